@@ -1,4 +1,4 @@
-//! Answers in every form: waited for, polled, awaited, called back, several at once, in sequence (I5, I8).
+//! Answers in every form: by a wait, a poll, an await or a callback, several in one, and in sequence (I5, I8).
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use millstream::{DeviceOptions, Error, Full, update};
 
 use crate::support::*;
 
-/// I5: one answer, in whatever form it is asked for.
+/// I5: each form of receiving gives the same answer.
 pub(crate) fn an_answer_can_be_waited_for_polled_awaited_and_called_back(on: On) {
     let mut rig = on.open();
     let client = rig.client();
@@ -37,7 +37,7 @@ pub(crate) fn an_answer_can_be_waited_for_polled_awaited_and_called_back(on: On)
     assert_eq!(receiver.recv().unwrap().unwrap(), [4]);
 }
 
-/// I8.
+/// I8: a timed-out wait leaves the answer pending.
 pub(crate) fn a_wait_with_a_timeout_ends_and_the_answer_can_still_be_taken(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -66,7 +66,7 @@ pub(crate) fn tensors_are_pitched_on_the_device_and_dense_for_the_host(on: On) {
     ];
     let tensors = stream.create_tensors(&specs).unwrap();
     let row = (5 * 4_u64).next_multiple_of(rig.device.properties().pitch_alignment) / 4;
-    assert!(row > 5, "its rows have gaps");
+    assert!(row > 5, "the rows have no gaps");
     assert_eq!(
         (tensors[0].shape(), tensors[0].strides()),
         ([3, 5].as_slice(), [row, 1].as_slice())
@@ -85,10 +85,10 @@ pub(crate) fn tensors_are_pitched_on_the_device_and_dense_for_the_host(on: On) {
         .unwrap();
     stream.write_tensor(&blank[0], &[1, 2, 3, 4]).unwrap();
     assert_eq!(stream.read_tensors(&blank).wait().unwrap(), [[1, 2, 3, 4]]);
-    // Without a gap, and yet not in dense order.
+    // A tensor without gaps whose strides are not in dense order.
     let square = stream.create(&[0_u32; 4]).unwrap();
-    let turned = millstream::Tensor::new(square.clone(), &[2, 2], &[1, 2]).unwrap();
-    stream.write_tensor(&turned, &[1, 2, 3, 4]).unwrap();
+    let transposed = millstream::Tensor::new(square.clone(), &[2, 2], &[1, 2]).unwrap();
+    stream.write_tensor(&transposed, &[1, 2, 3, 4]).unwrap();
     assert_eq!(stream.read(&square).wait().unwrap(), [1, 3, 2, 4]);
     assert!(stream.write_tensor(&blank[0], &[1]).is_err());
 }
@@ -108,7 +108,7 @@ pub(crate) fn several_handles_are_read_in_one_answer(on: On) {
     );
 }
 
-/// A sequence of readbacks with tags: bounded, in order, async or not (I5, I12).
+/// I5, I12: a sequence of readbacks with tags is bounded and in order, awaited or waited for.
 pub(crate) fn readback_sequence_is_ordered_tagged_and_bounded(on: On) {
     let mut rig = on.open();
     let stream = rig.client().new_stream();
@@ -119,7 +119,7 @@ pub(crate) fn readback_sequence_is_ordered_tagged_and_bounded(on: On) {
         sender.read(&stream, &values, frame).unwrap();
     }
     let refused = sender.read(&stream, &values, 9).unwrap_err();
-    assert_eq!(refused.value, 9, "the tag comes back");
+    assert_eq!(refused.value, 9, "the tag was not returned");
     assert!(matches!(
         refused.error,
         Error::Busy {
@@ -146,7 +146,7 @@ pub(crate) fn readback_sequence_is_ordered_tagged_and_bounded(on: On) {
     assert!(sequence.try_next().is_none());
 }
 
-/// Timeouts that reach beyond the end of time are none.
+/// A timeout beyond the range of the clock never expires.
 pub(crate) fn longest_timeout_never_expires(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
@@ -161,7 +161,7 @@ pub(crate) fn longest_timeout_never_expires(on: On) {
     }
 }
 
-/// Who asks while the mailbox is full runs callbacks on a driven device, the sequence's own among them (I5, I8).
+/// I5, I8: on a driven device a caller that finds the mailbox full runs callbacks, including those of the sequence.
 pub(crate) fn readbacks_beyond_the_mailbox_capacity_all_arrive_in_order(on: On) {
     let rig = on.open_with(DeviceOptions::default().mailbox_capacity(2));
     let stream = rig.client().new_stream();
@@ -177,35 +177,39 @@ pub(crate) fn readbacks_beyond_the_mailbox_capacity_all_arrive_in_order(on: On) 
     assert_eq!(tags, (0..64).collect::<Vec<_>>());
 }
 
-/// I8: a readback that a `nowait` stream has no room for was not asked: its tag comes back, and it has no place in the sequence.
+/// I8: a readback that a `nowait` stream has no room for is not submitted: its tag is returned, and it takes no place in the
+/// sequence.
 pub(crate) fn readback_refused_by_a_full_stream_returns_its_tag_i8(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_held(4));
     let client = rig.client();
     let (stream, other) = (client.new_stream(), client.new_stream());
     let values = other.create(&[7_u32]).unwrap();
     let (sender, readbacks) = millstream::readbacks(8);
-    // While the guard lives, what touches `values` is held.
+    // While the guard lives, tasks on `values` are held.
     let guard = on.guard(&other, (update(&values),)).unwrap();
-    let (mut asked, busy) = (0, stream.nowait());
+    let (mut submitted, busy) = (0, stream.nowait());
     let returned = loop {
-        match sender.read(&busy, &values, asked) {
-            Ok(()) => asked += 1,
+        match sender.read(&busy, &values, submitted) {
+            Ok(()) => submitted += 1,
             Err(returned) => break returned,
         }
     };
     assert!(matches!(returned.error, Error::Busy { .. }), "{returned:?}");
-    assert_eq!(returned.value, asked);
+    assert_eq!(returned.value, submitted);
     drop(guard);
-    sender.read(&stream, &values, asked).unwrap();
+    sender.read(&stream, &values, submitted).unwrap();
     drop(sender);
     let tags = std::iter::from_fn(|| readbacks.wait_next()).map(|item| {
         assert_eq!(item.elements.unwrap(), [7]);
         item.tag
     });
-    assert_eq!(tags.collect::<Vec<_>>(), (0..=asked).collect::<Vec<_>>());
+    assert_eq!(
+        tags.collect::<Vec<_>>(),
+        (0..=submitted).collect::<Vec<_>>()
+    );
 }
 
-/// I8: so it is with a full mailbox, which a driven device's is until a thread pumps.
+/// I8: the same for a full mailbox. That of a driven device stays full until a thread pumps.
 pub(crate) fn readback_refused_by_a_full_mailbox_returns_its_tag_i8(on: On) {
     let rig = on.open_with(DeviceOptions::default().mailbox_capacity(4));
     let stream = rig.client().new_stream();
@@ -232,7 +236,7 @@ pub(crate) fn readback_refused_by_a_full_mailbox_returns_its_tag_i8(on: On) {
     assert_eq!(tags.collect::<Vec<_>>(), accepted);
 }
 
-/// I5: no room will come where nothing takes readbacks any more, so that is not `Busy`.
+/// I5: after the consumer was dropped no room ever comes back, so the error is not `Busy`.
 pub(crate) fn readback_without_a_consumer_is_an_error_and_not_busy(on: On) {
     let mut rig = on.open();
     let stream = rig.client().new_stream();
@@ -241,16 +245,16 @@ pub(crate) fn readback_without_a_consumer_is_an_error_and_not_busy(on: On) {
     sender.read(&stream, &values, 1).unwrap();
     drop(sequence);
     let refused = sender.read(&stream, &values, 2).unwrap_err();
-    assert_eq!(refused.value, 2, "the tag comes back");
+    assert_eq!(refused.value, 2, "the tag was not returned");
     assert!(matches!(refused.error, Error::NoConsumer));
-    // What was asked before goes nowhere, and holds nothing up.
+    // The first readback is discarded and blocks nothing.
     stream.sync().wait().unwrap();
     if let Some(driver) = &mut rig.driver {
         while driver.pump(Duration::from_millis(1)) {}
     }
 }
 
-/// I5: a consumer may wait before anything was asked; then it drives the device that is asked.
+/// I5: a consumer may wait before the first request; then it drives the device that receives the request.
 pub(crate) fn consumer_that_waits_before_the_first_readback_receives_it(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
@@ -260,7 +264,7 @@ pub(crate) fn consumer_that_waits_before_the_first_readback_receives_it(on: On) 
         let next = sequence.wait_next().unwrap();
         (next.tag, next.elements.unwrap().into_vec())
     });
-    // A driven device has no thread: the consumer runs it.
+    // A driven device has no thread; the consumer runs it.
     sender.read(&stream, &values, 3).unwrap();
     assert_eq!(first.join().unwrap(), (3, vec![7]));
 }

@@ -1,5 +1,5 @@
-//! Room: what is full is said with figures, nothing is lost by it, and who waits for it is told (I5, I8,
-//! I12). The mailbox and a stream's backlog are `scheduling`'s.
+//! Back-pressure: a call that finds no room returns an error with figures and loses nothing, and a caller that waits for room
+//! is always answered (I5, I8, I12). The module `scheduling` tests the mailbox and `max_held`.
 
 use std::sync::mpsc;
 
@@ -7,7 +7,7 @@ use millstream::{DeviceOptions, Error, Full, update};
 
 use crate::support::*;
 
-/// I8: through `nowait` every call answers `Busy` instead of waiting.
+/// I8: through `nowait` every call returns `Busy` instead of waiting.
 pub(crate) fn calls_through_nowait_never_wait(on: On) {
     let rig = on.open_with(millstream::DeviceOptions::default().mailbox_capacity(8));
     let stream = rig.client().new_stream();
@@ -26,16 +26,17 @@ pub(crate) fn calls_through_nowait_never_wait(on: On) {
     assert_eq!(stream.read(&values).wait().unwrap(), [1]);
 }
 
-/// Tells when it is dropped.
-struct Tell(mpsc::Sender<&'static str>);
+/// Sends "dropped" when it is dropped.
+struct SendOnDrop(mpsc::Sender<&'static str>);
 
-impl Drop for Tell {
+impl Drop for SendOnDrop {
     fn drop(&mut self) {
-        // A test that has failed listens no more.
+        // A failed test has dropped the receiver.
         let _ = self.0.send("dropped");
     }
 }
 
+/// Returns the limit that a refused call names.
 pub(super) fn full<T: std::fmt::Debug>(answer: Result<T, impl Into<Error>>) -> Full {
     match answer.map_err(Into::into).unwrap_err() {
         Error::Busy { what } => what,
@@ -43,18 +44,18 @@ pub(super) fn full<T: std::fmt::Debug>(answer: Result<T, impl Into<Error>>) -> F
     }
 }
 
-/// I12: what a client has on its way of user code and values to drop is bounded; beyond the bound nothing
-/// is lost, and other clients do not feel it.
+/// I12: the pending user code and values to drop of a client are bounded. Beyond the bound nothing is lost, and other clients
+/// are not affected.
 pub(crate) fn host_functions_callbacks_and_values_to_drop_have_a_bound(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_jobs(3));
     let client = rig.client();
     let stream = client.new_stream();
     let values = stream.create(&[5_u32]).unwrap();
-    let (valve, (sender, told)) = (Valve::new(), mpsc::channel());
+    let (valve, (sender, received)) = (Valve::new(), mpsc::channel());
     let held = valve.clone();
     stream.host("held", (), move || held.pass()).unwrap();
     valve.wait_for_arrivals(1);
-    stream.drop_after(Tell(sender.clone())).unwrap();
+    stream.drop_after(SendOnDrop(sender.clone())).unwrap();
     let called = sender.clone();
     stream
         .read(&values)
@@ -70,9 +71,12 @@ pub(crate) fn host_functions_callbacks_and_values_to_drop_have_a_bound(on: On) {
     };
     let refused = stream
         .nowait()
-        .drop_after(Tell(sender.clone()))
+        .drop_after(SendOnDrop(sender.clone()))
         .unwrap_err();
-    assert!(told.try_recv().is_err(), "the value comes back");
+    assert!(
+        received.try_recv().is_err(),
+        "the refused value was dropped"
+    );
     std::mem::forget(refused.value);
     assert_eq!(full(Err::<(), _>(refused.error)), jobs);
     assert_eq!(full(stream.nowait().host("no", (), || ())), jobs);
@@ -86,39 +90,39 @@ pub(crate) fn host_functions_callbacks_and_values_to_drop_have_a_bound(on: On) {
         valve.open();
         late.join().unwrap().unwrap();
     });
-    let mut all: Vec<_> = told.iter().take(3).collect();
+    let mut all: Vec<_> = received.iter().take(3).collect();
     all.sort_unstable();
     assert_eq!(all, ["called", "dropped", "ran"]);
     assert_eq!(answer.wait().unwrap(), [5]);
-    // Everything is given back: as many again find room.
+    // All credit is given back: more jobs find room.
     for _ in 0..10 {
         stream.host("more", (), || ()).unwrap();
     }
     stream.sync().wait().unwrap();
 }
 
-/// I5: user code of the runtime is told where it would wait for room, and only there.
+/// I5: user code on a thread of the runtime gets an error if it would wait for room, and only then.
 pub(crate) fn host_function_that_would_wait_for_room_gets_an_error(on: On) {
     for (limit, headroom, fits) in [(1, 0, false), (2, 0, true), (1, 1, true)] {
         let options = DeviceOptions::default().max_jobs(limit);
         let rig = on.open_with(options.callback_headroom(headroom));
         let client = rig.client();
         let (stream, inner) = (client.new_stream(), client.new_stream());
-        let (sender, told) = mpsc::channel();
+        let (sender, received) = mpsc::channel();
         stream
             .host("outer", (), move || {
                 sender.send(inner.host("inner", (), || ())).unwrap();
             })
             .unwrap();
         client.sync().wait().unwrap();
-        match told.recv().unwrap() {
+        match received.recv().unwrap() {
             Ok(()) => assert!(fits),
-            Err(told) => assert!(!fits && no_room(&told.error).is_some(), "{told}"),
+            Err(returned) => assert!(!fits && no_room(&returned.error).is_some(), "{returned}"),
         }
     }
 }
 
-/// What is full, where a call could not wait for room.
+/// Returns the limit that a call names that must not wait for room.
 pub(super) fn no_room(error: &Error) -> Option<Full> {
     match error {
         Error::NoRoomHere { what } => Some(*what),
@@ -126,7 +130,7 @@ pub(super) fn no_room(error: &Error) -> Option<Full> {
     }
 }
 
-/// I12: uploads beyond the bound say how far.
+/// I12: an upload beyond the limit returns `Busy` with the bytes and the limit.
 pub(crate) fn uploads_beyond_the_limit_return_busy_with_the_figures(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_upload_bytes(1_024));
     let client = rig.client();
@@ -147,7 +151,7 @@ pub(crate) fn uploads_beyond_the_limit_return_busy_with_the_figures(on: On) {
     assert_eq!(stream.read(&values).wait().unwrap(), [2; 256]);
 }
 
-/// I5: on a driven device who waits for room is told when the driver goes.
+/// I5: on a driven device a caller that waits for room receives `Closed` when the driver is dropped.
 pub(crate) fn caller_that_waits_for_room_receives_closed_when_the_driver_is_dropped(on: On) {
     let mut rig = on.open_with(DeviceOptions::default().max_held(2));
     let client = rig.client();
@@ -163,7 +167,7 @@ pub(crate) fn caller_that_waits_for_room_receives_closed_when_the_driver_is_drop
     drop(guard);
 }
 
-/// I12: a client's own bounds hold for all its streams together, and for nobody else.
+/// I12: the limits of a client apply to all its streams together, and to no other client.
 pub(crate) fn max_tasks_bounds_all_streams_of_a_client_together(on: On) {
     let rig = on.open();
     let small = rig.device.client_builder().max_tasks(4).build();
@@ -171,7 +175,7 @@ pub(crate) fn max_tasks_bounds_all_streams_of_a_client_together(on: On) {
     let (other, beside) = (rig.client().new_stream(), rig.client().new_stream());
     let values = other.create(&[0_u32; 4]).unwrap();
     let free = beside.create(&[7_u32; 4]).unwrap();
-    // While the guard lives, whatever touches `values` is held.
+    // While the guard lives, tasks on `values` are held.
     let guard = on.guard(&other, (update(&values),)).unwrap();
     for _ in 0..2 {
         first.nowait().fill(&values, 1).unwrap();
@@ -189,7 +193,7 @@ pub(crate) fn max_tasks_bounds_all_streams_of_a_client_together(on: On) {
     ));
     assert_eq!(beside.read(&free).wait().unwrap(), [7; 4]);
     drop(guard);
-    // Room comes back, to whichever stream asks first.
+    // The first stream that requests the room gets it.
     for _ in 0..100 {
         second.fill(&values, 5).unwrap();
         first.fill(&values, 5).unwrap();
@@ -197,7 +201,7 @@ pub(crate) fn max_tasks_bounds_all_streams_of_a_client_together(on: On) {
     assert_eq!(first.read(&values).wait().unwrap(), [5; 4]);
 }
 
-/// I12: as for tasks.
+/// I12: the same for uploads.
 pub(crate) fn upload_limit_of_a_client_replaces_that_of_the_device(on: On) {
     let rig = on.open();
     let small = rig.device.client_builder().max_upload_bytes(1_000).build();
@@ -222,7 +226,7 @@ pub(crate) fn upload_limit_of_a_client_replaces_that_of_the_device(on: On) {
     assert_eq!(stream.read(&values).wait().unwrap(), [4; 600]);
 }
 
-/// I12: a call that finds no room charges nothing to the client's hard limit, however often it is tried.
+/// I12: a refused call charges nothing to the client's hard limit, however often it is repeated.
 pub(crate) fn refused_reservation_is_not_charged_to_the_hard_limit(on: On) {
     let rig = on.open();
     let builder = rig.device.client_builder();
@@ -231,7 +235,7 @@ pub(crate) fn refused_reservation_is_not_charged_to_the_hard_limit(on: On) {
     let other = rig.client().new_stream();
     let values = other.create(&[0_u32]).unwrap();
     let guard = on.guard(&other, (update(&values),)).unwrap();
-    // These two wait for the guard, and are all that the client may have on their way.
+    // These two wait for the guard, and use the whole `max_tasks`.
     stream.fill(&values, 1).unwrap();
     stream.fill(&values, 2).unwrap();
     for _ in 0..3 {
@@ -248,7 +252,7 @@ pub(crate) fn refused_reservation_is_not_charged_to_the_hard_limit(on: On) {
     assert_eq!(stream.read(&values).wait().unwrap(), [2]);
 }
 
-/// I12: a slice with its data is two tasks, of which none is left in the way where there is no room for both.
+/// I12: `create` is two tasks; if there is no room for both, it submits neither.
 pub(crate) fn create_without_room_for_both_of_its_tasks_submits_neither_i12(on: On) {
     let rig = on.open();
     let client = rig.device.client_builder().max_tasks(2).build();
@@ -265,11 +269,11 @@ pub(crate) fn create_without_room_for_both_of_its_tasks_submits_neither_i12(on: 
             Full::Stream { held, limit }
         );
     }
-    // The room is still there for what needs no more.
+    // The room is still there for a single task.
     nowait.fill(&values, 2).unwrap();
     drop(guard);
     stream.sync().wait().unwrap();
-    // Issued tasks give their room back some at a time.
+    // Issued tasks give their room back one after the other.
     let created = loop {
         match nowait.create(&[7_u32]) {
             Err(Error::Busy { .. }) => rig.device.sync().wait().unwrap(),
@@ -277,20 +281,23 @@ pub(crate) fn create_without_room_for_both_of_its_tasks_submits_neither_i12(on: 
         }
     };
     assert_eq!(stream.read(&created).wait().unwrap(), [7]);
-    // Where it can never succeed, it says so.
+    // If it can never succeed, the error says so.
     let tiny = rig
         .device
         .client_builder()
         .max_tasks(1)
         .build()
         .new_stream();
-    let told = tiny.nowait().create(&[1_u32]).unwrap_err().to_string();
-    assert!(told.contains("`create` is two tasks, give it 2"), "{told}");
+    let message = tiny.nowait().create(&[1_u32]).unwrap_err().to_string();
+    assert!(
+        message.contains("`create` is two tasks, give it 2"),
+        "{message}"
+    );
     let waited = tiny.create(&[9_u32]).unwrap();
     assert_eq!(tiny.read(&waited).wait().unwrap(), [9]);
 }
 
-/// I6: what a call takes comes back with the error, so that the same call can be made again with the same value.
+/// I6: a refused call returns the value that it was given, so that the caller can repeat it.
 pub(crate) fn refused_call_returns_its_value(on: On) {
     let rig = on.open();
     let client = rig.device.client_builder().max_tasks(2).build();
@@ -305,35 +312,35 @@ pub(crate) fn refused_call_returns_its_value(on: On) {
     let error = full.unwrap_err().restore(&mut data);
     assert!(matches!(error, Error::Busy { .. }), "{error}");
     assert_eq!((data.as_ptr(), data.len()), (address, 1_000));
-    let (sender, told) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     let host = stream
         .nowait()
-        .host("told", (), move || sender.send(3).unwrap());
+        .host("sends", (), move || sender.send(3).unwrap());
     let host = host.unwrap_err();
     assert_eq!(host.to_string(), host.error.to_string());
     drop(guard);
     stream.sync().wait().unwrap();
-    stream.host("told", (), host.into_value()).unwrap();
+    stream.host("sends", (), host.into_value()).unwrap();
     let made = stream.create_owned(data).unwrap();
     assert_eq!(stream.read(&made).wait().unwrap(), [7; 1_000]);
     stream.sync().wait().unwrap();
-    assert_eq!(told.recv(), Ok(3));
+    assert_eq!(received.recv(), Ok(3));
 }
 
-/// I5: who cannot leave an answer a callback keeps both.
+/// I5: a refused `on_ready` returns the answer and the callback.
 pub(crate) fn refused_on_ready_returns_the_answer_and_the_callback(on: On) {
     let options = DeviceOptions::default().max_jobs(1).callback_headroom(0);
     let rig = on.open_with(options);
     let client = rig.client();
     let (stream, inner) = (client.new_stream(), client.new_stream());
     let values = inner.create(&[5_u32]).unwrap();
-    let (sender, told) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     let outer = move || {
-        // Its own room is the client's only one.
+        // This function uses the client's only job.
         let refused = inner.read(&values).on_ready(drop).unwrap_err();
         assert!(matches!(no_room(&refused.error), Some(Full::Jobs { .. })));
         sender.send(refused.value.0).unwrap();
     };
     stream.host("outer", (), outer).unwrap();
-    assert_eq!(told.recv().unwrap().wait().unwrap(), [5]);
+    assert_eq!(received.recv().unwrap().wait().unwrap(), [5]);
 }

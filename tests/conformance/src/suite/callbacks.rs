@@ -1,5 +1,5 @@
-//! Callbacks and host functions that submit: they cannot wait for room that other user code gives back, and lose nothing by that (I6,
-//! I8, I12).
+//! Callbacks and host functions that submit: they cannot wait for room that other user code gives back, and still lose
+//! nothing (I6, I8, I12).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -9,13 +9,13 @@ use millstream::{DeviceOptions, Error, Full, Handle, Stream, update};
 use super::back_pressure::no_room;
 use crate::support::*;
 
-/// Bounds that are far too small for what the tests of callbacks submit.
-fn tight() -> DeviceOptions {
+/// Limits that are far too small for the work that these tests submit.
+fn small_limits() -> DeviceOptions {
     let options = DeviceOptions::default().mailbox_capacity(16).max_held(4);
     options.max_jobs(4).max_upload_bytes(2_000)
 }
 
-/// Work that submits itself again, in callbacks.
+/// Work that submits itself again from callbacks.
 struct Chain {
     stream: Stream,
     values: Handle<u32>,
@@ -34,7 +34,7 @@ impl Chain {
         })
     }
 
-    /// Tasks of all kinds, and a callback with the next link.
+    /// Submits tasks of all kinds, and a callback that submits the next link.
     fn link(self: &Arc<Self>, left: u32) -> Result<(), Error> {
         let made = self.stream.create(&[left; 300])?;
         self.stream.copy(&made, &self.values)?;
@@ -44,7 +44,7 @@ impl Chain {
         let answer = self.stream.read(&self.values);
         let called = answer.on_ready(move |answer| {
             next.links.fetch_add(1, Ordering::Relaxed);
-            // What others wrote between is as good.
+            // The data is not checked: other chains of the same stream may have written in between.
             let went_on = answer.and_then(|_| match left {
                 0 => Ok(()),
                 left => next.link(left - 1),
@@ -55,17 +55,17 @@ impl Chain {
     }
 }
 
-/// I6, I8, I12: what a callback submits is not lost because others have much on their way, whatever the bounds.
+/// I6, I8, I12: no task that a callback submits is lost, however much other work is in flight and however small the limits are.
 pub(crate) fn callbacks_that_submit_lose_nothing(on: On) {
     const CHAINS: u32 = 24;
     const LINKS: u32 = 40;
-    let rig = on.open_with(tight());
+    let rig = on.open_with(small_limits());
     let client = rig.client();
     let streams: Vec<_> = (0..3).map(|_| client.new_stream()).collect();
     let chains: Vec<_> = (0..CHAINS)
         .map(|index| Chain::new(streams[index as usize % streams.len()].clone()))
         .collect();
-    // The caller waits for room; the callbacks that run meanwhile cannot.
+    // This thread waits for room; the callbacks that run meanwhile cannot.
     chains
         .iter()
         .for_each(|chain| chain.link(LINKS - 1).unwrap());
@@ -76,37 +76,37 @@ pub(crate) fn callbacks_that_submit_lose_nothing(on: On) {
             assert!(errors.is_empty(), "{errors:?}");
         }
     }
-    // Everything is given back; of what the last callbacks submitted that takes a moment, since other threads do it.
+    // All credit is given back. Other threads do that for the last callbacks, so it may take a moment.
     streams[0].host("more", (), || ()).unwrap();
     rig.device.sync().wait().unwrap();
 }
 
-/// I6, I8: so are readbacks, which are asked one after the other.
+/// I6, I8: the same for readbacks, whose requests are in one sequence.
 pub(crate) fn callbacks_that_read_into_one_sequence_lose_nothing(on: On) {
     const READS: u32 = 300;
-    let rig = on.open_with(tight());
+    let rig = on.open_with(small_limits());
     let client = rig.client();
     let (stream, other) = (client.new_stream(), client.new_stream());
     let values = stream.create(&[7_u32]).unwrap();
     let (sender, readbacks) = millstream::readbacks(READS as usize * 3);
-    let asked = Arc::new(AtomicU32::new(0));
+    let requests = Arc::new(AtomicU32::new(0));
     for number in 0..READS {
-        let (ask, asked) = (
+        let (captured, requests) = (
             (sender.clone(), other.clone(), values.clone()),
-            asked.clone(),
+            requests.clone(),
         );
         let answer = stream.read(&values);
         let called = answer.on_ready(move |_| {
-            let (sender, stream, values) = ask;
+            let (sender, stream, values) = captured;
             for _ in 0..2 {
                 sender.read(&stream, &values, number).unwrap();
-                asked.fetch_add(1, Ordering::Relaxed);
+                requests.fetch_add(1, Ordering::Relaxed);
             }
         });
         called.map_err(|returned| returned.error).unwrap();
         sender.read(&stream, &values, number).unwrap();
     }
-    while asked.load(Ordering::Relaxed) < READS * 2 {
+    while requests.load(Ordering::Relaxed) < READS * 2 {
         rig.device.sync().wait().unwrap();
     }
     drop(sender);
@@ -117,17 +117,17 @@ pub(crate) fn callbacks_that_read_into_one_sequence_lose_nothing(on: On) {
     }
 }
 
-/// I12: callbacks have a bound of their own, and are told which it is.
+/// I12: user code on threads of the runtime may go beyond the limits, but only up to the headroom; the error names the limit.
 pub(crate) fn user_code_may_exceed_the_limits_only_up_to_the_headroom(on: On) {
-    let options = tight().callback_headroom(6);
+    let options = small_limits().callback_headroom(6);
     let rig = on.open_with(options.callback_upload_headroom(1_000));
     let client = rig.client();
     let (stream, host) = (client.new_stream(), client.new_stream());
     let (uploads, other) = (client.new_stream(), rig.client().new_stream());
     let values = other.create(&[0_u8; 1_000]).unwrap();
-    // While the guard lives, whatever touches `values` is held.
+    // While the guard lives, tasks on `values` are held.
     let guard = on.guard(&other, (update(&values),)).unwrap();
-    let (sender, told) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     let (mine, inner) = (values.clone(), stream.clone());
     host.host("submits", (), move || {
         let outcomes = (
@@ -140,7 +140,7 @@ pub(crate) fn user_code_may_exceed_the_limits_only_up_to_the_headroom(on: On) {
     })
     .unwrap();
     host.sync().wait().unwrap();
-    let (tasks, nowait, create, bytes) = told.recv().unwrap();
+    let (tasks, nowait, create, bytes) = received.recv().unwrap();
     let (held, limit) = (10, 4);
     for error in [tasks, nowait, create] {
         let error = error.unwrap();
@@ -159,7 +159,7 @@ pub(crate) fn user_code_may_exceed_the_limits_only_up_to_the_headroom(on: On) {
         limit,
     };
     assert_eq!(no_room(&bytes.unwrap()), Some(full));
-    // Others feel nothing of it.
+    // Other threads still get `Busy`.
     assert!(matches!(
         stream.nowait().fill(&values, 2),
         Err(Error::Busy { .. })
@@ -169,13 +169,13 @@ pub(crate) fn user_code_may_exceed_the_limits_only_up_to_the_headroom(on: On) {
     assert_eq!(stream.read(&values).wait().unwrap(), [9; 1_000]);
 }
 
-/// I8: no other thread pumps, so user code takes the messages from the mailbox itself.
+/// I8: no other thread pumps, so the user code takes the messages from the mailbox itself.
 pub(crate) fn nowait_calls_in_user_code_find_room_in_the_mailbox(on: On) {
-    let rig = on.open_with(tight().mailbox_capacity(4));
+    let rig = on.open_with(small_limits().mailbox_capacity(4));
     let client = rig.client();
     let (stream, inner) = (client.new_stream(), client.new_stream().nowait());
     let values = stream.create(&[0_u32]).unwrap();
-    let (sender, told) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     let mine = values.clone();
     stream
         .host("fills", (), move || {
@@ -184,6 +184,6 @@ pub(crate) fn nowait_calls_in_user_code_find_room_in_the_mailbox(on: On) {
         })
         .unwrap();
     stream.sync().wait().unwrap();
-    assert!(told.recv().unwrap().is_none());
+    assert!(received.recv().unwrap().is_none());
     assert_eq!(stream.read(&values).wait().unwrap(), [1_000]);
 }

@@ -1,13 +1,13 @@
-//! Copies between host and device, and the memory of the host that they go through (I2, I5, I12).
+//! Copies between host and device, and the host memory that they go through (I2, I5, I12).
 
 use crate::support::*;
 use millstream::DeviceOptions;
 
 const KIB: usize = 1 << 10;
 
-/// I2: memory that an upload was copied to serves another only when the device has read it.
+/// I2: the staging memory of an upload is reused only after the device has read it.
 pub(crate) fn staging_memory_is_reused_only_after_the_device_read_it_i2(on: On) {
-    // Room to keep the memory of one or two.
+    // Keeps the staging memory of one or two uploads.
     let options = DeviceOptions::default().staging_bytes(300 << 10);
     let rig = on.open_with(options);
     let client = rig.client();
@@ -34,10 +34,13 @@ pub(crate) fn staging_memory_is_reused_only_after_the_device_read_it_i2(on: On) 
         }
     }
     let kept = client.memory_usage().wait().unwrap().staging;
-    assert!(kept <= 300 << 10, "{kept} bytes are kept (I12)");
+    assert!(
+        kept <= 300 << 10,
+        "{kept} bytes of staging memory are kept (I12)"
+    );
 }
 
-/// Memory that the caller gives for a readback is the answer's, whatever it held, if it is long enough.
+/// A readback goes to the memory that the caller passes, whatever it holds, if it is long enough.
 pub(crate) fn readback_uses_the_callers_memory_if_it_is_long_enough(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
@@ -52,14 +55,17 @@ pub(crate) fn readback_uses_the_callers_memory_if_it_is_long_enough(on: On) {
         let (start, fits) = (memory.as_ptr(), memory.capacity() >= 3);
         let read = stream.read_into(&values, memory).wait().unwrap();
         assert_eq!(read, [1, 2, 3]);
-        assert!(!fits || read.as_ptr() == start, "it was long enough");
+        assert!(
+            !fits || read.as_ptr() == start,
+            "the memory was long enough and was not used"
+        );
     }
     let nothing = values.slice(..0).unwrap();
     let read = stream.read_into(&nothing, vec![9]).wait().unwrap();
     assert!(read.is_empty(), "{read:?}");
 }
 
-/// A frame that was looked at and dropped leaves its memory to a later one.
+/// A dropped frame leaves its memory to a later frame.
 pub(crate) fn memory_of_a_dropped_frame_is_reused_by_a_later_frame(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
@@ -74,7 +80,7 @@ pub(crate) fn memory_of_a_dropped_frame_is_reused_by_a_later_frame(on: On) {
         starts.push(pixels.as_ptr());
     }
     assert_eq!(starts, [starts[0]; 4]);
-    // One that is kept, and one that a smaller image was in, serve none.
+    // A frame that the caller keeps is not reused.
     sender.read(&stream, &image, 4).unwrap();
     let kept = frames.wait_next().unwrap().elements.unwrap().into_vec();
     stream.fill(&image, 5).unwrap();

@@ -1,12 +1,10 @@
-//! What goes wrong, how far it reaches, and how it is told (I5, I6, I7).
+//! Failures: what they poison, how they are reported, and what heals them (I5, I6, I7).
 
 use crate::support::*;
 use millstream::{CubeCount, Error, Kernel, NativeArgs, Reason, read, update, write};
 
-/// I7.
-pub(crate) fn kernel_panic_poisons_exactly_its_outputs_and_readers_receive_the_message(
-    on: On,
-) {
+/// I7: a failure follows its data through other streams and reaches nothing else.
+pub(crate) fn kernel_panic_poisons_exactly_its_outputs_and_readers_receive_the_message(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (boom, transfer, add_one) = (boom(on, &client), transfer(&client), add_one(&client));
@@ -20,17 +18,16 @@ pub(crate) fn kernel_panic_poisons_exactly_its_outputs_and_readers_receive_the_m
         "`boom` failed: panicked with \"boom\""
     );
     assert_eq!(stream.read(&rest).wait().unwrap(), [3, 4]);
-    // It travels with the data, through other streams, and names the chain.
+    // The failure follows the data to another stream and names the tasks that did not run.
     let other = client.new_stream();
     let copy = other.empty::<u32>(2).unwrap();
     launch_transfer(&other, &transfer, &half, &copy).unwrap();
     launch_update(&other, &add_one, &copy).unwrap();
-    let told = error_text(other.read(&copy).wait());
     assert_eq!(
-        told,
+        error_text(other.read(&copy).wait()),
         "`boom` failed: panicked with \"boom\"; so these did not run: `transfer`, `add_one`"
     );
-    // Who does not touch the data notices nothing.
+    // Tasks on other data run.
     let free = other.create(&[5_u32]).unwrap();
     launch_update(&other, &add_one, &free).unwrap();
     assert_eq!(other.read(&free).wait().unwrap(), [6]);
@@ -56,7 +53,7 @@ pub(crate) fn an_overwrite_heals_poisoned_data_and_an_update_does_not(on: On) {
     assert_eq!(stream.read(&values).wait().unwrap(), [4; 8]);
 }
 
-/// I7: poison is set, read and cleared in execution order.
+/// I7: poison marks are set, read and cleared in execution order.
 pub(crate) fn a_panic_after_a_full_overwrite_was_queued_does_not_poison_the_new_data(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -70,7 +67,7 @@ pub(crate) fn a_panic_after_a_full_overwrite_was_queued_does_not_poison_the_new_
     }
 }
 
-/// I6: panics keep coming, nothing is lost or hangs.
+/// I6: after many panics no task is lost and no caller hangs.
 pub(crate) fn device_works_after_a_thousand_kernel_panics(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -88,7 +85,7 @@ pub(crate) fn device_works_after_a_thousand_kernel_panics(on: On) {
     assert_eq!(stream.read(&values).wait().unwrap(), [2]);
 }
 
-/// I7, for user code on host threads.
+/// I7: the same for user code on host threads.
 pub(crate) fn host_function_panic_poisons_its_bindings(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -102,15 +99,15 @@ pub(crate) fn host_function_panic_poisons_its_bindings(on: On) {
             std::panic::resume_unwind(Box::new("disk full"))
         })
         .unwrap();
-    let told = stream.read(&bound).wait().unwrap_err();
+    let error = stream.read(&bound).wait().unwrap_err();
     assert_eq!(
-        told.failure().unwrap().reason,
+        error.failure().unwrap().reason,
         Reason::Panicked("disk full".into())
     );
     assert_eq!(stream.read(&free).wait().unwrap(), [2]);
 }
 
-/// I5: a blocking call where it would wait for ever is a typed error.
+/// I5: a blocking call that would never return is a typed error.
 pub(crate) fn blocking_call_on_a_runtime_thread_returns_would_deadlock(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -132,21 +129,21 @@ pub(crate) fn blocking_call_on_a_runtime_thread_returns_would_deadlock(on: On) {
     ));
 }
 
-/// I6, I7: what a guard is asked for has failed; that is the answer, not a device that is closed.
+/// I6, I7: a request for a guard of poisoned data returns the failure, not `Closed`.
 pub(crate) fn guard_of_poisoned_data_returns_the_failure(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
     let values = stream.create(&[1_u32]).unwrap();
     boom(on, &client).launch(&stream, &values).unwrap();
-    let asked = on.guard(&stream, (read(&values),));
+    let guard = on.guard(&stream, (read(&values),));
     assert_eq!(
-        asked.err().unwrap().to_string(),
+        guard.err().unwrap().to_string(),
         "`boom` failed: panicked with \"boom\""
     );
 }
 
-/// I7: a task that uses a backend's own resources is called as its author says.
+/// I7: a failed custom task has the name that its author passed.
 pub(crate) fn custom_task_panic_poisons_its_bindings_and_names_the_task(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
@@ -161,13 +158,12 @@ pub(crate) fn custom_task_panic_poisons_its_bindings_and_names_the_task(on: On) 
     );
 }
 
-/// I7: a checked kernel that does not use its arguments as declared fails, and its reader is told what its
-/// author must do.
+/// I7: a checked kernel that does not use its arguments as declared fails, and the message names the correct accessor.
 pub(crate) fn kernel_that_misuses_its_arguments_fails_and_the_message_names_the_fix(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
-    let told = |misuse: fn(&NativeArgs<'_>)| {
+    let message_of = |misuse: fn(&NativeArgs<'_>)| {
         let kernel = Kernel::new("wrong")
             .reads::<u32>("src")
             .writes::<u32>("dst")
@@ -178,37 +174,38 @@ pub(crate) fn kernel_that_misuses_its_arguments_fails_and_the_message_names_the_
         stream
             .launch(&kernel, one(), (read(&src), write(&dst), update(&sum)))
             .unwrap();
-        assert_eq!(stream.read(&src).wait().unwrap(), [0], "it is only read");
-        let told = error_text(stream.read(&dst).wait());
-        told.trim_start_matches("`wrong` failed: panicked with ")
+        assert_eq!(stream.read(&src).wait().unwrap(), [0], "`src` is only read");
+        let message = error_text(stream.read(&dst).wait());
+        message
+            .trim_start_matches("`wrong` failed: panicked with ")
             .to_owned()
     };
     assert_eq!(
-        told(|args| args.chunk::<u32>(0)[0] = 1),
+        message_of(|args| args.chunk::<u32>(0)[0] = 1),
         "\"binding 0 `src` is declared as read: take `args.read(0)`\""
     );
     assert_eq!(
-        told(|args| {
+        message_of(|args| {
             let _ = args.read::<u32>(1)[0];
         }),
         "\"binding 1 `dst` is declared as written: take `args.chunk(1)`\""
     );
     assert_eq!(
-        told(|args| args.chunk::<u32>(2)[0] = 1),
+        message_of(|args| args.chunk::<u32>(2)[0] = 1),
         "\"binding 2 `sum` is declared as updated atomically: take `args.atomics(2)`\""
     );
     assert_eq!(
-        told(|args| args.chunk::<f32>(1)[0] = 1.0),
+        message_of(|args| args.chunk::<f32>(1)[0] = 1.0),
         "\"binding 1 `dst` is declared as u32, not f32\""
     );
     assert_eq!(
-        told(|args| {
+        message_of(|args| {
             let _ = args.read::<u32>(3)[0];
         }),
         "\"binding 3 is not declared, the kernel has 3\""
     );
     assert_eq!(
-        told(|args| {
+        message_of(|args| {
             args.chunk::<u32>(1)[0] = 1;
             args.chunk::<u32>(1)[0] = 2;
         }),
@@ -216,8 +213,8 @@ pub(crate) fn kernel_that_misuses_its_arguments_fails_and_the_message_names_the_
     );
 }
 
-/// Nothing is guarded in a launch that says so, and only in that: the same kernel takes its chunk twice,
-/// one after the other.
+/// Only an unchecked launch omits the checks of arguments: the same kernel, which takes its chunk twice in sequence, fails in
+/// a checked launch.
 pub(crate) fn argument_checks_are_skipped_only_in_unchecked_launches(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -234,7 +231,7 @@ pub(crate) fn argument_checks_are_skipped_only_in_unchecked_launches(on: On) {
         });
     let twice = client.kernel(twice).unwrap();
     let values = stream.create(&[1_u32; 64]).unwrap();
-    // SAFETY: the arguments fit, and a cube's first chunk is gone when it takes the second.
+    // SAFETY: the arguments fit, and a cube's first chunk is dropped before it takes the second.
     unsafe { stream.launch_unchecked(&twice, CubeCount::d1(8), (update(&values), 10_u32)) }
         .unwrap();
     assert_eq!(stream.read(&values).wait().unwrap(), [21; 64]);
@@ -244,7 +241,7 @@ pub(crate) fn argument_checks_are_skipped_only_in_unchecked_launches(on: On) {
     assert!(error_text(stream.read(&values).wait()).contains("taken twice"));
 }
 
-/// What a checked launch computes, an unchecked one computes.
+/// An unchecked launch computes the same as a checked one.
 pub(crate) fn unchecked_launch_of_valid_arguments_computes_the_same_as_a_checked_one(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -255,7 +252,7 @@ pub(crate) fn unchecked_launch_of_valid_arguments_computes_the_same_as_a_checked
         stream.empty::<u32>(100).unwrap(),
     );
     let count = || CubeCount::d1(7);
-    // SAFETY: the arguments fit, and the kernels of these tests use them as they declare them.
+    // SAFETY: the arguments fit, and the kernels of these tests use them as declared.
     unsafe {
         stream
             .launch_unchecked(&set, count(), to(&source, 9))
@@ -273,7 +270,8 @@ pub(crate) fn unchecked_launch_of_valid_arguments_computes_the_same_as_a_checked
     );
 }
 
-/// I7, I12: a failure does not grow with the tasks that it stops, and code that looks at it does not recurse over them.
+/// I7, I12: the size of a failure does not grow with the number of tasks that inherit it, and code that formats or drops it
+/// does not recurse over them.
 pub(crate) fn failure_keeps_its_size_when_thousands_of_tasks_inherit_it(on: On) {
     const TASKS: u64 = 5_000;
     let rig = on.open();
@@ -293,7 +291,7 @@ pub(crate) fn failure_keeps_its_size_when_thousands_of_tasks_inherit_it(on: On) 
     assert_eq!((failure.root().task.as_ref(), stopped), ("boom", TASKS));
 }
 
-/// I7: failed ranges of one slice stay exact, also where there are many of them.
+/// I7: poisoned ranges of one slice stay exact, even if there are many.
 pub(crate) fn bytes_between_hundreds_of_poisoned_ranges_stay_clean(on: On) {
     const RANGES: usize = 300;
     let rig = on.open();
@@ -306,16 +304,16 @@ pub(crate) fn bytes_between_hundreds_of_poisoned_ranges_stay_clean(on: On) {
         boom.launch(&stream, &one).unwrap();
     }
     for index in 0..RANGES {
-        let [failed, sound] = [2 * index, 2 * index + 1].map(|at| {
+        let [poisoned, clean] = [2 * index, 2 * index + 1].map(|at| {
             let one = values.slice(at..at + 1).unwrap();
             stream.read(&one).wait()
         });
-        assert!(matches!(failed, Err(Error::Failed(_))), "range {index}");
-        assert_eq!(sound.unwrap(), [7]);
+        assert!(matches!(poisoned, Err(Error::Failed(_))), "range {index}");
+        assert_eq!(clean.unwrap(), [7]);
     }
 }
 
-/// I7: nothing ran, so nothing is data that was not.
+/// I7: no cube ran, so the outputs are not defined.
 pub(crate) fn launch_of_zero_cubes_does_not_heal_its_outputs(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -335,7 +333,7 @@ pub(crate) fn launch_of_zero_cubes_does_not_heal_its_outputs(on: On) {
     assert_eq!(stream.read(&values).wait().unwrap(), [9; 8]);
 }
 
-/// I7: a count that is read on the device is known when the launch runs.
+/// I7: a dynamic count is known only when the launch runs.
 pub(crate) fn launch_with_a_dynamic_count_heals_only_if_a_cube_runs(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -348,7 +346,7 @@ pub(crate) fn launch_with_a_dynamic_count_heals_only_if_a_cube_runs(on: On) {
         stream.launch(&set, count, to(&values, 9)).unwrap();
     };
     launch();
-    assert_eq!(stream.read(&values).wait().unwrap(), [1; 8], "nothing ran");
+    assert_eq!(stream.read(&values).wait().unwrap(), [1; 8], "a cube ran");
     boom.launch(&stream, &values).unwrap();
     launch();
     assert!(matches!(stream.read(&values).wait(), Err(Error::Failed(_))));

@@ -1,4 +1,4 @@
-//! Opening, closing, and what is left (I5, I9, I10).
+//! Opening and closing devices, and leaks (I5, I9, I10).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -9,7 +9,7 @@ use millstream::{DeviceOptions, Error, Feature, Kernel, read, update};
 use crate::subject::Mode;
 use crate::support::*;
 
-/// What a subject says of its device, and what the device says.
+/// The abilities that a subject declares agree with the properties of its device.
 pub(crate) fn device_properties_match_the_declared_abilities(on: On) {
     let (rig, abilities) = (on.open(), on.abilities());
     let properties = rig.device.properties();
@@ -28,18 +28,18 @@ pub(crate) fn device_properties_match_the_declared_abilities(on: On) {
     }
 }
 
-/// I10.
+/// I10: a close drains all work and frees all slices and threads.
 pub(crate) fn dropping_every_client_with_work_in_flight_drains_and_leaks_nothing(on: On) {
     let ran = Arc::new(AtomicU32::new(0));
     let rig = on.open();
     {
         let client = rig.client();
-        let seen = ran.clone();
+        let counter = ran.clone();
         let count = Kernel::new("add_one")
             .updates::<u32>("v")
             .scalar::<u32>("n")
             .native(move |_, _| {
-                seen.fetch_add(1, Ordering::Relaxed);
+                counter.fetch_add(1, Ordering::Relaxed);
             });
         let count = prepare(&client, count).unwrap();
         for _ in 0..50 {
@@ -62,16 +62,16 @@ pub(crate) fn dropping_every_client_with_work_in_flight_drains_and_leaks_nothing
     assert!(report.bytes_freed > 0);
     match on.runs_rust() {
         true => assert_eq!(ran.load(Ordering::Relaxed), 200),
-        false => assert!(
-            rig.checks
-                .kernels_run("add_one")
-                .is_none_or(|of| of == 200)
-        ),
+        false => assert!(rig.checks.kernels_run("add_one").is_none_or(|of| of == 200)),
     }
-    assert_eq!(Arc::strong_count(&ran), 1, "the kernel's closure is gone");
+    assert_eq!(
+        Arc::strong_count(&ran),
+        1,
+        "the kernel's closure was not dropped"
+    );
 }
 
-/// I5: after the close every call says so, at once.
+/// I5: after the close every call returns `Closed` at once.
 pub(crate) fn calls_on_a_closed_device_return_closed(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -85,7 +85,7 @@ pub(crate) fn calls_on_a_closed_device_return_closed(on: On) {
     assert_eq!(
         before.wait().unwrap(),
         [0],
-        "what was accepted was answered"
+        "a request from before the close is answered"
     );
     assert!(matches!(
         launch_update(&stream, &add_one, &values),
@@ -104,7 +104,7 @@ pub(crate) fn calls_on_a_closed_device_return_closed(on: On) {
     drop((values, stream, client));
 }
 
-/// I5: a close that cannot drain ends in time, and whoever waits is answered.
+/// I5: a close that cannot drain ends within its time limit and answers the callers that wait.
 pub(crate) fn a_close_with_work_that_does_not_end_reports_it_in_time(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -121,7 +121,7 @@ pub(crate) fn a_close_with_work_that_does_not_end_reports_it_in_time(on: On) {
     valve.open();
 }
 
-/// No global state.
+/// Devices share no state.
 pub(crate) fn two_devices_in_one_process_are_independent(on: On) {
     let (first, second) = (on.open(), on.open());
     let (a, b) = (first.client(), second.client());
@@ -140,7 +140,7 @@ pub(crate) fn two_devices_in_one_process_are_independent(on: On) {
     assert_eq!(stream_b.read(&values_b).wait().unwrap(), [200]);
 }
 
-/// I6: values travel to the GC thread and are dropped once the stream's point has passed.
+/// I6: the GC thread drops a value after the stream's point has passed.
 pub(crate) fn a_value_is_dropped_after_the_streams_point_and_not_before(on: On) {
     let mut rig = on.open();
     let client = rig.client();
@@ -148,13 +148,13 @@ pub(crate) fn a_value_is_dropped_after_the_streams_point_and_not_before(on: On) 
     let values = stream.create(&[0_u32]).unwrap();
     let guard = on.guard(&stream, (update(&values),)).unwrap();
     let (sender, receiver) = std::sync::mpsc::channel();
-    struct Tell(std::sync::mpsc::Sender<()>);
-    impl Drop for Tell {
+    struct SendOnDrop(std::sync::mpsc::Sender<()>);
+    impl Drop for SendOnDrop {
         fn drop(&mut self) {
             self.0.send(()).unwrap();
         }
     }
-    stream.drop_after(Tell(sender)).unwrap();
+    stream.drop_after(SendOnDrop(sender)).unwrap();
     assert!(receiver.try_recv().is_err());
     drop(guard);
     stream.sync().wait().unwrap();
@@ -164,7 +164,8 @@ pub(crate) fn a_value_is_dropped_after_the_streams_point_and_not_before(on: On) 
     receiver.recv().unwrap();
 }
 
-/// I6: a destructor that waits for a lock, say, may wait for a thread that waits for the device: it holds up no caller.
+/// I6: a destructor may wait, for example for a lock that is held by a thread that waits for the device. It delays no
+/// caller.
 pub(crate) fn destructor_that_blocks_holds_up_no_caller_i6(on: On) {
     struct Blocks(std::sync::mpsc::Sender<()>, std::sync::mpsc::Receiver<()>);
     impl Drop for Blocks {
@@ -177,12 +178,12 @@ pub(crate) fn destructor_that_blocks_holds_up_no_caller_i6(on: On) {
     let client = rig.client();
     let (stream, other) = (client.new_stream(), client.new_stream());
     let values = other.create(&[7_u32]).unwrap();
-    let (starts, started) = std::sync::mpsc::channel();
-    let (goes_on, may_go_on) = std::sync::mpsc::channel();
-    stream.drop_after(Blocks(starts, may_go_on)).unwrap();
+    let (start, started) = std::sync::mpsc::channel();
+    let (release, released) = std::sync::mpsc::channel();
+    stream.drop_after(Blocks(start, released)).unwrap();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // On a driven device a thread that waits runs it.
+        // A driven device is run by the threads that wait for it.
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 rig.device.sync().wait().unwrap();
@@ -190,13 +191,13 @@ pub(crate) fn destructor_that_blocks_holds_up_no_caller_i6(on: On) {
         });
         started.recv_timeout(PATIENCE).unwrap();
         let answer = other.read(&values).wait_timeout(PATIENCE);
-        goes_on.send(()).unwrap();
+        release.send(()).unwrap();
         is_over.store(true, Ordering::Relaxed);
         assert_eq!(answer.unwrap(), [7]);
     });
 }
 
-/// I12: handles beyond the limit are an error, and dropping some makes room.
+/// I12: handles beyond the limit are an error, and dropping handles makes room.
 pub(crate) fn handles_beyond_the_limit_are_an_error(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_handles(16));
     let stream = rig.client().new_stream();
@@ -219,7 +220,8 @@ pub(crate) fn handles_beyond_the_limit_are_an_error(on: On) {
     assert!(stream.empty::<u8>(1).is_ok());
 }
 
-/// A closed device has no thread for user code, and the caller's is none: it may hold what the callback takes.
+/// A closed device has no thread for user code. It does not run callbacks on the caller's thread, which may hold a lock that
+/// the callback takes.
 pub(crate) fn closed_device_refuses_callbacks(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
@@ -229,15 +231,17 @@ pub(crate) fn closed_device_refuses_callbacks(on: On) {
         None => drop(rig.device.close(Duration::from_secs(60))),
     }
     let mut answer = stream.read(&values);
-    let taken = answer.try_on_ready(|_| panic!("it is called"));
-    assert!(matches!(taken.unwrap_err().error, Error::Closed));
+    let refused = answer.try_on_ready(|_| panic!("the callback ran"));
+    assert!(matches!(refused.unwrap_err().error, Error::Closed));
     assert!(matches!(answer.wait(), Err(Error::Closed)));
-    let taken = stream.read(&values).on_ready(|_| panic!("it is called"));
-    let (answer, _callback) = taken.unwrap_err().value;
+    let refused = stream
+        .read(&values)
+        .on_ready(|_| panic!("the callback ran"));
+    let (answer, _callback) = refused.unwrap_err().value;
     assert!(matches!(answer.wait(), Err(Error::Closed)));
 }
 
-/// I10: a close whose time is up tells what is left, and that is freed and joined once it has ended.
+/// I10: a close that times out reports what is left, which is freed and joined once the unfinished work has ended.
 pub(crate) fn close_that_times_out_reports_the_rest_and_frees_it_later(on: On) {
     let threads = Arc::new(());
     let counted = threads.clone();
@@ -266,7 +270,7 @@ pub(crate) fn close_that_times_out_reports_the_rest_and_frees_it_later(on: On) {
     let behind = stream.read(&values);
     valve.wait_for_arrivals(1);
     let report = rig.device.close(Duration::from_millis(20));
-    // The device's thread, the collector, and the thread of the host function, at least.
+    // At least the device thread, the GC thread and the thread of the host function.
     assert!(!report.drained && report.threads_left >= 3, "{report:?}");
     assert!(
         report.bytes_left > 0 && report.bytes_freed == 0,
@@ -277,7 +281,8 @@ pub(crate) fn close_that_times_out_reports_the_rest_and_frees_it_later(on: On) {
     let running = Arc::strong_count(&threads);
     assert!(running > 3, "{running}");
     valve.open();
-    // Ours, and that of the function that starts them. A test that hangs here has found that some thread does not end.
+    // Two are left: this test's and that of the `spawn_with` function. If the loop never ends, a thread of the device does not
+    // end.
     while Arc::strong_count(&threads) > 2 || weak.strong_count() > 0 {
         std::thread::yield_now();
     }
@@ -285,15 +290,15 @@ pub(crate) fn close_that_times_out_reports_the_rest_and_frees_it_later(on: On) {
     drop(rig);
 }
 
-/// I4, I10: a guard that outlives a close still has its memory; what it held back is reported as left. On a driven device dropping the guard
-/// frees all that, which the device's own checks look for.
+/// I4, I10: a guard that outlives a close keeps its memory, and the close reports the held task as left. On a driven device
+/// dropping the guard frees everything; the device's checks verify that.
 pub(crate) fn a_guard_that_outlives_the_device_keeps_its_memory(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let values = stream.create(&[7_u32; 1_000]).unwrap();
     let guard = on.guard(&stream, (read(&values),)).unwrap();
     if rig.driver.is_none() {
-        // Its thread frees what is left some time after the guard has gone.
+        // The device's thread frees the rest some time after the guard is dropped.
         rig.checks.expects_leaks();
     }
     let report = match rig.driver {

@@ -1,4 +1,4 @@
-//! Memory: limits, reuse, what lacks it (I4, I6, I12).
+//! Memory: limits, reuse, and reservations that find none (I4, I6, I12).
 
 use std::sync::mpsc::TryRecvError;
 
@@ -9,7 +9,7 @@ use millstream::{
 
 const MIB: usize = 1 << 20;
 
-/// I7, I12: out of memory is the failure of one slice, typed.
+/// I7, I12: out of memory is a typed failure of one slice.
 pub(crate) fn slice_without_device_memory_fails_alone(on: On) {
     let rig = on.open_small(4 * MIB as u64);
     let client = rig.client();
@@ -20,13 +20,13 @@ pub(crate) fn slice_without_device_memory_fails_alone(on: On) {
         Err(Error::Memory(MemoryError::TooLarge { .. })) => {}
         Err(error) => panic!("{error}"),
         Ok(huge) => {
-            let told = stream.read(&huge).wait().unwrap_err();
+            let error = stream.read(&huge).wait().unwrap_err();
             assert!(
                 matches!(
-                    told.failure().unwrap().reason,
+                    error.failure().unwrap().reason,
                     Reason::OutOfMemory { .. } | Reason::Refused(_)
                 ),
-                "{told}"
+                "{error}"
             );
         }
     }
@@ -34,22 +34,22 @@ pub(crate) fn slice_without_device_memory_fails_alone(on: On) {
     assert_eq!(stream.read(&kept).wait().unwrap(), [2; 16]);
 }
 
-/// I5, I7: a slice may be longer than the host has room, and asking for it ends nothing.
+/// I5, I7: a slice may be larger than the host memory; reading it is an error and does not abort the process.
 pub(crate) fn readback_larger_than_host_memory_is_an_error_i5(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let huge = stream.empty::<u32>(1 << 58).unwrap();
-    for told in [
+    for result in [
         stream.read(&huge).wait().map(drop),
         stream.read_many([&huge]).wait().map(drop),
     ] {
-        let told = told.unwrap_err();
+        let error = result.unwrap_err();
         let expected = Error::Memory(MemoryError::Host { asked: 1 << 60 });
-        assert_eq!(told.to_string(), expected.to_string());
+        assert_eq!(error.to_string(), expected.to_string());
     }
 }
 
-/// I4, I6: it parks its stream alone and goes on when memory returns.
+/// I4, I6: a reservation without memory parks only its own stream, and proceeds when memory is freed.
 pub(crate) fn a_task_out_of_memory_parks_its_stream_alone_and_proceeds_when_memory_returns(on: On) {
     let rig = on.open_small(4 * MIB as u64);
     let client = rig.client();
@@ -63,10 +63,10 @@ pub(crate) fn a_task_out_of_memory_parks_its_stream_alone_and_proceeds_when_memo
     let big = owner
         .empty_with::<u8>(3 * MIB, AllocationMode::Dedicated)
         .unwrap();
-    // The guard keeps the big slice in use; its handle is dropped, so its memory will return.
+    // The guard keeps the big slice in use. Its handle is dropped, so its memory is freed later.
     let guard = on.guard(&owner, (update(&big),)).unwrap();
     let behind = client.new_stream();
-    behind.host("uses it", (update(&big),), || {}).unwrap();
+    behind.host("uses_big", (update(&big),), || {}).unwrap();
     drop(big);
     let second = hungry
         .empty_with::<u8>(3 * MIB, AllocationMode::Dedicated)
@@ -82,10 +82,8 @@ pub(crate) fn a_task_out_of_memory_parks_its_stream_alone_and_proceeds_when_memo
     assert_eq!(parked.wait().unwrap(), [7; 4]);
 }
 
-/// I4: memory is not reused under a task that still names it.
-pub(crate) fn freed_slice_is_not_reused_while_a_held_task_reads_it_i4(
-    on: On,
-) {
+/// I4: memory is not reused while a held task names it.
+pub(crate) fn freed_slice_is_not_reused_while_a_held_task_reads_it_i4(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (add_one, transfer) = (add_one(&client), transfer(&client));
@@ -113,7 +111,7 @@ pub(crate) fn freed_slice_is_not_reused_while_a_held_task_reads_it_i4(
     }
 }
 
-/// I12: hard limits are charged at once and credited at the last drop.
+/// I12: a reservation is charged to the hard limit at once, and credited at the drop of the last handle.
 pub(crate) fn a_clients_hard_limit_is_charged_at_once_and_credited_at_the_last_drop(on: On) {
     let rig = on.open();
     let limited = rig
@@ -141,7 +139,7 @@ pub(crate) fn a_clients_hard_limit_is_charged_at_once_and_credited_at_the_last_d
     assert!(free.empty::<u8>(10_000).is_ok());
 }
 
-/// Zero-sized slices are good for everything.
+/// Every call accepts zero-sized slices.
 pub(crate) fn zero_sized_buffers_and_zero_cubes_are_valid_no_ops(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -173,7 +171,7 @@ pub(crate) fn zero_sized_buffers_and_zero_cubes_are_valid_no_ops(on: On) {
     assert_eq!(stream.read(&values).wait().unwrap(), [1]);
 }
 
-/// What was used returns, page by page.
+/// A cleanup frees the pages that hold no live slice.
 pub(crate) fn cleanup_gives_unused_pages_back(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -196,7 +194,7 @@ pub(crate) fn cleanup_gives_unused_pages_back(on: On) {
     assert_eq!(stream.read(&kept).wait().unwrap(), [1; 4]);
 }
 
-/// Reuse in place is safe only for the sole hold.
+/// Reuse in place is safe only if there is no other handle.
 pub(crate) fn can_mut_is_true_only_for_a_sole_handle(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
@@ -209,8 +207,7 @@ pub(crate) fn can_mut_is_true_only_for_a_sole_handle(on: On) {
     assert!(handle.try_unique().is_ok());
 }
 
-/// I4, I5: the slots of freed slices return when their last use has passed, though nobody sends anything
-/// that would wake the device.
+/// I4, I5: the slots of freed slices are recycled when their last use has passed, although no message wakes the device.
 pub(crate) fn slots_of_freed_slices_return_without_further_messages(on: On) {
     let rig = on.open_with(millstream::DeviceOptions::default().max_handles(6));
     let client = rig.client();
@@ -225,7 +222,7 @@ pub(crate) fn slots_of_freed_slices_return_without_further_messages(on: On) {
         held.launch(&stream, value).unwrap();
     }
     valve.wait_for_arrivals(1);
-    // Their kernels are still to run.
+    // Their kernels have not run yet.
     values.clear();
     let busy = stream.nowait().empty::<u32>(4).map(drop);
     assert!(
@@ -243,12 +240,12 @@ pub(crate) fn slots_of_freed_slices_return_without_further_messages(on: On) {
     assert_eq!(stream.read(&value).wait().unwrap(), [9; 4]);
 }
 
-/// I8, I12: slots return by themselves as memory does, so a loop that drops what it makes waits for them, however few there are and
-/// whatever other threads make.
+/// I8, I12: slots are recycled automatically, as memory is, so a loop that drops its slices waits for slots, however few there
+/// are and whatever other threads do.
 pub(crate) fn loop_that_drops_its_slices_waits_for_slots(on: On) {
     let rig = on.open_with(millstream::DeviceOptions::default().max_handles(16));
     let client = rig.client();
-    let make = |stream: &millstream::Stream| {
+    let create_and_drop = |stream: &millstream::Stream| {
         for round in 0..200 {
             let values = stream.create(&[round; 4]).unwrap();
             let copy = stream.empty::<u32>(4).unwrap();
@@ -261,13 +258,13 @@ pub(crate) fn loop_that_drops_its_slices_waits_for_slots(on: On) {
     let streams = [client.new_stream(), client.new_stream()];
     std::thread::scope(|scope| {
         for stream in &streams {
-            scope.spawn(|| make(stream));
+            scope.spawn(|| create_and_drop(stream));
         }
     });
     for _ in 0..100 {
         drop(client.new_stream());
     }
-    // What is held is not waited for, and the message says what helps.
+    // Slots of live handles are not waited for, and the message names the remedy.
     let mut held = Vec::new();
     let error = loop {
         match streams[0].empty::<u32>(1) {
@@ -282,7 +279,8 @@ pub(crate) fn loop_that_drops_its_slices_waits_for_slots(on: On) {
     );
 }
 
-/// I8: user code of the runtime cannot wait for a slot, since a task that keeps it may wait for that code; a future can.
+/// I8: user code on a thread of the runtime cannot wait for a slot, since a task that uses the slot may wait for that code; a
+/// future can.
 pub(crate) fn full_slot_table_is_an_error_in_user_code_and_awaited_by_a_future(on: On) {
     let rig = on.open_with(millstream::DeviceOptions::default().max_handles(8));
     let client = rig.client();
@@ -299,15 +297,15 @@ pub(crate) fn full_slot_table_is_an_error_in_user_code_and_awaited_by_a_future(o
         values.push(value);
     }
     values.clear();
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, received) = std::sync::mpsc::channel();
     let inner = stream.clone();
     beside
         .host("makes", (), move || {
-            tell.send(inner.empty::<u32>(1).map(drop)).unwrap();
+            sender.send(inner.empty::<u32>(1).map(drop)).unwrap();
         })
         .unwrap();
     beside.sync().wait().unwrap();
-    let refused = told.recv().unwrap();
+    let refused = received.recv().unwrap();
     assert!(
         matches!(
             refused,
@@ -329,25 +327,25 @@ pub(crate) fn full_slot_table_is_an_error_in_user_code_and_awaited_by_a_future(o
     assert_eq!(stream.read(&value).wait().unwrap(), [3]);
 }
 
-/// I6: memory whose release was asked for before comes back by itself, whether the last handle is in a value that is to be dropped, a
-/// host function or a callback.
+/// I6: a reservation waits for memory whose release was requested before, whether a deferred drop, a host function or a
+/// callback owns the last handle.
 pub(crate) fn reservation_waits_for_handles_owned_by_deferred_drops_and_user_code(on: On) {
-    leave_and_reserve(&on.open_small(4 * MIB as u64), |_| Vec::new());
+    release_and_reserve(&on.open_small(4 * MIB as u64), |_| Vec::new());
 }
 
-/// I6: the same where the table of handles has no slot left: the device needs none to hear of it.
+/// I6: the same if the slot table is full: the device needs no slot for the release.
 pub(crate) fn reservation_waits_for_such_handles_when_the_slot_table_is_full_i6(on: On) {
     let options = DeviceOptions::default().max_handles(16);
     let rig = on.open_small_with(4 * MIB as u64, options);
-    leave_and_reserve(&rig, |stream| {
+    release_and_reserve(&rig, |stream| {
         let mut kept = fill_table(stream);
-        // For the slice that leaves, and the one that comes.
+        // Two slots stay free, for the released slice and the new one.
         kept.truncate(kept.len() - 2);
         kept
     });
 }
 
-fn leave_and_reserve(rig: &Rig, keep: impl FnOnce(&Stream) -> Vec<Handle<u8>>) {
+fn release_and_reserve(rig: &Rig, keep: impl FnOnce(&Stream) -> Vec<Handle<u8>>) {
     let client = rig.client();
     let (first, second) = (client.new_stream(), client.new_stream());
     let small = first.create(&[7_u8]).unwrap();
@@ -355,14 +353,14 @@ fn leave_and_reserve(rig: &Rig, keep: impl FnOnce(&Stream) -> Vec<Handle<u8>>) {
     for round in 0..9 {
         let held = first.empty::<u8>(3 * MIB).unwrap();
         first.fill(&held, 1).unwrap();
-        let (leaves, left) = std::sync::mpsc::channel::<()>();
-        // A tuple drops its fields in order.
-        let leaving = (held, leaves);
+        let (alive, dropped) = std::sync::mpsc::channel::<()>();
+        // A tuple drops its fields in order: `dropped` disconnects after `held` was dropped.
+        let owner = (held, alive);
         match round % 3 {
-            0 => first.drop_after(leaving).unwrap(),
-            1 => first.host("drops it", (), move || drop(leaving)).unwrap(),
+            0 => first.drop_after(owner).unwrap(),
+            1 => first.host("drops_owner", (), move || drop(owner)).unwrap(),
             _ => {
-                let callback = move |_| drop(leaving);
+                let callback = move |_| drop(owner);
                 first.read(&small).on_ready(callback).unwrap();
             }
         }
@@ -372,14 +370,15 @@ fn leave_and_reserve(rig: &Rig, keep: impl FnOnce(&Stream) -> Vec<Handle<u8>>) {
         assert_eq!(second.read(&one).wait().unwrap(), [2], "round {round}");
         drop(next);
         second.sync().wait().unwrap();
-        // `next` has its memory first where the host function before still held `first` up: then `held` has its slot until here.
-        while left.try_recv() == Err(TryRecvError::Empty) {
+        // If the previous host function delayed `first`, `next` got its memory before `held` was dropped, and `held` keeps its
+        // slot until here.
+        while dropped.try_recv() == Err(TryRecvError::Empty) {
             rig.device.sync().wait().unwrap();
         }
     }
 }
 
-/// I12: what dropped slices hold until their tasks have completed counts as well.
+/// I12: the memory of dropped slices whose tasks have not completed counts as well.
 pub(crate) fn hard_limit_bounds_a_loop_that_drops_its_slices(on: On) {
     const LIMIT: u64 = 1 << 20;
     let rig = on.open();
@@ -393,14 +392,16 @@ pub(crate) fn hard_limit_bounds_a_loop_that_drops_its_slices(on: On) {
         let in_use = memory.in_use + memory.waiting;
         assert!(in_use <= LIMIT, "{in_use} bytes in round {round}");
     }
-    // All of it is free in the end.
+    // All memory is free in the end.
     let all = stream.empty::<u8>(LIMIT as usize).unwrap();
     stream.fill(&all, 1).unwrap();
     stream.sync().wait().unwrap();
 }
 
-/// I8, I12: a call that must not wait says that memory will come back, and a call whose client has it all in handles that it will not.
-pub(crate) fn hard_limit_returns_busy_while_tasks_hold_the_memory_and_an_error_while_handles_do(on: On) {
+/// I8, I12: a call that must not wait returns `Busy` if memory will be freed, and an error if live handles hold all of it.
+pub(crate) fn hard_limit_returns_busy_while_tasks_hold_the_memory_and_an_error_while_handles_do(
+    on: On,
+) {
     let rig = on.open();
     let limited = rig.device.client_builder().hard_limit(1_000).build();
     let (stream, other) = (limited.new_stream(), rig.client().new_stream());
@@ -410,7 +411,7 @@ pub(crate) fn hard_limit_returns_busy_while_tasks_hold_the_memory_and_an_error_w
     stream.copy(&gate, &values).unwrap();
     let live = stream.nowait().empty::<u8>(600).unwrap_err();
     assert!(matches!(live, Error::Memory(MemoryError::Limit { .. })));
-    // Only a task that waits for the guard has it now.
+    // Now only a task that waits for the guard uses the memory.
     drop(values);
     match stream.nowait().empty::<u8>(600).unwrap_err() {
         Error::Busy { what } => assert!(

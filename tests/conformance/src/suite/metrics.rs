@@ -1,4 +1,5 @@
-//! What a device tells of itself as figures: each is exact where nothing is under way. That they begin anew with an epoch is in `reopening`.
+//! Metrics of a device: each figure is exact while no work is in flight. The device tests `reopening` check that they start at
+//! zero in a new epoch.
 
 use std::sync::mpsc;
 use std::time::Instant;
@@ -12,21 +13,21 @@ fn metrics(rig: &Rig) -> Metrics {
     rig.device.metrics().unwrap()
 }
 
-/// What the device says of a client.
+/// Returns the metrics of a client.
 fn of<'a>(metrics: &'a Metrics, name: &str) -> &'a ClientMetrics {
     let mut clients = metrics.clients.iter();
     clients.find(|client| &*client.name == name).unwrap()
 }
 
-/// Asks until it is so: what other threads have to say comes when they get to it.
-fn until(rig: &Rig, is_so: impl Fn(&Metrics) -> bool) -> Metrics {
-    let give_up = Instant::now() + PATIENCE;
+/// Reads the metrics until the condition holds: other threads may update their figures later.
+fn until(rig: &Rig, holds: impl Fn(&Metrics) -> bool) -> Metrics {
+    let deadline = Instant::now() + PATIENCE;
     loop {
         let metrics = metrics(rig);
-        if is_so(&metrics) {
+        if holds(&metrics) {
             return metrics;
         }
-        assert!(Instant::now() < give_up, "{metrics:?}");
+        assert!(Instant::now() < deadline, "{metrics:?}");
     }
 }
 
@@ -41,7 +42,7 @@ pub(crate) fn metrics_of_an_idle_device_are_exact(on: On) {
         launch_update(&stream, &add_one, &values).unwrap();
     }
     rig.device.sync().wait().unwrap();
-    // A queue may run what its batch ends with later.
+    // A queue may run the end of its batch later.
     let metrics = until(&rig, |metrics| metrics.batch_sizes.sum() == 6);
     assert_eq!(metrics.stats.memory, rig.stats().memory);
     assert_eq!(metrics.stats.launches, 5);
@@ -52,10 +53,10 @@ pub(crate) fn metrics_of_an_idle_device_are_exact(on: On) {
         assert_eq!((queue.in_flight(), queue.held), (0, 0));
         assert!(queue.in_flight_max > 0 && metrics.mailbox_capacity == 256);
     }
-    let seats: u64 = metrics.stats.queues.iter().map(|queue| queue.streams).sum();
-    assert_eq!((seats, metrics.stats.streams), (2, 2));
+    let assigned: u64 = metrics.stats.queues.iter().map(|queue| queue.streams).sum();
+    assert_eq!((assigned, metrics.stats.streams), (2, 2));
     let (busy, idle) = (of(&metrics, "busy"), of(&metrics, "idle"));
-    // A copy and five launches; memory was there at once.
+    // A copy and five launches. The reservation is no task, since memory was free.
     assert_eq!((busy.tasks, busy.streams, busy.tasks_held), (6, 1, 0));
     assert_eq!((idle.tasks, idle.streams), (0, 1));
     assert!(busy.memory.in_use >= 4_000 && idle.memory.in_use >= 16);
@@ -76,7 +77,7 @@ pub(crate) fn held_tasks_are_counted_for_their_client(on: On) {
         client.new_stream(),
     );
     let values = owner.create(&[1_u32; 4]).unwrap();
-    // While the guard lives, whatever touches the values is held in software.
+    // While the guard lives, the server holds tasks on the values.
     let guard = on.guard(&owner, (update(&values),)).unwrap();
     for _ in 0..3 {
         launch_update(&stream, &add_one, &values).unwrap();
@@ -87,16 +88,16 @@ pub(crate) fn held_tasks_are_counted_for_their_client(on: On) {
     assert_eq!(
         (on_queues, held.stats.tasks_held),
         (4, 4),
-        "and the guard's"
+        "three launches and the guard"
     );
     drop(guard);
     assert_eq!(stream.read(&values).wait().unwrap(), [4; 4]);
-    let gone = metrics(&rig);
+    let after = metrics(&rig);
     assert_eq!(
-        (of(&gone, "waits").tasks_held, gone.stats.tasks_held),
+        (of(&after, "waits").tasks_held, after.stats.tasks_held),
         (0, 0)
     );
-    assert_eq!(of(&gone, "waits").tasks, 4);
+    assert_eq!(of(&after, "waits").tasks, 4);
 }
 
 pub(crate) fn faults_are_counted_by_reason_and_poisoned_slices_until_healed_i7(on: On) {
@@ -104,17 +105,17 @@ pub(crate) fn faults_are_counted_by_reason_and_poisoned_slices_until_healed_i7(o
     let client = rig.client();
     let (add_one, stream) = (add_one(&client), client.new_stream());
     let values = stream.create(&[1_u32; 4]).unwrap();
-    let sound = stream.create(&[1_u32; 4]).unwrap();
+    let clean = stream.create(&[1_u32; 4]).unwrap();
     boom(on, &client).launch(&stream, &values).unwrap();
     launch_update(&stream, &add_one, &values).unwrap();
-    launch_update(&stream, &add_one, &sound).unwrap();
+    launch_update(&stream, &add_one, &clean).unwrap();
     stream.sync().wait().unwrap();
     let failed = metrics(&rig);
     let expected = [("input", 1), ("panicked", 1)];
-    let told = failed.faults.by_reason().into_iter();
-    let mut told: Vec<_> = told.filter(|(_, count)| *count > 0).collect();
-    told.sort_unstable();
-    assert_eq!(told, expected);
+    let counts = failed.faults.by_reason().into_iter();
+    let mut counts: Vec<_> = counts.filter(|(_, count)| *count > 0).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, expected);
     assert_eq!(failed.slices_poisoned, 1);
     stream.fill(&values, 0).unwrap();
     stream.sync().wait().unwrap();
@@ -133,12 +134,12 @@ pub(crate) fn cancelled_tasks_are_counted_as_cancelled_faults(on: On) {
     token.cancel();
     drop(guard);
     stream.sync().wait().unwrap();
-    let told = metrics(&rig);
-    assert_eq!((told.faults.cancelled, told.faults.total()), (1, 1));
-    assert_eq!((told.stats.withdrawn, told.slices_poisoned), (1, 1));
+    let after = metrics(&rig);
+    assert_eq!((after.faults.cancelled, after.faults.total()), (1, 1));
+    assert_eq!((after.stats.withdrawn, after.slices_poisoned), (1, 1));
 }
 
-/// I4: what is dropped waits for its last use, and is told for as long.
+/// I4: a dropped slice or value is counted until its last use has passed.
 pub(crate) fn dropped_slices_and_values_are_counted_until_they_are_freed(on: On) {
     let rig = on.open_with(DeviceOptions::default().sample_latencies(1));
     let (client, valve) = (rig.client(), rig.valve());
@@ -148,24 +149,24 @@ pub(crate) fn dropped_slices_and_values_are_counted_until_they_are_freed(on: On)
     held.launch(&stream, &values).unwrap();
     stream.flush().unwrap();
     valve.wait_for_arrivals(1);
-    let (dropped, told) = mpsc::channel();
-    struct Tells(mpsc::Sender<()>);
-    impl Drop for Tells {
+    let (sender, dropped) = mpsc::channel();
+    struct SendOnDrop(mpsc::Sender<()>);
+    impl Drop for SendOnDrop {
         fn drop(&mut self) {
             self.0.send(()).unwrap();
         }
     }
-    stream.drop_after(Tells(dropped)).unwrap();
+    stream.drop_after(SendOnDrop(sender)).unwrap();
     drop(values);
-    let waits = metrics(&rig);
-    assert_eq!(waits.collection.slices_waiting, 1);
-    assert_eq!(waits.collection.values_waiting, 1);
-    assert!(waits.collection.slice_waits_ns_max.is_some());
-    assert!(waits.stats.memory.waiting >= 4_000);
-    assert_eq!(waits.latencies.unwrap().slice_waits_ns.count(), 0);
+    let waiting = metrics(&rig);
+    assert_eq!(waiting.collection.slices_waiting, 1);
+    assert_eq!(waiting.collection.values_waiting, 1);
+    assert!(waiting.collection.slice_waits_ns_max.is_some());
+    assert!(waiting.stats.memory.waiting >= 4_000);
+    assert_eq!(waiting.latencies.unwrap().slice_waits_ns.count(), 0);
     valve.open();
     stream.sync().wait().unwrap();
-    told.recv_timeout(PATIENCE).unwrap();
+    dropped.recv_timeout(PATIENCE).unwrap();
     let free = metrics(&rig);
     assert_eq!(free.collection.slices_waiting, 0);
     assert_eq!(free.collection.values_waiting, 0);
@@ -191,13 +192,14 @@ pub(crate) fn every_task_is_timed_if_the_sampling_interval_is_one(on: On) {
         step.replay(&stream).unwrap();
     }
     assert_eq!(stream.read(&values).wait().unwrap(), [31; 100]);
-    // A copy in, ten launches, ten replays and a copy out. Who publishes a cursor tells whoever waits for it one after the other.
+    // A copy in, ten launches, ten replays and a copy out. The publisher of a cursor wakes its waiters one after the other, so
+    // some figures may come later.
     let all = 22;
-    let is_all = |metrics: &Metrics| {
+    let are_timed = |metrics: &Metrics| {
         let latencies = metrics.latencies.as_ref().unwrap();
         latencies.runs_ns.count() == all
     };
-    let latencies = until(&rig, is_all).latencies.unwrap();
+    let latencies = until(&rig, are_timed).latencies.unwrap();
     assert_eq!((latencies.every, latencies.missed), (1, 0));
     assert_eq!(latencies.queued_ns.count(), all);
     assert!(latencies.runs_ns.quantile(0.99) > 0);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use millstream::{CubeCount, DeviceOptions, Error, Kernel, update};
 
-/// I2.
+/// I2: a write waits for the readers on all streams.
 pub(crate) fn a_write_waits_for_every_reader(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -31,7 +31,7 @@ pub(crate) fn a_write_waits_for_every_reader(on: On) {
     }
 }
 
-/// I2, where the reader is held on the device while the write is submitted.
+/// I2: the same while the reader runs on the device.
 pub(crate) fn a_write_waits_for_a_reader_that_is_still_running(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -51,7 +51,7 @@ pub(crate) fn a_write_waits_for_a_reader_that_is_still_running(on: On) {
     );
 }
 
-/// I1, I2: what peers get wrong because they keep only the allocation's cursor.
+/// I1, I2: a reader waits for the latest write, not only for the allocation (other libraries track only the latter).
 pub(crate) fn a_buffer_rewritten_in_place_by_another_thread_is_never_read_stale(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -66,10 +66,8 @@ pub(crate) fn a_buffer_rewritten_in_place_by_another_thread_is_never_read_stale(
     }
 }
 
-/// I2, I3: byte ranges, not slices, are what conflicts.
-pub(crate) fn writes_to_disjoint_halves_overlap_and_a_reader_of_the_whole_waits_for_both(
-    on: On,
-) {
+/// I2, I3: byte ranges conflict, not whole slices.
+pub(crate) fn writes_to_disjoint_halves_overlap_and_a_reader_of_the_whole_waits_for_both(on: On) {
     let rig = on.open();
     let client = rig.client();
     let valve = rig.valve();
@@ -84,7 +82,7 @@ pub(crate) fn writes_to_disjoint_halves_overlap_and_a_reader_of_the_whole_waits_
     let (left, right) = (whole.slice(..1).unwrap(), whole.slice(1..).unwrap());
     held.launch(&left_stream, &left).unwrap();
     held.launch(&right_stream, &right).unwrap();
-    // Both run at the same time: neither waits for the other.
+    // Both kernels have started: neither waits for the other.
     valve.wait_for_arrivals(2);
     let mut answer = reader.read(&whole);
     assert!(answer.try_take().is_none());
@@ -92,7 +90,7 @@ pub(crate) fn writes_to_disjoint_halves_overlap_and_a_reader_of_the_whole_waits_
     assert_eq!(answer.wait().unwrap(), [11, 21]);
 }
 
-/// I3: one queue orders its streams by itself.
+/// I3: a queue runs its tasks in order, so its streams need no waits.
 pub(crate) fn streams_on_one_queue_issue_no_waits(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -110,7 +108,7 @@ pub(crate) fn streams_on_one_queue_issue_no_waits(on: On) {
     assert_eq!(rig.stats().waits_issued, 0);
 }
 
-/// I3: a wait brings in what it waited for.
+/// I3: the first wait enters the point in the queue's clock, so later reads need no wait.
 pub(crate) fn consumer_waits_once_for_an_unchanged_buffer_of_another_queue(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -132,8 +130,8 @@ pub(crate) fn consumer_waits_once_for_an_unchanged_buffer_of_another_queue(on: O
     assert_eq!(consumer.read(&out).wait().unwrap(), [2]);
 }
 
-/// I2: what a task waits for may lie in the middle of a batch that ends with the wait. The reader finds it there, as the
-/// server ends the batch before it says the wait.
+/// I2: the writer may be in the middle of a batch that is not flushed yet. The server ends the batch before it issues the
+/// wait, so the wait finds the writer's event.
 pub(crate) fn reader_waits_for_a_writer_in_the_middle_of_a_batch(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -141,7 +139,7 @@ pub(crate) fn reader_waits_for_a_writer_in_the_middle_of_a_batch(on: On) {
     for _ in 0..4 {
         let valve = rig.valve();
         let held = held(&client, &valve);
-        // Two readers: whatever the queue of the writer, one of them may sit on another.
+        // Two readers: at least one of them is assigned to another queue than the writer, if there are two queues.
         let (writer, readers) = (
             client.new_stream(),
             [client.new_stream(), client.new_stream()],
@@ -168,7 +166,7 @@ pub(crate) fn reader_waits_for_a_writer_in_the_middle_of_a_batch(on: On) {
             .iter_mut()
             .map(|answer| answer.wait_timeout(Duration::from_millis(5)));
         let waited = early.all(|answer| matches!(answer, Err(Error::TimedOut { .. })));
-        // Before anything fails: a kernel that is held keeps the device from closing.
+        // Before any assertion: a held kernel would keep the device from closing.
         valve.open();
         assert!(waited, "a reader did not wait for the writer");
         for answer in answers {
@@ -177,7 +175,7 @@ pub(crate) fn reader_waits_for_a_writer_in_the_middle_of_a_batch(on: On) {
     }
 }
 
-/// I1, I2: data that goes from queue to queue, without a question for an answer in between: only waits flush.
+/// I1, I2: data passes from queue to queue without a request for an answer in between, so only waits flush.
 pub(crate) fn data_passed_between_streams_without_a_flush_arrives(on: On) {
     const ROUNDS: u32 = 60;
     const LONG: usize = 1 << 12;
@@ -209,13 +207,13 @@ pub(crate) fn a_stream_waits_for_the_point_of_another(on: On) {
         first.create(&[0_u32]).unwrap(),
         second.create(&[0_u32]).unwrap(),
     );
-    let seen = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(9));
-    let (note, arrivals) = (seen.clone(), valve.clone());
+    let arrivals_seen = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(9));
+    let (recorded, arrivals) = (arrivals_seen.clone(), valve.clone());
     let after = Kernel::new("add_one")
         .updates::<u32>("values")
         .scalar::<u32>("n")
         .native(move |_cube, _args| {
-            note.store(arrivals.arrivals(), std::sync::atomic::Ordering::SeqCst);
+            recorded.store(arrivals.arrivals(), std::sync::atomic::Ordering::SeqCst);
         });
     let after = prepare(&client, after).unwrap();
     held.launch(&first, &a).unwrap();
@@ -225,16 +223,20 @@ pub(crate) fn a_stream_waits_for_the_point_of_another(on: On) {
     let done = second.sync();
     valve.wait_for_arrivals(1);
     let ran_on_gpu = || rig.checks.kernels_run("add_one");
-    let seen = || seen.load(std::sync::atomic::Ordering::SeqCst);
-    assert_eq!(seen(), 9, "it ran before the point");
-    assert_eq!(ran_on_gpu().unwrap_or(0), 0, "it ran before the point");
+    let arrivals_seen = || arrivals_seen.load(std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(arrivals_seen(), 9, "the launch ran before the point");
+    assert_eq!(
+        ran_on_gpu().unwrap_or(0),
+        0,
+        "the launch ran before the point"
+    );
     valve.open();
     done.wait().unwrap();
-    assert_eq!(seen(), if on.runs_rust() { 1 } else { 9 });
+    assert_eq!(arrivals_seen(), if on.runs_rust() { 1 } else { 9 });
     assert_eq!(ran_on_gpu().unwrap_or(1), 1);
 }
 
-/// I1: happens-before between sends is kept, across threads and streams.
+/// I1: device order extends happens-before between sends, across threads and streams.
 pub(crate) fn happens_before_between_threads_orders_their_tasks(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -263,7 +265,7 @@ pub(crate) fn happens_before_between_threads_orders_their_tasks(on: On) {
     });
 }
 
-/// A dynamic count is a read of three numbers on the device.
+/// A dynamic count reads three numbers on the device, with the hazards of a read.
 pub(crate) fn a_dynamic_count_is_read_after_it_was_written(on: On) {
     let rig = on.open();
     let client = rig.client();

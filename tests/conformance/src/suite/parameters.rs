@@ -1,5 +1,5 @@
-//! Recordings with parameters and slots: what a compiled schedule is. A replay gives handles and words, in one message
-//! (I1, I2, I7, I12); and launches whose arguments are made at run time.
+//! Recordings with parameters and slots, as compiled schedules use them: a replay binds handles and words, in one message
+//! (I1, I2, I5, I7, I8).
 
 use millstream::{
     CancelToken, DeviceOptions, Error, Handle, Kernel, KernelHandle, LaunchError, ParameterMisfit,
@@ -12,13 +12,13 @@ use RecordedWord::{Slot, Value};
 
 const LEN: usize = 8;
 
-/// Two scalars of four bytes, as they are packed.
+/// Packs two scalars of four bytes into a word.
 pub(super) fn packed(first: u32, second: u32) -> u64 {
     u64::from(first) | u64::from(second) << 32
 }
 
-/// Sets a temporary to the value in slot 0, adds one to it, copies the first parameter behind it, and all of it to the
-/// second: the recording, with the two.
+/// Records: copy the first parameter to the back of a temporary, set its front to the value in slot 0 and add one, and copy
+/// the whole temporary to the second parameter.
 fn fill_and_append(stream: &Stream, set: &KernelHandle, add_one: &KernelHandle) -> Recording {
     let record = |recorder: &mut Recorder<'_>| {
         let (input, output) = (recorder.parameter(LEN)?, recorder.parameter(2 * LEN)?);
@@ -36,6 +36,7 @@ fn fill_and_append(stream: &Stream, set: &KernelHandle, add_one: &KernelHandle) 
     stream.record(record).unwrap()
 }
 
+/// Returns the output of a replay of [`fill_and_append`].
 fn filled_and_appended(input: &[u32], value: u32) -> Vec<u32> {
     let front = std::iter::repeat_n(value + 1, LEN);
     front.chain(input.iter().copied()).collect()
@@ -56,7 +57,7 @@ pub(crate) fn replays_bind_parameters_and_fill_slots_from_any_thread_i1_i2(on: O
                     let value = 100 * thread + round;
                     let input: Vec<u32> = (0..LEN as u32).map(|at| at * value).collect();
                     let from = stream.create(&input).unwrap();
-                    // A handle keeps its own start, and what it has beyond the parameter.
+                    // Elements of the handle's slice before and behind the parameter keep their values.
                     let room = stream.create(&[9_u32; 3 * LEN]).unwrap();
                     let to = room.slice(2..).unwrap();
                     let bound = [(2, to.as_bytes()), (0, from.as_bytes())];
@@ -72,8 +73,8 @@ pub(crate) fn replays_bind_parameters_and_fill_slots_from_any_thread_i1_i2(on: O
     });
 }
 
-/// I5: a replay binds handles to what the recorder gave, in any order and of any elements, and to what was recorded. It tells what
-/// is no parameter of it, what is bound twice, and what is only a part, and submits nothing then.
+/// I5: a replay binds handles to the recorder's parameters, in any order and of any element type, and to recorded handles. A
+/// handle that is no parameter, one that is bound twice, and a view of a part are errors, and the replay submits nothing.
 pub(crate) fn parameter_is_identified_by_its_handle_i5(on: On) {
     let (rig, elsewhere) = (on.open(), on.open());
     let client = rig.client();
@@ -101,26 +102,29 @@ pub(crate) fn parameter_is_identified_by_its_handle_i5(on: On) {
     args().replay(&stream).unwrap();
     assert_eq!(stream.read(&out).wait().unwrap(), [3, 3, 3, 3, 3, 3, 0, 0]);
     assert_eq!(stream.read(&out_bytes).wait().unwrap(), [8; 4]);
-    // What takes the place of a recorded handle does so byte for byte: its first two elements are not read either.
+    // A handle replaces a recorded one byte for byte: the recorded view skips two elements, so the replay skips them as well.
     let other: Vec<u32> = (0..LEN as u32).collect();
     let other = stream.create(&other).unwrap();
     args().bind(&kept, &other).replay(&stream.nowait()).unwrap();
     assert_eq!(stream.read(&out).wait().unwrap(), [2, 3, 4, 5, 6, 7, 0, 0]);
-    let is_none = "`replay` was not accepted: no task of the recording touches what a handle is bound to: \
+    let no_parameter = "`replay` was not accepted: no task of the recording touches what a handle is bound to: \
                    bind it to a handle that `Recorder::parameter` gave for this recording";
     assert_eq!(
         error_text(args().bind(&unused, &out).replay(&stream)),
-        is_none
+        no_parameter
     );
     let mut second = stream.recorder();
-    let theirs = second.parameter::<u32>(LEN).unwrap();
-    second.fill(&theirs, 1).unwrap();
+    let second_parameter = second.parameter::<u32>(LEN).unwrap();
+    second.fill(&second_parameter, 1).unwrap();
     let second = second.finish().unwrap();
     assert_eq!(
-        error_text(args().bind(&theirs, &out).replay(&stream)),
-        is_none
+        error_text(args().bind(&second_parameter, &out).replay(&stream)),
+        no_parameter
     );
-    assert_eq!(error_text(second.bind(&to, &out).replay(&stream)), is_none);
+    assert_eq!(
+        error_text(second.bind(&to, &out).replay(&stream)),
+        no_parameter
+    );
     assert_eq!(
         error_text(args().bind(&to, &other).replay(&stream)),
         "`replay` was not accepted: parameter 1 of the recording is bound twice; bind one handle to it"
@@ -139,8 +143,11 @@ pub(crate) fn parameter_is_identified_by_its_handle_i5(on: On) {
         "`replay` was not accepted: parameter 2 of the recording has no memory of its own; bind a handle to it"
     );
     let foreign = elsewhere.client().new_stream();
-    let strange = foreign.create(&[1_u32; LEN]).unwrap();
-    for args in [args().bind(&kept, &strange), args().bind(&strange, &other)] {
+    let other_device = foreign.create(&[1_u32; LEN]).unwrap();
+    for args in [
+        args().bind(&kept, &other_device),
+        args().bind(&other_device, &other),
+    ] {
         let error = args.replay(&stream).unwrap_err();
         assert!(
             matches!(error, Error::Foreign { what: "handle" }),
@@ -153,11 +160,14 @@ pub(crate) fn parameter_is_identified_by_its_handle_i5(on: On) {
         "{error}"
     );
     assert_eq!(stream.read(&out).wait().unwrap(), [2, 3, 4, 5, 6, 7, 0, 0]);
-    second.bind(&theirs, &out).replay(&stream).unwrap();
+    second
+        .bind(&second_parameter, &out)
+        .replay(&stream)
+        .unwrap();
     assert_eq!(stream.read(&out).wait().unwrap(), [1; LEN]);
 }
 
-/// A task on a part of a parameter touches that part of what is bound, and needs no more of it.
+/// A task on a view of a parameter touches the same view of the bound handle, which may end there.
 pub(crate) fn view_of_a_parameter_is_the_same_view_of_the_bound_handle(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -184,8 +194,8 @@ pub(crate) fn view_of_a_parameter_is_the_same_view_of_the_bound_handle(on: On) {
     );
 }
 
-/// I1, I2, I7: a shorter handle takes the place of a parameter that may be shorter, and what lies beside it is neither touched nor
-/// waited for, nor part of what fails.
+/// I1, I2, I7: with `allow_shorter` a shorter handle may be bound; bytes beside it are not touched, not waited for, and not
+/// poisoned.
 pub(crate) fn parameter_may_be_bound_to_a_shorter_handle_if_allowed(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
@@ -201,14 +211,14 @@ pub(crate) fn parameter_may_be_bound_to_a_shorter_handle_if_allowed(on: On) {
         }
         recorder.fill(&to, 7)?;
         recorder.copy(&from, &to)?;
-        // Of this a replay has all, a part, or nothing.
+        // Of this range a replay has all, a part, or nothing.
         recorder.fill(&to.slice(2..4).unwrap(), 9)
     };
     let recording = stream.record(record).unwrap();
     let memory = stream.create(&[1_u32; 2 * LEN]).unwrap();
     for len in [LEN, 4, 3, 2, 1, 0] {
         stream.fill(&memory, 1).unwrap();
-        // Side by side: if either was taken to be longer, they would overlap.
+        // Adjacent: if the server took either to be longer, they would overlap.
         let from = memory.slice(..len).unwrap();
         let to = memory.slice(len..2 * len).unwrap();
         let rebound = [(0, to.as_bytes()), (1, from.as_bytes())];
@@ -218,7 +228,7 @@ pub(crate) fn parameter_may_be_bound_to_a_shorter_handle_if_allowed(on: On) {
         want[cut(2)..cut(4)].fill(9);
         assert_eq!(stream.read(&memory).wait().unwrap(), want, "{len}");
     }
-    // What is not bound does not fail with the rest.
+    // Bytes that are not bound do not fail.
     let failed = stream.with_cancel(&cancelled());
     failed.fill(&memory.slice(..1).unwrap(), 0).unwrap();
     let (from, to) = (memory.slice(..2).unwrap(), memory.slice(2..4).unwrap());
@@ -246,9 +256,9 @@ pub(crate) fn incomplete_replay_is_refused_and_submits_nothing(on: On) {
     let (input, output) = ((0, from.as_bytes()), (2, to.as_bytes()));
     let tasks = rig.stats().tasks;
     let refused = |bound: &[(usize, &Handle<u8>)], words: &[u64]| {
-        let twin = recording.try_replay_args(&stream, bound, words);
+        let nowait = recording.try_replay_args(&stream, bound, words);
         let refused = error_text(recording.replay_args(&stream, bound, words));
-        assert_eq!(error_text(twin), refused);
+        assert_eq!(error_text(nowait), refused);
         refused
             .trim_start_matches("`replay` was not accepted: ")
             .to_owned()
@@ -287,8 +297,8 @@ pub(crate) fn incomplete_replay_is_refused_and_submits_nothing(on: On) {
     assert!(matches!(error, Error::Launch { why, .. } if why == misfit));
 }
 
-/// I5, I7: a parameter has no memory outside of replays. Whoever asks for what it would have been is told so, in every
-/// way to ask; nothing hangs, and what is not made of it is as it was.
+/// I5, I7: a parameter has no memory outside of replays. Every use of it returns that failure, no call hangs, and data that
+/// does not depend on it is unchanged.
 pub(crate) fn use_of_a_parameter_outside_of_a_recording_fails_i5_i7(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -297,32 +307,32 @@ pub(crate) fn use_of_a_parameter_outside_of_a_recording_fails_i5_i7(on: On) {
         stream.create(&[4_u32; LEN]).unwrap(),
         stream.create(&[5_u32; LEN]).unwrap(),
     );
-    let mut made = None;
+    let mut parameter = None;
     let record = |recorder: &mut Recorder<'_>| {
-        let parameter = recorder.parameter::<u32>(LEN)?;
-        recorder.launch(&transfer, one(), across(&parameter, &good))?;
-        made = Some(parameter);
+        let recorded = recorder.parameter::<u32>(LEN)?;
+        recorder.launch(&transfer, one(), across(&recorded, &good))?;
+        parameter = Some(recorded);
         Ok(())
     };
     let recording = stream.record(record).unwrap();
-    let parameter = made.unwrap();
+    let parameter = parameter.unwrap();
     let why = "`parameter` failed: a parameter of a recording has no memory of its own; give it to the recorder only, \
                and bind a handle to it at each replay";
     assert!(error_text(stream.read(&parameter).wait()).starts_with(why));
     launch_transfer(&stream, &transfer, &parameter, &out).unwrap();
-    let told = error_text(stream.read(&out).wait());
+    let message = error_text(stream.read(&out).wait());
     assert!(
-        told.starts_with(why) && told.ends_with("`transfer`"),
-        "{told}"
+        message.starts_with(why) && message.ends_with("`transfer`"),
+        "{message}"
     );
-    // Writing to it defines nothing.
+    // A write to the parameter defines nothing.
     stream.write(&parameter, &[1; LEN]).unwrap();
     stream.fill(&parameter, 2).unwrap();
     launch_transfer(&stream, &transfer, &good, &parameter).unwrap();
     assert!(error_text(stream.read(&parameter).wait()).contains(why));
     let guard = on.guard(&stream, (read(&parameter),));
     assert!(guard.is_err());
-    // Nor does another recording have it, or a replay that binds it.
+    // A replay of another recording that binds the parameter fails as well.
     let mut other = None;
     let record = |recorder: &mut Recorder<'_>| {
         let formal = recorder.parameter::<u32>(LEN)?;
@@ -348,7 +358,7 @@ pub(crate) fn use_of_a_parameter_outside_of_a_recording_fails_i5_i7(on: On) {
     stream.sync().wait().unwrap();
 }
 
-/// I8: the twin that never waits says that there is no room, and has submitted nothing.
+/// I8: `try_replay_args` returns `Busy` if there is no room, and submits nothing.
 pub(crate) fn replay_that_finds_no_room_returns_busy_i8(on: On) {
     let rig = on.open_with(DeviceOptions::default().mailbox_capacity(8));
     let client = rig.client();
@@ -362,7 +372,7 @@ pub(crate) fn replay_that_finds_no_room_returns_busy_i8(on: On) {
         let words = [packed(value, LEN as u32)];
         recording.try_replay_args(&stream, &bound, &words)
     };
-    // A device with a thread makes room as fast as it can, so there it may never lack.
+    // A device thread makes room all the time, so the mailbox may never be full there.
     let rounds = if rig.driver.is_some() { 10_000 } else { 50 };
     let (mut last, mut busy) = (0, false);
     for value in 1..rounds {
@@ -380,13 +390,13 @@ pub(crate) fn replay_that_finds_no_room_returns_busy_i8(on: On) {
     assert_eq!(stream.read(&to).wait().unwrap(), expected);
 }
 
-/// I7: a replay defines what it reads of its scratch memory, so it inherits nothing that failed there before; what it binds otherwise
-/// it does inherit.
+/// I7: a replay defines the scratch memory that it reads, so it inherits no earlier failure from there; it does inherit the
+/// failures of its other bindings.
 pub(crate) fn replay_inherits_no_failure_of_an_earlier_replay_from_its_scratch(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
-    let spreads = Kernel::new("spreads")
+    let spread = Kernel::new("spread")
         .reads::<u32>("seed")
         .updates::<u32>("table")
         .native(|_, args| {
@@ -394,12 +404,12 @@ pub(crate) fn replay_inherits_no_failure_of_an_earlier_replay_from_its_scratch(o
             assert_ne!(seed, 13, "unlucky");
             args.chunk::<u32>(1).fill(seed);
         });
-    let spreads = client.kernel(spreads).unwrap();
+    let spread = client.kernel(spread).unwrap();
     let record = |recorder: &mut Recorder<'_>| {
         let seed = recorder.parameter::<u32>(1)?;
         let table = recorder.scratch::<u32>(LEN)?;
         let out = recorder.parameter::<u32>(LEN)?;
-        recorder.launch(&spreads, 1, (read(&seed), update(&table)))?;
+        recorder.launch(&spread, 1, (read(&seed), update(&table)))?;
         recorder.copy(&table, &out)
     };
     let recording = stream.record(record).unwrap();
@@ -412,7 +422,7 @@ pub(crate) fn replay_inherits_no_failure_of_an_earlier_replay_from_its_scratch(o
             (2, out.as_bytes()),
         ];
         recording.replay_args(&stream, &bound, &[])?;
-        // Not waited for here: the next replay is issued while this one has not failed yet.
+        // No wait here: the next replay is issued before this one fails.
         Ok::<_, Error>(stream.read(&out))
     };
     let answers = [1, 13, 2, 13, 13, 3].map(|seed| (seed, replay(seed).unwrap()));

@@ -1,34 +1,35 @@
-//! Random programs under random profiles: a profile counts exactly the tasks that its streams were given while it was open.
+//! Random programs under random profiles: a profile counts exactly the tasks that were submitted to its streams while it was
+//! open (I1, I5).
 
 use std::collections::BTreeMap;
 
 use millstream::{Pending, Profile, ProfileToken};
 use millstream_testkit::{Dice, Program, Submitted};
 
-use crate::program::{ground, or_message, infallible_kernels};
+use crate::program::{ground, infallible_kernels, or_message};
 use crate::support::*;
 
-/// Programs, each on a device of its own, and the steps of one.
+/// The number of programs, each on its own device, and of steps of each.
 const PROGRAMS: u64 = 24;
 const STEPS: usize = 80;
-/// Steps of the one program of a device that takes long to open.
+/// The number of steps of the single program for devices that take long to open.
 const STEPS_LONG: usize = 300;
-/// Most profiles that are open at a time.
+/// The maximum number of open profiles.
 const OPEN_MAX: usize = 6;
 
-/// Which tasks a profile is of.
+/// The tasks that a profile covers.
 #[derive(Clone, Debug)]
 enum Scope {
-    /// Those of these streams, by their numbers.
+    /// Tasks of these streams, by their numbers.
     Streams(Vec<u32>),
-    /// Those of all streams of one client.
+    /// Tasks of all streams of one client.
     Client(usize),
-    /// Those of the device.
+    /// All tasks of the device.
     Device,
 }
 
 impl Scope {
-    fn has(&self, task: &Submitted) -> bool {
+    fn covers(&self, task: &Submitted) -> bool {
         match self {
             Self::Streams(streams) => streams.contains(&task.stream),
             Self::Client(client) => *client == task.client,
@@ -37,10 +38,10 @@ impl Scope {
     }
 }
 
-/// Tasks by name.
+/// The number of tasks by name.
 type Counts = BTreeMap<String, u64>;
 
-/// A profile that has not ended, and the tasks that it must count so far.
+/// An open profile, and the number of tasks that it must count so far.
 struct Open {
     token: ProfileToken,
     scope: Scope,
@@ -73,7 +74,8 @@ impl<'a> Profiled<'a> {
         }
     }
 
-    /// Some tasks are held when a profile starts, and issued while it is open.
+    /// Starts or ends a profile, or runs a step of the program. Tasks that are held when a profile starts are issued while it
+    /// is open.
     fn step(&mut self) {
         match self.dice.below(8) {
             0 if self.open.len() < OPEN_MAX => self.start(),
@@ -84,7 +86,7 @@ impl<'a> Profiled<'a> {
                 let stepped = self.program.plain_step(&mut self.dice);
                 or_message(&tally, stepped).unwrap();
                 for task in self.program.take_submitted() {
-                    let counting = self.open.iter_mut().filter(|open| open.scope.has(&task));
+                    let counting = self.open.iter_mut().filter(|open| open.scope.covers(&task));
                     counting.for_each(|open| {
                         *open.counts.entry(task.task.to_owned()).or_default() += 1;
                     });
@@ -115,7 +117,7 @@ impl<'a> Profiled<'a> {
         });
     }
 
-    /// Ends a profile by any stream: it need not be one of its own.
+    /// Ends a profile by any stream, which need not be covered by the profile.
     fn end(&mut self) {
         let open = self.open.swap_remove(self.dice.below(self.open.len()));
         let stream = self.program.stream(&mut self.dice);
@@ -131,11 +133,11 @@ impl<'a> Profiled<'a> {
             let profile = answer.wait().unwrap();
             let kernels = profile.kernels.iter();
             // A read whose answer was dropped may have been withdrawn, so reads are not counted.
-            let told: Counts = kernels
+            let counted: Counts = kernels
                 .filter(|kernel| *kernel.name != *"copy out")
                 .map(|kernel| (kernel.name.to_string(), kernel.tasks))
                 .collect();
-            assert_eq!(told, counts);
+            assert_eq!(counted, counts);
             assert_eq!((profile.untimed, profile.is_cut), (0, false));
             assert!(profile.busy.duration <= profile.elapsed.duration);
         }
@@ -153,7 +155,7 @@ pub(crate) fn each_task_is_in_exactly_the_profiles_that_were_open_when_it_was_su
     }
 }
 
-/// The same of one program, for devices that take long to open.
+/// The same for one long program, for devices that take long to open.
 pub(crate) fn each_task_of_a_long_program_is_in_exactly_the_profiles_that_were_open(on: On) {
     let rig = on.open();
     let mut profiled = Profiled::new(on, &rig, 0);

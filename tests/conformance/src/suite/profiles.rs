@@ -1,4 +1,4 @@
-//! Profiles: a task is in those that are open when it is given, and each is answered once (I1, I5, I12).
+//! Profiles: a profile covers the tasks that are submitted while it is open, and is answered once (I1, I5, I12).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -11,11 +11,11 @@ use millstream::{
 use crate::subject::{Clock, Mode};
 use crate::support::*;
 
-fn told(mut profile: Pending<Profile>) -> Profile {
+fn answer_of(mut profile: Pending<Profile>) -> Profile {
     profile.wait_timeout(PATIENCE).unwrap()
 }
 
-fn refusal(mut profile: Pending<Profile>) -> ProfileError {
+fn error_of(mut profile: Pending<Profile>) -> ProfileError {
     match profile.wait_timeout(PATIENCE) {
         Err(Error::Profile(error)) => error,
         other => panic!("{other:?}"),
@@ -26,7 +26,7 @@ fn count(profile: &Profile, name: &str) -> u64 {
     profile.kernel(name).map_or(0, |kernel| kernel.tasks)
 }
 
-/// A stream that adds one to something of its own.
+/// A stream with a buffer, to which it adds one.
 struct Adder {
     stream: Stream,
     add_one: KernelHandle,
@@ -64,7 +64,7 @@ pub(crate) fn profile_covers_exactly_the_tasks_between_its_start_and_its_end(on:
     let point = adder.stream.sync();
     let profile = adder.stream.end_profile(token);
     adder.add(7);
-    let profile = told(profile);
+    let profile = answer_of(profile);
     point.wait().unwrap();
     let counts = ["add_one", "fill", "copy", "copy out"].map(|name| count(&profile, name));
     assert_eq!(counts, [3, 1, 1, 1], "{profile}");
@@ -110,20 +110,20 @@ pub(crate) fn tokens_nest_and_overlap_across_streams_and_threads(on: On) {
     });
     let inner = b.stream.start_profile().unwrap();
     b.add(2);
-    // Made while they are open, by its client.
+    // A stream that is created while the profile of its client is open.
     let late = Adder::new(&client);
     late.add(4);
     // Any thread may end any of them, in any order.
     let ended = std::thread::scope(|scope| scope.spawn(|| client.end_profile(two)).join().unwrap());
     a.add(100);
-    let (two, mine) = (told(ended), told(c.stream.end_profile(mine)));
+    let (two, mine) = (answer_of(ended), answer_of(c.stream.end_profile(mine)));
     let (all, inner) = (
-        told(rig.device.end_profile(all)),
-        told(a.stream.end_profile(inner)),
+        answer_of(rig.device.end_profile(all)),
+        answer_of(a.stream.end_profile(inner)),
     );
     let adds = [&all, &mine, &two, &inner].map(|profile| count(profile, "add_one"));
     assert_eq!(adds, [137, 127, 20, 2]);
-    // That stream's copy in came while they were open, too.
+    // The copy in of that stream is covered as well.
     assert_eq!(
         [&all, &mine].map(|profile| count(profile, "copy in")),
         [1, 1]
@@ -135,7 +135,7 @@ pub(crate) fn closure_is_profiled_and_its_panic_does_not_affect_the_next_profile
     let rig = on.open();
     let adder = Adder::new(&rig.client());
     let (made, profile) = adder.stream.profiled(|_| adder.add(4)).unwrap();
-    assert_eq!((made, count(&told(profile), "add_one")), ((), 4));
+    assert_eq!((made, count(&answer_of(profile), "add_one")), ((), 4));
     let run = || {
         adder
             .stream
@@ -143,12 +143,12 @@ pub(crate) fn closure_is_profiled_and_its_panic_does_not_affect_the_next_profile
             .map(drop)
     };
     assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
-    // The next one is none the worse.
+    // The next profile works.
     let (_, profile) = adder.stream.profiled(|_| adder.add(2)).unwrap();
-    assert_eq!(told(profile).tasks, 2);
+    assert_eq!(answer_of(profile).tasks, 2);
 }
 
-/// Each task of it by its name and with its times, also where a driver would take it as a whole.
+/// Each task of a replay has its name and times, even if the driver could run the recording as a whole.
 pub(crate) fn a_recording_is_profiled_task_by_task(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -164,14 +164,14 @@ pub(crate) fn a_recording_is_profiled_task_by_task(on: On) {
     };
     let step = adder.stream.record(record).unwrap();
     for round in 0..4 {
-        let profile = told(step.replay_profiled(&adder.stream).unwrap());
+        let profile = answer_of(step.replay_profiled(&adder.stream).unwrap());
         let counts = ["add_one", "transfer", "fill"].map(|name| count(&profile, name));
         assert_eq!(
             (counts, profile.untimed),
             ([3, 1, 1], 0),
             "round {round}: {profile}"
         );
-        // Others are replayed as ever.
+        // Replays without a profile still work.
         step.replay(&adder.stream).unwrap();
     }
     assert_eq!(adder.stream.read(&to).wait().unwrap(), [12; 64]);
@@ -183,30 +183,30 @@ pub(crate) fn foreign_tokens_and_ended_tokens_return_different_errors(on: On) {
     let token = adder.stream.start_profile().unwrap();
     let foreign = other.client().start_profile().unwrap();
     assert_eq!(
-        refusal(adder.stream.end_profile(foreign)),
+        error_of(adder.stream.end_profile(foreign)),
         ProfileError::NotRegistered
     );
     assert_eq!(
-        refusal(other.device.end_profile(token)),
+        error_of(other.device.end_profile(token)),
         ProfileError::NotRegistered
     );
     assert_eq!(other.client().end_profile(foreign).wait().unwrap().tasks, 0);
     adder.add(1);
-    assert_eq!(told(adder.stream.end_profile(token)).tasks, 1);
+    assert_eq!(answer_of(adder.stream.end_profile(token)).tasks, 1);
     assert_eq!(
-        refusal(adder.stream.end_profile(token)),
+        error_of(adder.stream.end_profile(token)),
         ProfileError::Unknown
     );
-    let strange = rig
+    let foreign_stream = rig
         .client()
         .start_profile_of([&other.client().new_stream()]);
     assert!(
-        matches!(strange, Err(Error::Foreign { what: "stream" })),
-        "{strange:?}"
+        matches!(foreign_stream, Err(Error::Foreign { what: "stream" })),
+        "{foreign_stream:?}"
     );
 }
 
-/// I5: what is ended before its tasks are issued is told once they are over, whatever held them back.
+/// I5: a profile that ends before its tasks are issued is answered after all of them have completed or were withdrawn.
 pub(crate) fn profile_waits_for_held_tasks(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -214,7 +214,7 @@ pub(crate) fn profile_waits_for_held_tasks(on: On) {
     let token = CancelToken::new();
     let withdrawn = adder.stream.with_cancel(&token);
     adder.stream.sync().wait().unwrap();
-    // While the guard lives, whatever touches the values is held in software.
+    // While the guard lives, the server holds tasks on the values.
     let guard = on.guard(&owner, (update(&adder.values),)).unwrap();
     let profile = adder.stream.start_profile().unwrap();
     adder.add(3);
@@ -228,10 +228,10 @@ pub(crate) fn profile_waits_for_held_tasks(on: On) {
     let profile = answer.wait_timeout(PATIENCE).unwrap();
     let adds = profile.kernel("add_one").unwrap();
     assert_eq!((profile.tasks, profile.untimed), (4, 1));
-    assert_eq!((adds.tasks, adds.timed), (4, 3), "one was withdrawn");
+    assert_eq!((adds.tasks, adds.timed), (4, 3), "one task was withdrawn");
 }
 
-/// I5: nobody waits for a profile of a device that is gone.
+/// I5: a close answers the pending profiles of the device.
 pub(crate) fn closing_answers_open_profiles(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -255,7 +255,7 @@ pub(crate) fn closing_answers_open_profiles(on: On) {
     assert!(matches!(client.start_profile(), Err(Error::Closed)));
 }
 
-/// I12: those that nobody ends are bounded, and the rest is none the worse.
+/// I12: the number of open profiles is bounded; later profiles work.
 pub(crate) fn open_profiles_are_bounded_and_the_oldest_is_evicted(on: On) {
     let rig = on.open();
     let adder = Adder::new(&rig.client());
@@ -266,7 +266,7 @@ pub(crate) fn open_profiles_are_bounded_and_the_oldest_is_evicted(on: On) {
         .into_iter()
         .map(|token| adder.stream.end_profile(token))
         .collect();
-    assert!(ended.into_iter().all(|answer| told(answer).tasks == 2));
+    assert!(ended.into_iter().all(|answer| answer_of(answer).tasks == 2));
     let first = start();
     for _ in 0..20_000 {
         start();
@@ -274,30 +274,30 @@ pub(crate) fn open_profiles_are_bounded_and_the_oldest_is_evicted(on: On) {
     let last = start();
     adder.add(1);
     assert_eq!(
-        refusal(adder.stream.end_profile(first)),
+        error_of(adder.stream.end_profile(first)),
         ProfileError::Unknown
     );
-    assert_eq!(told(adder.stream.end_profile(last)).tasks, 1);
+    assert_eq!(answer_of(adder.stream.end_profile(last)).tasks, 1);
 }
 
-/// I12: what finds no room is counted, and said.
+/// I12: tasks whose spans find no room are counted as untimed.
 pub(crate) fn tasks_without_room_for_their_spans_are_counted_as_untimed(on: On) {
     let rig = on.open_with(DeviceOptions::default().profile_spans(1));
     let adder = Adder::new(&rig.client());
     let many = adder.stream.record(|recorder| {
         (0..50).try_for_each(|_| recorder.launch(&adder.add_one, one(), in_place(&adder.values)))
     });
-    let profile = told(many.unwrap().replay_profiled(&adder.stream).unwrap());
+    let profile = answer_of(many.unwrap().replay_profiled(&adder.stream).unwrap());
     let adds = profile.kernel("add_one").unwrap();
     assert_eq!((profile.tasks, adds.tasks), (50, 50));
     assert_eq!(adds.timed + profile.untimed, 50);
     if on.mode() == Mode::Driven && on.abilities().clock == Clock::Host {
-        // Nobody takes times while it is pumped.
+        // The spans are not taken while the device is pumped.
         assert!(profile.untimed > 0);
     }
 }
 
-/// I12: a profile that nobody ends does not measure for ever.
+/// I12: the number of tasks of a profile is bounded.
 pub(crate) fn profile_ends_automatically_when_it_is_full(on: On) {
     let rig = on.open_with(DeviceOptions::default().profile_tasks(4));
     let adder = Adder::new(&rig.client());
@@ -306,20 +306,20 @@ pub(crate) fn profile_ends_automatically_when_it_is_full(on: On) {
         adder.stream.start_profile(),
     );
     adder.add(10);
-    let profile = told(adder.stream.end_profile(token));
+    let profile = answer_of(adder.stream.end_profile(token));
     assert_eq!((profile.tasks, profile.is_cut), (4, true));
     assert!(profile.to_string().contains("the profile was full"));
     let (_, profile) = adder.stream.profiled(|_| adder.add(2)).unwrap();
     assert_eq!(
         (
-            told(profile).tasks,
-            told(adder.stream.end_profile(later.unwrap())).tasks
+            answer_of(profile).tasks,
+            answer_of(adder.stream.end_profile(later.unwrap())).tasks
         ),
         (2, 4)
     );
 }
 
-/// A timeline has all spans, whoever else wants them.
+/// Taking a timeline takes no spans from a profile, and the other way round.
 pub(crate) fn a_timeline_and_profiles_have_the_same_spans(on: On) {
     let rig = on.open_with(DeviceOptions::default().trace(1_000));
     let adder = Adder::new(&rig.client());
@@ -328,7 +328,7 @@ pub(crate) fn a_timeline_and_profiles_have_the_same_spans(on: On) {
     adder.add(5);
     let early = rig.device.trace().unwrap();
     adder.add(6);
-    let profile = told(adder.stream.end_profile(token));
+    let profile = answer_of(adder.stream.end_profile(token));
     adder.add(7);
     adder.stream.sync().wait().unwrap();
     let spans = early.into_iter().chain(rig.device.trace().unwrap());

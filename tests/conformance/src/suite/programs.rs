@@ -1,14 +1,14 @@
 //! Random programs on real devices (I1, I2, I6, I7).
 //!
-//! One thread on many streams has a sequential oracle. Many threads share buffers by updates that
-//! commute, and have buffers of their own that must come out as if they were alone.
+//! A program of one thread on many streams is compared with a sequential oracle. Programs of many threads share buffers by
+//! updates that commute, and have their own buffers, whose contents must be those of a run alone.
 
 use crate::program::{ELEMENTS, RandomProgram, STEPS, infallible_kernels};
 use crate::support::*;
 use millstream::Handle;
 use millstream_testkit::{Program, add};
 
-/// Programs per kind of device.
+/// The number of programs for each device.
 const PROGRAMS: u64 = 100;
 
 pub(crate) fn program_on_many_streams_computes_the_same_as_on_one(on: On) {
@@ -21,17 +21,17 @@ pub(crate) fn program_on_many_streams_computes_the_same_as_on_one(on: On) {
     assert_eq!(rig.device.memory_usage().unwrap().device.live_slices, 0);
 }
 
-/// Few tasks in flight, batches of one, either strategy: the same results.
+/// Few tasks in flight and batches of one task give the same results.
 pub(crate) fn programs_compute_the_same_with_small_limits(on: On) {
-    little_room(on, millstream::Strategy::Interleave);
+    run_with_small_limits(on, millstream::Strategy::Interleave);
 }
 
-/// As above, of the other strategy.
+/// The same with the strategy `Sequential`.
 pub(crate) fn programs_compute_the_same_with_small_limits_and_sequential_turns(on: On) {
-    little_room(on, millstream::Strategy::Sequential);
+    run_with_small_limits(on, millstream::Strategy::Sequential);
 }
 
-fn little_room(on: On, strategy: millstream::Strategy) {
+fn run_with_small_limits(on: On, strategy: millstream::Strategy) {
     let options = millstream::DeviceOptions::default()
         .max_tasks(1)
         .max_in_flight(2)
@@ -46,7 +46,7 @@ fn little_room(on: On, strategy: millstream::Strategy) {
     }
 }
 
-/// Every thread has streams and buffers of its own, and all add to the same ones.
+/// Every thread has its own streams and buffers, and all threads add to shared buffers.
 pub(crate) fn threads_that_share_buffers_lose_no_update_and_keep_their_own_data(on: On) {
     const THREADS: usize = 4;
     let rig = on.open();

@@ -22,7 +22,7 @@ pub(crate) fn recording_replays_its_tasks_with_other_handles(on: On) {
     assert_eq!(
         stream.read(&b).wait().unwrap(),
         [0, 0],
-        "recording runs nothing"
+        "recording ran a task"
     );
     step.replay(&stream).unwrap();
     assert_eq!(stream.read(&b).wait().unwrap(), [2, 3]);
@@ -51,10 +51,8 @@ pub(crate) fn recording_replays_its_tasks_with_other_handles(on: On) {
     );
 }
 
-/// Arguments that overlap where the recorded ones did not.
-pub(crate) fn replay_orders_tasks_whose_new_arguments_alias(
-    on: On,
-) {
+/// I2: the arguments of a replay may overlap although the recorded ones do not.
+pub(crate) fn replay_orders_tasks_whose_new_arguments_alias(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, transfer, add_one) = (client.new_stream(), transfer(&client), add_one(&client));
@@ -74,7 +72,7 @@ pub(crate) fn replay_orders_tasks_whose_new_arguments_alias(
         .unwrap();
     let other = client.new_stream();
     assert_eq!(other.read(&same).wait().unwrap(), [6, 6, 7, 7, 6, 6]);
-    // Within one launch an overlap with a writer is refused, as it would be without the recording.
+    // Within one launch an overlap with a written binding is refused, as without a recording.
     let copy = stream
         .record(|recorder| recorder.launch(&transfer, one(), across(&a, &b)))
         .unwrap();
@@ -84,7 +82,7 @@ pub(crate) fn replay_orders_tasks_whose_new_arguments_alias(
     );
 }
 
-/// A copy within a recording is no copy of overlapping ranges either.
+/// A recorded copy must not overlap itself either.
 pub(crate) fn replay_of_a_copy_with_overlapping_arguments_is_refused(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
@@ -103,7 +101,7 @@ pub(crate) fn replay_of_a_copy_with_overlapping_arguments_is_refused(on: On) {
     assert_eq!(stream.read(&b).wait().unwrap(), [1; 4]);
 }
 
-/// One recording, many threads: replays that share a temporary are ordered.
+/// I2: replays from many threads that share a temporary are ordered.
 pub(crate) fn one_recording_runs_from_many_threads(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -142,7 +140,7 @@ pub(crate) fn one_recording_runs_from_many_threads(on: On) {
     });
 }
 
-/// I7: within a replay a failure reaches what depends on it, and nothing else.
+/// I7: within a replay a failure reaches the data that depends on it, and nothing else.
 pub(crate) fn poisoned_parameter_fails_only_the_tasks_that_read_it(on: On) {
     let rig = on.open_small(4 << 20);
     let client = rig.client();
@@ -161,7 +159,7 @@ pub(crate) fn poisoned_parameter_fails_only_the_tasks_that_read_it(on: On) {
     assert_eq!(stream.read(&d).wait().unwrap(), [2; 4]);
 }
 
-/// A recording keeps alive what it was recorded with.
+/// A recording keeps its handles and kernels alive.
 pub(crate) fn recording_keeps_its_handles_and_kernels_alive(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -174,7 +172,7 @@ pub(crate) fn recording_keeps_its_handles_and_kernels_alive(on: On) {
             .unwrap()
     };
     stream.sync().wait().unwrap();
-    let _filler: Vec<_> = (0..100).map(|_| stream.create(&[3_u32]).unwrap()).collect();
+    let _reuses_memory: Vec<_> = (0..100).map(|_| stream.create(&[3_u32]).unwrap()).collect();
     step.replay(&stream).unwrap();
     assert_eq!(stream.read(&out).wait().unwrap(), [77]);
     step.replay(&client.new_stream()).unwrap();
@@ -182,7 +180,7 @@ pub(crate) fn recording_keeps_its_handles_and_kernels_alive(on: On) {
     assert_eq!(stream.read(&out).wait().unwrap(), [77]);
 }
 
-/// A handle that lies otherwise than the recorded one would misalign the elements of some launch.
+/// A handle with another alignment than the recorded one would misalign the elements of a launch.
 pub(crate) fn a_rebound_handle_must_be_aligned_as_the_recorded_one_was(on: On) {
     let rig = on.open();
     let client = rig.client();

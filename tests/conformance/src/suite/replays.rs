@@ -1,4 +1,4 @@
-//! Random recordings: a replay is its tasks one by one (I1, I2).
+//! Random recordings: a replay has the effect of its tasks submitted one by one (I1, I2).
 
 use millstream::RecordedWord::{Slot, Value};
 use millstream::{Handle, Recorder, read, update, write};
@@ -11,43 +11,43 @@ use crate::support::*;
 
 const LEN: usize = 8;
 
-/// What a task of a random recording does, to three parameters and a temporary.
+/// A task of a random recording, on three parameters (0 to 2) and a temporary (3).
 #[derive(Clone, Copy, Debug)]
-enum Does {
+enum Op {
     /// Sets all elements to the word of the step.
     Set(usize),
-    /// Adds the word of the step.
+    /// Adds the word of the step to all elements.
     Add(usize),
     Mix(usize, usize),
     Copy(usize, usize),
 }
 
-/// A recording, with the value of each step's word and whether it is a slot's, and where in a buffer the parameters
-/// begin when it is replayed.
+/// A recording: each step with the value of its word and whether the word is a slot, and the start of each parameter in its
+/// buffer at the replay.
 #[derive(Clone, Debug)]
 struct Random {
-    steps: Vec<(Does, u32, bool)>,
+    steps: Vec<(Op, u32, bool)>,
     starts: [usize; 3],
 }
 
 fn random() -> impl Strategy<Value = Random> {
     let pair = || (0_usize..4, 1_usize..4).prop_map(|(from, by)| (from, (from + by) % 4));
-    let does = prop_oneof![
-        (0_usize..4).prop_map(Does::Set),
-        (0_usize..4).prop_map(Does::Add),
-        pair().prop_map(|(from, to)| Does::Mix(from, to)),
-        pair().prop_map(|(from, to)| Does::Copy(from, to)),
+    let op = prop_oneof![
+        (0_usize..4).prop_map(Op::Set),
+        (0_usize..4).prop_map(Op::Add),
+        pair().prop_map(|(from, to)| Op::Mix(from, to)),
+        pair().prop_map(|(from, to)| Op::Copy(from, to)),
     ];
-    let steps = prop::collection::vec((does, any::<u32>(), any::<bool>()), 1..8);
-    // Some overlap.
+    let steps = prop::collection::vec((op, any::<u32>(), any::<bool>()), 1..8);
+    // Some parameters overlap.
     let starts = prop::array::uniform3(prop::sample::select(vec![0, LEN, 2 * LEN, 2 * LEN + 3]));
     (steps, starts).prop_map(|(steps, starts)| Random { steps, starts })
 }
 
-/// The elements of the buffer that parameters are views of.
+/// The number of elements of the buffer that the bound handles are views of.
 const BUFFER: usize = 4 * LEN;
 
-/// I1, I2: a replay does what its tasks do that are submitted one by one, or is refused because one of them is.
+/// I1, I2: a replay has the same effect as its tasks submitted one by one, and is refused exactly if one of them is.
 pub(crate) fn replay_equals_its_tasks_submitted_one_by_one_i1_i2(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -66,7 +66,7 @@ pub(crate) fn replay_equals_its_tasks_submitted_one_by_one_i1_i2(on: On) {
             let temporary = recorder.empty::<u32>(LEN)?;
             recorder.fill(&temporary, 0)?;
             let at = |place: usize| formal.get(place).unwrap_or(&temporary);
-            for (does, value, is_slot) in &random.steps {
+            for (op, value, is_slot) in &random.steps {
                 let word = match is_slot {
                     true => {
                         words.push(word(*value));
@@ -77,14 +77,14 @@ pub(crate) fn replay_equals_its_tasks_submitted_one_by_one_i1_i2(on: On) {
                 let mut launch = |kernel, bindings: &[_], word| {
                     recorder.launch_words(kernel, one(), bindings, &[word])
                 };
-                match *does {
-                    Does::Set(to) => launch(&set, &[write(at(to).as_bytes())], word)?,
-                    Does::Add(to) => launch(add, &[update(at(to).as_bytes())], word)?,
-                    Does::Mix(from, to) => {
+                match *op {
+                    Op::Set(to) => launch(&set, &[write(at(to).as_bytes())], word)?,
+                    Op::Add(to) => launch(add, &[update(at(to).as_bytes())], word)?,
+                    Op::Mix(from, to) => {
                         let bindings = [read(at(from).as_bytes()), update(at(to).as_bytes())];
                         launch(mix, &bindings, Value(LEN as u64))?;
                     }
-                    Does::Copy(from, to) => recorder.copy(at(from), at(to))?,
+                    Op::Copy(from, to) => recorder.copy(at(from), at(to))?,
                 }
             }
             Ok(())
@@ -92,35 +92,36 @@ pub(crate) fn replay_equals_its_tasks_submitted_one_by_one_i1_i2(on: On) {
         let recording = stream.record(record).unwrap();
         words.truncate(recording.words());
         let data: Vec<u32> = (0..BUFFER as u32).collect();
-        let (ours, theirs) = (stream.create(&data).unwrap(), stream.create(&data).unwrap());
+        let (replayed_buffer, direct_buffer) =
+            (stream.create(&data).unwrap(), stream.create(&data).unwrap());
         let view = |buffer: &Handle<u32>, nth: usize| {
             let start = random.starts[nth];
             buffer.slice(start..start + LEN).unwrap()
         };
-        let views: Vec<_> = (0..3).map(|nth| view(&ours, nth)).collect();
+        let views: Vec<_> = (0..3).map(|nth| view(&replayed_buffer, nth)).collect();
         let known = |nth: usize| recording.parameter_of(&formal[nth]);
         let bound: Vec<_> = (0..3)
             .filter_map(|nth| Some((known(nth)?, views[nth].as_bytes())))
             .collect();
         let outcome = recording.replay_args(&stream, &bound, &words);
-        // The same on the other buffer.
+        // The same tasks one by one, on the other buffer.
         let temporary = stream.empty::<u32>(LEN).unwrap();
         stream.fill(&temporary, 0).unwrap();
         let at = |place: usize| match place {
             3 => temporary.clone(),
-            nth => view(&theirs, nth),
+            nth => view(&direct_buffer, nth),
         };
         let n = LEN as u32;
         let one_by_one = random
             .steps
             .iter()
-            .try_for_each(|(does, value, _)| match *does {
-                Does::Set(to) => stream.launch(&set, one(), (write(&at(to)), *value, n)),
-                Does::Add(to) => stream.launch(add, one(), (update(&at(to)), *value, n)),
-                Does::Mix(from, to) => {
+            .try_for_each(|(op, value, _)| match *op {
+                Op::Set(to) => stream.launch(&set, one(), (write(&at(to)), *value, n)),
+                Op::Add(to) => stream.launch(add, one(), (update(&at(to)), *value, n)),
+                Op::Mix(from, to) => {
                     stream.launch(mix, one(), (read(&at(from)), update(&at(to)), n))
                 }
-                Does::Copy(from, to) => stream.copy(&at(from), &at(to)),
+                Op::Copy(from, to) => stream.copy(&at(from), &at(to)),
             });
         prop_assert_eq!(
             outcome.is_ok(),
@@ -134,7 +135,10 @@ pub(crate) fn replay_equals_its_tasks_submitted_one_by_one_i1_i2(on: On) {
             return Ok(());
         }
         replayed += 1;
-        let (got, expected) = (stream.read(&ours).wait(), stream.read(&theirs).wait());
+        let (got, expected) = (
+            stream.read(&replayed_buffer).wait(),
+            stream.read(&direct_buffer).wait(),
+        );
         prop_assert_eq!(got.unwrap(), expected.unwrap());
         Ok(())
     };

@@ -1,4 +1,4 @@
-//! Bad input, foreign things, large launches, a backend's own resources (I5).
+//! Invalid input, objects of other devices, large launches, and a backend's own resources (I5).
 
 use millstream::{
     CubeCount, Error, Kernel, LaunchArgs, LaunchError, MemoryError, Metadata, Read, TensorMap,
@@ -27,7 +27,10 @@ pub(crate) fn offsets_past_the_end_overflowing_sizes_and_foreign_handles_give_ty
             size: 12
         })
     ));
-    #[allow(clippy::reversed_empty_ranges, reason = "that is the bad input")]
+    #[allow(
+        clippy::reversed_empty_ranges,
+        reason = "the reversed range is the invalid input"
+    )]
     let reversed = values.slice(2..1);
     assert!(matches!(reversed, Err(LaunchError::OutOfBounds { .. })));
     assert!(
@@ -40,7 +43,7 @@ pub(crate) fn offsets_past_the_end_overflowing_sizes_and_foreign_handles_give_ty
         .offset_end(4)
         .unwrap();
     assert_eq!((cut.size(), cut.len()), (4, 1));
-    assert!(cut.offset_start(5).is_err(), "offsets add up");
+    assert!(cut.offset_start(5).is_err(), "offsets accumulate");
     assert!(matches!(
         values.slice(..1).unwrap().cast::<u64>(),
         Err(LaunchError::Indivisible { .. })
@@ -49,21 +52,21 @@ pub(crate) fn offsets_past_the_end_overflowing_sizes_and_foreign_handles_give_ty
         stream.empty::<u64>(usize::MAX),
         Err(Error::Memory(MemoryError::SizeOverflow { .. }))
     ));
-    let strange = foreign.create(&[1_u32, 2, 3]).unwrap();
+    let foreign_handle = foreign.create(&[1_u32, 2, 3]).unwrap();
     assert!(matches!(
-        stream.copy(&strange, &values),
+        stream.copy(&foreign_handle, &values),
         Err(Error::Foreign { what: "handle" })
     ));
     assert!(matches!(
-        stream.read(&strange).wait(),
+        stream.read(&foreign_handle).wait(),
         Err(Error::Foreign { .. })
     ));
     assert!(matches!(
-        launch_update(&stream, &add_one(&client), &strange),
+        launch_update(&stream, &add_one(&client), &foreign_handle),
         Err(Error::Foreign { .. })
     ));
     assert!(matches!(
-        launch_update(&foreign, &add_one(&client), &strange),
+        launch_update(&foreign, &add_one(&client), &foreign_handle),
         Err(Error::Foreign { what: "kernel" })
     ));
     assert!(matches!(
@@ -77,7 +80,7 @@ pub(crate) fn offsets_past_the_end_overflowing_sizes_and_foreign_handles_give_ty
     assert_eq!(
         stream.read(&values).wait().unwrap(),
         [1, 2, 3],
-        "nothing of it ran"
+        "a refused call ran"
     );
 }
 
@@ -90,21 +93,21 @@ pub(crate) fn arguments_that_do_not_match_the_signature_are_refused(on: On) {
         stream.create(&[2_u32; 4]).unwrap(),
     );
     let floats = stream.create(&[1_f32; 4]).unwrap();
-    let tell = |answer: Result<(), Error>| answer.unwrap_err().to_string();
+    let message = |answer: Result<(), Error>| answer.unwrap_err().to_string();
     assert_eq!(
-        tell(stream.launch(&transfer, one(), (read(&a),))),
+        message(stream.launch(&transfer, one(), (read(&a),))),
         "`transfer` was not accepted: it takes 2 bindings, 1 was given"
     );
     assert_eq!(
-        tell(stream.launch(&set, one(), (write(&a),))),
+        message(stream.launch(&set, one(), (write(&a),))),
         "`set` was not accepted: it takes 2 scalars, 0 were given"
     );
     assert_eq!(
-        tell(stream.launch(&set, one(), (write(&a), 1_f32, 4_u32))),
+        message(stream.launch(&set, one(), (write(&a), 1_f32, 4_u32))),
         "`set` was not accepted: scalar `value` is declared as u32, the call gives f32: write a literal as `5_u32`, and a value as `value as u32`"
     );
     assert_eq!(
-        tell(stream.launch(&transfer, one(), (update(&a), write(&b), 4_u32))),
+        message(stream.launch(&transfer, one(), (update(&a), write(&b), 4_u32))),
         "`transfer` was not accepted: binding `src` is declared as read, the call says update"
     );
     assert!(matches!(
@@ -130,7 +133,7 @@ pub(crate) fn arguments_that_do_not_match_the_signature_are_refused(on: On) {
     assert_eq!(stream.read(&b).wait().unwrap(), [2; 4]);
 }
 
-/// Halves of one slice do not overlap; reading one thing twice is fine.
+/// The halves of one slice do not overlap, and two bindings may read the same bytes.
 pub(crate) fn adjacent_or_read_only_bindings_may_share_a_slice(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -155,7 +158,7 @@ pub(crate) fn adjacent_or_read_only_bindings_may_share_a_slice(on: On) {
     assert_eq!(stream.read(&out).wait().unwrap(), [2]);
 }
 
-/// More than fits a message: twelve bindings, thirty scalars, metadata.
+/// A launch may be larger than a message: twelve bindings, thirty scalars, metadata.
 pub(crate) fn launches_larger_than_a_message_work(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -200,8 +203,8 @@ pub(crate) fn launches_larger_than_a_message_work(on: On) {
     assert_eq!(stream.read(&out).wait().unwrap(), [55 + 435 + words]);
 }
 
-/// The types of a kernel are compared with its signature once; launches then run as any others, and literals have the declared
-/// width.
+/// The types of a typed kernel are compared with its signature once. Its launches behave like any others, and literals take
+/// the declared width.
 pub(crate) fn typed_kernel_accepts_exactly_the_types_of_its_signature(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -217,41 +220,41 @@ pub(crate) fn typed_kernel_accepts_exactly_the_types_of_its_signature(on: On) {
         .record(|recorder| recorder.launch(&transfer, one(), transfer.arguments((&a, &b, 4))));
     step.unwrap().replay(&stream).unwrap();
     assert_eq!(stream.read(&b).wait().unwrap(), [7; 4]);
-    // What only a launch can know is an error of the launch, as without types.
+    // An error that depends on the arguments is an error of the launch, as without types.
     assert!(matches!(
         launch_error(transfer.launch(&stream, one(), (&a, &a, 4))),
         LaunchError::Overlap { .. }
     ));
-    let tell = |outcome: Result<(), Error>| outcome.unwrap_err().to_string();
-    let says = "`transfer` was not accepted: its arguments are (Read<u32>, Write<u32>, u32), the types of the call are";
-    let mend = "write those of the signature";
+    let message = |outcome: Result<(), Error>| outcome.unwrap_err().to_string();
+    let expected = "`transfer` was not accepted: its arguments are (Read<u32>, Write<u32>, u32), the types of the call are";
+    let advice = "write those of the signature";
     assert_eq!(
-        tell(transfer.typed::<(Read<u32>, Write<u32>, f64)>().map(drop)),
-        format!("{says} (Read<u32>, Write<u32>, f64): {mend}")
+        message(transfer.typed::<(Read<u32>, Write<u32>, f64)>().map(drop)),
+        format!("{expected} (Read<u32>, Write<u32>, f64): {advice}")
     );
     assert_eq!(
-        tell(transfer.typed::<(Read<f32>, Update<u32>, u32)>().map(drop)),
-        format!("{says} (Read<f32>, Update<u32>, u32): {mend}")
+        message(transfer.typed::<(Read<f32>, Update<u32>, u32)>().map(drop)),
+        format!("{expected} (Read<f32>, Update<u32>, u32): {advice}")
     );
     assert_eq!(
-        tell(transfer.typed::<Read<u32>>().map(drop)),
-        format!("{says} Read<u32>: {mend}")
+        message(transfer.typed::<Read<u32>>().map(drop)),
+        format!("{expected} Read<u32>: {advice}")
     );
     assert_eq!(
-        tell(transfer.typed::<(u32, Read<u32>, Write<u32>)>().map(drop)),
-        format!("{says} (u32, Read<u32>, Write<u32>): {mend}")
+        message(transfer.typed::<(u32, Read<u32>, Write<u32>)>().map(drop)),
+        format!("{expected} (u32, Read<u32>, Write<u32>): {advice}")
     );
     assert!(transfer.typed::<()>().is_err());
 }
 
-/// A backend's own resources, as a task in order and behind a guard.
+/// A custom task runs in stream order; a guard gives access to the resources and holds conflicting tasks.
 pub(crate) fn custom_tasks_run_in_order_and_a_guard_holds_conflicting_tasks(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, add_one) = (client.new_stream(), add_one(&client));
     let values = stream.create(&[1_u32, 2]).unwrap();
     launch_update(&stream, &add_one, &values).unwrap();
-    on.with_resource(&stream, "times ten", (update(&values),), |mut resources| {
+    on.with_resource(&stream, "times_ten", (update(&values),), |mut resources| {
         resources.change(0, |words| words.iter_mut().for_each(|value| *value *= 10));
     })
     .unwrap();
@@ -271,15 +274,15 @@ pub(crate) fn a_kernel_that_the_device_cannot_run_is_refused_when_it_is_prepared
     let rig = on.open();
     let client = rig.client();
     let other = Kernel::new("other").text("an unknown language", "other");
-    let told = client.kernel(other).unwrap_err().to_string();
+    let message = client.kernel(other).unwrap_err().to_string();
     let backend = rig.device.properties().backend;
     let start = format!(
         "kernel `other` has no source for `{backend}`, only an unknown language; add one of "
     );
-    // What the device takes follows.
+    // The kinds of source that the device takes follow.
     assert!(
-        told.starts_with(&start) && told.len() > start.len(),
-        "{told}"
+        message.starts_with(&start) && message.len() > start.len(),
+        "{message}"
     );
     let lacking = match on.runs_rust() {
         true => millstream::Feature::TensorMaps,
@@ -295,7 +298,7 @@ pub(crate) fn a_kernel_that_the_device_cannot_run_is_refused_when_it_is_prepared
     );
 }
 
-/// Cubes are told apart, in three dimensions.
+/// Each cube has its own coordinates in three dimensions.
 pub(crate) fn every_cube_runs_once_with_its_own_coordinates(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -317,7 +320,7 @@ pub(crate) fn every_cube_runs_once_with_its_own_coordinates(on: On) {
     assert_eq!(stream.read(&out).wait().unwrap(), expected);
 }
 
-/// `may_alias` is about pointers and atomics: two references of which one writes stay impossible.
+/// `may_alias` permits aliasing pointers and atomics; two references to the same bytes, one of them mutable, are still refused.
 pub(crate) fn a_kernel_that_may_alias_still_gets_no_two_references_to_the_same_bytes(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -347,7 +350,7 @@ pub(crate) fn a_kernel_that_may_alias_still_gets_no_two_references_to_the_same_b
     assert_eq!(stream.read(&values).wait().unwrap()[0], 3);
 }
 
-/// I5: a timeout leaves the answer where it is; what was taken is told so.
+/// I5: a timed-out wait leaves the answer pending; an answer that was taken already is `Taken`.
 pub(crate) fn answer_can_be_waited_for_again_after_a_timeout(on: On) {
     let rig = on.open();
     let (client, valve) = (rig.client(), rig.valve());
@@ -356,15 +359,15 @@ pub(crate) fn answer_can_be_waited_for_again_after_a_timeout(on: On) {
     held(&client, &valve).launch(&stream, &values).unwrap();
     let mut answer = stream.read(&values);
     for _ in 0..3 {
-        let told = answer.wait_timeout(std::time::Duration::from_millis(1));
-        assert!(matches!(told, Err(Error::TimedOut { .. })));
+        let early = answer.wait_timeout(std::time::Duration::from_millis(1));
+        assert!(matches!(early, Err(Error::TimedOut { .. })));
     }
     valve.open();
     let taken = answer
         .wait_timeout(std::time::Duration::from_secs(60))
         .unwrap();
     assert_eq!(taken.len(), 64);
-    let told = answer.wait().unwrap_err();
-    assert!(matches!(told, Error::Taken), "{told}");
-    assert!(told.to_string().contains("`wait_timeout`"), "{told}");
+    let error = answer.wait().unwrap_err();
+    assert!(matches!(error, Error::Taken), "{error}");
+    assert!(error.to_string().contains("`wait_timeout`"), "{error}");
 }

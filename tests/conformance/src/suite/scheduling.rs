@@ -1,9 +1,9 @@
-//! When what runs: batches, flushes, fairness (I5, I6, I12).
+//! Scheduling: batches, flushes and fairness (I5, I6, I12).
 
 use crate::support::*;
 use millstream::{DeviceOptions, Error, Full, Strategy};
 
-/// I6.
+/// I6: no task runs twice.
 pub(crate) fn flushing_a_stream_listed_twice_runs_each_task_once(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -16,7 +16,7 @@ pub(crate) fn flushing_a_stream_listed_twice_runs_each_task_once(on: On) {
     assert_eq!(stream.read(&values).wait().unwrap(), [5]);
 }
 
-/// I5: nobody has to say flush.
+/// I5: a task runs without an explicit flush.
 pub(crate) fn lone_launch_runs_without_a_flush(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -28,7 +28,7 @@ pub(crate) fn lone_launch_runs_without_a_flush(on: On) {
     valve.open();
 }
 
-/// The same on a device that its owner runs: pumping is enough.
+/// The same on a driven device: pumping is enough.
 pub(crate) fn lone_launch_runs_when_the_driver_is_pumped(on: On) {
     let mut rig = on.open();
     let client = rig.client();
@@ -38,24 +38,22 @@ pub(crate) fn lone_launch_runs_when_the_driver_is_pumped(on: On) {
     let mut answer = stream.read(&values);
     assert!(
         answer.try_take().is_none(),
-        "nothing runs before the owner pumps"
+        "a task ran before the driver was pumped"
     );
     let driver = rig.driver.as_mut().unwrap();
     while driver.pump(std::time::Duration::from_millis(1)) {}
     assert_eq!(answer.try_take().unwrap().unwrap(), [5]);
 }
 
-/// I5, I12: what cannot run is held in software and stops nobody else.
-pub(crate) fn ten_thousand_held_launches_do_not_block_other_streams(
-    on: On,
-) {
+/// I5, I12: the server holds tasks that cannot run, and other streams go on.
+pub(crate) fn ten_thousand_held_launches_do_not_block_other_streams(on: On) {
     let rig = on.open();
     let client = rig.client();
     let add_one = add_one(&client);
     let owner = client.new_stream();
     let contested = owner.create(&[0_u32]).unwrap();
     let guard = on.guard(&owner, (millstream::update(&contested),)).unwrap();
-    // Everything that touches what the guard holds is held; nothing else is.
+    // The server holds every task on the guarded slice, and no other task.
     let consumers: Vec<_> = (0..10).map(|_| client.new_stream()).collect();
     for index in 0..10_000 {
         launch_update(&consumers[index % 10], &add_one, &contested).unwrap();
@@ -72,7 +70,7 @@ pub(crate) fn ten_thousand_held_launches_do_not_block_other_streams(
     assert_eq!(blocked.wait().unwrap(), [10_000]);
 }
 
-/// A busy client floods; another's single task starts all the same.
+/// The single task of a client starts while another client floods the queue.
 pub(crate) fn lone_task_starts_while_another_client_floods_the_queue(on: On) {
     for strategy in [Strategy::Interleave, Strategy::Sequential] {
         flood_one_queue(on, strategy);
@@ -104,7 +102,7 @@ fn flood_one_queue(on: On, strategy: Strategy) {
     });
 }
 
-/// I12: a full mailbox says `Busy`, and what it refused was not run.
+/// I12: a full mailbox returns `Busy`, and no refused task runs.
 pub(crate) fn full_mailbox_returns_busy_and_loses_nothing(on: On) {
     let rig = on.open_with(DeviceOptions::default().mailbox_capacity(16));
     let client = rig.client();
@@ -134,7 +132,7 @@ pub(crate) fn full_mailbox_returns_busy_and_loses_nothing(on: On) {
     assert_eq!(stream.read(&values).wait().unwrap(), [accepted]);
 }
 
-/// I12: one stream's backlog is bounded, and only its own callers feel it.
+/// I12: the held tasks of a stream are bounded, and the bound affects only callers of that stream.
 pub(crate) fn stream_at_max_held_returns_busy_while_others_go_on(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_held(8));
     let client = rig.client();
@@ -171,7 +169,7 @@ pub(crate) fn stream_at_max_held_returns_busy_while_others_go_on(on: On) {
     assert_eq!(behind.read(&contested).wait().unwrap(), [accepted]);
 }
 
-/// I5: thousands of streams cost no thread and all answer.
+/// I5: ten thousand streams, which need no threads, all answer.
 pub(crate) fn ten_thousand_streams_all_answer(on: On) {
     let rig = on.open();
     let client = rig.client();

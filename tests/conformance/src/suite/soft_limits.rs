@@ -1,4 +1,4 @@
-//! Soft limits: who is above its own gets what there is, and waits behind others when there is little (I5, I6).
+//! Soft limits: a client above its soft limit gets free memory, and waits behind other clients while memory is short (I5, I6).
 
 use crate::support::*;
 use millstream::{AllocationMode, ComputeClient, Handle, Reason, Stream, update};
@@ -15,7 +15,7 @@ fn limited(rig: &Rig, soft_limit: usize) -> ComputeClient {
     builder.soft_limit(soft_limit as u64).build()
 }
 
-/// A device whose memory comes back when the guard goes.
+/// Returns a device without free memory, and a guard; dropping the guard frees the memory.
 fn short_of_memory(on: On) -> (Rig, Guard) {
     let rig = on.open_small(4 * MIB as u64);
     let owner = rig.client().new_stream();
@@ -23,13 +23,13 @@ fn short_of_memory(on: On) -> (Rig, Guard) {
     (rig, guard)
 }
 
-/// The end of a guard goes past the mailbox, a question does not: once that is answered, both clients have asked for memory. Else the
-/// first could have all of it before the second asks.
-fn both_wait(rig: &Rig) {
+/// Asserts that both reservations wait for memory. The release of a guard does not go through the mailbox, but `stats` does: its
+/// answer proves that both are on the wait list. Otherwise the first could get the memory before the second is admitted.
+fn assert_both_wait(rig: &Rig) {
     assert!(rig.stats().tasks_parked >= 2);
 }
 
-/// I6: the one that asked later goes first, and has all there is.
+/// I6: the later reservation, which is within its limit, goes first and gets all memory.
 pub(crate) fn reservation_above_the_soft_limit_waits_behind_one_within(on: On) {
     let (rig, guard) = short_of_memory(on);
     let (first, second) = (limited(&rig, MIB).new_stream(), rig.client().new_stream());
@@ -39,15 +39,15 @@ pub(crate) fn reservation_above_the_soft_limit_waits_behind_one_within(on: On) {
     second.fill(&within, 7).unwrap();
     let within_read = second.read(&within.slice(..4).unwrap());
     assert!(above_read.try_take().is_none());
-    both_wait(&rig);
+    assert_both_wait(&rig);
     drop(guard);
     assert_eq!(within_read.wait().unwrap(), [7; 4]);
-    let told = above_read.wait().unwrap_err();
-    let reason = &told.failure().unwrap().root().reason;
-    assert!(matches!(reason, Reason::OutOfMemory { .. }), "{told}");
+    let error = above_read.wait().unwrap_err();
+    let reason = &error.failure().unwrap().root().reason;
+    assert!(matches!(reason, Reason::OutOfMemory { .. }), "{error}");
 }
 
-/// I5, I6: it waits, and has its turn.
+/// I5, I6: the reservation above the limit waits and gets the memory afterwards.
 pub(crate) fn reservation_above_the_soft_limit_gets_the_memory_that_others_leave(on: On) {
     let (rig, guard) = short_of_memory(on);
     let (first, second) = (limited(&rig, MIB).new_stream(), rig.client().new_stream());
@@ -57,13 +57,13 @@ pub(crate) fn reservation_above_the_soft_limit_gets_the_memory_that_others_leave
     let within = large(&second);
     second.fill(&within, 7).unwrap();
     let within_read = second.read(&within.slice(..4).unwrap());
-    both_wait(&rig);
+    assert_both_wait(&rig);
     drop((within, guard));
     assert_eq!(within_read.wait().unwrap(), [7; 4]);
     assert_eq!(above_read.wait().unwrap(), [9; 4]);
 }
 
-/// I12: the usage says who is above, statistics how often that came to be.
+/// I12: the memory report has the bytes above the soft limit, and the statistics the number of crossings.
 pub(crate) fn bytes_and_crossings_above_a_soft_limit_are_reported(on: On) {
     let rig = on.open();
     let client = limited(&rig, MIB);

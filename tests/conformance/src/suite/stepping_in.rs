@@ -1,5 +1,5 @@
-//! Callers that wait and step in for sleeping threads where the device lets them: nothing is lost, mixed up or held up by
-//! that (I5, I6, I8). Exact counts of wakes are in the actors' `shared_actor/tests`.
+//! Stepping in: callers that wait run the turn of a sleeping device thread, if the device allows it. No answer is lost, mixed
+//! up or delayed by that (I5, I6, I8). The actors' `shared_actor/tests` check exact counts of wakes.
 
 use std::thread;
 
@@ -7,8 +7,8 @@ use millstream::Error;
 
 use crate::support::*;
 
-/// I1, I5, I6: a caller that steps in does the work of other callers as well, in its order: what is small inside of the device, and
-/// what is not after it has left.
+/// I1, I5, I6: a caller that steps in also runs the work of other callers, in order: small tasks while it is inside the
+/// device, larger ones after it has left.
 pub(crate) fn callers_that_wait_concurrently_get_their_own_answers(on: On) {
     const CALLERS: u32 = 4;
     const ROUNDS: u32 = 60;
@@ -40,7 +40,7 @@ pub(crate) fn callers_that_wait_concurrently_get_their_own_answers(on: On) {
     assert_eq!(all, [CALLERS * ROUNDS]);
 }
 
-/// I8: a kernel of users' code may block; a caller that waits for another answer does not run it.
+/// I8: a kernel may block, since it is user code; a caller that waits for another answer does not run it.
 pub(crate) fn blocked_kernel_delays_no_caller_that_waits_for_another_answer(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -60,19 +60,19 @@ pub(crate) fn blocked_kernel_delays_no_caller_that_waits_for_another_answer(on: 
     assert_eq!(stuck.read(&values).wait().unwrap(), [1]);
 }
 
-/// I5, I10: a close ends, whichever thread is inside at that moment, and every caller gets an answer.
+/// I5, I10: a close ends, whichever thread is inside the device at that moment, and every caller gets an answer.
 pub(crate) fn close_ends_while_callers_wait_on_the_device(on: On) {
     const CALLERS: usize = 3;
     let rig = on.open();
     let client = rig.client();
-    let (began, begins) = std::sync::mpsc::channel();
+    let (started, all_started) = std::sync::mpsc::channel();
     thread::scope(|scope| {
         for _ in 0..CALLERS {
-            let (client, began) = (&client, began.clone());
+            let (client, started) = (&client, started.clone());
             scope.spawn(move || {
                 let stream = client.new_stream();
                 make_waits_expected(&stream);
-                began.send(()).unwrap();
+                started.send(()).unwrap();
                 let one = |round: u32| {
                     let data = stream.create(&[round])?;
                     stream.fill(&data, round + 1)?;
@@ -88,7 +88,7 @@ pub(crate) fn close_ends_while_callers_wait_on_the_device(on: On) {
                 assert!(matches!(last, Some(Error::Closed)), "{last:?}");
             });
         }
-        (0..CALLERS).for_each(|_| begins.recv_timeout(PATIENCE).unwrap());
+        (0..CALLERS).for_each(|_| all_started.recv_timeout(PATIENCE).unwrap());
         let report = rig.device.close(PATIENCE);
         assert!(report.drained);
         assert_eq!(report.threads_left, 0);

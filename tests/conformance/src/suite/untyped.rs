@@ -1,5 +1,5 @@
-//! Launches whose arguments are made at run time, without element types: more than a message has room for, refused in the
-//! same words as typed ones; and elements that are halves.
+//! Launches whose arguments are built at run time, without element types: they may be larger than a message, and return the
+//! same errors as typed launches. Also half-precision elements (I5).
 
 use millstream::{Access, ComputeClient, Stream};
 use millstream::{
@@ -9,11 +9,11 @@ use millstream::{
 
 use crate::support::*;
 
-/// More bindings than a message has room for, and more words.
+/// More bindings and words than a message has room for.
 const INPUTS: usize = 11;
 const WORDS: usize = 30;
 
-/// Adds up all its inputs and scalars.
+/// Prepares a kernel that adds all its inputs and scalars.
 fn large(client: &ComputeClient) -> KernelHandle {
     let mut kernel = Kernel::new("large");
     for index in 0..INPUTS {
@@ -49,7 +49,7 @@ pub(crate) fn untyped_bytes_and_words_work_as_arguments(on: On) {
         .launch_words(&large, one(), &bindings, &words)
         .unwrap();
     assert_eq!(stream.read(&out).wait().unwrap(), [55 + 435]);
-    // A word of a kernel with smaller scalars has several of them, or one and padding.
+    // If scalars are smaller than a word, a word has several of them, or one and padding.
     let values = stream.create(&[7_u32; 4]).unwrap();
     stream
         .nowait()
@@ -63,7 +63,7 @@ pub(crate) fn untyped_bytes_and_words_work_as_arguments(on: On) {
     assert_eq!(stream.read(&values).wait().unwrap(), [8; 4]);
 }
 
-/// Bindings and words that are boxed, at each replay: all in slots, and back to front.
+/// A replay with more bindings and words than a message has room for. All words are in slots, in reverse order.
 pub(crate) fn a_replay_takes_any_number_of_parameters_and_words(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -148,7 +148,7 @@ pub(crate) fn untyped_arguments_that_do_not_match_are_refused(on: On) {
         given: 1,
     };
     assert!(matches!(error, millstream::Error::Launch { why, .. } if why == count));
-    // Bytes are not elements where those are asked for.
+    // A typed launch takes no bytes in place of elements.
     let typed = stream.launch(&transfer, one(), (read(&front), write(&back), 4_u32));
     assert!(error_text(typed).contains("`src` is declared as u32, the call gives u8"));
 }

@@ -1,11 +1,11 @@
-//! Views: whole elements, of which every task sees all.
+//! Views: a view has whole elements, and every task sees all of them (I5).
 
 use millstream::{Element, LaunchError, Stream};
 
 use crate::support::*;
 
-/// A view is whole elements that start at one: what would leave a part of an element cannot be made, and every task sees all
-/// bytes of a view.
+/// A view starts and ends at an element; a cut that would leave a part of an element is refused. Every task sees all bytes of
+/// a view.
 pub(crate) fn view_that_cuts_an_element_is_refused(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
@@ -23,7 +23,7 @@ pub(crate) fn view_that_cuts_an_element_is_refused(on: On) {
         indivisible(3, 4).to_string(),
         "3 bytes are no whole number of elements of 4 bytes: cut at a multiple of 4, or cast the handle to `u8` to cut it at any byte"
     );
-    // As bytes it is cut anywhere, and is elements again only where it is whole ones.
+    // As bytes it can be cut anywhere, and it can be cast back only if it has whole, aligned elements.
     let bytes = words.cast::<u8>().unwrap();
     let ragged = bytes.clone().offset_end(3).unwrap();
     assert_eq!(ragged.cast::<u32>().unwrap_err(), indivisible(9, 4));
@@ -36,7 +36,7 @@ pub(crate) fn view_that_cuts_an_element_is_refused(on: On) {
     let last = bytes.slice(8..).unwrap().cast::<u32>().unwrap();
     stream.write(&last, &[7]).unwrap();
     assert_eq!(stream.read(&words).wait().unwrap(), [1, 2, 7]);
-    // One rule for all tasks: nine bytes are filled, written, copied and read as nine bytes.
+    // All tasks follow the same rule: nine bytes are filled, written, copied and read as nine bytes.
     stream.fill(&ragged, 5).unwrap();
     assert_eq!(stream.read(&ragged).wait().unwrap(), [5; 9]);
     stream.write(&ragged, &[6; 9]).unwrap();
@@ -47,7 +47,7 @@ pub(crate) fn view_that_cuts_an_element_is_refused(on: On) {
     assert_eq!(all[8..], [6, 0, 0, 0]);
 }
 
-/// A fill sets each element of its view, wherever that starts and ends within a word.
+/// A fill sets each element of its view and nothing else, wherever the view starts and ends within a word.
 pub(crate) fn fill_sets_every_element_of_its_view_and_no_other(on: On) {
     const LEN: usize = 32;
     fn fill<T: Element + PartialEq + std::fmt::Debug>(stream: &Stream, old: T, value: T) {

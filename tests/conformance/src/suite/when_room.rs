@@ -1,4 +1,5 @@
-//! Room that is awaited: futures get it in the order of asking, or learn that the device has ended (I5, I8, I12).
+//! `Stream::when_room`: futures that await room get it in the order of their requests, or end with the device (I5, I8,
+//! I12).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,29 +12,29 @@ use millstream::{DeviceOptions, Error, Full, update};
 use super::back_pressure::full;
 use crate::support::*;
 
-/// Counts how often it is woken.
+/// A waker that counts its wakes.
 #[derive(Default)]
-struct Woken(AtomicUsize);
+struct WakeCount(AtomicUsize);
 
-impl Wake for Woken {
+impl Wake for WakeCount {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-impl Woken {
+impl WakeCount {
     fn count(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
 }
 
-fn poll<F: Future>(future: Pin<&mut F>, woken: &Arc<Woken>) -> Poll<F::Output> {
-    let waker = Waker::from(woken.clone());
+fn poll<F: Future>(future: Pin<&mut F>, wakes: &Arc<WakeCount>) -> Poll<F::Output> {
+    let waker = Waker::from(wakes.clone());
     future.poll(&mut Context::from_waker(&waker))
 }
 
-/// I8, I12: a call that is awaited is made once there is room, in the order of asking, and a future that is dropped
-/// leaves nothing behind.
+/// I8, I12: futures make their calls once there is room, in the order of their first polls, and a dropped future leaves
+/// nothing behind.
 pub(crate) fn futures_get_room_for_tasks_in_request_order(on: On) {
     let rig = on.open();
     let client = rig.device.client_builder().max_tasks(2).build();
@@ -41,25 +42,25 @@ pub(crate) fn futures_get_room_for_tasks_in_request_order(on: On) {
     let values = other.create(&[0_u32]).unwrap();
     let guard = on.guard(&other, (update(&values),)).unwrap();
     (1..3).for_each(|value| stream.nowait().fill(&values, value).unwrap());
-    let woken = Arc::new(Woken::default());
+    let wakes = Arc::new(WakeCount::default());
     let create = |value: u32| stream.when_room(move |stream| stream.create(&[value; 100]));
-    let (mut gone, mut first) = (Box::pin(create(3)), Box::pin(create(4)));
+    let (mut dropped, mut first) = (Box::pin(create(3)), Box::pin(create(4)));
     let mut last = Box::pin(stream.when_room(|stream| stream.fill(&values, 5)));
-    assert!(poll(gone.as_mut(), &woken).is_pending());
-    assert!(poll(first.as_mut(), &woken).is_pending());
-    assert!(poll(last.as_mut(), &woken).is_pending());
-    drop(gone);
-    assert_eq!(woken.count(), 0);
+    assert!(poll(dropped.as_mut(), &wakes).is_pending());
+    assert!(poll(first.as_mut(), &wakes).is_pending());
+    assert!(poll(last.as_mut(), &wakes).is_pending());
+    drop(dropped);
+    assert_eq!(wakes.count(), 0);
     drop(guard);
     other.sync().wait().unwrap();
     stream.client().sync().wait().unwrap();
-    // Both places of the limit were granted to the first future that still waits, and to no other.
-    assert!(woken.count() > 0);
+    // The first future that still waits was granted the whole limit, and no other caller gets any.
+    assert!(wakes.count() > 0);
     assert!(matches!(
         full(stream.nowait().fill(&values, 6)),
         Full::Stream { held: 2, limit: 2 }
     ));
-    assert!(poll(last.as_mut(), &woken).is_pending());
+    assert!(poll(last.as_mut(), &wakes).is_pending());
     let made = pollster::block_on(first).unwrap();
     client.sync().wait().unwrap();
     pollster::block_on(last).unwrap();
@@ -80,38 +81,38 @@ pub(crate) fn future_that_awaits_room_ends_with_closed(on: On) {
     }
     let guard = on.guard(&other, (update(&values),)).unwrap();
     while stream.nowait().fill(&values, 1).is_ok() {}
-    let woken = Arc::new(Woken::default());
+    let wakes = Arc::new(WakeCount::default());
     let mut waits = Box::pin(stream.when_room(|stream| stream.fill(&values, 2)));
-    assert!(poll(waits.as_mut(), &woken).is_pending());
+    assert!(poll(waits.as_mut(), &wakes).is_pending());
     match rig.driver {
         Some(driver) => drop(driver),
         None => drop(rig.device.close(std::time::Duration::ZERO)),
     }
-    assert!(woken.count() > 0);
+    assert!(wakes.count() > 0);
     assert!(matches!(pollster::block_on(waits), Err(Error::Closed)));
     drop(guard);
 }
 
-/// I12: room in the mailbox is awaited as well; the device's turn makes some and wakes.
+/// I12: a future awaits room in the mailbox; the device's turn makes room and wakes it.
 pub(crate) fn future_awaits_room_in_the_mailbox(on: On) {
     let mut rig = on.open_with(DeviceOptions::default().mailbox_capacity(8));
     let stream = rig.client().new_stream();
     let values = stream.create(&[0_u32; 1_000]).unwrap();
     while stream.nowait().fill(&values, 1).is_ok() {}
-    let woken = Arc::new(Woken::default());
+    let wakes = Arc::new(WakeCount::default());
     let mut read = Box::pin(stream.when_room(|stream| stream.read(&values).asked()));
-    let mut gone = Box::pin(stream.when_room(|stream| stream.fill(&values, 9)));
-    assert!(poll(gone.as_mut(), &woken).is_pending());
-    assert!(poll(read.as_mut(), &woken).is_pending());
-    drop(gone);
+    let mut dropped = Box::pin(stream.when_room(|stream| stream.fill(&values, 9)));
+    assert!(poll(dropped.as_mut(), &wakes).is_pending());
+    assert!(poll(read.as_mut(), &wakes).is_pending());
+    drop(dropped);
     let driver = rig.driver.as_mut().unwrap();
     while driver.pump(std::time::Duration::from_millis(1)) {}
-    assert_eq!(woken.count(), 1);
+    assert_eq!(wakes.count(), 1);
     let answer = pollster::block_on(read).unwrap();
     assert_eq!(answer.wait().unwrap(), [1; 1_000]);
 }
 
-/// I12: so is room for uploads and for user code. Where waiting cannot help, `Busy` is the answer.
+/// I12: a future awaits room for uploads and for user code. If waiting cannot help, it returns `Busy`.
 pub(crate) fn future_awaits_room_for_uploads_and_jobs(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_jobs(1));
     let builder = rig.device.client_builder();
@@ -126,24 +127,24 @@ pub(crate) fn future_awaits_room_for_uploads_and_jobs(on: On) {
         let made = stream.create_owned(std::mem::take(&mut data));
         made.map_err(|returned| returned.restore(&mut data))
     });
-    let woken = Arc::new(Woken::default());
+    let wakes = Arc::new(WakeCount::default());
     let mut write = Box::pin(write);
-    assert!(poll(write.as_mut(), &woken).is_pending());
-    let (sender, told) = mpsc::channel();
+    assert!(poll(write.as_mut(), &wakes).is_pending());
+    let (sender, received) = mpsc::channel();
     let mut ran = Some(move || sender.send(()).unwrap());
     stream.host("first", (), || ()).unwrap();
     let mut host = Box::pin(stream.when_room(|stream| {
         let Some(function) = ran.take() else {
-            unreachable!("it comes back");
+            unreachable!("a refused call returns the function");
         };
-        let asked = stream.host("second", (), function);
-        asked.map_err(|returned| {
+        let submitted = stream.host("second", (), function);
+        submitted.map_err(|returned| {
             ran = Some(returned.value);
             returned.error
         })
     }));
-    assert!(poll(host.as_mut(), &woken).is_pending());
-    // Another stream's room is not what is waited for.
+    assert!(poll(host.as_mut(), &wakes).is_pending());
+    // The future waits for room of its own stream; the call needs room of another.
     let another = rig
         .device
         .client_builder()
@@ -158,7 +159,7 @@ pub(crate) fn future_awaits_room_for_uploads_and_jobs(on: On) {
     let made = pollster::block_on(write).unwrap();
     pollster::block_on(host).unwrap();
     assert_eq!(stream.read(&made).wait().unwrap(), [2; 600]);
-    told.recv().unwrap();
+    received.recv().unwrap();
     let tiny = rig
         .device
         .client_builder()
@@ -169,7 +170,7 @@ pub(crate) fn future_awaits_room_for_uploads_and_jobs(on: On) {
     assert!(matches!(never, Err(Error::Busy { .. })));
 }
 
-/// I12: many handlers on few threads, with bounds that are far too small for them, all end.
+/// I12: many handlers on few threads all complete, although the limits are far too small for them.
 pub(crate) fn many_futures_that_await_room_all_complete(on: On) {
     let rig = on.open_with(DeviceOptions::default().mailbox_capacity(4));
     let builder = rig.device.client_builder();

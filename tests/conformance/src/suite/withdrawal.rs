@@ -1,4 +1,4 @@
-//! Cancelling and deadlines: what has not been issued is removed in its place (I1, I6, I7).
+//! Cancellation and deadlines: a task that has not been issued is withdrawn and keeps its place in the order (I1, I6, I7).
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,16 @@ use millstream::{
 
 const MIB: usize = 1 << 20;
 
+/// Returns the root reason of a failure.
 fn reason(error: &Error) -> &Reason {
-    &error.failure().expect("data failed").root().reason
+    &error
+        .failure()
+        .expect("the error is a failure of data")
+        .root()
+        .reason
 }
 
-/// I6, I7: its outputs say so, its readers are told, and data that it did not touch is as it was.
+/// I6, I7: the outputs of the task are poisoned, its readers receive the reason, and other data is unchanged.
 pub(crate) fn task_cancelled_while_held_poisons_its_outputs(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -23,7 +28,7 @@ pub(crate) fn task_cancelled_while_held_poisons_its_outputs(on: On) {
         owner.create(&[1_u32; 4]).unwrap(),
         owner.create(&[5_u32; 4]).unwrap(),
     );
-    // While the guard lives, whatever touches `held` is held in software.
+    // While the guard lives, the server holds tasks on `held`.
     let guard = on.guard(&owner, (update(&held),)).unwrap();
     let token = CancelToken::new();
     let request = stream.with_cancel(&token);
@@ -33,11 +38,11 @@ pub(crate) fn task_cancelled_while_held_poisons_its_outputs(on: On) {
     let tally = token.cancel();
     assert_eq!((tally.accepted, tally.detached, tally.waiting()), (2, 0, 2));
     drop(guard);
-    let told = answer.wait_timeout(Duration::from_secs(20)).unwrap_err();
-    assert_eq!(reason(&told), &Reason::Cancelled);
+    let error = answer.wait_timeout(Duration::from_secs(20)).unwrap_err();
+    assert_eq!(reason(&error), &Reason::Cancelled);
     assert_eq!(after.wait().unwrap(), [5; 4]);
-    let told = owner.read(&held).wait().unwrap_err();
-    assert_eq!(reason(&told), &Reason::Cancelled);
+    let error = owner.read(&held).wait().unwrap_err();
+    assert_eq!(reason(&error), &Reason::Cancelled);
     owner.fill(&held, 9).unwrap();
     assert_eq!(owner.read(&held).wait().unwrap(), [9; 4]);
     let tally = token.tally();
@@ -48,7 +53,7 @@ pub(crate) fn task_cancelled_while_held_poisons_its_outputs(on: On) {
     assert_eq!(rig.stats().withdrawn, 2);
 }
 
-/// I6: what was issued runs to its end, and what has ended is not detached.
+/// I6: an issued task runs to its end, and a completed one is not counted as detached.
 pub(crate) fn a_task_that_was_issued_runs_to_its_end(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -61,14 +66,14 @@ pub(crate) fn a_task_that_was_issued_runs_to_its_end(on: On) {
     let tally = token.cancel();
     assert_eq!((tally.accepted, tally.finished, tally.detached), (3, 3, 0));
     assert_eq!(stream.read(&values).wait().unwrap(), [2; 4]);
-    // From now on nothing starts under it.
+    // From now on no task under the token starts.
     launch_update(&request, &add_one, &values).unwrap();
-    let told = stream.read(&values).wait().unwrap_err();
-    assert_eq!(reason(&told), &Reason::Cancelled);
+    let error = stream.read(&values).wait().unwrap_err();
+    assert_eq!(reason(&error), &Reason::Cancelled);
 }
 
-/// A device on which a large reservation waits for memory until what is returned goes: a guard keeps the
-/// memory in use, whose handle has gone.
+/// Returns a device without free memory, and a guard that keeps a dropped slice in use. A large reservation waits until the
+/// guard is dropped.
 fn short_of_memory(on: On) -> (Rig, Guard) {
     let rig = on.open_small(4 * MIB as u64);
     let owner = rig.client().new_stream();
@@ -82,7 +87,7 @@ fn large(stream: &Stream) -> Handle<u8> {
     handle.unwrap()
 }
 
-/// I5, I6: nobody needs to do anything for a reservation that waits for memory to be given up.
+/// I5, I6: a cancel alone ends a reservation that waits for memory; no other message is needed.
 pub(crate) fn a_reservation_that_waits_for_memory_is_given_up_when_it_is_cancelled(on: On) {
     let (rig, guard) = short_of_memory(on);
     let stream = rig.client().new_stream();
@@ -94,20 +99,20 @@ pub(crate) fn a_reservation_that_waits_for_memory_is_given_up_when_it_is_cancell
     drop(guard);
 }
 
-/// I5, I6: the device wakes for the deadline by itself.
+/// I5, I6: the device wakes at the deadline automatically.
 pub(crate) fn a_reservation_that_waits_for_memory_is_given_up_at_its_deadline(on: On) {
     let (rig, guard) = short_of_memory(on);
     let stream = rig.client().new_stream();
     let soon = Instant::now() + Duration::from_millis(30);
     let later = soon + Duration::from_secs(3600);
     let second = large(&stream.with_deadline(soon).with_deadline(later));
-    let told = stream.read(&second.slice(..4).unwrap()).wait().unwrap_err();
-    assert_eq!(reason(&told), &Reason::DeadlinePassed);
+    let error = stream.read(&second.slice(..4).unwrap()).wait().unwrap_err();
+    assert_eq!(reason(&error), &Reason::DeadlinePassed);
     assert!(Instant::now() >= soon);
     drop(guard);
 }
 
-/// I1, I6: a deadline that has passed removes the task, one that has not does nothing.
+/// I1, I6: a deadline that has passed withdraws the task; one in the future has no effect.
 pub(crate) fn a_task_whose_deadline_has_passed_is_not_issued(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -117,15 +122,15 @@ pub(crate) fn a_task_whose_deadline_has_passed_is_not_issued(on: On) {
     launch_update(&far, &add_one, &values).unwrap();
     assert_eq!(far.read(&values).wait().unwrap(), [2; 4]);
     let past = stream.with_deadline(Instant::now());
-    let host = past.host("too late", (update(&values),), || {
-        unreachable!("it was withdrawn")
+    let host = past.host("late", (update(&values),), || {
+        unreachable!("a withdrawn task ran")
     });
     host.unwrap();
-    let told = stream.read(&values).wait().unwrap_err();
-    assert_eq!(reason(&told), &Reason::DeadlinePassed);
+    let error = stream.read(&values).wait().unwrap_err();
+    assert_eq!(reason(&error), &Reason::DeadlinePassed);
 }
 
-/// I5: a sync tells where a stream is, also one that was cancelled.
+/// I5: a sync answers when its stream has come so far, even if the stream's token is cancelled.
 pub(crate) fn a_cancelled_stream_still_answers_a_sync(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
@@ -140,7 +145,7 @@ pub(crate) fn a_cancelled_stream_still_answers_a_sync(on: On) {
     );
 }
 
-/// I6: what runs when it is cancelled is reported as detached, runs on, and is there at its end.
+/// I6: work that runs when it is cancelled is counted as detached, runs to its end, and its data is valid.
 pub(crate) fn running_work_that_is_cancelled_is_detached_and_ends(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -162,10 +167,10 @@ pub(crate) fn running_work_that_is_cancelled_is_detached_and_ends(on: On) {
     assert_eq!(tally.detached, tally.running);
     assert_eq!(request.tally(), Some(tally));
     valve.open();
-    // Either it had been issued as well, or it is withdrawn: nothing between.
+    // The read was either issued as well, or it is withdrawn.
     match answer.wait() {
         Ok(values) => assert_eq!(values, [2, 1, 1, 1]),
-        Err(told) => assert_eq!(reason(&told), &Reason::Cancelled),
+        Err(error) => assert_eq!(reason(&error), &Reason::Cancelled),
     }
     assert_eq!(stream.read(&values).wait().unwrap(), [2, 1, 1, 1]);
     let tally = token.tally();
@@ -173,7 +178,7 @@ pub(crate) fn running_work_that_is_cancelled_is_detached_and_ends(on: On) {
     assert_eq!((tally.accepted, tally.finished + tally.withdrawn), (2, 2));
 }
 
-/// I6: user code that runs is detached as well, and its guard stays good.
+/// I6: user code that runs is detached as well, and its guard stays valid.
 pub(crate) fn a_guard_outlives_the_cancel_of_its_request(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
@@ -188,7 +193,7 @@ pub(crate) fn a_guard_outlives_the_cancel_of_its_request(on: On) {
     assert_eq!((tally.finished, tally.detached), (1, 0));
 }
 
-/// I5, I6: dropping an answer withdraws the answer, and nothing else.
+/// I5, I6: dropping an answer withdraws only that answer.
 pub(crate) fn dropping_an_answer_withdraws_no_task(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -207,7 +212,7 @@ pub(crate) fn dropping_an_answer_withdraws_no_task(on: On) {
     assert_eq!((tally.accepted, tally.finished, tally.withdrawn), (4, 4, 0));
 }
 
-/// I5: the answer of a held task comes when the task is withdrawn, not when its turn comes.
+/// I5: the caller of a held task is answered when the task is cancelled or late, not at the task's turn.
 pub(crate) fn read_behind_a_guard_is_answered_at_its_deadline_or_cancel_while_the_guard_lives(
     on: On,
 ) {
@@ -229,18 +234,18 @@ pub(crate) fn read_behind_a_guard_is_answered_at_its_deadline_or_cancel_while_th
         (&mut cancelled, Reason::Cancelled),
         (&mut cancelled_before, Reason::Cancelled),
     ] {
-        let told = answer.wait_timeout(patience).unwrap_err();
-        assert_eq!(reason(&told), &why);
+        let error = answer.wait_timeout(patience).unwrap_err();
+        assert_eq!(reason(&error), &why);
     }
     drop(guard);
     assert_eq!(unlimited.wait_timeout(patience).unwrap(), [1; 4]);
-    // The last of them has its turn behind that.
+    // The turn of the last withdrawn task comes after this.
     stream.sync().wait().unwrap();
     assert_eq!(token.tally().withdrawn, 2);
     assert_eq!(rig.stats().withdrawn, 3);
 }
 
-/// I5: a cancel is heard although live handles fill the table: it needs no slot.
+/// I5: a cancel takes effect even if live handles fill the slot table: it needs no slot.
 pub(crate) fn read_behind_a_guard_is_answered_at_its_cancel_when_the_slot_table_is_full_i5(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_handles(16));
     let client = rig.client();
@@ -251,16 +256,16 @@ pub(crate) fn read_behind_a_guard_is_answered_at_its_cancel_when_the_slot_table_
     let kept = fill_table(&free);
     let token = CancelToken::new();
     let mut cancelled = stream.with_cancel(&token).read(&held);
-    // The device holds it by then.
+    // Waits until the device holds the read.
     free.sync().wait().unwrap();
     token.cancel();
-    let told = cancelled.wait_timeout(Duration::from_secs(60)).unwrap_err();
-    assert_eq!(reason(&told), &Reason::Cancelled);
+    let error = cancelled.wait_timeout(Duration::from_secs(60)).unwrap_err();
+    assert_eq!(reason(&error), &Reason::Cancelled);
     drop((guard, kept));
     assert_eq!(owner.read(&held).wait().unwrap(), [1; 4]);
 }
 
-/// I5: the same for a host function whose caller waits for its reply.
+/// I5: the same for a request for a guard.
 pub(crate) fn guard_behind_a_guard_is_refused_at_its_deadline(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -271,15 +276,15 @@ pub(crate) fn guard_behind_a_guard_is_refused_at_its_deadline(on: On) {
     let second = on.guard(&stream.with_deadline(soon), (update(&held),));
     assert_eq!(reason(&second.err().unwrap()), &Reason::DeadlinePassed);
     drop(guard);
-    let told = owner.read(&held).wait().unwrap_err();
+    let error = owner.read(&held).wait().unwrap_err();
     assert_eq!(
-        reason(&told),
+        reason(&error),
         &Reason::DeadlinePassed,
-        "it was bound for writing"
+        "the withdrawn guard was to write the data"
     );
 }
 
-/// I6: a guard that is dropped withdraws what its token covers; one that was disarmed does not.
+/// I6: dropping a drop guard withdraws the tasks of its token; a disarmed guard does not.
 pub(crate) fn a_dropped_guard_cancels_its_token(on: On) {
     let rig = on.open();
     let (stream, other) = (rig.client().new_stream(), rig.client().new_stream());
@@ -293,8 +298,8 @@ pub(crate) fn a_dropped_guard_cancels_its_token(on: On) {
     assert!(dropped.is_cancelled() && !kept.is_cancelled());
     drop(held);
     stream.sync().wait().unwrap();
-    let told = stream.read(&values).wait().unwrap_err();
-    let reason = &told.failure().unwrap().root().reason;
+    let error = stream.read(&values).wait().unwrap_err();
+    let reason = &error.failure().unwrap().root().reason;
     assert_eq!(reason, &Reason::Cancelled);
     assert_eq!(kept.tally().finished, 1);
 }

@@ -4,7 +4,7 @@ use millstream::backend::Open;
 use millstream::{Access, Device, DeviceOptions, Error, Handle, Kernel, ResourceGuard, Stream};
 
 use super::Rig;
-use crate::subject::{Abilities, ResourcesOf, Setting, Subject, Mode};
+use crate::subject::{Abilities, Mode, ResourcesOf, Setting, Subject};
 
 /// One binding of a guard or of a custom task.
 pub(super) type OneBinding<'a> = (&'a Handle<u8>, Access);
@@ -59,7 +59,7 @@ impl<S: Subject> Erased for S {
         Rig {
             device,
             driver,
-            checked: opening.checks,
+            checks: opening.checks,
         }
     }
 

@@ -14,7 +14,7 @@ use millstream::{
     MemoryError, MemoryOptions, Stats, Stream,
 };
 
-use crate::subject::{Abilities, Checks, Setting, Subject, Mode};
+use crate::subject::{Abilities, Checks, Mode, Setting, Subject};
 
 use erased::Erased;
 pub use erased::{Guard, Resources};
@@ -56,7 +56,7 @@ fn seed() -> u64 {
 impl On {
     /// The device of `subject`, opened in this mode.
     pub const fn new<S: Subject>(subject: &'static S, mode: Mode) -> Self {
-        Self { subject, way }
+        Self { subject, mode }
     }
 
     /// Opens the device.

@@ -1,4 +1,4 @@
-//! The CPU as a backend with one thing changed: a planted mistake, other properties, or a language of its own.
+//! The CPU as a backend with one change: a planted mistake, other properties, or its own language of kernels.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,25 +13,25 @@ use millstream::{
 
 type CpuDevice = <Cpu as Open>::Backend;
 
-/// What is changed.
+/// The change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
-    /// A wait on a point that no call had flushed until the wait was to be said is dropped.
-    DropsWaitsOnNewBatches,
-    /// A fill ends with its last eight bytes.
-    FillsInWords,
-    /// Other properties.
+    /// Drops a wait on a point if the call before it was the flush of that point's batch.
+    DropWaitsOnNewBatches,
+    /// Rounds the length of a fill down to eight bytes.
+    FillWholeWords,
+    /// Reports other properties.
     Properties(fn(&mut DeviceProperties)),
-    /// A language: the text is the number that a kernel writes to every element.
-    TakesNumbers,
-    /// A language: the text is the name of a kernel of the suite. Kernels in Rust are not taken.
-    TakesNames,
+    /// Takes kernels in a language whose text is the number that the kernel writes to every element.
+    TakeNumbers,
+    /// Takes kernels in a language whose text is the name of a kernel of the suite, and no kernels in Rust.
+    TakeNames,
 }
 
-/// The kind of text that [`Change::TakesNames`] takes.
+/// The kind of text of [`Change::TakeNames`].
 pub(crate) const NAME: &str = "a name";
 
-/// The kind of text that [`Change::TakesNumbers`] takes.
+/// The kind of text of [`Change::TakeNumbers`].
 pub(crate) const NUMBER: &str = "a number";
 
 /// The CPU with this change.
@@ -52,7 +52,7 @@ impl Open for Altered {
         properties.backend = Self::NAME;
         match self.change {
             Change::Properties(change) => change(&mut properties),
-            Change::TakesNames => {
+            Change::TakeNames => {
                 properties.features.remove(&Feature::NativeKernels);
             }
             _ => {}
@@ -70,12 +70,12 @@ pub(crate) struct AlteredDevice {
     inner: CpuDevice,
     properties: DeviceProperties,
     change: Change,
-    /// What the last call flushed, if it was a flush.
+    /// The point of the last call, if that was a flush.
     flushed_last: Option<Point>,
 }
 
 impl AlteredDevice {
-    /// The device behind the change, for every call but a flush and a wait.
+    /// Returns the inner device, for every call except a flush and a wait.
     fn inner(&mut self) -> &mut CpuDevice {
         self.flushed_last = None;
         &mut self.inner
@@ -95,10 +95,10 @@ impl Backend for AlteredDevice {
 
     fn compiler(&self) -> Arc<dyn Compiler> {
         match self.change {
-            Change::TakesNumbers => Arc::new(Numbers {
+            Change::TakeNumbers => Arc::new(Numbers {
                 inner: self.inner.compiler(),
             }),
-            Change::TakesNames => Arc::new(Names {
+            Change::TakeNames => Arc::new(Names {
                 properties: self.properties.clone(),
                 inner: self.inner.compiler(),
             }),
@@ -159,7 +159,7 @@ impl Backend for AlteredDevice {
         pattern: Pattern,
     ) -> Result<(), Refused> {
         let mut target = *target;
-        if matches!(self.change, Change::FillsInWords) {
+        if matches!(self.change, Change::FillWholeWords) {
             target.len -= target.len % 8;
         }
         self.inner().fill(place, &target, pattern)
@@ -185,7 +185,7 @@ impl Backend for AlteredDevice {
     fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
         let is_new = (self.flushed_last)
             .is_some_and(|last| last.queue == point.queue && last.cursor >= point.cursor);
-        if is_new && matches!(self.change, Change::DropsWaitsOnNewBatches) {
+        if is_new && matches!(self.change, Change::DropWaitsOnNewBatches) {
             return Ok(());
         }
         self.inner().queue_wait(queue, point)
@@ -201,7 +201,7 @@ impl Backend for AlteredDevice {
     }
 }
 
-/// Takes texts of the kind [`NUMBER`].
+/// Compiles texts of the kind [`NUMBER`].
 struct Numbers {
     inner: Arc<dyn Compiler>,
 }
@@ -223,7 +223,7 @@ impl Compiler for Numbers {
     }
 }
 
-/// Takes texts of the kind [`NAME`].
+/// Compiles texts of the kind [`NAME`].
 struct Names {
     properties: DeviceProperties,
     inner: Arc<dyn Compiler>,
@@ -236,7 +236,7 @@ impl Compiler for Names {
             .sources()
             .iter()
             .filter_map(|source| source.text_of(NAME));
-        // What the name stands for is the closure beside it.
+        // The name stands for the closure beside it.
         match names.any(|name| name == kernel.name()) {
             true => self.inner.compile(kernel),
             false => Err(kernel.no_source(Altered::NAME, &[NAME])),

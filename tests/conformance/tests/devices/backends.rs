@@ -1,19 +1,19 @@
-//! What a backend's author meets: the suite catches mistakes, an opening tells of wrong properties, and a kernel may be a
-//! text in a language of the backend's own.
+//! Tests for authors of backends: the suite catches mistakes, an opening refuses invalid properties, and a kernel may be a text
+//! in the backend's own language.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use millstream::{
     Cpu, CpuResources, CubeCount, Device, DeviceProperties, Kernel, OpenError, write,
 };
-use millstream_conformance::list::FACTS;
-use millstream_conformance::{Abilities, Fact, On as SuiteOn, Opening, Setting, Subject, Mode};
+use millstream_conformance::list::TESTS;
+use millstream_conformance::{Abilities, Mode, On as SuiteOn, Opening, Setting, Subject, Test};
 
 use crate::altered::{Altered, Change, NAME, NUMBER};
 use crate::support::*;
 
-/// The CPU with a change. Where kernels are texts, there is a twin of each kernel of the suite but one. It is a twin for the others as
-/// well, which do not look at it: the suite knows one subject of a backend's name.
+/// The CPU with a change. Each kernel of the suite except one has a twin in the language of [`Change::TakeNames`]. The other
+/// changes get the same twins and ignore them, because the suite knows one subject for each name of a backend.
 struct OnAltered(Change);
 
 impl Subject for OnAltered {
@@ -28,8 +28,8 @@ impl Subject for OnAltered {
     }
 
     fn abilities(&self, mode: Mode) -> Abilities {
-        let takes_rust = !matches!(self.0, Change::TakesNames);
-        OnCpu.abilities(way).with(|has| {
+        let takes_rust = !matches!(self.0, Change::TakeNames);
+        OnCpu.abilities(mode).with(|has| {
             has.rust_kernels &= takes_rust;
             has.holds_kernels &= takes_rust;
         })
@@ -58,19 +58,19 @@ impl Subject for OnAltered {
     }
 }
 
-/// No closure is a kernel there; what panics is a custom task between them.
+/// The device runs no closures as kernels; the tests that need a panic use a custom task.
 #[test]
 fn suite_runs_on_a_backend_that_has_only_twins_of_its_kernels() {
-    const TEXTS: SuiteOn = SuiteOn::new(&OnAltered(Change::TakesNames), Mode::Threads);
+    const TEXTS: SuiteOn = SuiteOn::new(&OnAltered(Change::TakeNames), Mode::Threads);
     let themes = ["failure", "ordering", "requests", "recordings", "untyped"];
-    let facts = FACTS.iter().filter(|fact| themes.contains(&fact.module));
-    let skipped: Vec<_> = facts
-        .filter_map(|fact| Some((fact.name, fact.check(TEXTS).err()?.0)))
+    let tests = TESTS.iter().filter(|test| themes.contains(&test.module));
+    let skipped: Vec<_> = tests
+        .filter_map(|test| Some((test.name, test.run(TEXTS).err()?.0)))
         .collect();
-    let because = |why: &str| {
+    let count_because = |why: &str| {
         skipped
             .iter()
-            .filter(|(_, told)| told.contains(why))
+            .filter(|(_, reason)| reason.contains(why))
             .count()
     };
     assert_eq!(
@@ -81,47 +81,50 @@ fn suite_runs_on_a_backend_that_has_only_twins_of_its_kernels() {
         ))
     );
     let (rust, held) = (
-        because("kernels in Rust"),
-        because("kernels that can be held"),
+        count_because("kernels in Rust"),
+        count_because("kernels that can be held"),
     );
-    // The rest needs one queue.
+    // One more test needs one queue.
     assert_eq!(skipped.len(), 1 + rust + held + 1, "{skipped:?}");
 }
 
-/// The message with which a fact fails on a device.
+/// Returns the panic message of a test that fails on a device.
 fn failure(on: SuiteOn, module: &str, name: &str) -> String {
-    let fact = Fact::named(module, name).unwrap();
-    let checked = catch_unwind(AssertUnwindSafe(|| fact.check(on)));
-    let panic = checked.map(|skipped| skipped.unwrap()).unwrap_err();
+    let test = Test::named(module, name).unwrap();
+    let outcome = catch_unwind(AssertUnwindSafe(|| test.run(on)));
+    let panic = outcome.map(|skipped| skipped.unwrap()).unwrap_err();
     millstream::backend::panic_message(panic)
 }
 
 #[test]
 fn suite_catches_a_dropped_wait_on_a_new_batch() {
     const MISTAKEN: SuiteOn =
-        SuiteOn::new(&OnAltered(Change::DropsWaitsOnNewBatches), Mode::Threads);
+        SuiteOn::new(&OnAltered(Change::DropWaitsOnNewBatches), Mode::Threads);
     let name = "reader_waits_for_a_writer_in_the_middle_of_a_batch";
-    let told = failure(MISTAKEN, "ordering", name);
-    assert!(told.contains("did not wait for the writer"), "{told}");
+    let message = failure(MISTAKEN, "ordering", name);
+    assert!(message.contains("did not wait for the writer"), "{message}");
 }
 
 #[test]
 fn suite_catches_dropped_waits_without_held_kernels() {
-    const MISTAKEN: SuiteOn = SuiteOn::new(&OnAltered(Change::DropsWaitsOnNewBatches), Mode::Driven);
+    const MISTAKEN: SuiteOn = SuiteOn::new(&OnAltered(Change::DropWaitsOnNewBatches), Mode::Driven);
     let name = "data_passed_between_streams_without_a_flush_arrives";
-    let told = failure(MISTAKEN, "ordering", name);
-    assert!(told.contains("left == right"), "{told}");
+    let message = failure(MISTAKEN, "ordering", name);
+    assert!(message.contains("left == right"), "{message}");
 }
 
 #[test]
 fn suite_catches_a_fill_that_omits_its_last_elements() {
-    const MISTAKEN: SuiteOn = SuiteOn::new(&OnAltered(Change::FillsInWords), Mode::Threads);
-    let told = failure(
+    const MISTAKEN: SuiteOn = SuiteOn::new(&OnAltered(Change::FillWholeWords), Mode::Threads);
+    let message = failure(
         MISTAKEN,
         "views",
         "fill_sets_every_element_of_its_view_and_no_other",
     );
-    assert!(told.contains("1 elements from 0, of 1 bytes"), "{told}");
+    assert!(
+        message.contains("1 elements from 0, of 1 bytes"),
+        "{message}"
+    );
 }
 
 fn opened_with(change: fn(&mut DeviceProperties)) -> Result<Device, OpenError> {
@@ -131,7 +134,7 @@ fn opened_with(change: fn(&mut DeviceProperties)) -> Result<Device, OpenError> {
     })
 }
 
-/// A field, what a backend says of it, and the sentence's end.
+/// A change of the properties, and the end of the error's message.
 type Wrong = (fn(&mut DeviceProperties), &'static str);
 
 #[test]
@@ -194,13 +197,13 @@ fn opening_with_invalid_properties_is_refused_i5() {
             (|of| of.max_queue_depth = 0, "it must be at least 1"),
         ),
     ];
-    for (field, given, (change, must)) in wrong {
-        let told = opened_with(*change).unwrap_err();
-        assert!(matches!(&told, OpenError::Properties { field: of, .. } if of == field));
+    for (field, value, (change, rule)) in wrong {
+        let error = opened_with(*change).unwrap_err();
+        assert!(matches!(&error, OpenError::Properties { field: of, .. } if of == field));
         let expected = format!(
-            "`altered` cannot be opened: its `properties()` say that `{field}` is {given}, {must}"
+            "`altered` cannot be opened: its `properties()` say that `{field}` is {value}, {rule}"
         );
-        assert_eq!(told.to_string(), expected);
+        assert_eq!(error.to_string(), expected);
     }
     opened_with(|_| ()).unwrap();
 }
@@ -214,7 +217,7 @@ fn text_source_compiles_on_the_backend_of_its_kind_and_is_refused_by_others() {
     };
     let device = Device::open(Altered {
         cpu: Cpu::default().threads(1),
-        change: Change::TakesNumbers,
+        change: Change::TakeNumbers,
     });
     let device = device.unwrap();
     let client = device.new_client();

@@ -1,7 +1,7 @@
-//! A device that is lost on command: the CPU, behind a switch.
+//! A device that is lost on command: the CPU with a switch.
 //!
-//! Once it is lost every call says so, as a real device's would. A loss comes at the nth call that could
-//! have told it, or out of the blue, by the end of a queue's timeline.
+//! After the loss every call reports it, as that of a real device would. The loss happens at the nth launch or allocation, or
+//! without a call, by the end of the queues' timelines.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,7 +21,7 @@ use millstream_sync::timeline::Timeline;
 
 type CpuDevice = <Cpu as Open>::Backend;
 
-/// The CPU that is lost at some call.
+/// The CPU with a switch that loses it.
 #[derive(Clone)]
 pub(crate) struct Faulty {
     pub(crate) cpu: Cpu,
@@ -29,19 +29,20 @@ pub(crate) struct Faulty {
     pub(crate) recovery: Recovery,
 }
 
-/// What loses a [`Faulty`] device, and what is seen of it.
+/// Loses a [`Faulty`] device, and counts its calls.
 #[derive(Default)]
 pub(crate) struct Switch {
-    /// Launches to go until the loss; 0 is never.
+    /// The number of launches until the loss; 0 means never.
     launches_left: AtomicU64,
-    /// Allocations to go until the loss; 0 is never.
+    /// The number of allocations until the loss; 0 means never.
     pages_left: AtomicU64,
     lost: AtomicBool,
     panics: AtomicBool,
-    /// Pages freed after the loss.
+    /// The number of pages that were freed after the loss.
     pub(crate) freed_lost: AtomicU64,
-    /// Backends dropped.
+    /// The number of dropped backends.
     pub(crate) dropped: AtomicU64,
+    /// The number of openings.
     pub(crate) opened: AtomicU64,
     timelines: std::sync::Mutex<Vec<Arc<Timeline>>>,
 }
@@ -55,19 +56,19 @@ impl Switch {
         self.pages_left.store(nth, Ordering::SeqCst);
     }
 
-    /// The backend has a bug.
+    /// Makes the next launch panic, like a bug of the backend.
     pub(crate) fn panic_at_next_launch(&self) {
         self.panics.store(true, Ordering::SeqCst);
     }
 
-    /// The device itself notices, on a thread of its own.
+    /// Loses the device as if one of its own threads detected it.
     pub(crate) fn lose_now(&self) {
         self.lost.store(true, Ordering::SeqCst);
         let timelines = self.timelines.lock().unwrap().clone();
         timelines.iter().for_each(|timeline| timeline.end());
     }
 
-    fn counts_down(&self, left: &AtomicU64) {
+    fn count_down(&self, left: &AtomicU64) {
         let before = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
             left.checked_sub(1)
         });
@@ -78,7 +79,7 @@ impl Switch {
 
     fn check(&self) -> Result<(), Refused> {
         match self.lost.load(Ordering::SeqCst) {
-            true => Err(Refused::Lost("it fell off the bus".into())),
+            true => Err(Refused::Lost("the device fell off the bus".into())),
             false => Ok(()),
         }
     }
@@ -150,7 +151,7 @@ impl Backend for FaultyDevice {
     }
 
     fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
-        self.switch.counts_down(&self.switch.pages_left);
+        self.switch.count_down(&self.switch.pages_left);
         self.switch.check().map_err(|_| PageError::Lost)?;
         self.inner.allocate(bytes)
     }
@@ -166,7 +167,7 @@ impl Backend for FaultyDevice {
         if self.switch.panics.swap(false, Ordering::SeqCst) {
             std::panic::resume_unwind(Box::new("a bug of the backend"));
         }
-        self.switch.counts_down(&self.switch.launches_left);
+        self.switch.count_down(&self.switch.launches_left);
         self.switch.check()?;
         self.inner.launch(queue, cursor, launch)
     }
@@ -229,7 +230,7 @@ impl Backend for FaultyDevice {
     }
 
     fn mark(&mut self, queue: QueueId, cursor: u64) {
-        // A lost device passes no cursor.
+        // A lost device publishes no cursor.
         if self.switch.check().is_ok() {
             self.inner.mark(queue, cursor);
         }

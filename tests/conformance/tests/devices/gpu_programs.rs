@@ -1,5 +1,5 @@
-//! Random programs on the CUDA backend, each on a GPU of its own seed, whose order of everything is another (I2, I4, I7,
-//! I10). Each ends with what the fake driver found: no race, no use after the end, no leak.
+//! Random programs on the CUDA backend. The fake GPU of each program has its own seed, and so its own order of execution (I2,
+//! I4, I7, I10). Each program ends with the checks of the fake driver: no race, no use after free, no leak.
 //!
 //! ```text
 //! MILLSTREAM_SEEDS=1000 cargo test -p millstream-conformance --test devices programs_are_right_for_every_seed
@@ -12,7 +12,7 @@ use crate::loss_rig::PATIENCE;
 use crate::program::RandomProgram;
 use crate::support::*;
 
-/// Programs where nothing is said.
+/// The number of programs if `MILLSTREAM_SEEDS` is not set.
 const SEEDS: u64 = 100;
 
 fn seeds() -> u64 {
@@ -33,23 +33,23 @@ fn programs_are_right_for_every_seed_of_the_gpu_i2_i4_i10(#[case] on: On) {
     }
 }
 
-/// I5, I7, I10: each call of a program is refused in turn: what is answered is right, what fails says so, and nothing is left
-/// behind.
+/// I5, I7, I10: one run for each call of a program, which is refused. Answers with data are right, failures are reported, and
+/// nothing leaks.
 #[rstest]
 #[case::threads(On::Cuda, 1)]
 #[case::one_queue(On::CudaOneQueue, 999)]
 #[case::driven(On::CudaDriven, 2)]
 #[case::sticky(On::Cuda, 700)]
 fn every_call_of_a_program_refused_in_turn_leaks_nothing_i5_i10(#[case] on: On, #[case] code: u32) {
-    /// Enough for every kind of step, and every call of the driver for each.
+    /// Enough steps for every kind of step and every call of the driver.
     const STEPS: usize = 30;
     for nth in 1.. {
         let rig = on.open_seeded(nth);
         let Some(session) = session(&*rig.checks) else {
-            return; // Hardware refuses nothing by itself.
+            return; // Hardware injects no faults.
         };
         let client = rig.client();
-        // What panics tells of itself, and not of the driver.
+        // Without steps that panic, all failures come from the driver.
         let mut program = RandomProgram::new(on, &client, 7).that_never_fails();
         let tally = program.tally();
         session.fault(None, nth, code);
@@ -69,7 +69,7 @@ fn every_call_of_a_program_refused_in_turn_leaks_nothing_i5_i10(#[case] on: On, 
         let met = session.faults_met() > 0;
         assert!(met || ran.is_ok(), "call {nth}: {ran:?}");
         if lost || !report.drained || report.bytes_left > 0 {
-            // It frees nothing on the device (I10).
+            // A lost device frees nothing (I10).
             assert!(met, "call {nth}: {report:?}");
             rig.checks.expects_leaks();
         }

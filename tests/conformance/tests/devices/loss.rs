@@ -1,4 +1,4 @@
-//! A lost device: everybody is told, and nothing is freed on it (I5, I6, I10).
+//! Lost devices: every caller receives the error, and nothing is freed on the device (I5, I6, I10).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -10,11 +10,11 @@ use millstream::{
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::loss_rig::*;
 use crate::faulty::Faulty;
+use crate::loss_rig::*;
 use crate::support::{self, Valve, add_one, held, launch_update};
 
-/// I5, I10: whoever asks a dying device is answered, and nothing is freed on it.
+/// I5, I10: every request to a device that is lost meanwhile is answered, and nothing is freed on it.
 #[apply(every_device)]
 fn loss_at_the_nth_launch_answers_every_caller(#[case] on: On) {
     for nth in [1, 2, 7, 40, 150] {
@@ -25,7 +25,7 @@ fn loss_at_the_nth_launch_answers_every_caller(#[case] on: On) {
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
-                    let asker = || -> Result<(), Error> {
+                    let call_until_lost = || -> Result<(), Error> {
                         let stream = client.new_stream();
                         let values = stream.create(&[0_u32; 100])?;
                         let mut earlier = Vec::new();
@@ -41,7 +41,7 @@ fn loss_at_the_nth_launch_answers_every_caller(#[case] on: On) {
                         }
                         Ok(())
                     };
-                    match asker() {
+                    match call_until_lost() {
                         Ok(()) | Err(Error::DeviceLost { epoch: 0, .. }) => {}
                         Err(other) => panic!("{other}"),
                     }
@@ -65,7 +65,7 @@ fn loss_at_the_nth_launch_answers_every_caller(#[case] on: On) {
     }
 }
 
-/// I5: a slot that comes back from a lost slice has no charge of it, so the next call that takes the slot answers with the loss.
+/// I5: the slot of a lost slice is recycled without its charge, so the next call that takes the slot returns the loss.
 #[test]
 fn slice_of_a_lost_device_leaves_its_slot_uncharged_i5() {
     let sim = Sim::seed(7).faults(Faults::none().lost_at_run(1));
@@ -80,7 +80,7 @@ fn slice_of_a_lost_device_leaves_its_slot_uncharged_i5() {
     assert_eq!(lost_epoch(stream.empty::<u32>(4)), 0);
 }
 
-/// I5: a device may find out where it needs memory, too.
+/// I5: an allocation may detect the loss as well.
 #[apply(every_device)]
 fn loss_at_an_allocation_is_reported_as_a_loss(#[case] on: On) {
     let (rig, switch) = open(on, Recovery::NewProcess);
@@ -90,11 +90,11 @@ fn loss_at_an_allocation_is_reported_as_a_loss(#[case] on: On) {
     assert_eq!(
         lost_epoch(stream.read(&values).wait_timeout(PATIENCE)),
         0,
-        "not that there was no memory"
+        "the loss is not reported as a lack of memory"
     );
 }
 
-/// I5: a device that notices its loss by itself tells those who wait, whatever they wait for.
+/// I5: a loss that the device detects without a call reaches every caller that waits, whatever it waits for.
 #[apply(every_device)]
 fn loss_without_a_failed_call_reaches_every_waiting_caller(#[case] on: On) {
     let options = DeviceOptions::default().max_held(4);
@@ -106,7 +106,7 @@ fn loss_without_a_failed_call_reaches_every_waiting_caller(#[case] on: On) {
         .get_resource::<Faulty>((update(&values),))
         .wait()
         .unwrap();
-    let asked = Arc::new(AtomicBool::new(false));
+    let submitted = Arc::new(AtomicBool::new(false));
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| client.new_stream().read(&values).wait_timeout(PATIENCE));
         let syncer = scope.spawn(|| rig.device.sync().wait_timeout(PATIENCE));
@@ -115,15 +115,15 @@ fn loss_without_a_failed_call_reaches_every_waiting_caller(#[case] on: On) {
             let mut pending = stream.get_resource::<Faulty>((read(&values),));
             pending.wait_timeout(PATIENCE).map(drop)
         });
-        // Beyond its four tasks the stream has no room.
+        // The stream holds at most four tasks, so this thread waits for room.
         let sender = scope.spawn(|| -> Result<(), Error> {
             let stream = client.new_stream();
             loop {
                 launch_update(&stream, &add_one, &values)?;
-                asked.store(true, Ordering::SeqCst);
+                submitted.store(true, Ordering::SeqCst);
             }
         });
-        while !asked.load(Ordering::SeqCst) {
+        while !submitted.load(Ordering::SeqCst) {
             std::thread::yield_now();
         }
         switch.lose_now();
@@ -132,14 +132,14 @@ fn loss_without_a_failed_call_reaches_every_waiting_caller(#[case] on: On) {
         assert_eq!(lost_epoch(another.join().unwrap()), 0);
         assert_eq!(lost_epoch(sender.join().unwrap()), 0);
     });
-    // I4: whoever holds a guard still has the memory, even after the device was opened again.
+    // I4: a guard keeps its memory, even after the device was reopened.
     rig.device.reopen().unwrap();
     assert_eq!(guard.read::<u32>(0), [7; 1_000]);
     assert_eq!(switch.dropped.load(Ordering::SeqCst), 0);
     drop(guard);
 }
 
-/// I10: what only another process can open again is left alone: never freed, never dropped.
+/// I10: a device that only another process can open again is neither freed nor dropped.
 #[apply(every_device)]
 fn device_lost_for_the_process_is_neither_freed_nor_dropped(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::NewProcess);
@@ -147,7 +147,7 @@ fn device_lost_for_the_process_is_neither_freed_nor_dropped(#[case] on: On) {
     let values = stream.create(&[1_u32; 1_000]).unwrap();
     assert_eq!(stream.read(&values).wait().unwrap(), [1; 1_000]);
     switch.lose_now();
-    until_lost(&mut rig);
+    wait_until_lost(&mut rig);
     assert_eq!(rig.device.reopen(), Err(ReopenError::NewProcess));
     let report = close(rig);
     assert!(report.bytes_left > 0 && !report.drained, "{report:?}");
@@ -161,12 +161,12 @@ fn device_lost_for_the_process_is_neither_freed_nor_dropped(#[case] on: On) {
                 recovery: Recovery::NewProcess
             })
         ),
-        "a close hides no loss"
+        "the loss is reported even after a close"
     );
 }
 
-/// I5, I10: a GPU that breaks takes the process's context along: everybody who asks is told that it is lost, and that it
-/// takes another process to open it again.
+/// I5, I10: a broken GPU invalidates the context of the process. Every caller receives the loss, with the information that
+/// only another process can open the device again.
 #[rstest]
 fn broken_gpu_is_lost_for_the_process_i5(
     #[values(support::On::Cuda, support::On::CudaOneQueue, support::On::CudaDriven)]
@@ -176,18 +176,18 @@ fn broken_gpu_is_lost_for_the_process_i5(
 ) {
     let rig = on.open();
     let Some(session) = support::session(&*rig.checks) else {
-        return; // Hardware does not break by itself.
+        return; // Hardware injects no faults.
     };
     let client = rig.client();
     let (stream, add_one) = (client.new_stream(), add_one(&client));
     let values = stream.create(&[1_u32; 100]).unwrap();
     session.break_at(nth, code);
-    let mut asked = Vec::new();
-    // Some of it may be refused already, as what comes later must be.
-    while launch_update(&stream, &add_one, &values).is_ok() && asked.len() < 20 {
-        asked.push(stream.read(&values));
+    let mut requests = Vec::new();
+    // Later launches are refused, and some of these may be.
+    while launch_update(&stream, &add_one, &values).is_ok() && requests.len() < 20 {
+        requests.push(stream.read(&values));
     }
-    for (round, mut answer) in (2_u32..).zip(asked) {
+    for (round, mut answer) in (2_u32..).zip(requests) {
         match answer.wait_timeout(PATIENCE) {
             Ok(answer) => assert_eq!(answer, [round; 100]),
             other => assert_eq!(lost_epoch(other), 0),
@@ -199,18 +199,18 @@ fn broken_gpu_is_lost_for_the_process_i5(
     assert_eq!(rig.device.reopen(), Err(ReopenError::NewProcess));
 }
 
-/// A value that tells on which thread it is dropped.
-struct Tell(mpsc::Sender<Option<String>>);
+/// Sends the name of the thread that drops it.
+struct SendDroppingThread(mpsc::Sender<Option<String>>);
 
-impl Drop for Tell {
+impl Drop for SendDroppingThread {
     fn drop(&mut self) {
         let thread = std::thread::current();
         self.0.send(thread.name().map(str::to_owned)).ok();
     }
 }
 
-/// I4: a value that unfinished work may be using is parked and counted; I6: user code that will not run is
-/// dropped, and not on the device's thread.
+/// I4: values that unfinished work may use are kept and counted. I6: user code that will not run is dropped on the GC thread,
+/// not on the device thread.
 #[apply(every_threaded_device)]
 fn values_in_use_are_parked_after_a_loss_and_pending_code_is_dropped(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::NewProcess);
@@ -219,30 +219,33 @@ fn values_in_use_are_parked_after_a_loss_and_pending_code_is_dropped(#[case] on:
     let (held, stream) = (held(&client, &valve), client.new_stream());
     let values = stream.create(&[0_u32]).unwrap();
     held.launch(&stream, &values).unwrap();
-    let (in_use, used) = mpsc::channel();
-    stream.drop_after(Tell(in_use)).unwrap();
+    let (sender, value_dropped) = mpsc::channel();
+    stream.drop_after(SendDroppingThread(sender)).unwrap();
     valve.wait_for_arrivals(1);
-    let (not_run, dropped) = mpsc::channel();
-    let code = Tell(not_run);
+    let (sender, code_dropped) = mpsc::channel();
+    let captured = SendDroppingThread(sender);
     stream
         .host("late", (), move || {
-            drop(code);
-            panic!("it ran on a lost device");
+            drop(captured);
+            panic!("the host function ran on a lost device");
         })
         .unwrap();
     switch.lose_now();
-    until_lost(&mut rig);
+    wait_until_lost(&mut rig);
     assert_eq!(
-        dropped.recv_timeout(PATIENCE).unwrap().as_deref(),
+        code_dropped.recv_timeout(PATIENCE).unwrap().as_deref(),
         Some("millstream-gc")
     );
     let report = close(rig);
     assert_eq!((report.values_parked, report.tasks_left), (1, 1));
-    assert!(used.try_recv().is_err(), "the kernel may still be using it");
+    assert!(
+        value_dropped.try_recv().is_err(),
+        "the kernel may still use the value"
+    );
     valve.open();
 }
 
-/// I5, I10: a device may be lost while it closes.
+/// I5, I10: a device may be lost during its close.
 #[apply(every_device)]
 fn loss_during_close_ends_the_close_and_answers_every_request(#[case] on: On) {
     for nth in 1..=12 {
@@ -262,7 +265,8 @@ fn loss_during_close_ends_the_close_and_answers_every_request(#[case] on: On) {
             .collect();
         switch.lose_at_launch(nth);
         let report = match on {
-            // The close of a driven device waits for no guard; it issues what this one held back.
+            // The close of a driven device does not wait for a guard, so the guard is dropped first; the close then issues the
+            // tasks that it held.
             On::Driven => {
                 drop(guard);
                 close(rig)
@@ -288,7 +292,7 @@ fn loss_during_close_ends_the_close_and_answers_every_request(#[case] on: On) {
     }
 }
 
-/// I5: a loss that only a compilation meets is one of the device: everybody is told, and it can be opened again.
+/// I5: a loss that a compilation detects is a loss of the device: every caller receives it, and the device can be reopened.
 #[rstest]
 #[case::threads(false)]
 #[case::driven(true)]
@@ -310,7 +314,7 @@ fn loss_at_a_compilation_is_reported_to_every_caller(#[case] driven: bool) {
     assert!(kernel().is_ok());
 }
 
-/// I6: a host function whose turn had come and that never ran is withdrawn, not finished.
+/// I6: a host function whose turn came but that never ran is counted as withdrawn, not as finished.
 #[test]
 fn host_function_prevented_by_a_loss_is_withdrawn_i6() {
     let (mut rig, switch) = open(On::Driven, Recovery::SameProcess);
@@ -321,21 +325,21 @@ fn host_function_prevented_by_a_loss_is_withdrawn_i6() {
     let token = CancelToken::new();
     let ran = Arc::new(AtomicBool::new(false));
     let runs = ran.clone();
-    // Both are taken in one turn: the device is lost before the user code begins.
+    // The device admits both in one turn, so it is lost before the user code begins.
     switch.lose_at_launch(1);
-    let asked = client.new_stream().with_cancel(&token);
-    asked
+    let request = client.new_stream().with_cancel(&token);
+    request
         .host("late", (), move || runs.store(true, Ordering::SeqCst))
         .unwrap();
     launch_update(&stream, &add_one, &values).unwrap();
-    until_lost(&mut rig);
+    wait_until_lost(&mut rig);
     assert!(!ran.load(Ordering::SeqCst));
     let tally = token.tally();
     assert_eq!((tally.accepted, tally.withdrawn), (1, 1), "{tally:?}");
     assert_eq!((tally.finished, tally.running), (0, 0), "{tally:?}");
 }
 
-/// The log is wanted most when the device is lost: what it had taken can be had, and replayed.
+/// The submission log can be taken after a loss, when it is needed most, and replayed.
 #[apply(every_device)]
 fn submission_log_of_a_lost_device_can_be_taken(#[case] on: On) {
     let options = DeviceOptions::default().log_submissions(1 << 20);
@@ -348,10 +352,14 @@ fn submission_log_of_a_lost_device_can_be_taken(#[case] on: On) {
     launch_update(&stream, &first, &values).unwrap();
     assert_eq!(stream.read(&values).wait().unwrap(), [8; 10]);
     switch.lose_now();
-    until_lost(&mut rig);
+    wait_until_lost(&mut rig);
     log.append(&rig.device.take_log().unwrap()).unwrap();
     assert!(log.is_complete());
-    assert_eq!(lost_epoch(rig.device.take_log()), 0, "once");
+    assert_eq!(
+        lost_epoch(rig.device.take_log()),
+        0,
+        "the log can be taken once"
+    );
     rig.device.reopen().unwrap();
     let client = rig.client();
     let replayed = client.resubmit(&log, &[add_one(&client)]).unwrap();

@@ -1,4 +1,4 @@
-//! What the tests of lost devices share: the kinds of devices that can be lost, and how it is waited for.
+//! Helpers for the tests of lost devices: the kinds of devices that can be lost, and waiting for the loss.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use rstest_reuse::template;
 
 use crate::faulty::{Faulty, Switch};
 
-/// Far longer than anything here takes: who would wait for ever fails instead.
+/// A time limit far above any wait of a test. A wait that would never end fails the test instead.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A kind of device that can be lost.
+/// A mode of a device that can be lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum On {
     Threads,
@@ -28,7 +28,7 @@ pub(crate) enum On {
 #[case::driven(On::Driven)]
 pub(crate) fn every_device(#[case] on: On) {}
 
-/// A kernel may block there without blocking the test.
+/// Devices on which a kernel may block without blocking the test.
 #[template]
 #[rstest]
 #[case::threads(On::Threads)]
@@ -75,17 +75,17 @@ pub(crate) fn close(rig: Rig) -> Report {
     }
 }
 
-/// The epoch that was lost.
+/// Returns the lost epoch.
 pub(crate) fn lost_epoch<T>(answer: Result<T, Error>) -> u64 {
     match answer {
         Err(Error::DeviceLost { epoch, .. }) => epoch,
         Err(other) => panic!("{other}"),
-        Ok(_) => panic!("it was answered as if nothing had happened"),
+        Ok(_) => panic!("the call succeeded on a lost device"),
     }
 }
 
-/// Until the device says that it is lost. A driven one finds out when it is pumped.
-pub(crate) fn until_lost(rig: &mut Rig) {
+/// Waits until the device reports its loss. A driven device detects the loss when it is pumped.
+pub(crate) fn wait_until_lost(rig: &mut Rig) {
     if let Some(driver) = &mut rig.driver {
         while driver.pump(Duration::from_millis(1)) {}
     }

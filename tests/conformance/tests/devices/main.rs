@@ -1,20 +1,30 @@
-//! What is about the project's own devices, and the suite on CUDA. The suite on the CPU and on the simulator is in `tests/behaviour.rs`
-//! of the library.
+//! Tests about the project's own devices, and the suite on CUDA. `tests/behaviour.rs` of the library runs the suite on the CPU
+//! and on the simulator.
 //!
-//! A test's name is the fact; a comment names the invariant of `docs/design.md` that it guards.
+//! A test's name states the subject, the condition and the outcome; its comment names the invariant of `docs/design.md`.
+//!
+//! | module | subject |
+//! | --- | --- |
+//! | `altered`, `backends` | the CPU with planted mistakes, which the suite must find; properties and languages of a backend |
+//! | `faulty`, `loss_rig` | a device that is lost on command, and helpers for the tests of lost devices |
+//! | `loss`, `reopening` | losing a device, and opening it again |
+//! | `replaying` | the submission log |
+//! | `tuning` | autotuning by the device's clock |
+//! | `gpu_programs`, `twins` | random programs on CUDA; the PTX of the suite's kernels |
+//! | `one_device` | tests that need only one device: options, limits, misbehaving user code |
 #![allow(
     clippy::unwrap_used,
-    reason = "a test says what it expects by unwrapping"
+    reason = "in a test, `unwrap` states the expected outcome"
 )]
 
 mod support;
 
 mod altered;
 mod backends;
-mod dying;
 mod faulty;
 mod gpu_programs;
 mod loss;
+mod loss_rig;
 mod one_device;
 mod reopening;
 mod replaying;

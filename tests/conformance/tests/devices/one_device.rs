@@ -1,4 +1,4 @@
-//! Facts that one device is enough for: options, limits, and code of users that misbehaves on threads of the host.
+//! Tests that need only one kind of device: options, limits, and user code that misbehaves on host threads.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn invalid_options_are_refused() {
     ));
 }
 
-/// I5: user code that does not end cannot hold up a close beyond its time.
+/// I5: user code that does not end cannot delay a close beyond its time limit.
 #[test]
 fn a_callback_that_does_not_end_is_left_behind_by_a_close() {
     let rig = On::Cpu.open();
@@ -54,13 +54,13 @@ fn a_callback_that_does_not_end_is_left_behind_by_a_close() {
     valve.open();
 }
 
-/// A waker is foreign code on a thread of the runtime: its panic stays with it.
+/// A waker is user code on a thread of the runtime; its panic is caught.
 #[test]
 fn panicking_waker_affects_no_other_call() {
-    struct Bad;
-    impl std::task::Wake for Bad {
+    struct Panics;
+    impl std::task::Wake for Panics {
         fn wake(self: Arc<Self>) {
-            std::panic::resume_unwind(Box::new("bad waker"));
+            std::panic::resume_unwind(Box::new("waker panics"));
         }
     }
     let rig = On::Cpu.open();
@@ -71,7 +71,7 @@ fn panicking_waker_affects_no_other_call() {
     held.launch(&stream, &values).unwrap();
     valve.wait_for_arrivals(1);
     let mut answer = stream.read(&values);
-    let waker = std::task::Waker::from(Arc::new(Bad));
+    let waker = std::task::Waker::from(Arc::new(Panics));
     let mut context = std::task::Context::from_waker(&waker);
     while answer.try_take().is_none()
         && std::future::Future::poll(std::pin::Pin::new(&mut answer), &mut context).is_pending()
@@ -81,7 +81,7 @@ fn panicking_waker_affects_no_other_call() {
     assert_eq!(stream.read(&values).wait().unwrap(), [1]);
 }
 
-/// I4, I10.
+/// I4, I10: a million live slices work and are all freed.
 #[test]
 fn a_million_live_slices_resolve() {
     let rig = On::Cpu.open();
@@ -122,14 +122,14 @@ fn kernel_that_submits_into_its_own_full_mailbox_gets_an_error() {
     let submits = client.kernel(submits).unwrap();
     stream.launch(&submits, one(), (update(&values),)).unwrap();
     stream.sync().wait().unwrap();
-    let told = receiver.recv().unwrap().unwrap();
-    assert!(matches!(told, Error::NoRoomHere { .. }), "{told}");
-    assert_eq!(told.retry_after(), None);
+    let error = receiver.recv().unwrap().unwrap();
+    assert!(matches!(error, Error::NoRoomHere { .. }), "{error}");
+    assert_eq!(error.retry_after(), None);
     let advice = "cannot wait for room; submit from a thread of your own";
-    assert!(told.to_string().ends_with(advice), "{told}");
+    assert!(error.to_string().ends_with(advice), "{error}");
 }
 
-/// A soft limit above the hard one would never be met.
+/// A soft limit above the hard limit is lowered to it, since it could never be reached.
 #[test]
 fn a_soft_limit_is_at_most_the_hard_one() {
     let rig = On::Cpu.open();
@@ -140,7 +140,7 @@ fn a_soft_limit_is_at_most_the_hard_one() {
     assert_eq!(report.clients[0].soft_limit, Some(1_000));
 }
 
-/// Warnings, each with its fields.
+/// A subscriber that collects the messages of warnings.
 #[derive(Clone, Default)]
 struct Warnings(Arc<Mutex<Vec<String>>>);
 
@@ -174,11 +174,11 @@ impl tracing::Subscriber for Warnings {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
-/// One warning a crossing, however much there is above.
+/// Each crossing of a soft limit logs one warning, however many slices are above it.
 #[test]
 fn each_crossing_of_a_soft_limit_logs_one_warning() {
     let warnings = Warnings::default();
-    // A driven device runs on this thread, and so logs here.
+    // A driven device runs on this thread, so it logs to this thread's subscriber.
     tracing::subscriber::with_default(warnings.clone(), || {
         let rig = On::SimDriven.open();
         let stream = limited(&rig, 1_024).new_stream();
@@ -189,29 +189,29 @@ fn each_crossing_of_a_soft_limit_logs_one_warning() {
             stream.sync().wait().unwrap();
         }
     });
-    let warned = warnings.0.lock().unwrap().clone();
-    assert_eq!(warned, ["the client is above its soft limit"; 2]);
+    let messages = warnings.0.lock().unwrap().clone();
+    assert_eq!(messages, ["the client is above its soft limit"; 2]);
 }
 
-/// A single argument needs no tuple, counts may be numbers or borrowed, and `usize` and `bool` are scalars of one width everywhere.
+/// A single argument needs no tuple, and cube counts may be numbers, tuples, arrays or borrowed.
 #[rstest]
 #[case::cpu(On::Cpu)]
 #[case::sim(On::Sim)]
 fn arguments_and_counts_have_short_forms(#[case] on: On) {
     let rig = on.open();
     let client = rig.client();
-    let adds = Kernel::new("adds")
+    let kernel = Kernel::new("add_one")
         .updates::<u32>("values")
         .native(|_, args| {
             args.chunk::<u32>(0)
                 .iter_mut()
                 .for_each(|value| *value += 1);
         });
-    let (add_one, stream) = (client.kernel(adds).unwrap(), client.new_stream());
+    let (add_one, stream) = (client.kernel(kernel).unwrap(), client.new_stream());
     let values = stream.create(&[0_u32; 64]).unwrap();
     let count = CubeCount::cover(values.len(), 16);
     stream.launch(&add_one, &count, update(&values)).unwrap();
-    #[allow(unused_parens, reason = "what newcomers write")]
+    #[allow(unused_parens, reason = "parentheses that look like a tuple must work")]
     stream.launch(&add_one, &count, (update(&values))).unwrap();
     stream.launch(&add_one, count, &values).unwrap();
     stream.launch(&add_one, 4, [update(&values)]).unwrap();
@@ -220,7 +220,7 @@ fn arguments_and_counts_have_short_forms(#[case] on: On) {
         .launch(&add_one, [4, 1, 1], (update(&values),))
         .unwrap();
     stream.launch(&add_one, (1, 2, 2), update(&values)).unwrap();
-    stream.host("looks", read(&values), || ()).unwrap();
+    stream.host("reads", read(&values), || ()).unwrap();
     assert_eq!(stream.read(&values).wait().unwrap(), [7; 64]);
 }
 
@@ -244,14 +244,14 @@ fn usize_and_isize_scalars_are_64_bits_wide() {
         .launch(&kernel, 1, (write(&out), len, shift, true))
         .unwrap();
     assert_eq!(stream.read(&out).wait().unwrap(), [531]);
-    let told = stream.launch(&kernel, 1, (write(&out), 5, shift, true));
+    let refused = stream.launch(&kernel, 1, (write(&out), 5, shift, true));
     assert_eq!(
-        told.unwrap_err().to_string(),
+        refused.unwrap_err().to_string(),
         "`takes` was not accepted: scalar `len` is declared as u64, the call gives i32: write a literal as `5_u64`, and a value as `value as u64`"
     );
 }
 
-/// `?` in the closure needs no type to be named, and a failure is the answer.
+/// `?` in the closure of `try_profiled` needs no type annotation, and an error of the closure is returned.
 #[test]
 fn fallible_closure_is_profiled_and_its_error_is_returned() {
     let rig = On::Cpu.open();
@@ -270,7 +270,7 @@ fn fallible_closure_is_profiled_and_its_error_is_returned() {
     assert!(matches!(failed.map(drop), Err(Error::Launch { .. })));
 }
 
-/// I6: the same of what a closed device refuses: code on a backend's resources, and a callback with its answer.
+/// I6: a closed device returns refused code to the caller, which can submit it again.
 #[test]
 fn closed_device_returns_refused_code_to_the_caller() {
     let rig = On::Cpu.open_with(DeviceOptions::default().max_jobs(1));
@@ -278,17 +278,17 @@ fn closed_device_returns_refused_code_to_the_caller() {
     let values = stream.create(&[5_u32]).unwrap();
     stream.sync().wait().unwrap();
     let answer = stream.read(&values);
-    let (sender, told) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     assert!(rig.device.close(std::time::Duration::from_secs(10)).drained);
-    let mark = sender.clone();
-    let work = move |_: &mut millstream::CpuResources| mark.send("work").unwrap();
+    let sends = sender.clone();
+    let work = move |_: &mut millstream::CpuResources| sends.send("work").unwrap();
     let refused = stream.with_resource::<millstream::Cpu>("work", (update(&values),), work);
     let refused = refused.unwrap_err();
     assert!(matches!(refused.error, Error::Closed));
-    // Given again, it is taken for what it is: code on the same resources.
+    // The returned value is code for the same resources, so it can be submitted again.
     let again = stream.with_resource::<millstream::Cpu>("work", (), refused.value);
     assert!(matches!(again.map_err(Error::from), Err(Error::Closed)));
     assert_eq!(answer.wait().unwrap(), [5]);
     drop(sender);
-    assert!(told.recv().is_err(), "nothing was called");
+    assert!(received.recv().is_err(), "refused code ran");
 }

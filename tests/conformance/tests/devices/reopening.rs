@@ -1,4 +1,4 @@
-//! A lost device is opened again: its clients go on, what was of the lost epoch says so (I5, I7).
+//! Reopening a lost device: its clients go on, and objects of the lost epoch return `DeviceLost` (I5, I7).
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
@@ -7,11 +7,11 @@ use millstream::{Cpu, Error, Health, Kernel, ProfileError, Recovery, ReopenError
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::loss_rig::*;
 use crate::faulty::Faulty;
-use crate::support::{Valve, add_one, make_waits_expected, held, in_place, launch_update, one};
+use crate::loss_rig::*;
+use crate::support::{Valve, add_one, held, in_place, launch_update, make_waits_expected, one};
 
-/// I5, I7: a reopened device works; what is of the lost epoch says so, typed and at once.
+/// I5, I7: a reopened device works, and objects of the lost epoch return a typed error at once.
 #[apply(every_device)]
 fn reopened_device_works_and_old_handles_return_device_lost(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::SameProcess);
@@ -26,7 +26,7 @@ fn reopened_device_works_and_old_handles_return_device_lost(#[case] on: On) {
         step.replay(&stream).unwrap();
         assert_eq!(stream.read(&values).wait().unwrap(), [3; 1_000]);
         switch.lose_now();
-        until_lost(&mut rig);
+        wait_until_lost(&mut rig);
         assert_eq!(lost_epoch(rig.client().sync().wait()), epoch);
         assert_eq!(lost_epoch(client.new_stream().flush()), epoch);
 
@@ -55,10 +55,10 @@ fn reopened_device_works_and_old_handles_return_device_lost(#[case] on: On) {
             stream.sync().wait(),
         ];
         for (index, answer) in old.into_iter().enumerate() {
-            let told = format!("call {index}: {answer:?}");
+            let call = format!("call {index}: {answer:?}");
             assert!(
                 matches!(answer, Err(Error::DeviceLost { epoch: of, .. }) if of == epoch),
-                "{told}"
+                "{call}"
             );
         }
         assert_eq!(fresh.read(&others).wait().unwrap(), [5; 1_000]);
@@ -71,7 +71,7 @@ fn reopened_device_works_and_old_handles_return_device_lost(#[case] on: On) {
     assert_eq!(switch.dropped.load(Ordering::SeqCst), 4);
 }
 
-/// A client keeps its limits: what the lost epoch was charged is credited, once.
+/// A client keeps its hard limit: the charge of the lost epoch is credited, once.
 #[apply(every_device)]
 fn hard_limit_is_credited_after_a_reopening(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::SameProcess);
@@ -81,7 +81,7 @@ fn hard_limit_is_credited_after_a_reopening(#[case] on: On) {
     stream.sync().wait().unwrap();
     assert!(matches!(stream.empty::<u8>(1), Err(Error::Memory(_))));
     switch.lose_now();
-    until_lost(&mut rig);
+    wait_until_lost(&mut rig);
     rig.device.reopen().unwrap();
     let fresh = client.new_stream();
     let all = fresh.empty::<u8>(1 << 20).unwrap();
@@ -91,7 +91,7 @@ fn hard_limit_is_credited_after_a_reopening(#[case] on: On) {
     assert!(fresh.empty::<u8>(1 << 20).is_ok());
 }
 
-/// Nobody polls to know how a device is.
+/// Changes of a device's health are reported without polling.
 #[apply(every_device)]
 fn the_health_of_a_device_can_be_watched(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::SameProcess);
@@ -104,7 +104,7 @@ fn the_health_of_a_device_can_be_watched(#[case] on: On) {
         })
     ));
     switch.lose_now();
-    until_lost(&mut rig);
+    wait_until_lost(&mut rig);
     let lost = Health::Lost {
         epoch: 0,
         recovery: Recovery::SameProcess,
@@ -113,20 +113,20 @@ fn the_health_of_a_device_can_be_watched(#[case] on: On) {
     rig.device.reopen().unwrap();
     let running = Health::Running { epoch: 1 };
     assert_eq!(watch.wait_timeout(PATIENCE).unwrap(), Some(running));
-    let told = std::thread::spawn(move || {
+    let watcher = std::thread::spawn(move || {
         let closed = watch.wait_timeout(PATIENCE).unwrap();
         (closed, watch.wait_timeout(PATIENCE).unwrap())
     });
     close(rig);
-    assert_eq!(told.join().unwrap(), (Some(Health::Closed), None));
+    assert_eq!(watcher.join().unwrap(), (Some(Health::Closed), None));
 }
 
-/// What has been lost and closed cannot be reopened, and says so.
+/// A device that was closed after its loss cannot be reopened.
 #[test]
 fn a_closed_device_is_not_reopened() {
     let (mut rig, switch) = open(On::Threads, Recovery::SameProcess);
     switch.lose_now();
-    until_lost(&mut rig);
+    wait_until_lost(&mut rig);
     rig.device.close(PATIENCE);
     let closed = ReopenError::NotLost {
         health: Health::Closed,
@@ -134,31 +134,28 @@ fn a_closed_device_is_not_reopened() {
     assert_eq!(rig.device.reopen(), Err(closed));
 }
 
-/// Other options may be given, for the same device.
+/// A reopening may pass other options, but only for the same device: clients rely on its properties.
 #[apply(every_device)]
 fn reopening_with_a_different_device_is_refused(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::SameProcess);
     let client = rig.client();
     switch.lose_now();
-    until_lost(&mut rig);
+    wait_until_lost(&mut rig);
     let another = rig.device.reopen_with(Cpu::default().queues(3).threads(2));
-    assert!(
-        matches!(another, Err(ReopenError::Open(_))),
-        "clients rely on what it was: {another:?}"
-    );
+    assert!(matches!(another, Err(ReopenError::Open(_))), "{another:?}");
     rig.device.reopen().unwrap();
     assert!(client.new_stream().create(&[1_u8]).is_ok());
 }
 
-/// I5: a host function that runs while the device is lost ends as it likes; reopening does not wait for it for
-/// ever, and the memory that it might look at stays.
+/// I5: a host function that runs during a loss runs to its end. Reopening does not wait for it for ever, and the memory that
+/// it may read is kept.
 #[apply(every_threaded_device)]
 fn user_code_may_run_through_a_loss(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::SameProcess);
     let stream = rig.client().new_stream();
     let valve = Valve::new();
-    let (inside, told) = (valve.clone(), mpsc::channel());
-    let sender = told.0;
+    let inside = valve.clone();
+    let (sender, ended) = mpsc::channel();
     stream
         .host("long", (), move || {
             inside.pass();
@@ -167,7 +164,7 @@ fn user_code_may_run_through_a_loss(#[case] on: On) {
         .unwrap();
     valve.wait_for_arrivals(1);
     switch.lose_now();
-    until_lost(&mut rig);
+    wait_until_lost(&mut rig);
     assert_eq!(lost_epoch(stream.sync().wait_timeout(PATIENCE)), 0);
     let report = rig.device.reopen().unwrap();
     assert!(report.threads_left >= 1, "{report:?}");
@@ -176,10 +173,10 @@ fn user_code_may_run_through_a_loss(#[case] on: On) {
     let values = fresh.create(&[3_u32]).unwrap();
     assert_eq!(fresh.read(&values).wait().unwrap(), [3]);
     valve.open();
-    told.1.recv_timeout(PATIENCE).unwrap();
+    ended.recv_timeout(PATIENCE).unwrap();
 }
 
-/// A device's thread that panics is lost, and can be opened again.
+/// A panic on the device thread loses the device, which can be reopened.
 #[apply(every_threaded_device)]
 fn a_panic_of_a_backend_is_a_loss(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::NewProcess);
@@ -189,7 +186,7 @@ fn a_panic_of_a_backend_is_a_loss(#[case] on: On) {
     switch.panic_at_next_launch();
     launch_update(&stream, &add_one, &values).unwrap();
     assert_eq!(lost_epoch(stream.read(&values).wait_timeout(PATIENCE)), 0);
-    until_lost(&mut rig);
+    wait_until_lost(&mut rig);
     rig.device.reopen().unwrap();
     let fresh = client.new_stream();
     let kernel = client.kernel(Kernel::new("k").native(|_, _| {})).unwrap();
@@ -197,7 +194,7 @@ fn a_panic_of_a_backend_is_a_loss(#[case] on: On) {
     fresh.sync().wait_timeout(PATIENCE).unwrap();
 }
 
-/// I5: so is one in the turn of a caller that stepped in, which goes on.
+/// I5: a panic in the turn of a caller that steps in loses the device as well, and the caller goes on.
 #[apply(every_threaded_device)]
 fn a_panic_in_a_callers_turn_is_a_loss(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::NewProcess);
@@ -206,16 +203,16 @@ fn a_panic_in_a_callers_turn_is_a_loss(#[case] on: On) {
     let values = stream.create(&[0_u32]).unwrap();
     make_waits_expected(&stream);
     switch.panic_at_next_launch();
-    // What was issued just before, in the same turn or not, runs.
+    // The fill, which is issued before the launch, runs.
     stream.fill(&values, 7_u32).unwrap();
     let _ = launch_update(&stream, &add_one, &values);
     assert_eq!(lost_epoch(stream.sync().wait_timeout(PATIENCE)), 0);
-    until_lost(&mut rig);
+    wait_until_lost(&mut rig);
     rig.device.reopen().unwrap();
     make_waits_expected(&client.new_stream());
 }
 
-/// I4: what lost epochs have left behind is told while the device goes on.
+/// I4: the statistics of the running device include the values and bytes that lost epochs have left behind.
 #[apply(every_threaded_device)]
 fn statistics_report_the_leftovers_of_lost_epochs(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::SameProcess);
@@ -234,10 +231,10 @@ fn statistics_report_the_leftovers_of_lost_epochs(#[case] on: On) {
         stream.drop_after(Box::new(7)).unwrap();
         valve.wait_for_arrivals(1);
         switch.lose_now();
-        until_lost(&mut rig);
+        wait_until_lost(&mut rig);
         let report = rig.device.reopen().unwrap();
         assert_eq!(report.values_parked, 1);
-        assert!(report.bytes_left > 0, "a guard may look at them");
+        assert!(report.bytes_left > 0, "a guard may still read the memory");
         let stats = rig.device.stats().unwrap();
         assert_eq!(stats.values_parked, epoch);
         assert_eq!(stats.bytes_left, epoch * report.bytes_left);
@@ -246,31 +243,31 @@ fn statistics_report_the_leftovers_of_lost_epochs(#[case] on: On) {
     }
 }
 
-/// I5: whoever waits for a profile of a lost epoch is told, and its tokens mean nothing afterwards.
+/// I5: a pending profile of a lost epoch is answered, and its token is unknown in the next epoch.
 #[apply(every_device)]
 fn profiles_of_a_lost_epoch_are_lost(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::SameProcess);
     let client = rig.client();
     let (stream, add_one) = (client.new_stream(), add_one(&client));
     let values = stream.create(&[1_u32; 1_000]).unwrap();
-    let [waits, forgotten] = [(); 2].map(|()| stream.start_profile().unwrap());
+    let [pending, forgotten] = [(); 2].map(|()| stream.start_profile().unwrap());
     launch_update(&stream, &add_one, &values).unwrap();
     switch.lose_now();
     launch_update(&stream, &add_one, &values).unwrap();
-    let mut answer = stream.end_profile(waits);
-    until_lost(&mut rig);
+    let mut answer = stream.end_profile(pending);
+    wait_until_lost(&mut rig);
     match answer.wait_timeout(PATIENCE) {
-        // Its tasks were over by then.
+        // Its tasks had completed by then.
         Ok(profile) => assert!(profile.tasks <= 2),
-        told => assert_eq!(lost_epoch(told), 0),
+        lost => assert_eq!(lost_epoch(lost), 0),
     }
     assert_eq!(lost_epoch(client.end_profile(forgotten).wait()), 0);
     rig.device.reopen().unwrap();
-    for token in [waits, forgotten] {
-        let told = client.end_profile(token).wait();
+    for token in [pending, forgotten] {
+        let unknown = client.end_profile(token).wait();
         assert!(
-            matches!(told, Err(Error::Profile(ProfileError::Unknown))),
-            "{told:?}"
+            matches!(unknown, Err(Error::Profile(ProfileError::Unknown))),
+            "{unknown:?}"
         );
     }
     let fresh = client.new_stream();
@@ -281,7 +278,7 @@ fn profiles_of_a_lost_epoch_are_lost(#[case] on: On) {
     assert_eq!(profile.wait().unwrap().tasks, 1);
 }
 
-/// I5: who asks a lost device is told so, and the epoch after it begins with nothing.
+/// I5: metrics of a lost device return `DeviceLost`, and those of the next epoch start at zero.
 #[apply(every_device)]
 fn metrics_of_a_reopened_device_start_at_zero(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::SameProcess);
@@ -292,7 +289,7 @@ fn metrics_of_a_reopened_device_start_at_zero(#[case] on: On) {
     stream.sync().wait().unwrap();
     assert_eq!(rig.device.metrics().unwrap().stats.launches, 1);
     switch.lose_now();
-    until_lost(&mut rig);
+    wait_until_lost(&mut rig);
     let lost = client.metrics().wait_timeout(PATIENCE);
     assert!(
         matches!(lost, Err(Error::DeviceLost { epoch: 0, .. })),

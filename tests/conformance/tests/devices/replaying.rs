@@ -1,5 +1,5 @@
-//! The submission log: what many threads had a device do comes out the same, to the bit, when it is replayed from
-//! one thread, on any device (I1, I2). What cannot be replayed is a typed error, before anything runs.
+//! The submission log: the log of many threads, replayed from one thread on any device, gives the same results bit for bit (I1,
+//! I2). A log that cannot be replayed is a typed error, before any task runs.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -14,13 +14,13 @@ use millstream_testkit::{Dice, Kernels};
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::program::{RandomProgram, kernels, infallible_kernels};
+use crate::program::{RandomProgram, infallible_kernels, kernels};
 use crate::support::*;
 
-/// More than any of these logs takes.
+/// More bytes than any of these logs needs.
 const LOG_BYTES_MAX: u64 = 1 << 26;
 
-const EVERYWHERE: [On; 8] = [
+const DEVICES: [On; 8] = [
     On::Cpu,
     On::CpuOneQueue,
     On::CpuDriven,
@@ -31,12 +31,13 @@ const EVERYWHERE: [On; 8] = [
     On::CudaDriven,
 ];
 
-fn logged(on: On) -> Rig {
+/// Opens a device with a submission log.
+fn open_logged(on: On) -> Rig {
     on.open_with(DeviceOptions::default().log_submissions(LOG_BYTES_MAX))
 }
 
-/// The log after a journey through a file.
-fn saved(log: &SubmissionLog) -> SubmissionLog {
+/// Writes the log to a file in memory and reads it again.
+fn round_trip(log: &SubmissionLog) -> SubmissionLog {
     let mut file = Vec::new();
     log.write_to(&mut file).unwrap();
     SubmissionLog::read_from(file.as_slice()).unwrap()
@@ -50,11 +51,11 @@ fn replay(log: &SubmissionLog, on: On) -> Replayed {
     replayed
 }
 
-/// I1, I2: which of the threads was first is in the log, and nowhere else.
+/// I1, I2: the log alone has the order of the threads' tasks.
 #[apply(every_device)]
 fn log_of_many_threads_replays_bit_for_bit_from_one_thread_i1(#[case] on: On) {
     const THREADS: u64 = 4;
-    let rig = logged(on);
+    let rig = open_logged(on);
     let client = rig.client();
     let kernels = infallible_kernels(&client).list();
     let [add, mix] = [&kernels[0], &kernels[1]];
@@ -74,7 +75,7 @@ fn log_of_many_threads_replays_bit_for_bit_from_one_thread_i1(#[case] on: On) {
                     let (from, to) = (dice.below(4), dice.below(4));
                     let (from, to) = (&buffers[from], &buffers[to]);
                     match dice.below(5) {
-                        // Neither commutes with the other: the order shows.
+                        // Neither kernel commutes with the other, so the results depend on the order.
                         0 | 1 if from.id() != to.id() => {
                             stream
                                 .launch(mix, CubeCount::d1(3), Kernels::mixes(from, to))
@@ -106,8 +107,8 @@ fn log_of_many_threads_replays_bit_for_bit_from_one_thread_i1(#[case] on: On) {
     assert!(seen.len() > 50, "{}", seen.len());
     let log = rig.device.take_log().unwrap();
     assert!(log.is_complete() && log.len() > 300, "{log:?}");
-    for other in EVERYWHERE {
-        let replayed = replay(&saved(&log), other);
+    for other in DEVICES {
+        let replayed = replay(&round_trip(&log), other);
         let again = replayed.readbacks.into_iter().map(|readback| {
             let bytes = readback.bytes.unwrap();
             let words = bytes
@@ -123,37 +124,37 @@ fn log_of_many_threads_replays_bit_for_bit_from_one_thread_i1(#[case] on: On) {
     }
 }
 
-/// I1, I7: failures come again as well, and the log of a replay is the log.
+/// I1, I7: failures are replayed as well, and the log of a replay has the same effect as the log.
 #[apply(every_device)]
 fn logs_of_random_programs_replay_the_same_on_every_device(#[case] on: On) {
     for seed in 1..=6 {
-        let rig = logged(on);
+        let rig = open_logged(on);
         let client = rig.client();
         let mut program = RandomProgram::that_defines_all(on, &client, seed);
         if !on.runs_rust() {
-            // What panics there is the user's own code, which is not in the log.
+            // There a failing task is a custom task with the user's code, which is not in the log.
             program = program.that_never_fails();
         }
         program.run().unwrap();
-        let log = saved(&rig.device.take_log().unwrap());
+        let log = round_trip(&rig.device.take_log().unwrap());
         let digest = replay(&log, On::CpuDriven).digest;
         assert_ne!(digest, Digest::default());
         assert_eq!(replay(&log, On::SimDriven).digest, digest);
-        let second = logged(on);
+        let second = open_logged(on);
         let client = second.client();
         let kernels = kernels(on, &client).list();
         let replayed = client.resubmit(&log, &kernels).unwrap();
         assert_eq!(replayed.digest, digest);
-        // A recording becomes its tasks, so the second log is longer; it does the same.
+        // A recording becomes its single tasks, so the second log is longer but has the same effect.
         let log = second.device.take_log().unwrap();
         assert_eq!(replay(&log, On::Cpu).digest, digest);
     }
 }
 
-/// All that a task can carry.
+/// Tasks of all kinds, with every part that a task can have.
 #[apply(every_device)]
 fn every_kind_of_task_is_replayed(#[case] on: On) {
-    let rig = logged(on);
+    let rig = open_logged(on);
     let client = rig.client();
     let wide = || {
         let mut kernel = Kernel::new("wide");
@@ -210,7 +211,7 @@ fn every_kind_of_task_is_replayed(#[case] on: On) {
         .launch(&kernel, CubeCount::d1(4), arguments())
         .unwrap();
     let first = stream.read(&out).wait().unwrap();
-    // As many cubes as the device says, where it can.
+    // A dynamic number of cubes, if the device supports that.
     let dynamic = Feature::DynamicCubeCount;
     let cubes = match rig.device.properties().features.contains(&dynamic) {
         true => CubeCount::Dynamic(stream.create(&[3_u32, 1, 1]).unwrap()),
@@ -233,7 +234,7 @@ fn every_kind_of_task_is_replayed(#[case] on: On) {
     assert_eq!(third, [[1, 2, 3, 4, 5, 6]]);
     assert_eq!(fourth, [[7, 7, 7], [2, 0, 0]]);
 
-    let log = saved(&rig.device.take_log().unwrap());
+    let log = round_trip(&rig.device.take_log().unwrap());
     let again = on.open();
     let client = again.client();
     let replayed = client
@@ -248,14 +249,14 @@ fn every_kind_of_task_is_replayed(#[case] on: On) {
     assert_eq!(got.collect::<Vec<_>>(), expected);
 }
 
-/// I1: the handles and words of each replay are in the log, and so is who used a parameter where there is none.
+/// I1: the log has the handles and words of each replay, and the use of a parameter outside of a recording.
 #[apply(every_device)]
 fn replays_with_other_handles_and_words_are_replayed_i1(#[case] on: On) {
-    let rig = logged(on);
+    let rig = open_logged(on);
     let client = rig.client();
     let (stream, kernels) = (client.new_stream(), infallible_kernels(&client).list());
     let [add, mix] = [&kernels[0], &kernels[1]];
-    let mut formal = None;
+    let mut parameter = None;
     let recording = stream.record(|recorder| {
         let (from, to) = (recorder.parameter::<u32>(8)?, recorder.parameter::<u32>(8)?);
         let (slot, n) = (RecordedWord::Slot(0), RecordedWord::Value(8));
@@ -266,7 +267,7 @@ fn replays_with_other_handles_and_words_are_replayed_i1(#[case] on: On) {
             &[read(from.as_bytes()), update(to.as_bytes())],
             &[n],
         )?;
-        formal = Some(from);
+        parameter = Some(from);
         Ok(())
     });
     let recording = recording.unwrap();
@@ -279,9 +280,9 @@ fn replays_with_other_handles_and_words_are_replayed_i1(#[case] on: On) {
         recording.replay_args(&stream, &bound, &[by]).unwrap();
         seen.push(stream.read(from).wait().unwrap());
     }
-    let outside = formal.unwrap();
+    let outside = parameter.unwrap();
     stream.read(&outside).wait().unwrap_err();
-    let log = saved(&rig.device.take_log().unwrap());
+    let log = round_trip(&rig.device.take_log().unwrap());
     for other in [on, On::CpuDriven, On::SimDriven] {
         let mut readbacks = replay(&log, other).readbacks;
         let last = readbacks.pop().unwrap().bytes.unwrap_err().to_string();
@@ -300,10 +301,10 @@ fn replays_with_other_handles_and_words_are_replayed_i1(#[case] on: On) {
     }
 }
 
-/// I1: what a replay did to less than was recorded is done to that again, and to nothing beside it.
+/// I1: a replay that binds a shorter handle is repeated on that handle, and touches nothing beside it.
 #[apply(every_device)]
 fn replays_with_shorter_handles_are_replayed_i1(#[case] on: On) {
-    let rig = logged(on);
+    let rig = open_logged(on);
     let stream = rig.client().new_stream();
     let recording = stream.record(|recorder| {
         let values = recorder.parameter::<u32>(8)?;
@@ -319,7 +320,7 @@ fn replays_with_shorter_handles_are_replayed_i1(#[case] on: On) {
     recording.replay_args(&stream, &bound, &[]).unwrap();
     let want = [1_u32, 7, 7, 9, 1, 1, 1, 1];
     assert_eq!(stream.read(&memory).wait().unwrap(), want);
-    let log = saved(&rig.device.take_log().unwrap());
+    let log = round_trip(&rig.device.take_log().unwrap());
     for other in [on, On::CpuDriven, On::SimDriven] {
         let readback = replay(&log, other).readbacks.pop().unwrap();
         let want: Vec<u8> = want.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -327,10 +328,10 @@ fn replays_with_shorter_handles_are_replayed_i1(#[case] on: On) {
     }
 }
 
-/// I6: a task that had been withdrawn is withdrawn again, for the same reason.
+/// I6: a withdrawn task is withdrawn again, for the same reason.
 #[apply(every_device)]
 fn withdrawn_tasks_are_withdrawn_again_i6(#[case] on: On) {
-    let rig = logged(on);
+    let rig = open_logged(on);
     let client = rig.client();
     let add = kernels(on, &client).add;
     let stream = client.new_stream();
@@ -351,27 +352,27 @@ fn withdrawn_tasks_are_withdrawn_again_i6(#[case] on: On) {
     stream.fill(&values, 6).unwrap();
     assert_eq!(launch(&stream).unwrap(), [7; 8]);
     let replayed = replay(&rig.device.take_log().unwrap(), on);
-    let told: Vec<_> = replayed
+    let answers: Vec<_> = replayed
         .readbacks
         .into_iter()
         .map(|readback| readback.bytes)
         .collect();
-    assert_eq!(told.len(), 4);
-    assert_eq!(told[0].as_ref().unwrap()[0], 2);
-    let sentence = |nth: usize| told[nth].as_ref().unwrap_err().to_string();
-    assert!(error_text(1).contains("cancelled"), "{}", error_text(1));
-    assert!(error_text(2).contains("deadline"), "{}", error_text(2));
-    assert_eq!(told[3].as_ref().unwrap()[0], 7);
+    assert_eq!(answers.len(), 4);
+    assert_eq!(answers[0].as_ref().unwrap()[0], 2);
+    let message = |nth: usize| answers[nth].as_ref().unwrap_err().to_string();
+    assert!(message(1).contains("cancelled"), "{}", message(1));
+    assert!(message(2).contains("deadline"), "{}", message(2));
+    assert_eq!(answers[3].as_ref().unwrap()[0], 7);
 }
 
-/// Code that is not in the log: what may have written data stops the replay before it begins.
+/// User code is not in the log; if it may have written data, the replay is refused before it begins.
 #[apply(every_device)]
 fn unlogged_code_is_a_gap_only_if_it_may_have_written(#[case] on: On) {
-    let rig = logged(on);
+    let rig = open_logged(on);
     let client = rig.client();
     let stream = client.new_stream();
     let values = stream.create(&[1_u32; 8]).unwrap();
-    stream.host("looks", (read(&values),), || {}).unwrap();
+    stream.host("reads", (read(&values),), || {}).unwrap();
     stream.read(&values).wait().unwrap();
     let mut log = rig.device.take_log().unwrap();
     assert_eq!(replay(&log, on).readbacks.len(), 1);
@@ -385,12 +386,12 @@ fn unlogged_code_is_a_gap_only_if_it_may_have_written(#[case] on: On) {
         matches!(&error, ReplayError::Gap { name, .. } if &**name == "writes"),
         "{error}"
     );
-    assert_eq!(fresh.stats().tasks, 0, "something was submitted");
+    assert_eq!(fresh.stats().tasks, 0, "a task was submitted");
 }
 
 #[apply(every_device)]
 fn missing_or_different_kernel_is_an_error_before_anything_runs(#[case] on: On) {
-    let rig = logged(on);
+    let rig = open_logged(on);
     let client = rig.client();
     let stream = client.new_stream();
     let values = stream.create(&[1_u32; 8]).unwrap();
@@ -416,10 +417,10 @@ fn missing_or_different_kernel_is_an_error_before_anything_runs(#[case] on: On) 
         error.to_string(),
         "kernel `add_one` differs from the logged one: expected signature (update values: u32, n: u32), got (read src: f32, by: u8)"
     );
-    assert_eq!(fresh.stats().tasks, 0, "something was submitted");
+    assert_eq!(fresh.stats().tasks, 0, "a task was submitted");
 }
 
-/// I12: a log has a bound, at which it ends whole; taken in parts it goes on.
+/// I12: a log is bounded and ends with a whole entry; it can be taken in parts that append to each other.
 #[apply(every_device)]
 fn log_is_bounded_and_can_be_taken_in_parts_i12(#[case] on: On) {
     assert!(matches!(on.open().device.take_log(), Err(Error::NoLog)));
@@ -441,26 +442,26 @@ fn log_is_bounded_and_can_be_taken_in_parts_i12(#[case] on: On) {
     log.append(&second).unwrap();
     assert!(log.is_complete() && log.size() > 4_000);
     assert_eq!(replay(&log, on).readbacks.len(), 6);
-    // Now there is not room enough: 5 writes are not in it, and a replay does not keep that to itself.
+    // The bound is too small for these writes: some are missing, and a replay returns an error about that.
     (6..16).for_each(write);
     let third = rig.device.take_log().unwrap();
     assert!(!third.is_complete() && third.size() <= 4_000);
     log.append(&third).unwrap();
     let fresh = on.open();
-    let refused = fresh.client().resubmit(&saved(&log), &[]).unwrap_err();
+    let refused = fresh.client().resubmit(&round_trip(&log), &[]).unwrap_err();
     assert!(matches!(refused, ReplayError::Cut { part: 2 }), "{refused}");
-    assert_eq!(fresh.stats().tasks, 0, "something was submitted");
-    // Who knows may replay what there is.
+    assert_eq!(fresh.stats().tasks, 0, "a task was submitted");
+    // The caller may accept the gap and replay the rest.
     log.accept_cut();
-    let readbacks = replay(&saved(&log), on).readbacks;
+    let readbacks = replay(&round_trip(&log), on).readbacks;
     let last = readbacks.last().unwrap().bytes.as_ref().unwrap()[0];
     assert_eq!((readbacks.len(), last), (10, 9));
 }
 
-/// A log that was forged, with the right digest, is wrong at worst: it never panics, hangs or reaches other memory.
+/// A forged log with a valid digest may give wrong results, but it never panics, hangs or touches other memory.
 #[test]
 fn a_forged_log_is_refused_or_replayed() {
-    let rig = logged(On::SimDriven);
+    let rig = open_logged(On::SimDriven);
     let client = rig.client();
     let mut program = RandomProgram::new(On::SimDriven, &client, 3);
     (0..60).for_each(|_| program.step().unwrap());
@@ -481,7 +482,7 @@ fn a_forged_log_is_refused_or_replayed() {
         let Ok(log) = SubmissionLog::read_from(forged.as_slice()) else {
             continue;
         };
-        if log.entries().any(|entry| is_endless(&entry)) {
+        if log.entries().any(|entry| takes_too_long(&entry)) {
             continue;
         }
         let rig = On::CpuDriven.open_small(1 << 20);
@@ -492,13 +493,13 @@ fn a_forged_log_is_refused_or_replayed() {
                 .is_ok(),
         );
     }
-    assert!(replayed > 20, "only {replayed} were replayed to their end");
+    assert!(replayed > 20, "only {replayed} logs were replayed");
 }
 
-/// A log of these entries, with everything around them in order.
+/// Returns a log of these entries with a valid head and digest.
 fn forged(entries: &[&[u8]]) -> SubmissionLog {
     let body = entries.concat();
-    // Version and length of the head; complete, parts, entries (one byte of them), and of which backend.
+    // Version and length of the head; whether it is complete, the parts, the number of entries (one byte), and the backend.
     let mut file = b"mslog\r\n\x1a\x02\0\x08\0\x01\0\0".to_vec();
     file.push(entries.len() as u8);
     file.extend_from_slice(b"\x03cpu");
@@ -510,10 +511,11 @@ fn forged(entries: &[&[u8]]) -> SubmissionLog {
 }
 
 const STREAM: &[u8] = &[0, 0, 1, 1];
-/// 2^60 bytes, as a number in the log.
+/// The number 2^60 in the log's encoding.
 const HUGE: [u8; 9] = [128, 128, 128, 128, 128, 128, 128, 128, 16];
 
-/// A readback takes host memory before the device has said that it has none: more than there is of it is an error.
+/// A readback allocates host memory before the device reports that it has no memory for the slice, so a length beyond the host
+/// memory must be an error.
 #[test]
 fn forged_length_is_an_error_and_does_not_abort_the_process() {
     let slice = [&[3, 0][..], &HUGE, &[1, 0]].concat();
@@ -531,11 +533,11 @@ fn forged_length_is_an_error_and_does_not_abort_the_process() {
     assert!(expected, "{error}");
 }
 
-/// Points have no memory: no task of a log works on their bytes.
+/// Points have no memory: a task on the bytes of a point is refused.
 #[apply(every_device)]
 fn forged_task_on_the_bytes_of_a_point_is_refused(#[case] on: On) {
     let point: &[u8] = &[3, 0, 12, 0];
-    // A mark, a fill and a readback of all its bytes.
+    // A mark, a fill and a readback of all bytes of the point.
     let part = |access| [1, 1, 0, 12, access];
     let mark = [&[4, 0, 5][..], &part(0)].concat();
     let fill = [&[4, 0, 4, 4, 7][..], &part(1)].concat();
@@ -550,11 +552,11 @@ fn forged_task_on_the_bytes_of_a_point_is_refused(#[case] on: On) {
     }
 }
 
-/// A view is whole elements, also in a log: no fill ends or begins within one of its own.
+/// A view has whole elements in a log as well: a fill that starts or ends within an element is refused.
 #[apply(every_device)]
 fn forged_fill_of_partial_elements_is_refused(#[case] on: On) {
     let slice: &[u8] = &[3, 0, 12, 1, 0];
-    // Words of four bytes: from this byte on, this many bytes.
+    // A fill with words of four bytes: `len` bytes from byte `start` on.
     let fill = |start, len| [4, 0, 4, 4, 7, 1, 1, start, len, 1];
     for (start, len) in [(0, 9), (2, 8), (3, 1)] {
         let rig = on.open();
@@ -566,8 +568,8 @@ fn forged_fill_of_partial_elements_is_refused(#[case] on: On) {
     }
 }
 
-/// Does it launch more cubes than a test has time for?
-fn is_endless(entry: &Entry<'_>) -> bool {
+/// Returns `true` if the entry launches more cubes than a test has time for.
+fn takes_too_long(entry: &Entry<'_>) -> bool {
     let many = |work: &Work<'_>| match work {
         Work::Launch { count, .. } => match count {
             millstream::journal::Count::Static(cubes) => {

@@ -1,4 +1,4 @@
-//! Tuning by the device's own clock.
+//! Autotuning by the device's clock.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use crate::support::*;
 
 type Adders = TunableSet<usize, (), Handle<u32>>;
 
-/// Candidates that add one to something new, so many times each.
+/// Returns candidates that add one to a new buffer, each the given number of times.
 fn adders(client: &ComputeClient, stream: &Stream, times: &[usize]) -> Adders {
     let mut set = TunableSet::new("adders", |_: &usize, (): &()| ());
     for times in times.iter().copied() {
@@ -51,7 +51,7 @@ fn fastest_candidate_on_the_device_is_chosen(#[case] on: On) {
     assert_ne!(
         outcome.clock,
         "the device's clock",
-        "it is called by its name: {}",
+        "the outcome names the clock {}",
         clock.clock()
     );
     assert!(
@@ -63,7 +63,7 @@ fn fastest_candidate_on_the_device_is_chosen(#[case] on: On) {
     );
 }
 
-/// I7: a candidate whose work fails on the device is out; it harms neither the others nor the device.
+/// I7: a candidate whose work fails on the device is excluded; the other candidates and the device are not affected.
 #[apply(every_device)]
 fn candidate_that_fails_on_the_device_is_excluded_i7(#[case] on: On) {
     let rig = on.open();
@@ -75,7 +75,7 @@ fn candidate_that_fails_on_the_device_is_excluded_i7(#[case] on: On) {
         boom.launch(&fails, &values)?;
         Ok::<_, Error>(values)
     }));
-    // A kernel that fails as it runs has a time: its data tells.
+    // A kernel that fails while it runs has a time; only a read of its data finds the failure.
     let reads = stream.clone();
     let set = set.settled(move |values| reads.read(values).wait().map(drop));
     let tuner = Tuner::with_effort(effort());
@@ -89,7 +89,7 @@ fn candidate_that_fails_on_the_device_is_excluded_i7(#[case] on: On) {
     assert!(failed.index == 2 && failed.result.is_err(), "{failed:?}");
 }
 
-/// I8: a driven device is tuned between pumps of its owner, and nobody waits.
+/// I8: a driven device is tuned between the pumps of its owner, and no call waits.
 #[test]
 fn driven_device_is_tuned_while_it_is_pumped_i8() {
     let options = millstream::DeviceOptions::default();
@@ -101,7 +101,7 @@ fn driven_device_is_tuned_while_it_is_pumped_i8() {
     let tuner = Tuner::with_effort(effort());
     let mut clock = StreamClock::new(&stream);
     let Begun::Tuning(mut tuning) = tuner.begin(&set, &1, &()) else {
-        panic!("nobody else tunes it");
+        panic!("no other caller tunes the key");
     };
     let chosen = loop {
         match tuning.go_on(&set, &mut clock, false) {
@@ -113,7 +113,7 @@ fn driven_device_is_tuned_while_it_is_pumped_i8() {
     assert_eq!(chosen.index, 1);
 }
 
-/// The log says the key at the start, and the winner with the best medians at the end.
+/// The log has a line with the key at the start, and one with the winner and the best medians at the end.
 #[test]
 fn tuning_logs_the_key_and_the_winner() {
     let rig = On::Cpu.open();
@@ -126,12 +126,12 @@ fn tuning_logs_the_key_and_the_winner() {
             .choose(&set, &1024, &(), &mut clock, Policy::Wait)
             .unwrap();
     });
-    let line = |ends: &str| {
+    let line = |part: &str| {
         let mut lines = text
             .lines()
             .filter(|line| line.contains("millstream::tune"));
-        let found = lines.find(|line| line.contains(ends));
-        found.unwrap_or_else(|| panic!("no line of \"{ends}\" in:\n{text}"))
+        let found = lines.find(|line| line.contains(part));
+        found.unwrap_or_else(|| panic!("no line with \"{part}\" in:\n{text}"))
     };
     let (first, last) = (line("tuning "), line("tuned "));
     for what in ["INFO", "key=1024", "set=adders", "candidates=2"] {
@@ -149,12 +149,12 @@ fn tuning_logs_the_key_and_the_winner() {
     }
 }
 
-/// What was logged.
+/// A writer that collects log lines.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// What this thread alone logs, which is the one that tunes.
+    /// Returns the log lines of this thread, which is the one that tunes.
     fn of(run: impl FnOnce()) -> String {
         let log = Self::default();
         let subscriber = tracing_subscriber::fmt()
@@ -186,7 +186,7 @@ impl<'a> tracing_subscriber::fmt::MakeWriter<'a> for Log {
     }
 }
 
-/// Takes what it is given, for as long as the test.
+/// A store in memory.
 #[derive(Default)]
 struct Memory(Mutex<Option<Vec<u8>>>);
 
@@ -200,8 +200,8 @@ impl Store for Memory {
     }
 
     fn update(&self, change: &mut dyn FnMut(Option<Vec<u8>>) -> Vec<u8>) -> Result<(), StoreError> {
-        let mut kept = self.0.lock().unwrap();
-        *kept = Some(change(kept.take()));
+        let mut stored = self.0.lock().unwrap();
+        *stored = Some(change(stored.take()));
         Ok(())
     }
 }
@@ -212,7 +212,7 @@ fn tuning_logs_once_that_keys_cannot_be_serialized() {
         device: "any".into(),
         version: "1".into(),
     };
-    // JSON has texts for keys of maps, and nothing else.
+    // Keys of JSON objects must be strings.
     type Key = std::collections::BTreeMap<(u32, u32), u32>;
     let opened = Tuner::<Key>::with_store(Memory::default(), identity, effort());
     let (tuner, _) = opened.unwrap();
@@ -227,15 +227,18 @@ fn tuning_logs_once_that_keys_cannot_be_serialized() {
                 .unwrap();
         }
     });
-    let told = text
+    let lines = text
         .lines()
         .filter(|line| line.contains("JSON has no form"));
-    let told: Vec<_> = told.collect();
-    assert!(told.len() == 1 && told[0].contains("unwritten=1"), "{text}");
+    let lines: Vec<_> = lines.collect();
+    assert!(
+        lines.len() == 1 && lines[0].contains("unwritten=1"),
+        "{text}"
+    );
 }
 
-/// I7: a kernel that panics at once is the fastest of all. Its failure is found before its time counts, though nobody reads what it made: it
-/// never wins, and no store hears of it as a winner.
+/// I7: a kernel that panics at once is the fastest candidate. The tuner finds its failure before its time counts, although no
+/// caller reads its output: it never wins, and no store receives it as a winner.
 #[apply(every_device)]
 fn a_kernel_that_fails_fast_never_wins_i7(#[case] on: On) {
     let rig = on.open();
@@ -253,7 +256,7 @@ fn a_kernel_that_fails_fast_never_wins_i7(#[case] on: On) {
         version: "1".into(),
     };
     let memory = Arc::new(Memory::default());
-    let store = Kept(memory.clone());
+    let store = SharedMemory(memory.clone());
     let (tuner, _) = Tuner::with_store(store, identity, effort()).unwrap();
     let mut clock = StreamClock::new(&stream);
     let chosen = tuner
@@ -265,13 +268,16 @@ fn a_kernel_that_fails_fast_never_wins_i7(#[case] on: On) {
     let failed = outcome.candidates.last().unwrap();
     assert!(failed.index == 2 && failed.result.is_err(), "{failed:?}");
     if matches!(on, On::Cpu) {
-        let told = failed.result.as_ref().unwrap_err().to_string();
-        assert!(told.contains("`boom` failed: panicked with"), "{told}");
+        let message = failed.result.as_ref().unwrap_err().to_string();
+        assert!(
+            message.contains("`boom` failed: panicked with"),
+            "{message}"
+        );
     }
-    let kept = memory.0.lock().unwrap().clone().unwrap();
-    let kept = String::from_utf8(kept).unwrap();
-    assert!(!kept.contains("\"winner\":2"), "{kept}");
-    // Alone, it is no choice at all.
+    let stored = memory.0.lock().unwrap().clone().unwrap();
+    let stored = String::from_utf8(stored).unwrap();
+    assert!(!stored.contains("\"winner\":2"), "{stored}");
+    // If all candidates fail, there is no choice.
     let only = TunableSet::new("only", |_: &usize, (): &()| ());
     let (boom, fails) = (Arc::new(self::boom(on, &client)), stream.clone());
     let only: Adders = only.with(Tunable::new("fails", move |()| {
@@ -289,10 +295,10 @@ fn a_kernel_that_fails_fast_never_wins_i7(#[case] on: On) {
     none.unwrap_err();
 }
 
-/// A store that the test looks into.
-struct Kept(Arc<Memory>);
+/// A store whose content the test reads.
+struct SharedMemory(Arc<Memory>);
 
-impl Store for Kept {
+impl Store for SharedMemory {
     fn place(&self) -> String {
         self.0.place()
     }

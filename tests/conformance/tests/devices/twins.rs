@@ -1,5 +1,5 @@
-//! The twins of the suite's kernels for GPUs: the PTX in `kernels` is what NVRTC makes of the CUDA C beside it. Written
-//! anew by
+//! The twins of the suite's kernels for GPUs: the PTX in `kernels` is NVRTC's output for the CUDA C beside it. This command
+//! writes it again:
 //!
 //! ```text
 //! MILLSTREAM_WRITE_PTX=1 cargo xtask gpu --only twins
@@ -7,7 +7,7 @@
 
 use millstream::Kernel;
 
-/// CUDA C and PTX of each file, by its name.
+/// The name, the CUDA C and the PTX of each file.
 macro_rules! files {
     ($($name:literal),*) => {
         [$(($name, include_str!(concat!("kernels/", $name, ".cu")), include_str!(concat!("kernels/", $name, ".ptx")))),*]
@@ -26,7 +26,7 @@ fn ptx_is_the_output_of_nvrtc_for_the_cuda_c() {
         }
         assert!(
             ptx == made,
-            "{name}.ptx is of another compiler or another {name}.cu: MILLSTREAM_WRITE_PTX=1 writes it anew"
+            "{name}.ptx is the output of another compiler or of another {name}.cu; MILLSTREAM_WRITE_PTX=1 writes it again"
         );
     }
 }

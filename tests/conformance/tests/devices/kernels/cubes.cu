@@ -1,4 +1,4 @@
-// What each cube does once, whatever its threads.
+// Each cube does this once, whatever its number of threads.
 
 extern "C" __global__ void places(unsigned* out) {
     if (threadIdx.x == 0) {

@@ -1,5 +1,5 @@
-// What the suite's kernels do to each element, as the closures beside their declarations do on the CPU. All threads
-// of the grid take turns, so that any number of cubes does all of it.
+// The suite's kernels, equivalent to the closures in their declarations. A grid-stride loop lets any number of cubes
+// process all elements.
 
 #define EACH(i, n) \
     for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)

@@ -1,4 +1,4 @@
-// Kernels that come to a valve: two words of the host's memory, which say whether it is open and how many have come.
+// Kernels that wait at a valve: two words of host memory, whether it is open and the number of arrivals.
 
 __device__ void pass(unsigned* valve) {
     atomicAdd_system(valve + 1, 1);

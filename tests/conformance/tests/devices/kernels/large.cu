@@ -1,4 +1,4 @@
-// Kernels with more of everything than a message has room for. After the scalars come the words of the metadata.
+// Kernels with more arguments than a message has room for. The words of the metadata follow the scalars.
 
 typedef unsigned char u8;
 typedef unsigned u32;
@@ -31,7 +31,7 @@ extern "C" __global__ void large(
     }
 }
 
-// Each cube has as many elements as any other.
+// All cubes have the same number of elements.
 extern "C" __global__ void wide(
     const u8* i0, const u8* i1, const u8* i2, const u8* i3, const u8* i4, const u8* i5, const u8* i6, const u8* i7,
     const u8* i8, const u8* i9, u64* out,

@@ -3,37 +3,36 @@
 use std::ops::Deref;
 
 use millstream::{CpuResources, Kernel, Source};
-use millstream_conformance::{Abilities, Clock, On as SuiteOn, Opening, Setting, Subject, Mode};
+use millstream_conformance::{Abilities, Clock, Mode, On as SuiteOn, Opening, Setting, Subject};
 use millstream_cuda::{Cuda, CudaLaunch, CudaResources};
 
 use super::MetadataWords;
 use super::embedded::{OnCpu, OnSim};
-use super::gpu::{Gpu, OfGpu, Words};
+use super::gpu::{Gpu, GpuChecks, Words};
 use super::tiny::Tiny;
 
-/// A device of the project, opened in one way. What a test does with it is the suite's to say
-/// ([`millstream_conformance::On`]).
+/// A device of the project and its mode. It dereferences to the suite's [`millstream_conformance::On`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum On {
     /// The CPU with queues that overlap.
     Cpu,
-    /// The CPU with one queue: all order is the queue's own.
+    /// The CPU with one queue, which orders all tasks.
     CpuOneQueue,
-    /// The CPU without any thread, through the direct channel.
+    /// The CPU without threads, driven.
     CpuDriven,
-    /// The simulator, which steps by itself. Every test on it ends with its checks.
+    /// The simulator with a thread. Every test on it ends with its checks.
     Sim,
-    /// The simulator, driven: the same test, the same run.
+    /// The simulator, driven: a test has the same run each time.
     SimDriven,
-    /// A GPU, or what the driver's library is in its place (`gpu`). A test on the fake ends with its checks.
+    /// The GPU of the loaded driver, real or fake (`gpu`). A test on the fake driver ends with its checks.
     Cuda,
     /// A GPU with one queue.
     CudaOneQueue,
-    /// A GPU without any thread of ours. One test, one run, as far as the fake goes.
+    /// A GPU, driven: on the fake driver a test has the same run each time.
     CudaDriven,
-    /// The backend of the example, which runs the suite by itself.
+    /// The backend of the example, with threads. The example runs the suite on it.
     Tiny,
-    /// The same, driven.
+    /// The backend of the example, driven.
     TinyDriven,
 }
 
@@ -76,13 +75,13 @@ impl Subject for OnCuda {
             Mode::OneQueue => 1,
             Mode::Threads | Mode::Driven => 2,
         };
-        // The fake takes PTX alone.
+        // The fake driver takes only PTX.
         let to_ptx = gpu.session().is_some();
         let cuda = Cuda::ordinal(0).queues(queues).compile_to_ptx(to_ptx);
-        Opening::checked(cuda, OfGpu(gpu))
+        Opening::checked(cuda, GpuChecks(gpu))
     }
 
-    /// The backend does not read cube counts on the device yet.
+    /// The backend does not support dynamic cube counts yet.
     fn abilities(&self, mode: Mode) -> Abilities {
         Abilities::default().with(|has| {
             has.rust_kernels = false;
@@ -114,7 +113,7 @@ impl Subject for OnCuda {
     }
 }
 
-/// Adds the twin in PTX, which NVRTC made of the CUDA C in `kernels` (`twins`).
+/// Adds the twin in PTX, the output of NVRTC for the CUDA C in `kernels` (`twins`).
 fn twin(kernel: Kernel) -> Kernel {
     let text = match &**kernel.name() {
         "places" | "count_cubes" | "atomics" => include_str!("../kernels/cubes.ptx"),

@@ -1,8 +1,8 @@
-//! The devices that need nothing but the library, as subjects of the suite. `tests/behaviour.rs` of the library has them as well.
+//! The devices that need only the library, as subjects of the suite. `tests/behaviour.rs` of the library includes this file, too.
 
 use millstream::sim::{Findings, Sim, SimResources};
 use millstream::{Cpu, CpuResources};
-use millstream_conformance::{Abilities, Checks, Clock, Opening, Setting, Subject, Mode};
+use millstream_conformance::{Abilities, Checks, Clock, Mode, Opening, Setting, Subject};
 
 pub(crate) struct OnCpu;
 
@@ -46,23 +46,23 @@ impl Subject for OnCpu {
 
 pub(crate) struct OnSim;
 
-/// What the simulator found: nothing, or the test fails.
-struct Found(Findings);
+/// The findings of the simulator. If there are any, the test fails.
+struct AssertClean(Findings);
 
-impl Checks for Found {}
+impl Checks for AssertClean {}
 
-impl Drop for Found {
+impl Drop for AssertClean {
     fn drop(&mut self) {
         let Self(findings) = self;
         if std::thread::panicking() {
-            // What was found may explain the failure.
-            for found in findings.violations() {
-                eprintln!("{found}");
+            // The findings may explain the failure.
+            for violation in findings.violations() {
+                eprintln!("{violation}");
             }
             return;
         }
         findings.assert_clean();
-        // I3: what the clocks imply is not waited for.
+        // I3: no wait is issued that a clock implies.
         assert_eq!(findings.figures().waits.implied, 0, "needless waits");
     }
 }
@@ -76,11 +76,11 @@ impl Subject for OnSim {
             Some(bytes) => sim.memory_bytes(bytes),
             None => sim,
         };
-        let found = Found(sim.findings());
-        Opening::checked(sim, found)
+        let checks = AssertClean(sim.findings());
+        Opening::checked(sim, checks)
     }
 
-    /// It runs one task at a time, whatever its queue.
+    /// The simulator runs one task at a time, whatever its queue.
     fn abilities(&self, _mode: Mode) -> Abilities {
         Abilities::default().with(|has| {
             has.one_queue = false;

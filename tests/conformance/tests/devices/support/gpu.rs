@@ -1,7 +1,7 @@
-//! The GPU of a test: the fake driver, which checks, or the hardware, where NVIDIA's driver is what is loaded.
+//! The GPU of a test: that of the fake driver, which checks every call, or the hardware, if NVIDIA's driver is loaded.
 //!
-//! Cargo puts the fake where the driver is looked for. Run outside of it, the same binary finds what the machine has; then
-//! there is no session, and nothing is checked but what tests see themselves.
+//! Under Cargo the library path has the fake driver first. Outside of Cargo the same binary loads the machine's driver; then
+//! there is no session, and only the assertions of the tests check anything.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,15 +13,15 @@ use millstream::Access;
 use millstream_conformance::{Checks, Gate};
 use millstream_cuda::CudaResources;
 
-/// What all devices of a test share: there is one GPU. Dropped when the last of them has closed.
+/// The GPU that all devices of a test share. Dropped after the last of them has closed.
 pub(crate) struct Gpu {
-    /// None on hardware.
+    /// The session of the fake driver; `None` on hardware.
     session: Option<Session>,
     valves: Mutex<Valves>,
     expects_leaks: AtomicBool,
 }
 
-/// Memory of the host's that kernels look at, and the context that it is of.
+/// Host memory that kernels read, and the context in which it was allocated.
 #[derive(Default)]
 struct Valves {
     context: Option<u64>,
@@ -29,12 +29,13 @@ struct Valves {
 }
 
 thread_local! {
-    /// That of the test that runs on this thread.
+    /// The GPU of the test that runs on this thread.
     static CURRENT: RefCell<Weak<Gpu>> = const { RefCell::new(Weak::new()) };
 }
 
 impl Gpu {
-    /// The GPU of this test. Others in the process wait for its end. With `stepped`, it works in calls that wait or ask.
+    /// Returns the GPU of this test. Other tests of the process wait until it is dropped. If `stepped`, the fake GPU works only
+    /// in calls that wait or query.
     pub(crate) fn of_this_test(seed: u64, stepped: bool) -> Arc<Self> {
         if let Some(gpu) = CURRENT.with_borrow(Weak::upgrade) {
             return gpu;
@@ -56,39 +57,39 @@ impl Gpu {
         self.session.as_ref()
     }
 
-    /// Two words of the host's memory that kernels see, both 0. They live as long as this.
-    fn words(&self) -> u64 {
+    /// Allocates two words of host memory that kernels can access, both 0. They live as long as the GPU.
+    fn allocate_words(&self) -> u64 {
         let mut valves = self.valves.lock().unwrap();
         let context = *valves.context.get_or_insert_with(|| {
             let (mut device, mut context) = (0_i32, 0_u64);
-            must("cuInit", &[0]);
-            must("cuDeviceGet", &[&raw mut device as u64, 0]);
-            must(
+            call("cuInit", &[0]);
+            call("cuDeviceGet", &[&raw mut device as u64, 0]);
+            call(
                 "cuDevicePrimaryCtxRetain",
                 &[&raw mut context as u64, device as u64],
             );
             context
         });
         let mut words = 0_u64;
-        within(context, || {
-            must(
+        with_context(context, || {
+            call(
                 "cuMemHostAlloc",
                 &[&raw mut words as u64, 8, PORTABLE_MAPPED],
             );
         });
-        // SAFETY: new memory of so many bytes.
+        // SAFETY: `cuMemHostAlloc` returned 8 bytes of memory, aligned to at least 8.
         unsafe { (words as *mut u64).write(0) };
         valves.words.push(words);
         words
     }
 }
 
-/// What a device's test holds of its GPU.
-pub(crate) struct OfGpu(pub(crate) Arc<Gpu>);
+/// The checks of a device on the GPU of its test.
+pub(crate) struct GpuChecks(pub(crate) Arc<Gpu>);
 
-impl Checks for OfGpu {
+impl Checks for GpuChecks {
     fn expects_leaks(&self) {
-        // Relaxed: it is read by the thread that ends the test.
+        // Relaxed: only the thread that ends the test reads the flag.
         self.0.expects_leaks.store(true, Ordering::Relaxed);
     }
 
@@ -102,20 +103,20 @@ impl Checks for OfGpu {
 }
 
 impl Drop for Gpu {
-    /// Every device has closed: nothing may be wrong, and nothing left.
+    /// Every device has closed: the driver must have found no mistake, and nothing may be left.
     fn drop(&mut self) {
         let valves = std::mem::take(self.valves.get_mut().unwrap());
         if let Some(context) = valves.context {
-            // What is left behind may be kernels that still look at their words.
+            // If leaks are expected, a kernel that was left behind may still read its words.
             if !*self.expects_leaks.get_mut() {
-                within(context, || {
-                    let free = |words: u64| must("cuMemFreeHost", &[words]);
+                with_context(context, || {
+                    let free = |words: u64| call("cuMemFreeHost", &[words]);
                     valves.words.into_iter().for_each(free);
                 });
             }
-            must("cuDevicePrimaryCtxRelease_v2", &[0]);
+            call("cuDevicePrimaryCtxRelease_v2", &[0]);
         }
-        // A session that is dropped by a test that has failed tells what it found.
+        // If the test has failed, the drop of the session prints its findings.
         if let Some(session) = self.session.take()
             && !std::thread::panicking()
         {
@@ -127,12 +128,12 @@ impl Drop for Gpu {
     }
 }
 
-/// A valve's side of the GPU. On hardware a kernel looks again and again at a word of the host's until it is not 0; the
-/// fake executes one kernel at a time to its end, so there it is not begun before.
+/// The gate of a valve. On hardware a held kernel polls a word of host memory until it is not 0. The fake driver executes one
+/// kernel at a time to its end, so it does not start a held kernel before the gate is open.
 pub(crate) struct GpuGate {
     gpu: Arc<Gpu>,
     words: u64,
-    /// Kernels that had run on the fake before.
+    /// The number of held kernels that had run on the fake driver before.
     before: u64,
 }
 
@@ -143,7 +144,7 @@ impl GpuGate {
     fn new(gpu: &Arc<Gpu>) -> Self {
         let mut gate = Self {
             gpu: gpu.clone(),
-            words: gpu.words(),
+            words: gpu.allocate_words(),
             before: 0,
         };
         if let Some(session) = gpu.session() {
@@ -155,7 +156,7 @@ impl GpuGate {
     }
 
     fn set_open(&self) {
-        // SAFETY: the words live as long as the GPU; the kernel, which may look at them now, is the only other one.
+        // SAFETY: the words live as long as the GPU. Only kernels access them at the same time, and this write is volatile.
         unsafe { (self.words as *mut u32).write_volatile(1) };
     }
 }
@@ -177,18 +178,18 @@ impl Gate for GpuGate {
     fn arrivals(&self) -> u32 {
         match self.gpu.session() {
             Some(session) => {
-                let come = |name| session.streams_at_kernel(name) + session.kernels_run(name);
-                let come: u64 = HELD.map(come).iter().sum();
-                (come - self.before) as u32
+                let arrived = |name| session.streams_at_kernel(name) + session.kernels_run(name);
+                let arrived: u64 = HELD.map(arrived).iter().sum();
+                (arrived - self.before) as u32
             }
-            // SAFETY: as above.
+            // SAFETY: as in `set_open`; the second word is the number of arrivals.
             None => unsafe { (self.words as *const u32).add(1).read_volatile() },
         }
     }
 }
 
 impl Drop for GpuGate {
-    /// A test that fails leaves nobody behind who waits.
+    /// Opens the gate, so that a test that fails leaves no kernel behind.
     fn drop(&mut self) {
         self.open();
     }
@@ -202,7 +203,7 @@ const NON_BLOCKING: u64 = 1;
 fn library() -> &'static Library {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        // SAFETY: a driver's initializers are what its users run, and those of the fake do nothing.
+        // SAFETY: the initializers of a driver may run in any process, and those of the fake driver do nothing.
         let open = |name: &str| unsafe { Library::new(name) };
         open("libcuda.so")
             .or_else(|_| open("libcuda.so.1"))
@@ -210,63 +211,64 @@ fn library() -> &'static Library {
     })
 }
 
-/// Calls a function of the driver with up to four numbers or pointers.
-fn must(name: &str, arguments: &[u64]) {
+/// Calls a function of the driver with up to four numbers or pointers, and asserts that it succeeds.
+fn call(name: &str, arguments: &[u64]) {
     type Function = unsafe extern "C" fn(u64, u64, u64, u64) -> u32;
     let mut all = [0; 4];
     all[..arguments.len()].copy_from_slice(arguments);
     let [a, b, c, d] = all;
-    // SAFETY: each argument is passed in a register of its own, of which a function of fewer or narrower ones reads its
-    // part; pointers are those of the callers below.
+    // SAFETY: each argument is in its own register; a function with fewer or narrower parameters reads only its part. The
+    // callers pass pointers that are valid for the function.
     let answer = unsafe { (library().get::<Function>(name).unwrap())(a, b, c, d) };
     assert_eq!(answer, 0, "{name}");
 }
 
-/// Has a context current for a while.
-fn within(context: u64, body: impl FnOnce()) {
-    must("cuCtxPushCurrent_v2", &[context]);
+/// Runs `body` with the context current.
+fn with_context(context: u64, body: impl FnOnce()) {
+    call("cuCtxPushCurrent_v2", &[context]);
     body();
     let mut popped = 0_u64;
-    must("cuCtxPopCurrent_v2", &[&raw mut popped as u64]);
+    call("cuCtxPopCurrent_v2", &[&raw mut popped as u64]);
 }
 
-/// Words of the GPU's memory, copied to the host.
+/// The words of all bindings, copied to the host.
 pub(crate) struct Words(Vec<Vec<u32>>);
 
 impl Words {
-    /// All bindings, as they are when the stream has come so far; without a stream, as they are.
+    /// Copies all bindings to the host, in the order of the task's stream if there is one.
     pub(crate) fn fetch(resources: &CudaResources) -> Self {
         let mut fetched = Vec::new();
-        Self::each(resources, |address, bytes, _, stream| {
+        Self::for_each(resources, |address, bytes, _, stream| {
             let mut words = vec![0_u32; bytes as usize / 4];
             let to = words.as_mut_ptr() as u64;
-            must("cuMemcpyDtoHAsync_v2", &[to, address, bytes, stream]);
-            must("cuStreamSynchronize", &[stream]);
+            call("cuMemcpyDtoHAsync_v2", &[to, address, bytes, stream]);
+            call("cuStreamSynchronize", &[stream]);
             fetched.push(words);
         });
         Self(fetched)
     }
 
-    /// Puts the bindings back that are not only read.
+    /// Copies the bindings back that are not read-only.
     pub(crate) fn store(&self, resources: &CudaResources) {
         let mut all = self.0.iter();
-        Self::each(resources, |address, bytes, access, stream| {
+        Self::for_each(resources, |address, bytes, access, stream| {
             let from = all.next().unwrap().as_ptr() as u64;
             if access != Access::Read {
-                must("cuMemcpyHtoDAsync_v2", &[address, from, bytes, stream]);
-                must("cuStreamSynchronize", &[stream]);
+                call("cuMemcpyHtoDAsync_v2", &[address, from, bytes, stream]);
+                call("cuStreamSynchronize", &[stream]);
             }
         });
     }
 
-    /// Address, bytes and access of each binding, and a stream to copy by: that of a custom task, or a new one.
-    fn each(resources: &CudaResources, mut body: impl FnMut(u64, u64, Access, u64)) {
-        within(resources.context() as u64, || {
+    /// Calls `body` with the address, the size in bytes and the access of each binding, and a stream for copies: that of a custom
+    /// task, or a new one.
+    fn for_each(resources: &CudaResources, mut body: impl FnMut(u64, u64, Access, u64)) {
+        with_context(resources.context() as u64, || {
             let mut own = 0_u64;
             let stream = resources.stream().map_or_else(
                 || {
                     let made = &raw mut own as u64;
-                    must("cuStreamCreateWithPriority", &[made, NON_BLOCKING, 0]);
+                    call("cuStreamCreateWithPriority", &[made, NON_BLOCKING, 0]);
                     own
                 },
                 |stream| stream as u64,
@@ -274,7 +276,7 @@ impl Words {
             let bindings = (0..).map_while(|index| resources.binding(index));
             bindings.for_each(|(address, bytes, access)| body(address, bytes, access, stream));
             if own != 0 {
-                must("cuStreamDestroy_v2", &[own]);
+                call("cuStreamDestroy_v2", &[own]);
             }
         });
     }
@@ -282,6 +284,6 @@ impl Words {
     pub(crate) fn binding(&mut self, index: usize) -> &mut [u32] {
         let all = self.0.len();
         let binding = self.0.get_mut(index);
-        binding.unwrap_or_else(|| panic!("binding {index} of {all} was asked for"))
+        binding.unwrap_or_else(|| panic!("there is no binding {index}, only {all}"))
     }
 }

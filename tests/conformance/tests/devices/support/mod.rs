@@ -1,10 +1,10 @@
-//! The project's own devices, as subjects of the suite (`devices`); what the tests that are no part of the suite share
-//! with it is the suite's (`millstream_conformance::support`).
+//! The project's own devices, as subjects of the suite (`devices`). The tests here also use the helpers of the suite
+//! (`millstream_conformance::support`).
 
 mod devices;
 mod embedded;
 mod gpu;
-/// A backend as a third party writes one.
+/// A backend as a third party would write it.
 #[path = "../../../../../examples/backend/tiny/mod.rs"]
 mod tiny;
 
@@ -19,14 +19,14 @@ use millstream::Source;
 use millstream_conformance::Checks;
 use rstest_reuse::template;
 
-/// The fake driver, if a test's device is on it.
-pub(crate) fn session(checked: &dyn Checks) -> Option<&Session> {
-    let checked: &dyn Any = checked;
-    let gpu = checked.downcast_ref::<gpu::OfGpu>()?;
+/// Returns the session of the fake driver, if the test's device runs on it.
+pub(crate) fn session(checks: &dyn Checks) -> Option<&Session> {
+    let checks: &dyn Any = checks;
+    let gpu = checks.downcast_ref::<gpu::GpuChecks>()?;
     gpu.0.session()
 }
 
-/// A kernel in PTX that takes parameters of these types and does nothing.
+/// Returns a kernel in PTX that takes parameters of these types and does nothing.
 pub(crate) fn empty_ptx(name: &str, parameters: &[&str]) -> Source {
     let parameters = (0..).zip(parameters);
     let parameters: Vec<_> = parameters
