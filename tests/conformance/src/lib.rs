@@ -30,8 +30,8 @@
 //! | [`program`] | random programs of the testkit on a device of the suite |
 //!
 //! A test that needs an ability that the device lacks ([`Need`]) is skipped. Only declared abilities decide that; the
-//! suite never probes the device. Each skipped test prints its reason, and the test `skipped_tests` of each device prints
-//! all of them and their number.
+//! suite never probes the device. Each skipped test prints its reason, and the test `skipped_tests` of each device
+//! prints all of them and their number.
 
 #![allow(
     clippy::unwrap_used,

@@ -51,7 +51,8 @@ impl RandomProgram {
         Self::on_ground(on, client, seed, ground(on))
     }
 
-    /// Creates the program of this seed without reads of unwritten memory, so that its data is the same on every device.
+    /// Creates the program of this seed without reads of unwritten memory, so that its data is the same on every
+    /// device.
     pub fn that_defines_all(on: impl Into<On>, client: &ComputeClient, seed: u64) -> Self {
         let on = on.into();
         let ground = Ground {

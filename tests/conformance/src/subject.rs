@@ -14,8 +14,8 @@ pub type ResourcesOf<S> = <<<S as Subject>::Kind as Open>::Backend as Backend>::
 /// # Twins
 /// The suite's kernels are Rust closures. A device that runs closures needs nothing else. Any other device adds its own
 /// source to each kernel, by the kernel's name ([`Subject::twin`]). The arguments are in the order of the kernel's
-/// signature: bindings, then scalars. `u` is `u32`, `n` is the number of elements. A launch may have any number of cubes,
-/// so all threads of the grid must share the elements (a grid-stride loop).
+/// signature: bindings, then scalars. `u` is `u32`, `n` is the number of elements. A launch may have any number of
+/// cubes, so all threads of the grid must share the elements (a grid-stride loop).
 ///
 /// | kernel | arguments | effect |
 /// | --- | --- | --- |
@@ -115,8 +115,8 @@ impl<K> Opening<K> {
     }
 }
 
-/// Watches a device while a test runs. The suite drops it after the device has closed; the drop must panic if the checks
-/// found a mistake.
+/// Watches a device while a test runs. The suite drops it after the device has closed; the drop must panic if the
+/// checks found a mistake.
 pub trait Checks: Any + Send + Sync {
     /// Announces that the test is about to leave tasks or memory behind on the device, which is no mistake.
     fn expects_leaks(&self) {}
@@ -135,8 +135,8 @@ pub trait Checks: Any + Send + Sync {
 
 impl Checks for () {}
 
-/// Holds kernels on a device whose kernels are not Rust, until it is opened. Dropping a gate must open it, so that a test
-/// that fails leaves no kernel behind.
+/// Holds kernels on a device whose kernels are not Rust, until it is opened. Dropping a gate must open it, so that a
+/// test that fails leaves no kernel behind.
 pub trait Gate: Send + Sync {
     /// Returns the scalar `valve` of a kernel that this gate is to hold.
     fn address(&self) -> u64;

@@ -177,8 +177,8 @@ pub(crate) fn readbacks_beyond_the_mailbox_capacity_all_arrive_in_order(on: On) 
     assert_eq!(tags, (0..64).collect::<Vec<_>>());
 }
 
-/// I8: a readback that a `nowait` stream has no room for is not submitted: its tag is returned, and it takes no place in the
-/// sequence.
+/// I8: a readback that a `nowait` stream has no room for is not submitted: its tag is returned, and it takes no place
+/// in the sequence.
 pub(crate) fn readback_refused_by_a_full_stream_returns_its_tag_i8(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_held(4));
     let client = rig.client();

@@ -1,5 +1,5 @@
-//! Back-pressure: a call that finds no room returns an error with figures and loses nothing, and a caller that waits for room
-//! is always answered (I5, I8, I12). The module `scheduling` tests the mailbox and `max_held`.
+//! Back-pressure: a call that finds no room returns an error with figures and loses nothing, and a caller that waits
+//! for room is always answered (I5, I8, I12). The module `scheduling` tests the mailbox and `max_held`.
 
 use std::sync::mpsc;
 
@@ -44,8 +44,8 @@ pub(super) fn full<T: std::fmt::Debug>(answer: Result<T, impl Into<Error>>) -> F
     }
 }
 
-/// I12: the pending user code and values to drop of a client are bounded. Beyond the bound nothing is lost, and other clients
-/// are not affected.
+/// I12: the pending user code and values to drop of a client are bounded. Beyond the bound nothing is lost, and other
+/// clients are not affected.
 pub(crate) fn host_functions_callbacks_and_values_to_drop_have_a_bound(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_jobs(3));
     let client = rig.client();

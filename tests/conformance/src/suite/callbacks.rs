@@ -55,7 +55,8 @@ impl Chain {
     }
 }
 
-/// I6, I8, I12: no task that a callback submits is lost, however much other work is in flight and however small the limits are.
+/// I6, I8, I12: no task that a callback submits is lost, however much other work is in flight and however small the
+/// limits are.
 pub(crate) fn callbacks_that_submit_lose_nothing(on: On) {
     const CHAINS: u32 = 24;
     const LINKS: u32 = 40;
@@ -117,7 +118,8 @@ pub(crate) fn callbacks_that_read_into_one_sequence_lose_nothing(on: On) {
     }
 }
 
-/// I12: user code on threads of the runtime may go beyond the limits, but only up to the headroom; the error names the limit.
+/// I12: user code on threads of the runtime may go beyond the limits, but only up to the headroom; the error names the
+/// limit.
 pub(crate) fn user_code_may_exceed_the_limits_only_up_to_the_headroom(on: On) {
     let options = small_limits().callback_headroom(6);
     let rig = on.open_with(options.callback_upload_headroom(1_000));

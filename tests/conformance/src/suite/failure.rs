@@ -213,8 +213,8 @@ pub(crate) fn kernel_that_misuses_its_arguments_fails_and_the_message_names_the_
     );
 }
 
-/// Only an unchecked launch omits the checks of arguments: the same kernel, which takes its chunk twice in sequence, fails in
-/// a checked launch.
+/// Only an unchecked launch omits the checks of arguments: the same kernel, which takes its chunk twice in sequence,
+/// fails in a checked launch.
 pub(crate) fn argument_checks_are_skipped_only_in_unchecked_launches(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -270,8 +270,8 @@ pub(crate) fn unchecked_launch_of_valid_arguments_computes_the_same_as_a_checked
     );
 }
 
-/// I7, I12: the size of a failure does not grow with the number of tasks that inherit it, and code that formats or drops it
-/// does not recurse over them.
+/// I7, I12: the size of a failure does not grow with the number of tasks that inherit it, and code that formats or
+/// drops it does not recurse over them.
 pub(crate) fn failure_keeps_its_size_when_thousands_of_tasks_inherit_it(on: On) {
     const TASKS: u64 = 5_000;
     let rig = on.open();

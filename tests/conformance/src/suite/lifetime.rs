@@ -220,8 +220,8 @@ pub(crate) fn handles_beyond_the_limit_are_an_error(on: On) {
     assert!(stream.empty::<u8>(1).is_ok());
 }
 
-/// A closed device has no thread for user code. It does not run callbacks on the caller's thread, which may hold a lock that
-/// the callback takes.
+/// A closed device has no thread for user code. It does not run callbacks on the caller's thread, which may hold a lock
+/// that the callback takes.
 pub(crate) fn closed_device_refuses_callbacks(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
@@ -281,8 +281,8 @@ pub(crate) fn close_that_times_out_reports_the_rest_and_frees_it_later(on: On) {
     let running = Arc::strong_count(&threads);
     assert!(running > 3, "{running}");
     valve.open();
-    // Two are left: this test's and that of the `spawn_with` function. If the loop never ends, a thread of the device does not
-    // end.
+    // Two are left: this test's and that of the `spawn_with` function. If the loop never ends, a thread of the device
+    // does not end.
     while Arc::strong_count(&threads) > 2 || weak.strong_count() > 0 {
         std::thread::yield_now();
     }
@@ -290,8 +290,8 @@ pub(crate) fn close_that_times_out_reports_the_rest_and_frees_it_later(on: On) {
     drop(rig);
 }
 
-/// I4, I10: a guard that outlives a close keeps its memory, and the close reports the held task as left. On a driven device
-/// dropping the guard frees everything; the device's checks verify that.
+/// I4, I10: a guard that outlives a close keeps its memory, and the close reports the held task as left. On a driven
+/// device dropping the guard frees everything; the device's checks verify that.
 pub(crate) fn a_guard_that_outlives_the_device_keeps_its_memory(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();

@@ -240,8 +240,8 @@ pub(crate) fn slots_of_freed_slices_return_without_further_messages(on: On) {
     assert_eq!(stream.read(&value).wait().unwrap(), [9; 4]);
 }
 
-/// I8, I12: slots are recycled automatically, as memory is, so a loop that drops its slices waits for slots, however few there
-/// are and whatever other threads do.
+/// I8, I12: slots are recycled automatically, as memory is, so a loop that drops its slices waits for slots, however
+/// few there are and whatever other threads do.
 pub(crate) fn loop_that_drops_its_slices_waits_for_slots(on: On) {
     let rig = on.open_with(millstream::DeviceOptions::default().max_handles(16));
     let client = rig.client();
@@ -279,8 +279,8 @@ pub(crate) fn loop_that_drops_its_slices_waits_for_slots(on: On) {
     );
 }
 
-/// I8: user code on a thread of the runtime cannot wait for a slot, since a task that uses the slot may wait for that code; a
-/// future can.
+/// I8: user code on a thread of the runtime cannot wait for a slot, since a task that uses the slot may wait for that
+/// code; a future can.
 pub(crate) fn full_slot_table_is_an_error_in_user_code_and_awaited_by_a_future(on: On) {
     let rig = on.open_with(millstream::DeviceOptions::default().max_handles(8));
     let client = rig.client();
@@ -370,8 +370,8 @@ fn release_and_reserve(rig: &Rig, keep: impl FnOnce(&Stream) -> Vec<Handle<u8>>)
         assert_eq!(second.read(&one).wait().unwrap(), [2], "round {round}");
         drop(next);
         second.sync().wait().unwrap();
-        // If the previous host function delayed `first`, `next` got its memory before `held` was dropped, and `held` keeps its
-        // slot until here.
+        // If the previous host function delayed `first`, `next` got its memory before `held` was dropped, and `held`
+        // keeps its slot until here.
         while dropped.try_recv() == Err(TryRecvError::Empty) {
             rig.device.sync().wait().unwrap();
         }
@@ -398,7 +398,8 @@ pub(crate) fn hard_limit_bounds_a_loop_that_drops_its_slices(on: On) {
     stream.sync().wait().unwrap();
 }
 
-/// I8, I12: a call that must not wait returns `Busy` if memory will be freed, and an error if live handles hold all of it.
+/// I8, I12: a call that must not wait returns `Busy` if memory will be freed, and an error if live handles hold all of
+/// it.
 pub(crate) fn hard_limit_returns_busy_while_tasks_hold_the_memory_and_an_error_while_handles_do(
     on: On,
 ) {

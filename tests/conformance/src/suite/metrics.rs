@@ -1,5 +1,5 @@
-//! Metrics of a device: each figure is exact while no work is in flight. The device tests `reopening` check that they start at
-//! zero in a new epoch.
+//! Metrics of a device: each figure is exact while no work is in flight. The device tests `reopening` check that they
+//! start at zero in a new epoch.
 
 use std::sync::mpsc;
 use std::time::Instant;
@@ -192,8 +192,8 @@ pub(crate) fn every_task_is_timed_if_the_sampling_interval_is_one(on: On) {
         step.replay(&stream).unwrap();
     }
     assert_eq!(stream.read(&values).wait().unwrap(), [31; 100]);
-    // A copy in, ten launches, ten replays and a copy out. The publisher of a cursor wakes its waiters one after the other, so
-    // some figures may come later.
+    // A copy in, ten launches, ten replays and a copy out. The publisher of a cursor wakes its waiters one after the
+    // other, so some figures may come later.
     let all = 22;
     let are_timed = |metrics: &Metrics| {
         let latencies = metrics.latencies.as_ref().unwrap();

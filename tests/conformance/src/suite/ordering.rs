@@ -130,8 +130,8 @@ pub(crate) fn consumer_waits_once_for_an_unchanged_buffer_of_another_queue(on: O
     assert_eq!(consumer.read(&out).wait().unwrap(), [2]);
 }
 
-/// I2: the writer may be in the middle of a batch that is not flushed yet. The server ends the batch before it issues the
-/// wait, so the wait finds the writer's event.
+/// I2: the writer may be in the middle of a batch that is not flushed yet. The server ends the batch before it issues
+/// the wait, so the wait finds the writer's event.
 pub(crate) fn reader_waits_for_a_writer_in_the_middle_of_a_batch(on: On) {
     let rig = on.open();
     let client = rig.client();

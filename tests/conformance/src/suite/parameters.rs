@@ -1,5 +1,5 @@
-//! Recordings with parameters and slots, as compiled schedules use them: a replay binds handles and words, in one message
-//! (I1, I2, I5, I7, I8).
+//! Recordings with parameters and slots, as compiled schedules use them: a replay binds handles and words, in one
+//! message (I1, I2, I5, I7, I8).
 
 use millstream::{
     CancelToken, DeviceOptions, Error, Handle, Kernel, KernelHandle, LaunchError, ParameterMisfit,
@@ -17,8 +17,8 @@ pub(super) fn packed(first: u32, second: u32) -> u64 {
     u64::from(first) | u64::from(second) << 32
 }
 
-/// Records: copy the first parameter to the back of a temporary, set its front to the value in slot 0 and add one, and copy
-/// the whole temporary to the second parameter.
+/// Records: copy the first parameter to the back of a temporary, set its front to the value in slot 0 and add one, and
+/// copy the whole temporary to the second parameter.
 fn fill_and_append(stream: &Stream, set: &KernelHandle, add_one: &KernelHandle) -> Recording {
     let record = |recorder: &mut Recorder<'_>| {
         let (input, output) = (recorder.parameter(LEN)?, recorder.parameter(2 * LEN)?);
@@ -73,8 +73,9 @@ pub(crate) fn replays_bind_parameters_and_fill_slots_from_any_thread_i1_i2(on: O
     });
 }
 
-/// I5: a replay binds handles to the recorder's parameters, in any order and of any element type, and to recorded handles. A
-/// handle that is no parameter, one that is bound twice, and a view of a part are errors, and the replay submits nothing.
+/// I5: a replay binds handles to the recorder's parameters, in any order and of any element type, and to recorded
+/// handles. A handle that is no parameter, one that is bound twice, and a view of a part are errors, and the replay
+/// submits nothing.
 pub(crate) fn parameter_is_identified_by_its_handle_i5(on: On) {
     let (rig, elsewhere) = (on.open(), on.open());
     let client = rig.client();
@@ -102,7 +103,8 @@ pub(crate) fn parameter_is_identified_by_its_handle_i5(on: On) {
     args().replay(&stream).unwrap();
     assert_eq!(stream.read(&out).wait().unwrap(), [3, 3, 3, 3, 3, 3, 0, 0]);
     assert_eq!(stream.read(&out_bytes).wait().unwrap(), [8; 4]);
-    // A handle replaces a recorded one byte for byte: the recorded view skips two elements, so the replay skips them as well.
+    // A handle replaces a recorded one byte for byte: the recorded view skips two elements, so the replay skips them as
+    // well.
     let other: Vec<u32> = (0..LEN as u32).collect();
     let other = stream.create(&other).unwrap();
     args().bind(&kept, &other).replay(&stream.nowait()).unwrap();
@@ -194,8 +196,8 @@ pub(crate) fn view_of_a_parameter_is_the_same_view_of_the_bound_handle(on: On) {
     );
 }
 
-/// I1, I2, I7: with `allow_shorter` a shorter handle may be bound; bytes beside it are not touched, not waited for, and not
-/// poisoned.
+/// I1, I2, I7: with `allow_shorter` a shorter handle may be bound; bytes beside it are not touched, not waited for, and
+/// not poisoned.
 pub(crate) fn parameter_may_be_bound_to_a_shorter_handle_if_allowed(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
@@ -297,8 +299,8 @@ pub(crate) fn incomplete_replay_is_refused_and_submits_nothing(on: On) {
     assert!(matches!(error, Error::Launch { why, .. } if why == misfit));
 }
 
-/// I5, I7: a parameter has no memory outside of replays. Every use of it returns that failure, no call hangs, and data that
-/// does not depend on it is unchanged.
+/// I5, I7: a parameter has no memory outside of replays. Every use of it returns that failure, no call hangs, and data
+/// that does not depend on it is unchanged.
 pub(crate) fn use_of_a_parameter_outside_of_a_recording_fails_i5_i7(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -390,8 +392,8 @@ pub(crate) fn replay_that_finds_no_room_returns_busy_i8(on: On) {
     assert_eq!(stream.read(&to).wait().unwrap(), expected);
 }
 
-/// I7: a replay defines the scratch memory that it reads, so it inherits no earlier failure from there; it does inherit the
-/// failures of its other bindings.
+/// I7: a replay defines the scratch memory that it reads, so it inherits no earlier failure from there; it does inherit
+/// the failures of its other bindings.
 pub(crate) fn replay_inherits_no_failure_of_an_earlier_replay_from_its_scratch(on: On) {
     let rig = on.open();
     let client = rig.client();

@@ -1,5 +1,5 @@
-//! Random programs under random profiles: a profile counts exactly the tasks that were submitted to its streams while it was
-//! open (I1, I5).
+//! Random programs under random profiles: a profile counts exactly the tasks that were submitted to its streams while
+//! it was open (I1, I5).
 
 use std::collections::BTreeMap;
 
@@ -74,8 +74,8 @@ impl<'a> Profiled<'a> {
         }
     }
 
-    /// Starts or ends a profile, or runs a step of the program. Tasks that are held when a profile starts are issued while it
-    /// is open.
+    /// Starts or ends a profile, or runs a step of the program. Tasks that are held when a profile starts are issued
+    /// while it is open.
     fn step(&mut self) {
         match self.dice.below(8) {
             0 if self.open.len() < OPEN_MAX => self.start(),

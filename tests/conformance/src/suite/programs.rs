@@ -1,7 +1,7 @@
 //! Random programs on real devices (I1, I2, I6, I7).
 //!
-//! A program of one thread on many streams is compared with a sequential oracle. Programs of many threads share buffers by
-//! updates that commute, and have their own buffers, whose contents must be those of a run alone.
+//! A program of one thread on many streams is compared with a sequential oracle. Programs of many threads share buffers
+//! by updates that commute, and have their own buffers, whose contents must be those of a run alone.
 
 use crate::program::{ELEMENTS, RandomProgram, STEPS, infallible_kernels};
 use crate::support::*;

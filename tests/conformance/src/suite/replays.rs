@@ -22,8 +22,8 @@ enum Op {
     Copy(usize, usize),
 }
 
-/// A recording: each step with the value of its word and whether the word is a slot, and the start of each parameter in its
-/// buffer at the replay.
+/// A recording: each step with the value of its word and whether the word is a slot, and the start of each parameter in
+/// its buffer at the replay.
 #[derive(Clone, Debug)]
 struct Random {
     steps: Vec<(Op, u32, bool)>,

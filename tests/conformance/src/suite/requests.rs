@@ -203,8 +203,8 @@ pub(crate) fn launches_larger_than_a_message_work(on: On) {
     assert_eq!(stream.read(&out).wait().unwrap(), [55 + 435 + words]);
 }
 
-/// The types of a typed kernel are compared with its signature once. Its launches behave like any others, and literals take
-/// the declared width.
+/// The types of a typed kernel are compared with its signature once. Its launches behave like any others, and literals
+/// take the declared width.
 pub(crate) fn typed_kernel_accepts_exactly_the_types_of_its_signature(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -320,7 +320,8 @@ pub(crate) fn every_cube_runs_once_with_its_own_coordinates(on: On) {
     assert_eq!(stream.read(&out).wait().unwrap(), expected);
 }
 
-/// `may_alias` permits aliasing pointers and atomics; two references to the same bytes, one of them mutable, are still refused.
+/// `may_alias` permits aliasing pointers and atomics; two references to the same bytes, one of them mutable, are still
+/// refused.
 pub(crate) fn a_kernel_that_may_alias_still_gets_no_two_references_to_the_same_bytes(on: On) {
     let rig = on.open();
     let client = rig.client();

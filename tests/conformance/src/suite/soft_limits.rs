@@ -1,4 +1,5 @@
-//! Soft limits: a client above its soft limit gets free memory, and waits behind other clients while memory is short (I5, I6).
+//! Soft limits: a client above its soft limit gets free memory, and waits behind other clients while memory is short
+//! (I5, I6).
 
 use crate::support::*;
 use millstream::{AllocationMode, ComputeClient, Handle, Reason, Stream, update};
@@ -23,8 +24,9 @@ fn short_of_memory(on: On) -> (Rig, Guard) {
     (rig, guard)
 }
 
-/// Asserts that both reservations wait for memory. The release of a guard does not go through the mailbox, but `stats` does: its
-/// answer proves that both are on the wait list. Otherwise the first could get the memory before the second is admitted.
+/// Asserts that both reservations wait for memory. The release of a guard does not go through the mailbox, but `stats`
+/// does: its answer proves that both are on the wait list. Otherwise the first could get the memory before the second
+/// is admitted.
 fn assert_both_wait(rig: &Rig) {
     assert!(rig.stats().tasks_parked >= 2);
 }

@@ -1,5 +1,5 @@
-//! Launches whose arguments are built at run time, without element types: they may be larger than a message, and return the
-//! same errors as typed launches. Also half-precision elements (I5).
+//! Launches whose arguments are built at run time, without element types: they may be larger than a message, and return
+//! the same errors as typed launches. Also half-precision elements (I5).
 
 use millstream::{Access, ComputeClient, Stream};
 use millstream::{

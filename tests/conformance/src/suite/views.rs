@@ -4,8 +4,8 @@ use millstream::{Element, LaunchError, Stream};
 
 use crate::support::*;
 
-/// A view starts and ends at an element; a cut that would leave a part of an element is refused. Every task sees all bytes of
-/// a view.
+/// A view starts and ends at an element; a cut that would leave a part of an element is refused. Every task sees all
+/// bytes of a view.
 pub(crate) fn view_that_cuts_an_element_is_refused(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();

@@ -1,4 +1,5 @@
-//! Cancellation and deadlines: a task that has not been issued is withdrawn and keeps its place in the order (I1, I6, I7).
+//! Cancellation and deadlines: a task that has not been issued is withdrawn and keeps its place in the order (I1, I6,
+//! I7).
 
 use std::time::{Duration, Instant};
 
@@ -72,8 +73,8 @@ pub(crate) fn a_task_that_was_issued_runs_to_its_end(on: On) {
     assert_eq!(reason(&error), &Reason::Cancelled);
 }
 
-/// Returns a device without free memory, and a guard that keeps a dropped slice in use. A large reservation waits until the
-/// guard is dropped.
+/// Returns a device without free memory, and a guard that keeps a dropped slice in use. A large reservation waits until
+/// the guard is dropped.
 fn short_of_memory(on: On) -> (Rig, Guard) {
     let rig = on.open_small(4 * MIB as u64);
     let owner = rig.client().new_stream();

@@ -1,5 +1,5 @@
-//! What the tests are written with: the device of a test ([`On`], [`Rig`]), a few kernels ([`kernels`]), and a valve that
-//! holds a kernel until the test opens it ([`Valve`]).
+//! What the tests are written with: the device of a test ([`On`], [`Rig`]), a few kernels ([`kernels`]), and a valve
+//! that holds a kernel until the test opens it ([`Valve`]).
 
 mod erased;
 pub mod kernels;

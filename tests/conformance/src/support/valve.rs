@@ -4,8 +4,8 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use crate::subject::Gate;
 
-/// Holds code until it is opened, and counts the arrivals. A valve of [`Rig::valve`](super::Rig::valve) holds kernels on
-/// any device; one of [`Valve::new`] holds code of the host.
+/// Holds code until it is opened, and counts the arrivals. A valve of [`Rig::valve`](super::Rig::valve) holds kernels
+/// on any device; one of [`Valve::new`] holds code of the host.
 #[derive(Clone, Default)]
 pub struct Valve {
     host: Arc<(Mutex<(bool, u32)>, Condvar)>,
@@ -26,8 +26,8 @@ impl Valve {
         }
     }
 
-    /// Returns the part for code of the host. A closure that owns this part does not keep the gate alive, so a test that
-    /// fails drops the gate, and the GPU goes on.
+    /// Returns the part for code of the host. A closure that owns this part does not keep the gate alive, so a test
+    /// that fails drops the gate, and the GPU goes on.
     pub(super) fn host_side(&self) -> Self {
         Self {
             host: self.host.clone(),

@@ -1,5 +1,5 @@
-//! Tests for authors of backends: the suite catches mistakes, an opening refuses invalid properties, and a kernel may be a text
-//! in the backend's own language.
+//! Tests for authors of backends: the suite catches mistakes, an opening refuses invalid properties, and a kernel may
+//! be a text in the backend's own language.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -12,8 +12,8 @@ use millstream_conformance::{Abilities, Mode, On as SuiteOn, Opening, Setting, S
 use crate::altered::{Altered, Change, NAME, NUMBER};
 use crate::support::*;
 
-/// The CPU with a change. Each kernel of the suite except one has a twin in the language of [`Change::TakeNames`]. The other
-/// changes get the same twins and ignore them, because the suite knows one subject for each name of a backend.
+/// The CPU with a change. Each kernel of the suite except one has a twin in the language of [`Change::TakeNames`]. The
+/// other changes get the same twins and ignore them, because the suite knows one subject for each name of a backend.
 struct OnAltered(Change);
 
 impl Subject for OnAltered {

@@ -1,7 +1,7 @@
 //! A device that is lost on command: the CPU with a switch.
 //!
-//! After the loss every call reports it, as that of a real device would. The loss happens at the nth launch or allocation, or
-//! without a call, by the end of the queues' timelines.
+//! After the loss every call reports it, as that of a real device would. The loss happens at the nth launch or
+//! allocation, or without a call, by the end of the queues' timelines.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,5 +1,6 @@
-//! Random programs on the CUDA backend. The fake GPU of each program has its own seed, and so its own order of execution (I2,
-//! I4, I7, I10). Each program ends with the checks of the fake driver: no race, no use after free, no leak.
+//! Random programs on the CUDA backend. The fake GPU of each program has its own seed, and so its own order of
+//! execution (I2, I4, I7, I10). Each program ends with the checks of the fake driver: no race, no use after free, no
+//! leak.
 //!
 //! ```text
 //! MILLSTREAM_SEEDS=1000 cargo test -p millstream-conformance --test devices programs_are_right_for_every_seed
@@ -33,8 +34,8 @@ fn programs_are_right_for_every_seed_of_the_gpu_i2_i4_i10(#[case] on: On) {
     }
 }
 
-/// I5, I7, I10: one run for each call of a program, which is refused. Answers with data are right, failures are reported, and
-/// nothing leaks.
+/// I5, I7, I10: one run for each call of a program, which is refused. Answers with data are right, failures are
+/// reported, and nothing leaks.
 #[rstest]
 #[case::threads(On::Cuda, 1)]
 #[case::one_queue(On::CudaOneQueue, 999)]

@@ -165,8 +165,8 @@ fn device_lost_for_the_process_is_neither_freed_nor_dropped(#[case] on: On) {
     );
 }
 
-/// I5, I10: a broken GPU invalidates the context of the process. Every caller receives the loss, with the information that
-/// only another process can open the device again.
+/// I5, I10: a broken GPU invalidates the context of the process. Every caller receives the loss, with the information
+/// that only another process can open the device again.
 #[rstest]
 fn broken_gpu_is_lost_for_the_process_i5(
     #[values(support::On::Cuda, support::On::CudaOneQueue, support::On::CudaDriven)]
@@ -209,8 +209,8 @@ impl Drop for SendDroppingThread {
     }
 }
 
-/// I4: values that unfinished work may use are kept and counted. I6: user code that will not run is dropped on the GC thread,
-/// not on the device thread.
+/// I4: values that unfinished work may use are kept and counted. I6: user code that will not run is dropped on the GC
+/// thread, not on the device thread.
 #[apply(every_threaded_device)]
 fn values_in_use_are_parked_after_a_loss_and_pending_code_is_dropped(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::NewProcess);
@@ -265,8 +265,8 @@ fn loss_during_close_ends_the_close_and_answers_every_request(#[case] on: On) {
             .collect();
         switch.lose_at_launch(nth);
         let report = match on {
-            // The close of a driven device does not wait for a guard, so the guard is dropped first; the close then issues the
-            // tasks that it held.
+            // The close of a driven device does not wait for a guard, so the guard is dropped first; the close then
+            // issues the tasks that it held.
             On::Driven => {
                 drop(guard);
                 close(rig)
@@ -292,7 +292,8 @@ fn loss_during_close_ends_the_close_and_answers_every_request(#[case] on: On) {
     }
 }
 
-/// I5: a loss that a compilation detects is a loss of the device: every caller receives it, and the device can be reopened.
+/// I5: a loss that a compilation detects is a loss of the device: every caller receives it, and the device can be
+/// reopened.
 #[rstest]
 #[case::threads(false)]
 #[case::driven(true)]

@@ -1,7 +1,8 @@
-//! Tests about the project's own devices, and the suite on CUDA. `tests/behaviour.rs` of the library runs the suite on the CPU
-//! and on the simulator.
+//! Tests about the project's own devices, and the suite on CUDA. `tests/behaviour.rs` of the library runs the suite on
+//! the CPU and on the simulator.
 //!
-//! A test's name states the subject, the condition and the outcome; its comment names the invariant of `docs/design.md`.
+//! A test's name states the subject, the condition and the outcome; its comment names the invariant of
+//! `docs/design.md`.
 //!
 //! | module | subject |
 //! | --- | --- |

@@ -147,8 +147,8 @@ fn reopening_with_a_different_device_is_refused(#[case] on: On) {
     assert!(client.new_stream().create(&[1_u8]).is_ok());
 }
 
-/// I5: a host function that runs during a loss runs to its end. Reopening does not wait for it for ever, and the memory that
-/// it may read is kept.
+/// I5: a host function that runs during a loss runs to its end. Reopening does not wait for it for ever, and the memory
+/// that it may read is kept.
 #[apply(every_threaded_device)]
 fn user_code_may_run_through_a_loss(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::SameProcess);

@@ -1,5 +1,5 @@
-//! The submission log: the log of many threads, replayed from one thread on any device, gives the same results bit for bit (I1,
-//! I2). A log that cannot be replayed is a typed error, before any task runs.
+//! The submission log: the log of many threads, replayed from one thread on any device, gives the same results bit for
+//! bit (I1, I2). A log that cannot be replayed is a typed error, before any task runs.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -499,7 +499,8 @@ fn a_forged_log_is_refused_or_replayed() {
 /// Returns a log of these entries with a valid head and digest.
 fn forged(entries: &[&[u8]]) -> SubmissionLog {
     let body = entries.concat();
-    // Version and length of the head; whether it is complete, the parts, the number of entries (one byte), and the backend.
+    // Version and length of the head; whether it is complete, the parts, the number of entries (one byte), and the
+    // backend.
     let mut file = b"mslog\r\n\x1a\x02\0\x08\0\x01\0\0".to_vec();
     file.push(entries.len() as u8);
     file.extend_from_slice(b"\x03cpu");
@@ -514,8 +515,8 @@ const STREAM: &[u8] = &[0, 0, 1, 1];
 /// The number 2^60 in the log's encoding.
 const HUGE: [u8; 9] = [128, 128, 128, 128, 128, 128, 128, 128, 16];
 
-/// A readback allocates host memory before the device reports that it has no memory for the slice, so a length beyond the host
-/// memory must be an error.
+/// A readback allocates host memory before the device reports that it has no memory for the slice, so a length beyond
+/// the host memory must be an error.
 #[test]
 fn forged_length_is_an_error_and_does_not_abort_the_process() {
     let slice = [&[3, 0][..], &HUGE, &[1, 0]].concat();

@@ -237,8 +237,8 @@ fn tuning_logs_once_that_keys_cannot_be_serialized() {
     );
 }
 
-/// I7: a kernel that panics at once is the fastest candidate. The tuner finds its failure before its time counts, although no
-/// caller reads its output: it never wins, and no store receives it as a winner.
+/// I7: a kernel that panics at once is the fastest candidate. The tuner finds its failure before its time counts,
+/// although no caller reads its output: it never wins, and no store receives it as a winner.
 #[apply(every_device)]
 fn a_kernel_that_fails_fast_never_wins_i7(#[case] on: On) {
     let rig = on.open();

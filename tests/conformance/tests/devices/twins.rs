@@ -1,5 +1,5 @@
-//! The twins of the suite's kernels for GPUs: the PTX in `kernels` is NVRTC's output for the CUDA C beside it. This command
-//! writes it again:
+//! The twins of the suite's kernels for GPUs: the PTX in `kernels` is NVRTC's output for the CUDA C beside it. This
+//! command writes it again:
 //!
 //! ```text
 //! MILLSTREAM_WRITE_PTX=1 cargo xtask gpu --only twins

@@ -1,4 +1,5 @@
-//! The devices that need only the library, as subjects of the suite. `tests/behaviour.rs` of the library includes this file, too.
+//! The devices that need only the library, as subjects of the suite. `tests/behaviour.rs` of the library includes this
+//! file, too.
 
 use millstream::sim::{Findings, Sim, SimResources};
 use millstream::{Cpu, CpuResources};

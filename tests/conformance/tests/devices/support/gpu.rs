@@ -1,7 +1,7 @@
 //! The GPU of a test: that of the fake driver, which checks every call, or the hardware, if NVIDIA's driver is loaded.
 //!
-//! Under Cargo the library path has the fake driver first. Outside of Cargo the same binary loads the machine's driver; then
-//! there is no session, and only the assertions of the tests check anything.
+//! Under Cargo the library path has the fake driver first. Outside of Cargo the same binary loads the machine's driver;
+//! then there is no session, and only the assertions of the tests check anything.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,8 +34,8 @@ thread_local! {
 }
 
 impl Gpu {
-    /// Returns the GPU of this test. Other tests of the process wait until it is dropped. If `stepped`, the fake GPU works only
-    /// in calls that wait or query.
+    /// Returns the GPU of this test. Other tests of the process wait until it is dropped. If `stepped`, the fake GPU
+    /// works only in calls that wait or query.
     pub(crate) fn of_this_test(seed: u64, stepped: bool) -> Arc<Self> {
         if let Some(gpu) = CURRENT.with_borrow(Weak::upgrade) {
             return gpu;
@@ -128,8 +128,8 @@ impl Drop for Gpu {
     }
 }
 
-/// The gate of a valve. On hardware a held kernel polls a word of host memory until it is not 0. The fake driver executes one
-/// kernel at a time to its end, so it does not start a held kernel before the gate is open.
+/// The gate of a valve. On hardware a held kernel polls a word of host memory until it is not 0. The fake driver
+/// executes one kernel at a time to its end, so it does not start a held kernel before the gate is open.
 pub(crate) struct GpuGate {
     gpu: Arc<Gpu>,
     words: u64,
@@ -156,7 +156,8 @@ impl GpuGate {
     }
 
     fn set_open(&self) {
-        // SAFETY: the words live as long as the GPU. Only kernels access them at the same time, and this write is volatile.
+        // SAFETY: the words live as long as the GPU. Only kernels access them at the same time, and this write is
+        // volatile.
         unsafe { (self.words as *mut u32).write_volatile(1) };
     }
 }
@@ -217,8 +218,8 @@ fn call(name: &str, arguments: &[u64]) {
     let mut all = [0; 4];
     all[..arguments.len()].copy_from_slice(arguments);
     let [a, b, c, d] = all;
-    // SAFETY: each argument is in its own register; a function with fewer or narrower parameters reads only its part. The
-    // callers pass pointers that are valid for the function.
+    // SAFETY: each argument is in its own register; a function with fewer or narrower parameters reads only its part.
+    // The callers pass pointers that are valid for the function.
     let answer = unsafe { (library().get::<Function>(name).unwrap())(a, b, c, d) };
     assert_eq!(answer, 0, "{name}");
 }
@@ -260,8 +261,8 @@ impl Words {
         });
     }
 
-    /// Calls `body` with the address, the size in bytes and the access of each binding, and a stream for copies: that of a custom
-    /// task, or a new one.
+    /// Calls `body` with the address, the size in bytes and the access of each binding, and a stream for copies: that
+    /// of a custom task, or a new one.
     fn for_each(resources: &CudaResources, mut body: impl FnMut(u64, u64, Access, u64)) {
         with_context(resources.context() as u64, || {
             let mut own = 0_u64;
