@@ -1,5 +1,5 @@
-//! Receiving answers in every form: by waiting, polling, awaiting, by a callback, or dropped unread. The tally counts each request and
-//! each answer, and every answer is checked.
+//! Receives answers in every form: by a wait, a poll, an await or a callback; some are dropped unread. The tally counts
+//! each request and each answer, and every received answer is checked.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -28,10 +28,10 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Counts an answer, and notes in the tally if it is wrong.
+    /// Counts an answer, and notes a violation in the tally if the answer is wrong.
     ///
     /// # Errors
-    /// Why the program cannot go on.
+    /// [`End`] if the answer is wrong, or the device is lost.
     pub fn check(&self, tally: &Tally, answer: &Result<Vec<u32>, Error>) -> Result<(), End> {
         let what = self.what;
         match self.contents.check(answer, self.excuses) {
@@ -42,10 +42,10 @@ impl Wanted {
                 return Err(End::Lost);
             }
             Err(wrong) => {
-                let said = format!("{what}: {wrong}");
+                let message = format!("{what}: {wrong}");
                 match answer {
-                    Ok(_) => tally.note_wrong(said),
-                    Err(_) => tally.note_unexpected(said),
+                    Ok(_) => tally.note_wrong(message),
+                    Err(_) => tally.note_unexpected(message),
                 }
                 return Err(End::Wrong);
             }
@@ -65,11 +65,11 @@ pub fn answer<T: Send + 'static>(
     pending: Pending<T>,
 ) -> Result<Result<T, Error>, End> {
     ground.tally.one(Count::Asked);
-    awaited(ground, dice, what, pending)
+    receive(ground, dice, what, pending)
 }
 
 /// As [`answer`], for a request that is counted already.
-pub(crate) fn awaited<T: Send + 'static>(
+pub(crate) fn receive<T: Send + 'static>(
     ground: &Ground,
     dice: &mut Dice,
     what: &str,
@@ -90,14 +90,14 @@ pub(crate) fn awaited<T: Send + 'static>(
             Ok(answer)
         }
         None => {
-            let said = format!("{what}: no answer within {patience:?} (I5)");
-            ground.tally.note_unanswered(said);
+            let message = format!("{what}: no answer within {patience:?} (I5)");
+            ground.tally.note_unanswered(message);
             Err(End::Wrong)
         }
     }
 }
 
-/// Waits for the answer of a read, drops it, or leaves it to a callback, as the dice choose.
+/// Waits for the answer of a read, drops the answer, or registers a callback for it, as the dice choose.
 pub(crate) fn read(
     ground: &Ground,
     dice: &mut Dice,
@@ -106,7 +106,7 @@ pub(crate) fn read(
 ) -> Result<(), End> {
     let tally = &ground.tally;
     match dice.below(8) {
-        0 => call_back(tally, wanted, pending),
+        0 => receive_by_callback(tally, wanted, pending),
         1 => {
             tally.one(Count::Asked);
             drop(pending);
@@ -120,35 +120,39 @@ pub(crate) fn read(
     }
 }
 
-/// Leaves the answer to a callback, which checks it.
-fn call_back(tally: &Arc<Tally>, wanted: Wanted, pending: Pending<Vec<u32>>) -> Result<(), End> {
+/// Registers a callback that checks the answer.
+fn receive_by_callback(
+    tally: &Arc<Tally>,
+    wanted: Wanted,
+    pending: Pending<Vec<u32>>,
+) -> Result<(), End> {
     let token = Token::new(tally);
     tally.one(Count::Asked);
-    let asked = pending.on_ready(move |answer| {
+    let registered = pending.on_ready(move |answer| {
         token.called();
         token.tally().one(Count::Answered);
-        // A callback cannot end the program. The tally has what is wrong.
+        // A callback cannot end the program. The tally has the violation.
         let _ = wanted.check(token.tally(), &answer);
     });
-    if asked.is_err() {
-        // The callback is returned uncalled if the device is gone.
+    if registered.is_err() {
+        // If the device is lost, the callback is returned without a call.
         tally.one(Count::Withdrawn);
         return Err(End::Lost);
     }
     Ok(())
 }
 
-/// Polls an answer between other work, as a frame of a game does, until it is there.
+/// Polls an answer until it arrives, as the frames of a game do between other work.
 fn poll<T: Send + 'static>(
     mut pending: Pending<T>,
     patience: Duration,
 ) -> Option<Result<T, Error>> {
-    let began = Instant::now();
+    let start = Instant::now();
     loop {
         if let Some(answer) = pending.try_take() {
             return Some(answer);
         }
-        if began.elapsed() > patience {
+        if start.elapsed() > patience {
             return None;
         }
         thread::yield_now();
@@ -167,12 +171,12 @@ impl Wake for Unpark {
 fn block_on<F: Future + Unpin>(mut future: F, patience: Duration) -> Option<F::Output> {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
-    let began = Instant::now();
+    let start = Instant::now();
     loop {
         if let Poll::Ready(output) = Pin::new(&mut future).poll(&mut context) {
             return Some(output);
         }
-        let left = patience.checked_sub(began.elapsed())?;
+        let left = patience.checked_sub(start.elapsed())?;
         thread::park_timeout(left);
     }
 }

@@ -1,8 +1,9 @@
 //! The oracle: the expected contents of a buffer, and the failures that a read of it may return instead.
 //!
-//! Contents are runs of elements. Element `i` of a run is `base + i * stride`, wrapping. Filling, adding, copying and mixing keep that form, so
-//! a few numbers describe a buffer of any size, and every element that is read can be checked. Failures follow I7: a task that reads
-//! one failed element fails all elements that it writes ([`Contents::by_one_task`]); a task that overwrites elements heals them.
+//! Contents are runs of elements. Element `i` of a run is `base + i * stride`, wrapping. Filling, adding, copying and
+//! mixing keep that form, so a few numbers describe a buffer of any size, and every element that is read can be
+//! checked. Failures follow I7: a task that reads one failed element fails all elements that it writes
+//! ([`Contents::by_one_task`]); a task that overwrites elements heals them.
 
 use std::ops::Range;
 
@@ -20,23 +21,23 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// The element at `index`.
+    /// Returns the element at `index`.
     pub fn at(self, index: usize) -> u32 {
         self.base
             .wrapping_add(self.stride.wrapping_mul(index as u32))
     }
 
-    /// The first `len` elements.
+    /// Returns the first `len` elements.
     pub fn elements(self, len: usize) -> Vec<u32> {
         (0..len).map(|index| self.at(index)).collect()
     }
 
-    /// The same base everywhere.
+    /// Returns the pattern with all elements equal to the base.
     pub fn flat(self) -> Self {
         Self { stride: 0, ..self }
     }
 
-    /// The pattern as it is counted from element `start`.
+    /// Returns the pattern whose first element is this one's element `start`.
     fn from(self, start: usize) -> Self {
         Self {
             base: self.at(start),
@@ -44,7 +45,7 @@ impl Pattern {
         }
     }
 
-    /// The pattern whose element `start` is this one's first.
+    /// Returns the pattern whose element `start` is this one's first element.
     fn behind(self, start: usize) -> Self {
         let before = self.stride.wrapping_mul(start as u32);
         Self {
@@ -59,7 +60,7 @@ impl Pattern {
 pub struct Excuses(u8);
 
 impl Excuses {
-    /// No reason: a failure is an error.
+    /// No reason: each failure is a violation.
     pub const NONE: Self = Self(0);
     /// A task was cancelled.
     pub const CANCELLED: Self = Self(1);
@@ -74,17 +75,17 @@ impl Excuses {
     /// The device may be lost.
     pub const LOST: Self = Self(32);
 
-    /// The union of two sets.
+    /// Returns the union of two sets.
     pub fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether `other` is a subset.
+    /// Returns `true` if `other` is a subset.
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// The reason of a failure, if a program can cause it.
+    /// Returns the reason of a failure, if a program can cause it.
     fn of(root: &Failure) -> Option<Self> {
         match &root.reason {
             _ if *root.task == *BOOM => Some(Self::BOOM),
@@ -98,14 +99,14 @@ impl Excuses {
     }
 }
 
-/// What is known of the elements of a run.
+/// The oracle's knowledge about the elements of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Known {
     /// Their values; `None` if no task has written them.
     pub pattern: Option<Pattern>,
     /// Reading them may fail for these reasons.
     pub excuses: Excuses,
-    /// Reading them must fail, for one of those.
+    /// Reading them must fail, for one of the reasons in `excuses`.
     pub fails: bool,
 }
 
@@ -124,12 +125,12 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// Elements that a task has written, which may itself have failed for these reasons.
+    /// Returns elements that a task has written. The task may have failed for these reasons.
     pub fn defined(len: usize, pattern: Pattern, excuses: Excuses) -> Self {
         Self::of(len, Some(pattern), excuses)
     }
 
-    /// Elements that no task has written.
+    /// Returns elements that no task has written.
     pub fn unknown(len: usize) -> Self {
         Self::of(len, None, Excuses::NONE)
     }
@@ -149,28 +150,28 @@ impl Contents {
         }
     }
 
-    /// How many elements there are.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.runs.last().map_or(0, |run| run.end)
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// Whether a read must fail.
+    /// Returns `true` if a read must fail.
     pub fn fails(&self) -> bool {
         self.runs.iter().any(|run| run.known.fails)
     }
 
-    /// The reasons for which a read may fail.
+    /// Returns the reasons for which a read may fail.
     pub fn excuses(&self) -> Excuses {
         let each = self.runs.iter().map(|run| run.known.excuses);
         each.fold(Excuses::NONE, Excuses::and)
     }
 
-    /// A part of it.
+    /// Returns a part of the contents.
     pub fn cut(&self, range: Range<usize>) -> Self {
         let mut runs = Vec::new();
         let mut start = 0;
@@ -218,7 +219,7 @@ impl Contents {
         }
     }
 
-    /// The result of a task that computes all of these elements together: if one has failed, all have.
+    /// Returns the result of a task that computes all of these elements together: if one has failed, all have.
     #[must_use]
     pub fn by_one_task(mut self, excuses: Excuses) -> Self {
         let (excuses, fails) = (self.excuses().and(excuses), self.fails());
@@ -228,7 +229,7 @@ impl Contents {
         self
     }
 
-    /// The result of a task that adds `by` to each element, which may itself fail for these reasons.
+    /// Returns the result of a task that adds `by` to each element. The task may fail for these reasons.
     #[must_use]
     pub fn added(mut self, by: u32, excuses: Excuses) -> Self {
         for pattern in self
@@ -241,7 +242,7 @@ impl Contents {
         self.by_one_task(excuses)
     }
 
-    /// The result of the kernel `mix` with as many other elements.
+    /// Returns the result of the kernel `mix` with the same number of other elements.
     #[must_use]
     pub fn mixed(&self, other: &Self, excuses: Excuses) -> Self {
         let mut ends: Vec<usize> = self
@@ -276,7 +277,7 @@ impl Contents {
         self.runs[run].known
     }
 
-    /// The result of a task that updates them and fails on purpose.
+    /// Returns the result of a task that updates the elements and fails on purpose.
     #[must_use]
     pub fn failed(mut self, why: Excuses) -> Self {
         let excuses = self.excuses().and(why);
@@ -286,10 +287,10 @@ impl Contents {
         self
     }
 
-    /// Compares the answer of a read, which may itself fail for these reasons.
+    /// Compares the answer of a read with the contents. The read may fail for these reasons.
     ///
     /// # Errors
-    /// A sentence about the first difference.
+    /// A message about the first difference.
     pub fn check(
         &self,
         answer: &Result<Vec<u32>, Error>,
@@ -297,20 +298,20 @@ impl Contents {
     ) -> Result<Outcome, String> {
         let excuses = self.excuses().and(excuses);
         match answer {
-            Ok(_) if self.fails() => Err(
-                "what a failed task would have written was read as if it were data (I7)".to_owned(),
-            ),
-            Ok(got) if got.len() != self.len() => {
-                Err(format!("{} elements came, not {}", got.len(), self.len()))
+            Ok(_) if self.fails() => {
+                Err("the output of a failed task was read as data (I7)".to_owned())
             }
+            Ok(got) if got.len() != self.len() => Err(format!(
+                "expected {} elements, got {}",
+                self.len(),
+                got.len()
+            )),
             Ok(got) => self.compare(got).map(|()| Outcome::Data),
             Err(Error::Failed(failure)) => {
                 let excuse = Excuses::of(failure.root());
                 match excuse.is_some_and(|excuse| excuses.has(excuse)) {
                     true => Ok(Outcome::Failed),
-                    false => Err(format!(
-                        "data failed that nothing has spoiled (I7): {failure}"
-                    )),
+                    false => Err(format!("a read of clean data failed (I7): {failure}")),
                 }
             }
             Err(Error::DeviceLost { .. }) if excuses.has(Excuses::LOST) => Ok(Outcome::Lost),
@@ -331,17 +332,19 @@ impl Contents {
                 .find(|index| got[*index] != pattern.at(*index))
             {
                 let (len, wrong, right) = (self.len(), got[index], pattern.at(index));
-                return Err(format!("element {index} of {len} is {wrong}, not {right}"));
+                return Err(format!(
+                    "element {index} of {len}: expected {right}, got {wrong}"
+                ));
             }
         }
         Ok(())
     }
 }
 
-/// What a right answer was.
+/// The kind of a right answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// Data.
+    /// The expected data.
     Data,
     /// An expected failure.
     Failed,

@@ -18,14 +18,17 @@ fn one_wrong_element_is_detected() {
         Ok(Outcome::Data)
     );
     data[77] ^= 1;
-    let said = defined(100)
+    let message = defined(100)
         .check(&Ok(data.clone()), Excuses::NONE)
         .unwrap_err();
-    assert!(said.starts_with("element 77 of 100 is"), "{said}");
+    assert!(
+        message.starts_with("element 77 of 100: expected"),
+        "{message}"
+    );
     assert!(defined(101).check(&Ok(data), Excuses::NONE).is_err());
 }
 
-/// What is known of parts is what plain arrays have there.
+/// The oracle's contents of parts agree with plain arrays.
 #[test]
 fn contents_of_parts_match_plain_arrays() {
     let mut dice = crate::Dice::new(3, 0);
@@ -100,10 +103,10 @@ fn poisoned_elements_must_fail_until_they_are_overwritten() {
     );
     let boom = || failed(BOOM, Reason::Panicked("boom".into()));
     assert_eq!(buffer.check(&boom(), Excuses::NONE), Ok(Outcome::Failed));
-    // The other half is as it was, until a task reads both.
-    let sound = PATTERN.elements(4).split_off(2);
+    // The other half is clean until a task reads both.
+    let clean = PATTERN.elements(4).split_off(2);
     assert_eq!(
-        buffer.cut(2..4).check(&Ok(sound), Excuses::NONE),
+        buffer.cut(2..4).check(&Ok(clean), Excuses::NONE),
         Ok(Outcome::Data)
     );
     let both = defined(4).mixed(&buffer, Excuses::NONE);

@@ -8,24 +8,25 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 pub struct Dice(SplitMix64);
 
 impl Dice {
-    /// The choices of a seed for one purpose: a step, a thread, the device. Equal arguments give equal choices.
+    /// Creates the generator of a seed for one purpose: a step, a thread, the device. Equal arguments give equal
+    /// choices.
     pub fn new(seed: u64, purpose: u64) -> Self {
         let seed =
             seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ purpose.wrapping_mul(0xd1b5_4a32_d192_ed03);
         Self(SplitMix64::from_seed(seed.to_le_bytes()))
     }
 
-    /// Any 64-bit number.
+    /// Returns a random 64-bit number.
     pub fn wide(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// Any 32-bit number.
+    /// Returns a random 32-bit number.
     pub fn number(&mut self) -> u32 {
         self.wide() as u32
     }
 
-    /// A number in `0..end`; 0 if that range is empty.
+    /// Returns a number in `0..end`, or 0 if that range is empty.
     pub fn below(&mut self, end: usize) -> usize {
         match end {
             0 => 0,
@@ -33,17 +34,18 @@ impl Dice {
         }
     }
 
-    /// True with a probability of one in `many`.
+    /// Returns `true` with a probability of one in `many`.
     pub fn one_in(&mut self, many: usize) -> bool {
         self.below(many) == 0
     }
 
-    /// One of these. There must be at least one.
+    /// Returns one of the choices. There must be at least one.
     pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }
 
-    /// A number from 1 to `most`. Each power of two is as likely as any other, so small numbers are frequent and large ones occur.
+    /// Returns a number from 1 to `most`. All powers of two are equally likely, so small numbers are frequent and large
+    /// ones occur.
     pub fn log_uniform(&mut self, most: usize) -> usize {
         let bits = self.below(most.max(1).ilog2() as usize + 1);
         ((1_usize << bits) + self.below(1 << bits)).min(most)

@@ -1,4 +1,4 @@
-//! How a program ends before its last step.
+//! The reasons for which a program ends before its last step.
 
 /// Why a program ends early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,4 +1,4 @@
-//! What a program may do, and what may go wrong with it.
+//! The limits of a program, and the failures that it accepts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,37 +12,38 @@ use crate::tally::{Count, Tally};
 /// The number of elements of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sizes {
-    /// All the same number.
+    /// The same number in each buffer.
     All(usize),
-    /// Up to this many; each power of two is as likely as any other.
+    /// From 1 to this number; all powers of two are equally likely.
     UpTo(usize),
 }
 
-/// What a program may do, and what may go wrong with it.
+/// The limits of a program, and the failures that it accepts.
 #[derive(Clone, Debug)]
 pub struct Ground {
     /// The counters and violations.
     pub tally: Arc<Tally>,
     /// Reasons for which any task may fail.
     pub excuses: Excuses,
-    /// Elements of buffers.
+    /// The number of elements of each buffer.
     pub sizes: Sizes,
-    /// Most buffers at a time, and as many as there are at first where all have the same size.
+    /// The maximum number of buffers. If all have the same size, a program starts with this number.
     pub buffers_max: usize,
-    /// Most streams at a time.
+    /// The maximum number of streams.
     pub streams_max: usize,
-    /// The hard limit of the clients. A refusal by it is no violation.
+    /// The hard limit of the clients. A call that it refuses is no violation.
     pub limit_bytes: Option<u64>,
     /// How long to wait for an answer; far longer than any answer takes.
     pub patience: Duration,
-    /// Whether a buffer may start without contents. What is read from it then differs between devices.
+    /// Whether a buffer may start without contents. Reads of it then differ between devices.
     pub may_be_undefined: bool,
-    /// Whether the program's thread drives the device. Such a program does nothing that depends on time, so all its runs are equal.
+    /// Whether the program's thread drives the device. Such a program does nothing that depends on time, so all its
+    /// runs are equal.
     pub is_driven: bool,
 }
 
 impl Ground {
-    /// A ground with a few small buffers, on which no task may fail without its own reason.
+    /// Returns limits for a few small buffers, and accepts only failures that the program causes itself.
     pub fn small(elements: usize) -> Self {
         Self {
             tally: Arc::default(),
@@ -57,7 +58,7 @@ impl Ground {
         }
     }
 
-    /// The end of a program whose call was refused; notes a refusal without a reason.
+    /// Returns how a program ends whose call was refused. Notes a violation if the refusal has no accepted reason.
     pub fn refused(&self, what: &str, error: &Error) -> End {
         match error {
             Error::DeviceLost { .. } if self.excuses.has(Excuses::LOST) => {

@@ -1,4 +1,5 @@
-//! The kernels of a program, as closures. A twin in another language gets the length of its bindings as the scalar `n`.
+//! The kernels of a program, as closures. A twin in another language receives the length of its bindings as the scalar
+//! `n`.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,7 +13,7 @@ use millstream::{
 /// The name of the task that fails on purpose, and the payload of its panic.
 pub const BOOM: &str = "boom";
 
-/// The result of the kernel `mix` for one element and the other one.
+/// Returns the result of the kernel `mix` for one element and the other one.
 pub(crate) fn mixed(value: u32, other: u32) -> u32 {
     value.wrapping_mul(31).wrapping_add(other)
 }
@@ -21,20 +22,20 @@ pub(crate) fn mixed(value: u32, other: u32) -> u32 {
 type Boom = Arc<dyn Fn(&Stream, &Handle<u32>) -> Result<(), Error> + Send + Sync>;
 
 /// The number of runs of `tick`, by its argument.
-type Ran = Arc<Mutex<HashMap<u32, u64>>>;
+type RunCounts = Arc<Mutex<HashMap<u32, u64>>>;
 
 /// A kernel that counts its runs for each stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Tick {
     pub(crate) kernel: KernelHandle,
-    ran: Ran,
+    runs: RunCounts,
 }
 
 impl Tick {
-    /// The number of its runs with this argument.
-    pub(crate) fn ran(&self, id: u32) -> u64 {
-        let ran = self.ran.lock().unwrap_or_else(PoisonError::into_inner);
-        ran.get(&id).copied().unwrap_or_default()
+    /// Returns the number of runs with this argument.
+    pub(crate) fn runs(&self, id: u32) -> u64 {
+        let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.get(&id).copied().unwrap_or_default()
     }
 }
 
@@ -59,18 +60,18 @@ impl fmt::Debug for Kernels {
 }
 
 impl Kernels {
-    /// All kernels, for a device that runs Rust.
+    /// Prepares all kernels for a device that runs Rust.
     ///
     /// # Errors
     /// As [`ComputeClient::kernel`].
     pub fn native(client: &ComputeClient) -> Result<Self, Error> {
-        let ran = Ran::default();
-        let counted = ran.clone();
+        let runs = RunCounts::default();
+        let counted = runs.clone();
         let tick = Kernel::new("tick")
             .scalar::<u32>("stream")
             .native(move |_cube, args| {
-                let mut ran = counted.lock().unwrap_or_else(PoisonError::into_inner);
-                *ran.entry(args.scalar(0)).or_default() += 1;
+                let mut runs = counted.lock().unwrap_or_else(PoisonError::into_inner);
+                *runs.entry(args.scalar(0)).or_default() += 1;
             });
         let boom = Kernel::new(BOOM)
             .updates::<u32>("values")
@@ -79,7 +80,7 @@ impl Kernels {
         let listed = Some(boom.clone());
         let tick = Tick {
             kernel: client.kernel(tick)?,
-            ran,
+            runs,
         };
         let kernels = Self::prepared(|kernel| client.kernel(kernel))?;
         Ok(Self {
@@ -90,10 +91,11 @@ impl Kernels {
         })
     }
 
-    /// The kernels that do not fail and touch nothing but their bindings, which any device can run. `prepare` may add sources to each.
+    /// Prepares the kernels that do not fail and access only their bindings, which any device can run. `prepare` may
+    /// add sources to each.
     ///
     /// # Errors
-    /// That of `prepare`.
+    /// The error of `prepare`.
     pub fn prepared(
         prepare: impl Fn(Kernel) -> Result<KernelHandle, Error>,
     ) -> Result<Self, Error> {
@@ -151,14 +153,14 @@ impl Kernels {
         self
     }
 
-    /// All kernels that there are. A log of the program is replayed with them.
+    /// Returns all kernels, as the replay of the program's log needs them.
     pub fn list(&self) -> Vec<KernelHandle> {
-        let rare = [
+        let optional = [
             self.boom_kernel.as_ref(),
             self.tick.as_ref().map(|tick| &tick.kernel),
         ];
         let all = [&self.add, &self.mix, &self.set].into_iter();
-        all.chain(rare.into_iter().flatten()).cloned().collect()
+        all.chain(optional.into_iter().flatten()).cloned().collect()
     }
 
     pub(crate) fn boom(&self) -> Option<Boom> {
@@ -169,23 +171,23 @@ impl Kernels {
         self.tick.as_ref()
     }
 
-    /// The arguments of `add`.
+    /// Returns the arguments of `add`.
     pub fn adds(values: &Handle<u32>, by: u32) -> impl Arguments {
         (update(values), by, values.len() as u32)
     }
 
-    /// The arguments of `mix`.
+    /// Returns the arguments of `mix`.
     pub fn mixes(from: &Handle<u32>, to: &Handle<u32>) -> impl Arguments {
         (read(from), update(to), to.len() as u32)
     }
 
-    /// The arguments of `set`.
+    /// Returns the arguments of `set`.
     pub fn sets(values: &Handle<u32>, value: u32) -> impl Arguments {
         (write(values), value, values.len() as u32)
     }
 }
 
-/// Adds to every element.
+/// Launches `add`, which adds `by` to every element.
 ///
 /// # Errors
 /// As [`Stream::launch`].

@@ -16,7 +16,7 @@ use crate::kernels::Kernels;
 use crate::recorded::Recorded;
 use crate::tally::{Count, Tally};
 
-/// Most cubes of a launch.
+/// The maximum number of cubes of a launch.
 const CUBES_MAX: usize = 5;
 
 /// A buffer and its expected contents.
@@ -25,10 +25,10 @@ pub(crate) struct Buffer {
     pub(crate) handle: Handle<u32>,
     pub(crate) contents: Contents,
     /// The reasons for which its reservation may have failed.
-    birth: Excuses,
+    reservation: Excuses,
 }
 
-/// A part of a buffer: the place of the buffer, the elements, and a handle of them.
+/// A part of a buffer: the index of the buffer, the range of elements, and a view of them.
 pub(crate) struct Part {
     pub(crate) at: usize,
     pub(crate) range: Range<usize>,
@@ -36,10 +36,10 @@ pub(crate) struct Part {
 }
 
 /// A stream, and the number of ticks that were submitted to it.
-pub(crate) struct Ticking {
+pub(crate) struct CountedStream {
     pub(crate) stream: Stream,
     pub(crate) id: u32,
-    /// The place of its client.
+    /// The index of its client.
     client: usize,
     pub(crate) ticks: u64,
 }
@@ -62,23 +62,23 @@ impl Drop for PendingRead {
 /// A task that was submitted to a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Submitted {
-    /// The number of the stream in its program.
+    /// The id of the stream in its program.
     pub stream: u32,
-    /// The place of the stream's client among the program's clients.
+    /// The index of the stream's client among the program's clients.
     pub client: usize,
     /// The name of the task.
     pub task: &'static str,
 }
 
-/// How a step ended.
+/// The result of a step.
 pub type Stepped = Result<(), End>;
 
-/// A random program. See the [crate](crate) for its rules.
+/// A random program. The [crate documentation](crate) describes it.
 pub struct Program {
     pub(crate) ground: Ground,
     pub(crate) clients: Vec<ComputeClient>,
     pub(crate) kernels: Kernels,
-    pub(crate) streams: Vec<Ticking>,
+    pub(crate) streams: Vec<CountedStream>,
     pub(crate) buffers: Vec<Buffer>,
     pub(crate) points: Vec<StreamPoint>,
     pub(crate) recorded: Vec<Recorded>,
@@ -96,7 +96,7 @@ impl std::fmt::Debug for Program {
 }
 
 impl Program {
-    /// A program of at least one client, with its first streams and buffers.
+    /// Creates a program with at least one client, its first streams and its first buffers.
     ///
     /// # Errors
     /// [`End`] if one of its first calls is refused.
@@ -122,7 +122,7 @@ impl Program {
             buffers_made: 0,
         };
         for _ in 0..1 + dice.below(program.ground.streams_max) {
-            let stream = program.fresh_stream(dice);
+            let stream = program.new_stream(dice);
             program.streams.push(stream);
         }
         if let Sizes::All(_) = program.ground.sizes {
@@ -133,34 +133,34 @@ impl Program {
         Ok(program)
     }
 
-    /// One of its streams.
+    /// Returns one of its streams.
     pub fn stream(&self, dice: &mut Dice) -> Stream {
         self.streams[dice.below(self.streams.len())].stream.clone()
     }
 
-    /// Its clients.
+    /// Returns its clients.
     pub fn clients(&self) -> &[ComputeClient] {
         &self.clients
     }
 
-    /// Each of its streams, with its number.
+    /// Returns each of its streams with its id.
     pub fn streams(&self) -> impl Iterator<Item = (u32, &Stream)> {
         self.streams.iter().map(|of| (of.id, &of.stream))
     }
 
-    /// A handle of one of its buffers, if there is one.
+    /// Returns a handle of one of its buffers, if there is one.
     pub fn any_handle(&self) -> Option<Handle<u32>> {
         self.buffers.first().map(|buffer| buffer.handle.clone())
     }
 
-    /// The tasks that were submitted since the last call: launches, fills and copies, but no reads.
+    /// Returns the tasks that were submitted since the last call: launches, fills and copies, but no reads.
     pub fn take_submitted(&mut self) -> Vec<Submitted> {
         std::mem::take(&mut self.submitted)
     }
 
     pub(crate) fn note_task(&mut self, stream: &Stream, task: &'static str) {
         let of = self.streams.iter().find(|of| of.stream.id() == stream.id());
-        if let Some(&Ticking { id, client, .. }) = of {
+        if let Some(&CountedStream { id, client, .. }) = of {
             self.submitted.push(Submitted {
                 stream: id,
                 client,
@@ -169,7 +169,7 @@ impl Program {
         }
     }
 
-    /// The counters and violations.
+    /// Returns the counters and violations.
     pub fn tally(&self) -> &Arc<Tally> {
         &self.ground.tally
     }
@@ -178,13 +178,14 @@ impl Program {
         self.ground.refused(what, &error)
     }
 
-    /// Notes a violation.
-    pub(crate) fn wrong(&self, said: impl Into<String>) -> End {
-        self.tally().note_wrong(said);
+    /// Notes a violation and returns the end of the program.
+    pub(crate) fn violation(&self, message: impl Into<String>) -> End {
+        self.tally().note_wrong(message);
         End::Wrong
     }
 
-    /// Whether a call was refused because it reads bytes that it writes. Such a call must be refused.
+    /// Returns `true` if a call was refused because it reads bytes that it writes. Accepting such a call is a
+    /// violation.
     pub(crate) fn is_refused_overlap(
         &self,
         what: &str,
@@ -194,18 +195,18 @@ impl Program {
         match answer {
             Err(Error::Launch { .. }) if overlaps => Ok(true),
             Ok(()) if overlaps => {
-                Err(self.wrong(format!("{what}: it overlaps itself and was accepted")))
+                Err(self.violation(format!("{what}: a call that overlaps itself was accepted")))
             }
             Ok(()) => Ok(false),
             Err(error) => Err(self.refused(what, error)),
         }
     }
 
-    pub(crate) fn fresh_stream(&mut self, dice: &mut Dice) -> Ticking {
+    pub(crate) fn new_stream(&mut self, dice: &mut Dice) -> CountedStream {
         self.streams_made += 1;
         self.tally().one(Count::Streams);
         let client = dice.below(self.clients.len());
-        Ticking {
+        CountedStream {
             stream: self.clients[client].new_stream(),
             id: self.streams_made,
             client,
@@ -220,12 +221,12 @@ impl Program {
         }
     }
 
-    /// A random number of cubes.
+    /// Returns a random number of cubes.
     pub fn cubes(dice: &mut Dice) -> CubeCount {
         CubeCount::d1(1 + dice.below(CUBES_MAX) as u32)
     }
 
-    /// The length of a new buffer.
+    /// Returns the length of a new buffer.
     pub(crate) fn size(&self, dice: &mut Dice) -> usize {
         match self.ground.sizes {
             Sizes::All(elements) => elements,
@@ -233,11 +234,12 @@ impl Program {
         }
     }
 
+    /// Returns the index of a buffer.
     pub(crate) fn any(&self, dice: &mut Dice) -> usize {
         dice.below(self.buffers.len())
     }
 
-    /// A part of a buffer, often all of it, often from its start.
+    /// Returns a part of a buffer, often all of it or from its start.
     pub(crate) fn part(&self, dice: &mut Dice) -> Result<Part, End> {
         let at = self.any(dice);
         let all = self.buffers[at].contents.len();
@@ -248,15 +250,17 @@ impl Program {
         self.part_of(dice, at, len)
     }
 
-    /// A part with `len` elements of a buffer that has as many, if there is one.
+    /// Returns a part with `len` elements of a buffer that has at least that number, if there is one.
     pub(crate) fn part_with(&self, dice: &mut Dice, len: usize) -> Result<Option<Part>, End> {
-        let long = |at: &usize| self.buffers[*at].contents.len() >= len;
-        let count = (0..self.buffers.len()).filter(long).count();
-        let at = (0..self.buffers.len()).filter(long).nth(dice.below(count));
+        let is_long = |at: &usize| self.buffers[*at].contents.len() >= len;
+        let count = (0..self.buffers.len()).filter(is_long).count();
+        let at = (0..self.buffers.len())
+            .filter(is_long)
+            .nth(dice.below(count));
         at.map(|at| self.part_of(dice, at, len)).transpose()
     }
 
-    /// All of a buffer.
+    /// Returns the part that is a whole buffer.
     pub(crate) fn whole_part(&self, at: usize) -> Part {
         let buffer = &self.buffers[at];
         Part {
@@ -274,38 +278,38 @@ impl Program {
         };
         let range = start..start + len;
         let view = buffer.handle.slice(range.clone());
-        let view = view.map_err(|error| self.refused("a part", error.into()))?;
+        let view = view.map_err(|error| self.refused("slice", error.into()))?;
         Ok(Part { at, range, view })
     }
 
-    /// The expected contents of a part.
+    /// Returns the expected contents of a part.
     pub(crate) fn contents(&self, part: &Part) -> Contents {
         self.buffers[part.at].contents.cut(part.range.clone())
     }
 
     /// Sets the expected contents of a part.
-    pub(crate) fn leaves(&mut self, part: &Part, contents: &Contents) {
+    pub(crate) fn set_contents(&mut self, part: &Part, contents: &Contents) {
         self.buffers[part.at]
             .contents
             .paste(part.range.start, contents);
     }
 
-    /// Sets the expected contents of a part that a task overwrites, which may fail for these reasons.
-    pub(crate) fn defines(&mut self, part: &Part, pattern: Pattern, excuses: Excuses) {
+    /// Sets the expected contents of a part after a task that overwrites it. The task may fail for these reasons.
+    pub(crate) fn set_overwritten(&mut self, part: &Part, pattern: Pattern, excuses: Excuses) {
         let buffer = &self.buffers[part.at];
-        let excuses = excuses.and(self.ground.excuses).and(buffer.birth);
+        let excuses = excuses.and(self.ground.excuses).and(buffer.reservation);
         let contents = Contents::defined(part.range.len(), pattern, excuses);
-        self.leaves(part, &contents);
+        self.set_contents(part, &contents);
     }
 
-    /// Sets the expected contents of a part that a task adds to, which may fail for these reasons.
-    pub(crate) fn adds(&mut self, part: &Part, by: u32, excuses: Excuses) {
+    /// Sets the expected contents of a part after a task that adds to it. The task may fail for these reasons.
+    pub(crate) fn set_added(&mut self, part: &Part, by: u32, excuses: Excuses) {
         let excuses = excuses.and(self.ground.excuses);
         let contents = self.contents(part).added(by, excuses);
-        self.leaves(part, &contents);
+        self.set_contents(part, &contents);
     }
 
-    /// Drops a buffer if there are the most that there may be. A new one may get its memory.
+    /// Drops a buffer if their number is at its maximum. A new buffer may get its memory.
     pub(crate) fn make_room(&mut self, dice: &mut Dice) {
         if self.buffers.len() == self.ground.buffers_max {
             let old = self.any(dice);
@@ -314,33 +318,33 @@ impl Program {
     }
 
     /// Adds a new buffer. A refusal by a client's limit is no violation.
-    pub(crate) fn keep(
+    pub(crate) fn add_buffer(
         &mut self,
         dice: &mut Dice,
         made: Result<Handle<u32>, Error>,
         contents: Contents,
-        birth: Excuses,
+        reservation: Excuses,
     ) -> Stepped {
         let handle = match made {
             Ok(handle) => handle,
-            Err(error) => return self.is_limited("create", error),
+            Err(error) => return self.count_limit("create", error),
         };
         self.tally().one(Count::Buffers);
         self.tally().add(Count::Bytes, handle.size());
         self.make_room(dice);
         self.buffers_made += 1;
-        let birth = birth.and(self.ground.excuses);
+        let reservation = reservation.and(self.ground.excuses);
         self.buffers.push(Buffer {
             id: self.buffers_made,
             handle,
-            contents: contents.by_one_task(birth),
-            birth,
+            contents: contents.by_one_task(reservation),
+            reservation,
         });
         Ok(())
     }
 
     /// Counts a refusal by the client's limit. Any other refusal ends the program.
-    pub(crate) fn is_limited(&self, what: &str, error: Error) -> Stepped {
+    pub(crate) fn count_limit(&self, what: &str, error: Error) -> Stepped {
         match error {
             Error::Memory(MemoryError::Limit { limit, .. })
                 if self.ground.limit_bytes == Some(limit) =>
@@ -352,6 +356,7 @@ impl Program {
         }
     }
 
+    /// Returns the expected result of a read of these contents.
     pub(crate) fn wanted(&self, what: &'static str, contents: Contents) -> Wanted {
         Wanted {
             what,
@@ -361,7 +366,7 @@ impl Program {
     }
 
     /// Reads a part. A later step receives the answer.
-    pub(crate) fn keep_read(&mut self, stream: &Stream, part: &Part) {
+    pub(crate) fn start_read(&mut self, stream: &Stream, part: &Part) {
         self.tally().one(Count::Asked);
         self.pending.push(PendingRead {
             pending: Some(stream.read(&part.view)),
@@ -370,7 +375,7 @@ impl Program {
         });
     }
 
-    /// The number of pending reads.
+    /// Returns the number of pending reads.
     pub(crate) fn pending_reads(&self) -> usize {
         self.pending.len()
     }
@@ -379,14 +384,14 @@ impl Program {
     ///
     /// # Errors
     /// [`End`] if the answer is wrong, or the device is lost.
-    pub fn settle_one(&mut self, dice: &mut Dice) -> Stepped {
+    pub fn receive_one(&mut self, dice: &mut Dice) -> Stepped {
         let Some(mut read) = self.pending.pop() else {
             return Ok(());
         };
         let Some(pending) = read.pending.take() else {
             return Ok(());
         };
-        let answer = answers::awaited(&self.ground, dice, read.wanted.what, pending)?;
+        let answer = answers::receive(&self.ground, dice, read.wanted.what, pending)?;
         read.wanted.check(self.tally(), &answer)
     }
 
@@ -398,21 +403,21 @@ impl Program {
         for at in 0..self.buffers.len() {
             let stream = self.stream(dice);
             let whole = self.whole_part(at);
-            self.keep_read(&stream, &whole);
+            self.start_read(&stream, &whole);
         }
         while !self.pending.is_empty() {
-            self.settle_one(dice)?;
+            self.receive_one(dice)?;
         }
         for client in &self.clients {
             let synced = answers::answer(&self.ground, dice, "client sync", client.sync())?;
             synced.map_err(|error| self.refused("client sync", error))?;
         }
         for token in &self.tokens {
-            let told = token.tally();
-            self.tally().add(Count::Terms, told.accepted);
-            if told.accepted != told.finished + told.withdrawn {
-                let said = format!("a token lost count of its tasks: {told:?}");
-                return Err(self.wrong(said));
+            let tally = token.tally();
+            self.tally().add(Count::Terms, tally.accepted);
+            if tally.accepted != tally.finished + tally.withdrawn {
+                let message = format!("the tally of a token does not add up: {tally:?}");
+                return Err(self.violation(message));
             }
         }
         Ok(())

@@ -6,13 +6,13 @@ use millstream::{Handle, Recording};
 
 /// A recording of a `mix` and an `add`.
 pub(crate) enum Recorded {
-    /// Over two buffers: the number of each, and the elements.
+    /// On two buffers: the id of each, and the range of elements.
     Bound {
         recording: Recording,
         from: (u64, Range<usize>),
         to: (u64, Range<usize>),
     },
-    /// Over parameters, which each replay binds.
+    /// On parameters, which each replay binds.
     Open {
         recording: Recording,
         from: Handle<u32>,

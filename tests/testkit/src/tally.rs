@@ -1,4 +1,4 @@
-//! Counters of what programs did, and the violations that they found. All threads share one tally.
+//! Counters of the work of programs, and the violations that they found. All threads share one tally.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use crate::end::End;
 
-/// Most sentences that are kept of each kind of violation; further ones are counted. The first ones explain the others.
+/// The maximum number of messages that are kept for each kind of violation; further ones are only counted. The first
+/// messages explain the others.
 const SENTENCES_KEPT: usize = 20;
 
 /// The counters.
@@ -23,7 +24,7 @@ pub enum Count {
     Streams,
     /// Buffers opened and dropped.
     Buffers,
-    /// Bytes of those.
+    /// Bytes of these buffers.
     Bytes,
     /// Requests for an answer.
     Asked,
@@ -35,7 +36,7 @@ pub enum Count {
     Data,
     /// Answers with an expected failure.
     Failures,
-    /// Calls and answers that said that the device was lost.
+    /// Calls and answers that reported the loss of the device.
     Lost,
     /// Calls refused by a client's limit.
     Limits,
@@ -49,7 +50,7 @@ pub enum Count {
     Called,
     /// Values that were submitted to be dropped later.
     Values,
-    /// Values of these that were dropped.
+    /// Values of these that the runtime dropped.
     Dropped,
     /// Tasks under a token or deadline.
     Terms,
@@ -84,9 +85,9 @@ pub const COUNTS: [Count; 20] = [
 /// Violations of one kind.
 #[derive(Clone, Default, Debug, PartialEq, Eq, Serialize)]
 pub struct Wrongs {
-    /// Their number.
+    /// The number of violations.
     pub seen: u64,
-    /// Sentences about the first ones.
+    /// Messages about the first violations.
     pub sentences: Vec<String>,
 }
 
@@ -116,20 +117,20 @@ impl Tally {
         self.add(count, 1);
     }
 
-    /// The value of a counter.
+    /// Returns the value of a counter.
     pub fn get(&self, count: Count) -> u64 {
-        // Relaxed: a figure. The verdict reads it after the threads were joined.
+        // Relaxed: a figure. The verdict reads it after joining the threads.
         self.counts[count as usize].load(Ordering::Relaxed)
     }
 
-    /// All counters.
+    /// Returns all counters.
     pub fn all(&self) -> BTreeMap<Count, u64> {
         COUNTS.map(|count| (count, self.get(count))).into()
     }
 
-    /// Whether threads are to end.
+    /// Returns `true` if the threads must end.
     pub fn stopped(&self) -> bool {
-        // Relaxed: it says when, not what.
+        // Relaxed: the flag publishes no other data.
         self.stop.load(Ordering::Relaxed)
     }
 
@@ -148,12 +149,12 @@ impl Tally {
         note(&self.unanswered, what.into());
     }
 
-    /// Wrong data, errors without a reason, requests without an answer.
+    /// Returns the violations: wrong data, errors without a reason, requests without an answer.
     pub fn wrongs(&self) -> [Wrongs; 3] {
         [&self.wrong, &self.unexpected, &self.unanswered].map(|wrongs| lock(wrongs).clone())
     }
 
-    /// Why a program ended early: the first sentence of a violation.
+    /// Returns why a program ended early: the message of the first violation.
     pub fn reason(&self, end: End) -> String {
         let mut all = self.wrongs().into_iter();
         match (
@@ -162,11 +163,13 @@ impl Tally {
         ) {
             (_, Some(sentence)) => sentence,
             (End::Lost, None) => "the device is lost".to_owned(),
-            (End::Wrong, None) => "something was wrong, and nothing says what".to_owned(),
+            (End::Wrong, None) => {
+                "the program ended early without a violation in the tally".to_owned()
+            }
         }
     }
 
-    /// The number of violations.
+    /// Returns the number of violations of all kinds.
     pub fn violations(&self) -> u64 {
         self.wrongs().iter().map(|wrongs| wrongs.seen).sum()
     }
@@ -184,23 +187,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A value that a closure owns. Its drop counts that the closure ended, called or not.
+/// A value that a closure owns. Its drop counts the end of the closure, whether it was called or not.
 #[derive(Debug)]
 pub struct Token(Arc<Tally>);
 
 impl Token {
-    /// Gives one away.
+    /// Counts a new closure.
     pub fn new(tally: &Arc<Tally>) -> Self {
         tally.one(Count::Given);
         Self(tally.clone())
     }
 
-    /// Counts that the closure runs.
+    /// Counts a call of the closure.
     pub fn called(&self) {
         self.0.one(Count::Called);
     }
 
-    /// The tally that counts it.
+    /// Returns the tally.
     pub fn tally(&self) -> &Arc<Tally> {
         &self.0
     }
@@ -212,12 +215,12 @@ impl Drop for Token {
     }
 }
 
-/// A value that the runtime is to drop. Its drop is counted.
+/// A value that the runtime must drop. Its drop is counted.
 #[derive(Debug)]
 pub struct Value(Arc<Tally>);
 
 impl Value {
-    /// Gives one away.
+    /// Counts a new value.
     pub fn new(tally: &Arc<Tally>) -> Self {
         tally.one(Count::Values);
         Self(tally.clone())

@@ -1,4 +1,4 @@
-//! Steps that compute contents from contents: kernels, copies, replays.
+//! Steps that compute contents from other contents: kernels, copies, replays.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::kernels::Kernels;
 use crate::program::{Part, Program, Stepped};
 use crate::recorded::Recorded;
 
-/// Most recordings at a time.
+/// The maximum number of recordings.
 const RECORDED_MAX: usize = 2;
 /// The number that a recording adds after its `mix`.
 const ADDED: u32 = 7;
@@ -21,11 +21,11 @@ impl Program {
         let launched = crate::add(&stream, &self.kernels, &part.view, by, Self::cubes(dice));
         launched.map_err(|error| self.refused("add", error))?;
         self.note_task(&stream, "add");
-        self.adds(&part, by, Excuses::NONE);
+        self.set_added(&part, by, Excuses::NONE);
         Ok(())
     }
 
-    /// Two parts of the same length.
+    /// Returns two parts of the same length.
     fn two_parts(&self, dice: &mut Dice) -> Result<Option<(Part, Part)>, crate::end::End> {
         let from = self.part(dice)?;
         let to = self.part_with(dice, from.range.len())?;
@@ -41,14 +41,15 @@ impl Program {
         let launched = stream.launch(&self.kernels.mix, cubes, arguments);
         if !self.is_refused_overlap("mix", overlap(&from, &to), launched)? {
             self.note_task(&stream, "mix");
-            self.mixes(&from, &to);
+            self.set_mixed(&from, &to);
         }
         Ok(())
     }
 
-    fn mixes(&mut self, from: &Part, to: &Part) {
+    /// Sets the expected contents of `to` after a `mix` with `from`.
+    fn set_mixed(&mut self, from: &Part, to: &Part) {
         let (source, target) = (self.contents(from), self.contents(to));
-        self.leaves(to, &target.mixed(&source, self.ground.excuses));
+        self.set_contents(to, &target.mixed(&source, self.ground.excuses));
     }
 
     pub(crate) fn copy(&mut self, dice: &mut Dice) -> Stepped {
@@ -60,7 +61,7 @@ impl Program {
         if !self.is_refused_overlap("copy", overlap(&from, &to), copied)? {
             self.note_task(&stream, "copy");
             let contents = self.contents(&from).by_one_task(self.ground.excuses);
-            self.leaves(&to, &contents);
+            self.set_contents(&to, &contents);
         }
         Ok(())
     }
@@ -74,10 +75,10 @@ impl Program {
             self.note_task(&stream, "copy");
         }
         let contents = self.contents(&from);
-        self.keep(dice, made, contents, Excuses::NONE)
+        self.add_buffer(dice, made, contents, Excuses::NONE)
     }
 
-    /// A task that fails, which spoils the part that it would have updated.
+    /// Submits a task that fails, which poisons the part that it would update.
     pub(crate) fn boom(&mut self, dice: &mut Dice) -> Stepped {
         let (stream, part) = (self.stream(dice), self.part(dice)?);
         let Some(boom) = self.kernels.boom() else {
@@ -85,11 +86,11 @@ impl Program {
         };
         boom(&stream, &part.view).map_err(|error| self.refused("boom", error))?;
         let contents = self.contents(&part).failed(Excuses::BOOM);
-        self.leaves(&part, &contents);
+        self.set_contents(&part, &contents);
         Ok(())
     }
 
-    /// A launch whose count of cubes the device reads, if it supports that.
+    /// Launches with a dynamic number of cubes, if the device supports that.
     pub(crate) fn count_on_device(&mut self, dice: &mut Dice) -> Stepped {
         if !self.clients[0].properties().has(Feature::DynamicCubeCount) {
             return Ok(());
@@ -100,15 +101,15 @@ impl Program {
         };
         let count = match stream.create(&[cubes, 1, 1]) {
             Ok(count) => CubeCount::Dynamic(count),
-            Err(error) => return self.is_limited("create", error),
+            Err(error) => return self.count_limit("create", error),
         };
         let launched = crate::add(&stream, &self.kernels, &part.view, by, count);
         launched.map_err(|error| self.refused("add", error))?;
-        self.adds(&part, by, Excuses::NONE);
+        self.set_added(&part, by, Excuses::NONE);
         Ok(())
     }
 
-    /// Records two tasks, or replays some that are recorded.
+    /// Records two tasks, or replays a recording.
     pub(crate) fn replay(&mut self, dice: &mut Dice) -> Stepped {
         if self.recorded.len() < RECORDED_MAX && dice.one_in(2) {
             return match dice.one_in(2) {
@@ -127,8 +128,9 @@ impl Program {
                 from,
                 to,
             } => {
-                let (Some(from), Some(to)) = (self.part_again(from), self.part_again(to)) else {
-                    // A buffer of the recording is gone.
+                let (Some(from), Some(to)) = (self.recorded_part(from), self.recorded_part(to))
+                else {
+                    // The program has dropped a buffer of the recording.
                     self.recorded.swap_remove(chosen);
                     return Ok(());
                 };
@@ -151,13 +153,14 @@ impl Program {
         if !self.is_refused_overlap("replay", overlap(&from, &to), replayed)? {
             self.note_task(&stream, "mix");
             self.note_task(&stream, "add");
-            self.mixes(&from, &to);
-            self.adds(&to, ADDED, Excuses::NONE);
+            self.set_mixed(&from, &to);
+            self.set_added(&to, ADDED, Excuses::NONE);
         }
         Ok(())
     }
 
-    fn part_again(&self, part: &(u64, Range<usize>)) -> Option<Part> {
+    /// Returns the part of a buffer that was recorded, if the buffer still exists.
+    fn recorded_part(&self, part: &(u64, Range<usize>)) -> Option<Part> {
         let at = self.buffers.iter().position(|buffer| buffer.id == part.0)?;
         let view = self.buffers[at].handle.clone();
         let range = part.1.clone();
@@ -172,7 +175,7 @@ impl Program {
         if overlap(&from, &to) {
             return Ok(());
         }
-        let recording = stream.record(|recorder| self.tasks(recorder, &from.view, &to.view));
+        let recording = stream.record(|recorder| self.record_tasks(recorder, &from.view, &to.view));
         let recording = recording.map_err(|error| self.refused("record", error))?;
         let place = |part: Part| (self.buffers[part.at].id, part.range);
         let (from, to) = (place(from), place(to));
@@ -190,7 +193,7 @@ impl Program {
         let record = || -> Result<Recorded, Error> {
             let mut recorder = stream.recorder();
             let (from, to) = (recorder.parameter(len)?, recorder.parameter(len)?);
-            self.tasks(&mut recorder, &from, &to)?;
+            self.record_tasks(&mut recorder, &from, &to)?;
             let recording = recorder.finish()?;
             Ok(Recorded::Open {
                 recording,
@@ -203,7 +206,8 @@ impl Program {
         Ok(())
     }
 
-    fn tasks(
+    /// Records a `mix` and an `add`.
+    fn record_tasks(
         &self,
         recorder: &mut Recorder<'_>,
         from: &Handle<u32>,
@@ -215,7 +219,7 @@ impl Program {
     }
 }
 
-/// Whether two parts share an element.
+/// Returns `true` if two parts share an element.
 fn overlap(one: &Part, other: &Part) -> bool {
     let (a, b) = (&one.range, &other.range);
     one.at == other.at && a.start.max(b.start) < a.end.min(b.end)

@@ -1,4 +1,4 @@
-//! Steps that create, fill and overwrite buffers.
+//! Steps that create, drop, fill and overwrite buffers.
 
 use crate::contents::{Contents, Excuses};
 use crate::dice::Dice;
@@ -37,7 +37,7 @@ impl Program {
         if copies && made.is_ok() {
             self.note_task(&stream, COPY_IN);
         }
-        self.keep(dice, made, contents, Excuses::NONE)
+        self.add_buffer(dice, made, contents, Excuses::NONE)
     }
 
     pub(crate) fn drop_buffer(&mut self, dice: &mut Dice) -> Stepped {
@@ -52,7 +52,7 @@ impl Program {
         let launched = stream.launch(&self.kernels.set, Self::cubes(dice), arguments);
         launched.map_err(|error| self.refused("set", error))?;
         self.note_task(&stream, "set");
-        self.defines(&part, pattern.flat(), Excuses::NONE);
+        self.set_overwritten(&part, pattern.flat(), Excuses::NONE);
         Ok(())
     }
 
@@ -61,7 +61,7 @@ impl Program {
         let filled = stream.fill(&part.view, pattern.base);
         filled.map_err(|error| self.refused("fill", error))?;
         self.note_task(&stream, "fill");
-        self.defines(&part, pattern.flat(), Excuses::NONE);
+        self.set_overwritten(&part, pattern.flat(), Excuses::NONE);
         Ok(())
     }
 
@@ -72,7 +72,7 @@ impl Program {
         written.map_err(|error| self.refused("write", error))?;
         self.note_task(&stream, COPY_IN);
         // A pattern of a part is counted from the start of the part.
-        self.defines(&part, pattern, Excuses::NONE);
+        self.set_overwritten(&part, pattern, Excuses::NONE);
         Ok(())
     }
 }

@@ -1,10 +1,10 @@
-//! The kinds of steps, and how often each is chosen.
+//! The kinds of steps, and the weight of each.
 
+mod cancellation;
 mod changing;
 mod defining;
 mod order;
 mod reading;
-mod terms;
 
 use crate::dice::Dice;
 use crate::program::{Program, Stepped};
@@ -25,41 +25,41 @@ const PLAIN: &[Step] = &[
     (3, Program::copy_to_fresh),
     (6, Program::replay),
     (7, Program::read_later),
-    (5, Program::settle_one),
+    (5, Program::receive_one),
     (4, Program::read_now),
     (2, Program::read_many),
     (2, Program::sequence),
-    (4, Program::edge),
+    (4, Program::point),
     (3, Program::flush),
     (3, Program::sync_stream),
     (1, Program::sync_client),
-    (3, Program::renew_stream),
+    (3, Program::replace_stream),
 ];
 
 /// Steps whose tasks fail, are withdrawn or refused, or run on the host.
-const OTHERS: &[Step] = &[
+const DISRUPTIVE: &[Step] = &[
     (2, Program::boom),
-    (2, Program::cancelled),
+    (2, Program::launch_cancelled),
     (3, Program::cancel),
     (2, Program::deadline),
-    (3, Program::without_waiting),
+    (3, Program::call_nowait),
     (6, Program::tick),
-    (2, Program::look_on_host),
+    (2, Program::read_on_host),
     (2, Program::drop_after),
-    (1, Program::ask_the_device),
+    (1, Program::query_device),
     (2, Program::count_on_device),
 ];
 
 impl Program {
-    /// One step.
+    /// Runs one step.
     ///
     /// # Errors
-    /// Why the program cannot go on. What is wrong is in the tally.
+    /// Why the program ends early. The tally has the violation.
     pub fn step(&mut self, dice: &mut Dice) -> Stepped {
-        self.step_of(dice, &[PLAIN, OTHERS])
+        self.step_of(dice, &[PLAIN, DISRUPTIVE])
     }
 
-    /// One step, of which no task fails or is withdrawn.
+    /// Runs one step whose tasks neither fail nor are withdrawn.
     ///
     /// # Errors
     /// As [`step`](Self::step).

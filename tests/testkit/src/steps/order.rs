@@ -8,12 +8,12 @@ use crate::dice::Dice;
 use crate::program::{Program, Stepped};
 use crate::tally::{Token, Value};
 
-/// Most `tick` launches of a step.
+/// The maximum number of `tick` launches of a step.
 const TICKS_MAX: usize = 3;
 
 impl Program {
-    /// Takes a point of a stream, or makes another stream wait for one.
-    pub(crate) fn edge(&mut self, dice: &mut Dice) -> Stepped {
+    /// Takes a point of a stream, or makes a stream wait for one.
+    pub(crate) fn point(&mut self, dice: &mut Dice) -> Stepped {
         let stream = self.stream(dice);
         let done = match self.points.pop() {
             Some(point) if dice.one_in(2) => stream.wait_for(&point),
@@ -30,37 +30,39 @@ impl Program {
         flushed.map_err(|error| self.refused("flush", error))
     }
 
-    /// Launches without bindings: only the order of their stream says when they have run.
+    /// Launches `tick`, which has no bindings: only the order of its stream determines when it has run.
     pub(crate) fn tick(&mut self, dice: &mut Dice) -> Stepped {
         let (nth, ticks) = (dice.below(self.streams.len()), 1 + dice.below(TICKS_MAX));
         let Some(tick) = self.kernels.tick() else {
             return Ok(());
         };
-        let ticking = &self.streams[nth];
+        let counted = &self.streams[nth];
         for _ in 0..ticks {
-            let launched = ticking
+            let launched = counted
                 .stream
-                .launch(&tick.kernel, CubeCount::single(), (ticking.id,));
+                .launch(&tick.kernel, CubeCount::single(), (counted.id,));
             launched.map_err(|error| self.refused("tick", error))?;
         }
         self.streams[nth].ticks += ticks as u64;
         Ok(())
     }
 
-    /// After a sync everything that was submitted to the stream has run.
+    /// Waits for a sync, after which all tasks of the stream must have run.
     pub(crate) fn sync_stream(&mut self, dice: &mut Dice) -> Stepped {
-        let ticking = &self.streams[dice.below(self.streams.len())];
-        let synced = answers::answer(&self.ground, dice, "sync", ticking.stream.sync())?;
+        let counted = &self.streams[dice.below(self.streams.len())];
+        let synced = answers::answer(&self.ground, dice, "sync", counted.stream.sync())?;
         synced.map_err(|error| self.refused("sync", error))?;
         let may_fail = [Excuses::INJECTED, Excuses::LOST];
         let may_fail = may_fail.map(|excuse| self.ground.excuses.has(excuse));
         let Some(tick) = self.kernels.tick() else {
             return Ok(());
         };
-        let (ran, all) = (tick.ran(ticking.id), ticking.ticks);
+        let (ran, all) = (tick.runs(counted.id), counted.ticks);
         match ran == all || may_fail.contains(&true) {
             true => Ok(()),
-            false => Err(self.wrong(format!("a sync came after {ran} of {all} tasks (I1, I6)"))),
+            false => Err(self.violation(format!(
+                "a sync was answered after {ran} of {all} tasks (I1, I6)"
+            ))),
         }
     }
 
@@ -70,37 +72,38 @@ impl Program {
         synced.map_err(|error| self.refused("client sync", error))
     }
 
-    /// Drops a stream, with its pending tasks, or makes one.
-    pub(crate) fn renew_stream(&mut self, dice: &mut Dice) -> Stepped {
+    /// Adds a stream, and may drop one with its pending tasks before.
+    pub(crate) fn replace_stream(&mut self, dice: &mut Dice) -> Stepped {
         if self.streams.len() == self.ground.streams_max || dice.one_in(2) {
             let nth = dice.below(self.streams.len());
             self.streams.swap_remove(nth);
         }
-        let fresh = self.fresh_stream(dice);
-        self.streams.push(fresh);
+        let stream = self.new_stream(dice);
+        self.streams.push(stream);
         Ok(())
     }
 
-    /// A host function that reads a part.
-    pub(crate) fn look_on_host(&mut self, dice: &mut Dice) -> Stepped {
+    /// Submits a host function that reads a part.
+    pub(crate) fn read_on_host(&mut self, dice: &mut Dice) -> Stepped {
         let (stream, part, token) = (
             self.stream(dice),
             self.part(dice)?,
             Token::new(self.tally()),
         );
-        let asked = stream.host("look", (read(&part.view),), move || token.called());
-        asked.map_err(|returned| self.refused("host", returned.error))
+        let submitted = stream.host("read", (read(&part.view),), move || token.called());
+        submitted.map_err(|returned| self.refused("host", returned.error))
     }
 
     pub(crate) fn drop_after(&mut self, dice: &mut Dice) -> Stepped {
         let value = Value::new(self.tally());
-        let given = self.stream(dice).drop_after(value);
-        given.map_err(|returned| self.refused("drop after", returned.error))
+        let submitted = self.stream(dice).drop_after(value);
+        submitted.map_err(|returned| self.refused("drop after", returned.error))
     }
 
-    pub(crate) fn ask_the_device(&mut self, dice: &mut Dice) -> Stepped {
+    /// Waits for a cleanup, the statistics, or a memory report.
+    pub(crate) fn query_device(&mut self, dice: &mut Dice) -> Stepped {
         let (ground, client) = (&self.ground, &self.clients[0]);
-        let refused = |error| self.refused("ask", error);
+        let refused = |error| self.refused("query", error);
         match dice.below(3) {
             0 => answers::answer(ground, dice, "cleanup", client.memory_cleanup())?
                 .map(drop)

@@ -9,19 +9,19 @@ use crate::end::End;
 use crate::program::{Program, Stepped};
 use crate::tally::Count;
 
-/// Most reads whose answers are pending. Each keeps the memory of its data.
+/// The maximum number of pending reads. Each keeps the memory of its data.
 const PENDING_MAX: usize = 16;
-/// Most frames of a sequence.
+/// The maximum number of frames of a sequence.
 const FRAMES_MAX: usize = 4;
 
 impl Program {
     /// Reads a part. A later step receives the answer.
     pub(crate) fn read_later(&mut self, dice: &mut Dice) -> Stepped {
         if self.pending_reads() >= PENDING_MAX {
-            self.settle_one(dice)?;
+            self.receive_one(dice)?;
         }
         let (stream, part) = (self.stream(dice), self.part(dice)?);
-        self.keep_read(&stream, &part);
+        self.start_read(&stream, &part);
         Ok(())
     }
 
@@ -32,7 +32,8 @@ impl Program {
         answers::read(&self.ground, dice, wanted, stream.read(&part.view))
     }
 
-    fn whole(&self, what: &'static str, at: usize) -> Wanted {
+    /// Returns the expected result of a read of a whole buffer.
+    fn wanted_whole(&self, what: &'static str, at: usize) -> Wanted {
         self.wanted(what, self.buffers[at].contents.clone())
     }
 
@@ -40,14 +41,17 @@ impl Program {
         let (stream, first, second) = (self.stream(dice), self.any(dice), self.any(dice));
         let pending = stream.read_many([first, second].map(|at| &self.buffers[at].handle));
         let answer = answers::answer(&self.ground, dice, "read many", pending)?;
-        let both = [first, second].map(|at| self.whole("read many", at));
+        let both = [first, second].map(|at| self.wanted_whole("read many", at));
         match answer {
             Ok(parts) if parts.len() == 2 => both
                 .iter()
                 .zip(parts)
                 .try_for_each(|(wanted, part)| wanted.check(self.tally(), &Ok(part))),
-            Ok(parts) => Err(self.wrong(format!("read many: {} of 2 answers", parts.len()))),
-            // The failure is of one of the two reads.
+            Ok(parts) => Err(self.violation(format!(
+                "read many: expected 2 answers, got {}",
+                parts.len()
+            ))),
+            // One of the two reads has failed.
             Err(error) => {
                 let mut either = Contents::default();
                 both.iter()
@@ -58,7 +62,7 @@ impl Program {
         }
     }
 
-    /// A sequence of readbacks with a task between them. They arrive in order.
+    /// Submits a sequence of readbacks with a task between them, which must arrive in order.
     pub(crate) fn sequence(&mut self, dice: &mut Dice) -> Stepped {
         let (stream, at) = (self.stream(dice), self.any(dice));
         let count = 1 + dice.below(FRAMES_MAX);
@@ -66,24 +70,28 @@ impl Program {
         let mut wanted = Vec::new();
         let mut ended = Ok(());
         while ended.is_ok() && wanted.len() < count {
-            let asked = sender.read(&stream, &self.buffers[at].handle, wanted.len());
-            ended = asked.map_err(|returned| self.refused("sequence", returned.error));
+            let submitted = sender.read(&stream, &self.buffers[at].handle, wanted.len());
+            ended = submitted.map_err(|returned| self.refused("sequence", returned.error));
             if ended.is_ok() {
                 self.tally().one(Count::Asked);
-                wanted.push(self.whole("sequence", at));
+                wanted.push(self.wanted_whole("sequence", at));
                 ended = self.add_to_all(at, dice);
             }
         }
         drop(sender);
-        // Every accepted readback is answered, also if the device is lost meanwhile (I5).
+        // Every accepted readback is answered, even if the device is lost meanwhile (I5).
         for (tag, wanted) in wanted.into_iter().enumerate() {
             let Some(frame) = frames.wait_next() else {
-                self.tally().note_unanswered("sequence: it ended early");
+                self.tally()
+                    .note_unanswered("sequence: ended before the last readback");
                 return Err(End::Wrong);
             };
             self.tally().one(Count::Answered);
             if frame.tag != tag {
-                ended = Err(self.wrong(format!("sequence: {} came, not {tag}", frame.tag)));
+                ended = Err(self.violation(format!(
+                    "sequence: expected readback {tag}, got {}",
+                    frame.tag
+                )));
             }
             let elements = frame.elements.map(Recycled::into_vec);
             ended = ended.and(wanted.check(self.tally(), &elements));
@@ -97,7 +105,7 @@ impl Program {
         let launched = crate::add(&stream, &self.kernels, &whole.view, by, Self::cubes(dice));
         launched.map_err(|error| self.refused("add", error))?;
         self.note_task(&stream, "add");
-        self.adds(&whole, by, Excuses::NONE);
+        self.set_added(&whole, by, Excuses::NONE);
         Ok(())
     }
 }
