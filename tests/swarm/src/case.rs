@@ -1,4 +1,4 @@
-//! A case: run it, and make a failing one small.
+//! A case of the swarm: how it runs, and how a failing case is reduced.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,51 +6,51 @@ use std::time::{Duration, Instant};
 
 use millstream::{ComputeClient, Device, Error, Health, Priority};
 
-use crate::relic::Relic;
+use crate::old_objects::OldObjects;
 use crate::setting::{Fault, Setting};
 use millstream_testkit::{Dice, End, Excuses, Ground, Kernels, Program};
 
-/// Steps of a fresh case.
+/// The number of steps of a new case.
 const STEPS: u32 = 120;
 
-/// The most that a client may have before others go first: some buffers.
+/// The maximum soft limit of a client in bytes: some buffers.
 const SOFT_LIMIT_MAX: usize = 8 << 10;
 
 /// One program on one device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Case {
-    /// Chooses the device and what every step does.
+    /// Determines the device and the effect of each step.
     pub seed: u64,
-    /// The steps that are made, in order.
+    /// The numbers of the steps to run, in order.
     pub steps: Vec<u32>,
-    /// A fault in place of those that the seed chooses.
+    /// A fault in place of those of the seed.
     pub fault: Option<Fault>,
 }
 
-/// What became of a case.
+/// The result of a case.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It computed what it must, and broke no rule.
+    /// All results were right, and no rule was broken.
     Right(Figures),
-    /// What was wrong, as a sentence.
+    /// A message about the first violation.
     Wrong(String),
 }
 
-/// What a case did.
+/// The figures of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Figures {
-    /// Tasks that ran on the device.
+    /// The number of tasks that ran on the device.
     pub tasks: u64,
-    /// Waits between queues.
+    /// The number of waits between queues.
     pub waits: u64,
-    /// Those that were of no use.
+    /// The number of waits that a clock implied or whose point had passed.
     pub needless_waits: u64,
-    /// Faults that were injected.
+    /// The number of injected faults.
     pub faults: u64,
 }
 
 impl Figures {
-    /// These and those.
+    /// Returns the sums of both.
     pub fn and(self, other: Figures) -> Figures {
         Figures {
             tasks: self.tasks + other.tasks,
@@ -62,7 +62,7 @@ impl Figures {
 }
 
 impl Case {
-    /// The case of a seed, whole.
+    /// Returns the case of a seed with all steps.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -71,7 +71,7 @@ impl Case {
         }
     }
 
-    /// The case of a seed, with one fault and no other.
+    /// Returns the case of a seed with a single fault.
     pub fn with_fault(seed: u64, fault: Fault) -> Self {
         Self {
             fault: Some(fault),
@@ -79,7 +79,7 @@ impl Case {
         }
     }
 
-    /// Runs it on the calling thread. Panics of the runtime are caught, and wrong.
+    /// Runs the case on the calling thread. A panic of the runtime is caught and is a violation.
     pub fn run(&self) -> Verdict {
         let setting = Setting::new(self.seed, self.fault);
         let findings = setting.sim.findings();
@@ -99,39 +99,39 @@ impl Case {
                 })
             }
             Ok(Err(what)) => Verdict::Wrong(what),
-            Err(panic) => Verdict::Wrong(format!("a panic: {}", message_of(&*panic))),
+            Err(panic) => Verdict::Wrong(format!("panicked: {}", message_of(&*panic))),
         }
     }
 
     fn run_in(&self, setting: Setting) -> Result<(), String> {
         let (device, driver) = Device::open_driven(setting.sim, setting.options)
-            .map_err(|error| format!("the device was not opened: {error}"))?;
-        let relic = self.run_on(&device, &setting.ground)?;
-        if let (Some(relic), Health::Lost { .. }) = (&relic, device.health()) {
-            self.run_again(&device, relic)?;
+            .map_err(|error| format!("the device cannot be opened: {error}"))?;
+        let old = self.run_on(&device, &setting.ground)?;
+        if let (Some(old), Health::Lost { .. }) = (&old, device.health()) {
+            self.run_again(&device, old)?;
         }
-        drop((relic, device));
+        drop((old, device));
         let report = driver.close();
         match (report.drained, report.slices_held, report.tasks_left) {
             (true, 0, 0) => Ok(()),
             _ if setting.ground.excuses.has(Excuses::LOST) => Ok(()),
-            _ => Err(format!("teardown left something behind (I10): {report:?}")),
+            _ => Err(format!("the close left something behind (I10): {report:?}")),
         }
     }
 
-    /// The program, on a device. What it leaves to be looked at when the device is another, if it came so far.
-    fn run_on(&self, device: &Device, ground: &Ground) -> Result<Option<Relic>, String> {
+    /// Runs the program on a device. Returns objects of this epoch, if the program has made some.
+    fn run_on(&self, device: &Device, ground: &Ground) -> Result<Option<OldObjects>, String> {
         let dice = &mut Dice::new(self.seed, u64::MAX);
         let clients = clients(device, self.seed);
         let kernels = match Kernels::native(&clients[0]) {
             Ok(kernels) => kernels,
-            // A kernel that does not compile any more says why.
+            // The device may be lost before the kernels are compiled.
             Err(Error::DeviceLost { .. } | Error::Kernel(_))
                 if ground.excuses.has(Excuses::LOST) =>
             {
                 return Ok(None);
             }
-            Err(error) => return Err(format!("a call was refused: {error}")),
+            Err(error) => return Err(format!("preparing the kernels failed: {error}")),
         };
         let made = Program::new(ground.clone(), clients, kernels, dice);
         let Some(mut program) = unless_lost(ground, made)? else {
@@ -141,38 +141,38 @@ impl Case {
         for step in &self.steps {
             let dice = &mut Dice::new(self.seed, u64::from(*step));
             let done = match is_lost {
-                // All that is left is to hear all answers.
-                true => program.settle_one(dice),
+                // After the loss the program only receives its pending answers.
+                true => program.receive_one(dice),
                 false => program.step(dice),
             };
             is_lost |= unless_lost(ground, done)?.is_none();
         }
-        let relic = Relic::of(&program);
+        let old = OldObjects::of(&program);
         let last = &mut Dice::new(self.seed, u64::from(u32::MAX));
         unless_lost(ground, program.finish(last))?;
-        Ok(relic)
+        Ok(old)
     }
 
-    /// The whole program once more, on a lost device that is opened again: nothing fails but what it makes fail
-    /// itself, and what was made before says that it is old.
-    fn run_again(&self, device: &Device, relic: &Relic) -> Result<(), String> {
+    /// Reopens a lost device and runs the whole program again. Only failures that the program causes itself may occur,
+    /// and objects of the lost epoch must return `DeviceLost`.
+    fn run_again(&self, device: &Device, old: &OldObjects) -> Result<(), String> {
         device
             .reopen()
-            .map_err(|error| format!("the device was not reopened: {error}"))?;
-        relic.is_old(device)?;
+            .map_err(|error| format!("the device cannot be reopened: {error}"))?;
+        old.check_lost(device)?;
         let ground = Setting::ground(Excuses::NONE);
         self.run_on(device, &ground)?;
-        relic.is_old(device)
+        old.check_lost(device)
     }
 
-    /// The smallest case that it finds from here, within `time`, that is wrong as well, whatever about.
+    /// Reduces a failing case: removes steps, within `time`, as long as the rest still fails, for whatever reason.
     pub fn shrunk(&self, time: Duration) -> Case {
-        let begin = Instant::now();
+        let start_time = Instant::now();
         let mut smallest = self.clone();
         let mut chunk = smallest.steps.len() / 2;
         while chunk > 0 {
             let mut start = 0;
-            while start < smallest.steps.len() && begin.elapsed() < time {
+            while start < smallest.steps.len() && start_time.elapsed() < time {
                 let end = (start + chunk).min(smallest.steps.len());
                 let mut fewer = smallest.clone();
                 fewer.steps.drain(start..end);
@@ -198,7 +198,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// The clients of a case: some with another priority, weight or soft limit.
+/// Creates the clients of a case, with random priorities, weights and soft limits.
 fn clients(device: &Device, seed: u64) -> Vec<ComputeClient> {
     let dice = &mut Dice::new(seed, u64::MAX - 1);
     let client = |dice: &mut Dice| {
@@ -212,7 +212,7 @@ fn clients(device: &Device, seed: u64) -> Vec<ComputeClient> {
     (0..1 + dice.below(3)).map(|_| client(dice)).collect()
 }
 
-/// What came of it, or nothing where the device is lost and may be.
+/// Returns the value, or `None` if the device is lost and the ground accepts that.
 fn unless_lost<T>(ground: &Ground, done: Result<T, End>) -> Result<Option<T>, String> {
     match done {
         Ok(value) => Ok(Some(value)),
@@ -225,6 +225,6 @@ fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
     match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(message), _) => (*message).to_owned(),
         (_, Some(message)) => message.clone(),
-        _ => "without words".to_owned(),
+        _ => "a payload that is no text".to_owned(),
     }
 }

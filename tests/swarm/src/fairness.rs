@@ -1,9 +1,9 @@
-//! How long a small client waits beside a greedy one, in virtual time.
+//! The latency of a small client beside a greedy one, in virtual time.
 //!
-//! The greedy client has several streams, and keeps as many long tasks in each as it may. The small one has one
-//! short task at a time and waits for its answer before it sends the next, so a task's latency is the time from
-//! the end of the one before. The device is punctual and its host takes no time, so what is measured is the
-//! runtime's order alone; the lengths of the long tasks are the seed's.
+//! The greedy client has several streams, and keeps the maximum number of long tasks in each. The small client submits
+//! one short task and waits for its answer before it submits the next, so the latency of a task is the time since the
+//! end of the one before. The simulator is punctual and its host takes no time, so the figures show the runtime's order
+//! alone. The seed determines the lengths of the long tasks.
 
 use std::time::Duration;
 
@@ -15,34 +15,34 @@ use millstream::{
 
 use millstream_testkit::Dice;
 
-/// Short tasks of one run.
+/// The number of short tasks of a run.
 const ROUNDS: usize = 200;
-/// Streams of the greedy client.
+/// The number of streams of the greedy client.
 const STREAMS: u64 = 4;
-/// Tasks that a queue has in flight: few, for whoever cares for latency. It is the greater part of every bound.
+/// The limit of tasks in flight of a queue: small, as for low latency. It is the largest part of most bounds.
 const IN_FLIGHT: u64 = 8;
-/// A batch, which is what [`Strategy::Sequential`] takes of each stream.
+/// The number of tasks of a batch, which is the quantum of [`Strategy::Sequential`].
 const BATCH: u64 = 16;
-/// Tasks that each greedy stream keeps held: always more than a turn of it takes.
+/// The number of tasks that each greedy stream keeps held: more than its quantum.
 const HELD: u64 = 256;
-/// Length of a short task, and of long ones, in virtual microseconds.
+/// The length of a short task and of the long tasks, in virtual microseconds.
 const SHORT_US: u64 = 10;
 const LONG_US: std::ops::RangeInclusive<u64> = 50..=150;
-/// Spans that are kept: far more than tasks run.
+/// The capacity for spans: far more than the number of tasks.
 const SPANS: usize = 1 << 20;
 
-/// What is measured.
+/// A configuration of the two clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scenario {
-    /// Its name in the table.
+    /// The name in the table.
     pub name: &'static str,
-    /// The small client's priority; the greedy one's is normal.
+    /// The small client's priority; that of the greedy client is normal.
     pub small: Priority,
-    /// The greedy client's weight; the small one's is 1.
+    /// The greedy client's weight; that of the small client is 1.
     pub weight: u32,
 }
 
-/// All that are measured.
+/// All scenarios.
 pub const SCENARIOS: [Scenario; 4] = [
     Scenario {
         name: "equal",
@@ -66,52 +66,52 @@ pub const SCENARIOS: [Scenario; 4] = [
     },
 ];
 
-/// What came out, times in virtual microseconds.
+/// The result of a measurement. Times are in virtual microseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Row {
-    /// What was measured.
+    /// The scenario.
     pub scenario: Scenario,
-    /// How streams take turns.
+    /// The strategy for the turns of streams.
     pub strategy: Strategy,
-    /// Queues of the device.
+    /// The number of queues of the device.
     pub queues: usize,
-    /// The small client's latency that half of its tasks do not exceed.
+    /// The median latency of the small client.
     pub p50_us: f64,
-    /// That 99 of 100 do not.
+    /// The 99th percentile of its latency.
     pub p99_us: f64,
-    /// That none does.
+    /// Its maximum latency.
     pub max_us: f64,
-    /// What none may exceed, see [`bound_us`].
+    /// The bound of its latency, see [`bound_us`].
     pub bound_us: f64,
-    /// Long tasks in a virtual millisecond.
+    /// The number of long tasks in a virtual millisecond.
     pub greedy_per_ms: f64,
-    /// How much of the time the queues ran anything.
+    /// The fraction of the time in which the queues ran a task.
     pub busy: f64,
 }
 
-/// What a short task may take: all that is in flight on its queue when it is sent, the goes that others may have
-/// before its own, and itself.
+/// Returns the latency bound of a short task: the tasks in flight on its queue when it is submitted, the turns of other
+/// streams before its own, and the task itself.
 ///
-/// Goes before its own: one of each greedy stream where it stands in the same line; none where it is more urgent;
-/// where it is less, twice the four goes that a normal line has in a round. A go is a task, or a batch, times the
-/// weight.
+/// The turns before its own are: one of each greedy stream if the priorities are equal; none if the small client's
+/// priority is higher; if it is lower, twice the four turns that the normal priority has in a round. The quantum of a
+/// turn is a task (`Interleave`) or a batch (`Sequential`), times the weight.
 pub fn bound_us(scenario: &Scenario, strategy: Strategy) -> u64 {
-    let goes = match scenario.small {
+    let turns = match scenario.small {
         Priority::High => 0,
         Priority::Normal => STREAMS,
         Priority::Low => 8,
     };
-    let go = match strategy {
+    let quantum = match strategy {
         Strategy::Interleave => 1,
         Strategy::Sequential => BATCH,
     };
-    (IN_FLIGHT + goes * go * u64::from(scenario.weight)) * LONG_US.end() + SHORT_US
+    (IN_FLIGHT + turns * quantum * u64::from(scenario.weight)) * LONG_US.end() + SHORT_US
 }
 
 /// Measures one scenario.
 ///
 /// # Errors
-/// What the device refused.
+/// The error of the device.
 pub fn measure(
     scenario: Scenario,
     strategy: Strategy,
@@ -125,7 +125,7 @@ pub fn measure(
         .max_held(HELD)
         .trace(SPANS);
     let mut cost = CostModel::default();
-    // A cube is a microsecond.
+    // A cube takes one microsecond.
     (cost.launch_ns, cost.cube_ns, cost.compute_units) = (0, 1_000, 1);
     let sim = Sim::seed(seed).queues(queues).cost(cost).punctual();
     let (device, mut driver) = Device::open_driven(sim, options).map_err(|_| Error::Closed)?;
@@ -134,7 +134,7 @@ pub fn measure(
     let (long, short) = (kernel(&greedy, "long")?, kernel(&small, "short")?);
     let streams: Vec<Stream> = (0..STREAMS).map(|_| greedy.new_stream()).collect();
     let stream = small.new_stream();
-    // Each task comes after the one before, wherever the stream sits.
+    // Each short task depends on the one before, to whichever queue the stream is assigned.
     let values = stream.create(&[0_u32])?;
     let dice = &mut Dice::new(seed, 0);
     let fill = |dice: &mut Dice| {
@@ -153,7 +153,7 @@ pub fn measure(
         }
         Ok(())
     };
-    // The greedy one was there before.
+    // The greedy client fills its streams and the queue first.
     for _ in 0..IN_FLIGHT {
         fill(dice)?;
         driver.pump(Duration::ZERO);
@@ -179,7 +179,7 @@ pub fn measure(
     waits.sort_unstable();
     let (first, last) = (shorts[0], shorts[shorts.len() - 1]);
     let within = longs.iter().filter(|end| (first..=last).contains(*end));
-    let took_us = us(last - first).max(f64::MIN_POSITIVE);
+    let elapsed_us = us(last - first).max(f64::MIN_POSITIVE);
     let busy_ns: u64 = spans
         .iter()
         .filter(|span| (first..=last).contains(&span.end_ns))
@@ -193,8 +193,8 @@ pub fn measure(
         p99_us: us(quantile(&waits, 99)),
         max_us: us(quantile(&waits, 100)),
         bound_us: bound_us(&scenario, strategy) as f64,
-        greedy_per_ms: within.count() as f64 / took_us * 1_000.0,
-        busy: us(busy_ns) / took_us / queues as f64,
+        greedy_per_ms: within.count() as f64 / elapsed_us * 1_000.0,
+        busy: us(busy_ns) / elapsed_us / queues as f64,
     })
 }
 
@@ -210,16 +210,16 @@ fn us(ns: u64) -> f64 {
     ns as f64 / 1_000.0
 }
 
-/// The smallest that `percent` of 100 do not exceed.
+/// Returns the smallest value that `percent` of 100 values do not exceed.
 fn quantile(sorted: &[u64], percent: usize) -> u64 {
     let place = (sorted.len() * percent).div_ceil(100).max(1) - 1;
     sorted.get(place).copied().unwrap_or(0)
 }
 
-/// Everything.
+/// Measures all scenarios with both strategies, on one queue and on three.
 ///
 /// # Errors
-/// What the device refused.
+/// The error of the device.
 pub fn table(seed: u64) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     for queues in [1, 3] {

@@ -1,21 +1,21 @@
-//! Random programs of the testkit on the adversarial device.
+//! The swarm: random programs of the testkit on the simulator.
 //!
-//! A [`Case`] is a seed and the steps of the program that it stands for. The seed chooses how the device is
-//! opened (queues, strategy, limits, memory, faults, the device's own seed) and what each step does; steps
-//! stand by themselves, so that a failing case can lose all that do not matter and still mean the same.
+//! A [`Case`] is a seed and a list of step numbers. The seed determines how the device is opened (queues, strategy,
+//! limits, memory, faults, the device's own seed) and what each step does. A step depends only on the seed and its
+//! number, so a failing case can be reduced by removing steps without changing the others.
 //!
-//! | file | what it is |
+//! | module | contents |
 //! | --- | --- |
-//! | `setting` | how the device is opened |
-//! | `relic` | what is of an earlier epoch of a device |
-//! | `case` | running a case, and making a failing one small |
-//! | `fairness` | how long a small client waits beside a greedy one |
+//! | `setting` | the options of the device |
+//! | `old_objects` | objects of an earlier epoch, which must return `DeviceLost` |
+//! | `case` | running a case, and reducing a failing one |
+//! | `fairness` | the latency of a small client beside a greedy one |
 //!
-//! Everything runs on the calling thread, on a driven simulator: the same case is the same run.
+//! Everything runs on the calling thread, on a driven simulator: the same case gives the same run.
 
 mod case;
 pub mod fairness;
-mod relic;
+mod old_objects;
 mod setting;
 
 pub use case::{Case, Figures, Verdict};

@@ -1,4 +1,4 @@
-//! `swarm`: runs random programs until its time is up, shows how far it is, and makes what fails small.
+//! `swarm`: runs random programs until its time is up, shows its progress, and reduces a program that fails.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -7,47 +7,47 @@ use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use millstream_swarm::{Case, Figures, Verdict};
 
-/// Random programs on the adversarial device, checked against plain arrays.
+/// Runs random programs on the simulator and checks their results.
 #[derive(Parser)]
 #[command(version, about)]
 struct Arguments {
-    /// How long to go on.
+    /// How long to run, in minutes.
     #[arg(long, value_name = "M", default_value_t = 1.0, value_parser = minutes)]
     minutes: f64,
-    /// How many programs to run at most; the time ends it earlier.
+    /// The maximum number of programs; the time may end the run earlier.
     #[arg(long, value_name = "N")]
     programs: Option<u64>,
-    /// The first seed; the following programs have the following ones.
+    /// The seed of the first program; each further program has the next seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Runs one case, of this seed and these steps, as a failure is printed.
+    /// Runs only the program of `--seed` with these steps, as printed for a failure.
     #[arg(long, value_delimiter = ',')]
     steps: Option<Vec<u32>>,
-    /// Prints what fails as it is, without making it small.
+    /// Does not reduce a program that fails.
     #[arg(long)]
     whole: bool,
-    /// Prints one JSON object instead of a sentence.
+    /// Prints a JSON object instead of text.
     #[arg(long)]
     json: bool,
 }
 
-/// A week: longer than anybody waits for a swarm.
+/// The maximum of `--minutes`: a week.
 const MINUTES_MAX: f64 = 7.0 * 24.0 * 60.0;
 
-fn minutes(given: &str) -> Result<f64, String> {
-    match given.parse::<f64>() {
+fn minutes(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
         Ok(minutes) if minutes > 0.0 && minutes <= MINUTES_MAX => Ok(minutes),
-        Ok(_) => Err(format!("it must be more than 0 and at most {MINUTES_MAX}")),
+        Ok(_) => Err(format!("must be more than 0 and at most {MINUTES_MAX}")),
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// How long a failing case is made smaller.
-const SHRINKING: Duration = Duration::from_secs(20);
+/// The time for reducing a failing case.
+const REDUCE_TIME: Duration = Duration::from_secs(20);
 
-/// What a run of the swarm came to.
+/// The totals of a run.
 #[derive(Default)]
-struct Tally {
+struct Totals {
     programs: u64,
     figures: Figures,
     seconds: f64,
@@ -55,7 +55,7 @@ struct Tally {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // Kernels panic on purpose; what they say is part of the programs.
+    // Kernels panic on purpose, so panics are not printed.
     std::panic::set_hook(Box::new(|_| {}));
     if let Some(steps) = arguments.steps.clone() {
         let seed = arguments.seed;
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         .run()
         {
             Verdict::Right(_) => {
-                println!("right: what it computes, and what it does");
+                println!("the program is right");
                 ExitCode::SUCCESS
             }
             Verdict::Wrong(what) => {
@@ -76,8 +76,8 @@ fn main() -> ExitCode {
         };
     }
     match swarm(&arguments) {
-        Ok(tally) => {
-            tell(&arguments, &tally);
+        Ok(totals) => {
+            print_totals(&arguments, &totals);
             ExitCode::SUCCESS
         }
         Err((case, what, programs)) => {
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
             if arguments.whole {
                 return ExitCode::FAILURE;
             }
-            let small = case.shrunk(SHRINKING);
+            let small = case.shrunk(REDUCE_TIME);
             eprintln!("the {} of its steps that matter:", small.steps.len());
             eprintln!("  cargo run --release -p millstream-swarm -- {small}");
             ExitCode::FAILURE
@@ -93,43 +93,44 @@ fn main() -> ExitCode {
     }
 }
 
-/// Programs until the time is up, or the first that is wrong.
-fn swarm(arguments: &Arguments) -> Result<Tally, (Case, String, u64)> {
-    let begin = Instant::now();
+/// Runs programs until the time is up or one is wrong. The error has that case, its message and its number.
+fn swarm(arguments: &Arguments) -> Result<Totals, (Case, String, u64)> {
+    let start = Instant::now();
     let time = Duration::from_secs_f64(arguments.minutes * 60.0);
     let bar = ProgressBar::new(time.as_secs());
     let style = ProgressStyle::with_template("{bar:40} {elapsed} of {len} s  {msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    let mut tally = Tally::default();
+    let mut totals = Totals::default();
     let most = arguments.programs.unwrap_or(u64::MAX);
-    while tally.programs < most && begin.elapsed() < time {
-        let case = Case::new(arguments.seed.wrapping_add(tally.programs));
-        tally.programs += 1;
+    while totals.programs < most && start.elapsed() < time {
+        let case = Case::new(arguments.seed.wrapping_add(totals.programs));
+        totals.programs += 1;
         match case.run() {
-            Verdict::Right(figures) => tally.figures = tally.figures.and(figures),
+            Verdict::Right(figures) => totals.figures = totals.figures.and(figures),
             Verdict::Wrong(what) => {
                 bar.finish_and_clear();
-                return Err((case, what, tally.programs));
+                return Err((case, what, totals.programs));
             }
         }
-        if tally.programs.is_multiple_of(64) {
-            bar.set_position(begin.elapsed().as_secs());
-            bar.set_message(format!("{} programs, all right", tally.programs));
+        if totals.programs.is_multiple_of(64) {
+            bar.set_position(start.elapsed().as_secs());
+            bar.set_message(format!("{} programs right", totals.programs));
         }
     }
     bar.finish_and_clear();
-    tally.seconds = begin.elapsed().as_secs_f64();
-    Ok(tally)
+    totals.seconds = start.elapsed().as_secs_f64();
+    Ok(totals)
 }
 
-fn tell(arguments: &Arguments, tally: &Tally) {
-    let (first, last) = (arguments.seed, arguments.seed.wrapping_add(tally.programs));
-    let figures = tally.figures;
+/// Prints the totals as text or JSON.
+fn print_totals(arguments: &Arguments, totals: &Totals) {
+    let (first, last) = (arguments.seed, arguments.seed.wrapping_add(totals.programs));
+    let figures = totals.figures;
     match arguments.json {
         false => println!(
-            "{} programs right in {:.0} s (seeds {first}..{last}): {} tasks, {} waits, {} of no use, {} faults",
-            tally.programs,
-            tally.seconds,
+            "{} programs right in {:.0} s (seeds {first}..{last}): {} tasks, {} waits, {} needless, {} faults",
+            totals.programs,
+            totals.seconds,
             figures.tasks,
             figures.waits,
             figures.needless_waits,
@@ -137,8 +138,8 @@ fn tell(arguments: &Arguments, tally: &Tally) {
         ),
         true => println!(
             r#"{{"programs":{},"seconds":{:.1},"first_seed":{first},"tasks":{},"waits":{},"needless_waits":{},"faults":{}}}"#,
-            tally.programs,
-            tally.seconds,
+            totals.programs,
+            totals.seconds,
             figures.tasks,
             figures.waits,
             figures.needless_waits,

@@ -1,32 +1,32 @@
-//! How the device of a case is opened.
+//! The options of the device of a case.
 
 use millstream::sim::{Call, Faults, Sim};
 use millstream::{DeviceOptions, MemoryOptions, Strategy};
 use millstream_testkit::{Dice, Excuses, Ground};
 
-/// One fault.
+/// A fault that is injected once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// The call of a kind with this number, counted from 1, fails.
+    /// The nth call of a kind fails, counted from 1.
     Nth(Call, u64),
-    /// From the call of any kind with this number on the device is lost.
+    /// The device is lost at the nth call of any kind, counted from 1.
     LostFrom(u64),
 }
 
-/// The device of a case, and what may go wrong there.
+/// The device of a case, its options, and the failures that are accepted.
 pub(crate) struct Setting {
     pub(crate) sim: Sim,
     pub(crate) options: DeviceOptions,
     pub(crate) ground: Ground,
 }
 
-/// Elements of each buffer.
+/// The number of elements of each buffer.
 const ELEMENTS: usize = 64;
 
-/// What the dice are for.
+/// The purpose of the dice ([`Dice::new`]) that choose the setting.
 const PURPOSE: u64 = 1 << 40;
 
-/// Memory of a device that runs out of it: a few buffers.
+/// The memory of a device that runs out of it: a few buffers.
 const SCARCE_BYTES: u64 = 16 << 10;
 
 impl Setting {
@@ -60,7 +60,8 @@ impl Setting {
             .max_in_flight(dice.one_of(&[1, 2, 7, 512]))
             .mailbox_capacity(dice.one_of(&[2, 8, 64]))
             .flush_every(dice.one_of(&[1, 3, 64]))
-            // More than a program has steps: who waits for a task that never goes would wait for ever.
+            // More than the steps of a program: otherwise a call could wait for ever for room behind a task that cannot
+            // be issued.
             .max_held(dice.one_of(&[1_024, 65_536]))
             .memory(memory);
         let excuses = [
@@ -78,7 +79,7 @@ impl Setting {
         }
     }
 
-    /// A program's ground, where these things may go wrong.
+    /// Returns the ground of a program that accepts these failures.
     pub(crate) fn ground(excuses: Excuses) -> Ground {
         Ground {
             excuses,

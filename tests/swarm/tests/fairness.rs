@@ -1,7 +1,7 @@
-//! Nobody starves, and the stated bounds hold, whatever the strategy, the priorities and the weights.
+//! No client starves, and the stated bounds hold for every strategy, priority and weight (I12).
 #![allow(
     clippy::unwrap_used,
-    reason = "a test says what it expects by unwrapping"
+    reason = "in a test, `unwrap` states the expected outcome"
 )]
 
 use millstream::Strategy;
@@ -12,14 +12,15 @@ fn row(rows: &[Row], scenario: Scenario, strategy: Strategy) -> &Row {
     rows.iter().find(of).unwrap()
 }
 
-/// The bounds are those of the documentation; the device works all the time; each choice does what it is for.
+/// The documented bounds hold, the device is busy all the time, and priorities, weights and strategies have their
+/// effect.
 #[test]
 fn a_small_client_beside_a_greedy_one_waits_no_longer_than_its_bound() {
     let rows = table(1).unwrap();
     for row in &rows {
         assert!(row.max_us <= row.bound_us, "{row:?}");
         assert!(row.p50_us <= row.p99_us && row.p99_us <= row.max_us);
-        assert!(row.busy > 0.98, "the device rests: {row:?}");
+        assert!(row.busy > 0.98, "the device was idle: {row:?}");
     }
     let [equal, high, low, heavy] = SCENARIOS;
     let both = [Strategy::Interleave, Strategy::Sequential];
@@ -29,12 +30,12 @@ fn a_small_client_beside_a_greedy_one_waits_no_longer_than_its_bound() {
         assert!(of(equal) < of(heavy), "{strategy:?}");
     }
     for scenario in [equal, low, heavy] {
-        let [turns, batches] = both.map(|strategy| row(&rows, scenario, strategy).p99_us);
-        assert!(2.0 * turns < batches, "{scenario:?}");
+        let [interleaved, sequential] = both.map(|strategy| row(&rows, scenario, strategy).p99_us);
+        assert!(2.0 * interleaved < sequential, "{scenario:?}");
     }
 }
 
-/// Virtual time is no clock's.
+/// Virtual time does not depend on the host's clock.
 #[test]
 fn equal_seeds_give_equal_rows() {
     let row = || measure(SCENARIOS[0], Strategy::Interleave, 3, 7).unwrap();

@@ -1,18 +1,18 @@
-//! What CI runs: some thousand programs, and each of them twice where that must be the same run.
+//! The swarm of every change: two thousand programs, and fifty of them twice, which must give the same run.
 #![allow(
     clippy::unwrap_used,
-    reason = "a test says what it expects by unwrapping"
+    reason = "in a test, `unwrap` states the expected outcome"
 )]
 
 use std::time::Duration;
 
 use millstream_swarm::{Case, Figures, Verdict};
 
-/// Programs of one run: a fraction of a minute without optimization.
+/// The number of programs: a fraction of a minute without optimization.
 const PROGRAMS: u64 = 2_000;
 
-/// Kernels panic on purpose.
-fn quietly() {
+/// Hides the panics of kernels, which are on purpose.
+fn hide_planned_panics() {
     std::panic::set_hook(Box::new(|panic| {
         if panic.payload().downcast_ref::<&str>() != Some(&"boom") {
             eprintln!("{panic}");
@@ -20,10 +20,10 @@ fn quietly() {
     }));
 }
 
-/// I1 to I7, I10: whatever the order that the device chooses, with faults, too little memory and little room.
+/// I1 to I7, I10: for every order that the device chooses, with faults, too little memory and small limits.
 #[test]
 fn random_programs_are_right_and_break_no_rule() {
-    quietly();
+    hide_planned_panics();
     let mut figures = Figures::default();
     for seed in 1..=PROGRAMS {
         let case = Case::new(seed);
@@ -35,14 +35,14 @@ fn random_programs_are_right_and_break_no_rule() {
             }
         }
     }
-    // I3, and that the programs do what they are for.
+    // I3; and the programs contain waits and faults.
     assert_eq!(figures.needless_waits, 0);
     assert!(figures.waits > 1_000 && figures.faults > 100, "{figures:?}");
 }
 
 #[test]
 fn equal_cases_give_equal_runs() {
-    quietly();
+    hide_planned_panics();
     for seed in 1..=50 {
         let case = Case::new(seed);
         assert_eq!(case.run(), case.run(), "seed {seed}");

@@ -1,18 +1,18 @@
-//! A fault at every single call of some programs, one run each: nobody hangs, nothing leaks, no result is
-//! wrong, and every error is typed (I5, I6, I7, I10).
+//! A fault at every single call of some programs, one run each: no call hangs, nothing leaks, no result is wrong, and
+//! every error is typed (I5, I6, I7, I10).
 #![allow(
     clippy::unwrap_used,
-    reason = "a test says what it expects by unwrapping"
+    reason = "in a test, `unwrap` states the expected outcome"
 )]
 
 use millstream::sim::Call;
 use millstream_swarm::{Case, Fault, Figures, Verdict};
 
-/// The programs that are swept.
+/// The seeds of the programs.
 const SEEDS: [u64; 3] = [1, 2, 3];
 
-/// Kernels panic on purpose.
-fn quietly() {
+/// Hides the panics of kernels, which are on purpose.
+fn hide_planned_panics() {
     std::panic::set_hook(Box::new(|panic| {
         if panic.payload().downcast_ref::<&str>() != Some(&"boom") {
             eprintln!("{panic}");
@@ -27,20 +27,20 @@ fn run(seed: u64, fault: Fault) -> Figures {
     }
 }
 
-/// Calls of this kind at which a fault was injected, over all seeds.
+/// Runs every program once for each of its calls of this kind, which fails. Returns the number of runs.
 fn sweep(call: Call) -> u64 {
-    quietly();
-    let mut swept = 0;
+    hide_planned_panics();
+    let mut runs = 0;
     for seed in SEEDS {
         for nth in 1.. {
             if run(seed, Fault::Nth(call, nth)).faults == 0 {
                 break;
             }
-            swept += 1;
+            runs += 1;
         }
     }
-    println!("{call:?}: {swept} runs");
-    swept
+    println!("{call:?}: {runs} runs");
+    runs
 }
 
 #[test]
@@ -63,10 +63,10 @@ fn a_task_of_any_kind_that_fails_while_it_runs_is_contained() {
     assert!(sweep(Call::Run) >= 200);
 }
 
-/// I5: whoever asks a lost device is told so, from whichever call on it is lost.
+/// I5: every request to a lost device returns the loss, whichever call loses the device.
 #[test]
 fn device_lost_at_any_call_answers_every_request() {
-    quietly();
+    hide_planned_panics();
     let mut lost = 0;
     for seed in SEEDS {
         for nth in 1..150 {

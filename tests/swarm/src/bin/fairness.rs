@@ -1,23 +1,24 @@
-//! `fairness`: how long a small client waits beside a greedy one, in virtual time; the same for the same seed.
+//! `fairness`: measures the latency of a small client beside a greedy one, in virtual time. The same seed gives the
+//! same figures.
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use millstream_swarm::fairness::{Row, table};
 
-/// How long a small client waits beside a greedy one, in virtual time.
+/// Measures the latency of a small client beside a greedy one, in virtual time.
 #[derive(Parser)]
 #[command(version, about)]
 struct Arguments {
-    /// Chooses how long the long tasks are.
+    /// The seed, which determines the lengths of the long tasks.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Prints one JSON array instead of a table.
+    /// Prints a JSON array instead of a table.
     #[arg(long)]
     json: bool,
 }
 
-/// Characters of the longest bar.
+/// The length of the longest bar, in characters.
 const BAR: f64 = 40.0;
 
 fn main() -> ExitCode {
