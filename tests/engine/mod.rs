@@ -1,4 +1,4 @@
-//! An engine with threads of its own, for tests of devices that run on them.
+//! An engine that provides the threads of a device (`DeviceOptions::spawn_with`), for tests of such devices.
 #![allow(dead_code, reason = "shared by several test binaries")]
 
 use std::io;
@@ -9,22 +9,27 @@ use std::time::Duration;
 
 use millstream::{Cpu, CubeCount, Device, DeviceOptions, Kernel, ThreadBody, ThreadRole, update};
 
-/// Far longer than anything here takes: a test that is about to hang fails.
+/// A time limit far above any wait of these tests. A wait that would never end fails the test instead.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What an engine does with the body that it is asked to give a thread.
+/// The reaction of an engine to a request for a thread.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Answer {
+    /// Runs the body on a new thread.
     Start,
+    /// Returns an error.
     Refuse,
+    /// Panics.
     Panic,
+    /// Drops the body and returns `Ok`.
     Forget,
+    /// Runs the body on the calling thread.
     RunInPlace,
-    /// Starts it and says that it did not.
+    /// Runs the body on a new thread and returns an error.
     StartAndRefuse,
 }
 
-/// An engine with threads of its own, which answers otherwise at one of the calls, or from there on.
+/// An engine that starts threads, and that a test can make react otherwise at any request.
 #[derive(Default)]
 pub(crate) struct Engine {
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
@@ -33,6 +38,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
+    /// Returns options whose `spawn_with` reacts to the nth request, counted from 0, as `answer` says.
     pub(crate) fn options(
         self: &Arc<Self>,
         answer: impl Fn(usize) -> Answer + Send + Sync + 'static,
@@ -42,8 +48,8 @@ impl Engine {
             let call = engine.asked.fetch_add(1, Ordering::Relaxed);
             match answer(call) {
                 Answer::Start => engine.start(body),
-                Answer::Refuse => Err(io::Error::other("all workers are taken")),
-                Answer::Panic => panic!("the job system is gone"),
+                Answer::Refuse => Err(io::Error::other("all workers are busy")),
+                Answer::Panic => panic!("the job system has ended"),
                 Answer::Forget => {
                     drop(body);
                     Ok(())
@@ -63,12 +69,13 @@ impl Engine {
                     })?;
                     begun.recv().unwrap();
                     engine.threads.lock().unwrap().push(thread);
-                    Err(io::Error::other("no"))
+                    Err(io::Error::other("the thread was refused"))
                 }
             }
         })
     }
 
+    /// Runs the body on a new thread.
     pub(crate) fn start(&self, body: ThreadBody) -> io::Result<()> {
         self.roles.lock().unwrap().push(body.role());
         let thread = std::thread::Builder::new().name("engine".into());
@@ -77,16 +84,18 @@ impl Engine {
         Ok(())
     }
 
+    /// Returns the number of requests.
     pub(crate) fn asked(&self) -> usize {
         self.asked.load(Ordering::Relaxed)
     }
 
+    /// Returns the number of started threads with this role.
     pub(crate) fn count(&self, role: ThreadRole) -> usize {
         let roles = self.roles.lock().unwrap();
         roles.iter().filter(|one| **one == role).count()
     }
 
-    /// Joins its threads: a body that has not returned would keep this.
+    /// Joins all threads, and panics if a body has not returned within [`PATIENCE`].
     pub(crate) fn join(&self) {
         let threads = std::mem::take(&mut *self.threads.lock().unwrap());
         let (done, all) = mpsc::channel();
@@ -97,11 +106,11 @@ impl Engine {
             done.send(()).unwrap();
         });
         all.recv_timeout(PATIENCE)
-            .expect("a thread of the device goes on");
+            .expect("a thread of the device has not ended");
     }
 }
 
-/// Names of the threads of this process, where they can be known.
+/// Returns the names of the threads of this process, or nothing without `/proc`.
 pub(crate) fn names() -> Vec<String> {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else {
         return Vec::new();
@@ -112,11 +121,13 @@ pub(crate) fn names() -> Vec<String> {
     names
 }
 
+/// Returns a CPU with two queues and three threads.
 pub(crate) fn cpu() -> Cpu {
     Cpu::default().queues(2).threads(3)
 }
 
-/// Uses every kind of thread: queues, cubes, user code that blocks, callbacks, the collector.
+/// Makes a device use every kind of thread: queues, the team for cubes, host functions that block, callbacks, the GC
+/// thread.
 pub(crate) fn use_everything(device: &Device) {
     let client = device.new_client();
     let kernel = Kernel::new("add").updates::<u32>("v").native(|_, args| {
@@ -135,7 +146,7 @@ pub(crate) fn use_everything(device: &Device) {
                 .launch(&kernel, CubeCount::d1(64), (update(&values),))
                 .unwrap();
             let together = together.clone();
-            // Three at a time: two threads more than there are from the start.
+            // Three host functions at a time need two more threads than there are at first.
             let meet = move || {
                 together.wait();
             };
@@ -144,16 +155,16 @@ pub(crate) fn use_everything(device: &Device) {
             values
         })
         .collect();
-    let (tell, told) = mpsc::channel();
+    let (sender, answers) = mpsc::channel();
     for (stream, values) in streams.iter().zip(&values) {
-        let tell = tell.clone();
+        let sender = sender.clone();
         stream
             .read(values)
-            .on_ready(move |answer| tell.send(answer).unwrap())
+            .on_ready(move |answer| sender.send(answer).unwrap())
             .unwrap();
     }
     for _ in 0..3 {
-        let answer = told.recv_timeout(PATIENCE).unwrap().unwrap();
+        let answer = answers.recv_timeout(PATIENCE).unwrap().unwrap();
         assert!(answer.iter().all(|value| *value == 2));
     }
 }
