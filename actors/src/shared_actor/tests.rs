@@ -75,7 +75,7 @@ impl Rig {
     }
 
     /// Sends two messages before each wait, a few times, so that such a wait is expected.
-    fn make_waits_expected(&self) {
+    fn get_used_to_waits(&self) {
         let data = self.stream.create(&[1_u32; 4]).unwrap();
         for _ in 0..3 {
             self.stream.fill(&data, 7_u32).unwrap();
@@ -112,7 +112,7 @@ fn a_caller_that_does_not_wait_wakes_the_device_thread() {
     rig.sleep();
     rig.stream.fill(&data, 7_u32).unwrap();
     assert_eq!(rig.wakes(), before + 1, "no wait was expected");
-    rig.make_waits_expected();
+    rig.get_used_to_waits();
     let before = rig.wakes();
     for _ in 0..20 {
         rig.stream.fill(&data, 7_u32).unwrap();
@@ -127,7 +127,7 @@ fn user_code_runs_on_the_queues_worker_and_not_on_a_caller_that_steps_in() {
     let kernel =
         Kernel::new("thread_id").native(move |_, _| ran.send(thread::current().id()).unwrap());
     let kernel = rig.client.kernel(kernel).unwrap();
-    rig.make_waits_expected();
+    rig.get_used_to_waits();
     let data = rig.stream.create(&[1_u32; 4]).unwrap();
     for round in 0..20 {
         rig.stream.fill(&data, round).unwrap();
@@ -141,7 +141,7 @@ fn user_code_runs_on_the_queues_worker_and_not_on_a_caller_that_steps_in() {
 #[test]
 fn a_caller_leaves_a_closing_device_to_its_thread() {
     let rig = Rig::open(DeviceOptions::default());
-    rig.make_waits_expected();
+    rig.get_used_to_waits();
     let before = rig.wakes();
     rig.shared_actor.door.enter().is_owner_due = false;
     rig.opened.running.begin_close(Instant::now() + PATIENCE);
@@ -206,7 +206,7 @@ fn a_caller_leaves_a_timer_to_the_device_thread() {
 #[test]
 fn a_caller_does_not_step_in_once_a_users_waker_is_registered() {
     let rig = Rig::open(DeviceOptions::default());
-    rig.make_waits_expected();
+    rig.get_used_to_waits();
     let mut answer = rig.stream.sync();
     let _ = Future::poll(
         std::pin::Pin::new(&mut answer),
@@ -221,7 +221,7 @@ fn a_caller_does_not_step_in_once_a_users_waker_is_registered() {
 #[test]
 fn a_thread_of_the_runtime_does_not_step_in() {
     let rig = Rig::open(DeviceOptions::default());
-    rig.make_waits_expected();
+    rig.get_used_to_waits();
     let before = rig.wakes();
     let _mark = mark_runtime_thread();
     rig.stream.flush().unwrap();
@@ -231,7 +231,7 @@ fn a_thread_of_the_runtime_does_not_step_in() {
 #[test]
 fn a_caller_that_finds_the_door_shut_does_not_wait() {
     let rig = Rig::open(DeviceOptions::default());
-    rig.make_waits_expected();
+    rig.get_used_to_waits();
     let before = rig.wakes();
     let inside = rig.shared_actor.door.enter();
     rig.stream.flush().unwrap();

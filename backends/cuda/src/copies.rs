@@ -22,7 +22,7 @@ const PARTS_MANY: usize = 64;
 
 /// Which way a part goes.
 #[derive(Clone, Copy)]
-enum Mode {
+enum Way {
     In,
     Out,
 }
@@ -46,7 +46,7 @@ impl CudaDevice {
         let bytes = source.bytes();
         let parts = self.parts(layout, bytes.len() as u64, target, BLOCK_BYTES)?;
         let room = self.room(bytes.len())?;
-        let copied = self.copy_parts(queue, Mode::In, address, &parts, &room, bytes);
+        let copied = self.copy_parts(queue, Way::In, address, &parts, &room, bytes);
         // Kept all the same: what was given to the stream before a refusal reads from its blocks yet.
         let of = &mut self.queues[queue.index()];
         room.into_iter().for_each(|staged| of.keep(staged));
@@ -74,7 +74,7 @@ impl CudaDevice {
             // SAFETY: a part lies within the bytes (`is_within`), which are only read.
             let host = unsafe { start.add(part.dense as usize) };
             copied = self
-                .copy_part(queue, Mode::In, address + part.strided, host, part)
+                .copy_part(queue, Way::In, address + part.strided, host, part)
                 .map_err(|refused| self.cut_short(nth > 0, refused));
             if copied.is_err() {
                 break;
@@ -106,7 +106,7 @@ impl CudaDevice {
             None => (parts, dense),
         };
         let from = self.room(host_len(bytes)?)?;
-        let copied = self.copy_parts(queue, Mode::Out, address, &parts, &from, &[]);
+        let copied = self.copy_parts(queue, Way::Out, address, &parts, &from, &[]);
         let of = &mut self.queues[queue.index()];
         match copied {
             Ok(()) => of.bring_back(Returning {
@@ -177,7 +177,7 @@ impl CudaDevice {
     fn copy_parts(
         &mut self,
         queue: QueueId,
-        mode: Mode,
+        way: Way,
         address: CUdeviceptr,
         parts: &[Part],
         blocks: &[Staged],
@@ -209,7 +209,7 @@ impl CudaDevice {
     fn copy_part(
         &self,
         queue: QueueId,
-        mode: Mode,
+        way: Way,
         address: CUdeviceptr,
         host: *mut u8,
         part: &Part,
@@ -219,11 +219,11 @@ impl CudaDevice {
             // SAFETY: the GPU's bytes are within a page (`resolve`, `parts`), the block is kept until the copy has passed.
             let (call, answer) = unsafe {
                 match way {
-                    Mode::In => (
+                    Way::In => (
                         "cuMemcpyHtoDAsync",
                         (api.copy_in)(address, host.cast(), width, stream),
                     ),
-                    Mode::Out => (
+                    Way::Out => (
                         "cuMemcpyDtoHAsync",
                         (api.copy_out)(host.cast(), address, width, stream),
                     ),
@@ -233,13 +233,13 @@ impl CudaDevice {
         }
         let (rows, pitch) = (host_len(part.rows)?, host_len(part.pitch)?);
         let rows = match way {
-            Mode::In => rows_of(
+            Way::In => rows_of(
                 (Side::Host(host), width),
                 (Side::Gpu(address), pitch),
                 width,
                 rows,
             ),
-            Mode::Out => rows_of(
+            Way::Out => rows_of(
                 (Side::Gpu(address), pitch),
                 (Side::Host(host), width),
                 width,

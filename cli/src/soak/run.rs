@@ -216,7 +216,7 @@ impl Soak {
         let Some(findings) = &self.findings else {
             return;
         };
-        let (mut findings, mut checked) = (lock(findings), lock(&self.checks));
+        let (mut findings, mut checked) = (lock(findings), lock(&self.checked));
         checked.violations.seen += findings.violations_seen();
         let sentences = findings
             .violations()
@@ -254,7 +254,7 @@ impl Soak {
         let tally = self.load.ground.tally.clone();
         let losses = self.losses.load(Ordering::Relaxed);
         let parked = self.parked.load(Ordering::Relaxed);
-        let checked = self.findings.as_ref().map(|_| lock(&self.checks).clone());
+        let checked = self.findings.as_ref().map(|_| lock(&self.checked).clone());
         drop(self);
         let [wrong, unexpected, unanswered] = tally.wrongs();
         let figures = Figures {

@@ -250,7 +250,7 @@ impl<'a> ArgumentWriter<'a> {
         typed: Typed,
     ) -> Result<(), ArgumentError> {
         let binding = handle.binding(access);
-        if self.checks {
+        if self.checked {
             let Some(spec) = self.bindings.next() else {
                 return Ok(());
             };
