@@ -1,11 +1,10 @@
-//! Many threads, one device.
+//! Lets many threads share one GPU, or the CPU.
 //!
-//! Millstream lets any number of threads share one GPU, or the CPU, safely and fast. A device actor
-//! owns the device; threads send it tasks through a mailbox; streams keep their order; whatever
-//! touches the same bytes is ordered by itself; and memory is given back when the last task that
-//! uses it is done.
+//! Any number of threads add tasks to streams, and each stream keeps the order of its tasks. A device actor owns the
+//! device and receives the tasks through a mailbox. Tasks that touch the same bytes are ordered automatically, and
+//! memory is freed once the last task that uses it has completed.
 //!
-// What the README links to is no part of the documentation: there the first definition of a link counts.
+// The link targets of the README, which are not files in the documentation: the first definition of a link counts.
 //! [timeline]: https://raw.githubusercontent.com/millstream/millstream/main/docs/timeline.png
 //! [reaction]: https://raw.githubusercontent.com/millstream/millstream/main/docs/graph/reaction.png
 //! [graph]: https://github.com/millstream/millstream/blob/main/docs/graph.md
@@ -82,7 +81,8 @@ pub use millstream_protocol::vitals::HealthWatch;
 pub use millstream_sim as sim;
 pub use millstream_sync::facade::SpinPolicy;
 
-/// The fastest of several ways, measured once for a key and remembered. With the feature `tune`, which is on.
+/// Measures several ways to compute something once for each key, and remembers the fastest. Requires the feature
+/// `tune`, which is on by default.
 #[cfg(feature = "tune")]
 pub mod tune {
     pub use millstream_actors::tuning::{
@@ -91,7 +91,7 @@ pub mod tune {
     pub use millstream_tune::*;
 }
 
-/// The examples of the guide are tests as well: a module for each page.
+/// Runs the examples of the guide as doc tests, one module for each page.
 #[cfg(doctest)]
 mod guide {
     macro_rules! pages {

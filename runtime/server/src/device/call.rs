@@ -22,13 +22,13 @@ impl<B: Backend> Device<B> {
     pub(crate) fn launch(
         &mut self,
         task: &Task,
-        count: LaunchCount,
+        count: &LaunchCount,
         prepared: &PreparedKernel,
         bound: &[BoundSlice],
         point: Point,
     ) -> Result<(), FailureRef> {
         let (count, bindings) = match (count, bound) {
-            (LaunchCount::Static(count), bindings) => (BoundCount::Static(count), bindings),
+            (LaunchCount::Static(count), bindings) => (BoundCount::Static(*count), bindings),
             (LaunchCount::Dynamic, [bindings @ .., count]) => {
                 (BoundCount::Dynamic(*count), bindings)
             }

@@ -45,7 +45,7 @@ impl<B: Backend> Server<B> {
         };
         self.observers.count().launches += 1;
         let bound = &self.scratch.bound;
-        self.device.launch(task, *count, prepared, bound, point)
+        self.device.launch(task, count, prepared, bound, point)
     }
 
     /// What a task writes whole is data again.
@@ -107,7 +107,7 @@ impl<B: Backend> Server<B> {
         };
         // The batch first: whoever is told of the point finds it on its way, or passed.
         self.end_batch(point.queue);
-        let last = self.scheduler.queue(point.queue).issued;
+        let last = self.scheduler.queue(point.queue).issued();
         let mut ticket = Ticket::default();
         ticket.points.push(Point::new(point.queue, last));
         // The caller parks once: for the point.

@@ -77,7 +77,7 @@ impl<B: Backend> Server<B> {
                 self.remove_object(gone);
             }
             Some((Kind::Stream, key)) => {
-                self.scheduler.stream_mut(key).dropped = true;
+                self.scheduler.mark_dropped(key);
                 self.remove_stream_if_done(key);
             }
             Some((Kind::Client, key)) => {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use millstream_protocol::backend::Backend;
 use millstream_protocol::gone::Gone;
 use millstream_protocol::health::Recovery;
-use millstream_protocol::id::{Point, StreamId};
+use millstream_protocol::id::Point;
 use millstream_protocol::message::Rare;
 use millstream_protocol::message::{HostSource, Op, Registration, Task};
 
@@ -68,23 +68,13 @@ impl<B: Backend> Server<B> {
     pub fn wreck(&mut self) {
         self.device.gone().end_credits();
         self.table.sink().staging.end();
-        for (_, stream) in self.scheduler.streams() {
-            stream.credit.end();
-        }
+        self.scheduler.end_credits();
         for effect in self.effects.take_all() {
             match effect {
                 // It was about to run, and has not.
                 Effect::Host { work, token, .. } => {
-                    self.scheduler.host_ends(token.stream);
+                    self.scheduler.host_never_begins(token.stream);
                     self.tasks_lost += 1;
-                    let actor = self.scheduler.get_mut(token.stream);
-                    if let Some(held) = actor.and_then(|actor| actor.held.front_mut()) {
-                        if let Some(terms) = held.task.terms() {
-                            terms.never_began_on_host();
-                        }
-                        // It is counted.
-                        held.task.extra = Rare::default();
-                    }
                     self.lose_op(Op::Host(Box::new(work)), Points::default());
                 }
                 // Its points will not pass, or have: the GC actor knows.
@@ -92,12 +82,9 @@ impl<B: Backend> Server<B> {
                 Effect::Watch(_) => {}
             }
         }
-        for key in self.scheduler.keys() {
-            let stream = self.scheduler.stream_mut(key);
-            let last = stream.last_point();
-            stream.waiters.clear();
-            for mut held in std::mem::take(&mut stream.held) {
-                self.lose_task(&mut held.task, last);
+        for remains in self.scheduler.lose() {
+            for mut held in remains.held {
+                self.lose_task(&mut held.task, remains.last);
             }
         }
         // Charges of the lost epoch are credited now: its handles may live for long.
@@ -109,7 +96,6 @@ impl<B: Backend> Server<B> {
         let gone = self.device.gone();
         self.observers.profiles_mut().lose(|| gone.error());
         self.objects.unlink_all();
-        self.scheduler.lose();
         self.drops.lose();
         self.memory.end_line();
         self.askers.forget();
@@ -120,16 +106,10 @@ impl<B: Backend> Server<B> {
     pub fn lose(&mut self, message: &mut Task) {
         self.drops.pass();
         let last = match message.op {
-            Op::DropAfter(_) => self.last_of(message.stream),
+            Op::DropAfter(_) => message.stream.and_then(|id| self.scheduler.last_of(id)),
             _ => None,
         };
         self.lose_task(message, last);
-    }
-
-    /// How far a stream has come that may be forgotten already. Looks through all of them.
-    fn last_of(&self, stream: Option<StreamId>) -> Option<Point> {
-        let mut streams = self.scheduler.streams().map(|(_, stream)| stream);
-        streams.find(|actor| Some(actor.id) == stream)?.last_point()
     }
 
     /// Answers a task, whose stream has come as far as `last`.

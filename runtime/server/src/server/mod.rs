@@ -81,8 +81,7 @@ use crate::memory::Memory;
 use crate::objects::Objects;
 use crate::observers::Observers;
 use crate::observers::journal::Journal;
-use crate::scheduler::Scheduler;
-use crate::scheduler::queue::QueueState;
+use crate::scheduler::{QueueState, Scheduler};
 
 /// The deciding half of a device.
 pub struct Server<B: Backend> {

@@ -15,12 +15,12 @@ impl<B: Backend> Server<B> {
         let moved = self.scheduler.progress();
         if moved {
             for (id, queue) in self.scheduler.numbered_queues() {
-                self.hazards.completed(id, queue.completed);
+                self.hazards.completed(id, queue.completed());
             }
             self.retire_passed();
             if self.memory.has_busy() {
                 for (id, queue) in self.scheduler.numbered_queues() {
-                    self.memory.passed(id, queue.completed);
+                    self.memory.passed(id, queue.completed());
                 }
             }
             if self.scheduler.has_host_turns() {
@@ -53,18 +53,17 @@ impl<B: Backend> Server<B> {
         let anyone_waits = !self.memory.is_line_empty();
         let queues = self.scheduler.numbered_queues();
         queues.filter_map(move |(id, queue)| {
-            let room = self.scheduler.wants_room(id);
-            let host = self.scheduler.host_wants(id);
+            let issuing = self.scheduler.wants(id);
             let memory = match anyone_waits {
                 true => self.memory.oldest_busy(id),
                 false => None,
             };
             let profiles = self.observers.profiles();
-            let profiles = profiles.wants(id.index(), queue.issued, queue.completed);
-            let cursor = [room, host, memory, profiles]
+            let profiles = profiles.wants(id.index(), queue.issued(), queue.completed());
+            let cursor = [issuing, memory, profiles]
                 .into_iter()
                 .flatten()
-                .filter(|cursor| *cursor > queue.completed)
+                .filter(|cursor| *cursor > queue.completed())
                 .min()?;
             Some(Point::new(id, cursor))
         })
@@ -80,7 +79,7 @@ impl<B: Backend> Server<B> {
     pub fn watch_freed(&mut self) {
         for (id, queue) in self.scheduler.numbered_queues() {
             let busy = self.memory.oldest_busy(id);
-            if let Some(cursor) = self.drops.next_watch(id, busy, queue.completed) {
+            if let Some(cursor) = self.drops.next_watch(id, busy, queue.completed()) {
                 let point = Point::new(id, cursor);
                 self.effects.push(Effect::Watch(point));
             }
@@ -97,17 +96,16 @@ impl<B: Backend> Server<B> {
         self.table.sink().staging.end();
         for stream in self.scheduler.keys() {
             // Whoever waits for room in the stream waits no longer (I5).
-            self.scheduler.stream(stream).credit.end();
-            while let Some(mut held) = self.scheduler.stream_mut(stream).held.pop_front() {
+            let remains = self.scheduler.close(stream);
+            for mut held in remains.held {
                 left += 1;
                 let failure = Failure::not_run(&self.objects.name_of(&held.task), Reason::Closed);
                 self.fail(&mut held.task, failure);
                 match std::mem::replace(&mut held.task.op, Op::Taken) {
                     Op::DropAfter(value) => {
                         // What came before it may be using the value.
-                        let last = self.scheduler.stream(stream).last_point();
                         let mut after = Points::default();
-                        last.into_iter().for_each(|last| after.insert(last));
+                        after.extend(remains.last);
                         self.collect_after(value, after);
                     }
                     op => drop(op),

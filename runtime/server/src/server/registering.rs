@@ -61,7 +61,7 @@ impl<B: Backend> Server<B> {
                 });
                 self.objects.link_stream(id, key);
                 if self.observers.profiles().are_any() {
-                    self.cover_new(key);
+                    self.cover_new(key, client);
                 }
             }
         }

@@ -120,18 +120,25 @@ impl<B: Backend> Server<B> {
         begun
     }
 
-    /// Resolves the parameters and says whether any has failed ranges, or no memory.
+    /// Returns `true` if the slice of a parameter got no memory.
+    fn lacks_memory(&self, binding: &Binding) -> bool {
+        let key = self.objects.slice(binding.slice);
+        let got_none = |key| matches!(self.hazards.backing(key), Backing::Failed(..));
+        binding.len > 0 && key.is_some_and(got_none)
+    }
+
+    /// Binds the parameters. Returns `true` if any of them has poisoned ranges, or no memory.
     fn bind_parameters(&mut self, task: &Task) -> Result<bool, FailureRef> {
         self.scratch.bound.clear();
+        // Memory before bindings: two parameters may stand for one slice, and only the second may be written.
+        for binding in task.all_bindings() {
+            if binding.access.writes() && self.lacks_memory(binding) {
+                self.reserve_again(binding.slice, task.stream);
+            }
+        }
         let mut faulty = false;
         for binding in task.all_bindings() {
-            let key = self.objects.slice(binding.slice);
-            let has_none = |key| matches!(self.hazards.backing(key), Backing::Failed(..));
-            let mut lacks_memory = binding.len > 0 && key.is_some_and(has_none);
-            if lacks_memory && binding.access.writes() {
-                lacks_memory = !self.reserve_again(binding.slice, task.stream);
-            }
-            if let Some(key) = key
+            if let Some(key) = self.objects.slice(binding.slice)
                 && !self.hazards.is_clean(key)
             {
                 // What a replay writes before it reads is data again, or fails anew; but where another parameter
@@ -145,7 +152,7 @@ impl<B: Backend> Server<B> {
                 faulty |= !self.hazards.is_clean(key);
             }
             // Failed ranges are judged by inner task, and so is a slice that got no memory.
-            if lacks_memory {
+            if self.lacks_memory(binding) {
                 faulty = true;
                 self.scratch.bound.push(without_memory(binding));
                 continue;

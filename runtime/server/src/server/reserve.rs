@@ -10,7 +10,6 @@ use super::Server;
 use super::issue::Issued;
 use crate::hazards::Backing;
 use crate::memory::{Asked, Manner, ReserveError};
-use crate::scheduler::actor::Parked;
 
 /// Whether a reservation has waited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +42,7 @@ impl<B: Backend> Server<B> {
             return Ok(());
         };
         let has_waited = patience == Patience::Parked;
-        let queue = self.scheduler.stream(stream).queue;
+        let queue = self.scheduler.queue_of(stream);
         let (scheduler, hazards) = (&self.scheduler, &self.hazards);
         let covered = |point: Point| {
             scheduler.has_passed(point)
@@ -152,11 +151,21 @@ impl<B: Backend> Server<B> {
 
     /// Tries a reservation that had to wait.
     pub(super) fn issue_reserve(&mut self, stream: u32) -> Issued {
-        let Some(held) = self.scheduler.stream(stream).held.front() else {
+        let Some(held) = self.scheduler.take_first(stream) else {
             return Issued::Empty;
         };
+        let outcome = self.try_reserve(stream, &held.task);
+        match outcome {
+            Issued::Yes => self.finish_in_software(stream, held),
+            _ => self.scheduler.put_first_back(stream, held),
+        }
+        outcome
+    }
+
+    /// Settles the reservation that `task` asks for, or parks its stream.
+    fn try_reserve(&mut self, stream: u32, task: &Task) -> Issued {
         let (Op::Reserve { mode, position, .. }, Some(binding)) =
-            (&held.task.op, held.task.bindings.first().copied())
+            (&task.op, task.bindings.first().copied())
         else {
             return Issued::Empty;
         };
@@ -164,26 +173,18 @@ impl<B: Backend> Server<B> {
         let Some(slice) = self.objects.slice(binding.slice) else {
             return Issued::Empty;
         };
-        if !held.task.extra.is_none()
-            && let Some(held) = self.scheduler.stream_mut(stream).held.pop_front()
-        {
-            let failure = self.withdrawn_reserve(&held.task);
-            self.scheduler.stream_mut(stream).held.push_front(held);
-            if let Some(failure) = failure {
-                self.fail_slice(slice, failure);
-                self.finish_in_software(stream);
-                return Issued::Yes;
-            }
+        if let Some(failure) = self.withdrawn_reserve(task) {
+            self.fail_slice(slice, failure);
+            return Issued::Yes;
         }
         match self.reserve(slice, stream, mode, Patience::Parked) {
             Ok(()) => {
-                let held = self.scheduler.stream(stream).held.front();
-                if let Some(terms) = held.and_then(|held| held.task.terms()) {
+                if let Some(terms) = task.terms() {
                     terms.done();
                 }
             }
             Err(ReserveError::OutOfMemory { .. }) => {
-                self.scheduler.stream_mut(stream).parked = Parked::Memory;
+                self.scheduler.park_for_memory(stream);
                 let asked = self.asked(slice, stream);
                 self.observers.count().tasks_parked += u64::from(self.memory.wait(asked, position));
                 return Issued::Parked;
@@ -197,7 +198,6 @@ impl<B: Backend> Server<B> {
                 self.observers.count().failures += 1;
             }
         }
-        self.finish_in_software(stream);
         Issued::Yes
     }
 }

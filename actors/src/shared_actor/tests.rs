@@ -1,5 +1,5 @@
-//! A caller that is about to wait does what the device's thread would be woken for, and leaves it the rest. Here the
-//! device's thread is the test: it sleeps at the gate, and each wake of it is counted.
+//! A caller that is about to wait takes turns in place of the device thread, and leaves the rest to it. Here the
+//! test plays the device thread: it sleeps at the gate, and each wake of it is counted.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -10,31 +10,31 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use millstream_client::arguments::{CubeCount, update};
-use millstream_client::{ComputeClient, Openings, Stream};
+use millstream_client::{ComputeClient, DeviceEpochs, Stream};
 use millstream_cpu::{Cpu, CpuDevice};
 use millstream_protocol::error::Error;
 use millstream_protocol::kernel::Kernel;
 use millstream_protocol::options::DeviceOptions;
 
 use super::*;
-use crate::epoch::{Opened, by_hand};
+use crate::epoch::{Opened, open_without_thread};
 
-/// Far longer than anything here takes: a test that is about to hang fails.
+/// Far longer than any test here takes, so that a hang becomes a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The memory of a device that has little.
+/// The memory of a device with little memory.
 const MEMORY_BYTES: usize = 64 << 10;
 
-/// A device whose thread is the test.
+/// A device whose thread is played by the test.
 struct Rig {
-    station: Arc<Station<CpuDevice>>,
+    shared_actor: Arc<SharedActor<CpuDevice>>,
     opened: Opened,
     client: ComputeClient,
     stream: Stream,
     wakes: Arc<Wakes>,
 }
 
-/// How often the device's thread was woken.
+/// Counts the wakes of the device thread.
 #[derive(Default)]
 struct Wakes(AtomicU32);
 
@@ -50,12 +50,12 @@ impl Rig {
     }
 
     fn open_as(cpu: Cpu, options: DeviceOptions) -> Self {
-        let (station, opened) = by_hand(cpu, &options).unwrap();
-        let openings = Openings::new(opened.shared.clone(), Arc::default());
-        let client = openings.client_builder().build();
+        let (shared_actor, opened) = open_without_thread(cpu, &options).unwrap();
+        let epochs = DeviceEpochs::new(opened.shared.clone(), Arc::default());
+        let client = epochs.client_builder().build();
         let rig = Self {
             stream: client.new_stream(),
-            station,
+            shared_actor,
             opened,
             client,
             wakes: Arc::default(),
@@ -64,17 +64,17 @@ impl Rig {
         rig
     }
 
-    /// The device's thread turns until there is nothing to do, and sleeps.
+    /// Takes the device thread's turns until there is no work, and arms its gate.
     fn sleep(&self) {
-        while matches!(self.station.look_around(|| None), Rest::Busy) {}
-        self.station.gate.arm(&Waker::from(self.wakes.clone()));
+        while matches!(self.shared_actor.look_around(|| None), Rest::Busy) {}
+        self.shared_actor.gate.arm(&Waker::from(self.wakes.clone()));
     }
 
     fn wakes(&self) -> u32 {
         self.wakes.0.load(Ordering::SeqCst)
     }
 
-    /// Waits as callers do that send two messages for each wait, and then a few times more, so that this is expected.
+    /// Sends two messages before each wait, a few times, so that such a wait is expected.
     fn get_used_to_waits(&self) {
         let data = self.stream.create(&[1_u32; 4]).unwrap();
         for _ in 0..3 {
@@ -86,12 +86,12 @@ impl Rig {
 }
 
 #[test]
-fn a_caller_that_waits_wakes_no_thread_and_gets_what_it_asks_for() {
+fn a_caller_that_waits_gets_its_answer_without_waking_the_device_thread() {
     let rig = Rig::open(DeviceOptions::default());
     let mut before = 0;
     for round in 0..50_u32 {
         if round == 2 {
-            // It has been seen how these calls wait.
+            // The predictor has seen how these calls wait.
             rig.sleep();
             before = rig.wakes();
         }
@@ -99,13 +99,13 @@ fn a_caller_that_waits_wakes_no_thread_and_gets_what_it_asks_for() {
         rig.stream.fill(&data, round).unwrap();
         assert_eq!(rig.stream.read(&data).wait().unwrap(), [round; 4]);
     }
-    assert_eq!(rig.wakes(), before, "the device's thread was woken");
-    // The handles that were dropped meanwhile were seen to, too.
-    assert!(!rig.station.door.enter().has_news());
+    assert_eq!(rig.wakes(), before, "the device thread was woken");
+    // The callers also honoured the drops of the handles.
+    assert!(!rig.shared_actor.door.enter().has_work());
 }
 
 #[test]
-fn who_does_not_wait_wakes_the_devices_thread() {
+fn a_caller_that_does_not_wait_wakes_the_device_thread() {
     let rig = Rig::open(DeviceOptions::default());
     let data = rig.stream.create(&[1_u32; 4]).unwrap();
     let before = rig.wakes();
@@ -117,14 +117,15 @@ fn who_does_not_wait_wakes_the_devices_thread() {
     for _ in 0..20 {
         rig.stream.fill(&data, 7_u32).unwrap();
     }
-    assert_eq!(rig.wakes(), before + 1, "no wait has come");
+    assert_eq!(rig.wakes(), before + 1, "no wait has followed");
 }
 
 #[test]
-fn users_code_runs_on_the_queues_worker_in_its_place() {
+fn user_code_runs_on_the_queues_worker_and_not_on_a_caller_that_steps_in() {
     let rig = Rig::open(DeviceOptions::default());
     let (ran, runs) = mpsc::channel::<ThreadId>();
-    let kernel = Kernel::new("who").native(move |_, _| ran.send(thread::current().id()).unwrap());
+    let kernel =
+        Kernel::new("thread_id").native(move |_, _| ran.send(thread::current().id()).unwrap());
     let kernel = rig.client.kernel(kernel).unwrap();
     rig.get_used_to_waits();
     let data = rig.stream.create(&[1_u32; 4]).unwrap();
@@ -142,28 +143,28 @@ fn a_caller_leaves_a_closing_device_to_its_thread() {
     let rig = Rig::open(DeviceOptions::default());
     rig.get_used_to_waits();
     let before = rig.wakes();
-    rig.station.door.enter().is_owner_due = false;
+    rig.shared_actor.door.enter().is_owner_due = false;
     rig.opened.running.begin_close(Instant::now() + PATIENCE);
     assert_eq!(rig.wakes(), before + 1);
-    rig.station.gate.arm(&Waker::from(rig.wakes.clone()));
-    // The caller takes the close out of the channel, and so hands it over.
-    rig.station.step_in_to_wait();
-    assert_eq!(rig.wakes(), before + 2, "the device's thread was not woken");
-    assert!(rig.station.door.enter().has_news());
+    rig.shared_actor.gate.arm(&Waker::from(rig.wakes.clone()));
+    // The caller takes the close out of the channel, and so must hand it over.
+    rig.shared_actor.step_in_to_wait();
+    assert_eq!(rig.wakes(), before + 2, "the device thread was not woken");
+    assert!(rig.shared_actor.door.enter().has_work());
     assert!(matches!(
-        rig.station.look_around(|| None),
+        rig.shared_actor.look_around(|| None),
         Rest::Finished | Rest::Idle(_)
     ));
 }
 
 #[test]
-fn a_caller_leaves_a_timer_to_the_devices_thread() {
+fn a_caller_leaves_a_timer_to_the_device_thread() {
     let cpu = Cpu::default()
         .queues(2)
         .threads(1)
         .memory_limit(MEMORY_BYTES as u64);
     let rig = Rig::open_as(cpu, DeviceOptions::default());
-    // All memory is in use by a task that has not ended, so another queue's tasks wait for some.
+    // A task that has not ended uses all memory, so a task of another queue waits for memory.
     let all = rig.stream.empty::<u8>(MEMORY_BYTES).unwrap();
     let (open, opened) = mpsc::channel::<()>();
     rig.stream
@@ -184,26 +185,26 @@ fn a_caller_leaves_a_timer_to_the_devices_thread() {
         Err(Error::TimedOut { .. })
     ));
     assert!(rig.wakes() > before, "the thread sleeps without a timer");
-    assert!(rig.station.door.enter().is_owner_due);
+    assert!(rig.shared_actor.door.enter().is_owner_due);
     let timer = loop {
-        match rig.station.look_around(|| None) {
+        match rig.shared_actor.look_around(|| None) {
             Rest::Busy => {}
             Rest::Idle(timer) => break timer,
-            Rest::Finished => panic!("it is not closed"),
+            Rest::Finished => panic!("the device is not closed"),
         }
     };
     assert!(timer.is_some_and(|timer| timer <= until));
     open.send(()).unwrap();
-    // No other thread turns the device.
+    // No thread but this one turns the device.
     while answer.try_take().is_none() {
-        assert!(Instant::now() < until, "it waits for ever");
+        assert!(Instant::now() < until, "the answer never arrives");
         rig.sleep();
         thread::yield_now();
     }
 }
 
 #[test]
-fn a_caller_does_not_wake_what_users_left_to_be_woken() {
+fn a_caller_does_not_step_in_once_a_users_waker_is_registered() {
     let rig = Rig::open(DeviceOptions::default());
     rig.get_used_to_waits();
     let mut answer = rig.stream.sync();
@@ -224,7 +225,7 @@ fn a_thread_of_the_runtime_does_not_step_in() {
     let before = rig.wakes();
     let _mark = mark_runtime_thread();
     rig.stream.flush().unwrap();
-    assert_eq!(rig.wakes(), before + 1, "it may be inside already");
+    assert_eq!(rig.wakes(), before + 1, "the thread may be inside already");
 }
 
 #[test]
@@ -232,11 +233,11 @@ fn a_caller_that_finds_the_door_shut_does_not_wait() {
     let rig = Rig::open(DeviceOptions::default());
     rig.get_used_to_waits();
     let before = rig.wakes();
-    let inside = rig.station.door.enter();
+    let inside = rig.shared_actor.door.enter();
     rig.stream.flush().unwrap();
     assert_eq!(rig.wakes(), before, "the thread inside looks around again");
     assert!(
-        rig.station.door.leave(inside),
-        "it does not know that it must"
+        rig.shared_actor.door.leave(inside),
+        "the thread inside does not know that it must look again"
     );
 }

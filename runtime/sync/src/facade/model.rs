@@ -1,8 +1,9 @@
-//! The face of a user's model: loom's parking, and std's everything else.
+//! loom's parking and std's other types, for users' models.
 //!
-//! A user checks code of his own. What happens inside a device is one step to him, so our atomics and locks are
-//! none of loom's business: a device whose every load were a choice would never be done. What loom must know is
-//! who blocks, which parking tells it, and what orders what, which [`Edges`](super::Edges) do.
+//! A user checks their own code, in which a device is one step. So loom does not see our atomics
+//! and locks: a model in which each load of a device is a choice would never finish. loom must know
+//! which threads block, which parking wakes them, and the happens-before order, which
+//! [`Edges`](super::Edges) provides.
 
 #[path = "plain_cell.rs"]
 pub mod cell;
@@ -18,7 +19,7 @@ pub use ::loom as checker;
 /// Whether a model checker runs the threads.
 pub(crate) const IN_MODEL: bool = true;
 
-/// Whether devices may start threads of their own: a model has five in all.
+/// Whether devices may start threads of their own: a model is limited to five threads in all.
 pub const THREADS: bool = false;
 
 /// Lets another thread of the model run.
@@ -26,8 +27,8 @@ pub fn relax() {
     loom::thread::yield_now();
 }
 
-/// `std::sync::Mutex`, whose holder may be a thread of the model that loom has stopped: who finds it locked
-/// lets the others run.
+/// `std::sync::Mutex`, whose holder may be a thread of the model that loom has suspended: a thread
+/// that finds it locked lets the others run.
 #[derive(Debug, Default)]
 pub struct Mutex<T>(std::sync::Mutex<T>);
 
@@ -37,7 +38,7 @@ impl<T> Mutex<T> {
         Self(std::sync::Mutex::new(value))
     }
 
-    /// As std's.
+    /// As std's `lock`.
     ///
     /// # Errors
     /// As std's.
@@ -51,7 +52,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// As std's.
+    /// As std's `try_lock`.
     ///
     /// # Errors
     /// As std's.
@@ -60,22 +61,23 @@ impl<T> Mutex<T> {
     }
 }
 
-/// What `f` may use of the stack, in bytes.
+/// The stack that `f` may use, in bytes.
 const STACK_BYTES: usize = 1 << 20;
 
-/// Runs `f` with a stack of its own: loom gives a thread 32 KiB, and has no setting for a model's first thread.
+/// Runs `f` with a stack of its own: loom gives a thread 32 KiB, and has no setting for a model's
+/// first thread.
 pub fn with_stack<R>(f: impl FnOnce() -> R) -> R {
     stacker::grow(STACK_BYTES, f)
 }
 
-/// Parking, which is the model's; threads are not started.
+/// loom's parking; threads cannot be started.
 pub mod thread {
     pub use super::parking::{Thread, current, park, park_deadline, park_until};
     pub use loom::thread::yield_now;
     pub use std::thread::JoinHandle;
     use std::time::{Duration, Instant};
 
-    /// False: no deadline comes in a model.
+    /// Returns `false`: in a model deadlines never pass.
     pub fn is_past(_: Instant) -> bool {
         false
     }
@@ -85,7 +87,7 @@ pub mod thread {
         yield_now();
     }
 
-    /// Starts no thread: a model has five, and they are its author's.
+    /// Starts no thread: a model is limited to five, which belong to its author.
     ///
     /// # Errors
     /// Always.
@@ -96,7 +98,7 @@ pub mod thread {
         Err(std::io::ErrorKind::Unsupported.into())
     }
 
-    /// Is this the calling thread's own handle?
+    /// Returns `true` if this is the calling thread's own handle.
     pub fn is_current<T>(_: &JoinHandle<T>) -> bool {
         false
     }

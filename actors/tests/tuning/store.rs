@@ -1,4 +1,4 @@
-//! Choices that are kept.
+//! Choices in a file store.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use crate::support::{Costs, Virtual, timed};
 
-/// A folder of a test's own, which goes with it.
+/// A folder of one test, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -56,7 +56,7 @@ fn tune(tuner: &Tuner<u32>, times: &[u64], key: u32) -> Chosen {
 }
 
 #[test]
-fn what_was_tuned_is_known_to_the_next_program_once_it_is_checked() {
+fn stored_choices_are_used_by_the_next_tuner_after_a_checksum() {
     let folder = Folder::new();
     let (first, loaded) = open(&folder.store());
     assert_eq!(loaded, Loaded::default());
@@ -67,13 +67,17 @@ fn what_was_tuned_is_known_to_the_next_program_once_it_is_checked() {
     let costs = Arc::new(Costs::default());
     let set = timed(&costs, &[300, 100]);
     assert_eq!(second.validate_checksum(&7, &set), Fastest::Hit(1));
-    assert_eq!(second.outcome(&7), first.outcome(&7), "all of it is kept");
+    assert_eq!(
+        second.outcome(&7),
+        first.outcome(&7),
+        "the whole outcome is stored"
+    );
     assert_eq!(tune(&second, &[300, 100], 7), Chosen::Known);
 }
 
-/// What was forgotten is not in the file any more once another key was kept; what others kept there is.
+/// A forgotten choice disappears from the file with the next write; choices of other tuners stay.
 #[test]
-fn what_is_forgotten_is_forgotten_by_the_file_too() {
+fn forgotten_choices_are_removed_from_the_file() {
     let folder = Folder::new();
     let (first, _) = open(&folder.store());
     tune(&first, &[300, 100], 7);
@@ -88,7 +92,7 @@ fn what_is_forgotten_is_forgotten_by_the_file_too() {
 }
 
 #[test]
-fn choices_of_other_candidates_are_tuned_anew() {
+fn choices_of_other_candidates_are_tuned_again() {
     let folder = Folder::new();
     tune(&open(&folder.store()).0, &[300, 100], 7);
     let (tuner, _) = open(&folder.store());
@@ -101,7 +105,7 @@ fn choices_of_other_candidates_are_tuned_anew() {
     assert_eq!(tuner.validate_checksum(&7, &versioned), Fastest::Miss);
 }
 
-/// Keys of another type are another tuner's: they are nothing that is damaged, and stay.
+/// Keys of another type belong to another tuner: they are not damaged, and stay in the file.
 #[test]
 fn tuners_with_other_keys_may_share_a_file() {
     let folder = Folder::new();
@@ -129,7 +133,7 @@ fn tuners_with_other_keys_may_share_a_file() {
     assert_eq!(tune_word(&words(), "seven"), Chosen::Known);
 }
 
-/// Each tuner writes what it knows beside what others have written meanwhile.
+/// Each tuner adds its choices to those that other tuners have written meanwhile.
 #[test]
 fn tuners_that_share_a_file_lose_nothing_i6() {
     let folder = Folder::new();
@@ -153,11 +157,11 @@ fn tuners_that_share_a_file_lose_nothing_i6() {
     assert_eq!(
         files.len(),
         2,
-        "the cache and its lock, and nothing half written: {files:?}"
+        "the store and its lock, and no temporary file: {files:?}"
     );
 }
 
-/// The same of processes: this test runs itself again, several times at once.
+/// The same with processes: this test runs itself several times concurrently.
 #[test]
 fn processes_that_share_a_file_lose_nothing_i6() {
     const FOLDER: &str = "MILLSTREAM_TUNE_TEST";
@@ -175,7 +179,7 @@ fn processes_that_share_a_file_lose_nothing_i6() {
     let folder = Folder::new();
     let children: Vec<_> = (0..4)
         .map(|child| {
-            let name = "keeping::processes_that_share_a_file_lose_nothing_i6";
+            let name = "store::processes_that_share_a_file_lose_nothing_i6";
             let shared = format!("{}:{}", folder.0.display(), child * 10);
             let mut command = std::process::Command::new(std::env::current_exe().unwrap());
             command.args(["--exact", name]).env(FOLDER, shared);
@@ -189,7 +193,7 @@ fn processes_that_share_a_file_lose_nothing_i6() {
     assert_eq!((loaded.choices, loaded.damaged), (40, 0));
 }
 
-/// 10,000 random damages of the file: never a panic, and never a choice that was not made.
+/// 10,000 random damages of the file never cause a panic or a choice that was not made.
 #[test]
 fn a_damaged_file_never_gives_a_wrong_winner() {
     let folder = Folder::new();
@@ -214,12 +218,12 @@ fn a_damaged_file_never_gives_a_wrong_winner() {
             )
             .unwrap();
     }
-    let whole = tuner.export(&here());
+    let bundle = tuner.export(&here());
     let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
     let mut below = move |end: usize| (random.next_u64() % end as u64) as usize;
     let (mut refused, mut damaged, mut survived) = (0, 0, 0);
     for round in 0..10_000 {
-        let mut bytes = whole.clone();
+        let mut bytes = bundle.clone();
         for _ in 0..1 + below(4) {
             let at = below(bytes.len());
             match round % 5 {
@@ -262,7 +266,7 @@ fn a_damaged_file_never_gives_a_wrong_winner() {
 }
 
 #[test]
-fn a_damaged_file_is_said_and_tuned_anew() {
+fn a_damaged_file_is_reported_and_its_keys_are_tuned_again() {
     let folder = Folder::new();
     let store = folder.store();
     let (tuner, _) = open(&store);
@@ -270,7 +274,7 @@ fn a_damaged_file_is_said_and_tuned_anew() {
     tune(&tuner, &[300, 100], 2);
     let text = std::fs::read_to_string(store.path()).unwrap();
     let lines: Vec<&str> = text.lines().collect();
-    // The winner of one of them is another one now.
+    // Change the winner of one choice.
     let forged = lines[1].replace("\"winner\":1", "\"winner\":0");
     std::fs::write(
         store.path(),
@@ -284,7 +288,7 @@ fn a_damaged_file_is_said_and_tuned_anew() {
         by.contains(&Chosen::Tuned) && by.contains(&Chosen::Known),
         "{by:?}"
     );
-    // And a file that is nothing of ours is replaced.
+    // A file in another format is replaced.
     std::fs::write(store.path(), "nothing of ours").unwrap();
     let (tuner, loaded) = open(&store);
     assert_eq!(loaded, Loaded::default());
@@ -293,7 +297,7 @@ fn a_damaged_file_is_said_and_tuned_anew() {
 }
 
 #[test]
-fn a_bundle_is_of_a_device_and_a_version() {
+fn a_bundle_is_accepted_only_for_its_device_and_version() {
     let tuner = Tuner::new();
     tune(&tuner, &[300, 100], 7);
     let bundle = tuner.export(&here());
@@ -312,14 +316,14 @@ fn a_bundle_is_of_a_device_and_a_version() {
         other.import(b"", &here()),
         Err(StoreError::NotACache { .. })
     ));
-    // What was tuned here holds against what is imported.
+    // Choices that were tuned here take precedence over imported ones.
     tune(&other, &[100, 300], 7);
     assert_eq!(other.import(&bundle, &here()).unwrap().choices, 0);
     assert_eq!(other.fastest(&7), Fastest::Hit(0));
 }
 
 #[test]
-fn devices_whose_names_look_alike_have_files_of_their_own() {
+fn devices_with_similar_names_have_separate_files() {
     let path = |device, version| FileStore::new("/tmp", device, version).path().to_owned();
     let all = [
         path("GPU 1", "2"),
@@ -339,32 +343,32 @@ fn devices_whose_names_look_alike_have_files_of_their_own() {
     }
 }
 
-/// I8: who has the lock and never gives it back holds nobody up for ever, and what was not written is written later.
+/// I8: a lock that is never released blocks a tuner no longer than its patience, and the choices are written later.
 #[test]
-fn a_lock_that_is_never_given_back_costs_the_keeping_alone_i8() {
+fn a_lock_that_is_never_released_delays_storing_only_i8() {
     let folder = Folder::new();
     let store = folder.store().patience(Duration::ZERO);
     let (tuner, _) = open(&store);
     tune(&tuner, &[300, 100], 1);
-    let stopped = std::fs::File::open(store.path().with_extension("lock")).unwrap();
-    stopped.lock().unwrap();
+    let locked = std::fs::File::open(store.path().with_extension("lock")).unwrap();
+    locked.lock().unwrap();
     let refused = store.update(&mut |_| Vec::new()).unwrap_err();
     assert!(
         refused
             .to_string()
-            .contains("somebody else has had its lock"),
+            .contains("another writer has held its lock"),
         "{refused}"
     );
     assert_eq!(tune(&tuner, &[300, 100], 2), Chosen::Tuned);
     assert_eq!(open(&store).1.choices, 1);
-    drop(stopped);
+    drop(locked);
     tune(&tuner, &[300, 100], 3);
     assert_eq!(open(&store).1.choices, 3);
 }
 
-/// A place that cannot be written costs the keeping, and no more.
+/// I7: a store that cannot be written does not fail tuning.
 #[test]
-fn a_store_that_refuses_is_no_error_of_tuning_i7() {
+fn a_store_that_refuses_writes_does_not_fail_tuning_i7() {
     let store = FileStore::new("/dev/null/nowhere", "a processor", "1.0");
     assert!(store.update(&mut |_| Vec::new()).is_err());
     match Tuner::<u32>::with_store(store, here(), Effort::default()) {

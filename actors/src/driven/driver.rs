@@ -1,4 +1,4 @@
-//! What the owner of a driven device holds: a driver, which runs the device of the current epoch.
+//! The owner's handle of a driven device: a driver, which runs the device of the current epoch.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,21 +10,21 @@ use millstream_sync::facade::{Mutex, THREADS, lock};
 
 use super::Driven;
 
-/// What runs a driven device: another one each time it is reopened.
-pub(crate) struct Wheel {
-    state: Mutex<WheelState>,
+/// The current epoch of a driven device, shared by its `Driver` and its `Device`.
+pub(crate) struct DriverShared {
+    state: Mutex<DriverState>,
     vitals: Arc<Vitals>,
 }
 
-struct WheelState {
+struct DriverState {
     current: Arc<dyn Driven>,
     closed: bool,
 }
 
-impl Wheel {
+impl DriverShared {
     pub(crate) fn new(device: Arc<dyn Driven>, vitals: Arc<Vitals>) -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(WheelState {
+            state: Mutex::new(DriverState {
                 current: device,
                 closed: false,
             }),
@@ -36,7 +36,7 @@ impl Wheel {
         lock(&self.state).current.clone()
     }
 
-    /// The device was reopened. Says no, and closes it again, where it was closed meanwhile.
+    /// Installs the device of the next epoch. If the device was closed meanwhile, closes `device` and returns `false`.
     pub(crate) fn replace(&self, device: Arc<dyn Driven>) -> bool {
         let mut state = lock(&self.state);
         if !state.closed {
@@ -48,7 +48,7 @@ impl Wheel {
         false
     }
 
-    /// Closes the device, for good.
+    /// Closes the device for good.
     pub(crate) fn close(&self, deadline: Option<Instant>) -> Report {
         let current = {
             let mut state = lock(&self.state);
@@ -61,47 +61,49 @@ impl Wheel {
     }
 }
 
-/// Runs a driven device, in every epoch. Dropping it closes the device and answers everything.
+/// Runs a driven device, in every epoch. Dropping the driver closes the device and answers everything.
 pub struct Driver {
-    wheel: Arc<Wheel>,
+    shared: Arc<DriverShared>,
 }
 
 impl Driver {
-    pub(crate) fn new(wheel: Arc<Wheel>) -> Self {
-        Self { wheel }
+    pub(crate) fn new(shared: Arc<DriverShared>) -> Self {
+        Self { shared }
     }
 
-    /// Runs the device on the calling thread until there is nothing to do or about `budget` is over,
-    /// and says whether there may be more to do. A kernel that has started is not interrupted, and a GPU, which works by
-    /// itself, is not waited for: then there is more to do later.
-    /// Host functions, callbacks and destructors of values run within the budget too: one at least, and all that begin within 200 microseconds.
+    /// Runs the device on the calling thread until there is nothing to do or `budget` is used up. Returns `true` if
+    /// there may be more to do. A kernel that has started is not interrupted. A GPU works without being pumped and is
+    /// not waited for: then there is more to do later.
+    ///
+    /// Host functions, callbacks and destructors of values run within the budget, too: at least one, and all that start
+    /// within 200 microseconds.
     pub fn pump(&mut self, budget: Duration) -> bool {
         let end = Instant::now().checked_add(budget);
         loop {
-            let left = end.map_or(Duration::MAX, |end| {
+            let remaining = end.map_or(Duration::MAX, |end| {
                 end.saturating_duration_since(Instant::now())
             });
-            let device = self.wheel.current();
-            let worked = device.step(left);
-            if !worked || left.is_zero() {
+            let device = self.shared.current();
+            let worked = device.step(remaining);
+            if !worked || remaining.is_zero() {
                 return worked || device.is_under_way();
             }
         }
     }
 
-    /// Finishes what can be finished, closes the device and says what was left. Where the device has been
-    /// closed by [`Device::close`](crate::Device::close) already, it reports nothing.
+    /// Finishes what can finish, closes the device and reports what is left. If the device was
+    /// closed by [`Device::close`](crate::Device::close) before, the report is empty. Blocks meanwhile.
     pub fn close(self) -> Report {
-        self.wheel.close(None)
+        self.shared.close(None)
     }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
         if !THREADS && std::thread::panicking() {
-            // A model that has failed: who is inside the device will never leave it.
+            // A failed model: a thread inside the device will never leave it.
             return;
         }
-        self.wheel.close(None);
+        self.shared.close(None);
     }
 }

@@ -1,4 +1,4 @@
-//! Why an argument was not taken. Nearly all of it is cold: a launch that fits runs through [`is_fresh`] at most.
+//! Errors of arguments. Nearly all of this is cold: a launch whose arguments fit runs [`is_fresh`] at most.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use millstream_protocol::table::Table;
 use crate::arguments::ArgumentCount;
 use crate::handle::Handle;
 
-/// Why an argument was not taken.
+/// The reason why an argument was rejected.
 #[derive(Clone, Debug)]
-pub struct ArgumentError(Box<Misfit>);
+pub struct ArgumentError(Box<Mismatch>);
 
-/// Boxed, so that the answer of each step of a good launch is one word.
+/// Boxed in [`ArgumentError`], so that the result of each step of a successful launch is one word.
 #[derive(Clone, Debug)]
-enum Misfit {
-    /// It does not fit the signature.
+enum Mismatch {
+    /// The argument does not fit the signature.
     Launch(LaunchError),
-    /// It belongs to another device, which has this table.
+    /// The handle belongs to another device, which has this table.
     Foreign(ForeignTable),
 }
 
@@ -37,38 +37,42 @@ impl std::fmt::Debug for ForeignTable {
 impl From<LaunchError> for ArgumentError {
     #[cold]
     fn from(error: LaunchError) -> Self {
-        ArgumentError(Box::new(Misfit::Launch(error)))
+        ArgumentError(Box::new(Mismatch::Launch(error)))
     }
 }
 
 impl ArgumentError {
     #[cold]
     pub(crate) fn foreign(table: &Arc<Table>) -> Self {
-        ArgumentError(Box::new(Misfit::Foreign(ForeignTable(table.clone()))))
+        ArgumentError(Box::new(Mismatch::Foreign(ForeignTable(table.clone()))))
     }
 
-    /// The error of `task`, or that of `foreign`, for a handle that is of the device with this table.
+    /// Converts to the error of `task`; for a handle of another device, calls `foreign` with its table.
     #[cold]
-    pub(crate) fn of(self, task: &Arc<str>, foreign: impl FnOnce(&Arc<Table>) -> Error) -> Error {
+    pub(crate) fn into_error(
+        self,
+        task: &Arc<str>,
+        foreign: impl FnOnce(&Arc<Table>) -> Error,
+    ) -> Error {
         match *self.0 {
-            Misfit::Launch(why) => Error::Launch {
+            Mismatch::Launch(why) => Error::Launch {
                 task: task.clone(),
                 why,
             },
-            Misfit::Foreign(theirs) => foreign(&theirs.0),
+            Mismatch::Foreign(theirs) => foreign(&theirs.0),
         }
     }
 }
 
-/// Is the element type of a handle to be that of the signature, or are its bytes taken for it?
+/// Whether the element type of a handle must be that of the signature, or its bytes are taken as such elements.
 #[derive(Clone, Copy)]
 pub(super) enum Typed {
     Yes,
     No,
 }
 
-/// Whether an untyped launch may bind memory so: what a kernel updates may be bound as written, which says that nothing that
-/// was there before is needed.
+/// Whether an untyped launch binds a declared `ReadWrite` as `Write`, to state that the previous contents are not
+/// needed.
 #[inline]
 pub(super) fn is_fresh(declared: Access, given: Access, typed: Typed) -> bool {
     matches!(
@@ -77,9 +81,9 @@ pub(super) fn is_fresh(declared: Access, given: Access, typed: Typed) -> bool {
     )
 }
 
-/// Which of the reasons for which a binding does not fit it is.
+/// Returns the first reason for which a binding does not fit.
 #[cold]
-pub(super) fn misfit<T: Element>(
+pub(super) fn mismatch<T: Element>(
     spec: &BindingSpec,
     table: &Arc<Table>,
     handle: &Handle<T>,

@@ -1,37 +1,38 @@
-//! How the callers of a device wait, and so what the next one is expected to do.
+//! Predicts whether a caller waits after its message, from how callers of the device waited before.
 //!
-//! A wait is expected if the last wait came after few messages and at most as many have been sent since. It is expected *at
-//! once* if the last wait came right after its message, and all that callers issued before it was for one queue: then
-//! nothing would have run beside the caller.
+//! A wait is expected if the last wait came after few messages, and no more than as many have been sent since. It is
+//! expected *at once* if the last wait came right after its message, and everything that callers issued before it went
+//! to one queue: then no other work would have run beside the caller.
 //!
-//! All of it is guesses, taken from whatever the threads of a device did last: so every ordering is Relaxed.
+//! These are guesses from what any thread did last, and decide only which thread does the work, so every ordering is
+//! Relaxed.
 
 use std::time::Duration;
 
 use millstream_sync::facade::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// A wait is expected after no more messages than this: with more, callers gain from a thread beside them.
+/// The most messages before an expected wait. A caller that sends more gains from a thread beside it.
 const MESSAGES_MAX: u64 = 8;
 
-/// A caller that waits this soon after its last message did nothing in between.
+/// The most time between a caller's last message and its wait, for a wait *at once*.
 const AT_ONCE: Duration = Duration::from_micros(10);
 
-/// How the callers of a device wait.
-pub(super) struct Habit {
+/// Predicts the waits of a device's callers.
+pub(super) struct WaitPredictor {
     /// The mailbox's tail when a caller last waited.
     waited_at: AtomicU64,
     /// Messages between the last two waits.
     period: AtomicU64,
-    /// When a caller that had stepped in left the device, in nanoseconds; 0 once a caller has waited since.
+    /// When a caller that stepped in left the device, in nanoseconds; 0 if a caller has waited since.
     left_at: AtomicU64,
-    /// The queues that callers issued to since the last wait, a bit each.
+    /// The queues that callers issued to since the last wait, as a bit set.
     queues: AtomicU64,
-    /// The last wait came at once.
+    /// Whether the last wait came at once.
     at_once: AtomicBool,
 }
 
-impl Default for Habit {
-    /// No wait is expected.
+impl Default for WaitPredictor {
+    /// Expects no wait.
     fn default() -> Self {
         Self {
             waited_at: AtomicU64::new(0),
@@ -43,8 +44,9 @@ impl Default for Habit {
     }
 }
 
-impl Habit {
-    /// A caller waits, with the mailbox's tail here. Asks for the time only where a caller has stepped in since the last wait.
+impl WaitPredictor {
+    /// Records a wait, at this tail of the mailbox. Reads the clock only if a caller has stepped in since the last
+    /// wait.
     pub(super) fn waits(&self, tail: u64, now: impl FnOnce() -> Duration) {
         let before = self.waited_at.swap(tail, Relaxed);
         self.period.store(tail.wrapping_sub(before), Relaxed);
@@ -56,29 +58,29 @@ impl Habit {
         }
     }
 
-    /// A caller that has stepped in issued to these queues.
+    /// Records that a caller that stepped in issued to these queues.
     pub(super) fn issues(&self, queues: u64) {
         self.queues.fetch_or(queues, Relaxed);
     }
 
-    /// A caller that has stepped in leaves the device.
+    /// Records that a caller that stepped in leaves the device.
     pub(super) fn leaves(&self, now: Duration) {
         self.left_at.store(nanoseconds(now).max(1), Relaxed);
     }
 
-    /// Is a wait expected, with the mailbox's tail here?
+    /// Returns `true` if a wait is expected, at this tail of the mailbox.
     pub(super) fn expects_a_wait(&self, tail: u64) -> bool {
         let period = self.period.load(Relaxed);
         let since = tail.wrapping_sub(self.waited_at.load(Relaxed));
         period <= MESSAGES_MAX && since <= period
     }
 
-    /// If a wait is expected: right after this message?
+    /// Returns `true` if the expected wait comes right after this message.
     pub(super) fn expects_it_at_once(&self, now: impl FnOnce() -> Duration) -> bool {
         if !self.at_once.load(Relaxed) {
             return false;
         }
-        // A caller that did not wait for so long will not have waited at once.
+        // A caller that has not waited for so long will not have waited at once.
         let at_once = self.since_it_left(now).is_none_or(|since| since <= AT_ONCE);
         if !at_once {
             self.at_once.store(false, Relaxed);
@@ -86,7 +88,7 @@ impl Habit {
         at_once
     }
 
-    /// How long ago a caller left, if none has waited since.
+    /// Returns how long ago a caller left, if none has waited since.
     fn since_it_left(&self, now: impl FnOnce() -> Duration) -> Option<Duration> {
         let left_at = self.left_at.load(Relaxed);
         let since = || Duration::from_nanos(nanoseconds(now()).saturating_sub(left_at));
@@ -105,30 +107,30 @@ mod tests {
     const SOON: Duration = Duration::from_micros(1);
     const LATE: Duration = Duration::from_micros(11);
 
-    /// A caller that sends messages one after the other, and may step in for each.
+    /// A caller that sends one message after the other, and may step in for each.
     #[derive(Default)]
     struct Caller {
-        habit: Habit,
+        predictor: WaitPredictor,
         tail: u64,
         now: Duration,
     }
 
     impl Caller {
-        /// Sends a message, for which it issues to these queues; is a wait expected, and at once?
+        /// Sends a message that issues to these queues. Returns whether a wait is expected, and whether at once.
         fn sends(&mut self, queues: u64) -> (bool, bool) {
             self.tail += 1;
-            let waits = self.habit.expects_a_wait(self.tail);
-            let at_once = waits && self.habit.expects_it_at_once(|| self.now);
+            let waits = self.predictor.expects_a_wait(self.tail);
+            let at_once = waits && self.predictor.expects_it_at_once(|| self.now);
             if waits {
-                self.habit.issues(queues);
-                self.habit.leaves(self.now);
+                self.predictor.issues(queues);
+                self.predictor.leaves(self.now);
             }
             (waits, at_once)
         }
 
         fn waits_after(&mut self, time: Duration) {
             self.now += time;
-            self.habit.waits(self.tail, || self.now);
+            self.predictor.waits(self.tail, || self.now);
         }
     }
 
@@ -147,11 +149,11 @@ mod tests {
             caller.sends(1);
         }
         caller.waits_after(SOON);
-        assert!(!caller.sends(1).0, "too many for a guess");
+        assert!(!caller.sends(1).0, "too many messages for a prediction");
     }
 
     #[test]
-    fn a_wait_is_expected_at_once_where_the_last_one_came_so() {
+    fn a_wait_is_expected_at_once_if_the_last_one_came_at_once() {
         let mut caller = Caller::default();
         let mut at_once = |first: u64, second: u64, after: Duration| {
             let before = [first, second].map(|queues| caller.sends(queues).1);
@@ -159,17 +161,17 @@ mod tests {
             before
         };
         at_once(1, 0, SOON);
-        assert_eq!(at_once(1, 0, SOON), [false; 2], "no caller had stepped in");
+        assert_eq!(at_once(1, 0, SOON), [false; 2], "no caller has stepped in");
         assert_eq!(at_once(1, 0, SOON), [true; 2]);
         assert_eq!(at_once(1, 1, LATE), [true; 2]);
-        assert_eq!(at_once(1, 1, SOON), [false; 2], "the last one came late");
+        assert_eq!(at_once(1, 1, SOON), [false; 2], "the last wait came late");
         assert_eq!(at_once(1, 2, SOON), [true; 2]);
         assert_eq!(at_once(1, 0, SOON), [false; 2], "two queues");
         assert_eq!(at_once(2, 0, SOON), [true; 2]);
     }
 
     #[test]
-    fn who_does_not_wait_is_not_expected_to_wait_at_once_twice() {
+    fn a_caller_that_does_not_wait_ends_the_expectation_of_a_wait_at_once() {
         let mut caller = Caller::default();
         for _ in 0..3 {
             caller.sends(1);

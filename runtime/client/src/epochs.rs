@@ -1,7 +1,7 @@
-//! A device through its epochs: what clients hold, so that they outlive a loss.
+//! The state that clients share across the epochs of a device, so that they outlive a loss.
 //!
-//! What was made in an epoch (streams, handles, kernels, recordings, answers) holds that epoch's
-//! [`DeviceShared`], whose mailbox is closed once the epoch has ended: it goes on answering what ended it.
+//! Objects made in an epoch (streams, handles, kernels, recordings, answers) hold the [`DeviceShared`] of that epoch.
+//! Once the epoch has ended its mailbox is closed, and every call on it returns the error that ended it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,17 +14,17 @@ use millstream_sync::facade::{Mutex, MutexGuard, lock};
 
 use crate::DeviceShared;
 
-/// A device through its epochs.
-pub struct Openings {
+/// A device across its epochs: the current epoch, and the state that does not change.
+pub struct DeviceEpochs {
     current: Mutex<Arc<DeviceShared>>,
-    /// What the device is, in every epoch.
+    /// The same in every epoch.
     properties: DeviceProperties,
     vitals: Arc<Vitals>,
     clients: AtomicU32,
 }
 
-impl Openings {
-    /// A device in its first epoch.
+impl DeviceEpochs {
+    /// Creates the state of a device in its first epoch.
     pub fn new(first: Arc<DeviceShared>, vitals: Arc<Vitals>) -> Arc<Self> {
         Arc::new(Self {
             properties: first.properties().clone(),
@@ -34,30 +34,30 @@ impl Openings {
         })
     }
 
-    /// The device as it was opened last.
+    /// Returns the current epoch.
     pub fn current(&self) -> Arc<DeviceShared> {
         self.slot().clone()
     }
 
-    /// A new epoch begins. Clients make what they make from here on in it.
-    pub fn reopened(&self, next: Arc<DeviceShared>) {
+    /// Makes `next` the current epoch. Clients create new objects in it from now on.
+    pub fn begin_epoch(&self, next: Arc<DeviceShared>) {
         let epoch = next.epoch();
         *self.slot() = next;
         self.vitals.change(Health::Running { epoch });
     }
 
-    /// What the device is.
+    /// Returns the properties of the device.
     pub fn properties(&self) -> &DeviceProperties {
         &self.properties
     }
 
-    /// How the device is.
+    /// Returns the health record of the device.
     pub fn vitals(&self) -> &Arc<Vitals> {
         &self.vitals
     }
 
     pub(crate) fn next_client(&self) -> ClientId {
-        // Relaxed: only that numbers differ matters.
+        // Relaxed: the ids must only be distinct.
         ClientId(self.clients.fetch_add(1, Ordering::Relaxed))
     }
 

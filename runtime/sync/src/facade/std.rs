@@ -1,4 +1,4 @@
-//! The face of a build: std's types, and a cell with loom's closure API.
+//! std's types, for builds, and a cell with loom's closure API.
 
 #[path = "plain_cell.rs"]
 pub mod cell;
@@ -13,13 +13,13 @@ pub(crate) const IN_MODEL: bool = false;
 /// Whether devices may start threads of their own.
 pub const THREADS: bool = true;
 
-/// Tells the processor that this thread spins.
+/// Informs the processor that this thread spins.
 #[inline(always)]
 pub fn relax() {
     std::hint::spin_loop();
 }
 
-/// Runs `f`: there is stack enough.
+/// Runs `f`: the stack is large enough.
 #[inline(always)]
 pub fn with_stack<R>(f: impl FnOnce() -> R) -> R {
     f()
@@ -30,7 +30,7 @@ pub mod thread {
     pub use std::thread::{JoinHandle, Thread, current, park, spawn, yield_now};
     use std::time::{Duration, Instant};
 
-    /// Starts a thread with a name; the system may refuse.
+    /// Starts a thread with a name. Fails if the system refuses.
     pub fn spawn_named<T: Send + 'static>(
         name: &str,
         f: impl FnOnce() -> T + Send + 'static,
@@ -38,12 +38,12 @@ pub mod thread {
         std::thread::Builder::new().name(name.to_owned()).spawn(f)
     }
 
-    /// Has the deadline passed?
+    /// Returns `true` if the deadline has passed.
     pub fn is_past(deadline: Instant) -> bool {
         Instant::now() >= deadline
     }
 
-    /// Sleeps. For who waits for what nothing tells of, and then it should be short.
+    /// Sleeps. For polling a state that nothing signals; keep the time short.
     pub fn nap(time: Duration) {
         std::thread::sleep(time);
     }
@@ -56,7 +56,8 @@ pub mod thread {
         }
     }
 
-    /// Parks, until the deadline if there is one; false, without parking, once it has passed.
+    /// Parks until unparked or until the deadline, if there is one. Returns `false`, without
+    /// parking, once it has passed.
     pub fn park_until(deadline: Option<Instant>) -> bool {
         match deadline {
             None => park(),
@@ -66,7 +67,7 @@ pub mod thread {
         true
     }
 
-    /// Is this the calling thread's own handle?
+    /// Returns `true` if this is the calling thread's own handle.
     pub fn is_current<T>(handle: &JoinHandle<T>) -> bool {
         handle.thread().id() == current().id()
     }

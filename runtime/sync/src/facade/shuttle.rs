@@ -1,7 +1,7 @@
-//! The face of random schedules: shuttle's types.
+//! shuttle's types, for random schedules.
 //!
-//! Shuttle's atomics are sequentially consistent: it finds errors of protocol, not of ordering. Time does
-//! not pass: a deadline never comes.
+//! shuttle's atomics are sequentially consistent: it finds errors of protocol, not of ordering.
+//! Time does not pass: deadlines never pass.
 
 // Only one thread of a model runs at a time, and switches happen at atomics and locks.
 #[path = "plain_cell.rs"]
@@ -23,7 +23,7 @@ pub fn relax() {
     shuttle::thread::yield_now();
 }
 
-/// Runs `f`: there is stack enough.
+/// Runs `f`: the stack is large enough.
 #[inline(always)]
 pub fn with_stack<R>(f: impl FnOnce() -> R) -> R {
     f()
@@ -37,15 +37,15 @@ pub mod thread {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
 
-    /// Shuttle's handle, which can tell whether the thread has ended.
+    /// shuttle's handle, which also knows whether the thread has ended.
     #[derive(Debug)]
     pub struct JoinHandle<T> {
         handle: shuttle::thread::JoinHandle<T>,
-        over: Arc<AtomicBool>,
+        ended: Arc<AtomicBool>,
     }
 
     impl<T> JoinHandle<T> {
-        /// As std's.
+        /// As std's `join`.
         ///
         /// # Errors
         /// As std's.
@@ -53,15 +53,15 @@ pub mod thread {
             self.handle.join()
         }
 
-        /// As std's.
+        /// As std's `thread`.
         pub fn thread(&self) -> &Thread {
             self.handle.thread()
         }
 
-        /// As std's.
+        /// As std's `is_finished`.
         pub fn is_finished(&self) -> bool {
             // Relaxed: the threads of a model are one thread of the system.
-            self.over.load(Ordering::Relaxed)
+            self.ended.load(Ordering::Relaxed)
         }
     }
 
@@ -69,15 +69,16 @@ pub mod thread {
         static ALIVE: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// Threads of this model that were started here and have not ended. Shuttle's first is none of them.
+    /// Returns the number of threads that were started here in this model and have not ended. It
+    /// does not count shuttle's first thread.
     pub fn alive() -> usize {
         ALIVE.get()
     }
 
-    /// Says that a thread has ended, however it did.
-    struct Over(Arc<AtomicBool>);
+    /// Marks its thread as ended when dropped, even by a panic.
+    struct EndOnDrop(Arc<AtomicBool>);
 
-    impl Drop for Over {
+    impl Drop for EndOnDrop {
         fn drop(&mut self) {
             ALIVE.set(ALIVE.get() - 1);
             // Relaxed: see `is_finished`.
@@ -98,38 +99,38 @@ pub mod thread {
         name: &str,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> std::io::Result<JoinHandle<T>> {
-        let over = Arc::new(AtomicBool::new(false));
-        let end = Over(over.clone());
+        let ended = Arc::new(AtomicBool::new(false));
+        let end = EndOnDrop(ended.clone());
         ALIVE.set(ALIVE.get() + 1);
         let builder = shuttle::thread::Builder::new().name(name.to_owned());
         let handle = builder.spawn(move || {
             let _end = end;
             f()
         })?;
-        Ok(JoinHandle { handle, over })
+        Ok(JoinHandle { handle, ended })
     }
 
-    /// Is this the calling thread's own handle?
+    /// Returns `true` if this is the calling thread's own handle.
     pub fn is_current<T>(handle: &JoinHandle<T>) -> bool {
         handle.thread().id() == current().id()
     }
 
-    /// Lets others run, who may do what is waited for.
+    /// Lets other threads run.
     pub fn nap(_: Duration) {
         yield_now();
     }
 
-    /// False: no deadline comes in a model.
+    /// Returns `false`: in a model deadlines never pass.
     pub fn is_past(_: Instant) -> bool {
         false
     }
 
-    /// Parks: no deadline comes in a model.
+    /// Parks: in a model deadlines never pass.
     pub fn park_deadline(_: Instant) {
         park();
     }
 
-    /// Parks; true: no deadline comes in a model.
+    /// Parks and returns `true`: in a model deadlines never pass.
     pub fn park_until(_: Option<Instant>) -> bool {
         park();
         true

@@ -1,4 +1,4 @@
-//! The face of a model of our primitives: loom's types.
+//! loom's types, for models of our primitives.
 
 pub(crate) use loom::sync::Condvar;
 #[path = "loom_parking.rs"]
@@ -14,13 +14,13 @@ pub(crate) const IN_MODEL: bool = true;
 /// Whether devices may start threads of their own.
 pub const THREADS: bool = false;
 
-/// Atomics as loom sees them.
+/// loom's atomics.
 pub mod atomic {
     pub use loom::sync::atomic::*;
     pub use std::sync::atomic::Ordering;
 }
 
-/// Cells as loom sees them.
+/// loom's cells.
 pub mod cell {
     pub use loom::cell::UnsafeCell;
 }
@@ -30,7 +30,7 @@ pub fn relax() {
     loom::thread::yield_now();
 }
 
-/// Runs `f`: there is stack enough.
+/// Runs `f`: the stack is large enough.
 #[inline(always)]
 pub fn with_stack<R>(f: impl FnOnce() -> R) -> R {
     f()
@@ -42,12 +42,12 @@ pub mod thread {
     pub use loom::thread::{JoinHandle, spawn, yield_now};
     use std::time::Instant;
 
-    /// False: no deadline comes in a model.
+    /// Returns `false`: in a model deadlines never pass.
     pub fn is_past(_: Instant) -> bool {
         false
     }
 
-    /// Starts a thread; the name is not kept.
+    /// Starts a thread; the name is ignored.
     pub fn spawn_named<T: Send + 'static>(
         _: &str,
         f: impl FnOnce() -> T + Send + 'static,

@@ -1,4 +1,5 @@
-//! What threads ask of a device, and what each ask may be answered: its value, or that the device is gone.
+//! Threads that send requests to a device; each request returns its value, or the error of a device
+//! that is gone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -8,7 +9,8 @@ use millstream_sync::facade::thread::{JoinHandle, spawn};
 
 use crate::rig::choose;
 
-/// User code that was accepted, and that ran. A walk's threads are one thread of the system: Relaxed will do.
+/// Counts accepted and executed user code. A walk's threads are one thread of the system, so
+/// Relaxed suffices.
 #[derive(Clone, Default)]
 pub(crate) struct Jobs(Arc<(AtomicU32, AtomicU32)>);
 
@@ -21,33 +23,36 @@ impl Jobs {
         self.0.1.fetch_add(1, Relaxed);
     }
 
-    /// How many were accepted and how many ran.
+    /// Returns how many jobs were accepted and how many ran.
     pub(crate) fn counts(&self) -> (u32, u32) {
         (self.0.0.load(Relaxed), self.0.1.load(Relaxed))
     }
 }
 
-/// What the askers have given the device to run.
+/// The user code that the callers have submitted.
 #[derive(Clone, Default)]
-pub(crate) struct Given {
+pub(crate) struct Submitted {
     pub(crate) kernels: Jobs,
     pub(crate) host: Jobs,
     pub(crate) callbacks: Jobs,
 }
 
-impl Given {
-    /// I6: whatever was accepted ran exactly once.
+impl Submitted {
+    /// I6: everything that was accepted ran exactly once.
     pub(crate) fn assert_all_ran(&self) {
         for jobs in [&self.kernels, &self.host, &self.callbacks] {
             let (accepted, ran) = jobs.counts();
-            assert_eq!(accepted, ran, "accepted, and ran");
+            assert_eq!(accepted, ran, "accepted jobs, and jobs that ran");
         }
     }
 
-    /// I5: whoever is owed an answer has it, also of a device that was lost, which runs nothing else.
-    pub(crate) fn assert_all_told(&self) {
-        let (owed, told) = self.callbacks.counts();
-        assert_eq!(owed, told, "callbacks owed, and called");
+    /// I5: all callbacks were called, even by a lost device, which may skip kernels and host functions.
+    pub(crate) fn assert_all_answered(&self) {
+        let (owed, called) = self.callbacks.counts();
+        assert_eq!(
+            owed, called,
+            "accepted callbacks, and callbacks that were called"
+        );
         for jobs in [&self.kernels, &self.host] {
             let (accepted, ran) = jobs.counts();
             assert!(ran <= accepted, "{ran} of {accepted} ran");
@@ -55,31 +60,31 @@ impl Given {
     }
 }
 
-/// A thread that asks.
-pub(crate) type Ask = fn(&ComputeClient, &Given) -> Result<(), Error>;
+/// One thread's sequence of requests.
+pub(crate) type Requests = fn(&ComputeClient, &Submitted) -> Result<(), Error>;
 
-/// All ways of asking.
-pub(crate) const ASKS: [Ask; 3] = [launches, callbacks, futures];
+/// All sequences of requests.
+pub(crate) const REQUESTS: [Requests; 3] = [launches, callbacks, futures];
 
-/// Starts a thread for each way of asking. Each drops its client itself; what ended its asking early must be
-/// what `is_gone` takes for a device that is gone.
+/// Starts a thread for each sequence of requests. Each thread drops its client itself. If a request
+/// fails, `is_gone` must return `true` for the error.
 pub(crate) fn start(
     client: &ComputeClient,
-    given: &Given,
+    submitted: &Submitted,
     rounds: usize,
     is_gone: impl Fn(&Error) -> bool + Clone + Send + 'static,
 ) -> Vec<JoinHandle<()>> {
-    let ask = |ask: Ask| {
-        let (client, given, is_gone) = (client.clone(), given.clone(), is_gone.clone());
+    let start = |requests: Requests| {
+        let (client, submitted, is_gone) = (client.clone(), submitted.clone(), is_gone.clone());
         spawn(move || {
             for _ in 0..rounds {
-                if let Err(error) = ask(&client, &given) {
-                    assert!(is_gone(&error), "I5: answered with {error:?}");
+                if let Err(error) = requests(&client, &submitted) {
+                    assert!(is_gone(&error), "I5: a request failed with {error:?}");
                 }
             }
         })
     };
-    ASKS.map(ask).into()
+    REQUESTS.map(start).into()
 }
 
 pub(crate) fn join(threads: Vec<JoinHandle<()>>) {
@@ -88,9 +93,9 @@ pub(crate) fn join(threads: Vec<JoinHandle<()>>) {
         .for_each(|thread| thread.join().unwrap());
 }
 
-/// Kernels, waited for, in half of the schedules with a profile open.
-pub(crate) fn launches(client: &ComputeClient, given: &Given) -> Result<(), Error> {
-    let jobs = given.kernels.clone();
+/// Launches kernels and waits for them; in half of the schedules with a profile open.
+pub(crate) fn launches(client: &ComputeClient, submitted: &Submitted) -> Result<(), Error> {
+    let jobs = submitted.kernels.clone();
     let add_one = Kernel::new("add_one")
         .updates::<u32>("values")
         .native(move |_, args| {
@@ -104,7 +109,7 @@ pub(crate) fn launches(client: &ComputeClient, given: &Given) -> Result<(), Erro
     let values = stream.create(&[0_u32])?;
     for _ in 0..2 {
         stream.launch(&add_one, CubeCount::single(), (update(&values),))?;
-        given.kernels.accept();
+        submitted.kernels.accept();
     }
     assert_eq!(stream.read(&values).wait()?, [2]);
     if let Some(token) = token {
@@ -115,26 +120,26 @@ pub(crate) fn launches(client: &ComputeClient, given: &Given) -> Result<(), Erro
     Ok(())
 }
 
-/// A host function and callbacks, more of them than there is room for.
-pub(crate) fn callbacks(client: &ComputeClient, given: &Given) -> Result<(), Error> {
+/// Submits a host function and callbacks, more than the limits admit.
+pub(crate) fn callbacks(client: &ComputeClient, submitted: &Submitted) -> Result<(), Error> {
     let stream = client.new_stream();
     let values = stream.create(&[7_u32])?;
-    let jobs = given.host.clone();
+    let jobs = submitted.host.clone();
     stream.host("host", (read(&values),), move || jobs.run())?;
-    given.host.accept();
+    submitted.host.accept();
     for _ in 0..2 {
-        let jobs = given.callbacks.clone();
+        let jobs = submitted.callbacks.clone();
         stream.read(&values).on_ready(move |answer| {
             jobs.run();
             assert!(answer.is_err() || matches!(&answer, Ok(values) if values == &[7]));
         })?;
-        given.callbacks.accept();
+        submitted.callbacks.accept();
     }
     stream.sync().wait()
 }
 
-/// Futures, of a stream that waits for another's data.
-pub(crate) fn futures(client: &ComputeClient, _: &Given) -> Result<(), Error> {
+/// Awaits futures of a stream that depends on another's data.
+pub(crate) fn futures(client: &ComputeClient, _: &Submitted) -> Result<(), Error> {
     let (first, second) = (client.new_stream(), client.new_stream());
     let values = first.create(&[1_u32, 2])?;
     let copy = second.empty::<u32>(2)?;

@@ -1,24 +1,38 @@
-//! The device actor of a device that runs by itself, turned by its thread, or by a caller while that thread sleeps.
+//! The device actor of a device with threads. Its own thread turns it, or a caller while that thread sleeps.
 //!
-//! Waking the device's thread costs the caller more than a turn, and so does waking the worker of a queue for a small
-//! task. So a caller that is about to wait anyway takes the turn itself, where the backend allows that
+//! # Stepping in
+//! Waking the device thread costs a caller more than a turn, and so does waking the worker of a queue for a small
+//! task. So a caller that is about to wait takes the turn itself, if the backend allows it
 //! ([`Backend::CALLERS_STEP_IN`]) and no thread is inside:
 //!
 //! ```text
-//!   caller, instead of a wake                       device thread
-//!   publishes its message                           prepares to idle: watches, timers; leaves
-//!   thread asleep, and a wait is expected?          sleeps at the gate, looks in whenever it is woken
-//!   enters; turns; runs what is small               woken: enters, turns until nothing is left
+//!   caller, in place of a wake                      device thread
+//!                                                   enters; turns until nothing is left
+//!                                                   prepares to idle: registers at points; notes its timer; leaves
+//!                                                   sleeps at the gate
+//!   publishes its message
+//!   thread asleep, and a wait is expected?
+//!   enters; turns; runs small tasks
 //!   prepares to idle in the thread's place; leaves
-//!   anything left? tells the thread, and wakes it
+//!   anything left? sets `is_owner_due`, leaves,
+//!   and wakes the thread                            woken: enters, turns until nothing is left
 //! ```
-//! The thread's sleep does not change: every event that would wake it without callers still wakes it, and the points
-//! that a caller has to wait for are watched with the thread's own waker. A caller hands over to the thread: turns beyond
-//! a bound, a closing or lost device, a timer earlier than the one that the thread sleeps for, a panic of ours. [`Door`]
-//! has the handshake.
+//! The device thread sleeps as if callers did not exist: every event that would wake it still does, since the points
+//! that a caller waits for are registered with the thread's own waker. So no wake is skipped that anything depends on.
 //!
-//! Whether a wait is expected, and so soon that the caller runs larger tasks itself after it has left the device
-//! ([`Held`]), is a guess ([`Habit`]), and decides only which thread does the work.
+//! A caller leaves the rest to the thread after [`TURNS_MAX`] turns, if the device is closing or lost, if a timer is
+//! earlier than the one the thread sleeps for, and if a turn panics. A caller never blocks here: if a thread is inside,
+//! the [`Door`] makes that thread look around once more, so the published message is seen either way.
+//!
+//! # Which thread does the work is a guess
+//! [`WaitPredictor`] guesses whether a wait follows, and whether it follows at once; then the caller also runs larger
+//! tasks, after it has left the device ([`Held`]). A wrong guess only means that another thread does the work.
+//!
+//! Wakers that users left with the device are woken by its own threads: the caller of a launch may hold a lock that
+//! such a waker takes. So from the first waker on callers do not step in.
+//!
+//! The model `door` of `loom-tests` checks the handshake; `shared_actor/tests` count every wake, and the fact module
+//! `stepping` of the conformance suite compares results.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -39,68 +53,68 @@ use millstream_sync::payload;
 use crate::actor::DeviceActor;
 use crate::effects::Threads;
 
-mod habit;
 #[cfg(test)]
 mod tests;
+mod wait_prediction;
 
-use habit::Habit;
+use wait_prediction::WaitPredictor;
 
-/// What a caller that waits at once runs itself. To wake a thread and to be woken takes some 50 us, so this bounds what a
-/// wrong guess costs, and not what a right one gains.
+/// Time that a caller which waits at once spends on larger tasks. Waking a thread and being woken takes about 50 us, so
+/// this bounds the cost of a wrong guess, not the gain of a right one.
 const BUDGET: Duration = Duration::from_millis(2);
 
-/// Turns that a caller takes at most before it leaves the rest to the device's thread.
+/// Turns that a caller takes before it leaves the rest to the device thread.
 const TURNS_MAX: u32 = 16;
 
-/// How often a caller looks around again for others that found it inside.
+/// Rounds that a caller makes for other threads that found it inside.
 const ROUNDS_MAX: u32 = 4;
 
-/// What it takes to turn a device.
+/// The state that a turn needs.
 pub(crate) struct Core<B: Backend> {
-    /// None once the device's thread has begun to end it.
+    /// `None` once the device thread has begun the shutdown.
     parts: Option<(DeviceActor<B>, Threads)>,
-    /// What the device's thread sleeps for at the latest.
+    /// The time until which the device thread sleeps.
     sleeps_until: Option<Instant>,
-    /// A caller has left something to the device's thread.
+    /// A caller has left work to the device thread.
     is_owner_due: bool,
-    /// A turn of a caller has panicked: nothing of the device can be trusted.
+    /// A turn of a caller has panicked, so the device's state is not trusted.
     is_broken: bool,
 }
 
-/// Where a device is turned.
-pub(crate) struct Station<B: Backend> {
+/// The device actor behind a door, shared by the device thread and callers.
+pub(crate) struct SharedActor<B: Backend> {
     door: Door<Core<B>>,
-    /// Where the device's thread sleeps.
+    /// The gate at which the device thread sleeps.
     pub(crate) gate: Arc<Gate>,
     waker: Waker,
     /// Runs larger tasks for a caller that waits at once.
     held: Option<Arc<dyn Held>>,
-    habit: Habit,
+    predictor: WaitPredictor,
     mailbox: Probe<Task>,
     opened: Instant,
-    /// Wakers of users may be left with the device: they are woken by its own threads.
+    /// Users' wakers may be registered with the device; its own threads must wake them.
     has_wakers: AtomicBool,
 }
 
-/// What came of the device thread's look around.
+/// The result of the device thread's turns.
 pub(crate) enum Rest {
-    /// Everything is done, and the device is closed.
+    /// The device is closed and has drained.
     Finished,
-    /// There may be more to do at once.
+    /// There may be more work at once.
     Busy,
-    /// Nothing to do; its caller sleeps until this at the latest.
+    /// There is no work; the thread may sleep until this time.
     Idle(Option<Instant>),
 }
 
 impl<B: Backend> Core<B> {
-    /// The device thread's turns, until there is nothing to do. `close_until` says when a closing device gives up.
+    /// Takes the device thread's turns until there is no work. `close_until` is when a closing device gives up.
     pub(crate) fn turn_until_idle(
         &mut self,
         waker: &Waker,
         close_until: impl FnOnce() -> Option<Instant>,
     ) -> Rest {
         if self.is_broken {
-            // The panic was told where it happened.
+            // The panic was reported where it happened.
             resume_unwind(Box::new("a turn has panicked"));
         }
         self.is_owner_due = false;
@@ -121,7 +135,8 @@ impl<B: Backend> Core<B> {
         Rest::Idle(self.sleeps_until)
     }
 
-    /// A caller's turns. Says whether nothing is left for the device's thread, and adds the queues it has issued to.
+    /// Takes a caller's turns. Returns `true` if nothing is left for the device thread. Adds the queues that received
+    /// tasks to `queues`.
     fn step(&mut self, waker: &Waker, large: Large, queues: &mut u64) -> bool {
         let _mark = mark_runtime_thread();
         let Some((actor, threads)) = &mut self.parts else {
@@ -151,7 +166,7 @@ impl<B: Backend> Core<B> {
         is_idle && timer.is_none_or(|timer| self.sleeps_until.is_some_and(|until| until <= timer))
     }
 
-    /// A turn has panicked. What was issued before is begun all the same.
+    /// Handles a panic of a turn. Tasks that were issued before it are still started.
     #[cold]
     fn breaks(&mut self) {
         self.is_broken = true;
@@ -163,13 +178,13 @@ impl<B: Backend> Core<B> {
         }
     }
 
-    fn has_news(&self) -> bool {
+    fn has_work(&self) -> bool {
         let actor = self.parts.as_ref().map(|(actor, _)| actor);
-        self.is_owner_due || self.is_broken || actor.is_some_and(DeviceActor::has_news)
+        self.is_owner_due || self.is_broken || actor.is_some_and(DeviceActor::has_work)
     }
 }
 
-impl<B: Backend> Station<B> {
+impl<B: Backend> SharedActor<B> {
     pub(crate) fn new(actor: DeviceActor<B>, threads: Threads, mailbox: Probe<Task>) -> Arc<Self> {
         let gate = threads.device.gate.clone();
         let held = actor.server.backend().held();
@@ -183,7 +198,7 @@ impl<B: Backend> Station<B> {
             waker: Waker::from(gate.clone()),
             gate,
             held,
-            habit: Habit::default(),
+            predictor: WaitPredictor::default(),
             mailbox,
             opened: Instant::now(),
             has_wakers: AtomicBool::new(false),
@@ -198,18 +213,18 @@ impl<B: Backend> Station<B> {
         }
     }
 
-    /// The device's parts, for the one who ends it.
+    /// Takes the actor and the threads, to end the device.
     pub(crate) fn take(&self) -> Option<(DeviceActor<B>, Threads)> {
         self.door.enter().parts.take()
     }
 }
 
-impl<B: Backend> Station<B> {
-    /// The device thread's look around: turns until there is nothing to do, and then the most it may sleep.
+impl<B: Backend> SharedActor<B> {
+    /// Takes the device thread's turns until there is no work, and returns how long it may sleep.
     pub(crate) fn look_around(&self, close_until: impl FnOnce() -> Option<Instant>) -> Rest {
         let mut core = self.door.enter();
         let rest = core.turn_until_idle(&self.waker, close_until);
-        // Who found the door shut comes with the next look around.
+        // Another thread found the door shut, so look around again.
         let again = self.door.leave(core);
         match rest {
             Rest::Idle(_) if again => Rest::Busy,
@@ -217,21 +232,21 @@ impl<B: Backend> Station<B> {
         }
     }
 
-    /// The device thread's sleep.
+    /// Blocks the device thread until there is work.
     pub(crate) fn idle(&self, spin: &mut Spinner, until: Option<Instant>) {
         self.door
-            .idle(&self.gate, spin, until, |core| core.has_news());
+            .idle(&self.gate, spin, until, |core| core.has_work());
     }
 
-    /// Turns the device in the place of its thread, and says whether nothing is left for that. Does not wait.
+    /// Turns the device on the calling thread. Returns `true` if the device thread need not be woken. Never waits.
     fn step_in(&self, large: Large) -> bool {
         for round in 1..=ROUNDS_MAX {
-            // A thread that is inside looks around once more.
+            // A thread that is inside looks around once more after leaving.
             let Some(mut core) = self.door.try_enter() else {
                 return true;
             };
             if core.is_owner_due {
-                // It has been woken, looks at everything, and is to find the door open.
+                // The device thread has been woken and will look at everything; leave the door open for it.
                 _ = self.door.leave(core);
                 return false;
             }
@@ -244,7 +259,7 @@ impl<B: Backend> Station<B> {
                 false
             });
             core.is_owner_due |= !is_rest || round == ROUNDS_MAX;
-            self.habit.issues(queues);
+            self.predictor.issues(queues);
             let is_owner_due = core.is_owner_due;
             let again = self.door.leave(core);
             if is_owner_due {
@@ -257,7 +272,7 @@ impl<B: Backend> Station<B> {
         false
     }
 
-    /// Runs what was held, and says whether the device's thread need not be woken for that.
+    /// Runs held tasks within `budget`. Returns `true` if the device thread need not be woken for them.
     fn run_held(&self, held: &dyn Held, budget: Duration) -> bool {
         let ran = catch_unwind(AssertUnwindSafe(|| held.run(budget)));
         let ran = ran.map_err(|panic| {
@@ -267,39 +282,39 @@ impl<B: Backend> Station<B> {
         ran.is_ok()
     }
 
-    /// The time since the device was opened.
+    /// Returns the time since the device was opened.
     fn now(&self) -> Duration {
         self.opened.elapsed()
     }
 
-    /// May the calling thread turn the device? Not one that may be inside already, nor where wakers of users are left:
-    /// they only schedule, but the caller may hold what they take for that.
+    /// Whether the calling thread may turn the device. Not if it may be inside already; and not once users' wakers are
+    /// registered: a waker only schedules, but may take a lock that the caller holds.
     fn may_step_in(&self) -> bool {
-        // Relaxed: set before the first waker is left. A turn that has begun by then may wake that one.
+        // Relaxed: set before the first waker is registered. A turn that had begun by then may still wake that one.
         !is_runtime_thread() && !self.has_wakers.load(Ordering::Relaxed)
     }
 }
 
-impl<B: Backend> StepIn for Station<B> {
+impl<B: Backend> StepIn for SharedActor<B> {
     fn step_in_for_a_wake(&self) -> bool {
-        if !self.habit.expects_a_wait(self.mailbox.tail()) || !self.may_step_in() {
+        if !self.predictor.expects_a_wait(self.mailbox.tail()) || !self.may_step_in() {
             return false;
         }
         let is_rest = match &self.held {
-            Some(held) if self.habit.expects_it_at_once(|| self.now()) => {
+            Some(held) if self.predictor.expects_it_at_once(|| self.now()) => {
                 let is_rest = self.step_in(Large::Hold);
-                // Nothing that takes long comes before the wake of the device's thread.
+                // The device thread is woken after this, so run nothing long before that.
                 let budget = if is_rest { BUDGET } else { Duration::ZERO };
                 is_rest & self.run_held(&**held, budget)
             }
             _ => self.step_in(Large::Begin),
         };
-        self.habit.leaves(self.now());
+        self.predictor.leaves(self.now());
         is_rest
     }
 
     fn waits(&self) {
-        self.habit.waits(self.mailbox.tail(), || self.now());
+        self.predictor.waits(self.mailbox.tail(), || self.now());
     }
 
     fn step_in_to_wait(&self) {
@@ -309,7 +324,7 @@ impl<B: Backend> StepIn for Station<B> {
     }
 
     fn leaves_waker(&self) {
-        // Relaxed: see `may_step_in`. A look first: the line is shared, and this is set once.
+        // Relaxed: see `may_step_in`. Loads first, since the cache line is shared and this is set once.
         if !self.has_wakers.load(Ordering::Relaxed) {
             self.has_wakers.store(true, Ordering::Relaxed);
         }
