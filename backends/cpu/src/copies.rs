@@ -10,7 +10,7 @@ use millstream_protocol::launch::Pattern;
 use millstream_protocol::layout::Strided;
 use millstream_protocol::layout::{Misfit, for_each_run};
 
-use crate::team::TeamSeat;
+use crate::team::TeamHandle;
 
 /// Bytes that are worth another thread's wake: they take one thread about a hundred microseconds.
 const HELP_WORTH_BYTES: usize = 2 << 20;
@@ -20,12 +20,12 @@ const PIECE_BYTES: usize = 256 << 10;
 
 /// A pointer that the threads of one copy share; each touches bytes of its own.
 #[derive(Clone, Copy)]
-struct Shared(*mut u8);
+struct SharedPointer(*mut u8);
 
 // SAFETY: threads use disjoint ranges of it, within one copy.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for SharedPointer {}
 
-impl Shared {
+impl SharedPointer {
     /// The byte at this offset.
     ///
     /// # Safety
@@ -38,13 +38,13 @@ impl Shared {
 
 /// Runs `work` over disjoint ranges that make up `bytes`, by the team if that is worth it. Ranges begin
 /// at multiples of `PIECE_BYTES`. `work` must not panic.
-fn spread(seat: &mut TeamSeat, bytes: usize, work: impl Fn(Range<usize>) + Sync) {
-    let helpers = (bytes / HELP_WORTH_BYTES).min(seat.threads() - 1);
+fn spread(team: &mut TeamHandle, bytes: usize, work: impl Fn(Range<usize>) + Sync) {
+    let helpers = (bytes / HELP_WORTH_BYTES).min(team.threads() - 1);
     if helpers == 0 {
         return work(0..bytes);
     }
     let pieces = bytes.div_ceil(PIECE_BYTES) as u64;
-    let shared = seat.share(0, pieces, helpers, &|range| {
+    let shared = team.share(0, pieces, helpers, &|range| {
         let (start, end) = (range.start as usize, range.end as usize);
         work(start * PIECE_BYTES..bytes.min(end * PIECE_BYTES));
     });
@@ -55,9 +55,9 @@ fn spread(seat: &mut TeamSeat, bytes: usize, work: impl Fn(Range<usize>) + Sync)
 ///
 /// # Safety
 /// As `copy_nonoverlapping`.
-unsafe fn move_bytes(seat: &mut TeamSeat, source: *const u8, target: *mut u8, len: usize) {
-    let (source, target) = (Shared(source.cast_mut()), Shared(target));
-    spread(seat, len, |range| {
+unsafe fn move_bytes(team: &mut TeamHandle, source: *const u8, target: *mut u8, len: usize) {
+    let (source, target) = (SharedPointer(source.cast_mut()), SharedPointer(target));
+    spread(team, len, |range| {
         // SAFETY: the range lies within both sides, and is this thread's alone.
         unsafe {
             let from = source.at(range.start);
@@ -71,7 +71,7 @@ unsafe fn move_bytes(seat: &mut TeamSeat, source: *const u8, target: *mut u8, le
 /// # Safety
 /// The memory of `target` is this task's alone, and `source` does not overlap it.
 pub(crate) unsafe fn copy_in(
-    seat: &mut TeamSeat,
+    team: &mut TeamHandle,
     target: NativeView,
     layout: Option<&Strided>,
     source: &[u8],
@@ -86,7 +86,7 @@ pub(crate) unsafe fn copy_in(
             unsafe {
                 let (from, to) = (source.as_ptr().add(offset), target.pointer.add(strided));
                 match dense {
-                    true => move_bytes(seat, from, to, bytes),
+                    true => move_bytes(team, from, to, bytes),
                     false => from.copy_to_nonoverlapping(to, bytes),
                 }
             }
@@ -100,7 +100,7 @@ pub(crate) unsafe fn copy_in(
 /// Nobody writes the memory of `source`; `target` is valid for writing `len` bytes, this task's
 /// alone, and does not overlap it.
 pub(crate) unsafe fn copy_out(
-    seat: &mut TeamSeat,
+    team: &mut TeamHandle,
     source: NativeView,
     layout: Option<&Strided>,
     target: *mut u8,
@@ -116,7 +116,7 @@ pub(crate) unsafe fn copy_out(
             unsafe {
                 let (from, to) = (source.pointer.add(strided), target.add(offset));
                 match dense {
-                    true => move_bytes(seat, from, to, bytes),
+                    true => move_bytes(team, from, to, bytes),
                     false => from.copy_to_nonoverlapping(to, bytes),
                 }
             }
@@ -128,7 +128,7 @@ pub(crate) unsafe fn copy_out(
 ///
 /// # Safety
 /// The memory of `target` is this task's alone; nobody else writes that of `source`.
-pub(crate) unsafe fn copy(seat: &mut TeamSeat, source: NativeView, target: NativeView) {
+pub(crate) unsafe fn copy(team: &mut TeamHandle, source: NativeView, target: NativeView) {
     debug_assert_eq!(
         source.bytes, target.bytes,
         "checked when the copy was queued"
@@ -140,7 +140,7 @@ pub(crate) unsafe fn copy(seat: &mut TeamSeat, source: NativeView, target: Nativ
         unsafe { source.pointer.copy_to(target.pointer, bytes) };
     } else {
         // SAFETY: both sides have that many bytes, and do not overlap.
-        unsafe { move_bytes(seat, source.pointer, target.pointer, bytes) };
+        unsafe { move_bytes(team, source.pointer, target.pointer, bytes) };
     }
 }
 
@@ -148,15 +148,15 @@ pub(crate) unsafe fn copy(seat: &mut TeamSeat, source: NativeView, target: Nativ
 ///
 /// # Safety
 /// The memory of `target` is this task's alone.
-pub(crate) unsafe fn fill(seat: &mut TeamSeat, target: NativeView, pattern: Pattern) {
+pub(crate) unsafe fn fill(team: &mut TeamHandle, target: NativeView, pattern: Pattern) {
     let width = usize::from(pattern.width).clamp(1, 8);
     // Widths divide eight, so eight bytes of pattern begin anew at every eighth byte, and so with
     // every piece.
     let value = pattern.bytes();
     let block: [u8; 8] = std::array::from_fn(|index| value[index % width]);
     let uniform = block.iter().all(|byte| *byte == block[0]);
-    let start = Shared(target.pointer);
-    spread(seat, target.bytes as usize, |range| {
+    let start = SharedPointer(target.pointer);
+    spread(team, target.bytes as usize, |range| {
         // SAFETY: the range lies within the memory, which is initialized, and is this thread's alone.
         let bytes = unsafe { std::slice::from_raw_parts_mut(start.at(range.start), range.len()) };
         if uniform {
@@ -176,13 +176,13 @@ mod tests {
     use super::*;
     use crate::team::Team;
 
-    fn team(threads: usize) -> (Team, TeamSeat) {
-        let (team, mut seats) =
+    fn team(threads: usize) -> (Team, TeamHandle) {
+        let (team, mut handles) =
             Team::start(threads, 1, SpinPolicy::default(), &Default::default()).unwrap();
-        (team, seats.remove(0))
+        (team, handles.remove(0))
     }
 
-    fn seat() -> TeamSeat {
+    fn single_thread() -> TeamHandle {
         team(1).1
     }
 
@@ -196,7 +196,7 @@ mod tests {
     fn filled(len: usize, pattern: Pattern) -> Vec<u8> {
         let mut bytes = vec![0xEE; len];
         // SAFETY: the memory is this test's.
-        unsafe { fill(&mut seat(), view(&mut bytes), pattern) };
+        unsafe { fill(&mut single_thread(), view(&mut bytes), pattern) };
         bytes
     }
 
@@ -218,13 +218,21 @@ mod tests {
         let source: Vec<u8> = (1..=12).collect();
         let mut memory = [0; 16];
         // SAFETY: the memory is this test's.
-        unsafe { copy_in(&mut seat(), view(&mut memory), Some(&layout), &source) }.unwrap();
+        unsafe {
+            copy_in(
+                &mut single_thread(),
+                view(&mut memory),
+                Some(&layout),
+                &source,
+            )
+        }
+        .unwrap();
         assert_eq!(memory, [1, 2, 3, 4, 5, 6, 0, 0, 7, 8, 9, 10, 11, 12, 0, 0]);
         let mut back = [0; 12];
         // SAFETY: as above.
         unsafe {
             copy_out(
-                &mut seat(),
+                &mut single_thread(),
                 view(&mut memory),
                 Some(&layout),
                 back.as_mut_ptr(),
@@ -243,7 +251,7 @@ mod tests {
         crooked.strides.pop();
         let mut copy = |layout: Option<&Strided>, source: &[u8]| {
             // SAFETY: the memory is this test's.
-            unsafe { copy_in(&mut seat(), view(&mut memory), layout, source) }
+            unsafe { copy_in(&mut single_thread(), view(&mut memory), layout, source) }
         };
         assert!(
             copy(Some(&layout), &[1; 12]).is_err(),
@@ -258,25 +266,25 @@ mod tests {
 
     #[test]
     fn large_ones_are_spread_and_every_byte_arrives() {
-        let (_team, mut seat) = team(4);
+        let (_team, mut team) = team(4);
         let len = 4 * HELP_WORTH_BYTES + 24;
         let (mut first, mut second) = (vec![0_u8; len], vec![0_u8; len]);
         let pattern: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
         // SAFETY: the memory is this test's.
         unsafe {
             fill(
-                &mut seat,
+                &mut team,
                 view(&mut first),
                 Pattern::of(u64::from_le_bytes(pattern)),
             );
-            copy(&mut seat, view(&mut first), view(&mut second));
+            copy(&mut team, view(&mut first), view(&mut second));
         }
         assert!(second.chunks(8).all(|chunk| chunk == pattern));
         let mut landing = vec![0; len];
         // SAFETY: as above.
         unsafe {
             copy_out(
-                &mut seat,
+                &mut team,
                 view(&mut second),
                 None,
                 landing.as_mut_ptr(),

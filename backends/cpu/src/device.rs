@@ -25,17 +25,17 @@ use millstream_protocol::threads::Thread;
 use millstream_sync::facade::atomic::AtomicBool;
 use millstream_sync::timeline::Timeline;
 
-use crate::crew::Crew;
 use crate::drive::{Lane, Lanes};
 use crate::entry::{Count, Entry, Op, Source, Spares};
+use crate::executor::Executor;
 use crate::kernel::{CpuCompiler, CpuKernel};
 use crate::pages::Pages;
-use crate::post::Post;
 use crate::properties::properties;
 use crate::queue::queue;
 use crate::queues::{Queue, Queues};
 use crate::runner::Runner;
 use crate::settings::Settings;
+use crate::shared::Shared;
 use crate::team::Team;
 use crate::trace::SpanLog;
 use crate::worker;
@@ -45,7 +45,7 @@ pub struct CpuDevice {
     properties: DeviceProperties,
     compiler: Arc<CpuCompiler>,
     queues: Queues,
-    crew: Arc<Crew>,
+    shared: Arc<Shared>,
     /// The queues' runners, where no thread has them.
     lanes: Option<Lanes>,
     workers: Vec<Thread<()>>,
@@ -58,9 +58,10 @@ impl CpuDevice {
     pub(crate) fn open(settings: Settings, context: HostContext) -> Result<Self, OpenError> {
         let epoch = Instant::now();
         let threads = if context.driven { 1 } else { settings.threads };
-        let (team, seats) = Team::start(threads, settings.queues, context.spin, &context.spawner)?;
+        let (team, handles) =
+            Team::start(threads, settings.queues, context.spin, &context.spawner)?;
         let properties = properties(&settings, threads);
-        let crew = Arc::new(Crew {
+        let shared = Arc::new(Shared {
             timelines: (0..settings.queues).map(|_| Arc::default()).collect(),
             stop: AtomicBool::new(false),
             spin: context.spin,
@@ -73,19 +74,19 @@ impl CpuDevice {
             properties,
             pages: ManuallyDrop::new(Pages::new(settings.memory_limit)),
             spares: Arc::default(),
-            queues: Queues::new(crew.clone()),
-            crew: crew.clone(),
+            queues: Queues::new(shared.clone()),
+            shared: shared.clone(),
             lanes: None,
             workers: Vec::with_capacity(settings.queues),
             team,
         };
         let mut lanes = Vec::new();
-        for (index, (timeline, seat)) in crew.timelines.iter().zip(seats).enumerate() {
+        for (index, (timeline, handle)) in shared.timelines.iter().zip(handles).enumerate() {
             let id = QueueId(index as u8);
             let spans = Arc::new(SpanLog::new(epoch, context.trace_capacity));
-            let runner = Runner::new(id, timeline.clone(), &context, seat, spans.clone());
+            let runner = Runner::new(id, timeline.clone(), &context, handle, spans.clone());
             let (feed, inbox) = queue(QUEUE_DEPTH_MAX);
-            let mut post = None;
+            let mut executor = None;
             if context.driven {
                 lanes.push(Lane {
                     inbox,
@@ -93,14 +94,14 @@ impl CpuDevice {
                     blocked: None,
                 });
             } else {
-                let place = post.insert(Post::new(inbox, runner)).clone();
-                let worker = worker::start(id, crew.clone(), place, &context.spawner)?;
+                let place = executor.insert(Executor::new(inbox, runner)).clone();
+                let worker = worker::start(id, shared.clone(), place, &context.spawner)?;
                 device.workers.push(worker);
             }
-            device.queues.add(Queue::new(feed, spans, post));
+            device.queues.add(Queue::new(feed, spans, executor));
         }
         if context.driven {
-            device.lanes = Some(Lanes { crew, lanes });
+            device.lanes = Some(Lanes { shared, lanes });
         }
         Ok(device)
     }
@@ -152,7 +153,7 @@ impl Backend for CpuDevice {
 
     #[inline]
     fn timeline(&self, queue: QueueId) -> &Arc<Timeline> {
-        &self.crew.timelines[queue.index()]
+        &self.shared.timelines[queue.index()]
     }
 
     fn compiler(&self) -> Arc<dyn Compiler> {
@@ -356,9 +357,11 @@ impl Backend for CpuDevice {
         spans
     }
 
-    fn record_spans(&mut self, room: usize) -> usize {
+    fn record_spans(&mut self, capacity: usize) -> usize {
         let queues = self.queues.all();
-        queues.iter().for_each(|queue| queue.spans.set_room(room));
+        queues
+            .iter()
+            .for_each(|queue| queue.spans.set_capacity(capacity));
         self.properties.max_queue_depth
     }
 
@@ -372,7 +375,7 @@ impl Drop for CpuDevice {
     /// and the team, and frees the pages; but on one of those threads, which a user's kernel may have
     /// brought to drop the last of the device, it joins nothing and leaks the pages that are in use.
     fn drop(&mut self) {
-        self.crew.stop();
+        self.shared.stop();
         self.queues.all().iter().for_each(|queue| queue.feed.wake());
         if self.team.has_current_thread() {
             self.team.detach();

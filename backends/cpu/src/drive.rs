@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use millstream_protocol::id::Point;
 use millstream_protocol::marks::mark_runtime_thread;
 
-use crate::crew::Crew;
 use crate::entry::Op;
 use crate::queue::Inbox;
 use crate::runner::Runner;
+use crate::shared::Shared;
 
 /// One queue of a driven device.
 pub(crate) struct Lane {
@@ -23,7 +23,7 @@ pub(crate) struct Lane {
 
 /// All queues of a driven device.
 pub(crate) struct Lanes {
-    pub(crate) crew: Arc<Crew>,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) lanes: Vec<Lane>,
 }
 
@@ -39,7 +39,7 @@ impl Lanes {
                 if ran && start.elapsed() >= budget {
                     return true;
                 }
-                moved |= lane.step(&self.crew);
+                moved |= lane.step(&self.shared);
                 ran |= moved;
             }
             if !moved {
@@ -60,9 +60,9 @@ impl Drop for Lanes {
 
 impl Lane {
     /// Runs the next task if it may run, and says whether it did.
-    fn step(&mut self, crew: &Crew) -> bool {
+    fn step(&mut self, shared: &Shared) -> bool {
         loop {
-            if self.blocked.is_some_and(|point| !crew.has_passed(point)) {
+            if self.blocked.is_some_and(|point| !shared.has_passed(point)) {
                 return false;
             }
             self.blocked = None;

@@ -101,7 +101,7 @@ pub(crate) enum Source {
 
 /// What did not fit inline. Each list is used instead of the inline one if it is not empty.
 struct Spilled {
-    home: Weak<Spares>,
+    free_list: Weak<Spares>,
     bindings: Vec<BoundSlice>,
     views: Vec<NativeView>,
     words: Vec<u64>,
@@ -128,7 +128,7 @@ impl Spares {
         let spare = lock(&self.boxes).pop();
         spare.unwrap_or_else(|| {
             Box::new(Spilled {
-                home: Arc::downgrade(self),
+                free_list: Arc::downgrade(self),
                 bindings: Vec::new(),
                 views: Vec::new(),
                 words: Vec::new(),
@@ -141,15 +141,15 @@ impl Spares {
 impl Spilled {
     /// Empties the box and lays it by, if its device is still there.
     #[cold]
-    fn lay_by(mut self: Box<Self>) {
-        let Some(home) = self.home.upgrade() else {
+    fn recycle(mut self: Box<Self>) {
+        let Some(free_list) = self.free_list.upgrade() else {
             return;
         };
         self.bindings.clear();
         self.views.clear();
         self.words.clear();
         self.metadata.clear();
-        let mut boxes = lock(&home.boxes);
+        let mut boxes = lock(&free_list.boxes);
         if boxes.len() < SPARES_MAX {
             boxes.push(self);
         }
@@ -281,7 +281,7 @@ impl Entry {
     pub(crate) fn release(&mut self) {
         let op = std::mem::replace(&mut self.op, Op::Mark);
         if let Some(spilled) = self.spilled.take() {
-            spilled.lay_by();
+            spilled.recycle();
         }
         drop(op);
     }

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use millstream_host::{Arguments, Body, Code, Stopped, Team, catch, count_cubes};
+use millstream_host::{Arguments, Body, Code, LaunchFailure, Team, catch_panic, count_cubes};
 use millstream_ir::{Blocking, Program};
 use millstream_protocol::backend::Compiler;
 use millstream_protocol::error::KernelError;
@@ -18,7 +18,7 @@ use millstream_protocol::properties::DeviceProperties;
 use millstream_sync::facade::Figure;
 use millstream_sync::payload::panic_message;
 
-use crate::team::TeamSeat;
+use crate::team::TeamHandle;
 use crate::trace::nanoseconds;
 
 /// Work that is worth waking another thread for: a few times what a wake costs.
@@ -95,22 +95,22 @@ impl CpuKernel {
     /// also as [`NativeArgs::unguarded`] says of the kernel.
     pub(crate) unsafe fn run(
         &self,
-        seat: &mut TeamSeat,
+        team: &mut TeamHandle,
         arguments: Arguments<'_>,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), LaunchFailure> {
         match &self.body {
             Body::Native(native) | Body::Function(native) => {
                 // SAFETY: the caller's promises.
-                let ran = unsafe { self.run_native(&**native, seat, arguments) };
-                ran.map_err(Stopped::Panicked)
+                let ran = unsafe { self.run_native(&**native, team, arguments) };
+                ran.map_err(LaunchFailure::Panicked)
             }
             Body::Program(code) => {
                 let (views, words) = (arguments.views, arguments.scalars);
                 // SAFETY: the caller's promises; the code itself checks that it stays in its bindings.
-                let run = || unsafe { code.run(views, words, &mut Helped(seat)) };
+                let run = || unsafe { code.run(views, words, &mut WakingTeam(team)) };
                 let timed = Some(bytes_of(views)).filter(|bytes| *bytes <= TIMED_BYTES_MAX);
                 let timed = timed.map(|bytes| (bytes, Instant::now()));
-                let ran = catch(run);
+                let ran = catch_panic(run);
                 if let Some((bytes, start)) = timed {
                     let ns = nanoseconds(start, Instant::now()).clamp(1, u64::from(u32::MAX));
                     self.cost.set(bytes << 32 | ns);
@@ -124,7 +124,7 @@ impl CpuKernel {
     unsafe fn run_native(
         &self,
         native: &NativeKernel,
-        seat: &mut TeamSeat,
+        team: &mut TeamHandle,
         arguments: Arguments<'_>,
     ) -> Result<(), String> {
         let cubes = count_cubes(arguments.counts).unwrap_or(0);
@@ -135,13 +135,13 @@ impl CpuKernel {
             });
         };
         let alone = |range| catch_unwind(AssertUnwindSafe(|| work(range))).map_err(panic_message);
-        let helpers = seat.threads() as u64 - 1;
+        let helpers = team.threads() as u64 - 1;
         if helpers == 0 || cubes <= 1 {
             return alone(0..cubes);
         }
         let cost = self.cube_cost.get();
         let mut done = 0_u64;
-        let mut asked = helpers;
+        let mut wanted = helpers;
         if cost != 0 && expected_ns(cost, cubes) < HELP_WORTH_NS {
             let start = Instant::now();
             let step = (HELP_WORTH_NS / 4 * COST_UNIT / cost).max(1);
@@ -150,28 +150,28 @@ impl CpuKernel {
                 alone(done..end)?;
                 done = end;
                 if done == cubes {
-                    self.learn(start, cubes);
+                    self.record_cost(start, cubes);
                     return Ok(());
                 }
                 let spent = nanoseconds(start, Instant::now());
                 let left = u128::from(spent) * u128::from(cubes - done) / u128::from(done);
                 if left >= u128::from(HELP_WORTH_NS) {
-                    asked = u64::try_from(left / u128::from(HELP_WORTH_NS)).unwrap_or(helpers);
+                    wanted = u64::try_from(left / u128::from(HELP_WORTH_NS)).unwrap_or(helpers);
                     break;
                 }
             }
         } else if cost != 0 {
-            asked = expected_ns(cost, cubes) / HELP_WORTH_NS;
+            wanted = expected_ns(cost, cubes) / HELP_WORTH_NS;
         }
-        let asked = asked.min(cubes - done - 1).min(helpers);
+        let wanted = wanted.min(cubes - done - 1).min(helpers);
         let shared_at = Instant::now();
-        let own = seat.share(done, cubes, asked as usize, &work)?;
-        self.learn(shared_at, own);
+        let own = team.share(done, cubes, wanted as usize, &work)?;
+        self.record_cost(shared_at, own);
         Ok(())
     }
 
     /// Takes into account that this many cubes ran since `start`, on one thread.
-    fn learn(&self, start: Instant, cubes: u64) {
+    fn record_cost(&self, start: Instant, cubes: u64) {
         let spent = nanoseconds(start, Instant::now());
         if let Some(cost) = spent.saturating_mul(COST_UNIT).checked_div(cubes) {
             let before = self.cube_cost.get();
@@ -186,9 +186,9 @@ impl CpuKernel {
 }
 
 /// The team, as the interpreter asks for it: helpers are woken by what the work is worth.
-struct Helped<'a>(&'a mut TeamSeat);
+struct WakingTeam<'a>(&'a mut TeamHandle);
 
-impl Team for Helped<'_> {
+impl Team for WakingTeam<'_> {
     fn share(
         &mut self,
         pieces: u64,
@@ -196,13 +196,15 @@ impl Team for Helped<'_> {
         work: &(dyn Fn(Range<u64>) + Sync),
     ) -> Result<(), String> {
         let helpers = self.0.threads() as u64 - 1;
-        let asked = (ns / HELP_WORTH_NS).min(pieces - 1).min(helpers);
-        if asked == 0 {
+        let wanted = (ns / HELP_WORTH_NS).min(pieces - 1).min(helpers);
+        if wanted == 0 {
             // A panic is caught where the launch is run.
             work(0..pieces);
             return Ok(());
         }
-        self.0.share(0, pieces, asked as usize, work).map(|_own| ())
+        self.0
+            .share(0, pieces, wanted as usize, work)
+            .map(|_own| ())
     }
 
     fn threads(&self) -> usize {

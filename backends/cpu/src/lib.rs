@@ -31,19 +31,19 @@
 //! 5. An idle device has every thread parked (I11); a driven one has no thread.
 
 mod copies;
-mod crew;
 mod device;
 mod drive;
 mod entry;
+mod executor;
 mod kernel;
 mod options;
 mod pages;
-mod post;
 mod properties;
 mod queue;
 mod queues;
 mod runner;
 mod settings;
+mod shared;
 mod team;
 mod trace;
 mod worker;

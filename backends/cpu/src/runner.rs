@@ -20,16 +20,16 @@ use millstream_sync::timeline::Timeline;
 
 use crate::copies;
 use crate::entry::{Count, Entry, Op, Source};
-use crate::team::{Lent, TeamSeat};
+use crate::team::{TeamHandle, ThreadAssignment};
 use crate::trace::SpanLog;
-use millstream_host::{Arguments, Stopped};
+use millstream_host::{Arguments, LaunchFailure};
 
 /// Runs the tasks of one queue.
 pub(crate) struct Runner {
     queue: QueueId,
     timeline: Arc<Timeline>,
     table: Arc<Table>,
-    seat: TeamSeat,
+    team: TeamHandle,
     spans: Arc<SpanLog>,
 }
 
@@ -49,26 +49,26 @@ impl Runner {
         queue: QueueId,
         timeline: Arc<Timeline>,
         context: &HostContext,
-        seat: TeamSeat,
+        team: TeamHandle,
         spans: Arc<SpanLog>,
     ) -> Self {
         Self {
             queue,
             timeline,
             table: context.table.clone(),
-            seat,
+            team,
             spans,
         }
     }
 
     /// The calling thread runs this queue, and nothing else.
-    pub(crate) fn take_thread(&self) {
-        self.seat.take_thread();
+    pub(crate) fn assign_thread(&self) {
+        self.team.assign_thread();
     }
 
     /// The calling thread works for this queue until this is dropped.
-    pub(crate) fn lend_thread(&self) -> Lent {
-        self.seat.lend_thread()
+    pub(crate) fn assign_thread_scoped(&self) -> ThreadAssignment {
+        self.team.assign_thread_scoped()
     }
 
     /// The queue waits: the time until the next task is not its own.
@@ -98,7 +98,7 @@ impl Runner {
             let failure = match outcome {
                 // Nothing was written, so nothing is data that was not.
                 Ok(Ran::NoCube) => {
-                    quietly(|| entry.release());
+                    discard_panic(|| entry.release());
                     None
                 }
                 Ok(Ran::Whole) => {
@@ -120,7 +120,7 @@ impl Runner {
         if let Some(name) = entry.op.name() {
             let failure = Failure::not_run(name, Reason::Lost);
             if let Op::CopyOut { landing, .. } = &entry.op {
-                quietly(|| landing.fail(failure.clone()));
+                discard_panic(|| landing.fail(failure.clone()));
             }
             self.settle(entry, &Err(failure));
         }
@@ -129,7 +129,7 @@ impl Runner {
     /// Settles the outputs and drops what the task owns, so that both are done before the cursor passes.
     fn settle(&mut self, entry: &mut Entry, outcome: &Result<(), FailureRef>) {
         settle::outputs(&self.table, entry.bindings(), outcome);
-        quietly(|| entry.release());
+        discard_panic(|| entry.release());
     }
 
     /// Runs a task whose inputs are sound.
@@ -143,13 +143,13 @@ impl Runner {
         let Some(name) = entry.op.name().cloned() else {
             return Ok(Ran::Whole);
         };
-        let outcome = match catch_unwind(AssertUnwindSafe(|| copy(&mut self.seat, entry))) {
+        let outcome = match catch_unwind(AssertUnwindSafe(|| copy(&mut self.team, entry))) {
             Ok(Ok(())) => Ok(Ran::Whole),
             Ok(Err(why)) => Err(Failure::not_run(&name, Reason::Refused(why))),
             Err(payload) => Err(Failure::panicked(&name, panic_message(payload))),
         };
         if let (Op::CopyOut { landing, .. }, Err(failure)) = (&entry.op, &outcome) {
-            quietly(|| landing.fail(failure.clone()));
+            discard_panic(|| landing.fail(failure.clone()));
         }
         outcome
     }
@@ -190,10 +190,10 @@ impl Runner {
         // SAFETY: the launch was checked against the kernel's signature, or its caller vouches for it
         // and for the kernel; pages are initialized and live until the cursor has passed; hazards keep
         // other tasks away (I2).
-        let ran = unsafe { kernel.run(&mut self.seat, arguments) };
+        let ran = unsafe { kernel.run(&mut self.team, arguments) };
         ran.map(|()| Ran::Whole).map_err(|stopped| match stopped {
-            Stopped::Panicked(message) => Failure::panicked(kernel.name(), message),
-            Stopped::Refused(why) => Failure::not_run(kernel.name(), Reason::Refused(why)),
+            LaunchFailure::Panicked(message) => Failure::panicked(kernel.name(), message),
+            LaunchFailure::Refused(why) => Failure::not_run(kernel.name(), Reason::Refused(why)),
         })
     }
 
@@ -224,16 +224,16 @@ fn inherit(entry: &mut Entry, mut cause: FailureRef) -> Outcome {
     let failure = settle::inherited(&name, cause.clone());
     match std::mem::replace(&mut entry.op, Op::Mark) {
         // It is told of the failure; what it makes of that changes nothing.
-        Op::Custom { work, .. } => quietly(move || drop(work(&mut cause))),
+        Op::Custom { work, .. } => discard_panic(move || drop(work(&mut cause))),
         // What was asked for is the data, so its failure is the answer.
-        Op::CopyOut { landing, .. } => quietly(move || landing.fail(cause)),
+        Op::CopyOut { landing, .. } => discard_panic(move || landing.fail(cause)),
         op => entry.op = op,
     }
     Err(failure)
 }
 
 /// A copy or fill, or why it is refused.
-fn copy(seat: &mut TeamSeat, entry: &Entry) -> Result<(), Misfit> {
+fn copy(team: &mut TeamHandle, entry: &Entry) -> Result<(), Misfit> {
     let (views, words) = (entry.views(), entry.words());
     let Some(first) = views.first().copied() else {
         return Ok(());
@@ -247,25 +247,25 @@ fn copy(seat: &mut TeamSeat, entry: &Entry) -> Result<(), Misfit> {
             };
             // SAFETY: hazards keep other tasks away from what this one writes (I2); a host's bytes
             // are no device memory.
-            unsafe { copies::copy_in(seat, first, layout.as_deref(), bytes) }
+            unsafe { copies::copy_in(team, first, layout.as_deref(), bytes) }
         }
         Op::CopyOut {
             landing, layout, ..
         } => {
             let (target, len) = landing.target();
             // SAFETY: hazards keep writers away (I2); the landing is this queue's until the cursor passes.
-            unsafe { copies::copy_out(seat, first, layout.as_deref(), target, len) }
+            unsafe { copies::copy_out(team, first, layout.as_deref(), target, len) }
         }
         Op::Copy { .. } => {
             if let Some(target) = views.get(1) {
                 // SAFETY: hazards keep other tasks away (I2).
-                unsafe { copies::copy(seat, first, *target) };
+                unsafe { copies::copy(team, first, *target) };
             }
             Ok(())
         }
         Op::Fill { pattern, .. } => {
             // SAFETY: as above.
-            unsafe { copies::fill(seat, first, *pattern) };
+            unsafe { copies::fill(team, first, *pattern) };
             Ok(())
         }
         Op::Mark | Op::Wait(_) | Op::Forget | Op::Launch { .. } | Op::Custom { .. } => Ok(()),
@@ -278,7 +278,7 @@ fn bytes_of(words: &[u64]) -> &[u8] {
 }
 
 /// Runs user code whose panic has nobody to be told to.
-fn quietly(run: impl FnOnce()) {
+fn discard_panic(run: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
         panic_message(payload);
     }

@@ -24,7 +24,7 @@ pub(crate) struct Team {
 }
 
 /// One queue's way to the team.
-pub(crate) struct TeamSeat {
+pub(crate) struct TeamHandle {
     team: u64,
     seat: Seat,
 }
@@ -37,11 +37,11 @@ impl Team {
         queues: usize,
         spin: SpinPolicy,
         spawner: &Spawner,
-    ) -> Result<(Self, Vec<TeamSeat>), OpenError> {
+    ) -> Result<(Self, Vec<TeamHandle>), OpenError> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         // Relaxed: it only tells teams apart.
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let (stop, members, seats) = team(threads - 1, queues, spin);
+        let (stop, members, handles) = team(threads - 1, queues, spin);
         let mut team = Self {
             id,
             stop,
@@ -56,8 +56,8 @@ impl Team {
             })?;
             team.threads.push(thread);
         }
-        let seat = |seat| TeamSeat { team: id, seat };
-        Ok((team, seats.into_iter().map(seat).collect()))
+        let seat = |seat| TeamHandle { team: id, seat };
+        Ok((team, handles.into_iter().map(seat).collect()))
     }
 
     /// Does the calling thread work for this team's device, as a member or as a queue's worker?
@@ -82,15 +82,15 @@ impl Drop for Team {
     }
 }
 
-impl TeamSeat {
+impl TeamHandle {
     /// The calling thread, which never does anything else, works for this team's device.
-    pub(crate) fn take_thread(&self) {
+    pub(crate) fn assign_thread(&self) {
         TEAM.with(|team| team.set(self.team));
     }
 
     /// The calling thread works for this team's device until this is dropped.
-    pub(crate) fn lend_thread(&self) -> Lent {
-        Lent(TEAM.with(|team| team.replace(self.team)))
+    pub(crate) fn assign_thread_scoped(&self) -> ThreadAssignment {
+        ThreadAssignment(TEAM.with(|team| team.replace(self.team)))
     }
 
     /// Threads that may share a job, the caller among them.
@@ -119,9 +119,9 @@ impl TeamSeat {
 }
 
 /// A thread that works for a team for a moment; whose it was before.
-pub(crate) struct Lent(u64);
+pub(crate) struct ThreadAssignment(u64);
 
-impl Drop for Lent {
+impl Drop for ThreadAssignment {
     fn drop(&mut self) {
         TEAM.with(|team| team.set(self.0));
     }

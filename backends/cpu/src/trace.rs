@@ -12,7 +12,7 @@ use millstream_protocol::id::Point;
 use millstream_sync::facade::{Figure, Mutex, lock};
 
 /// Spans that a log has room for at once, without growing.
-const SPANS_AT_FIRST: usize = 1024;
+const SPANS_PREALLOCATED: usize = 1024;
 
 /// Spans and time in use of one queue.
 ///
@@ -22,47 +22,47 @@ pub(crate) struct SpanLog {
     /// The backend's beginning of time.
     epoch: Instant,
     /// Spans that were asked for when the device was opened; 0 records none.
-    kept: u64,
+    capacity_min: u64,
     /// Room for spans now. The device thread changes it before it queues a task that is to be recorded, and the queue's runner
     /// reads it when it has taken that, so the queue orders the two.
-    room: Figure,
+    capacity: Figure,
     spans: Mutex<VecDeque<Span>>,
     /// Time in use of the bursts that have ended.
-    ended_ns: Figure,
+    past_ns: Figure,
     /// When the present burst began, since the epoch; 0 while the queue pauses.
-    burst_ns: Figure,
+    burst_start_ns: Figure,
     /// The greatest time in use that was told: it never decreases, although the two above are not
     /// read at once.
-    told_ns: Figure,
+    reported_ns: Figure,
 }
 
 impl SpanLog {
     pub(crate) fn new(epoch: Instant, capacity: usize) -> Self {
         Self {
             epoch,
-            kept: capacity as u64,
-            room: Figure::new(capacity as u64),
-            spans: Mutex::new(VecDeque::with_capacity(capacity.min(SPANS_AT_FIRST))),
-            ended_ns: Figure::new(0),
-            burst_ns: Figure::new(0),
-            told_ns: Figure::new(0),
+            capacity_min: capacity as u64,
+            capacity: Figure::new(capacity as u64),
+            spans: Mutex::new(VecDeque::with_capacity(capacity.min(SPANS_PREALLOCATED))),
+            past_ns: Figure::new(0),
+            burst_start_ns: Figure::new(0),
+            reported_ns: Figure::new(0),
         }
     }
 
     /// From here on there is room for so many spans, or for as many as ever.
-    pub(crate) fn set_room(&self, room: usize) {
-        self.room.set(self.kept.max(room as u64));
+    pub(crate) fn set_capacity(&self, capacity: usize) {
+        self.capacity.set(self.capacity_min.max(capacity as u64));
     }
 
     /// A task starts: one look at the room, while nobody wants to know when. Called by the queue's runner alone, like the next two.
     #[inline]
     pub(crate) fn start(&self) -> Option<Instant> {
-        if self.room.get() == 0 && self.burst_ns.get() != 0 {
+        if self.capacity.get() == 0 && self.burst_start_ns.get() != 0 {
             return None;
         }
         let now = Instant::now();
-        if self.burst_ns.get() == 0 {
-            self.burst_ns.set(nanoseconds(self.epoch, now).max(1));
+        if self.burst_start_ns.get() == 0 {
+            self.burst_start_ns.set(nanoseconds(self.epoch, now).max(1));
         }
         Some(now)
     }
@@ -71,7 +71,7 @@ impl SpanLog {
     #[inline]
     pub(crate) fn end(&self, point: Point, start: Option<Instant>, failure: Option<&FailureRef>) {
         if let Some(start) = start
-            && self.room.get() > 0
+            && self.capacity.get() > 0
         {
             self.record(point, start, failure.cloned());
         }
@@ -80,12 +80,12 @@ impl SpanLog {
     /// The queue has nothing to run for now.
     #[inline]
     pub(crate) fn pause(&self) {
-        let burst = self.burst_ns.get();
+        let burst = self.burst_start_ns.get();
         if burst != 0 {
             let now = nanoseconds(self.epoch, Instant::now());
-            self.burst_ns.set(0);
-            self.ended_ns
-                .set(self.ended_ns.get() + now.saturating_sub(burst));
+            self.burst_start_ns.set(0);
+            self.past_ns
+                .set(self.past_ns.get() + now.saturating_sub(burst));
         }
     }
 
@@ -93,7 +93,7 @@ impl SpanLog {
     fn record(&self, point: Point, start: Instant, failure: Option<FailureRef>) {
         let end = Instant::now();
         let mut spans = lock(&self.spans);
-        while spans.len() as u64 >= self.room.get().max(1) {
+        while spans.len() as u64 >= self.capacity.get().max(1) {
             spans.pop_front();
         }
         spans.push_back(Span {
@@ -112,12 +112,12 @@ impl SpanLog {
     /// Time in use until now.
     pub(crate) fn busy_ns(&self) -> u64 {
         let now = nanoseconds(self.epoch, Instant::now());
-        let burst = match self.burst_ns.get() {
+        let burst = match self.burst_start_ns.get() {
             0 => 0,
             began => now.saturating_sub(began),
         };
-        let busy = self.told_ns.get().max(self.ended_ns.get() + burst);
-        self.told_ns.set(busy);
+        let busy = self.reported_ns.get().max(self.past_ns.get() + burst);
+        self.reported_ns.set(busy);
         busy
     }
 }

@@ -8,48 +8,48 @@ use millstream_protocol::marks::mark_runtime_thread;
 use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::facade::Spinner;
 
-use crate::crew::Crew;
-use crate::post::{Lane, Post};
+use crate::executor::{Executor, Lane};
+use crate::shared::Shared;
 
 /// Starts the worker of `queue`.
 pub(crate) fn start(
     queue: QueueId,
-    crew: Arc<Crew>,
-    post: Arc<Post>,
+    shared: Arc<Shared>,
+    executor: Arc<Executor>,
     spawner: &Spawner,
 ) -> Result<Thread<()>, OpenError> {
     let name = format!("ms-cpu-queue-{}", queue.0);
     // Made here, so that its drop speaks for it even if it never gets a thread.
-    let worker = Worker { crew, post };
+    let worker = Worker { shared, executor };
     spawner.spawn(ThreadRole::Queue, &name, move || worker.serve())
 }
 
 struct Worker {
-    crew: Arc<Crew>,
-    post: Arc<Post>,
+    shared: Arc<Shared>,
+    executor: Arc<Executor>,
 }
 
 impl Worker {
     fn serve(&self) {
         let _mark = mark_runtime_thread();
-        let Self { crew, post } = self;
-        post.gate.attach();
-        let mut spin = Spinner::new(crew.spin);
-        let mut lane = post.door.enter();
-        lane.runner.take_thread();
+        let Self { shared, executor } = self;
+        executor.gate.attach();
+        let mut spin = Spinner::new(shared.spin);
+        let mut lane = executor.door.enter();
+        lane.runner.assign_thread();
         loop {
-            while !crew.is_stopping() && lane.run_next(crew) {}
+            while !shared.is_stopping() && lane.run_next(shared) {}
             lane.runner.pause();
-            let again = post.door.leave(lane);
-            if crew.is_stopping() {
+            let again = executor.door.leave(lane);
+            if shared.is_stopping() {
                 return;
             }
             if !again {
-                post.door.idle(&post.gate, &mut spin, None, |lane| {
-                    lane.inbox.has_next() || crew.is_stopping()
+                executor.door.idle(&executor.gate, &mut spin, None, |lane| {
+                    lane.inbox.has_next() || shared.is_stopping()
                 });
             }
-            lane = post.door.enter();
+            lane = executor.door.enter();
         }
     }
 }
@@ -58,7 +58,7 @@ impl Drop for Worker {
     /// What has not run says so, and nobody waits for it any more. Here, so that it holds even if
     /// something of ours panics.
     fn drop(&mut self) {
-        let mut lane = self.post.door.enter();
+        let mut lane = self.executor.door.enter();
         let Lane { inbox, runner } = &mut *lane;
         while inbox.next_with(|entry| runner.abandon(entry)).is_some() {}
         runner.end();

@@ -9,6 +9,6 @@ mod resources;
 
 pub use launch::{MAX_CUBES, check_launch, count_cubes, read_counts};
 pub use millstream_tile::{Code, Team};
-pub use program::{Arguments, Body, Stopped, catch};
+pub use program::{Arguments, Body, LaunchFailure, catch_panic};
 pub use properties::{ALIGNMENT, BINDINGS_MAX, PITCH_ALIGNMENT, QUEUE_DEPTH_MAX, features};
 pub use resources::{HostResources, ResourceError};

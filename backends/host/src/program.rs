@@ -13,7 +13,7 @@ use millstream_protocol::kernel::{
 };
 use millstream_protocol::properties::DeviceProperties;
 use millstream_sync::payload::panic_message;
-use millstream_tile::{Code, Options, RunError, Unfit};
+use millstream_tile::{Code, CompileError, Options, RunError};
 
 /// A kernel's source, ready to run.
 pub enum Body {
@@ -64,7 +64,7 @@ impl Body {
     fn of_program(program: &Program, options: Options) -> Result<Self, String> {
         match program {
             Program::Ssa(_) if options.blocking != Blocking::USUAL => {
-                Err(Unfit::Blocking(options.blocking).to_string())
+                Err(CompileError::Blocking(options.blocking).to_string())
             }
             Program::Ssa(function) => {
                 let native = millstream_lockstep::native(function);
@@ -74,7 +74,8 @@ impl Body {
             }
             program => {
                 let code = Code::compile(program, options);
-                code.map(Self::Program).map_err(|unfit| unfit.to_string())
+                code.map(Self::Program)
+                    .map_err(|compile_error| compile_error.to_string())
             }
         }
     }
@@ -120,7 +121,7 @@ impl Arguments<'_> {
 }
 
 /// Why a launch has not run to its end.
-pub enum Stopped {
+pub enum LaunchFailure {
     /// Nothing ran, because of this.
     Refused(String),
     /// It panicked with this message.
@@ -131,11 +132,11 @@ pub enum Stopped {
 ///
 /// # Errors
 /// Why the program refused it, or the message of the first panic.
-pub fn catch(launch: impl FnOnce() -> Result<(), RunError>) -> Result<(), Stopped> {
+pub fn catch_panic(launch: impl FnOnce() -> Result<(), RunError>) -> Result<(), LaunchFailure> {
     match catch_unwind(AssertUnwindSafe(launch)) {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(RunError::Panic(message))) => Err(Stopped::Panicked(message)),
-        Ok(Err(misfit)) => Err(Stopped::Refused(misfit.to_string())),
-        Err(payload) => Err(Stopped::Panicked(panic_message(payload))),
+        Ok(Err(RunError::Panic(message))) => Err(LaunchFailure::Panicked(message)),
+        Ok(Err(launch_error)) => Err(LaunchFailure::Refused(launch_error.to_string())),
+        Err(payload) => Err(LaunchFailure::Panicked(panic_message(payload))),
     }
 }

@@ -19,15 +19,15 @@ pub struct HostResources {
 struct Resource {
     view: NativeView,
     access: Access,
-    lent: Cell<Lent>,
+    borrow: Cell<Borrow>,
 }
 
 /// What has been lent of a binding.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Lent {
-    Nothing,
-    ToRead,
-    ToWrite,
+enum Borrow {
+    None,
+    Shared,
+    Exclusive,
 }
 
 /// Why a binding cannot be had in this way.
@@ -88,7 +88,7 @@ impl HostResources {
         let resource = |(view, access)| Resource {
             view,
             access,
-            lent: Cell::new(Lent::Nothing),
+            borrow: Cell::new(Borrow::None),
         };
         Self {
             bindings: bindings.map(resource).collect(),
@@ -149,10 +149,10 @@ impl HostResources {
             });
         }
         let elements = Self::elements::<T>(resource, index)?;
-        if resource.lent.get() == Lent::ToWrite {
+        if resource.borrow.get() == Borrow::Exclusive {
             return Err(ResourceError::Lent { binding: index });
         }
-        resource.lent.set(Lent::ToRead);
+        resource.borrow.set(Borrow::Shared);
         // SAFETY: initialized, aligned, and that long; nothing of it is lent to be written: not as this
         // binding, see above, and not as another, since what overlaps is never lent so.
         Ok(unsafe { std::slice::from_raw_parts(resource.view.pointer.cast(), elements) })
@@ -172,11 +172,11 @@ impl HostResources {
             });
         }
         let elements = Self::elements::<T>(resource, index)?;
-        if resource.lent.get() != Lent::Nothing {
+        if resource.borrow.get() != Borrow::None {
             return Err(ResourceError::Lent { binding: index });
         }
-        self.check_alone(index)?;
-        resource.lent.set(Lent::ToWrite);
+        self.check_disjoint(index)?;
+        resource.borrow.set(Borrow::Exclusive);
         // SAFETY: initialized, aligned, and that long; nothing of it is lent otherwise, neither as this
         // binding nor as another, since none overlaps it.
         Ok(unsafe { std::slice::from_raw_parts_mut(resource.view.pointer.cast(), elements) })
@@ -186,7 +186,7 @@ impl HostResources {
     pub fn give_back(&mut self) {
         // The exclusive borrow proves that no slice is in use any more.
         for resource in &mut self.bindings {
-            resource.lent.set(Lent::Nothing);
+            resource.borrow.set(Borrow::None);
         }
     }
 
@@ -205,7 +205,7 @@ impl HostResources {
     }
 
     /// No other binding may share a byte with one that can be written.
-    fn check_alone(&self, index: usize) -> Result<(), ResourceError> {
+    fn check_disjoint(&self, index: usize) -> Result<(), ResourceError> {
         let range = |view: &NativeView| {
             let start = view.pointer.addr() as u64;
             start..start + view.bytes

@@ -23,7 +23,7 @@ impl Compiler for SimCompiler {
     fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError> {
         let name = || kernel.name().clone();
         match self.shared.judge(Call::Compile) {
-            Verdict::Goes => {}
+            Verdict::Proceeds => {}
             Verdict::Fails(number) => {
                 let log = format!("injected fault: compile {number}");
                 return Err(KernelError::Compile {
@@ -31,7 +31,7 @@ impl Compiler for SimCompiler {
                     log,
                 });
             }
-            Verdict::Loses => return Err(KernelError::Lost { kernel: name() }),
+            Verdict::LosesDevice => return Err(KernelError::Lost { kernel: name() }),
         }
         let body = Body::compile(kernel, &self.properties, true)?;
         let kernel = kernel.clone();

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use millstream_host::{Arguments, Body, Stopped, Team, catch};
+use millstream_host::{Arguments, Body, LaunchFailure, Team, catch_panic};
 use millstream_protocol::kernel::NativeView;
 
 use crate::entry::LaunchOp;
@@ -21,7 +21,7 @@ pub(crate) unsafe fn run_cubes(
     counts: [u32; 3],
     cubes: u64,
     seed: u64,
-) -> Result<(), Stopped> {
+) -> Result<(), LaunchFailure> {
     let signature = launch.kernel.kernel.signature();
     let arguments = Arguments {
         views,
@@ -30,7 +30,7 @@ pub(crate) unsafe fn run_cubes(
         counts,
         mode: launch.mode,
     };
-    catch(|| match &launch.kernel.body {
+    catch_panic(|| match &launch.kernel.body {
         Body::Native(native) | Body::Function(native) => {
             for cube in shuffled(cubes, seed) {
                 // SAFETY: the caller's promise; each index comes once.

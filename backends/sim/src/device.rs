@@ -100,18 +100,18 @@ impl Backend for SimDevice {
     fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
         self.shared.call(|state| {
             match state.judge(Call::Allocate) {
-                Verdict::Goes => {}
+                Verdict::Proceeds => {}
                 Verdict::Fails(_) => {
                     let free = Some(state.memory.free_bytes());
                     return Err(PageError::OutOfMemory { free });
                 }
-                Verdict::Loses => return Err(PageError::Lost),
+                Verdict::LosesDevice => return Err(PageError::Lost),
             }
             let page = state.memory.allocate(bytes)?;
             if let Some(checker) = &mut state.checker {
                 checker.page_allocated(page, bytes);
             }
-            state.note_numbers(Event::Allocated, u64::from(page.0), bytes);
+            state.record_numbers(Event::Allocated, u64::from(page.0), bytes);
             Ok(page)
         })
     }
@@ -126,7 +126,7 @@ impl Backend for SimDevice {
             }
             state.memory.free(page);
             state.timing.page_freed(page);
-            state.note_numbers(Event::Freed, u64::from(page.0), 0);
+            state.record_numbers(Event::Freed, u64::from(page.0), 0);
         });
     }
 
@@ -316,9 +316,10 @@ impl Backend for SimDevice {
         self.shared.with(|state| state.timing.take_spans())
     }
 
-    fn record_spans(&mut self, room: usize) -> usize {
-        let room = room.saturating_mul(self.properties.queues);
-        self.shared.with(|state| state.timing.set_room(room));
+    fn record_spans(&mut self, capacity: usize) -> usize {
+        let capacity = capacity.saturating_mul(self.properties.queues);
+        self.shared
+            .with(|state| state.timing.set_span_capacity(capacity));
         self.properties.max_queue_depth
     }
 
@@ -338,7 +339,7 @@ impl Backend for SimDevice {
                 checker.slice_reserved(slice, page, range.clone());
             }
             state.memory.slice_reserved(slice, page, range);
-            state.note_numbers(Event::Reserved, u64::from(page.0), offset);
+            state.record_numbers(Event::Reserved, u64::from(page.0), offset);
         });
     }
 
@@ -348,7 +349,7 @@ impl Backend for SimDevice {
                 checker.slice_released(slice);
             }
             state.memory.slice_released(slice);
-            state.note_numbers(Event::Released, u64::from(slice.index()), 0);
+            state.record_numbers(Event::Released, u64::from(slice.index()), 0);
         });
     }
 }

@@ -108,11 +108,11 @@ impl Faults {
 /// What becomes of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    Goes,
+    Proceeds,
     /// It fails; it is the call of its kind with this number.
     Fails(u64),
     /// The device is lost with it.
-    Loses,
+    LosesDevice,
 }
 
 /// A plan as it is carried out.
@@ -144,18 +144,18 @@ impl FaultPlan {
             .lost_from
             .is_some_and(|from| self.calls >= from && call != Call::Run)
         {
-            return Verdict::Loses;
+            return Verdict::LosesDevice;
         }
         if call == Call::Run && self.faults.lost_at_run == Some(number) {
-            return Verdict::Loses;
+            return Verdict::LosesDevice;
         }
         let share = self.faults.chances[call as usize];
         let fails =
             self.faults.nth.contains(&(call, number)) || (share > 0.0 && self.random.chance(share));
         match fails {
-            true if call == Call::QueueWait => Verdict::Loses,
+            true if call == Call::QueueWait => Verdict::LosesDevice,
             true => Verdict::Fails(number),
-            false => Verdict::Goes,
+            false => Verdict::Proceeds,
         }
     }
 }
@@ -176,7 +176,7 @@ mod tests {
             Call::Copy,
         ];
         let verdicts = all.map(|call| plan.judge(call));
-        let mut expected = [Verdict::Goes; 6];
+        let mut expected = [Verdict::Proceeds; 6];
         (expected[2], expected[4]) = (Verdict::Fails(2), Verdict::Fails(4));
         assert_eq!(verdicts, expected);
     }
@@ -184,11 +184,11 @@ mod tests {
     #[test]
     fn a_lost_device_stays_lost_and_a_failed_wait_loses_it() {
         let mut plan = FaultPlan::new(Faults::none().lost_from(2).nth(Call::QueueWait, 1), 1);
-        assert_eq!(plan.judge(Call::QueueWait), Verdict::Loses);
-        assert_eq!(plan.judge(Call::Run), Verdict::Goes);
+        assert_eq!(plan.judge(Call::QueueWait), Verdict::LosesDevice);
+        assert_eq!(plan.judge(Call::Run), Verdict::Proceeds);
         assert_eq!(
             [plan.judge(Call::Fill), plan.judge(Call::Allocate)],
-            [Verdict::Loses; 2]
+            [Verdict::LosesDevice; 2]
         );
     }
 

@@ -10,7 +10,7 @@ use millstream_sync::gate::Gate;
 use crate::checker::{Violation, Waits};
 
 /// Violations that are kept; the rest is counted (I12). The first ones explain the others.
-const VIOLATIONS_KEPT: usize = 256;
+const VIOLATIONS_MAX: usize = 256;
 
 /// What was found and counted: a handle that outlives the device.
 #[derive(Clone, Default)]
@@ -80,10 +80,10 @@ impl Findings {
         let mut found = lock(&self.0);
         found.figures = figures;
         found.violations_seen += violations.len() as u64;
-        let room = VIOLATIONS_KEPT - found.violations.len();
+        let vacant = VIOLATIONS_MAX - found.violations.len();
         found
             .violations
-            .extend(violations.iter().take(room).cloned());
+            .extend(violations.iter().take(vacant).cloned());
     }
 }
 

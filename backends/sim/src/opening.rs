@@ -54,7 +54,7 @@ fn device(sim: Sim, context: &HostContext) -> Result<SimDevice, OpenError> {
         findings: sim.findings,
         checks: sim.checks,
         gone: context.gone.clone(),
-        told: AtomicBool::new(false),
+        loss_reported: AtomicBool::new(false),
     });
     let stepper = match context.driven {
         true => None,

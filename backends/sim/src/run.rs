@@ -25,7 +25,7 @@ use crate::cubes::run_cubes;
 use crate::entry::{Entry, LaunchOp, Op};
 use crate::random::Random;
 use crate::resources::SimResources;
-use millstream_host::Stopped;
+use millstream_host::LaunchFailure;
 
 /// How a task is to run.
 pub(crate) enum Fate {
@@ -80,7 +80,7 @@ pub(crate) fn run(
         settle::outputs(table, &entry.bindings, &outcome);
     }
     let op = std::mem::replace(&mut entry.op, Op::Mark);
-    quietly(move || drop(op));
+    discard_panic(move || drop(op));
     Ran {
         entry,
         work,
@@ -91,7 +91,7 @@ pub(crate) fn run(
 /// The task fails with this; whoever waits for its bytes is told.
 fn fail(entry: &Entry, failure: FailureRef) -> Outcome {
     if let Op::CopyOut { landing, .. } = &entry.op {
-        quietly(|| landing.fail(failure.clone()));
+        discard_panic(|| landing.fail(failure.clone()));
     }
     Err(failure)
 }
@@ -101,9 +101,9 @@ fn inherit(entry: &mut Entry, mut cause: FailureRef) -> Outcome {
     let failure = settle::inherited(&entry.name, cause.clone());
     match std::mem::replace(&mut entry.op, Op::Mark) {
         // It is told of the failure; what it makes of that changes nothing.
-        Op::Custom(work) => quietly(move || drop(work(&mut cause))),
+        Op::Custom(work) => discard_panic(move || drop(work(&mut cause))),
         // What was asked for is the data, so its failure is the answer.
-        Op::CopyOut { landing, .. } => quietly(move || landing.fail(cause)),
+        Op::CopyOut { landing, .. } => discard_panic(move || landing.fail(cause)),
         op => entry.op = op,
     }
     Err(failure)
@@ -195,8 +195,10 @@ fn perform_launch(
     }
     match ran {
         Ok(()) => Ok(Work::Cubes(cubes)),
-        Err(Stopped::Panicked(message)) => Err(Failure::panicked(&entry.name, message)),
-        Err(Stopped::Refused(why)) => Err(Failure::not_run(&entry.name, Reason::Refused(why))),
+        Err(LaunchFailure::Panicked(message)) => Err(Failure::panicked(&entry.name, message)),
+        Err(LaunchFailure::Refused(why)) => {
+            Err(Failure::not_run(&entry.name, Reason::Refused(why)))
+        }
     }
 }
 
@@ -297,7 +299,7 @@ fn scramble(entry: &Entry, seed: u64, which: impl Fn(Access) -> bool) {
 }
 
 /// Runs user code whose panic has nobody to be told to.
-fn quietly(run: impl FnOnce()) {
+fn discard_panic(run: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
         panic_message(payload);
     }

@@ -28,13 +28,13 @@ pub(crate) struct Shared {
     pub(crate) checks: Checks,
     pub(crate) gone: Arc<Gone>,
     /// The device is lost, and everybody who waits for it was told.
-    pub(crate) told: AtomicBool,
+    pub(crate) loss_reported: AtomicBool,
 }
 
 impl Shared {
     /// Uses the state, and tells what was found meanwhile.
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
-        self.with_found(f).0
+        self.with_violations(f).0
     }
 
     /// Carries out a call of the backend.
@@ -43,7 +43,7 @@ impl Shared {
     /// When the call breaks a rule, and the checks are to panic then.
     #[track_caller]
     pub(crate) fn call<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
-        let (result, found) = self.with_found(f);
+        let (result, found) = self.with_violations(f);
         if self.checks == Checks::Panic
             && let Some(first) = found.first()
         {
@@ -53,24 +53,24 @@ impl Shared {
         result
     }
 
-    fn with_found<R>(&self, f: impl FnOnce(&mut State) -> R) -> (R, Vec<Violation>) {
+    fn with_violations<R>(&self, f: impl FnOnce(&mut State) -> R) -> (R, Vec<Violation>) {
         let mut state = lock(&self.state);
         let result = f(&mut state);
-        let found = state.take_found();
+        let found = state.take_violations();
         self.findings.report(&found, state.figures());
         let lost = state.lost;
         drop(state);
         if lost {
-            self.tell_loss();
+            self.report_loss();
         }
         (result, found)
     }
 
     /// Nothing will be published any more, whether a call comes that is told so or not.
     #[cold]
-    fn tell_loss(&self) {
+    fn report_loss(&self) {
         // Relaxed: that it is done once matters, nothing is passed on by it.
-        if !self.told.swap(true, Ordering::Relaxed) {
+        if !self.loss_reported.swap(true, Ordering::Relaxed) {
             self.gone.set_lost(Recovery::SameProcess);
             self.timelines.iter().for_each(|timeline| timeline.end());
         }

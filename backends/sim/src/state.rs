@@ -51,7 +51,7 @@ pub(crate) struct State {
     pub(crate) stopping: bool,
     figures: Figures,
     /// What the epochs before came to.
-    before: Figures,
+    earlier: Figures,
 }
 
 /// What is noted in the fingerprint of a run.
@@ -77,7 +77,7 @@ impl State {
             _ => sim.faults.clone().without_loss(),
         };
         let slow = &sim.slow[..sim.queues];
-        let before = sim.findings.figures();
+        let earlier = sim.findings.figures();
         let faults_seed = random.next();
         Self {
             queues: slow.iter().map(|_| Queue::default()).collect(),
@@ -90,8 +90,8 @@ impl State {
             punctual: sim.punctual,
             lost: false,
             stopping: false,
-            figures: before,
-            before,
+            figures: earlier,
+            earlier,
         }
     }
 
@@ -100,24 +100,28 @@ impl State {
         let verdict = self.faults.judge(call);
         match verdict {
             Verdict::Fails(_) => self.figures.faults += 1,
-            Verdict::Loses if !self.lost => {
+            Verdict::LosesDevice if !self.lost => {
                 self.figures.faults += 1;
                 self.lost = true;
             }
-            Verdict::Goes | Verdict::Loses => {}
+            Verdict::Proceeds | Verdict::LosesDevice => {}
         }
-        if self.lost { Verdict::Loses } else { verdict }
+        if self.lost {
+            Verdict::LosesDevice
+        } else {
+            verdict
+        }
     }
 
     /// Lets a call of a task pass, or says why it is refused.
     pub(crate) fn admit(&mut self, call: Call) -> Result<(), Refused> {
         match self.judge(call) {
-            Verdict::Goes => Ok(()),
+            Verdict::Proceeds => Ok(()),
             Verdict::Fails(number) => {
                 let what = format!("{call:?}").to_lowercase();
                 Err(Refused::Task(format!("injected fault: {what} {number}")))
             }
-            Verdict::Loses => Err(Refused::Lost("injected fault".to_owned())),
+            Verdict::LosesDevice => Err(Refused::Lost("injected fault".to_owned())),
         }
     }
 
@@ -140,7 +144,7 @@ impl State {
                     if let Some(checker) = &mut self.checker {
                         checker.refused(point, place.name, &bindings);
                     }
-                    self.note(Event::Refused, point);
+                    self.record(Event::Refused, point);
                     return Err(refused);
                 }
             }
@@ -161,7 +165,7 @@ impl State {
             views,
             _blocks: blocks,
         })));
-        self.note(Event::Queued, point);
+        self.record(Event::Queued, point);
         Ok(())
     }
 
@@ -179,7 +183,7 @@ impl State {
         if let Some(queue) = self.queues.get_mut(queue.index()) {
             queue.items.push_back(Item::Wait(point));
         }
-        self.note(Event::Waits, point);
+        self.record(Event::Waits, point);
     }
 
     pub(crate) fn flush(&mut self, point: Point) {
@@ -189,7 +193,7 @@ impl State {
         if let Some(queue) = self.queues.get_mut(point.queue.index()) {
             queue.flushed = queue.flushed.max(point.cursor);
         }
-        self.note(Event::Flushed, point);
+        self.record(Event::Flushed, point);
     }
 
     pub(crate) fn ran_task(&mut self) {
@@ -197,12 +201,12 @@ impl State {
     }
 
     /// Notes an event at a point.
-    pub(crate) fn note(&mut self, event: Event, point: Point) {
-        self.note_numbers(event, u64::from(point.queue.0), point.cursor);
+    pub(crate) fn record(&mut self, event: Event, point: Point) {
+        self.record_numbers(event, u64::from(point.queue.0), point.cursor);
     }
 
     /// Notes an event in the fingerprint.
-    pub(crate) fn note_numbers(&mut self, event: Event, first: u64, second: u64) {
+    pub(crate) fn record_numbers(&mut self, event: Event, first: u64, second: u64) {
         for number in [event as u64, first, second] {
             // One step of FNV-1a, over words.
             let mixed = (self.figures.fingerprint ^ number).wrapping_mul(0x0000_0100_0000_01b3);
@@ -210,18 +214,18 @@ impl State {
         }
     }
 
-    pub(crate) fn take_found(&mut self) -> Vec<Violation> {
+    pub(crate) fn take_violations(&mut self) -> Vec<Violation> {
         self.checker
             .as_mut()
-            .map(Checker::take_found)
+            .map(Checker::take_violations)
             .unwrap_or_default()
     }
 
     pub(crate) fn figures(&self) -> Figures {
         let mut figures = self.figures;
-        figures.virtual_ns = self.before.virtual_ns + self.timing.end_ns();
+        figures.virtual_ns = self.earlier.virtual_ns + self.timing.end_ns();
         if let Some(checker) = &self.checker {
-            figures.waits = self.before.waits.and(checker.waits());
+            figures.waits = self.earlier.waits.plus(checker.waits());
         }
         figures
     }

@@ -13,7 +13,7 @@ use crate::shared::Shared;
 use crate::state::{Event, State};
 
 /// How often a queue of usual speed is chosen, against a slow one.
-const USUAL_WEIGHT: u64 = 1000;
+const NORMAL_WEIGHT: u64 = 1000;
 
 /// What may happen next.
 #[derive(Clone, Copy)]
@@ -66,13 +66,14 @@ impl State {
                 let cursor = queue.published + 1 + self.random.below(most - queue.published);
                 queue.published = cursor;
                 if self.punctual {
-                    self.timing.tell_time(self.timing.ended_ns(index, cursor));
+                    self.timing
+                        .advance_clock(self.timing.ended_ns(index, cursor));
                 }
                 let point = Point::new(QueueId(index as u8), cursor);
                 if let Some(checker) = &mut self.checker {
                     checker.published(point);
                 }
-                self.note(Event::Published, point);
+                self.record(Event::Published, point);
                 Some(Next::Publish(point))
             }
             Choice::Run(index) => {
@@ -82,9 +83,9 @@ impl State {
                 self.queues[index].running = true;
                 self.memory.starts(entry.point, &entry.bindings);
                 let fate = match self.judge(Call::Run) {
-                    Verdict::Goes => Fate::Runs,
+                    Verdict::Proceeds => Fate::Runs,
                     Verdict::Fails(number) => Fate::Fails(number),
-                    Verdict::Loses => Fate::Lost,
+                    Verdict::LosesDevice => Fate::Lost,
                 };
                 let seed = self.random.next();
                 let checks = self.checker.is_some();
@@ -105,7 +106,7 @@ impl State {
         }
         let weight = |choice: &Choice| {
             let (Choice::Run(queue) | Choice::Publish(queue, _)) = *choice;
-            (USUAL_WEIGHT / u64::from(self.slow[queue])).max(1)
+            (NORMAL_WEIGHT / u64::from(self.slow[queue])).max(1)
         };
         let all: u64 = choices.iter().map(weight).sum();
         if all == 0 {
@@ -187,6 +188,6 @@ impl State {
         self.memory.ended(entry.point, &entry.bindings);
         self.timing.ran(entry.point, &entry.bindings, work);
         self.ran_task();
-        self.note(Event::Ran, entry.point);
+        self.record(Event::Ran, entry.point);
     }
 }

@@ -15,9 +15,9 @@ pub(crate) struct Stepper(Option<Thread<()>>);
 
 impl Stepper {
     pub(crate) fn start(shared: Arc<Shared>, spawner: &Spawner) -> Result<Self, OpenError> {
-        let alive = Alive(shared);
+        let guard = ExitGuard(shared);
         let body = move || {
-            let shared = &alive.0;
+            let shared = &guard.0;
             let _mark = mark_runtime_thread();
             // How fast a simulator wakes is of no interest.
             let mut spin = Spinner::new(SpinPolicy::never());
@@ -37,9 +37,9 @@ impl Stepper {
 }
 
 /// Goes with the thread, or with what was to be one.
-struct Alive(Arc<Shared>);
+struct ExitGuard(Arc<Shared>);
 
-impl Drop for Alive {
+impl Drop for ExitGuard {
     /// Nobody steps any more: unless the device goes away anyway, that is a loss of the device.
     fn drop(&mut self) {
         if !self.0.with(|state| state.stopping) {

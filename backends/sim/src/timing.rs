@@ -39,7 +39,7 @@ pub(crate) struct Timing {
     /// Those that nobody has taken; the oldest give way.
     spans: VecDeque<Span>,
     /// Asked for when the device was opened, and now.
-    spans_kept: usize,
+    spans_min: usize,
     spans_max: usize,
     end_ns: u64,
     /// What starts from here on does not start earlier.
@@ -54,7 +54,7 @@ impl Timing {
             lanes: slow.iter().map(|_| Lane::default()).collect(),
             pages: BTreeMap::new(),
             spans: VecDeque::new(),
-            spans_kept: spans_max,
+            spans_min: spans_max,
             spans_max,
             end_ns: 0,
             now_ns: 0,
@@ -77,7 +77,7 @@ impl Timing {
     }
 
     /// It is so late: whoever sees this does not go back.
-    pub(crate) fn tell_time(&mut self, now_ns: u64) {
+    pub(crate) fn advance_clock(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
     }
 
@@ -86,8 +86,8 @@ impl Timing {
     }
 
     /// From here on there is room for so many spans of all queues, or for as many as ever.
-    pub(crate) fn set_room(&mut self, room: usize) {
-        self.spans_max = self.spans_kept.max(room);
+    pub(crate) fn set_span_capacity(&mut self, capacity: usize) {
+        self.spans_max = self.spans_min.max(capacity);
     }
 
     pub(crate) fn take_spans(&mut self) -> Vec<Span> {

@@ -13,17 +13,17 @@ use crate::rig::{Q0, Q1, Rig};
 #[test]
 fn everything_runs_on_the_thread_that_pumps() {
     let mut rig = Rig::driven();
-    let (tell, told) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     let kernel = {
-        let tell = tell.clone();
+        let sender = sender.clone();
         rig.prepare(
             Kernel::new("where")
-                .native(move |_, _| tell.send((current().id(), is_runtime_thread())).unwrap()),
+                .native(move |_, _| sender.send((current().id(), is_runtime_thread())).unwrap()),
         )
     };
     let point = rig.launch(Q0, &kernel, 5, &[], &[]);
     rig.custom(Q1, &[], move |_| {
-        tell.send((current().id(), is_runtime_thread())).unwrap();
+        sender.send((current().id(), is_runtime_thread())).unwrap();
     });
     assert_eq!(rig.completed(Q0), 0, "nothing runs by itself");
     assert!(rig.device.pump(Duration::from_secs(3600)));
@@ -33,7 +33,7 @@ fn everything_runs_on_the_thread_that_pumps() {
         "nothing is left"
     );
     let own = (current().id(), true);
-    assert_eq!(told.try_iter().collect::<Vec<_>>(), [own; 6]);
+    assert_eq!(received.try_iter().collect::<Vec<_>>(), [own; 6]);
     assert!(!is_runtime_thread());
 }
 

@@ -98,12 +98,12 @@ fn a_write_heals_what_it_defines_and_an_update_does_not() {
 #[test]
 fn custom_work_is_given_the_failure_of_what_it_reads() {
     let (mut rig, slice) = poisoned();
-    let (tell, told) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     let point = rig.custom(Q0, &[slice.read()], move |value| {
-        tell.send(value.map(drop).unwrap_err()).unwrap();
+        sender.send(value.map(drop).unwrap_err()).unwrap();
     });
     rig.wait(point).unwrap();
-    assert_eq!(told.recv().unwrap().task.as_ref(), "explode");
+    assert_eq!(received.recv().unwrap().task.as_ref(), "explode");
 }
 
 #[test]

@@ -84,7 +84,13 @@ impl Buffer {
 ///
 /// # Panics
 /// When it is out of bounds, or where no wide access may begin.
-pub(crate) fn place(name: &str, index: i64, lanes: u8, len: usize, must_align: bool) -> usize {
+pub(crate) fn checked_index(
+    name: &str,
+    index: i64,
+    lanes: u8,
+    len: usize,
+    must_align: bool,
+) -> usize {
     let lanes = usize::from(lanes);
     let found = usize::try_from(index).ok();
     let end = found.and_then(|index| index.checked_add(lanes));
@@ -95,12 +101,12 @@ pub(crate) fn place(name: &str, index: i64, lanes: u8, len: usize, must_align: b
             }
             index
         }
-        _ => outside(name, index, lanes, len),
+        _ => out_of_bounds(name, index, lanes, len),
     }
 }
 
 #[cold]
-fn outside(name: &str, index: i64, lanes: usize, len: usize) -> ! {
+fn out_of_bounds(name: &str, index: i64, lanes: usize, len: usize) -> ! {
     panic!("`{name}[{index}]`, {lanes} wide, is outside of its {len} elements")
 }
 

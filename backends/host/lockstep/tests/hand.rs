@@ -29,7 +29,7 @@ fn run(function: &Function, counts: [u32; 3], buffers: &mut [Vec<u64>], words: &
 }
 
 /// What a launch panics with.
-fn told(function: &Function, buffers: &mut [Vec<u64>], words: &[u64]) -> String {
+fn panic_message(function: &Function, buffers: &mut [Vec<u64>], words: &[u64]) -> String {
     let launch = AssertUnwindSafe(|| run(function, [1; 3], buffers, words));
     let payload = catch_unwind(launch).expect_err("it is wrong");
     *payload.downcast::<String>().expect("a sentence")
@@ -103,7 +103,7 @@ fn an_access_out_of_bounds_is_told(#[case] index: i64, #[case] why: &str) {
             false => x.set(0, x.get(at)),
         }
         let function = k.build().expect("it is right");
-        let message = told(&function, &mut [vec![0; 4]], &[index as u64]);
+        let message = panic_message(&function, &mut [vec![0; 4]], &[index as u64]);
         assert!(message.contains(why), "{message}");
     }
 }
@@ -123,7 +123,7 @@ fn a_wide_access_begins_where_it_may(#[case] index: u64, #[case] why: Option<&st
             run(&function, [1; 3], &mut buffers, &[index]);
             assert_eq!(buffers[0], [3, 4, 2, 3, 4]);
         }
-        Some(why) => assert_eq!(told(&function, &mut buffers, &[index]), why),
+        Some(why) => assert_eq!(panic_message(&function, &mut buffers, &[index]), why),
     }
 }
 

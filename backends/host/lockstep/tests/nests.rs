@@ -58,7 +58,7 @@ fn run(function: Function, before: &[Vec<u8>], words: &[u64]) -> Vec<Vec<u8>> {
     let native = millstream_lockstep::native(&function).unwrap();
     let kernel = Kernel::from_program("tried", Arc::new(Program::Ssa(function))).unwrap();
     // In words, which are aligned for every type.
-    let mut room: Vec<Vec<u64>> = before
+    let mut memory: Vec<Vec<u64>> = before
         .iter()
         .map(|bytes| {
             let words = bytes.chunks(8).map(|chunk| {
@@ -69,11 +69,11 @@ fn run(function: Function, before: &[Vec<u8>], words: &[u64]) -> Vec<Vec<u8>> {
             words.collect()
         })
         .collect();
-    let views: Vec<NativeView> = room
+    let views: Vec<NativeView> = memory
         .iter_mut()
         .zip(before)
-        .map(|(room, bytes)| NativeView {
-            pointer: room.as_mut_ptr().cast(),
+        .map(|(memory, bytes)| NativeView {
+            pointer: memory.as_mut_ptr().cast(),
             bytes: bytes.len() as u64,
         })
         .collect();
@@ -83,14 +83,14 @@ fn run(function: Function, before: &[Vec<u8>], words: &[u64]) -> Vec<Vec<u8>> {
         let arguments = unsafe { NativeArgs::new(kernel.signature(), &views, words, &[], cube) };
         native(&cube, &arguments);
     }
-    let bytes = room.iter().zip(before).map(|(room, bytes)| {
-        let all = room.iter().flat_map(|word| word.to_le_bytes());
+    let bytes = memory.iter().zip(before).map(|(memory, bytes)| {
+        let all = memory.iter().flat_map(|word| word.to_le_bytes());
         all.take(bytes.len()).collect()
     });
     bytes.collect()
 }
 
-fn assert_alike(what: &str, (dtype, exact): (DType, bool), given: &[u8], expected: &[u8]) {
+fn assert_close(what: &str, (dtype, exact): (DType, bool), given: &[u8], expected: &[u8]) {
     let tolerance = match dtype {
         _ if exact => 0.0,
         DType::F64 => 1e-12,
@@ -159,7 +159,7 @@ fn every_way_comes_to_what_the_nest_says(#[case] case: Case) {
         for ((buffer, after), expected) in nest.buffers.iter().zip(&after).zip(&expected) {
             // The same functions, of each element alone.
             let like = (buffer.dtype, case.exact || nest.inner == 0);
-            assert_alike(&format!("{kind:?}"), like, after, expected);
+            assert_close(&format!("{kind:?}"), like, after, expected);
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Store, Stride, Value};
 use millstream_ir::{BinaryOp, DType, Matmul, Nest, Program};
 use millstream_protocol::kernel::NativeView;
-use millstream_tile::{Alone, Code, Options};
+use millstream_tile::{Code, Options, SingleThread};
 
 /// Adds a bias to each column and, if it is to, makes what is negative zero.
 fn epilogue(is_rectified: bool) -> Nest {
@@ -104,7 +104,11 @@ impl Layer {
         };
         let views = [view(input), view(&self.weights), out, view(&self.bias)];
         // SAFETY: the memory is this bench's own, and what is written is written by this alone.
-        unsafe { self.code.run(black_box(&views), &self.words, &mut Alone) }.expect("it fits");
+        unsafe {
+            self.code
+                .run(black_box(&views), &self.words, &mut SingleThread)
+        }
+        .expect("it fits");
     }
 
     fn by_gemm(&mut self, input: &[f32], least: Option<f32>) {

@@ -3,7 +3,7 @@
 use millstream_ir::{Blocking, Program};
 use millstream_protocol::kernel::NativeView;
 
-use crate::build::Unfit;
+use crate::build::CompileError;
 use crate::level::Level;
 use crate::matmul::{self, MatmulCode};
 use crate::nest::{self, NestCode};
@@ -27,10 +27,10 @@ impl Code {
     ///
     /// # Errors
     /// What of it cannot be run here; [`Unfit::Blocking`] of a way to cut it up that there is not.
-    pub fn compile(program: &Program, options: Options) -> Result<Self, Unfit> {
+    pub fn compile(program: &Program, options: Options) -> Result<Self, CompileError> {
         let (processor, blocking) = (Level::of_processor(), options.blocking);
         if blocking != Blocking::USUAL && !Self::blockings(program).contains(&blocking) {
-            return Err(Unfit::Blocking(blocking));
+            return Err(CompileError::Blocking(blocking));
         }
         Self::compile_for(program, processor.of_vectors(blocking.vector), options)
     }
@@ -50,12 +50,12 @@ impl Code {
         program: &Program,
         level: Level,
         options: Options,
-    ) -> Result<Self, Unfit> {
-        program.check().map_err(Unfit::Wrong)?;
+    ) -> Result<Self, CompileError> {
+        program.check().map_err(CompileError::Invalid)?;
         let kind = match program {
             Program::Nest(nest) => Kind::Nest(NestCode::compile(nest, level, options)?),
             Program::Matmul(matmul) => Kind::Matmul(MatmulCode::compile(matmul, level, options)?),
-            _ => return Err(Unfit::Kind),
+            _ => return Err(CompileError::Kind),
         };
         Ok(Self {
             kind: Box::new(kind),

@@ -1,7 +1,7 @@
 //! The lanes of one walk: elements brought into registers and put back, wherever they lie.
 
 use crate::space::Axes;
-use crate::turn::Turn;
+use crate::transpose::Transpose;
 
 /// Lanes of one walk.
 pub(crate) struct Lanes<'a> {
@@ -15,7 +15,7 @@ pub(crate) struct Lanes<'a> {
 
 /// Asks for the line of the cache that something lies in. Changes nothing but how long it takes to read.
 #[inline(always)]
-pub(crate) fn fetch<T>(at: *const T) {
+pub(crate) fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -44,30 +44,30 @@ impl Lanes<'_> {
     ///
     /// # Safety
     /// Its elements are there, and its rows have room.
-    pub(crate) unsafe fn turn<T: Copy>(&self, base: *const T, to: *mut T, apart: isize) {
-        let turn = Turn {
+    pub(crate) unsafe fn transpose<T: Copy>(&self, base: *const T, to: *mut T, apart: isize) {
+        let transpose = Transpose {
             rows: self.axes.lens[0],
             columns: self.axes.lens[1],
             step: self.step(),
             apart,
         };
         // SAFETY: the caller's promises.
-        unsafe { turn.run(base, to) };
+        unsafe { transpose.run(base, to) };
     }
 
     /// Elements into a register.
-    pub(crate) unsafe fn bring<T: Copy>(&self, base: *const T, home: *mut T) {
+    pub(crate) unsafe fn load<T: Copy>(&self, base: *const T, staging: *mut T) {
         let step = self.step();
         if self.axes.rank == 2 && self.strides[0] == 1 && self.n == self.axes.total && step > 1 {
             let columns = self.axes.lens[1];
             // SAFETY: the caller's promises.
-            return unsafe { self.turn(base, home, columns as isize) };
+            return unsafe { self.transpose(base, staging, columns as isize) };
         }
         self.axes
             .runs(self.strides, self.start, self.n, |lane, len, offset| {
                 // SAFETY: the caller's promises.
                 unsafe {
-                    let (from, to) = (base.offset(offset), home.add(lane));
+                    let (from, to) = (base.offset(offset), staging.add(lane));
                     match step {
                         1 => to.copy_from_nonoverlapping(from, len),
                         0 => std::slice::from_raw_parts_mut(to, len).fill(*from),
@@ -82,26 +82,26 @@ impl Lanes<'_> {
     }
 
     /// The offsets themselves into a register.
-    pub(crate) unsafe fn count(&self, home: *mut i64, origin: isize) {
+    pub(crate) unsafe fn store_offsets(&self, staging: *mut i64, origin: isize) {
         let step = self.step();
         self.axes
             .runs(self.strides, self.start, self.n, |lane, len, offset| {
                 for index in 0..len {
                     let value = origin + offset + self.still + index as isize * step;
                     // SAFETY: the caller's promises.
-                    unsafe { home.add(lane + index).write(value as i64) };
+                    unsafe { staging.add(lane + index).write(value as i64) };
                 }
             });
     }
 
     /// Elements out of a register.
-    pub(crate) unsafe fn put<T: Copy>(&self, home: *const T, base: *mut T) {
+    pub(crate) unsafe fn store<T: Copy>(&self, staging: *const T, base: *mut T) {
         let step = self.step();
         self.axes
             .runs(self.strides, self.start, self.n, |lane, len, offset| {
                 // SAFETY: the caller's promises.
                 unsafe {
-                    let (from, to) = (home.add(lane), base.offset(offset));
+                    let (from, to) = (staging.add(lane), base.offset(offset));
                     match step {
                         1 => to.copy_from_nonoverlapping(from, len),
                         _ => {

@@ -33,17 +33,18 @@
 
 mod build;
 mod code;
+mod compile_error;
 #[cfg(all(feature = "machine-code", target_arch = "x86_64"))]
 mod fuse;
 mod half;
 mod kernels;
 mod lanes;
 mod launch;
+mod launch_error;
 mod level;
 mod machine;
 mod math;
 mod matmul;
-mod misfit;
 #[cfg(any(test, feature = "naive"))]
 pub mod naive;
 mod nest;
@@ -56,17 +57,16 @@ mod slot;
 mod space;
 mod team;
 mod tiles;
-mod turn;
-mod unfit;
+mod transpose;
 
 #[cfg(test)]
 mod tests;
 
 pub use code::Code;
-pub use misfit::Misfit;
+pub use compile_error::CompileError;
+pub use launch_error::LaunchError;
 pub use options::Options;
-pub use team::{Alone, RunError, Team};
-pub use unfit::Unfit;
+pub use team::{RunError, SingleThread, Team};
 
 /// Most outer, and most inner axes of a nest.
 pub const AXES_MAX: usize = 12;

@@ -16,7 +16,7 @@ struct Run<'a> {
     buffers: &'a [Vec<u8>],
     words: &'a [u64],
     /// Reductions that are known, by row: others ask for them again and again.
-    known: RefCell<HashMap<(u16, Index), u64>>,
+    reductions: RefCell<HashMap<(u16, Index), u64>>,
 }
 
 /// Where an element is.
@@ -109,15 +109,17 @@ impl Run<'_> {
             }
             Op::Reduce(op, a) => {
                 let outer = &index[..self.nest.outer];
-                if let Some(known) = self.known.borrow().get(&(id, outer.to_vec())) {
-                    return *known;
+                if let Some(reductions) = self.reductions.borrow().get(&(id, outer.to_vec())) {
+                    return *reductions;
                 }
                 let inner = self.indices(self.nest.outer, self.nest.rank());
                 let all = inner
                     .iter()
                     .map(|inner| self.value(*a, &[outer, &inner[..]].concat()));
                 let result = scalar::reduce(*op, self.dtype(*a), all);
-                self.known.borrow_mut().insert((id, outer.to_vec()), result);
+                self.reductions
+                    .borrow_mut()
+                    .insert((id, outer.to_vec()), result);
                 result
             }
             op => panic!("{op} is not known"),
@@ -132,7 +134,7 @@ pub fn run(nest: &Nest, buffers: &mut [Vec<u8>], words: &[u64]) {
         nest,
         buffers: &before,
         words,
-        known: RefCell::default(),
+        reductions: RefCell::default(),
     };
     for outer in run.indices(0, nest.outer) {
         for inner in run.indices(nest.outer, nest.rank()) {
@@ -142,7 +144,7 @@ pub fn run(nest: &Nest, buffers: &mut [Vec<u8>], words: &[u64]) {
                 .iter()
                 .filter(|store| store.level == Level::Inner)
             {
-                keep(&run, store, &index, buffers);
+                write_store(&run, store, &index, buffers);
             }
         }
         let index = [&outer[..], &vec![0; nest.inner][..]].concat();
@@ -151,12 +153,12 @@ pub fn run(nest: &Nest, buffers: &mut [Vec<u8>], words: &[u64]) {
             .iter()
             .filter(|store| store.level == Level::Outer)
         {
-            keep(&run, store, &index, buffers);
+            write_store(&run, store, &index, buffers);
         }
     }
 }
 
-fn keep(run: &Run<'_>, store: &Store, index: &Index, buffers: &mut [Vec<u8>]) {
+fn write_store(run: &Run<'_>, store: &Store, index: &Index, buffers: &mut [Vec<u8>]) {
     let access = &run.nest.accesses[usize::from(store.access)];
     let buffer = usize::from(access.buffer);
     let dtype = run.nest.buffers[buffer].dtype;

@@ -60,7 +60,7 @@ pub(crate) enum Scope {
 
 /// What a walk brings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Walked {
+pub(crate) enum InputKind {
     /// The elements of an access.
     Elements(AccessId),
     /// Where they lie: how far behind the access's offset.
@@ -73,18 +73,18 @@ pub(crate) enum Walked {
 
 /// Something that is read lane by lane, or element by element.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Walk {
-    pub(crate) walked: Walked,
+pub(crate) struct Input {
+    pub(crate) kind: InputKind,
     /// Bytes of an element.
     pub(crate) size: usize,
     pub(crate) scope: Scope,
     /// It is the same for all lanes.
-    pub(crate) one: bool,
+    pub(crate) is_uniform: bool,
     pub(crate) slot: SlotId,
     /// Where it is brought if its memory cannot be used as it lies.
-    pub(crate) home: SlotId,
+    pub(crate) staging: SlotId,
     /// The target that stores it as it is: it is brought straight there.
-    pub(crate) lands: Option<u16>,
+    pub(crate) direct_target: Option<u16>,
 }
 
 /// Something that is written.
@@ -95,17 +95,17 @@ pub(crate) struct Target {
     /// `Outer`: once a row. `Inner`: for each element of it.
     pub(crate) scope: Scope,
     /// One element stands for all lanes.
-    pub(crate) one: bool,
+    pub(crate) is_uniform: bool,
     pub(crate) slot: SlotId,
     /// Where it is computed if its memory cannot be used as it lies.
-    pub(crate) home: SlotId,
+    pub(crate) staging: SlotId,
 }
 
 /// Elements of a row that will be asked soon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ahead {
+pub(crate) enum Prefetch {
     /// Those that a walk reads in the step after this one, or in the first of the next row.
-    Walk(u16),
+    Input(u16),
     /// Those that a target writes in this step, in the last pass.
     Target(u16),
 }
@@ -155,10 +155,10 @@ pub(crate) struct Accumulator {
 
 /// Many elements of a walk at once into an accumulator, or into one for each lane.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WholeFold {
+pub(crate) struct DirectFold {
     pub(crate) run: Kernel,
     pub(crate) accumulator: SlotId,
-    pub(crate) walk: u16,
+    pub(crate) input: u16,
 }
 
 /// One pass over the inner axes.
@@ -168,12 +168,12 @@ pub(crate) struct Pass {
     pub(crate) accumulators: Vec<Accumulator>,
     pub(crate) begin: Vec<Instruction>,
     /// Which walks change their place with every step.
-    pub(crate) walks: Vec<u16>,
+    pub(crate) inputs: Vec<u16>,
     pub(crate) body: Vec<Instruction>,
     /// Where the body does nothing but fold what a walk reads: a long row at once, or several steps across rows.
-    pub(crate) whole: Option<WholeFold>,
+    pub(crate) direct_fold: Option<DirectFold>,
     /// What the body fetches on its way, and the slots for where that is.
-    pub(crate) ahead: Vec<(Ahead, SlotId)>,
+    pub(crate) prefetches: Vec<(Prefetch, SlotId)>,
     /// What follows the last step: results of reductions, and what is computed of them once a row.
     pub(crate) end: Vec<Instruction>,
 }
@@ -189,10 +189,10 @@ pub(crate) struct Plan {
     pub(crate) words: Vec<(Word, u32, u32)>,
     pub(crate) indexed: Vec<IndexedAxis>,
     pub(crate) gathered: Vec<Gathered>,
-    pub(crate) walks: Vec<Walk>,
+    pub(crate) inputs: Vec<Input>,
     /// Walks that change their place once a launch, and once a row.
-    pub(crate) launch_walks: Vec<u16>,
-    pub(crate) row_walks: Vec<u16>,
+    pub(crate) launch_inputs: Vec<u16>,
+    pub(crate) row_inputs: Vec<u16>,
     pub(crate) targets: Vec<Target>,
     /// What is the same for the whole launch.
     pub(crate) once: Vec<Instruction>,
@@ -204,7 +204,7 @@ pub(crate) struct Plan {
     /// Bytes of a lane of all registers, how many there are, and bytes of a lane of what is kept.
     pub(crate) unit: u32,
     pub(crate) registers: u32,
-    pub(crate) kept: u32,
+    pub(crate) retained: u32,
     /// About what an element costs, in 1 / `COST_UNIT` nanoseconds.
     pub(crate) cost: u64,
     /// Elements are only moved: each walk is stored as it is, and nothing is computed.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use millstream_ir::Nest;
 
-use crate::build::{Unfit, build};
+use crate::build::{CompileError, build};
 use crate::level::Level;
 use crate::options::Options;
 use crate::plan::{Plan, Template};
@@ -48,14 +48,14 @@ impl Plans {
         level: Level,
         options: Options,
         runs: bool,
-    ) -> Result<Self, Unfit> {
+    ) -> Result<Self, CompileError> {
         let kinds = match nest.inner {
             0 => FLAT,
             _ => REDUCING,
         };
         let over_tiles = kinds
             .iter()
-            .map(|(template, keeps)| build(nest, *template, *keeps, level, false, runs))
+            .map(|(template, retains)| build(nest, *template, *retains, level, false, runs))
             .collect::<Result<_, _>>()?;
         Ok(Self {
             level,
@@ -98,8 +98,8 @@ impl Plans {
             return over_tiles;
         }
         let make = || {
-            let (template, keeps) = self.kinds[chosen];
-            let plan = build(nest, template, keeps, self.level, true, self.runs).ok()?;
+            let (template, retains) = self.kinds[chosen];
+            let plan = build(nest, template, retains, self.level, true, self.runs).ok()?;
             plan.is_fused().then_some(plan)
         };
         self.fused[chosen]

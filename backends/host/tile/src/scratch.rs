@@ -15,7 +15,7 @@ pub(crate) struct Scratch {
 }
 
 /// Room in a [`Scratch`]. What is in it is anything.
-pub(crate) struct Room<'a> {
+pub(crate) struct Buffers<'a> {
     /// Bytes, which begin at a line of the cache.
     pub(crate) memory: *mut u8,
     pub(crate) slots: &'a mut [*mut u8],
@@ -33,8 +33,8 @@ impl Scratch {
     #[inline]
     pub(crate) fn with<R>(work: impl FnOnce(&mut Scratch) -> R) -> R {
         // Where the thread is ending already, there is none.
-        let kept = SCRATCH.try_with(Cell::take).ok().flatten();
-        let mut scratch = kept.unwrap_or_else(|| {
+        let cached = SCRATCH.try_with(Cell::take).ok().flatten();
+        let mut scratch = cached.unwrap_or_else(|| {
             Box::new(Scratch {
                 lines: Vec::new(),
                 slots: Vec::new(),
@@ -48,7 +48,7 @@ impl Scratch {
 
     /// Room for so many bytes, and so many slots.
     #[inline]
-    pub(crate) fn room(&mut self, bytes: usize, slots: usize) -> Room<'_> {
+    pub(crate) fn reserve(&mut self, bytes: usize, slots: usize) -> Buffers<'_> {
         let lines = bytes.div_ceil(64);
         if self.lines.len() < lines {
             self.lines.resize(lines, Line([0; 64]));
@@ -57,7 +57,7 @@ impl Scratch {
             self.slots.resize(slots, std::ptr::null_mut());
             self.strides.resize(slots, 0);
         }
-        Room {
+        Buffers {
             memory: self.lines.as_mut_ptr().cast(),
             slots: &mut self.slots[..slots],
             strides: &mut self.strides[..slots],

@@ -11,7 +11,7 @@ pub(crate) enum Slot {
     /// A register: the bytes a lane in front of it, and the number of registers in front of it.
     Register { unit: u32, index: u32 },
     /// As a register, with a part for each step.
-    Kept { unit: u32, size: u32 },
+    Retained { unit: u32, size: u32 },
     /// Wherever a walk or a store is right now.
     Placed,
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::misfit::Misfit;
+use crate::launch_error::LaunchError;
 
 /// Who runs the pieces of a launch.
 pub trait Team {
@@ -24,9 +24,9 @@ pub trait Team {
 
 /// The calling thread and nobody else. Does not catch panics.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Alone;
+pub struct SingleThread;
 
-impl Team for Alone {
+impl Team for SingleThread {
     fn share(
         &mut self,
         pieces: u64,
@@ -47,7 +47,7 @@ impl Team for Alone {
 #[non_exhaustive]
 pub enum RunError {
     /// It was refused before anything ran.
-    Misfit(Misfit),
+    Refused(LaunchError),
     /// A piece panicked with this message.
     Panic(String),
 }
@@ -55,7 +55,7 @@ pub enum RunError {
 impl std::fmt::Display for RunError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            RunError::Misfit(misfit) => write!(f, "{misfit}"),
+            RunError::Refused(error) => write!(f, "{error}"),
             RunError::Panic(message) => write!(f, "it panicked: {message}"),
         }
     }
@@ -63,8 +63,8 @@ impl std::fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-impl From<Misfit> for RunError {
-    fn from(misfit: Misfit) -> Self {
-        Self::Misfit(misfit)
+impl From<LaunchError> for RunError {
+    fn from(error: LaunchError) -> Self {
+        Self::Refused(error)
     }
 }

@@ -15,20 +15,20 @@ use crate::ranges::RangeMap;
 
 /// One access, as it is kept for each byte.
 #[derive(Clone, Debug)]
-struct Kept {
+struct LastAccess {
     point: Point,
     access: Access,
     task: Arc<str>,
     slice: SliceId,
 }
 
-impl PartialEq for Kept {
+impl PartialEq for LastAccess {
     fn eq(&self, other: &Self) -> bool {
         self.point == other.point && self.access == other.access && self.slice == other.slice
     }
 }
 
-impl Kept {
+impl LastAccess {
     fn touch(&self) -> Touch {
         Touch {
             task: self.task.clone(),
@@ -41,18 +41,18 @@ impl Kept {
 
 #[derive(Clone, Default, PartialEq, Debug)]
 struct Cell {
-    write: Option<Kept>,
-    readers: Vec<Kept>,
+    write: Option<LastAccess>,
+    readers: Vec<LastAccess>,
 }
 
 impl Cell {
     /// Those who conflict with an access of this kind.
-    fn against(&self, access: Access) -> impl Iterator<Item = &Kept> {
+    fn conflicting(&self, access: Access) -> impl Iterator<Item = &LastAccess> {
         let readers = self.readers.iter().filter(move |_| access.writes());
         self.write.iter().chain(readers)
     }
 
-    fn all(&self) -> impl Iterator<Item = &Kept> {
+    fn all(&self) -> impl Iterator<Item = &LastAccess> {
         self.write.iter().chain(&self.readers)
     }
 }
@@ -73,14 +73,16 @@ impl Accesses {
         is_before: impl Fn(Point) -> bool,
     ) -> Option<(Range<u64>, Touch)> {
         self.pages.get(&page)?.iter(range).find_map(|(part, cell)| {
-            let other = cell.against(access).find(|other| !is_before(other.point))?;
+            let other = cell
+                .conflicting(access)
+                .find(|other| !is_before(other.point))?;
             Some((part, other.touch()))
         })
     }
 
     /// Notes an access of a task.
-    pub(super) fn note(&mut self, page: PageId, range: Range<u64>, point: Point, touch: &Touch) {
-        let kept = Kept {
+    pub(super) fn record(&mut self, page: PageId, range: Range<u64>, point: Point, touch: &Touch) {
+        let access = LastAccess {
             point,
             access: touch.access,
             task: touch.task.clone(),
@@ -88,12 +90,12 @@ impl Accesses {
         };
         self.pages.entry(page).or_default().update(range, |cell| {
             if touch.access.writes() {
-                cell.write = Some(kept.clone());
+                cell.write = Some(access.clone());
                 cell.readers.clear();
             } else {
                 let queue = point.queue;
                 cell.readers.retain(|reader| reader.point.queue != queue);
-                cell.readers.push(kept.clone());
+                cell.readers.push(access.clone());
                 cell.readers.sort_by_key(|reader| reader.point);
             }
         });
@@ -104,7 +106,7 @@ impl Accesses {
         let mut cells = self.pages.get(&page)?.iter(0..u64::MAX);
         cells.find_map(|(_, cell)| {
             let user = cell.all().find(|user| !has_passed(user.point));
-            user.map(Kept::touch)
+            user.map(LastAccess::touch)
         })
     }
 

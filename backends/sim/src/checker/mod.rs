@@ -52,7 +52,7 @@ pub(crate) struct Checker {
     guards: BTreeMap<u64, Vec<BoundSlice>>,
     guards_made: u64,
     host: Arc<str>,
-    found: Vec<Violation>,
+    violations: Vec<Violation>,
 }
 
 impl Checker {
@@ -64,13 +64,13 @@ impl Checker {
             guards: BTreeMap::new(),
             guards_made: 0,
             host: "guard".into(),
-            found: Vec::new(),
+            violations: Vec::new(),
         }
     }
 
     /// What was found since the last call.
-    pub(crate) fn take_found(&mut self) -> Vec<Violation> {
-        std::mem::take(&mut self.found)
+    pub(crate) fn take_violations(&mut self) -> Vec<Violation> {
+        std::mem::take(&mut self.violations)
     }
 
     pub(crate) fn waits(&self) -> Waits {
@@ -82,18 +82,18 @@ impl Checker {
     }
 
     pub(crate) fn page_freed_lost(&mut self, page: PageId) {
-        self.found.push(Violation::PageFreedLost { page });
+        self.violations.push(Violation::PageFreedLost { page });
     }
 
     pub(crate) fn page_freed(&mut self, page: PageId) {
         let order = &self.order;
         if let Some(user) = self.accesses.user(page, |point| order.is_seen(point)) {
-            self.found.push(Violation::PageInUse { page, user });
+            self.violations.push(Violation::PageInUse { page, user });
         }
         if let Some(user) = self.guard_on(page, 0..u64::MAX, Access::Write) {
-            self.found.push(Violation::PageInUse { page, user });
+            self.violations.push(Violation::PageInUse { page, user });
         }
-        self.slices.page_freed(page, &mut self.found);
+        self.slices.page_freed(page, &mut self.violations);
         self.accesses.page_freed(page);
     }
 
@@ -102,16 +102,16 @@ impl Checker {
         let seen = |point| order.is_seen(point);
         self.accesses.forget(page, range.clone(), seen);
         let bytes = Bytes { page, range };
-        self.slices.reserved(slice, bytes, &mut self.found);
+        self.slices.reserved(slice, bytes, &mut self.violations);
     }
 
     pub(crate) fn slice_released(&mut self, slice: SliceId) {
-        self.slices.released(slice, &mut self.found);
+        self.slices.released(slice, &mut self.violations);
     }
 
     /// A task is issued.
     pub(crate) fn task(&mut self, point: Point, name: &Arc<str>, bindings: &[BoundSlice]) {
-        self.found.extend(self.order.issue(point));
+        self.violations.extend(self.order.issue(point));
         for bound in bindings {
             let Some((bytes, touch)) = self.touch(bound, name, Place::Queue(point)) else {
                 continue;
@@ -126,7 +126,7 @@ impl Checker {
             let guard = self.guard_on(page, range.clone(), touch.access);
             others.extend(guard.map(|guard| (range.clone(), guard)));
             self.races(others, &touch, page);
-            self.accesses.note(page, range, point, &touch);
+            self.accesses.record(page, range, point, &touch);
         }
     }
 
@@ -142,7 +142,7 @@ impl Checker {
             let bound = &bindings[missed.binding];
             let Some(page) = bound.page else { continue };
             let range = bound.offset + missed.bytes.start..bound.offset + missed.bytes.end;
-            self.found.push(Violation::Unwritten {
+            self.violations.push(Violation::Unwritten {
                 task: Touch {
                     task: name.clone(),
                     place: Place::Queue(point),
@@ -184,7 +184,7 @@ impl Checker {
     }
 
     pub(crate) fn flushed(&mut self, point: Point) {
-        self.found.extend(self.order.flush(point));
+        self.violations.extend(self.order.flush(point));
     }
 
     /// The host can see from here on that `point` has passed.
@@ -193,12 +193,12 @@ impl Checker {
     }
 
     pub(crate) fn wait(&mut self, queue: QueueId, point: Point) {
-        self.found.extend(self.order.wait(queue, point));
+        self.violations.extend(self.order.wait(queue, point));
     }
 
     /// The device goes away. `held` says whether somebody has a handle of a slice.
     pub(crate) fn closed(&mut self, held: impl Fn(SliceId) -> bool) {
-        self.slices.leaks(held, &mut self.found);
+        self.slices.leaks(held, &mut self.violations);
     }
 
     /// The bytes that a binding touches, if it touches any, checked against its slice.
@@ -218,7 +218,7 @@ impl Checker {
             slice: bound.slice,
         };
         let checked = self.slices.check_use(bound, bytes.clone(), &touch);
-        self.found.extend(checked);
+        self.violations.extend(checked);
         Some((bytes, touch))
     }
 
@@ -243,7 +243,7 @@ impl Checker {
 
     fn races(&mut self, others: Vec<(Range<u64>, Touch)>, later: &Touch, page: PageId) {
         for (range, earlier) in others {
-            self.found.push(Violation::Race {
+            self.violations.push(Violation::Race {
                 earlier,
                 later: later.clone(),
                 bytes: Bytes { page, range },

@@ -23,7 +23,7 @@ pub struct Waits {
 
 impl Waits {
     /// These and those.
-    pub(crate) fn and(self, more: Self) -> Self {
+    pub(crate) fn plus(self, more: Self) -> Self {
         Self {
             issued: self.issued + more.issued,
             implied: self.implied + more.implied,

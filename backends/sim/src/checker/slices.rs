@@ -37,22 +37,22 @@ impl Slices {
         self.pages.insert(page, Page { bytes, slices });
     }
 
-    pub(super) fn page_freed(&mut self, page: PageId, found: &mut Vec<Violation>) {
+    pub(super) fn page_freed(&mut self, page: PageId, violations: &mut Vec<Violation>) {
         match self.pages.remove(&page) {
-            None => found.push(Violation::PageFreedTwice { page }),
+            None => violations.push(Violation::PageFreedTwice { page }),
             Some(freed) => {
                 for (_, slice) in freed.slices.into_values() {
-                    found.push(Violation::PageHasSlice { page, slice });
+                    violations.push(Violation::PageHasSlice { page, slice });
                 }
             }
         }
     }
 
-    pub(super) fn reserved(&mut self, slice: SliceId, at: Bytes, found: &mut Vec<Violation>) {
+    pub(super) fn reserved(&mut self, slice: SliceId, at: Bytes, violations: &mut Vec<Violation>) {
         let occupant = self.slots.get(&slice.index());
         // Generations wrap, so only the same one is certainly wrong.
         if occupant.is_some_and(|last| last.at.is_some() || last.generation == slice.generation()) {
-            found.push(Violation::ReservedTwice { slice });
+            violations.push(Violation::ReservedTwice { slice });
         }
         match self.pages.get_mut(&at.page) {
             Some(page) if at.range.end <= page.bytes => {
@@ -61,7 +61,7 @@ impl Slices {
                         page: at.page,
                         range,
                     };
-                    found.push(Violation::Overlap {
+                    violations.push(Violation::Overlap {
                         slice,
                         other,
                         bytes,
@@ -71,7 +71,7 @@ impl Slices {
                     page.slices.insert(at.range.start, (at.range.end, slice));
                 }
             }
-            _ => found.push(Violation::OutsidePage {
+            _ => violations.push(Violation::OutsidePage {
                 slice,
                 bytes: at.clone(),
             }),
@@ -81,13 +81,13 @@ impl Slices {
             .insert(slice.index(), Occupant { generation, at });
     }
 
-    pub(super) fn released(&mut self, slice: SliceId, found: &mut Vec<Violation>) {
+    pub(super) fn released(&mut self, slice: SliceId, violations: &mut Vec<Violation>) {
         let occupant = self.slots.get_mut(&slice.index());
         let ended = occupant
             .filter(|occupant| occupant.generation == slice.generation())
             .and_then(|occupant| occupant.at.take());
         let Some(at) = ended else {
-            return found.push(Violation::ReleasedTwice { slice });
+            return violations.push(Violation::ReleasedTwice { slice });
         };
         if let Some(page) = self.pages.get_mut(&at.page)
             && page
@@ -132,11 +132,11 @@ impl Slices {
     }
 
     /// What lives although the device is gone. `held` says whether somebody has a handle of a slice.
-    pub(super) fn leaks(&self, held: impl Fn(SliceId) -> bool, found: &mut Vec<Violation>) {
+    pub(super) fn leaks(&self, held: impl Fn(SliceId) -> bool, violations: &mut Vec<Violation>) {
         for (id, page) in &self.pages {
             if page.slices.is_empty() {
                 let (page, bytes) = (*id, page.bytes);
-                found.push(Violation::PageLeaked { page, bytes });
+                violations.push(Violation::PageLeaked { page, bytes });
             }
             for (start, (end, slice)) in &page.slices {
                 if !held(*slice) {
@@ -144,7 +144,7 @@ impl Slices {
                         page: *id,
                         range: *start..*end,
                     };
-                    found.push(Violation::SliceLeaked {
+                    violations.push(Violation::SliceLeaked {
                         slice: *slice,
                         bytes,
                     });

@@ -53,21 +53,21 @@ impl Rig {
         self.0.wait(QueueId(queue), point);
     }
 
-    fn found(&mut self) -> Vec<Violation> {
-        self.0.take_found()
+    fn violations(&mut self) -> Vec<Violation> {
+        self.0.take_violations()
     }
 
     /// The sentence of the one violation.
     #[track_caller]
-    fn sentence(&mut self) -> String {
-        let found = self.found();
-        assert_eq!(found.len(), 1, "{found:?}");
-        found[0].to_string()
+    fn message(&mut self) -> String {
+        let violations = self.violations();
+        assert_eq!(violations.len(), 1, "{violations:?}");
+        violations[0].to_string()
     }
 
     #[track_caller]
     fn assert_clean(&mut self) {
-        assert_eq!(self.found(), []);
+        assert_eq!(self.violations(), []);
     }
 }
 
@@ -86,7 +86,7 @@ fn an_unordered_conflict_is_a_race_and_names_both() {
             "`task 1.1` on queue 1 at 1 ({second} of slice 1) races with `task 0.1` on queue 0 at 1 ({first} of \
              slice 1) over bytes 4..8 of page 0: nothing puts one before the other (I2, I4)"
         );
-        assert_eq!(rig.sentence(), expected);
+        assert_eq!(rig.message(), expected);
     }
 }
 
@@ -118,7 +118,7 @@ fn a_wait_orders_what_comes_after_it_and_only_on_its_queue() {
     rig.use_all(at(1, 1), Read);
     rig.assert_clean();
     rig.use_all(at(2, 1), Read);
-    assert!(rig.sentence().starts_with("`task 2.1`"));
+    assert!(rig.message().starts_with("`task 2.1`"));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn every_reader_counts() {
     rig.wait(2, at(1, 1));
     rig.use_all(at(2, 1), Write);
     assert!(
-        rig.sentence().contains("races with `task 0.1`"),
+        rig.message().contains("races with `task 0.1`"),
         "the other reader was waited for"
     );
 }
@@ -148,7 +148,7 @@ fn a_point_brings_in_what_it_came_after_and_nothing_later() {
     rig.0.flushed(at(1, 2));
     rig.wait(2, at(1, 1));
     rig.use_all(at(2, 1), Read);
-    assert!(rig.sentence().contains("races with `task 0.1`"));
+    assert!(rig.message().contains("races with `task 0.1`"));
     rig.wait(2, at(1, 2));
     rig.use_all(at(2, 2), Read);
     rig.assert_clean();
@@ -182,7 +182,7 @@ fn a_slices_successor_on_the_same_bytes_is_checked_against_it() {
     };
     rig.0.task(at(1, 1), &name, &[bound]);
     assert!(
-        rig.sentence()
+        rig.message()
             .contains("(write of slice 2) races with `task 0.1`")
     );
 }
@@ -194,57 +194,57 @@ fn uses_of_what_does_not_live_are_found() {
     rig.use_all(at(0, 1), Read);
     let expected =
         "`task 0.1` on queue 0 at 1 (read of slice 1) uses its slice after it was released (I4)";
-    assert_eq!(rig.sentence(), expected);
+    assert_eq!(rig.message(), expected);
     // Its slot has gone to another.
     rig.0.slice_reserved(slice(1, 2), PAGE, 0..32);
     rig.use_all(at(0, 2), Read);
-    assert!(rig.sentence().contains("after it was released"));
+    assert!(rig.message().contains("after it was released"));
     let never = BoundSlice {
         slice: B,
         ..bytes(0..1, Read)
     };
     rig.task(at(0, 3), &[never]);
-    assert!(rig.sentence().contains("never reserved"));
+    assert!(rig.message().contains("never reserved"));
 }
 
 #[test]
 fn bytes_outside_the_slice_are_found() {
     let mut rig = Rig::new();
     rig.task(at(0, 1), &[bytes(16..33, Read)]);
-    assert!(rig.sentence().contains("touches bytes 16..33 of page 0"));
+    assert!(rig.message().contains("touches bytes 16..33 of page 0"));
     let shifted = BoundSlice {
         offset: 1,
         ..bytes(0..8, Read)
     };
     rig.task(at(0, 2), &[shifted]);
-    assert!(rig.sentence().contains("touches bytes 1..9 of page 0"));
+    assert!(rig.message().contains("touches bytes 1..9 of page 0"));
     let elsewhere = BoundSlice {
         page: Some(PageId(9)),
         ..bytes(0..8, Read)
     };
     rig.task(at(0, 3), &[elsewhere]);
-    assert!(rig.sentence().contains("of page 9"));
+    assert!(rig.message().contains("of page 9"));
 }
 
 #[test]
 fn slices_begin_and_end_once_and_do_not_overlap() {
     let mut rig = Rig::new();
     rig.0.slice_reserved(A, PAGE, 32..40);
-    assert_eq!(rig.sentence(), "slice 1 is reserved twice");
+    assert_eq!(rig.message(), "slice 1 is reserved twice");
     let mut rig = Rig::new();
     rig.0.slice_released(A);
     rig.0.slice_released(A);
-    assert_eq!(rig.sentence(), "slice 1 is released, but does not live");
+    assert_eq!(rig.message(), "slice 1 is released, but does not live");
     let mut rig = Rig::new();
     rig.0.slice_reserved(B, PAGE, 31..40);
     assert_eq!(
-        rig.sentence(),
+        rig.message(),
         "slice 2 overlaps slice 1, which lives, over bytes 31..32 of page 0 (I4)"
     );
     let mut rig = Rig::new();
     rig.0.slice_reserved(B, PAGE, 32..65);
     assert!(
-        rig.sentence()
+        rig.message()
             .contains("bytes 32..65 of page 0, which the page does not have")
     );
 }
@@ -254,11 +254,11 @@ fn a_page_is_freed_once_and_after_everything_on_it() {
     let mut rig = Rig::new();
     rig.0.page_freed(PAGE);
     assert_eq!(
-        rig.sentence(),
+        rig.message(),
         "page 0 is freed while slice 1 lies on it (I4)"
     );
     rig.0.page_freed(PAGE);
-    assert_eq!(rig.sentence(), "page 0 is freed, but does not live");
+    assert_eq!(rig.message(), "page 0 is freed, but does not live");
 
     let mut rig = Rig::new();
     rig.use_all(at(0, 1), Read);
@@ -266,7 +266,7 @@ fn a_page_is_freed_once_and_after_everything_on_it() {
     rig.0.slice_released(A);
     rig.0.page_freed(PAGE);
     assert!(
-        rig.sentence()
+        rig.message()
             .starts_with("page 0 is freed before `task 0.1`")
     );
 
@@ -286,7 +286,7 @@ fn a_guard_of_the_host_conflicts_with_what_it_was_not_seen_to_follow() {
     rig.0.flushed(at(0, 1));
     rig.0.host_begins(&[bytes(0..32, Read)]);
     assert!(
-        rig.sentence()
+        rig.message()
             .starts_with("`guard` 1 on the host (read of slice 1) races with `task 0.1`")
     );
 
@@ -298,7 +298,7 @@ fn a_guard_of_the_host_conflicts_with_what_it_was_not_seen_to_follow() {
     rig.task(at(1, 1), &[bytes(8..16, Write), bytes(0..4, Read)]);
     rig.assert_clean();
     rig.task(at(1, 2), &[bytes(7..9, Write)]);
-    assert!(rig.sentence().contains("races with `guard` 1 on the host"));
+    assert!(rig.message().contains("races with `guard` 1 on the host"));
     rig.0.host_ends(guard);
     rig.use_all(at(1, 3), Write);
     rig.assert_clean();
@@ -312,11 +312,11 @@ fn waits_are_for_flushed_points_of_other_queues() {
     rig.0.flushed(at(0, 1));
     rig.wait(1, at(0, 2));
     assert_eq!(
-        rig.sentence(),
+        rig.message(),
         "queue 1 is to wait for queue 0 at 2, but queue 0 was flushed up to 1 only"
     );
     rig.wait(0, at(0, 1));
-    assert_eq!(rig.sentence(), "queue 0 waits for itself at 1 (I3)");
+    assert_eq!(rig.message(), "queue 0 waits for itself at 1 (I3)");
 }
 
 #[test]
@@ -324,14 +324,14 @@ fn cursors_and_batches_go_up() {
     let mut rig = Rig::new();
     rig.task(at(0, 2), &[]);
     rig.task(at(0, 2), &[]);
-    assert_eq!(rig.sentence(), "queue 0 at 2 is issued after 2");
+    assert_eq!(rig.message(), "queue 0 at 2 is issued after 2");
     rig.0.flushed(at(0, 3));
     assert!(
-        rig.sentence()
+        rig.message()
             .contains("2 was issued and 0 was flushed before")
     );
     rig.0.flushed(at(0, 2));
-    assert!(rig.sentence().contains("flushed"), "a batch ends once");
+    assert!(rig.message().contains("flushed"), "a batch ends once");
 }
 
 #[test]
@@ -391,11 +391,11 @@ fn what_lives_at_the_end_without_a_handle_is_a_leak() {
     let mut rig = Rig::new();
     rig.0.page_allocated(PageId(1), 8);
     rig.0.closed(|_| true);
-    assert_eq!(rig.sentence(), "page 1 of 8 bytes is leaked (I10)");
+    assert_eq!(rig.message(), "page 1 of 8 bytes is leaked (I10)");
     rig.0.page_freed(PageId(1));
     rig.0.closed(|slice| slice != A);
     assert_eq!(
-        rig.sentence(),
+        rig.message(),
         "slice 1 is leaked: bytes 0..32 of page 0 (I10)"
     );
 }

@@ -17,18 +17,18 @@ use crate::rig::{Rig, add_one, program};
 /// Fails the first call of a kind, lets `ask` do what it concerns, and gives its failure and a well stream's answer.
 fn failed(
     call: Call,
-    ask: impl FnOnce(&Device, &Stream, &Handle<u32>) -> Pending<Vec<u32>>,
+    submit: impl FnOnce(&Device, &Stream, &Handle<u32>) -> Pending<Vec<u32>>,
 ) -> (Reason, Extent) {
     let rig = Rig::new(Sim::seed(2).faults(Faults::none().nth(call, 2)));
     let client = rig.device.new_client();
-    let (stream, well) = (client.new_stream(), client.new_stream());
+    let (stream, unaffected) = (client.new_stream(), client.new_stream());
     let values = stream.create(&[1_u32; 8]).unwrap();
     // The first call of each kind goes well, so that the second is the one that is asked for.
-    let other = well.create(&[3_u32; 8]).unwrap();
-    let told = ask(&rig.device, &stream, &values).wait().unwrap_err();
-    assert_eq!(well.read(&other).wait().unwrap(), [3; 8], "I7");
-    let failure = told.failure().expect("a task failed").root().clone();
-    drop((values, other, stream, well));
+    let other = unaffected.create(&[3_u32; 8]).unwrap();
+    let error = submit(&rig.device, &stream, &values).wait().unwrap_err();
+    assert_eq!(unaffected.read(&other).wait().unwrap(), [3; 8], "I7");
+    let failure = error.failure().expect("a task failed").root().clone();
+    drop((values, other, stream, unaffected));
     let findings = rig.close();
     findings.assert_clean();
     assert_eq!(findings.figures().faults, 1);
@@ -87,22 +87,22 @@ fn a_refused_copy_of_the_host_is_its_answer() {
     let rig = Rig::new(Sim::seed(2).faults(Faults::none().nth(Call::CopyIn, 1)));
     let stream = rig.device.new_client().new_stream();
     let values = stream.create(&[1_u32; 8]).unwrap();
-    let told = stream.read(&values).wait().unwrap_err();
+    let error = stream.read(&values).wait().unwrap_err();
     assert!(
-        told.to_string().contains("injected fault: copyin 1"),
-        "{told}"
+        error.to_string().contains("injected fault: copyin 1"),
+        "{error}"
     );
 }
 
 #[test]
 fn a_task_that_fails_while_it_runs_leaves_its_outputs_half_written() {
-    let told = failed(Call::Run, |_, stream, values| {
+    let error = failed(Call::Run, |_, stream, values| {
         stream.fill(values, 5).unwrap();
         stream.read(values)
     });
     // Which task is the second to run is the seed's choice; here it is one that concerns the reader.
     let expected = Reason::Refused("injected fault: run 2".to_owned());
-    assert_eq!(told, (expected, Extent::MaybePartial));
+    assert_eq!(error, (expected, Extent::MaybePartial));
 }
 
 #[test]
@@ -114,15 +114,15 @@ fn a_failed_allocation_is_out_of_memory_and_a_failed_compile_a_kernels_error() {
     );
     let stream = rig.device.new_client().new_stream();
     let values = stream.create(&[1_u32; 8]).unwrap();
-    let told = stream.read(&values).wait().unwrap_err();
-    let reason = &told.failure().unwrap().root().reason;
+    let error = stream.read(&values).wait().unwrap_err();
+    let reason = &error.failure().unwrap().root().reason;
     assert!(matches!(reason, Reason::OutOfMemory { .. }), "{reason:?}");
 
     let rig = Rig::new(Sim::seed(4).faults(Faults::none().nth(Call::Compile, 1)));
-    let told = add_one(&rig.device.new_client()).err().unwrap();
+    let error = add_one(&rig.device.new_client()).err().unwrap();
     assert!(
-        matches!(told, Error::Kernel(KernelError::Compile { .. })),
-        "{told}"
+        matches!(error, Error::Kernel(KernelError::Compile { .. })),
+        "{error}"
     );
     assert!(add_one(&rig.device.new_client()).is_ok());
 }
@@ -132,14 +132,14 @@ fn refused_resources_are_the_guards_error() {
     let rig = Rig::new(Sim::seed(4).faults(Faults::none().nth(Call::Resources, 1)));
     let stream = rig.device.new_client().new_stream();
     let values = stream.create(&[1_u32; 8]).unwrap();
-    let told = stream
+    let error = stream
         .get_resource::<Sim>((update(&values),))
         .wait()
         .err()
         .unwrap();
     assert!(
-        told.to_string().contains("injected fault: resources 1"),
-        "{told}"
+        error.to_string().contains("injected fault: resources 1"),
+        "{error}"
     );
 }
 
@@ -153,20 +153,20 @@ fn run_with(faults: Faults) -> (Result<Vec<u32>, Error>, Findings) {
 /// I5, I10: from any call on.
 #[test]
 fn a_lost_device_answers_everything_and_leaks_nothing() {
-    let well = run_with(Faults::none()).0.unwrap();
+    let expected = run_with(Faults::none()).0.unwrap();
     let mut lost = 0;
     for nth in 1..200 {
         let (answer, findings) = run_with(Faults::none().lost_from(nth));
         findings.assert_clean();
         match answer {
-            Ok(answer) => assert_eq!(answer, well),
-            Err(told) => {
+            Ok(answer) => assert_eq!(answer, expected),
+            Err(error) => {
                 lost += 1;
-                let reason = told.failure().map(|failure| failure.root().reason.clone());
+                let reason = error.failure().map(|failure| failure.root().reason.clone());
                 let is_lost = matches!(reason, Some(Reason::Lost))
-                    || matches!(told, Error::Kernel(KernelError::Compile { .. }))
-                    || told.to_string().contains("lost");
-                assert!(is_lost, "from call {nth}: {told}");
+                    || matches!(error, Error::Kernel(KernelError::Compile { .. }))
+                    || error.to_string().contains("lost");
+                assert!(is_lost, "from call {nth}: {error}");
             }
         }
     }
@@ -179,14 +179,14 @@ fn a_failed_wait_loses_the_device() {
     let (answer, findings) = run_with(Faults::none().nth(Call::QueueWait, 1));
     findings.assert_clean();
     assert_eq!(findings.figures().faults, 1);
-    let told = answer.unwrap_err();
-    assert!(matches!(told, Error::DeviceLost { .. }), "{told}");
+    let error = answer.unwrap_err();
+    assert!(matches!(error, Error::DeviceLost { .. }), "{error}");
 }
 
 /// I6, I7, I10: one fault at every single call of a kind, one run each. Each is an error or hits nothing that is read.
 #[test]
 fn one_fault_at_every_call_is_typed_and_contained() {
-    let well = run_with(Faults::none()).0.unwrap();
+    let expected = run_with(Faults::none()).0.unwrap();
     // An allocation that is refused is tried again: of it there is a test of its own.
     let kinds = Call::OF_TASKS.into_iter();
     let kinds = kinds.filter(|call| *call != Call::Allocate);
@@ -196,12 +196,12 @@ fn one_fault_at_every_call_is_typed_and_contained() {
             let (answer, findings) = run_with(Faults::none().nth(call, nth));
             findings.assert_clean();
             match (answer, findings.figures().faults) {
-                (Ok(answer), _) => assert_eq!(answer, well, "{call:?} {nth}"),
-                (Err(told), 1) => {
+                (Ok(answer), _) => assert_eq!(answer, expected, "{call:?} {nth}"),
+                (Err(error), 1) => {
                     hits += 1;
-                    assert!(told.to_string().contains("injected fault"), "{told}");
+                    assert!(error.to_string().contains("injected fault"), "{error}");
                 }
-                (Err(told), faults) => panic!("{told} with {faults} faults"),
+                (Err(error), faults) => panic!("{error} with {faults} faults"),
             }
         }
         assert!(hits > 0, "{call:?}");
@@ -220,8 +220,8 @@ fn a_device_that_steps_by_itself_survives_its_faults() {
         let findings = sim.findings();
         let device = Device::open_with(sim, DeviceOptions::default()).unwrap();
         for _ in 0..5 {
-            if let Err(told) = program(&device) {
-                assert!(told.to_string().contains("injected fault"), "{told}");
+            if let Err(error) = program(&device) {
+                assert!(error.to_string().contains("injected fault"), "{error}");
             }
         }
         drop(device);
@@ -253,13 +253,16 @@ fn a_device_lost_while_a_task_runs_tells_everybody_and_is_reopened() {
         for value in 0..6 {
             stream.fill(&values, value).unwrap();
         }
-        for told in [
+        for error in [
             stream.read(&values).wait().err(),
             other.read(&values).wait().err(),
             device.sync().wait().err(),
         ] {
-            let told = told.expect("the device is lost");
-            assert!(matches!(told, Error::DeviceLost { epoch: 0, .. }), "{told}");
+            let error = error.expect("the device is lost");
+            assert!(
+                matches!(error, Error::DeviceLost { epoch: 0, .. }),
+                "{error}"
+            );
         }
         let mut watch = device.watch_health();
         while !matches!(watch.health(), Health::Lost { epoch: 0, .. }) {
@@ -270,8 +273,8 @@ fn a_device_lost_while_a_task_runs_tells_everybody_and_is_reopened() {
             client.new_stream().read(&values).wait(),
             Err(Error::DeviceLost { epoch: 0, .. })
         ));
-        let well = run_with(Faults::none()).0.unwrap();
-        assert_eq!(program(&device).unwrap(), well);
+        let expected = run_with(Faults::none()).0.unwrap();
+        assert_eq!(program(&device).unwrap(), expected);
         drop((stream, other, values, client, device, _driver));
         findings.assert_clean();
         assert_eq!(findings.figures().faults, 1);

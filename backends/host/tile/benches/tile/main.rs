@@ -13,7 +13,7 @@ use std::time::Instant;
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Store, Stride, Value};
 use millstream_ir::{BinaryOp, DType, Nest, Program, ReduceOp, UnaryOp};
 use millstream_protocol::kernel::NativeView;
-use millstream_tile::{Alone, Code, Options};
+use millstream_tile::{Code, Options, SingleThread};
 
 /// Builds a nest over `f32`.
 #[derive(Default)]
@@ -184,7 +184,8 @@ fn row(name: &str, code: &Code, hand: Hand, lens: [usize; 4], words: &[u64], tim
         let start = Instant::now();
         for _ in 0..times {
             // SAFETY: the memory is this bench's own.
-            unsafe { code.run(black_box(&views), black_box(words), &mut Alone) }.expect("it fits");
+            unsafe { code.run(black_box(&views), black_box(words), &mut SingleThread) }
+                .expect("it fits");
         }
         ours.push(start.elapsed().as_secs_f64() / f64::from(times));
         let start = Instant::now();
@@ -225,7 +226,8 @@ fn compiling() {
         for times in &mut times[1..] {
             let start = Instant::now();
             // SAFETY: the memory is this bench's own; what is written is read by nobody else.
-            unsafe { code.run(black_box(&views), &[LEN as u64], &mut Alone) }.expect("it fits");
+            unsafe { code.run(black_box(&views), &[LEN as u64], &mut SingleThread) }
+                .expect("it fits");
             times.push(start.elapsed());
         }
     }

@@ -21,10 +21,12 @@ mod stores;
 use millstream_ir::Nest;
 use millstream_ir::nest::{Level as NestLevel, Op, ValueId};
 
+pub(crate) use crate::compile_error::CompileError;
 use crate::level::Level;
-use crate::plan::{Ahead, IndexedAxis, Instruction, Pass, Plan, Scope, Template, Walk, Walked};
+use crate::plan::{
+    IndexedAxis, Input, InputKind, Instruction, Pass, Plan, Prefetch, Scope, Template,
+};
 use crate::slot::SlotId;
-pub(crate) use crate::unfit::Unfit;
 pub(crate) use runs::STEPS_MAX;
 use shape::{Class, Shape};
 use slots::Slots;
@@ -34,13 +36,13 @@ use slots::Slots;
 pub(crate) fn build(
     nest: &Nest,
     template: Template,
-    keeps: bool,
+    retains: bool,
     level: Level,
     fuses: bool,
     runs: bool,
-) -> Result<Plan, Unfit> {
+) -> Result<Plan, CompileError> {
     let shape = Shape::of(nest);
-    let mut builder = Builder::new(nest, &shape, template, keeps, level);
+    let mut builder = Builder::new(nest, &shape, template, retains, level);
     builder.fuses = fuses;
     builder.runs = runs;
     builder.scalars();
@@ -56,7 +58,7 @@ pub(crate) fn build(
 struct Builder<'a> {
     nest: &'a Nest,
     shape: &'a Shape,
-    keeps: bool,
+    retains: bool,
     level: Level,
     /// Does what can be machine code become it?
     fuses: bool,
@@ -70,10 +72,10 @@ struct Builder<'a> {
     code: Vec<Instruction>,
     /// The pass that is made, its walks so far, and whether they go in its body.
     now: usize,
-    walks: Vec<u16>,
+    inputs: Vec<u16>,
     in_body: bool,
     /// What its loop fetches on the way.
-    ahead: Vec<(Ahead, SlotId)>,
+    prefetches: Vec<(Prefetch, SlotId)>,
 }
 
 impl<'a> Builder<'a> {
@@ -81,7 +83,7 @@ impl<'a> Builder<'a> {
         nest: &'a Nest,
         shape: &'a Shape,
         template: Template,
-        keeps: bool,
+        retains: bool,
         level: Level,
     ) -> Self {
         let mut slots = Slots::default();
@@ -94,9 +96,9 @@ impl<'a> Builder<'a> {
             words: Vec::new(),
             indexed: Vec::new(),
             gathered: Vec::new(),
-            walks: Vec::new(),
-            launch_walks: Vec::new(),
-            row_walks: Vec::new(),
+            inputs: Vec::new(),
+            launch_inputs: Vec::new(),
+            row_inputs: Vec::new(),
             targets: Vec::new(),
             once: Vec::new(),
             before: Vec::new(),
@@ -104,14 +106,14 @@ impl<'a> Builder<'a> {
             finish: Vec::new(),
             unit: 0,
             registers: 0,
-            kept: 0,
+            retained: 0,
             cost: 0,
             moves: false,
         };
         Self {
             nest,
             shape,
-            keeps,
+            retains,
             level,
             fuses: false,
             runs: false,
@@ -120,14 +122,14 @@ impl<'a> Builder<'a> {
             places: vec![None; nest.values.len()],
             code: Vec::new(),
             now: 0,
-            walks: Vec::new(),
+            inputs: Vec::new(),
             in_body: false,
-            ahead: Vec::new(),
+            prefetches: Vec::new(),
         }
     }
 
     /// Is the value one element for all lanes?
-    fn is_one(&self, value: ValueId) -> bool {
+    fn is_uniform(&self, value: ValueId) -> bool {
         let value = usize::from(value);
         match self.plan.template {
             Template::Flat => self.shape.class[value] == Class::Uniform,
@@ -165,7 +167,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Emits all values of the outer level that a stage makes possible; stage 0 with those of the launch.
-    fn outer_values(&mut self, stage: usize) -> Result<(), Unfit> {
+    fn outer_values(&mut self, stage: usize) -> Result<(), CompileError> {
         self.in_body = false;
         if stage == 0 {
             for value in 0..self.nest.values.len() {
@@ -191,7 +193,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn outer_value(&mut self, value: usize) -> Result<(), Unfit> {
+    fn outer_value(&mut self, value: usize) -> Result<(), CompileError> {
         if self.shape.is_needed[value] && self.places[value].is_none() {
             self.value(value as ValueId, None)?;
         }
@@ -199,7 +201,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Are values of the outer level scalars?
-    fn rows_are_one(&self) -> bool {
+    fn rows_are_uniform(&self) -> bool {
         self.plan.template == Template::Row
     }
 
@@ -209,18 +211,18 @@ impl<'a> Builder<'a> {
 
     /// Room for a value of the outer level.
     fn outer_register(&mut self, size: usize) -> SlotId {
-        match self.rows_are_one() {
+        match self.rows_are_uniform() {
             true => self.slots.scalar(0),
             false => self.slots.lasting(size),
         }
     }
 
     /// Does a value of a pass stay where it is for later ones? What is only read is read again.
-    fn is_kept(&self, value: ValueId) -> bool {
+    fn is_retained(&self, value: ValueId) -> bool {
         let index = usize::from(value);
-        self.keeps
+        self.retains
             && !self.is_read(value)
-            && !self.is_one(value)
+            && !self.is_uniform(value)
             && self.shape.last_pass[index] > self.now
     }
 
@@ -234,36 +236,44 @@ impl<'a> Builder<'a> {
     }
 
     /// The walk that brings something, new for each use in a body.
-    fn walk(&mut self, walked: Walked, size: usize, scope: Scope, one: bool) -> SlotId {
-        let index = self.walk_apart(walked, size, scope, one);
-        let slot = self.plan.walks[usize::from(index)].slot;
+    fn input(&mut self, kind: InputKind, size: usize, scope: Scope, is_uniform: bool) -> SlotId {
+        let index = self.unplaced_input(kind, size, scope, is_uniform);
+        let slot = self.plan.inputs[usize::from(index)].slot;
         match scope {
-            Scope::Launch => self.plan.launch_walks.push(index),
-            Scope::Outer if self.plan.template != Template::Flat => self.plan.row_walks.push(index),
-            _ => self.walks.push(index),
+            Scope::Launch => self.plan.launch_inputs.push(index),
+            Scope::Outer if self.plan.template != Template::Flat => {
+                self.plan.row_inputs.push(index)
+            }
+            _ => self.inputs.push(index),
         }
         slot
     }
 
     /// A walk that is not placed.
-    fn walk_apart(&mut self, walked: Walked, size: usize, scope: Scope, one: bool) -> u16 {
-        let (slot, home) = (
+    fn unplaced_input(
+        &mut self,
+        kind: InputKind,
+        size: usize,
+        scope: Scope,
+        is_uniform: bool,
+    ) -> u16 {
+        let (slot, staging) = (
             self.slots.placed(),
-            match one {
+            match is_uniform {
                 true => self.slots.scalar(0),
                 false => self.slots.lasting(size),
             },
         );
-        self.plan.walks.push(Walk {
-            walked,
+        self.plan.inputs.push(Input {
+            kind,
             size,
             scope,
-            one,
+            is_uniform,
             slot,
-            home,
-            lands: None,
+            staging,
+            direct_target: None,
         });
-        self.plan.walks.len() as u16 - 1
+        self.plan.inputs.len() as u16 - 1
     }
 
     /// Four scalars for a gather or scatter.
@@ -296,9 +306,10 @@ fn target_of(directs: &[(ValueId, usize)], value: ValueId) -> Option<usize> {
 
 /// Are elements only moved?
 fn moves(plan: &Plan) -> bool {
-    let lands = |walk: &u16| plan.walks[usize::from(*walk)].lands.is_some();
+    let direct_target = |input: &u16| plan.inputs[usize::from(*input)].direct_target.is_some();
     let mut passes = plan.passes.iter();
-    let only = |pass: &Pass| pass.body.len() == pass.walks.len() && pass.walks.iter().all(lands);
+    let only =
+        |pass: &Pass| pass.body.len() == pass.inputs.len() && pass.inputs.iter().all(direct_target);
     plan.template == Template::Flat && passes.all(only)
 }
 
@@ -308,7 +319,7 @@ fn cost(plan: &Plan) -> u64 {
     let bodies: usize = plan
         .passes
         .iter()
-        .map(|pass| 2 * pass.body.len() + pass.walks.len())
+        .map(|pass| 2 * pass.body.len() + pass.inputs.len())
         .sum();
     bodies.max(1) as u64 * (crate::COST_UNIT / 16)
 }

@@ -3,12 +3,12 @@
 use millstream_ir::nest::{Op, ValueId};
 
 use super::fusing::{Arranged, Reduces};
-use super::{Builder, Unfit, target_of};
-use crate::plan::{Accumulator, Pass, WholeFold};
+use super::{Builder, CompileError, target_of};
+use crate::plan::{Accumulator, DirectFold, Pass};
 
 impl Builder<'_> {
     /// One pass: its body, its reductions, and what follows from them.
-    pub(super) fn pass(&mut self, pass: usize) -> Result<(), Unfit> {
+    pub(super) fn pass(&mut self, pass: usize) -> Result<(), CompileError> {
         self.now = pass;
         let mut made = Pass::default();
         let is_last = pass + 1 == self.shape.passes;
@@ -25,7 +25,7 @@ impl Builder<'_> {
                 slot,
                 best,
                 slot,
-                self.rows_are_one(),
+                self.rows_are_uniform(),
             );
         }
         made.begin = std::mem::take(&mut self.code);
@@ -99,11 +99,11 @@ impl Builder<'_> {
             self.body_stores(&directs)?;
         }
         if stored.is_empty() {
-            made.whole = self.whole_fold(&made, &body, &reduces);
+            made.direct_fold = self.direct_fold(&made, &body, &reduces);
         }
         made.body = std::mem::take(&mut self.code);
-        made.walks = std::mem::take(&mut self.walks);
-        made.ahead = std::mem::take(&mut self.ahead);
+        made.inputs = std::mem::take(&mut self.inputs);
+        made.prefetches = std::mem::take(&mut self.prefetches);
         self.forget(&body);
 
         self.in_body = false;
@@ -111,8 +111,8 @@ impl Builder<'_> {
             let size = nest.values[value].dtype.size();
             let d = self.outer_register(size);
             self.places[value] = Some(d);
-            let (slot, one) = (accumulator.slot, self.rows_are_one());
-            self.push(accumulator.reducer.end, d, slot, slot, slot, one);
+            let (slot, is_uniform) = (accumulator.slot, self.rows_are_uniform());
+            self.push(accumulator.reducer.end, d, slot, slot, slot, is_uniform);
         }
         self.outer_values(pass + 1)?;
         made.end = std::mem::take(&mut self.code);
@@ -121,36 +121,36 @@ impl Builder<'_> {
     }
 
     /// The fold of what a walk reads, if that is all that a pass does.
-    fn whole_fold(&self, made: &Pass, body: &[ValueId], reduces: &[usize]) -> Option<WholeFold> {
-        let ([value], [accumulator], [walk]) = (reduces, &made.accumulators[..], &self.walks[..])
+    fn direct_fold(&self, made: &Pass, body: &[ValueId], reduces: &[usize]) -> Option<DirectFold> {
+        let ([value], [accumulator], [input]) = (reduces, &made.accumulators[..], &self.inputs[..])
         else {
             return None;
         };
         let Op::Reduce(_, of) = self.nest.values[*value].op else {
             return None;
         };
-        let slot = self.plan.walks[usize::from(*walk)].slot;
+        let slot = self.plan.inputs[usize::from(*input)].slot;
         let reducer = &accumulator.reducer;
-        let run = match self.rows_are_one() {
+        let run = match self.rows_are_uniform() {
             true => reducer.long_row,
             false => reducer.stack,
         };
-        let is_read = self.places[usize::from(of)] == Some(slot) && !self.is_one(of);
-        (body == [of] && is_read).then_some(WholeFold {
+        let is_read = self.places[usize::from(of)] == Some(slot) && !self.is_uniform(of);
+        (body == [of] && is_read).then_some(DirectFold {
             run: run?,
             accumulator: accumulator.slot,
-            walk: *walk,
+            input: *input,
         })
     }
 
-    fn accumulator(&mut self, value: usize) -> Result<Accumulator, Unfit> {
+    fn accumulator(&mut self, value: usize) -> Result<Accumulator, CompileError> {
         let Op::Reduce(op, of) = self.nest.values[value].op else {
-            return Err(Unfit::Value(value));
+            return Err(CompileError::Value(value));
         };
         let dtype = self.nest.values[usize::from(of)].dtype;
         let reducer = crate::kernels::reducers::reducer(op, dtype, self.level);
-        let reducer = reducer.ok_or(Unfit::Value(value))?;
-        let slot = self.outer_register(reducer.kept);
+        let reducer = reducer.ok_or(CompileError::Value(value))?;
+        let slot = self.outer_register(reducer.accumulator_bytes);
         let best = if reducer.is_index {
             self.outer_register(dtype.size())
         } else {
@@ -232,7 +232,7 @@ impl Builder<'_> {
     /// After a pass its values are nowhere, unless they are kept.
     fn forget(&mut self, body: &[ValueId]) {
         for &value in body {
-            if !self.is_kept(value) {
+            if !self.is_retained(value) {
                 self.places[usize::from(value)] = None;
             }
         }
@@ -245,7 +245,7 @@ impl Builder<'_> {
         accumulators: &[Accumulator],
         reduces: &[usize],
         folds: impl Fn(usize, ValueId) -> bool,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), CompileError> {
         for (accumulator, &reduce) in accumulators.iter().zip(reduces) {
             let Op::Reduce(_, of) = self.nest.values[reduce].op else {
                 continue;
@@ -254,7 +254,7 @@ impl Builder<'_> {
                 continue;
             }
             let a = self.lanes_of(of)?;
-            let run = match self.rows_are_one() {
+            let run = match self.rows_are_uniform() {
                 true => accumulator.reducer.row,
                 false => accumulator.reducer.lanes,
             };

@@ -9,7 +9,7 @@ pub(super) struct Slots {
     pub(super) scalars: Vec<u64>,
     pub(super) unit: u32,
     pub(super) registers: u32,
-    pub(super) kept: u32,
+    pub(super) retained: u32,
     /// Registers of a body, by their size, that nobody uses now.
     free: [Vec<SlotId>; 4],
     /// Those that are given out: slot and size.
@@ -57,10 +57,10 @@ impl Slots {
     }
 
     /// Room for a value of every element of a row.
-    pub(super) fn kept(&mut self, size: usize) -> SlotId {
-        let unit = self.kept;
-        self.kept += size as u32;
-        self.push(Slot::Kept {
+    pub(super) fn retained(&mut self, size: usize) -> SlotId {
+        let unit = self.retained;
+        self.retained += size as u32;
+        self.push(Slot::Retained {
             unit,
             size: size as u32,
         })

@@ -8,11 +8,11 @@ use crate::slot::SlotId;
 
 /// There are no more registers, or the encoder refuses an instruction.
 #[derive(Debug)]
-pub(crate) struct Full;
+pub(crate) struct CannotEncode;
 
-impl From<IcedError> for Full {
+impl From<IcedError> for CannotEncode {
     fn from(_: IcedError) -> Self {
-        Full
+        CannotEncode
     }
 }
 
@@ -63,7 +63,7 @@ pub(super) const POINTERS: [Register; 9] = [
     Register::R13,
     Register::R14,
 ];
-pub(super) const POINTERS_FREE: usize = 4;
+pub(super) const POINTERS_CALLER_SAVED: usize = 4;
 
 /// Where folds are in their blocks, in bytes. The caller's as well.
 pub(super) const FOLD: Register = Register::R15;
@@ -101,7 +101,7 @@ pub(super) struct Assembler {
     pub(super) partials: Partials,
     pub(super) partial: Vec<Vector>,
     /// How many bytes behind the lane that we are at the vector begins that is computed.
-    pub(super) ahead: i64,
+    pub(super) byte_offset: i64,
     /// Are these the last lanes, which do not fill a vector?
     pub(super) is_tail: bool,
     /// Is what is written not to go into the caches?
@@ -130,7 +130,7 @@ impl Assembler {
             pointers: Vec::new(),
             partials: Partials::Memory,
             partial: Vec::new(),
-            ahead: 0,
+            byte_offset: 0,
             is_tail: false,
             streams,
             labels: Vec::new(),
@@ -144,15 +144,15 @@ impl Assembler {
     }
 
     /// The code, for any address, and its constants.
-    pub(super) fn finish(mut self) -> Result<(Vec<u8>, Box<[u32]>), Full> {
+    pub(super) fn finish(mut self) -> Result<(Vec<u8>, Box<[u32]>), CannotEncode> {
         let mut code = self.encoder.take_buffer();
         for (end, label) in self.branches {
-            let target = self.labels[label].ok_or(Full)?;
+            let target = self.labels[label].ok_or(CannotEncode)?;
             let distance = target as i32 - end as i32;
             code[end - 4..end].copy_from_slice(&distance.to_le_bytes());
         }
         if self.is_refused {
-            return Err(Full);
+            return Err(CannotEncode);
         }
         let constants = match self.is_512 {
             true => self.pool,
@@ -176,7 +176,7 @@ impl Assembler {
     }
 
     /// A branch to a label, wherever that will be.
-    pub(super) fn branch(&mut self, code: Code, to: Label) -> Result<(), Full> {
+    pub(super) fn branch(&mut self, code: Code, to: Label) -> Result<(), CannotEncode> {
         self.push(Instruction::with_branch(code, 0)?);
         self.branches.push((self.length, to));
         Ok(())
@@ -203,8 +203,8 @@ impl Assembler {
     }
 
     /// A register that nobody uses.
-    pub(super) fn take(&mut self) -> Result<Vector, Full> {
-        self.free.pop().ok_or(Full)
+    pub(super) fn take(&mut self) -> Result<Vector, CannotEncode> {
+        self.free.pop().ok_or(CannotEncode)
     }
 
     pub(super) fn give(&mut self, register: Vector) {
@@ -239,16 +239,16 @@ impl Assembler {
     }
 
     /// Where a node is.
-    pub(super) fn source(&self, id: NodeId) -> Result<Source, Full> {
+    pub(super) fn source(&self, id: NodeId) -> Result<Source, CannotEncode> {
         match self.places[usize::from(id)] {
             Place::Vector(register) | Place::Fixed(register) => Ok(Source::Vector(register)),
             Place::Pool(index) => Ok(Source::Pool(index)),
-            Place::Nowhere => Err(Full),
+            Place::Nowhere => Err(CannotEncode),
         }
     }
 
     /// A node has been read once more: its register is free after the last time.
-    pub(super) fn used(&mut self, id: NodeId) {
+    pub(super) fn release_use(&mut self, id: NodeId) {
         let index = usize::from(id);
         self.uses[index] -= 1;
         if self.uses[index] == 0

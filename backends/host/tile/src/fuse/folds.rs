@@ -7,7 +7,7 @@
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use millstream_ir::ReduceOp;
 
-use super::assembler::{Assembler, END, FOLD, Full, LAST_LANES, Partials, Source, Vector};
+use super::assembler::{Assembler, CannotEncode, END, FOLD, LAST_LANES, Partials, Source, Vector};
 use super::{Recipe, SIDE_BY_SIDE};
 
 /// Bytes of a block. Where we are in one is a byte, which begins anew by itself.
@@ -34,7 +34,7 @@ impl Assembler {
     }
 
     /// Fills the blocks, and begins with their first lanes.
-    pub(super) fn begin_folds(&mut self, recipe: &Recipe) -> Result<(), Full> {
+    pub(super) fn begin_folds(&mut self, recipe: &Recipe) -> Result<(), CannotEncode> {
         for (fold, (op, ..)) in recipe.folds.iter().enumerate() {
             let nothing = self.filled_with(neutral(*op))?;
             for vector in 0..self.in_block() {
@@ -48,7 +48,7 @@ impl Assembler {
     }
 
     /// Registers for all partial results.
-    pub(super) fn fill_partials(&mut self, recipe: &Recipe) -> Result<(), Full> {
+    pub(super) fn fill_partials(&mut self, recipe: &Recipe) -> Result<(), CannotEncode> {
         for (op, ..) in &recipe.folds {
             for _ in 0..self.in_block() {
                 let partial = self.filled_with(neutral(*op))?;
@@ -59,7 +59,7 @@ impl Assembler {
     }
 
     /// Writes those registers to the blocks.
-    pub(super) fn spill_partials(&mut self, recipe: &Recipe) -> Result<(), Full> {
+    pub(super) fn spill_partials(&mut self, recipe: &Recipe) -> Result<(), CannotEncode> {
         let in_block = self.in_block();
         for fold in 0..recipe.folds.len() {
             for vector in 0..in_block {
@@ -71,16 +71,21 @@ impl Assembler {
     }
 
     /// Folds the lanes of a vector.
-    pub(super) fn fold(&mut self, fold: usize, op: ReduceOp, of: Vector) -> Result<(), Full> {
+    pub(super) fn fold(
+        &mut self,
+        fold: usize,
+        op: ReduceOp,
+        of: Vector,
+    ) -> Result<(), CannotEncode> {
         if let Partials::Registers(vector) = self.partials {
             let partial = self.partial[fold * self.in_block() + vector];
-            return self.both(op, partial, of);
+            return self.combine(op, partial, of);
         }
         let partial = self.take()?;
         let displ = i64::from(BLOCK_BYTES) * fold as i64;
         let here = MemoryOperand::new(Register::RSP, FOLD, 1, displ, 1, false, Register::None);
         self.load(partial, here)?;
-        self.both(op, partial, of)?;
+        self.combine(op, partial, of)?;
         // Of the last vector only the lanes that are there.
         if self.is_tail {
             self.store_last(here, partial)?;
@@ -92,18 +97,18 @@ impl Assembler {
     }
 
     /// `d = d op b`.
-    fn both(&mut self, op: ReduceOp, d: Vector, b: Vector) -> Result<(), Full> {
+    fn combine(&mut self, op: ReduceOp, d: Vector, b: Vector) -> Result<(), CannotEncode> {
         match op {
             ReduceOp::Sum => self.plus(d, d, Source::Vector(b)),
             ReduceOp::Prod => self.times(d, d, Source::Vector(b)),
             ReduceOp::Min => self.extreme_of(false, d, b),
             ReduceOp::Max => self.extreme_of(true, d, b),
-            _ => Err(Full),
+            _ => Err(CannotEncode),
         }
     }
 
     /// Makes each block [`FEW`](crate::kernels::reduce::FEW) elements, and writes them.
-    pub(super) fn end_folds(&mut self, recipe: &Recipe) -> Result<(), Full> {
+    pub(super) fn end_folds(&mut self, recipe: &Recipe) -> Result<(), CannotEncode> {
         // Nothing of the loop is asked any more.
         self.free = (0..LAST_LANES).rev().collect();
         for (fold, (op, _, slot)) in recipe.folds.iter().enumerate() {
@@ -114,13 +119,13 @@ impl Assembler {
                 let partial = self.take()?;
                 self.load(partial, self.partial_at(fold, vector))?;
                 self.load(half, self.partial_at(fold, vector + count))?;
-                self.both(*op, partial, half)?;
+                self.combine(*op, partial, half)?;
                 halves.push(partial);
             }
             while count > 1 {
                 count /= 2;
                 for vector in 0..count {
-                    self.both(*op, halves[vector], halves[vector + count])?;
+                    self.combine(*op, halves[vector], halves[vector + count])?;
                 }
             }
             let partial = halves[0];
@@ -131,11 +136,11 @@ impl Assembler {
                 let code = Code::EVEX_Vextractf64x4_ymmm256_k1z_zmm_imm8;
                 let (to, from) = (narrow(half), self.vector(partial));
                 self.push(Instruction::with3(code, to, from, 1_u32)?);
-                self.both(*op, partial, half)?;
+                self.combine(*op, partial, half)?;
             }
             let code = Code::VEX_Vextractf128_xmmm128_ymm_imm8;
             self.push(Instruction::with3(code, few(half), narrow(partial), 1_u32)?);
-            self.both(*op, partial, half)?;
+            self.combine(*op, partial, half)?;
             self.address(END, *slot)?;
             let (code, to) = (Code::VEX_Vmovups_xmmm128_xmm, MemoryOperand::with_base(END));
             self.push(Instruction::with2(code, to, few(partial))?);

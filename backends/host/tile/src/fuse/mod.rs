@@ -71,7 +71,7 @@ impl Node {
 
 /// What a line is fetched for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fetch {
+pub(crate) enum PrefetchKind {
     Read,
     Write,
 }
@@ -85,7 +85,7 @@ pub(crate) struct Recipe {
     /// Can the loop be asked to write past the caches?
     pub(crate) may_stream: bool,
     /// Lines to be fetched into the cache on the way, of what is read and of what is written next.
-    pub(crate) fetched: Vec<(Fetch, SlotId)>,
+    pub(crate) prefetched: Vec<(PrefetchKind, SlotId)>,
     /// Which nodes are made few: all lanes of one become [`FEW`](crate::kernels::reduce::FEW) elements.
     pub(crate) folds: Vec<(ReduceOp, NodeId, SlotId)>,
 }

@@ -2,7 +2,7 @@
 
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp, scalar};
 
-use super::{Fetch, Fused, Node, Recipe, has_binary, has_unary};
+use super::{Fused, Node, PrefetchKind, Recipe, has_binary, has_unary};
 use crate::kernels::reduce::FEW;
 use crate::kernels::reducers::reducer;
 use crate::level::{Fused as FusedArithmetic, Kernel, Level};
@@ -230,7 +230,7 @@ fn folds_are_those_of_tiles_to_the_bit() {
                     unsafe { fused.run(&slots, n, false) };
                     for (op, left) in ops.into_iter().zip(left) {
                         let reducer = reducer(op, DType::F32, level).expect("there is one");
-                        let done = |run: Kernel, from: &[f32]| {
+                        let finish = |run: Kernel, from: &[f32]| {
                             let (mut kept, mut result) = (0_u64, 0_f32);
                             let at = (&raw mut kept).cast::<u8>();
                             // SAFETY: there is room for one accumulator of any type; the elements are there.
@@ -241,8 +241,10 @@ fn folds_are_those_of_tiles_to_the_bit() {
                             }
                             result
                         };
-                        let (got, expected) =
-                            (done(reducer.left, &left), done(reducer.row, &values));
+                        let (got, expected) = (
+                            finish(reducer.partials, &left),
+                            finish(reducer.row, &values),
+                        );
                         assert!(
                             same(got, expected),
                             "{level:?} {op} of {n} by {body:?}: {got}, not {expected}"
@@ -320,7 +322,11 @@ fn what_is_fetched_may_lie_anywhere_and_changes_nothing() {
         let mut recipe = Recipe {
             nodes: vec![Node::Lanes(0), Node::Unary(UnaryOp::Exp, 0)],
             outputs: vec![(1, 1)],
-            fetched: vec![(Fetch::Read, 2), (Fetch::Write, 3), (Fetch::Write, 0)],
+            prefetched: vec![
+                (PrefetchKind::Read, 2),
+                (PrefetchKind::Write, 3),
+                (PrefetchKind::Write, 0),
+            ],
             ..Recipe::default()
         };
         let input = numbers(1);
@@ -332,7 +338,7 @@ fn what_is_fetched_may_lie_anywhere_and_changes_nothing() {
                 .copy_from_slice(&[input.as_ptr().cast_mut().cast(), out.as_mut_ptr().cast()]);
             // SAFETY: 45 elements are there and have room; what is fetched is not touched.
             unsafe { fused.run(&slots, 45, false) };
-            recipe.fetched.clear();
+            recipe.prefetched.clear();
         }
         let bits = outs.map(|out| out.map(f32::to_bits));
         assert_eq!(bits[0], bits[1], "{level:?}");

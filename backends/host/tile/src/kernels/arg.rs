@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use super::reduce::{ABREAST, Greatest, Least, Reduce, Reducer, SIDE_BY_SIDE};
 use super::{tile, tile_mut};
-use crate::lanes::fetch;
+use crate::lanes::prefetch;
 use crate::level::{Arithmetic, Level, Loop, kernel};
 use crate::number::Number;
 
@@ -55,7 +55,7 @@ impl Loop for ArgBegins {
 /// A tile into one index `d` and its element `b`, which is written as well; `c` is the index of the tile's first element.
 struct ArgRows<T, R>(PhantomData<(T, R)>);
 
-impl<T: Number, R: Reduce<T, Kept = T> + Better<T>> Loop for ArgRows<T, R> {
+impl<T: Number, R: Reduce<T, Accumulator = T> + Better<T>> Loop for ArgRows<T, R> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
         // SAFETY: the caller's promises.
@@ -83,7 +83,7 @@ const SEARCHED_AHEAD: usize = 2048;
 
 /// The best of some elements, and where it is first.
 #[inline(always)]
-fn best_of<T: Number, R: Reduce<T, Kept = T> + Better<T>>(a: &[T]) -> (usize, T) {
+fn best_of<T: Number, R: Reduce<T, Accumulator = T> + Better<T>>(a: &[T]) -> (usize, T) {
     // NaNs are passed over, and looked for at the end.
     let better = |one: T, other: T| if R::is_ahead(other, one) { other } else { one };
     let (blocks, rest) = a.as_chunks::<ABREAST>();
@@ -92,7 +92,7 @@ fn best_of<T: Number, R: Reduce<T, Kept = T> + Better<T>>(a: &[T]) -> (usize, T)
     for block in blocks {
         for byte in (0..size_of_val(block)).step_by(64) {
             let here = block.as_ptr().cast::<u8>();
-            fetch(here.wrapping_add(SEARCHED_AHEAD + byte));
+            prefetch(here.wrapping_add(SEARCHED_AHEAD + byte));
         }
         for lane in 0..ABREAST {
             best[lane] = better(best[lane], block[lane]);
@@ -173,17 +173,19 @@ impl Loop for ArgEnds {
 }
 
 /// The loops of such a reduction.
-pub(super) fn reducer<T: Number, R: Reduce<T, Kept = T> + Better<T>>(level: Level) -> Reducer {
+pub(super) fn reducer<T: Number, R: Reduce<T, Accumulator = T> + Better<T>>(
+    level: Level,
+) -> Reducer {
     Reducer {
         begin: kernel::<ArgBegins>(level),
         row: kernel::<ArgRows<T, R>>(level),
         // Nobody leaves partial results of these.
-        left: kernel::<ArgRows<T, R>>(level),
+        partials: kernel::<ArgRows<T, R>>(level),
         lanes: kernel::<ArgLanes<T, R>>(level),
         stack: None,
         long_row: None,
         end: kernel::<ArgEnds>(level),
-        kept: size_of::<i64>(),
+        accumulator_bytes: size_of::<i64>(),
         is_index: true,
     }
 }

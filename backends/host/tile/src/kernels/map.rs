@@ -121,9 +121,9 @@ impl<T: Copy, O: Binary<T>, const SA: bool, const SB: bool> Loop for Map2<T, O, 
 
 /// Where the first is true the second, else the third, of which each may be a scalar. The types are as wide as the values: bits
 /// are moved.
-struct Choose<T, const SB: bool, const SC: bool>(PhantomData<T>);
+struct Select<T, const SB: bool, const SC: bool>(PhantomData<T>);
 
-impl<T: Copy, const SB: bool, const SC: bool> Loop for Choose<T, SB, SC> {
+impl<T: Copy, const SB: bool, const SC: bool> Loop for Select<T, SB, SC> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
         // SAFETY: the caller's promises; a scalar is one element.
@@ -236,13 +236,13 @@ fn comparison<T: Number>(op: CompareOp, scalar: [bool; 2], level: Level) -> Kern
 }
 
 /// The loop of a selection among values of `size` bytes, whose condition is a tile. `scalar`: which of the two are scalars.
-pub(crate) fn choose(size: usize, scalar: [bool; 2], level: Level) -> Kernel {
+pub(crate) fn select(size: usize, scalar: [bool; 2], level: Level) -> Kernel {
     fn of<T: Copy>(scalar: [bool; 2], level: Level) -> Kernel {
         match scalar {
-            [false, false] => kernel::<Choose<T, false, false>>(level),
-            [true, false] => kernel::<Choose<T, true, false>>(level),
-            [false, true] => kernel::<Choose<T, false, true>>(level),
-            [true, true] => kernel::<Choose<T, true, true>>(level),
+            [false, false] => kernel::<Select<T, false, false>>(level),
+            [true, false] => kernel::<Select<T, true, false>>(level),
+            [false, true] => kernel::<Select<T, false, true>>(level),
+            [true, true] => kernel::<Select<T, true, true>>(level),
         }
     }
     match size {

@@ -22,14 +22,14 @@ pub(crate) const FEW: usize = 4;
 /// A way to make many elements one.
 pub(crate) trait Reduce<T: Copy> {
     /// What is kept between tiles.
-    type Kept: Copy;
-    const NEUTRAL: Self::Kept;
+    type Accumulator: Copy;
+    const NEUTRAL: Self::Accumulator;
     /// What partial results within a tile begin with.
     const START: T;
     /// Of two elements, or partial results within a tile.
-    fn both(a: T, b: T) -> T;
-    fn keep(kept: Self::Kept, value: T) -> Self::Kept;
-    fn finish(kept: Self::Kept) -> T;
+    fn combine(a: T, b: T) -> T;
+    fn accumulate(accumulator: Self::Accumulator, value: T) -> Self::Accumulator;
+    fn finish(accumulator: Self::Accumulator) -> T;
 }
 
 pub(crate) struct Sum;
@@ -38,17 +38,17 @@ pub(crate) struct Least;
 pub(crate) struct Greatest;
 
 macro_rules! same_kept {
-    ($name:ident: $($t:ty),*; $start:ident, $both:ident) => {$(
+    ($name:ident: $($t:ty),*; $start:ident, $combine:ident) => {$(
         impl Reduce<$t> for $name {
-            type Kept = $t;
+            type Accumulator = $t;
             const NEUTRAL: $t = <$t>::$start;
             const START: $t = <$t>::$start;
             #[inline(always)]
-            fn both(a: $t, b: $t) -> $t { a.$both(b) }
+            fn combine(a: $t, b: $t) -> $t { a.$combine(b) }
             #[inline(always)]
-            fn keep(kept: $t, value: $t) -> $t { kept.$both(value) }
+            fn accumulate(accumulator: $t, value: $t) -> $t { accumulator.$combine(value) }
             #[inline(always)]
-            fn finish(kept: $t) -> $t { kept }
+            fn finish(accumulator: $t) -> $t { accumulator }
         }
     )*};
 }
@@ -61,15 +61,15 @@ same_kept! { Greatest: f64, f32, i64, u64, i32, u32, i16, u16, i8, u8, Truth; LE
 macro_rules! wide_kept {
     ($name:ident, $start:literal, $op:tt) => {
         impl Reduce<f32> for $name {
-            type Kept = f64;
+            type Accumulator = f64;
             const NEUTRAL: f64 = $start;
             const START: f32 = $start;
             #[inline(always)]
-            fn both(a: f32, b: f32) -> f32 { a $op b }
+            fn combine(a: f32, b: f32) -> f32 { a $op b }
             #[inline(always)]
-            fn keep(kept: f64, value: f32) -> f64 { kept $op f64::from(value) }
+            fn accumulate(accumulator: f64, value: f32) -> f64 { accumulator $op f64::from(value) }
             #[inline(always)]
-            fn finish(kept: f64) -> f32 { kept as f32 }
+            fn finish(accumulator: f64) -> f32 { accumulator as f32 }
         }
     };
 }
@@ -84,22 +84,25 @@ impl<T: Copy, R: Reduce<T>> Loop for Begins<T, R> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, _: *const u8, _: *const u8, _: *const u8, n: usize) {
         // SAFETY: the caller's promises.
-        unsafe { tile_mut::<R::Kept>(d, n) }.fill(R::NEUTRAL);
+        unsafe { tile_mut::<R::Accumulator>(d, n) }.fill(R::NEUTRAL);
     }
 }
 
 /// Partial results, in halves and then one after the other, into one accumulator.
 #[inline(always)]
-fn keep_all<T: Copy, R: Reduce<T>>(kept: &mut R::Kept, mut partial: [T; SIDE_BY_SIDE]) {
+fn accumulate_all<T: Copy, R: Reduce<T>>(
+    accumulator: &mut R::Accumulator,
+    mut partial: [T; SIDE_BY_SIDE],
+) {
     let mut width = SIDE_BY_SIDE / 2;
     while width >= FEW {
         for lane in 0..width {
-            partial[lane] = R::both(partial[lane], partial[lane + width]);
+            partial[lane] = R::combine(partial[lane], partial[lane + width]);
         }
         width /= 2;
     }
     for value in &partial[..FEW] {
-        *kept = R::keep(*kept, *value);
+        *accumulator = R::accumulate(*accumulator, *value);
     }
 }
 
@@ -110,18 +113,18 @@ impl<T: Copy, R: Reduce<T>> Loop for Rows<T, R> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
         // SAFETY: the caller's promises.
-        let (kept, a) = unsafe { (&mut *d.cast::<R::Kept>(), tile::<T>(a, n)) };
+        let (accumulator, a) = unsafe { (&mut *d.cast::<R::Accumulator>(), tile::<T>(a, n)) };
         let (blocks, rest) = a.as_chunks::<SIDE_BY_SIDE>();
         let mut partial = [R::START; SIDE_BY_SIDE];
         for block in blocks {
             for lane in 0..SIDE_BY_SIDE {
-                partial[lane] = R::both(partial[lane], block[lane]);
+                partial[lane] = R::combine(partial[lane], block[lane]);
             }
         }
         for (partial, value) in partial.iter_mut().zip(rest) {
-            *partial = R::both(*partial, *value);
+            *partial = R::combine(*partial, *value);
         }
-        keep_all::<T, R>(kept, partial);
+        accumulate_all::<T, R>(accumulator, partial);
     }
 }
 
@@ -140,7 +143,7 @@ impl<T: Copy, R: Reduce<T>> Loop for LongRows<T, R> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
         // SAFETY: the caller's promises.
-        let (kept, row) = unsafe { (&mut *d.cast::<R::Kept>(), tile::<T>(a, n)) };
+        let (accumulator, row) = unsafe { (&mut *d.cast::<R::Accumulator>(), tile::<T>(a, n)) };
         let (chunks, rest) = row.as_chunks::<LONG>();
         for chunk in chunks {
             let streams = chunk.as_chunks::<{ LONG / STREAMS }>().0;
@@ -150,11 +153,11 @@ impl<T: Copy, R: Reduce<T>> Loop for LongRows<T, R> {
                     for stream in streams {
                         let from = &stream[start + block * SIDE_BY_SIDE..];
                         for lane in 0..SIDE_BY_SIDE {
-                            partial[lane] = R::both(partial[lane], from[lane]);
+                            partial[lane] = R::combine(partial[lane], from[lane]);
                         }
                     }
                 }
-                keep_all::<T, R>(kept, partial);
+                accumulate_all::<T, R>(accumulator, partial);
             }
         }
         for part in rest.chunks(BLOCKS_KEPT * STREAMS * SIDE_BY_SIDE) {
@@ -165,15 +168,16 @@ impl<T: Copy, R: Reduce<T>> Loop for LongRows<T, R> {
 }
 
 /// What is left of a tile into one accumulator.
-struct Left<T, R>(PhantomData<(T, R)>);
+struct Partials<T, R>(PhantomData<(T, R)>);
 
-impl<T: Copy, R: Reduce<T>> Loop for Left<T, R> {
+impl<T: Copy, R: Reduce<T>> Loop for Partials<T, R> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, _: usize) {
         // SAFETY: the caller's promises.
-        let (kept, left) = unsafe { (&mut *d.cast::<R::Kept>(), tile::<T>(a, FEW)) };
-        for value in left {
-            *kept = R::keep(*kept, *value);
+        let (accumulator, partials) =
+            unsafe { (&mut *d.cast::<R::Accumulator>(), tile::<T>(a, FEW)) };
+        for value in partials {
+            *accumulator = R::accumulate(*accumulator, *value);
         }
     }
 }
@@ -185,9 +189,9 @@ impl<T: Copy, R: Reduce<T>> Loop for Lanes<T, R> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
         // SAFETY: the caller's promises.
-        let (d, a) = unsafe { (tile_mut::<R::Kept>(d, n), tile::<T>(a, n)) };
-        for (kept, value) in d.iter_mut().zip(a) {
-            *kept = R::keep(*kept, *value);
+        let (d, a) = unsafe { (tile_mut::<R::Accumulator>(d, n), tile::<T>(a, n)) };
+        for (accumulator, value) in d.iter_mut().zip(a) {
+            *accumulator = R::accumulate(*accumulator, *value);
         }
     }
 }
@@ -210,27 +214,27 @@ impl<T: Copy, R: Reduce<T>> Loop for Stacks<T, R> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, _: *const u8, n: usize) {
         // SAFETY: the caller's promises.
-        let (d, stack) = unsafe { (tile_mut::<R::Kept>(d, n), &*b.cast::<Stack>()) };
+        let (d, stack) = unsafe { (tile_mut::<R::Accumulator>(d, n), &*b.cast::<Stack>()) };
         // SAFETY: as above.
         let row =
             |index: usize| unsafe { tile::<T>(a.wrapping_offset(index as isize * stack.apart), n) };
         let (blocks, rest) = d.as_chunks_mut::<ABREAST>();
         let start = blocks.len() * ABREAST;
-        for (number, kept) in blocks.iter_mut().enumerate() {
+        for (number, accumulator) in blocks.iter_mut().enumerate() {
             let mut all = [R::START; ABREAST];
             for index in 0..stack.count {
                 let block = &row(index).as_chunks::<ABREAST>().0[number];
                 for lane in 0..ABREAST {
-                    all[lane] = R::both(all[lane], block[lane]);
+                    all[lane] = R::combine(all[lane], block[lane]);
                 }
             }
             for lane in 0..ABREAST {
-                kept[lane] = R::keep(kept[lane], all[lane]);
+                accumulator[lane] = R::accumulate(accumulator[lane], all[lane]);
             }
         }
-        for (lane, kept) in rest.iter_mut().enumerate() {
+        for (lane, accumulator) in rest.iter_mut().enumerate() {
             let all = (0..stack.count).map(|index| row(index)[start + lane]);
-            *kept = R::keep(*kept, all.fold(R::START, R::both));
+            *accumulator = R::accumulate(*accumulator, all.fold(R::START, R::combine));
         }
     }
 }
@@ -242,9 +246,9 @@ impl<T: Copy, R: Reduce<T>> Loop for Ends<T, R> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
         // SAFETY: the caller's promises.
-        let (d, a) = unsafe { (tile_mut::<T>(d, n), tile::<R::Kept>(a, n)) };
-        for (d, kept) in d.iter_mut().zip(a) {
-            *d = R::finish(*kept);
+        let (d, a) = unsafe { (tile_mut::<T>(d, n), tile::<R::Accumulator>(a, n)) };
+        for (d, accumulator) in d.iter_mut().zip(a) {
+            *d = R::finish(*accumulator);
         }
     }
 }
@@ -259,7 +263,7 @@ pub(crate) struct Reducer {
     /// The same for a row of any length that lies in one piece, best for one of [`LONG`] elements and more; none for indices.
     pub(crate) long_row: Option<Kernel>,
     /// `d`: the accumulator, with [`FEW`] partial results `a` of a tile.
-    pub(crate) left: Kernel,
+    pub(crate) partials: Kernel,
     /// The same for as many accumulators as elements.
     pub(crate) lanes: Kernel,
     /// The same for a [`Stack`] `b` of tiles, of which `a` is the first; none for indices and products.
@@ -267,7 +271,7 @@ pub(crate) struct Reducer {
     /// `d`: what came out of the accumulators `a`.
     pub(crate) end: Kernel,
     /// Bytes of an accumulator.
-    pub(crate) kept: usize,
+    pub(crate) accumulator_bytes: usize,
     /// Is it an index, with an element?
     pub(crate) is_index: bool,
 }
@@ -278,11 +282,11 @@ pub(super) fn of<T: Copy, R: Reduce<T>>(level: Level) -> Reducer {
         begin: kernel::<Begins<T, R>>(level),
         row: kernel::<Rows<T, R>>(level),
         long_row: Some(kernel::<LongRows<T, R>>(level)),
-        left: kernel::<Left<T, R>>(level),
+        partials: kernel::<Partials<T, R>>(level),
         lanes: kernel::<Lanes<T, R>>(level),
         stack: Some(kernel::<Stacks<T, R>>(level)),
         end: kernel::<Ends<T, R>>(level),
-        kept: size_of::<R::Kept>(),
+        accumulator_bytes: size_of::<R::Accumulator>(),
         is_index: false,
     }
 }

@@ -3,9 +3,9 @@
 use millstream_ir::Nest;
 use millstream_protocol::kernel::NativeView;
 
-use super::{Launch, are_apart, reach, resolve, within};
+use super::{Launch, never_collide, reach, resolve, within};
 use crate::AXES_MAX;
-use crate::misfit::Misfit;
+use crate::launch_error::LaunchError;
 use crate::plan::{IndexedAxis, Plan, Step, Template};
 use crate::space::Path;
 
@@ -14,45 +14,45 @@ const RUN_MIN: usize = 16;
 
 impl Launch {
     /// Checks gathers and scatters, and finds out what else of the launch they meet.
-    pub(super) fn settle_indexed(
+    pub(super) fn check_indexed_axes(
         &mut self,
         nest: &Nest,
         plan: &Plan,
         views: &[NativeView],
         words: &[u64],
-    ) -> Result<(), Misfit> {
+    ) -> Result<(), LaunchError> {
         let mut scattered = None;
         for indexed in &plan.indexed {
-            let touched = self.check_indexed(nest, indexed, views, words)?;
+            let touched = self.check_indexed_axis(nest, indexed, views, words)?;
             if indexed.writes {
                 scattered = Some((indexed, touched));
             }
             // Two rows may meet in one place.
-            self.may_split &= !indexed.writes;
-            for path in &mut self.paths[plan.walks.len()..] {
+            self.rows_are_independent &= !indexed.writes;
+            for path in &mut self.paths[plan.inputs.len()..] {
                 if path.bytes.0 < touched.1 && touched.0 < path.bytes.1 {
                     path.is_direct = false;
-                    self.may_split = false;
+                    self.rows_are_independent = false;
                 }
             }
         }
         let is_only = plan.indexed.len() == 1 && plan.targets.is_empty();
-        self.scatters_alone = scattered.is_some_and(|(indexed, touched)| {
+        self.scatter_is_sole_store = scattered.is_some_and(|(indexed, touched)| {
             let meets = |path: &Path| path.bytes.0 < touched.1 && touched.0 < path.bytes.1;
             let is_read = self.paths.iter().any(meets);
-            is_only && !is_read && self.has_a_place_for_each(nest, indexed, words)
+            is_only && !is_read && self.indices_are_disjoint(nest, indexed, words)
         });
         Ok(())
     }
 
     /// Does a gather or scatter stay in its binding, whatever is in range of its axis? Answers the bytes that it may touch.
-    fn check_indexed(
+    fn check_indexed_axis(
         &self,
         nest: &Nest,
         indexed: &IndexedAxis,
         views: &[NativeView],
         words: &[u64],
-    ) -> Result<(usize, usize), Misfit> {
+    ) -> Result<(usize, usize), LaunchError> {
         let len = words[usize::from(indexed.len)] as i64;
         let found = &nest.accesses[usize::from(indexed.access)];
         let mut path = Path::NONE;
@@ -95,12 +95,12 @@ impl Launch {
 
     /// Is there nothing stored but by one scatter, to what nothing reads, with another place for each index? Then threads may go
     /// over all rows at once, as long as each stores for indices of its own.
-    pub(crate) fn scatters_alone(&self) -> bool {
-        self.scatters_alone
+    pub(crate) fn scatter_is_sole_store(&self) -> bool {
+        self.scatter_is_sole_store
     }
 
     /// Does a scatter lead from each index to places where no other index leads, as far as can be seen at once?
-    pub(super) fn has_a_place_for_each(
+    pub(super) fn indices_are_disjoint(
         &self,
         nest: &Nest,
         indexed: &IndexedAxis,
@@ -122,17 +122,17 @@ impl Launch {
             steps[count] = (stride.unsigned_abs(), len);
             count += 1;
         }
-        are_apart(&mut steps[..count])
+        never_collide(&mut steps[..count])
     }
 
     /// Do the gathers of a plan go on evenly for long, or rather: may they, along the fastest axis?
-    pub(crate) fn runs_are_long(&self, plan: &Plan) -> bool {
+    pub(crate) fn may_have_long_runs(&self, plan: &Plan) -> bool {
         let axes = match plan.template {
             Template::Row => &self.inner,
             _ => &self.outer,
         };
-        let moves = |walk: u16| {
-            let path = &self.paths[usize::from(walk)];
+        let moves = |input: u16| {
+            let path = &self.paths[usize::from(input)];
             let strides = match plan.template {
                 Template::Row => &path.inner,
                 _ => &path.outer,
@@ -141,6 +141,6 @@ impl Launch {
         };
         let steps = plan.gathered.iter().flat_map(|gathered| &gathered.steps);
         axes.last() >= RUN_MIN
-            && !{ steps }.any(|step| matches!(step, Step::Load(walk, _) if moves(*walk)))
+            && !{ steps }.any(|step| matches!(step, Step::Load(input, _) if moves(*input)))
     }
 }

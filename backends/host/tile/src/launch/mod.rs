@@ -5,16 +5,16 @@
 
 mod indexed;
 mod overlaps;
-mod turned;
+mod transposed;
 
 use millstream_ir::Nest;
 use millstream_ir::nest::{AccessId, Stride};
 use millstream_protocol::kernel::NativeView;
-pub(crate) use overlaps::are_apart;
+pub(crate) use overlaps::never_collide;
 
 use crate::AXES_MAX;
-use crate::misfit::Misfit;
-use crate::plan::{Plan, Scope, Template, Walked};
+use crate::launch_error::LaunchError;
+use crate::plan::{InputKind, Plan, Scope, Template};
 use crate::space::{Axes, Path, collapse, order};
 use crate::tiles::Tiles;
 
@@ -25,9 +25,9 @@ pub(crate) struct Launch {
     /// Those of the plan's walks, and then those of its targets.
     pub(crate) paths: Vec<Path>,
     /// Does nothing that is written overlap what another row touches?
-    may_split: bool,
+    rows_are_independent: bool,
     /// Is there nothing stored but by one scatter, to what nothing reads?
-    scatters_alone: bool,
+    scatter_is_sole_store: bool,
 }
 
 /// A part of the outer axes.
@@ -65,8 +65,8 @@ impl Default for Launch {
             outer: Axes::NONE,
             inner: Axes::NONE,
             paths: Vec::new(),
-            may_split: true,
-            scatters_alone: false,
+            rows_are_independent: true,
+            scatter_is_sole_store: false,
         }
     }
 }
@@ -78,13 +78,13 @@ impl Launch {
         nest: &Nest,
         views: &[NativeView],
         words: &[u64],
-    ) -> Result<bool, Misfit> {
+    ) -> Result<bool, LaunchError> {
         for (what, needed, given) in [
             ("bindings", nest.buffers.len(), views.len()),
             ("words", nest.words, words.len()),
         ] {
             if given < needed {
-                return Err(Misfit::Few {
+                return Err(LaunchError::TooFew {
                     what,
                     needed,
                     given,
@@ -92,11 +92,11 @@ impl Launch {
             }
         }
         let (outer, inner) = words[..nest.rank()].split_at(nest.outer);
-        self.outer = Axes::of(outer).ok_or(Misfit::Lengths)?;
-        self.inner = Axes::of(inner).ok_or(Misfit::Lengths)?;
+        self.outer = Axes::of(outer).ok_or(LaunchError::InvalidLengths)?;
+        self.inner = Axes::of(inner).ok_or(LaunchError::InvalidLengths)?;
         let all = self.outer.total.checked_mul(self.inner.total);
         all.and_then(|all| isize::try_from(all).ok())
-            .ok_or(Misfit::Lengths)?;
+            .ok_or(LaunchError::InvalidLengths)?;
         Ok(self.outer.total > 0)
     }
 
@@ -109,16 +109,16 @@ impl Launch {
         views: &[NativeView],
         words: &[u64],
         window: Option<Window>,
-    ) -> Result<(), Misfit> {
+    ) -> Result<(), LaunchError> {
         let mut paths = std::mem::take(&mut self.paths);
         let placed = self.place_all(nest, plan, views, words, &mut paths);
         self.paths = paths;
         placed?;
-        self.may_split = true;
-        self.settle_overlaps(plan);
-        self.settle_indexed(nest, plan, views, words)?;
+        self.rows_are_independent = true;
+        self.find_overlaps(plan);
+        self.check_indexed_axes(nest, plan, views, words)?;
         if let Some(window) = window {
-            self.look_through(nest, plan, window)?;
+            self.restrict_to(nest, plan, window)?;
         }
         self.simplify(plan);
         Ok(())
@@ -133,13 +133,13 @@ impl Launch {
         views: &[NativeView],
         words: &[u64],
         paths: &mut Vec<Path>,
-    ) -> Result<(), Misfit> {
-        paths.resize(plan.walks.len() + plan.targets.len(), Path::NONE);
-        let (of_walks, of_targets) = paths.split_at_mut(plan.walks.len());
-        for (path, walk) in of_walks.iter_mut().zip(&plan.walks) {
+    ) -> Result<(), LaunchError> {
+        paths.resize(plan.inputs.len() + plan.targets.len(), Path::NONE);
+        let (of_inputs, of_targets) = paths.split_at_mut(plan.inputs.len());
+        for (path, input) in of_inputs.iter_mut().zip(&plan.inputs) {
             path.clear();
-            match walk.walked {
-                Walked::Index(axis) => {
+            match input.kind {
+                InputKind::Index(axis) => {
                     path.outer[..self.outer.rank].fill(0);
                     path.inner[..self.inner.rank].fill(0);
                     let axis = usize::from(axis);
@@ -148,14 +148,14 @@ impl Launch {
                         Some(axis) => path.inner[axis] = 1,
                     }
                 }
-                Walked::Offsets(access) => self.strides(nest, access, words, path),
-                Walked::Gathered(gathered) => {
+                InputKind::Offsets(access) => self.strides(nest, access, words, path),
+                InputKind::Gathered(gathered) => {
                     let access = plan.gathered[usize::from(gathered)].access;
                     self.strides(nest, access, words, path);
                 }
-                Walked::Elements(access) => {
+                InputKind::Elements(access) => {
                     self.strides(nest, access, words, path);
-                    self.place(nest, access, views, words, path, walk.scope)?;
+                    self.place(nest, access, views, words, path, input.scope)?;
                 }
             }
         }
@@ -168,18 +168,18 @@ impl Launch {
     }
 
     /// Makes a window all that there is.
-    fn look_through(&mut self, nest: &Nest, plan: &Plan, window: Window) -> Result<(), Misfit> {
+    fn restrict_to(&mut self, nest: &Nest, plan: &Plan, window: Window) -> Result<(), LaunchError> {
         let rank = self.outer.rank;
         let fits = |axis: usize| window.origin[axis] + window.lens[axis] <= self.outer.lens[axis];
         if !(0..rank).all(fits) {
-            return Err(Misfit::Lengths);
+            return Err(LaunchError::InvalidLengths);
         }
         for (index, path) in self.paths.iter_mut().enumerate() {
             let steps = path.outer.iter().zip(&window.origin).take(rank);
             path.origin = steps.map(|(stride, index)| stride * *index as isize).sum();
-            let size = match plan.walks.get(index) {
-                Some(walk) => walk.size,
-                None => plan.targets[index - plan.walks.len()].size,
+            let size = match plan.inputs.get(index) {
+                Some(input) => input.size,
+                None => plan.targets[index - plan.inputs.len()].size,
             };
             path.base = path.base.wrapping_offset(path.origin * size as isize);
         }
@@ -212,7 +212,7 @@ impl Launch {
         words: &[u64],
         path: &mut Path,
         scope: Scope,
-    ) -> Result<(), Misfit> {
+    ) -> Result<(), LaunchError> {
         // Nothing is touched where there are no elements.
         if scope == Scope::Inner && self.inner.total == 0 {
             return Ok(());
@@ -249,10 +249,10 @@ impl Launch {
     fn simplify(&mut self, plan: &Plan) {
         if plan.template != Template::Row && self.outer.rank > 1 && !self.paths.is_empty() {
             // Stores matter most: they are read before they are written.
-            let inner = |index: &usize| plan.walks[*index].scope == Scope::Inner;
+            let inner = |index: &usize| plan.inputs[*index].scope == Scope::Inner;
             let key = match plan.template {
-                Template::Column => (0..plan.walks.len()).find(inner).unwrap_or(0),
-                _ => plan.walks.len().min(self.paths.len() - 1),
+                Template::Column => (0..plan.inputs.len()).find(inner).unwrap_or(0),
+                _ => plan.inputs.len().min(self.paths.len() - 1),
             };
             order(&mut self.outer, &mut self.paths, key, |path| {
                 &mut path.outer
@@ -270,16 +270,16 @@ fn within(
     access: AccessId,
     views: &[NativeView],
     reach: Reach,
-) -> Result<(i64, i64), Misfit> {
+) -> Result<(i64, i64), LaunchError> {
     let binding = usize::from(nest.accesses[usize::from(access)].buffer);
     let (view, size) = (views[binding], nest.buffers[binding].dtype.size());
     if !view.pointer.addr().is_multiple_of(size) {
-        return Err(Misfit::Unaligned { binding });
+        return Err(LaunchError::Unaligned { binding });
     }
     let elements = (view.bytes / size as u64) as i64;
     match reach {
         Some((first, last)) if first >= 0 && last < elements => Ok((first, last)),
-        reach => Err(Misfit::Outside {
+        reach => Err(LaunchError::OutOfBounds {
             access: usize::from(access),
             binding,
             reach,
@@ -306,14 +306,14 @@ unsafe impl Sync for Launch {}
 impl Launch {
     /// Are elements only moved, to places side by side?
     pub(crate) fn moves_densely(&self, plan: &Plan) -> bool {
-        let targets = &self.paths[plan.walks.len()..];
+        let targets = &self.paths[plan.inputs.len()..];
         let is_dense = |path: &Path| path.is_direct && self.outer.is_dense(&path.outer);
         plan.moves && targets.iter().all(is_dense)
     }
 
     /// Should what is stored go past the caches: is it more than they hold, and does every vector begin at a line?
     pub(crate) fn streams(&self, plan: &Plan) -> bool {
-        let targets = &self.paths[plan.walks.len()..];
+        let targets = &self.paths[plan.inputs.len()..];
         let bytes = |path: &Path| path.bytes.1.saturating_sub(path.bytes.0);
         plan.template == Template::Flat
             && self.outer.rank <= 1
@@ -325,17 +325,17 @@ impl Launch {
 
     /// Finds out which paths can be used as they lie, now that it is known how lanes are cut.
     #[inline]
-    pub(crate) fn settle_direct(&mut self, plan: &Plan, tiles: &Tiles) {
+    pub(crate) fn mark_direct_paths(&mut self, plan: &Plan, tiles: &Tiles) {
         let is_row = plan.template == Template::Row;
-        let walks = plan.walks.len();
+        let inputs = plan.inputs.len();
         for (index, path) in self.paths.iter_mut().enumerate() {
             let fits = match is_row {
                 true => tiles.uses_directly(&self.inner, &path.inner),
                 false => tiles.uses_directly(&self.outer, &path.outer),
             };
-            match index.checked_sub(walks) {
+            match index.checked_sub(inputs) {
                 None => path.is_direct = fits,
-                Some(target) => path.is_direct &= fits || plan.targets[target].one,
+                Some(target) => path.is_direct &= fits || plan.targets[target].is_uniform,
             }
         }
     }

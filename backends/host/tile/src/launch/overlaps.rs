@@ -6,7 +6,7 @@ use crate::plan::{Plan, Scope};
 use crate::space::Path;
 
 /// Do such steps, of so many places each, never lead to one place twice, as far as can be seen at once?
-pub(crate) fn are_apart(steps: &mut [(usize, usize)]) -> bool {
+pub(crate) fn never_collide(steps: &mut [(usize, usize)]) -> bool {
     // Axes mostly come in order already, the greatest step first.
     steps.reverse();
     if !steps.is_sorted() {
@@ -26,10 +26,10 @@ impl Launch {
     /// A store may be computed where it lies only if nothing else of the launch lies there. Rows go side by side only if no
     /// two of them meet.
     #[inline]
-    pub(super) fn settle_overlaps(&mut self, plan: &Plan) {
-        let walks = plan.walks.len();
+    pub(super) fn find_overlaps(&mut self, plan: &Plan) {
+        let inputs = plan.inputs.len();
         let (outer, inner) = (self.outer.rank, self.inner.rank);
-        for target in walks..self.paths.len() {
+        for target in inputs..self.paths.len() {
             let this = &self.paths[target];
             let mut lies_alone = true;
             for (other, path) in self.paths.iter().enumerate() {
@@ -41,17 +41,18 @@ impl Launch {
                 let is_same = path.base == this.base
                     && path.outer[..outer] == this.outer[..outer]
                     && path.inner[..inner] == this.inner[..inner];
-                self.may_split &= is_same && other < walks;
+                self.rows_are_independent &= is_same && other < inputs;
             }
             self.paths[target].is_direct = lies_alone;
         }
     }
 
     /// May rows be computed in any order, side by side?
-    pub(crate) fn rows_are_apart(&self, plan: &Plan) -> bool {
-        let paths = &self.paths[plan.walks.len()..];
+    pub(crate) fn rows_are_disjoint(&self, plan: &Plan) -> bool {
+        let paths = &self.paths[plan.inputs.len()..];
         let mut targets = plan.targets.iter().zip(paths);
-        self.may_split && targets.all(|(target, path)| self.is_injective(path, target.scope))
+        self.rows_are_independent
+            && targets.all(|(target, path)| self.is_injective(path, target.scope))
     }
 
     /// Are all places of a path different, as far as can be seen at once?
@@ -66,6 +67,6 @@ impl Launch {
             steps[count] = (stride.unsigned_abs(), len);
             count += 1;
         }
-        are_apart(&mut steps[..count])
+        never_collide(&mut steps[..count])
     }
 }

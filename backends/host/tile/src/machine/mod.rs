@@ -1,7 +1,7 @@
 //! Runs pieces of a launch: places what moves, and goes through the instructions.
 
-mod evenly;
-mod placing;
+mod constant_strides;
+mod placement;
 mod runs;
 
 use std::ops::Range;
@@ -12,7 +12,7 @@ use millstream_protocol::kernel::NativeView;
 use crate::kernels::place::Indexed;
 use crate::launch::{Launch, resolve};
 use crate::plan::{Instruction, Plan, Scope, Template};
-use crate::scratch::{Room, Scratch};
+use crate::scratch::{Buffers, Scratch};
 use crate::slot::Slot;
 use crate::space::Axes;
 use crate::tiles::Tiles;
@@ -31,11 +31,11 @@ pub(crate) struct Job<'a> {
     pub(crate) words: &'a [u64],
     pub(crate) tiles: Tiles,
     /// Lanes of the part of a kept value that belongs to one step, times the steps.
-    pub(crate) kept_lanes: usize,
+    pub(crate) retained_lanes: usize,
     /// Is what is stored more than the caches hold, so that it had better not go through them?
     pub(crate) streams: bool,
     /// Is it one matrix, of which the blocks are only turned?
-    pub(crate) turns_only: bool,
+    pub(crate) transposes_only: bool,
     /// Which part of its places a scatter stores to.
     pub(crate) places: Part,
 }
@@ -79,11 +79,11 @@ pub(crate) struct Machine<'a> {
     /// How far each slot moves to the next row or step, where they move evenly.
     strides: &'a mut [isize],
     scalars: *const u64,
-    kept: *mut u8,
+    retained: *mut u8,
     /// The axes of the tile, where tiles are blocks.
     block: Axes,
     /// The lane that the slots of what is kept point to.
-    kept_lane: usize,
+    retained_lane: usize,
 }
 
 impl<'a> Machine<'a> {
@@ -96,12 +96,12 @@ impl<'a> Machine<'a> {
         let scalars = (plan.scalars.len() * 8).next_multiple_of(64);
         let registers =
             plan.unit as usize * job.tiles.lanes + plan.registers as usize * REGISTER_GAP;
-        let kept = plan.kept as usize * job.kept_lanes;
-        let Room {
+        let retained = plan.retained as usize * job.retained_lanes;
+        let Buffers {
             memory,
             slots,
             strides,
-        } = scratch.room(scalars + registers + kept, plan.slots.len());
+        } = scratch.reserve(scalars + registers + retained, plan.slots.len());
         let at = |bytes: usize| memory.wrapping_add(bytes);
         for (to, slot) in slots.iter_mut().zip(&plan.slots) {
             *to = match *slot {
@@ -109,28 +109,30 @@ impl<'a> Machine<'a> {
                 Slot::Register { unit, index } => {
                     at(scalars + unit as usize * job.tiles.lanes + index as usize * REGISTER_GAP)
                 }
-                Slot::Kept { unit, .. } => at(scalars + registers + unit as usize * job.kept_lanes),
+                Slot::Retained { unit, .. } => {
+                    at(scalars + registers + unit as usize * job.retained_lanes)
+                }
                 Slot::Placed => std::ptr::null_mut(),
             };
         }
-        let kept = at(scalars + registers);
+        let retained = at(scalars + registers);
         let mut machine = Self {
             job,
             slots,
             strides,
             scalars: memory.cast(),
-            kept,
+            retained,
             block: Axes {
                 rank: 2,
                 ..Axes::NONE
             },
-            kept_lane: 0,
+            retained_lane: 0,
         };
         // SAFETY: the room has this many scalars; the caller's promises.
         unsafe {
             machine.fill_scalars(memory);
-            for &walk in &plan.launch_walks {
-                machine.place_walk(walk, 0, 1, 0, 0);
+            for &input in &plan.launch_inputs {
+                machine.place_input(input, 0, 1, 0, 0);
             }
             machine.execute(&plan.once, 1);
         }
@@ -222,10 +224,11 @@ impl<'a> Machine<'a> {
             match self.job.plan.template {
                 Template::Flat => pieces.for_each(|tile| self.flat(tile)),
                 Template::Row => {
-                    let moves_evenly = pieces.len() > 1 && self.rows_move_evenly();
+                    let has_constant_strides =
+                        pieces.len() > 1 && self.rows_have_constant_strides();
                     let first = pieces.start;
                     for row in pieces {
-                        let is_placed = moves_evenly && row > first;
+                        let is_placed = has_constant_strides && row > first;
                         if is_placed {
                             self.advance();
                         }
@@ -233,8 +236,8 @@ impl<'a> Machine<'a> {
                     }
                 }
                 Template::Column => {
-                    let moves_evenly = self.steps_move_evenly();
-                    pieces.for_each(|tile| self.column(tile, moves_evenly));
+                    let has_constant_strides = self.steps_have_constant_strides();
+                    pieces.for_each(|tile| self.column(tile, has_constant_strides));
                 }
             }
         }
@@ -263,16 +266,16 @@ impl<'a> Machine<'a> {
         };
         // SAFETY: the caller's promises.
         unsafe {
-            if self.job.turns_only {
-                return self.turn_block(start, n);
+            if self.job.transposes_only {
+                return self.transpose_block(start, n);
             }
             for pass in &plan.passes {
                 self.place_targets(Scope::Inner, start, n, 0, 1);
-                for &walk in &pass.walks {
-                    self.place_walk(walk, start, n, 0, 1);
+                for &input in &pass.inputs {
+                    self.place_input(input, start, n, 0, 1);
                 }
                 self.execute(&pass.body, n);
-                self.put_back(Scope::Inner, start, n, 0, 1);
+                self.write_back(Scope::Inner, start, n, 0, 1);
             }
         }
     }
@@ -288,8 +291,8 @@ impl<'a> Machine<'a> {
         // SAFETY: the caller's promises.
         unsafe {
             if !is_placed {
-                for &walk in &plan.row_walks {
-                    self.place_walk(walk, row, 1, 0, 1);
+                for &input in &plan.row_inputs {
+                    self.place_input(input, row, 1, 0, 1);
                 }
             }
             self.execute(&plan.before, 1);
@@ -315,13 +318,13 @@ impl<'a> Machine<'a> {
                     if index == last {
                         self.place_targets(Scope::Inner, row, 1, start, n);
                     }
-                    for &walk in &pass.walks {
-                        self.place_walk(walk, row, 1, start, n);
+                    for &input in &pass.inputs {
+                        self.place_input(input, row, 1, start, n);
                     }
-                    self.place_ahead(&pass.ahead, row, tile);
+                    self.place_prefetches(&pass.prefetches, row, tile);
                     self.execute(&pass.body, n);
                     if index == last {
-                        self.put_back(Scope::Inner, row, 1, start, n);
+                        self.write_back(Scope::Inner, row, 1, start, n);
                     }
                 }
                 self.execute(&pass.end, 1);
@@ -332,11 +335,11 @@ impl<'a> Machine<'a> {
             }
             self.place_targets(Scope::Outer, row, 1, 0, 1);
             self.execute(&plan.finish, 1);
-            self.put_back(Scope::Outer, row, 1, 0, 1);
+            self.write_back(Scope::Outer, row, 1, 0, 1);
         }
     }
 
-    unsafe fn column(&mut self, tile: usize, moves_evenly: bool) {
+    unsafe fn column(&mut self, tile: usize, has_constant_strides: bool) {
         let Job {
             plan,
             launch,
@@ -346,22 +349,22 @@ impl<'a> Machine<'a> {
         let (start, n) = tiles.tile(&launch.outer, tile);
         // SAFETY: the caller's promises.
         unsafe {
-            for &walk in &plan.row_walks {
-                self.place_walk(walk, start, n, 0, 1);
+            for &input in &plan.row_inputs {
+                self.place_input(input, start, n, 0, 1);
             }
             self.execute(&plan.before, n);
             let last = plan.passes.len() - 1;
             for (index, pass) in plan.passes.iter().enumerate() {
                 self.execute(&pass.begin, n);
                 for step in 0..launch.inner.total {
-                    if moves_evenly && step > 0 {
-                        if let Some(fold) = &pass.whole {
+                    if has_constant_strides && step > 0 {
+                        if let Some(fold) = &pass.direct_fold {
                             self.fold_steps(fold, n);
                             break;
                         }
                         self.advance_to(step);
-                        for &walk in &pass.walks {
-                            self.fetch_ahead(walk, n, step);
+                        for &input in &pass.inputs {
+                            self.prefetch_input(input, n, step);
                         }
                         self.execute(&pass.body, n);
                         continue;
@@ -370,20 +373,20 @@ impl<'a> Machine<'a> {
                     if index == last {
                         self.place_targets(Scope::Inner, start, n, step, 1);
                     }
-                    for &walk in &pass.walks {
-                        self.place_walk(walk, start, n, step, 1);
-                        self.fetch_ahead(walk, n, step);
+                    for &input in &pass.inputs {
+                        self.place_input(input, start, n, step, 1);
+                        self.prefetch_input(input, n, step);
                     }
                     self.execute(&pass.body, n);
                     if index == last {
-                        self.put_back(Scope::Inner, start, n, step, 1);
+                        self.write_back(Scope::Inner, start, n, step, 1);
                     }
                 }
                 self.execute(&pass.end, n);
             }
             self.place_targets(Scope::Outer, start, n, 0, 1);
             self.execute(&plan.finish, n);
-            self.put_back(Scope::Outer, start, n, 0, 1);
+            self.write_back(Scope::Outer, start, n, 0, 1);
         }
     }
 }

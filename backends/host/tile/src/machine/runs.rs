@@ -8,12 +8,12 @@ use millstream_ir::{BinaryOp, DType};
 use super::Machine;
 use crate::build::STEPS_MAX;
 use crate::kernels::place::{Indexed, by_size};
-use crate::lanes::{Lanes, fetch};
+use crate::lanes::{Lanes, prefetch};
 use crate::plan::Step;
 
 /// A value of some lanes.
 #[derive(Clone, Copy, Default)]
-struct Even {
+struct Affine {
     start: i64,
     step: i64,
 }
@@ -36,11 +36,11 @@ impl<'a> Machine<'a> {
     ///
     /// # Safety
     /// The launch was checked; `home` has room for the lanes.
-    pub(super) unsafe fn bring_runs(
+    pub(super) unsafe fn load_runs(
         &self,
         gathered: u16,
         size: usize,
-        home: *mut u8,
+        staging: *mut u8,
         lanes: &Lanes<'_>,
         outer: (usize, usize),
         inner: (usize, usize),
@@ -70,13 +70,13 @@ impl<'a> Machine<'a> {
                     let bytes = (next.len * size).min(RUN_AHEAD);
                     { 0..bytes }
                         .step_by(64)
-                        .for_each(|byte| fetch(from(&next).wrapping_add(byte)));
+                        .for_each(|byte| prefetch(from(&next).wrapping_add(byte)));
                 }
             }
             // SAFETY: what is in range lies in the buffer, which was checked of the launch; there is room for all lanes.
             unsafe {
                 by_size!(size, T => {
-                    let (to, from) = (home.cast::<T>().add(lane), from(&run).cast::<T>());
+                    let (to, from) = (staging.cast::<T>().add(lane), from(&run).cast::<T>());
                     match (run.is_in, run.step) {
                         (false, _) => to.write_bytes(0, run.len),
                         (true, 1) if run.len == lanes.n => return from.cast(),
@@ -91,7 +91,7 @@ impl<'a> Machine<'a> {
             }
             (lane, run) = (after, next);
         }
-        home
+        staging
     }
 
     /// The run of elements that begins at a lane.
@@ -131,25 +131,25 @@ impl<'a> Machine<'a> {
         inner: (usize, usize),
         lane: usize,
         most: usize,
-    ) -> (Even, usize) {
-        let mut values = [Even::default(); STEPS_MAX];
+    ) -> (Affine, usize) {
+        let mut values = [Affine::default(); STEPS_MAX];
         let mut run = most;
         for (index, step) in steps.iter().enumerate() {
-            let still = |start: i64| Even { start, step: 0 };
+            let still = |start: i64| Affine { start, step: 0 };
             values[index] = match *step {
                 Step::Const(value) => still(value),
                 Step::Word(word) => still(self.job.words[usize::from(word)] as i64),
-                Step::Index(walk) => {
-                    let path = &self.job.launch.paths[usize::from(walk)];
+                Step::Index(input) => {
+                    let path = &self.job.launch.paths[usize::from(input)];
                     let lanes = self.lanes(path, outer, inner);
                     let place = lanes.axes.offset(lanes.strides, lanes.start + lane);
-                    Even {
+                    Affine {
                         start: (path.origin + lanes.still + place) as i64,
                         step: lanes.step() as i64,
                     }
                 }
-                Step::Load(walk, dtype) => {
-                    let path = &self.job.launch.paths[usize::from(walk)];
+                Step::Load(input, dtype) => {
+                    let path = &self.job.launch.paths[usize::from(input)];
                     let lanes = self.lanes(path, outer, inner);
                     let place = lanes.axes.offset(lanes.strides, lanes.start + lane);
                     if lanes.step() != 0 {
@@ -169,7 +169,7 @@ impl<'a> Machine<'a> {
                 }
                 Step::Binary(op, a, b) => {
                     let (a, b) = (values[usize::from(a)], values[usize::from(b)]);
-                    both(op, a, b, &mut run)
+                    combine(op, a, b, &mut run)
                 }
             };
         }
@@ -182,13 +182,13 @@ impl<'a> Machine<'a> {
 }
 
 /// What two values come to, for as many lanes as that is even.
-fn both(op: BinaryOp, a: Even, b: Even, run: &mut usize) -> Even {
+fn combine(op: BinaryOp, a: Affine, b: Affine, run: &mut usize) -> Affine {
     match op {
-        BinaryOp::Add => Even {
+        BinaryOp::Add => Affine {
             start: a.start.wrapping_add(b.start),
             step: a.step.wrapping_add(b.step),
         },
-        BinaryOp::Sub => Even {
+        BinaryOp::Sub => Affine {
             start: a.start.wrapping_sub(b.start),
             step: a.step.wrapping_sub(b.step),
         },
@@ -196,7 +196,7 @@ fn both(op: BinaryOp, a: Even, b: Even, run: &mut usize) -> Even {
             if a.step != 0 && b.step != 0 {
                 *run = 1;
             }
-            Even {
+            Affine {
                 start: a.start.wrapping_mul(b.start),
                 step: a
                     .start
@@ -208,7 +208,7 @@ fn both(op: BinaryOp, a: Even, b: Even, run: &mut usize) -> Even {
     }
 }
 
-fn remainder(a: Even, b: Even, run: &mut usize) -> Even {
+fn remainder(a: Affine, b: Affine, run: &mut usize) -> Affine {
     let by = b.start;
     let start = if by == 0 { 0 } else { a.start.wrapping_rem(by) };
     let counts = a.step.checked_mul(*run as i64);
@@ -217,24 +217,24 @@ fn remainder(a: Even, b: Even, run: &mut usize) -> Even {
         if (a.step, b.step) != (0, 0) {
             *run = 1;
         }
-        return Even { start, step: 0 };
+        return Affine { start, step: 0 };
     }
     // Lanes until it wraps.
     let left = match a.step {
-        0 => return Even { start, step: 0 },
+        0 => return Affine { start, step: 0 },
         1.. => (by - 1 - start) / a.step,
         _ => start / a.step.unsigned_abs() as i64,
     };
     *run = (*run).min(usize::try_from(left).map_or(usize::MAX, |left| left.saturating_add(1)));
-    Even {
+    Affine {
         start,
         step: a.step,
     }
 }
 
 /// For how many lanes of a run the index stays in range, or out of it; and which.
-fn in_range(index: Even, run: usize, len: i64) -> (usize, bool) {
-    let Even { start, step } = index;
+fn in_range(index: Affine, run: usize, len: i64) -> (usize, bool) {
+    let Affine { start, step } = index;
     let is_in = (0..len).contains(&start);
     let lanes = |distance: i64| {
         let steps = distance.unsigned_abs() / step.unsigned_abs();

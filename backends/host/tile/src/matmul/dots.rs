@@ -4,7 +4,7 @@
 //!
 //! An element is summed the same way whichever others it is computed with: so what comes out depends on the lengths alone.
 
-use super::{Product, Side};
+use super::{Matrix, Product};
 use crate::level::{Arithmetic, Level, Work, work};
 use crate::number::Number;
 use crate::scratch::Scratch;
@@ -61,16 +61,16 @@ impl Product<'_> {
             match dots {
                 Dots::Rows => self.dots_of_rows::<T, L>(level),
                 Dots::Columns => {
-                    let [lhs, rhs, out] = [self.rhs, self.lhs, self.out].map(|side| {
-                        let (row, column) = (side.column, side.row);
-                        Side {
+                    let [lhs, rhs, out] = [self.rhs, self.lhs, self.out].map(|matrix| {
+                        let (row, column) = (matrix.column, matrix.row);
+                        Matrix {
                             row,
                             column,
-                            ..side
+                            ..matrix
                         }
                     });
                     let (m, n) = (self.n, self.m);
-                    let turned = Product {
+                    let transposed = Product {
                         m,
                         n,
                         lhs,
@@ -78,7 +78,7 @@ impl Product<'_> {
                         out,
                         ..*self
                     };
-                    turned.dots_of_rows::<T, L>(level);
+                    transposed.dots_of_rows::<T, L>(level);
                 }
             }
         }
@@ -96,7 +96,7 @@ impl Product<'_> {
             return unsafe { work(level, dots) };
         }
         Scratch::with(|scratch| {
-            let memory = scratch.room(m * k * size_of::<T>(), 0).memory;
+            let memory = scratch.reserve(m * k * size_of::<T>(), 0).memory;
             let left = memory.cast::<T>();
             // SAFETY: there is room for the rows; the caller's promises.
             unsafe {

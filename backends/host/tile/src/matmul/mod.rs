@@ -4,8 +4,8 @@
 //! done to a tile while it is in the cache.
 
 mod dots;
-mod ways;
-mod whole;
+mod gemm;
+mod integers;
 
 use std::ops::Range;
 
@@ -15,12 +15,12 @@ use millstream_ir::{Blocking, DType, Matmul};
 use millstream_protocol::kernel::NativeView;
 
 use crate::COST_UNIT;
-use crate::build::Unfit;
+use crate::build::CompileError;
 use crate::half::{Bf16, F16};
 use crate::kernels::with_type;
-use crate::launch::{Window, are_apart, reach, resolve};
+use crate::launch::{Window, never_collide, reach, resolve};
+use crate::launch_error::LaunchError;
 use crate::level::Level;
-use crate::misfit::Misfit;
 use crate::nest::NestCode;
 use crate::options::Options;
 use crate::space::Axes;
@@ -74,13 +74,13 @@ pub(crate) fn blockings() -> Vec<Blocking> {
 /// How a length is cut: into so many parts of so many elements, of which the last takes what is left. `gemm` has other ways for few rows and
 /// few columns, and what comes out must not depend on how tiles are put together.
 #[derive(Clone, Copy)]
-struct Cut {
+struct Split {
     len: usize,
     part: usize,
     parts: usize,
 }
 
-impl Cut {
+impl Split {
     fn new(len: usize, part: usize) -> Self {
         let parts = (len / part).max(1);
         Self { len, part, parts }
@@ -98,7 +98,7 @@ impl Cut {
 
 /// One of the three matrices of a launch: its first element, and how far apart neighbours are.
 #[derive(Clone, Copy)]
-struct Side<'a> {
+struct Matrix<'a> {
     base: *mut u8,
     /// Of the batch axes.
     batch: &'a [u64],
@@ -116,21 +116,25 @@ struct Product<'a> {
     m: usize,
     n: usize,
     k: usize,
-    lhs: Side<'a>,
-    rhs: Side<'a>,
-    out: Side<'a>,
+    lhs: Matrix<'a>,
+    rhs: Matrix<'a>,
+    out: Matrix<'a>,
 }
 
 // SAFETY: its pointers are used by pieces that write different elements.
 unsafe impl Sync for Product<'_> {}
 
 impl MatmulCode {
-    pub(crate) fn compile(matmul: &Matmul, level: Level, options: Options) -> Result<Self, Unfit> {
+    pub(crate) fn compile(
+        matmul: &Matmul,
+        level: Level,
+        options: Options,
+    ) -> Result<Self, CompileError> {
         if matmul.dtype == DType::Bool {
-            return Err(Unfit::Value(0));
+            return Err(CompileError::Value(0));
         }
         if matmul.batch + 2 > crate::AXES_MAX {
-            return Err(Unfit::Axes(matmul.batch + 2));
+            return Err(CompileError::Axes(matmul.batch + 2));
         }
         // It is cut up as the product is.
         let of_epilogue = Options {
@@ -168,7 +172,10 @@ impl MatmulCode {
             _ => TILE,
         };
         let tile = self.tile.unwrap_or(usual).map(|len| len.max(1) as usize);
-        let (rows, columns) = (Cut::new(product.m, tile[0]), Cut::new(product.n, tile[1]));
+        let (rows, columns) = (
+            Split::new(product.m, tile[0]),
+            Split::new(product.n, tile[1]),
+        );
         // One column is another way of `gemm`.
         let at_once = match product.n {
             1 => 1,
@@ -193,7 +200,7 @@ impl MatmulCode {
         let multiplications = batches * product.m * product.n * product.k.max(1);
         let ns = multiplications as u64 / PER_NS + COST_UNIT;
         let pieces = (batches * rows.parts * columns.parts) as u64;
-        if pieces == 1 || !product.elements_are_apart() || !self.epilogue_is_local(&product) {
+        if pieces == 1 || !product.elements_are_disjoint() || !self.epilogue_is_local(&product) {
             work(0..pieces);
             return Ok(());
         }
@@ -206,7 +213,7 @@ impl MatmulCode {
             return true;
         };
         let words = &product.words[self.matmul.epilogue_words()..];
-        let (out, whole) = (product.out, product.views[2].pointer);
+        let (out, integers) = (product.out, product.views[2].pointer);
         let first = &nest.accesses[0];
         let offset = first
             .offset
@@ -221,7 +228,7 @@ impl MatmulCode {
             .iter()
             .map(|stride| resolve(*stride, words) as isize)
             .eq(steps)
-            && whole.wrapping_offset(offset * self.matmul.dtype.size() as isize) == out.base;
+            && integers.wrapping_offset(offset * self.matmul.dtype.size() as isize) == out.base;
         let is_out = |access: &Access| access.buffer == 0;
         let others = nest.accesses.iter().skip(1);
         let meets = |view: &NativeView| {
@@ -242,7 +249,7 @@ impl MatmulCode {
         &self,
         views: &'a [NativeView],
         words: &'a [u64],
-    ) -> Result<Option<Product<'a>>, Misfit> {
+    ) -> Result<Option<Product<'a>>, LaunchError> {
         let axes = self.matmul.batch;
         let more = self
             .matmul
@@ -254,7 +261,7 @@ impl MatmulCode {
             ("words", self.matmul.words(), words.len()),
         ] {
             if given < needed {
-                return Err(Misfit::Few {
+                return Err(LaunchError::TooFew {
                     what,
                     needed,
                     given,
@@ -262,12 +269,12 @@ impl MatmulCode {
             }
         }
         let (lens, rest) = words.split_at(axes + 3);
-        let all = Axes::of(lens).ok_or(Misfit::Lengths)?;
+        let all = Axes::of(lens).ok_or(LaunchError::InvalidLengths)?;
         let (m, n, k) = (all.lens[axes], all.lens[axes + 1], all.lens[axes + 2]);
         let offsets = &rest[3 * (axes + 2)..];
-        let side = |index: usize, rows: usize, columns: usize| {
+        let matrix = |index: usize, rows: usize, columns: usize| {
             let strides = &rest[index * (axes + 2)..][..axes + 2];
-            self.side(
+            self.matrix(
                 views[index],
                 index,
                 &lens[..axes],
@@ -279,15 +286,16 @@ impl MatmulCode {
         if lens[..axes].contains(&0) || m == 0 || n == 0 {
             return Ok(None);
         }
-        let out = side(2, m, n)?;
+        let out = matrix(2, m, n)?;
         // Of nothing, the sum is zero: nothing is read.
         let (lhs, rhs) = match k {
             0 => (out, out),
-            _ => (side(0, m, k)?, side(1, k, n)?),
+            _ => (matrix(0, m, k)?, matrix(1, k, n)?),
         };
-        let meets = |side: &Side<'_>| side.bytes.0 < out.bytes.1 && out.bytes.0 < side.bytes.1;
+        let meets =
+            |matrix: &Matrix<'_>| matrix.bytes.0 < out.bytes.1 && out.bytes.0 < matrix.bytes.1;
         if k > 0 && (meets(&lhs) || meets(&rhs)) {
-            return Err(Misfit::Overlap);
+            return Err(LaunchError::Overlap);
         }
         Ok(Some(Product {
             views,
@@ -303,7 +311,7 @@ impl MatmulCode {
     }
 
     /// A matrix that stays in its binding.
-    fn side<'a>(
+    fn matrix<'a>(
         &self,
         view: NativeView,
         index: usize,
@@ -311,11 +319,11 @@ impl MatmulCode {
         lens: [usize; 2],
         strides: &'a [u64],
         offset: u64,
-    ) -> Result<Side<'a>, Misfit> {
+    ) -> Result<Matrix<'a>, LaunchError> {
         let size = self.matmul.dtype.size();
         let elements = (view.bytes / size as u64) as i64;
         if !view.pointer.addr().is_multiple_of(size) {
-            return Err(Misfit::Unaligned { binding: index });
+            return Err(LaunchError::Unaligned { binding: index });
         }
         let lens = batch.iter().map(|len| *len as usize).chain(lens);
         let mut found = Some((offset as i64, offset as i64));
@@ -332,7 +340,7 @@ impl MatmulCode {
             Some((first, last)) if first >= 0 && last < elements => (first, last),
             reach => {
                 let (access, binding) = (index, index);
-                return Err(Misfit::Outside {
+                return Err(LaunchError::OutOfBounds {
                     access,
                     binding,
                     reach,
@@ -342,7 +350,7 @@ impl MatmulCode {
         };
         let address = view.pointer.addr();
         let axes = strides.len() - 2;
-        Ok(Side {
+        Ok(Matrix {
             base: view.pointer.wrapping_add(offset as usize * size),
             batch: &strides[..axes],
             row: strides[axes] as isize,
@@ -374,27 +382,27 @@ impl MatmulCode {
         (window.origin[axes], window.lens[axes]) = (rows.start, rows.len());
         (window.origin[axes + 1], window.lens[axes + 1]) = (columns.start, columns.len());
         let size = self.matmul.dtype.size() as isize;
-        let place = |side: &Side<'_>, row: usize, column: usize| {
-            let steps = side.batch.iter().zip(&window.origin);
+        let place = |matrix: &Matrix<'_>, row: usize, column: usize| {
+            let steps = matrix.batch.iter().zip(&window.origin);
             let batch: isize = steps
                 .map(|(stride, index)| *stride as isize * *index as isize)
                 .sum();
-            side.base.wrapping_offset(
-                (batch + row as isize * side.row + column as isize * side.column) * size,
+            matrix.base.wrapping_offset(
+                (batch + row as isize * matrix.row + column as isize * matrix.column) * size,
             )
         };
         let block = Product {
             m: rows.len(),
             n: columns.len(),
-            lhs: Side {
+            lhs: Matrix {
                 base: place(&product.lhs, rows.start, 0),
                 ..product.lhs
             },
-            rhs: Side {
+            rhs: Matrix {
                 base: place(&product.rhs, 0, columns.start),
                 ..product.rhs
             },
-            out: Side {
+            out: Matrix {
                 base: place(&product.out, rows.start, columns.start),
                 ..product.out
             },
@@ -407,15 +415,15 @@ impl MatmulCode {
                 // Of the whole product: each of its blocks is summed the same way.
                 DType::F32 => match Dots::of(product) {
                     Some(dots) => block.dots::<f32, 8>(dots, self.level),
-                    None => block.by_gemm(gemm_f32::gemm::f32::get_gemm_fn(), 0.0, 1.0),
+                    None => block.gemm_floats(gemm_f32::gemm::f32::get_gemm_fn(), 0.0, 1.0),
                 },
                 DType::F64 => match Dots::of(product) {
                     Some(dots) => block.dots::<f64, 4>(dots, self.level),
-                    None => block.by_gemm(gemm_f64::gemm::f64::get_gemm_fn(), 0.0, 1.0),
+                    None => block.gemm_floats(gemm_f64::gemm::f64::get_gemm_fn(), 0.0, 1.0),
                 },
-                DType::F16 => block.widened(F16::to_f32, F16::of_f32),
-                DType::Bf16 => block.widened(Bf16::to_f32, Bf16::of_f32),
-                dtype => with_type!(dtype, T => block.whole::<T>(self.level), else ()),
+                DType::F16 => block.gemm_halves(F16::to_f32, F16::of_f32),
+                DType::Bf16 => block.gemm_halves(Bf16::to_f32, Bf16::of_f32),
+                dtype => with_type!(dtype, T => block.integers::<T>(self.level), else ()),
             }
         }
         if let Some(epilogue) = &self.epilogue {
@@ -432,7 +440,7 @@ impl MatmulCode {
 
 impl Product<'_> {
     /// Can its elements be written side by side?
-    fn elements_are_apart(&self) -> bool {
+    fn elements_are_disjoint(&self) -> bool {
         let mut steps = [(0, 1); crate::AXES_MAX];
         let batch = self.out.batch.iter().zip(self.batch);
         let batch = batch.map(|(stride, len)| (*stride as isize, *len as usize));
@@ -442,6 +450,6 @@ impl Product<'_> {
             steps[count] = (stride.unsigned_abs(), len);
             count += 1;
         }
-        are_apart(&mut steps[..count])
+        never_collide(&mut steps[..count])
     }
 }

@@ -16,8 +16,8 @@ const ROW_TILE_BYTES: usize = 128 << 10;
 /// Bytes of values that are kept from pass to pass: along rows they should stay in the second cache. Across rows they may be more, as
 /// they are read in the order in which they were written; a softmax over the first axis of 1024 x 1024 took 1.35 ms with them and 1.67 ms
 /// where exponentials were computed again.
-const KEPT_BYTES_MAX: usize = 512 << 10;
-const KEPT_COLUMNS_BYTES_MAX: usize = 2 << 20;
+const RETAINED_BYTES_MAX: usize = 512 << 10;
+const RETAINED_COLUMNS_BYTES_MAX: usize = 2 << 20;
 
 /// In 1/16 nanoseconds: an instruction besides its elements, and an element that does not lie beside its neighbour.
 const CALL_COST: usize = 80;
@@ -26,7 +26,7 @@ const STRIDED_COST: usize = 16;
 /// Lanes of a tile of columns, at most: stretches of a page, since the processor fetches ahead within one alone. And at least, where what is
 /// needed again is kept.
 const COLUMN_LANES: usize = 1024;
-const KEPT_COLUMNS_MIN: usize = 256;
+const RETAINED_COLUMNS_MIN: usize = 256;
 
 impl NestCode {
     /// The plan that suits a launch best.
@@ -40,12 +40,12 @@ impl NestCode {
             None => self.is_cheaper_along(launch, words, row, column),
         };
         if is_along {
-            let is_short = row.kept as usize * len <= KEPT_BYTES_MAX;
+            let is_short = row.retained as usize * len <= RETAINED_BYTES_MAX;
             usize::from(!is_short)
         } else {
             // In narrower tiles, what is not computed again costs more than that.
-            let bytes = column.kept as usize * len * KEPT_COLUMNS_MIN;
-            let is_short = bytes <= KEPT_COLUMNS_BYTES_MAX;
+            let bytes = column.retained as usize * len * RETAINED_COLUMNS_MIN;
+            let is_short = bytes <= RETAINED_COLUMNS_BYTES_MAX;
             2 + usize::from(!is_short)
         }
     }
@@ -101,7 +101,7 @@ impl NestCode {
 }
 
 /// How the lanes of a launch are cut into tiles, and lanes of what is kept. Rows are cut as they would be over tiles.
-pub(super) fn cut(plan: &Plan, over_tiles: &Plan, launch: &Launch) -> (Tiles, usize) {
+pub(super) fn tile_lanes(plan: &Plan, over_tiles: &Plan, launch: &Launch) -> (Tiles, usize) {
     let unit = (plan.unit as usize).max(1);
     match plan.template {
         Template::Flat => {
@@ -118,8 +118,8 @@ pub(super) fn cut(plan: &Plan, over_tiles: &Plan, launch: &Launch) -> (Tiles, us
         }
         Template::Column => {
             let steps = launch.inner.total;
-            let kept = KEPT_COLUMNS_BYTES_MAX / (plan.kept as usize * steps).max(1);
-            let lanes = (TILE_BYTES / unit).min(kept) / 64 * 64;
+            let retained = RETAINED_COLUMNS_BYTES_MAX / (plan.retained as usize * steps).max(1);
+            let lanes = (TILE_BYTES / unit).min(retained) / 64 * 64;
             let tiles = Tiles::of(&launch.outer, lanes.clamp(64, COLUMN_LANES));
             (tiles, tiles.lanes * steps)
         }

@@ -2,11 +2,11 @@
 
 mod elementwise;
 mod nests;
+mod prepared;
 mod reductions;
-mod remembered;
 mod runs;
 mod scatters;
-mod turned;
+mod transposed;
 
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Scatter, Store, Stride, Value};
 use millstream_ir::scalar::{self, Number};
@@ -14,7 +14,7 @@ use millstream_ir::{BinaryOp, Blocking, DType, Nest, Program, ReduceOp, Rows, Un
 use millstream_protocol::kernel::NativeView;
 
 use crate::level::Level as Processor;
-use crate::{Alone, Code, Options, RunError, Team, naive};
+use crate::{Code, Options, RunError, SingleThread, Team, naive};
 
 /// Builds a nest by hand.
 #[derive(Clone, Debug, Default)]
@@ -104,7 +104,7 @@ impl Draft {
 }
 
 /// A number that looks like chance.
-pub(crate) fn chance(state: &mut u64) -> u64 {
+pub(crate) fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -117,7 +117,7 @@ pub(crate) fn elements(dtype: DType, count: usize, seed: u64, specials: bool) ->
     let mut state = seed;
     let mut bytes = Vec::with_capacity(count * dtype.size());
     for _ in 0..count {
-        let draw = chance(&mut state);
+        let draw = random(&mut state);
         let special = specials && draw.is_multiple_of(13);
         let small = ((draw >> 20) % 2001) as f64 / 250.0 - 4.0;
         let datum = match (dtype, special) {
@@ -193,7 +193,7 @@ pub(crate) fn run_code(
     same: &[usize],
     words: &[u64],
 ) -> Result<Vec<Vec<u8>>, RunError> {
-    run_code_by(code, buffers, same, words, &mut Alone)
+    run_code_by(code, buffers, same, words, &mut SingleThread)
 }
 
 pub(crate) fn run_code_by(
@@ -250,15 +250,18 @@ pub(crate) fn distance(dtype: DType, a: u64, b: u64) -> u64 {
 }
 
 /// Each level of this processor, with each way to walk rows.
-fn ways(nest: &Nest) -> impl Iterator<Item = (Processor, Blocking)> {
+fn configurations(nest: &Nest) -> impl Iterator<Item = (Processor, Blocking)> {
     let usual = Blocking::USUAL;
-    let mut ways = vec![usual];
+    let mut configurations = vec![usual];
     if nest.inner > 0 {
-        ways.extend([Rows::Along, Rows::Across].map(|rows| usual.rows(rows)));
+        configurations.extend([Rows::Along, Rows::Across].map(|rows| usual.rows(rows)));
     }
-    levels()
-        .into_iter()
-        .flat_map(move |level| ways.clone().into_iter().map(move |way| (level, way)))
+    levels().into_iter().flat_map(move |level| {
+        configurations
+            .clone()
+            .into_iter()
+            .map(move |way| (level, way))
+    })
 }
 
 /// Every level of this processor computes what the nest means, give or take so many units in the last place, however its rows are walked.
@@ -276,7 +279,7 @@ pub(crate) fn check_within(
         .collect();
     let mut expected = given.clone();
     naive::run(nest, &mut expected, words);
-    for (level, blocking) in ways(nest) {
+    for (level, blocking) in configurations(nest) {
         let program = Program::Nest(nest.clone());
         let code = Code::compile_for(&program, level, blocked(blocking)).expect("fits");
         // The first time over tiles, then with machine code.

@@ -3,7 +3,7 @@
 use millstream_ir::nest::{BufferMode, Level, Op, Stride};
 use millstream_ir::{BinaryOp, DType, ReduceOp};
 
-use super::{Draft, chance, check, check_within, elements};
+use super::{Draft, check, check_within, elements, random};
 
 /// A gather over some axes from a table of `len` places, `rows` apart, whose index is made by `index`.
 fn gather(
@@ -80,7 +80,7 @@ fn what_is_rolled_reversed_or_strided_is_what_it_means() {
 
 /// An index of up to some steps, of which any may be, and which may not be followed.
 fn any_index(draft: &mut Draft, axes: u16, state: &mut u64, depth: u32) -> u16 {
-    let draw = chance(state);
+    let draw = random(state);
     if depth == 0 || draw.is_multiple_of(4) {
         let axis = (draw >> 8) as u16 % axes;
         return match (draw >> 16) % 5 {
@@ -123,11 +123,11 @@ fn any_index_is_followed_as_it_is_computed() {
             _ => [40, 3, 2],
         };
         // What is reduced is walked along rows and across them.
-        let inner = (chance(&mut state) % 3) as usize;
+        let inner = (random(&mut state) % 3) as usize;
         let mut draft = Draft::new(3 - inner, inner);
         let len_word = draft.word();
         let index = any_index(&mut draft, 3, &mut state, 3);
-        let along = match chance(&mut state) % 3 {
+        let along = match random(&mut state) % 3 {
             0 => [Stride::Zero, Stride::Zero, Stride::One],
             1 => [Stride::Zero, Stride::One, Stride::Zero],
             _ => [Stride::Zero; 3],
@@ -141,8 +141,8 @@ fn any_index_is_followed_as_it_is_computed() {
             _ => (Level::Outer, draft.reduce(ReduceOp::Max, found)),
         };
         draft.store(level, value, &out);
-        let turned = chance(&mut state).is_multiple_of(2);
-        let strides = match (inner, turned) {
+        let transposed = random(&mut state).is_multiple_of(2);
+        let strides = match (inner, transposed) {
             (0, false) => [lens[1] * lens[2], lens[2], 1],
             (0, true) => [1, lens[0], lens[0] * lens[1]],
             (1, _) => [lens[1], 1, 0],

@@ -3,7 +3,7 @@
 use millstream_ir::nest::{BufferMode, Level, Scatter, Stride};
 use millstream_ir::{DType, Program};
 
-use super::nests::OneByOne;
+use super::nests::ReverseOrder;
 use super::{Draft, elements, levels, run_code, run_code_by};
 use crate::{Code, Options};
 
@@ -91,7 +91,7 @@ fn a_scatter_does_not_depend_on_how_it_is_shared() {
                     Code::compile_for(&Program::Nest(draft.0.clone()), level, Options::default());
                 let code = code.expect("compiles");
                 let alone = run_code(&code, &buffers, &[], &words).expect("runs");
-                let shared = run_code_by(&code, &buffers, &[], &words, &mut OneByOne);
+                let shared = run_code_by(&code, &buffers, &[], &words, &mut ReverseOrder);
                 assert!(alone == shared.expect("runs"), "{adds} {dtype} {words:?}");
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! Sums wrap, so that their order does not show.
 
-use super::{Product, Side};
+use super::{Matrix, Product};
 use crate::level::{Arithmetic, Level, Work, work};
 use crate::number::Number;
 use crate::scratch::Scratch;
@@ -14,15 +14,15 @@ const COLUMNS: usize = 16;
 impl Product<'_> {
     /// # Safety
     /// Every element lies in its binding, and what is written overlaps nothing that is read; the processor has the level.
-    pub(super) unsafe fn whole<T: Number>(&self, level: Level) {
+    pub(super) unsafe fn integers<T: Number>(&self, level: Level) {
         Scratch::with(|scratch| {
-            let memory = scratch.room(self.k * COLUMNS * size_of::<T>(), 0).memory;
+            let memory = scratch.reserve(self.k * COLUMNS * size_of::<T>(), 0).memory;
             let panel = memory.cast::<T>();
             // SAFETY: there is room for the columns of a block; the caller's promises.
             unsafe {
                 work(
                     level,
-                    Whole {
+                    IntegerProduct {
                         product: self,
                         panel,
                     },
@@ -33,12 +33,12 @@ impl Product<'_> {
 }
 
 /// A product, and room for `k` rows of a block's columns.
-struct Whole<'a, T> {
+struct IntegerProduct<'a, T> {
     product: &'a Product<'a>,
     panel: *mut T,
 }
 
-impl<T: Number> Work for Whole<'_, T> {
+impl<T: Number> Work for IntegerProduct<'_, T> {
     /// # Safety
     /// As [`Product::whole`] says.
     #[inline(always)]
@@ -66,21 +66,30 @@ impl<T: Number> Work for Whole<'_, T> {
 
 /// Some columns of the right side one row after the other, with zeros where a block has more.
 #[inline(always)]
-unsafe fn pack<T: Number>(side: &Side<'_>, panel: *mut T, k: usize, column: usize, columns: usize) {
+unsafe fn pack<T: Number>(
+    matrix: &Matrix<'_>,
+    panel: *mut T,
+    k: usize,
+    column: usize,
+    columns: usize,
+) {
     // SAFETY: the caller's promises.
     unsafe {
-        let base = side.base.cast::<T>().offset(column as isize * side.column);
+        let base = matrix
+            .base
+            .cast::<T>()
+            .offset(column as isize * matrix.column);
         for depth in 0..k {
-            let from = base.offset(depth as isize * side.row);
+            let from = base.offset(depth as isize * matrix.row);
             let to = panel.add(depth * COLUMNS);
-            if side.column == 1 && columns == COLUMNS {
+            if matrix.column == 1 && columns == COLUMNS {
                 to.copy_from_nonoverlapping(from, COLUMNS);
                 continue;
             }
             for index in 0..COLUMNS {
                 let is_there = index < columns;
                 to.add(index).write(match is_there {
-                    true => *from.offset(index as isize * side.column),
+                    true => *from.offset(index as isize * matrix.column),
                     false => T::ZERO,
                 });
             }

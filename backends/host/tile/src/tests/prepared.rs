@@ -5,7 +5,7 @@ use millstream_ir::{BinaryOp, DType, Program};
 use millstream_protocol::kernel::NativeView;
 
 use super::Draft;
-use crate::{Alone, Code, Options};
+use crate::{Code, Options, SingleThread};
 
 /// `out = x * word + word`, of as many elements as the first word says.
 fn scaled() -> Code {
@@ -33,10 +33,10 @@ fn a_launch_that_comes_again_sees_what_is_new_and_a_refused_one_leaves_nothing_b
     let mut buffers = [vec![0_f32; 8], vec![0_f32; 8], vec![0_f32; 8]];
     let mut state = 5_u64;
     for round in 0..500 {
-        let code = &codes[super::chance(&mut state) as usize % codes.len()];
+        let code = &codes[super::random(&mut state) as usize % codes.len()];
         let [from, to] = [round % 3, (round + 1) % 3];
-        let len = super::chance(&mut state) % 10;
-        let scale = (super::chance(&mut state) % 3) as f32;
+        let len = super::random(&mut state) % 10;
+        let scale = (super::random(&mut state) % 3) as f32;
         for (index, x) in buffers[from].iter_mut().enumerate() {
             *x = (round + index) as f32;
         }
@@ -44,7 +44,7 @@ fn a_launch_that_comes_again_sees_what_is_new_and_a_refused_one_leaves_nothing_b
         let views = [view(&mut buffers[from]), view(&mut buffers[to])];
         let words = [len, u64::from(scale.to_bits())];
         // SAFETY: the memory is this test's own.
-        let ran = unsafe { code.run(&views, &words, &mut Alone) };
+        let ran = unsafe { code.run(&views, &words, &mut SingleThread) };
         assert_eq!(ran.is_ok(), len <= 8, "{len} of 8 elements: {ran:?}");
         for (index, got) in buffers[to].iter().enumerate() {
             let is_written = ran.is_ok() && index < len as usize;

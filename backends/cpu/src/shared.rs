@@ -8,7 +8,7 @@ use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::timeline::Timeline;
 
 /// What the workers of a device share.
-pub(crate) struct Crew {
+pub(crate) struct Shared {
     /// The timelines of all queues, for waits.
     pub(crate) timelines: Box<[Arc<Timeline>]>,
     /// The device goes away: workers end after the task that they are in.
@@ -17,7 +17,7 @@ pub(crate) struct Crew {
     pub(crate) spin: SpinPolicy,
 }
 
-impl Crew {
+impl Shared {
     pub(crate) fn is_stopping(&self) -> bool {
         // Acquire: pairs with `stop`. That a sleeping worker sees it is the gates' matter.
         self.stop.load(Ordering::Acquire)

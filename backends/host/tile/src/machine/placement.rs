@@ -2,8 +2,8 @@
 
 use super::{Job, Machine};
 use crate::kernels::place::by_size;
-use crate::lanes::{Lanes, fetch};
-use crate::plan::{Ahead, Scope, Template, Walked};
+use crate::lanes::{Lanes, prefetch};
+use crate::plan::{InputKind, Prefetch, Scope, Template};
 use crate::slot::{Slot, SlotId};
 use crate::space::Path;
 
@@ -18,14 +18,14 @@ impl<'a> Machine<'a> {
         // SAFETY: the position is a scalar.
         unsafe { self.slots[0].cast::<i64>().write(position as i64) };
         // Most rows are one tile: what is kept stays where it is.
-        if plan.kept == 0 || lane == self.kept_lane {
+        if plan.retained == 0 || lane == self.retained_lane {
             return;
         }
-        self.kept_lane = lane;
+        self.retained_lane = lane;
         for (to, slot) in self.slots.iter_mut().zip(&plan.slots) {
-            if let Slot::Kept { unit, size } = *slot {
-                let bytes = unit as usize * self.job.kept_lanes + size as usize * lane;
-                *to = self.kept.wrapping_add(bytes);
+            if let Slot::Retained { unit, size } = *slot {
+                let bytes = unit as usize * self.job.retained_lanes + size as usize * lane;
+                *to = self.retained.wrapping_add(bytes);
             }
         }
     }
@@ -75,107 +75,112 @@ impl<'a> Machine<'a> {
 
     /// Puts a walk where the elements of a step are: where they lie, or in its register.
     #[inline]
-    pub(super) unsafe fn place_walk(
+    pub(super) unsafe fn place_input(
         &mut self,
-        walk: u16,
+        input: u16,
         outer: usize,
         outer_n: usize,
         inner: usize,
         inner_n: usize,
     ) {
-        let path = &self.job.launch.paths[usize::from(walk)];
-        let walk = &self.job.plan.walks[usize::from(walk)];
+        let path = &self.job.launch.paths[usize::from(input)];
+        let input = &self.job.plan.inputs[usize::from(input)];
         let (outer, inner) = ((outer, outer_n), (inner, inner_n));
         let lanes = self.lanes(path, outer, inner);
-        let bytes = walk.size as isize;
-        if path.is_direct && matches!(walk.walked, Walked::Elements(_)) {
+        let bytes = input.size as isize;
+        if path.is_direct && matches!(input.kind, InputKind::Elements(_)) {
             let offset = (lanes.still + lanes.first()) * bytes;
-            self.slots[usize::from(walk.slot)] = path.base.wrapping_offset(offset);
+            self.slots[usize::from(input.slot)] = path.base.wrapping_offset(offset);
             return;
         }
-        let home = match walk.lands {
+        let staging = match input.direct_target {
             // Targets are placed before walks.
             Some(target) => self.job.plan.targets[usize::from(target)].slot,
-            None => walk.home,
+            None => input.staging,
         };
-        let home = self.slots[usize::from(home)];
+        let staging = self.slots[usize::from(staging)];
         // SAFETY: the launch was checked, so each element lies in its binding; a register has room for the lanes, and so has a target.
         unsafe {
-            if walk.one {
+            if input.is_uniform {
                 let offset = lanes.still + lanes.first();
-                self.slots[usize::from(walk.slot)] = match walk.walked {
-                    Walked::Elements(_) => path.base.offset(offset * bytes),
+                self.slots[usize::from(input.slot)] = match input.kind {
+                    InputKind::Elements(_) => path.base.offset(offset * bytes),
                     _ => {
-                        home.cast::<i64>().write((path.origin + offset) as i64);
-                        home
+                        staging.cast::<i64>().write((path.origin + offset) as i64);
+                        staging
                     }
                 };
                 return;
             }
-            self.slots[usize::from(walk.slot)] = match walk.walked {
-                Walked::Elements(_) if lanes.n == 1 => {
+            self.slots[usize::from(input.slot)] = match input.kind {
+                InputKind::Elements(_) if lanes.n == 1 => {
                     path.base.offset((lanes.still + lanes.first()) * bytes)
                 }
-                Walked::Elements(_) => {
+                InputKind::Elements(_) => {
                     let base = path.base.offset(lanes.still * bytes);
-                    by_size!(walk.size, T => lanes.bring(base.cast::<T>(), home.cast::<T>()));
-                    home
+                    by_size!(input.size, T => lanes.load(base.cast::<T>(), staging.cast::<T>()));
+                    staging
                 }
-                Walked::Gathered(gathered) => {
-                    self.bring_runs(gathered, walk.size, home, &lanes, outer, inner)
+                InputKind::Gathered(gathered) => {
+                    self.load_runs(gathered, input.size, staging, &lanes, outer, inner)
                 }
                 _ => {
-                    lanes.count(home.cast(), path.origin);
-                    home
+                    lanes.store_offsets(staging.cast(), path.origin);
+                    staging
                 }
             };
         }
     }
 
     /// Brings the only walk's block straight to the only target.
-    pub(super) unsafe fn turn_block(&self, start: usize, n: usize) {
+    pub(super) unsafe fn transpose_block(&self, start: usize, n: usize) {
         let launch = self.job.launch;
         let (from, to) = (&launch.paths[0], &launch.paths[1]);
         let (lanes, rows) = (self.lanes(from, (start, n), (0, 1)), launch.outer.rank - 2);
-        by_size!(self.job.plan.walks[0].size, T => {
+        by_size!(self.job.plan.inputs[0].size, T => {
             let base = from.base.cast::<T>().wrapping_offset(lanes.still);
             let place = launch.outer.offset(&to.outer, start);
             let target = to.base.cast::<T>().wrapping_offset(place);
             // SAFETY: the launch was checked, so each element lies in its binding; the target lies alone.
-            unsafe { lanes.turn(base, target, to.outer[rows]) };
+            unsafe { lanes.transpose(base, target, to.outer[rows]) };
         });
     }
 
     /// Asks for what a walk across rows reads a few steps from here: steps lie further apart than the processor looks by itself.
     #[inline]
-    pub(super) fn fetch_ahead(&self, walk: u16, n: usize, step: usize) {
+    pub(super) fn prefetch_input(&self, input: u16, n: usize, step: usize) {
         let launch = self.job.launch;
-        let path = &launch.paths[usize::from(walk)];
-        let walk = &self.job.plan.walks[usize::from(walk)];
+        let path = &launch.paths[usize::from(input)];
+        let input = &self.job.plan.inputs[usize::from(input)];
         if !path.is_direct || launch.inner.rank != 1 || step + STEPS_AHEAD >= launch.inner.total {
             return;
         }
-        let ahead = STEPS_AHEAD as isize * path.inner[0] * walk.size as isize;
-        let from = self.slots[usize::from(walk.slot)].wrapping_offset(ahead);
-        for line in (0..n * walk.size).step_by(64) {
-            fetch(from.wrapping_add(line));
+        let prefetches = STEPS_AHEAD as isize * path.inner[0] * input.size as isize;
+        let from = self.slots[usize::from(input.slot)].wrapping_offset(prefetches);
+        for line in (0..n * input.size).step_by(64) {
+            prefetch(from.wrapping_add(line));
         }
     }
 
     /// Finds out where the elements are that will be asked soon, at a tile of a row.
     #[inline]
-    pub(super) fn place_ahead(&mut self, ahead: &[(Ahead, SlotId)], row: usize, tile: usize) {
+    pub(super) fn place_prefetches(
+        &mut self,
+        prefetches: &[(Prefetch, SlotId)],
+        row: usize,
+        tile: usize,
+    ) {
         let Job {
             plan,
             launch,
             tiles,
             ..
         } = self.job;
-        for &(ahead, slot) in ahead {
+        for &(prefetches, slot) in prefetches {
             let start = |tile: usize| tiles.tile(&launch.inner, tile).0;
-            let (path, size, row, start) = match ahead {
-                Ahead::Target(target) => {
-                    let path = &launch.paths[plan.walks.len() + usize::from(target)];
+            let (path, size, row, start) = match prefetches {
+                Prefetch::Target(target) => {
+                    let path = &launch.paths[plan.inputs.len() + usize::from(target)];
                     (
                         path,
                         plan.targets[usize::from(target)].size,
@@ -183,9 +188,9 @@ impl<'a> Machine<'a> {
                         start(tile),
                     )
                 }
-                Ahead::Walk(walk) => {
-                    let path = &launch.paths[usize::from(walk)];
-                    let size = plan.walks[usize::from(walk)].size;
+                Prefetch::Input(input) => {
+                    let path = &launch.paths[usize::from(input)];
+                    let size = plan.inputs[usize::from(input)].size;
                     match tile + 1 < tiles.count {
                         true => (path, size, row, start(tile + 1)),
                         false => (path, size, (row + 1).min(launch.outer.total - 1), 0),
@@ -214,20 +219,20 @@ impl<'a> Machine<'a> {
             if target.scope != scope {
                 continue;
             }
-            let path = &self.job.launch.paths[plan.walks.len() + index];
+            let path = &self.job.launch.paths[plan.inputs.len() + index];
             self.slots[usize::from(target.slot)] = if path.is_direct {
                 let lanes = self.lanes(path, (outer, outer_n), (inner, inner_n));
                 let offset = lanes.still + lanes.first();
                 path.base.wrapping_offset(offset * target.size as isize)
             } else {
-                self.slots[usize::from(target.home)]
+                self.slots[usize::from(target.staging)]
             };
         }
     }
 
     /// Brings what was not computed where it lies to its place.
     #[inline]
-    pub(super) unsafe fn put_back(
+    pub(super) unsafe fn write_back(
         &mut self,
         scope: Scope,
         outer: usize,
@@ -237,21 +242,21 @@ impl<'a> Machine<'a> {
     ) {
         let plan = self.job.plan;
         for (index, target) in plan.targets.iter().enumerate() {
-            let path = &self.job.launch.paths[plan.walks.len() + index];
+            let path = &self.job.launch.paths[plan.inputs.len() + index];
             if target.scope != scope || path.is_direct {
                 continue;
             }
             let mut lanes = self.lanes(path, (outer, outer_n), (inner, inner_n));
-            if target.one {
+            if target.is_uniform {
                 lanes.still += lanes.first();
                 lanes.start = 0;
                 lanes.n = 1;
             }
-            let home = self.slots[usize::from(target.home)];
+            let staging = self.slots[usize::from(target.staging)];
             // SAFETY: the launch was checked, so each element lies in its binding.
             unsafe {
                 let base = path.base.offset(lanes.still * target.size as isize);
-                by_size!(target.size, T => lanes.put(home.cast::<T>(), base.cast::<T>()));
+                by_size!(target.size, T => lanes.store(staging.cast::<T>(), base.cast::<T>()));
             }
         }
     }

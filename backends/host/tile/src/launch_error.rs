@@ -3,9 +3,9 @@
 /// Why a launch is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Misfit {
+pub enum LaunchError {
     /// There are not enough bindings or words.
-    Few {
+    TooFew {
         /// Of what.
         what: &'static str,
         /// How many are needed.
@@ -14,7 +14,7 @@ pub enum Misfit {
         given: usize,
     },
     /// A length is negative, or the index space cannot be counted.
-    Lengths,
+    InvalidLengths,
     /// A product lies over what it is made of.
     Overlap,
     /// A binding's memory is not aligned for its elements.
@@ -23,7 +23,7 @@ pub enum Misfit {
         binding: usize,
     },
     /// An access leaves its binding.
-    Outside {
+    OutOfBounds {
         /// Which access.
         access: usize,
         /// Which binding.
@@ -35,22 +35,24 @@ pub enum Misfit {
     },
 }
 
-impl std::fmt::Display for Misfit {
+impl std::fmt::Display for LaunchError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Misfit::Few {
+            LaunchError::TooFew {
                 what,
                 needed,
                 given,
             } => write!(f, "it takes {needed} {what}, {given} are given"),
-            Misfit::Lengths => f.write_str("its lengths are negative, or more than can be counted"),
-            Misfit::Overlap => {
+            LaunchError::InvalidLengths => {
+                f.write_str("its lengths are negative, or more than can be counted")
+            }
+            LaunchError::Overlap => {
                 f.write_str("the product overlaps what it is made of: give it memory of its own")
             }
-            Misfit::Unaligned { binding } => {
+            LaunchError::Unaligned { binding } => {
                 write!(f, "binding {binding} is not aligned for its elements")
             }
-            Misfit::Outside {
+            LaunchError::OutOfBounds {
                 access,
                 binding,
                 reach: Some((first, last)),
@@ -60,7 +62,7 @@ impl std::fmt::Display for Misfit {
                 "access {access} reaches from element {first} to {last} of binding {binding}, which has {elements}: \
                  check the launch's lengths, strides and offsets"
             ),
-            Misfit::Outside {
+            LaunchError::OutOfBounds {
                 access,
                 binding,
                 reach: None,
@@ -75,4 +77,4 @@ impl std::fmt::Display for Misfit {
     }
 }
 
-impl std::error::Error for Misfit {}
+impl std::error::Error for LaunchError {}

@@ -2,19 +2,19 @@
 
 use super::{Job, Machine};
 use crate::kernels::reduce::{LONG, ROWS_AT_ONCE, Stack};
-use crate::plan::{Ahead, Pass, Scope, Walk, Walked, WholeFold};
+use crate::plan::{DirectFold, Input, InputKind, Pass, Prefetch, Scope};
 use crate::slot::Slot;
 use crate::space::{Axes, Path};
 
 /// Is such a walk, over this many lanes, used as it lies?
-fn is_pointer(walk: &Walk, path: &Path, lanes: usize) -> bool {
-    let is_whole = path.is_direct || walk.one || lanes == 1;
-    is_whole && matches!(walk.walked, Walked::Elements(_))
+fn is_pointer(input: &Input, path: &Path, lanes: usize) -> bool {
+    let is_whole = path.is_direct || input.is_uniform || lanes == 1;
+    is_whole && matches!(input.kind, InputKind::Elements(_))
 }
 
 impl Machine<'_> {
     /// Finds out how far each slot moves from a row to the next. Answers whether all do so evenly.
-    pub(super) fn rows_move_evenly(&mut self) -> bool {
+    pub(super) fn rows_have_constant_strides(&mut self) -> bool {
         let Job {
             plan,
             launch,
@@ -26,17 +26,17 @@ impl Machine<'_> {
         let targets = 0..plan.targets.len();
         let step = |path: &Path| path.outer[0];
         is_one_tile
-            && self.move_evenly(
+            && self.find_constant_strides(
                 &launch.outer,
                 step,
-                &plan.row_walks,
+                &plan.row_inputs,
                 targets,
                 launch.inner.total,
             )
     }
 
     /// Finds out how far each slot moves from a step across rows to the next. Answers whether all do so evenly.
-    pub(super) fn steps_move_evenly(&mut self) -> bool {
+    pub(super) fn steps_have_constant_strides(&mut self) -> bool {
         let Job {
             plan,
             launch,
@@ -45,14 +45,14 @@ impl Machine<'_> {
         } = self.job;
         for (stride, slot) in self.strides.iter_mut().zip(&plan.slots) {
             *stride = match slot {
-                Slot::Kept { size, .. } => *size as isize * tiles.lanes as isize,
+                Slot::Retained { size, .. } => *size as isize * tiles.lanes as isize,
                 _ => 0,
             };
         }
         // Those of rows are placed at their end.
         let is_in_steps = |index: &usize| plan.targets[*index].scope == Scope::Inner;
         let targets = (0..plan.targets.len()).filter(is_in_steps);
-        self.move_evenly(
+        self.find_constant_strides(
             &launch.inner,
             |path| path.inner[0],
             &[],
@@ -62,53 +62,53 @@ impl Machine<'_> {
     }
 
     /// Finds out how far the slots of these walks, of those of all passes, and of these targets move with each step along the axes.
-    fn move_evenly(
+    fn find_constant_strides(
         &mut self,
         axes: &Axes,
         step: impl Fn(&Path) -> isize,
-        walks: &[u16],
+        inputs: &[u16],
         mut targets: impl Iterator<Item = usize>,
         lanes: usize,
     ) -> bool {
         let (plan, launch) = (self.job.plan, self.job.launch);
-        let (of_walks, of_targets) = launch.paths.split_at(plan.walks.len());
+        let (of_inputs, of_targets) = launch.paths.split_at(plan.inputs.len());
         let stride = |path: &Path, size: usize| match axes.rank {
             0 => 0,
             _ => step(path) * size as isize,
         };
-        let mut all = walks
+        let mut all = inputs
             .iter()
-            .chain(plan.passes.iter().flat_map(|pass| &pass.walks));
-        let walks_do = all.all(|index| {
+            .chain(plan.passes.iter().flat_map(|pass| &pass.inputs));
+        let inputs_do = all.all(|index| {
             let index = usize::from(*index);
-            let (walk, path) = (&plan.walks[index], &of_walks[index]);
-            self.strides[usize::from(walk.slot)] = stride(path, walk.size);
-            is_pointer(walk, path, lanes)
+            let (input, path) = (&plan.inputs[index], &of_inputs[index]);
+            self.strides[usize::from(input.slot)] = stride(path, input.size);
+            is_pointer(input, path, lanes)
         });
         let targets_do = targets.all(|index| {
             let (target, path) = (&plan.targets[index], &of_targets[index]);
             self.strides[usize::from(target.slot)] = stride(path, target.size);
             path.is_direct
         });
-        for &(ahead, slot) in plan.passes.iter().flat_map(|pass| &pass.ahead) {
-            let (path, size) = match ahead {
-                Ahead::Walk(walk) => {
-                    let index = usize::from(walk);
-                    (&of_walks[index], plan.walks[index].size)
+        for &(prefetches, slot) in plan.passes.iter().flat_map(|pass| &pass.prefetches) {
+            let (path, size) = match prefetches {
+                Prefetch::Input(input) => {
+                    let index = usize::from(input);
+                    (&of_inputs[index], plan.inputs[index].size)
                 }
-                Ahead::Target(target) => {
+                Prefetch::Target(target) => {
                     let index = usize::from(target);
                     (&of_targets[index], plan.targets[index].size)
                 }
             };
             self.strides[usize::from(slot)] = stride(path, size);
         }
-        axes.rank <= 1 && walks_do && targets_do
+        axes.rank <= 1 && inputs_do && targets_do
     }
 
     /// All steps of a pass but the first, whose place the walk still has, into the accumulators.
-    pub(super) unsafe fn fold_steps(&mut self, fold: &WholeFold, n: usize) {
-        let slot = usize::from(self.job.plan.walks[usize::from(fold.walk)].slot);
+    pub(super) unsafe fn fold_steps(&mut self, fold: &DirectFold, n: usize) {
+        let slot = usize::from(self.job.plan.inputs[usize::from(fold.input)].slot);
         let (apart, steps) = (self.strides[slot], self.job.launch.inner.total);
         let accumulator = self.slots[usize::from(fold.accumulator)];
         let mut from = self.slots[slot];
@@ -127,25 +127,25 @@ impl Machine<'_> {
 
     /// Does a pass nothing but fold rows that are long, and lie in one piece each?
     #[inline]
-    pub(super) fn long_fold(&self, pass: &Pass) -> Option<WholeFold> {
+    pub(super) fn long_fold(&self, pass: &Pass) -> Option<DirectFold> {
         let inner = &self.job.launch.inner;
-        let lies_in_one = |fold: &WholeFold| {
-            let index = usize::from(fold.walk);
-            let is_read = matches!(self.job.plan.walks[index].walked, Walked::Elements(_));
+        let lies_in_one = |fold: &DirectFold| {
+            let index = usize::from(fold.input);
+            let is_read = matches!(self.job.plan.inputs[index].kind, InputKind::Elements(_));
             is_read && self.job.launch.paths[index].is_direct && inner.rank == 1
         };
-        pass.whole
+        pass.direct_fold
             .filter(|fold| inner.total >= LONG && lies_in_one(fold))
     }
 
     /// A row into its accumulator.
-    pub(super) unsafe fn fold_long_row(&mut self, fold: &WholeFold, row: usize) {
+    pub(super) unsafe fn fold_long_row(&mut self, fold: &DirectFold, row: usize) {
         let n = self.job.launch.inner.total;
-        let walk = &self.job.plan.walks[usize::from(fold.walk)];
+        let input = &self.job.plan.inputs[usize::from(fold.input)];
         // SAFETY: the caller's promises; the launch was checked, and the row lies in one piece.
         unsafe {
-            self.place_walk(fold.walk, row, 1, 0, n);
-            let from = self.slots[usize::from(walk.slot)];
+            self.place_input(fold.input, row, 1, 0, n);
+            let from = self.slots[usize::from(input.slot)];
             let to = self.slots[usize::from(fold.accumulator)];
             (fold.run)(to, from, from, from, n);
         }
@@ -163,7 +163,7 @@ impl Machine<'_> {
     #[inline]
     pub(super) unsafe fn advance_to(&mut self, step: usize) {
         self.advance();
-        self.kept_lane = step * self.job.tiles.lanes;
+        self.retained_lane = step * self.job.tiles.lanes;
         // SAFETY: the position is a scalar.
         unsafe { self.slots[0].cast::<i64>().write(step as i64) };
     }

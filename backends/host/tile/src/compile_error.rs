@@ -5,9 +5,9 @@ use millstream_ir::Blocking;
 /// Why a nest cannot be run here.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Unfit {
+pub enum CompileError {
     /// It is not a program.
-    Wrong(millstream_ir::ProgramError),
+    Invalid(millstream_ir::ProgramError),
     /// There is no code for a value.
     Value(usize),
     /// There is no code for a store.
@@ -20,30 +20,30 @@ pub enum Unfit {
     Blocking(Blocking),
 }
 
-impl std::fmt::Display for Unfit {
+impl std::fmt::Display for CompileError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Unfit::Wrong(error) => write!(f, "{error}"),
-            Unfit::Value(index) => write!(
+            CompileError::Invalid(error) => write!(f, "{error}"),
+            CompileError::Value(index) => write!(
                 f,
                 "value {index} is of an operation that the CPU does not know for its type"
             ),
-            Unfit::Store(index) => write!(
+            CompileError::Store(index) => write!(
                 f,
                 "store {index} is of a kind that the CPU does not know for its type"
             ),
-            Unfit::Axes(axes) => write!(
+            CompileError::Axes(axes) => write!(
                 f,
                 "{axes} axes are more than the {} that the CPU walks",
                 crate::AXES_MAX
             ),
-            Unfit::Blocking(blocking) => write!(
+            CompileError::Blocking(blocking) => write!(
                 f,
                 "the CPU has no way to run it as asked ({blocking}); ask which ones it has"
             ),
-            Unfit::Kind => f.write_str("the CPU does not know programs of this kind"),
+            CompileError::Kind => f.write_str("the CPU does not know programs of this kind"),
         }
     }
 }
 
-impl std::error::Error for Unfit {}
+impl std::error::Error for CompileError {}

@@ -1,7 +1,7 @@
 //! What is read across memory: tiles along the fastest axis would take one element of each line of the cache, and throw away the rest.
 
 use super::Launch;
-use crate::plan::{Plan, Template, Walked};
+use crate::plan::{InputKind, Plan, Template};
 
 /// Shorter axes are read soon enough.
 const LEN_MIN: usize = 16;
@@ -9,12 +9,12 @@ const LEN_MIN: usize = 16;
 impl Launch {
     /// Brings the axis along which a walk reads elements side by side next to the fastest one, if there is such a walk: tiles
     /// are to be blocks of the two. Answers whether it is so.
-    pub(crate) fn turn(&mut self, plan: &Plan) -> bool {
+    pub(crate) fn arrange_blocks(&mut self, plan: &Plan) -> bool {
         let rank = self.outer.rank;
         if plan.template != Template::Flat || rank < 2 || self.outer.last() < LEN_MIN {
             return false;
         }
-        let is_read = |index: &usize| matches!(plan.walks[*index].walked, Walked::Elements(_));
+        let is_read = |index: &usize| matches!(plan.inputs[*index].kind, InputKind::Elements(_));
         let across = |index: usize| {
             let strides = &self.paths[index].outer[..rank];
             let is_across = strides[rank - 1].unsigned_abs() > 1;
@@ -22,12 +22,12 @@ impl Launch {
                 |axis: &usize| strides[*axis] == 1 && self.outer.lens[*axis] >= LEN_MIN;
             (0..rank - 1).find(side_by_side).filter(|_| is_across)
         };
-        let mut walks = (0..plan.walks.len()).filter(is_read);
-        let Some(axis) = walks.find_map(across) else {
+        let mut inputs = (0..plan.inputs.len()).filter(is_read);
+        let Some(axis) = inputs.find_map(across) else {
             return false;
         };
         // Rows that are not apart stay in their order.
-        if !self.rows_are_apart(plan) {
+        if !self.rows_are_disjoint(plan) {
             return false;
         }
         self.outer.lens[axis..rank - 1].rotate_left(1);
@@ -38,13 +38,13 @@ impl Launch {
     }
 
     /// Of what was turned: is it one matrix that is only moved, from columns into rows that each lie in one piece?
-    pub(crate) fn turns_only(&self, plan: &Plan) -> bool {
+    pub(crate) fn transposes_only(&self, plan: &Plan) -> bool {
         let fast = self.outer.rank - 1;
-        match (&plan.walks[..], &plan.targets[..], &self.paths[..]) {
-            ([walk], [target], [from, to]) => {
+        match (&plan.inputs[..], &plan.targets[..], &self.paths[..]) {
+            ([input], [target], [from, to]) => {
                 let lies_in_columns = from.outer[fast - 1] == 1 && from.outer[fast] > 1;
                 let is_read =
-                    matches!(walk.walked, Walked::Elements(_)) && walk.size == target.size;
+                    matches!(input.kind, InputKind::Elements(_)) && input.size == target.size;
                 plan.moves && is_read && lies_in_columns && to.is_direct && to.outer[fast] == 1
             }
             _ => false,

@@ -24,15 +24,15 @@ fn matrices_of_any_order_of_axes_are_what_they_mean() {
         ] {
             for batch in [1_u64, 3] {
                 let plain = [m * n, n, 1];
-                let turned = [m * n, 1, m];
+                let transposed = [m * n, 1, m];
                 let last = [1, n * batch, batch];
                 for (a, b, out) in [
-                    (turned, plain, plain),
-                    (plain, turned, turned),
-                    (turned, turned, plain),
-                    (last, turned, plain),
-                    (turned, [0, 0, 1], plain),
-                    (turned, [0, 1, 0], plain),
+                    (transposed, plain, plain),
+                    (plain, transposed, transposed),
+                    (transposed, transposed, plain),
+                    (last, transposed, plain),
+                    (transposed, [0, 0, 1], plain),
+                    (transposed, [0, 1, 0], plain),
                     (plain, plain, last),
                     ([0, 1, m], plain, plain),
                 ] {
