@@ -1,4 +1,4 @@
-//! Compiles kernels; a call that may fail, or find the device lost, like any other.
+//! Compiles kernels. Like any other call, this can fail or find the device lost.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::faults::{Call, Verdict};
 use crate::kernel::SimKernel;
 use crate::shared::Shared;
 
-/// Makes kernels runnable here.
+/// The compiler of this device.
 pub(crate) struct SimCompiler {
     pub(crate) properties: DeviceProperties,
     pub(crate) shared: Arc<Shared>,

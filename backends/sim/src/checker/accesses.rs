@@ -1,6 +1,6 @@
-//! Who touched each byte: its last write, and one reader of each queue since, as in FastTrack.
+//! The last accesses to each byte: the last write, and the last read of each queue since then, as in FastTrack.
 //!
-//! A queue is ordered, so its last reader stands for those before.
+//! A queue is ordered, so its last read stands for its earlier ones.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use millstream_protocol::memory::PageId;
 use super::violation::{Place, Touch};
 use crate::ranges::RangeMap;
 
-/// One access, as it is kept for each byte.
+/// The last access of one kind to a byte.
 #[derive(Clone, Debug)]
 struct LastAccess {
     point: Point,
@@ -46,7 +46,7 @@ struct Cell {
 }
 
 impl Cell {
-    /// Those who conflict with an access of this kind.
+    /// Returns the accesses that conflict with an access of this kind.
     fn conflicting(&self, access: Access) -> impl Iterator<Item = &LastAccess> {
         let readers = self.readers.iter().filter(move |_| access.writes());
         self.write.iter().chain(readers)
@@ -57,14 +57,14 @@ impl Cell {
     }
 }
 
-/// The accesses of all pages that live.
+/// The accesses of all live pages.
 #[derive(Default)]
 pub(super) struct Accesses {
     pages: BTreeMap<PageId, RangeMap<Cell>>,
 }
 
 impl Accesses {
-    /// The first bytes of the range with somebody who conflicts with such an access and is not before it.
+    /// Returns the first bytes of the range that have a conflicting access for which `is_before` is false.
     pub(super) fn conflict(
         &self,
         page: PageId,
@@ -80,7 +80,7 @@ impl Accesses {
         })
     }
 
-    /// Notes an access of a task.
+    /// Records an access of a task.
     pub(super) fn record(&mut self, page: PageId, range: Range<u64>, point: Point, touch: &Touch) {
         let access = LastAccess {
             point,
@@ -101,7 +101,7 @@ impl Accesses {
         });
     }
 
-    /// Somebody on the page who is not known to have passed.
+    /// Returns an access to the page that is not known to have passed.
     pub(super) fn user(&self, page: PageId, has_passed: impl Fn(Point) -> bool) -> Option<Touch> {
         let mut cells = self.pages.get(&page)?.iter(0..u64::MAX);
         cells.find_map(|(_, cell)| {
@@ -110,7 +110,7 @@ impl Accesses {
         })
     }
 
-    /// Forgets accesses that have passed: nothing can conflict with them any more.
+    /// Removes accesses that have passed: nothing can conflict with them any more.
     pub(super) fn forget(
         &mut self,
         page: PageId,

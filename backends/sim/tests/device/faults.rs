@@ -1,4 +1,4 @@
-//! Every fault reaches whom it concerns as a typed error, and nobody else; nothing hangs or leaks.
+//! Every fault reaches the affected requests as a typed error, and no others; nothing hangs or leaks.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use millstream_sim::{Call, Faults, Findings, Sim, SimResources};
 
 use crate::rig::{Rig, add_one, program};
 
-/// Fails the first call of a kind, lets `ask` do what it concerns, and gives its failure and a well stream's answer.
+/// Fails the second call of a kind and returns the failure of the answer that `submit` requests. Another stream is
+/// unaffected.
 fn failed(
     call: Call,
     submit: impl FnOnce(&Device, &Stream, &Handle<u32>) -> Pending<Vec<u32>>,
@@ -23,7 +24,7 @@ fn failed(
     let client = rig.device.new_client();
     let (stream, unaffected) = (client.new_stream(), client.new_stream());
     let values = stream.create(&[1_u32; 8]).unwrap();
-    // The first call of each kind goes well, so that the second is the one that is asked for.
+    // The first call of each kind succeeds, so the second is the one that `submit` makes.
     let other = unaffected.create(&[3_u32; 8]).unwrap();
     let error = submit(&rig.device, &stream, &values).wait().unwrap_err();
     assert_eq!(unaffected.read(&other).wait().unwrap(), [3; 8], "I7");
@@ -43,7 +44,7 @@ fn refused(what: &str) -> (Reason, Extent) {
 }
 
 #[test]
-fn a_refused_task_poisons_what_it_would_have_written() {
+fn refused_task_poisons_its_outputs() {
     let launch = failed(Call::Launch, |device, stream, values| {
         let add_one = add_one(&device.new_client()).unwrap();
         (0..2).for_each(|_| {
@@ -78,7 +79,7 @@ fn a_refused_task_poisons_what_it_would_have_written() {
 }
 
 #[test]
-fn a_refused_copy_of_the_host_is_its_answer() {
+fn refused_copy_out_is_the_answer_and_refused_copy_in_poisons() {
     let copy_out = failed(Call::CopyOut, |_, stream, values| {
         stream.read(values).wait().unwrap();
         stream.read(values)
@@ -95,18 +96,18 @@ fn a_refused_copy_of_the_host_is_its_answer() {
 }
 
 #[test]
-fn a_task_that_fails_while_it_runs_leaves_its_outputs_half_written() {
+fn task_that_fails_while_it_runs_may_be_partial() {
     let error = failed(Call::Run, |_, stream, values| {
         stream.fill(values, 5).unwrap();
         stream.read(values)
     });
-    // Which task is the second to run is the seed's choice; here it is one that concerns the reader.
+    // The seed decides which task runs second; with this seed the reader depends on it.
     let expected = Reason::Refused("injected fault: run 2".to_owned());
     assert_eq!(error, (expected, Extent::MaybePartial));
 }
 
 #[test]
-fn a_failed_allocation_is_out_of_memory_and_a_failed_compile_a_kernels_error() {
+fn failed_allocation_is_out_of_memory_and_failed_compile_is_a_kernel_error() {
     let rig = Rig::new(
         Sim::seed(4)
             .memory_bytes(1 << 26)
@@ -128,7 +129,7 @@ fn a_failed_allocation_is_out_of_memory_and_a_failed_compile_a_kernels_error() {
 }
 
 #[test]
-fn refused_resources_are_the_guards_error() {
+fn refused_resources_are_the_error_of_the_guard() {
     let rig = Rig::new(Sim::seed(4).faults(Faults::none().nth(Call::Resources, 1)));
     let stream = rig.device.new_client().new_stream();
     let values = stream.create(&[1_u32; 8]).unwrap();
@@ -143,16 +144,16 @@ fn refused_resources_are_the_guards_error() {
     );
 }
 
-/// What is known of a run: its answer, or the root of its failure.
+/// Runs the program with these faults, and returns its answer and the findings.
 fn run_with(faults: Faults) -> (Result<Vec<u32>, Error>, Findings) {
     let rig = Rig::new(Sim::seed(6).faults(faults));
     let answer = program(&rig.device);
     (answer, rig.close())
 }
 
-/// I5, I10: from any call on.
+/// I5, I10, with the loss at each of the first calls.
 #[test]
-fn a_lost_device_answers_everything_and_leaks_nothing() {
+fn lost_device_answers_every_request_and_leaks_nothing() {
     let expected = run_with(Faults::none()).0.unwrap();
     let mut lost = 0;
     for nth in 1..200 {
@@ -170,12 +171,12 @@ fn a_lost_device_answers_everything_and_leaks_nothing() {
             }
         }
     }
-    assert!(lost > 30, "{lost} runs met the loss");
+    assert!(lost > 30, "{lost} runs observed the loss");
 }
 
-/// A wait that cannot be issued must not be left out: the device is lost with it.
+/// A failed wait must not be omitted, so the device is lost.
 #[test]
-fn a_failed_wait_loses_the_device() {
+fn failed_wait_loses_the_device() {
     let (answer, findings) = run_with(Faults::none().nth(Call::QueueWait, 1));
     findings.assert_clean();
     assert_eq!(findings.figures().faults, 1);
@@ -183,11 +184,11 @@ fn a_failed_wait_loses_the_device() {
     assert!(matches!(error, Error::DeviceLost { .. }), "{error}");
 }
 
-/// I6, I7, I10: one fault at every single call of a kind, one run each. Each is an error or hits nothing that is read.
+/// I6, I7, I10: one fault at each call of a kind, one run each. It is either an error or hits nothing that is read.
 #[test]
-fn one_fault_at_every_call_is_typed_and_contained() {
+fn single_fault_at_any_call_is_typed_and_contained() {
     let expected = run_with(Faults::none()).0.unwrap();
-    // An allocation that is refused is tried again: of it there is a test of its own.
+    // A refused allocation is retried; another test covers it.
     let kinds = Call::OF_TASKS.into_iter();
     let kinds = kinds.filter(|call| *call != Call::Allocate);
     for call in kinds {
@@ -208,9 +209,9 @@ fn one_fault_at_every_call_is_typed_and_contained() {
     }
 }
 
-/// I11 is not looked at here; I5, I10 are, on a device that steps by itself.
+/// I5, I10 on a device with a stepping thread; I11 is not tested here.
 #[test]
-fn a_device_that_steps_by_itself_survives_its_faults() {
+fn device_with_a_stepping_thread_survives_faults() {
     for seed in 0..10 {
         let faults = Faults::none()
             .chance(Call::Launch, 0.05)
@@ -229,10 +230,10 @@ fn a_device_that_steps_by_itself_survives_its_faults() {
     }
 }
 
-/// I5: a loss that no call tells of, because it comes while a task runs, reaches whoever waits; nobody needs to send
-/// anything more. The simulator goes on in another epoch, with what it found before.
+/// I5: a loss while a task runs, which no call reports, reaches all waiters without further messages. The simulator
+/// continues in another epoch with the same findings.
 #[test]
-fn a_device_lost_while_a_task_runs_tells_everybody_and_is_reopened() {
+fn device_lost_while_a_task_runs_fails_all_waiters_and_reopens() {
     for (nth, driven) in [1, 2, 5]
         .into_iter()
         .flat_map(|nth| [(nth, true), (nth, false)])
