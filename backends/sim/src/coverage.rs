@@ -1,12 +1,12 @@
 //! Checks that a launch stored every element of the bindings that its kernel declares as written.
 //!
-//! A completed `Write` heals (I7): poisoned or undefined bytes count as data afterwards. So a kernel that declares `Write` and
-//! leaves elements out turns garbage into data, and no check of accesses can see that.
+//! A completed `Write` heals (I7): poisoned or undefined bytes count as data afterwards. So a kernel that declares
+//! `Write` and leaves elements out turns garbage into data, and no check of accesses can see that.
 //!
-//! Programs are deterministic, so this check runs them up to twice. The outputs hold a pattern before the first run. Elements
-//! that still hold it afterwards are suspects: they are filled with the inverse of the pattern, and the program runs again. An
-//! element that kept both was not stored. Native kernels are user code that may have effects and must run once, so they are
-//! not checked.
+//! Programs are deterministic, so this check runs them up to twice. The outputs hold a pattern before the first run.
+//! Elements that still hold it afterwards are suspects: they are filled with the inverse of the pattern, and the
+//! program runs again. An element that kept both was not stored. Native kernels are user code that may have effects
+//! and must run once, so they are not checked.
 
 use millstream_protocol::access::Access;
 use millstream_protocol::backend::BoundSlice;

@@ -1,13 +1,13 @@
 //! The memory of the device: pages of host memory, filled with patterns, and the slices on them.
 //!
-//! Undefined bytes read as a pattern: [`RESERVED`] in a fresh slice, [`RELEASED`] after a slice has ended. Bytes that never
-//! belonged to a slice keep what the system allocated: no task may touch them, and large pages cost nothing.
+//! Undefined bytes read as a pattern: [`RESERVED`] in a fresh slice, [`RELEASED`] after a slice has ended. Bytes that
+//! never belonged to a slice keep what the system allocated: no task may touch them, and large pages cost nothing.
 //!
-//! A range may go to a new slice while tasks of the old one are still queued. So a pattern is written only where no queued
-//! task touches the bytes; in a fresh slice the rest is written before the first task that changes it.
+//! A range may go to a new slice while tasks of the old one are still queued. So a pattern is written only where no
+//! queued task touches the bytes; in a fresh slice the rest is written before the first task that changes it.
 //!
-//! A page that is freed too early stays allocated while a queued task points to it: a violation that the checker reports must
-//! not be undefined behaviour of the simulator.
+//! A page that is freed too early stays allocated while a queued task points to it: a violation that the checker
+//! reports must not be undefined behaviour of the simulator.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

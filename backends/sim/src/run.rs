@@ -1,7 +1,7 @@
 //! Runs one task, from its inputs' poison to its settled outputs, without the device's lock: user code runs here.
 //!
-//! The order is that of every device whose tasks fail while they run: look up the poison of the inputs, run the task, settle its
-//! outputs, drop what it owns. Another step publishes its cursor later.
+//! The order is that of every device whose tasks fail while they run: look up the poison of the inputs, run the task,
+//! settle its outputs, drop what it owns. Another step publishes its cursor later.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! State that the device thread and the stepping thread share: the state behind one lock, and the handles beside it.
 //!
-//! No user code runs under the lock, and no thread waits under it: backend calls stay short while a kernel runs for long.
+//! No user code runs under the lock, and no thread waits under it: backend calls stay short while a kernel runs for
+//! long.
 
 use std::sync::Arc;
 

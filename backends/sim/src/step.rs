@@ -1,22 +1,22 @@
 //! One step of the device, chosen by the seed.
 //!
-//! A queue is an ordered list of tasks and waits. Three cursors say how far it is: `done` (has run), `flushed` (may be seen), and
-//! `published` (the host sees it). `published <= min(done, flushed)` always holds.
+//! A queue is an ordered list of tasks and waits. Three cursors say how far it is: `done` (has run), `flushed` (may
+//! be seen), and `published` (the host sees it). `published <= min(done, flushed)` always holds.
 //!
 //! ```text
-//!  call:     push, wait -> appended       flush -> flushed = cursor
-//!  choices:  Run(queue)                   the first item is a task, no task of the queue is running, all waits before it passed
-//!            Publish(queue, cursor)       any cursor in published + 1 ..= min(done, flushed)
-//!  step:     Run     -> runs the task without the lock, then done = its cursor
-//!            Publish -> published = the cursor, and the timeline wakes its waiters
+//!  call:    push, wait -> appended;  flush -> flushed = cursor
+//!  choices:Run(queue)              its first item is a task, no task of it is running, and its earlier waits passed
+//!          Publish(queue, cursor)  any cursor in published + 1 ..= min(done, flushed)
+//!  step:    Run     -> runs the task without the lock, then done = its cursor
+//!           Publish -> published = the cursor, and the timeline wakes its waiters
 //! ```
-//! A wait at the front is removed once its point has **completed** (`done`), not once it is published, as on a real device. A held
-//! queue has no choices, and a lost device has none at all.
+//! A wait at the front is removed once its point has **completed** (`done`), not once it is published, as on a real
+//! device. A held queue has no choices, and a lost device has none at all.
 //!
-//! The step is drawn from all choices of all queues, weighted by [`Sim::slow`](crate::Sim::slow). So the host's view lags behind the
-//! device by a random amount, and queues interleave in every order that the waits permit. In a punctual device the step is the
-//! earliest choice in virtual time. All randomness comes from one generator, under the lock. In a driven device calls and
-//! steps do not overlap, so the same seed gives the same run.
+//! The step is drawn from all choices of all queues, weighted by [`Sim::slow`](crate::Sim::slow). So the host's view
+//! lags behind the device by a random amount, and queues interleave in every order that the waits permit. In a
+//! punctual device the step is the earliest choice in virtual time. All randomness comes from one generator, under
+//! the lock. In a driven device calls and steps do not overlap, so the same seed gives the same run.
 //!
 //! `tests/device/runs.rs` checks that, `tests/device/calls.rs` checks that publication lags and stays behind the flush.
 

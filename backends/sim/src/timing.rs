@@ -1,7 +1,7 @@
 //! Virtual time: the start and end of each task, from its cost and the tasks it comes after.
 //!
-//! A task starts once its queue is free, the points it waits for have ended, and its bytes are ready. The last condition is
-//! needed because the runtime omits waits for points that it has seen pass, and virtual time must not.
+//! A task starts once its queue is free, the points it waits for have ended, and its bytes are ready. The last
+//! condition is needed because the runtime omits waits for points that it has seen pass, and virtual time must not.
 
 use std::collections::{BTreeMap, VecDeque};
 

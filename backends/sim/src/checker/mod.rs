@@ -10,28 +10,30 @@
 //! | `violation` | everything that the checker can report |
 //!
 //! # State
-//! For each byte of a page, [`Accesses`] keeps the last write and, per queue, the last read since that write. A queue is
-//! ordered, so its last read stands for its earlier ones (as in FastTrack).
+//! For each byte of a page, [`Accesses`] keeps the last write and, per queue, the last read since that write. A queue
+//! is ordered, so its last read stands for its earlier ones (as in FastTrack).
 //!
-//! For each queue, [`Order`] keeps a vector clock: for every queue, the cursor up to which tasks happen before the next task
-//! of this queue. It also keeps the clock of each task in flight, as the task had it when it was issued.
+//! For each queue, [`Order`] keeps a vector clock: for every queue, the cursor up to which tasks happen before the
+//! next task of this queue. It also keeps the clock of each task in flight, as the task had it when it was issued.
 //! Three events add to a queue's clock, and nothing else does:
 //!
 //! 1. Issuing a task: tasks of one queue run in order.
-//! 2. A wait for a point: it adds the point, and the clock that **the task at that point** was issued with. Waits that the
-//!    other queue issued after that task do not count.
-//! 3. Publication: a point that the host can see as passed happens before every task that is issued later, on any queue.
+//! 2. A wait for a point: it adds the point, and the clock that **the task at that point** was issued with. Waits
+//!    that the other queue issued after that task do not count.
+//! 3. Publication: a point that the host can see as passed happens before every task that is issued later, on any
+//!    queue.
 //!
 //! # Checks
-//! - **Race (I2, I4).** A task is checked when it is issued, against every task issued before it. Two accesses race if they
-//!   share bytes, at least one writes, and the later task's clock does not cover the earlier point. If they are unordered
-//!   at that moment they stay unordered, so a race is reported whichever of the two happens to run first.
-//!   A guard of the host takes part as well: conflicting tasks must be seen to have passed when it begins, and a task that
-//!   conflicts with a live guard is a race.
-//! - **Use of memory (I4).** Each binding must lie within its slice, which must be live; live slices do not overlap; a page is
-//!   freed only after every use of it was seen to have passed.
-//! - **Needless wait (I3).** A wait is *implied* if the clock from waits alone already covers its point, or if another wait of
-//!   the same task covers it. It is *passed* if the point was already published. Both are counted in [`Waits`], not reported.
+//! - **Race (I2, I4).** A task is checked when it is issued, against every task issued before it. Two accesses race
+//!   if they share bytes, at least one writes, and the later task's clock does not cover the earlier point. If they
+//!   are unordered at that moment they stay unordered, so a race is reported whichever of the two happens to run
+//!   first. A guard of the host takes part as well: conflicting tasks must be seen to have passed when it begins, and
+//!   a task that conflicts with a live guard is a race.
+//! - **Use of memory (I4).** Each binding must lie within its slice, which must be live; live slices do not overlap;
+//!   a page is freed only after every use of it was seen to have passed.
+//! - **Needless wait (I3).** A wait is *implied* if the clock from waits alone already covers its point, or if
+//!   another wait of the same task covers it. It is *passed* if the point was already published. Both are counted in
+//!   [`Waits`], not reported.
 //! - **Leak (I10).** When the device closes, a live slice without a handle, or a page without slices, is reported.
 //!
 //! # Example
@@ -49,8 +51,9 @@
 //! ```
 //!
 //! # Tests
-//! `tests` (beside this file) breaks each rule once. `tests/device/calls.rs` drops the wait above under many seeds. The mutants
-//! in `tests/mutants/server` plant such mistakes in the server; the swarm on this device must report them.
+//! `tests` (beside this file) breaks each rule once. `tests/device/calls.rs` drops the wait above under many seeds.
+//! The mutants in `tests/mutants/server` plant such mistakes in the server; the swarm on this device must report
+//! them.
 
 mod accesses;
 mod clock;

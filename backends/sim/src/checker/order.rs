@@ -1,8 +1,8 @@
 //! Happens-before between tasks: the queues' clocks, what was flushed, and what the host has been able to see.
 //!
-//! A task comes after another if they share a queue, if it waited for the other, or if the host could see the other's cursor
-//! published before it issued the task. A wait adds the clock that **the task at the awaited point** was issued with, and
-//! nothing that its queue waited for later.
+//! A task comes after another if they share a queue, if it waited for the other, or if the host could see the other's
+//! cursor published before it issued the task. A wait adds the clock that **the task at the awaited point** was
+//! issued with, and nothing that its queue waited for later.
 
 use millstream_protocol::id::{Cursor, Point, QueueId};
 
