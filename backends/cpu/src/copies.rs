@@ -1,7 +1,7 @@
 //! Copies and fills, dense and strided.
 //!
-//! Large dense ones are spread over the team, since one thread rarely uses all of a machine's bandwidth.
-//! What does not fit the memory that is really there is refused whole, by [`for_each_run`].
+//! Large dense ones are spread over the team, because one thread rarely uses all of a machine's bandwidth.
+//! [`for_each_run`] refuses a copy that does not fit its memory before it moves a byte.
 
 use std::ops::Range;
 
@@ -12,13 +12,13 @@ use millstream_protocol::layout::{Misfit, for_each_run};
 
 use crate::team::TeamHandle;
 
-/// Bytes that are worth another thread's wake: they take one thread about a hundred microseconds.
+/// Bytes that are worth waking another thread for: one thread takes about a hundred microseconds.
 const HELP_WORTH_BYTES: usize = 2 << 20;
 
-/// Bytes that a thread takes at a time, a multiple of any pattern.
+/// Bytes that a thread takes at a time, a multiple of every pattern width.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// A pointer that the threads of one copy share; each touches bytes of its own.
+/// A pointer that the threads of one copy share; they use disjoint ranges of it.
 #[derive(Clone, Copy)]
 struct SharedPointer(*mut u8);
 
@@ -26,18 +26,18 @@ struct SharedPointer(*mut u8);
 unsafe impl Sync for SharedPointer {}
 
 impl SharedPointer {
-    /// The byte at this offset.
+    /// Returns a pointer to the byte at this offset.
     ///
     /// # Safety
-    /// As `pointer::add`.
+    /// As for `pointer::add`.
     unsafe fn at(&self, offset: usize) -> *mut u8 {
         // SAFETY: the caller's promise.
         unsafe { self.0.add(offset) }
     }
 }
 
-/// Runs `work` over disjoint ranges that make up `bytes`, by the team if that is worth it. Ranges begin
-/// at multiples of `PIECE_BYTES`. `work` must not panic.
+/// Runs `work` over disjoint ranges that make up `bytes`, on the team if that is worthwhile. Ranges begin at
+/// multiples of `PIECE_BYTES`. `work` must not panic.
 fn spread(team: &mut TeamHandle, bytes: usize, work: impl Fn(Range<usize>) + Sync) {
     let helpers = (bytes / HELP_WORTH_BYTES).min(team.threads() - 1);
     if helpers == 0 {
@@ -48,17 +48,17 @@ fn spread(team: &mut TeamHandle, bytes: usize, work: impl Fn(Range<usize>) + Syn
         let (start, end) = (range.start as usize, range.end as usize);
         work(start * PIECE_BYTES..bytes.min(end * PIECE_BYTES));
     });
-    debug_assert!(shared.is_ok(), "moving bytes does not panic");
+    debug_assert!(shared.is_ok(), "copying bytes does not panic");
 }
 
 /// Copies `len` bytes that do not overlap.
 ///
 /// # Safety
-/// As `copy_nonoverlapping`.
+/// As for `copy_nonoverlapping`.
 unsafe fn move_bytes(team: &mut TeamHandle, source: *const u8, target: *mut u8, len: usize) {
     let (source, target) = (SharedPointer(source.cast_mut()), SharedPointer(target));
     spread(team, len, |range| {
-        // SAFETY: the range lies within both sides, and is this thread's alone.
+        // SAFETY: the range lies within both sides, and only this thread uses it.
         unsafe {
             let from = source.at(range.start);
             from.copy_to_nonoverlapping(target.at(range.start), range.len());
@@ -66,10 +66,10 @@ unsafe fn move_bytes(team: &mut TeamHandle, source: *const u8, target: *mut u8, 
     });
 }
 
-/// Copies dense `source` to `target`, where the layout says.
+/// Copies dense `source` to the places in `target` that the layout gives.
 ///
 /// # Safety
-/// The memory of `target` is this task's alone, and `source` does not overlap it.
+/// Only this task touches the memory of `target`, and `source` does not overlap it.
 pub(crate) unsafe fn copy_in(
     team: &mut TeamHandle,
     target: NativeView,
@@ -94,11 +94,11 @@ pub(crate) unsafe fn copy_in(
     )
 }
 
-/// Copies `source`, which lies where the layout says, to the dense `len` bytes at `target`.
+/// Copies the bytes of `source` at the places that the layout gives to the dense `len` bytes at `target`.
 ///
 /// # Safety
-/// Nobody writes the memory of `source`; `target` is valid for writing `len` bytes, this task's
-/// alone, and does not overlap it.
+/// Nothing writes the memory of `source`. `target` is valid for writing `len` bytes, used only by this task, and does
+/// not overlap `source`.
 pub(crate) unsafe fn copy_out(
     team: &mut TeamHandle,
     source: NativeView,
@@ -124,10 +124,10 @@ pub(crate) unsafe fn copy_out(
     )
 }
 
-/// Copies `source` to `target`, which has as many bytes (checked when queued). They may overlap.
+/// Copies `source` to `target`, which has the same length (checked when the copy was queued). They may overlap.
 ///
 /// # Safety
-/// The memory of `target` is this task's alone; nobody else writes that of `source`.
+/// Only this task touches the memory of `target`, and nothing else writes that of `source`.
 pub(crate) unsafe fn copy(team: &mut TeamHandle, source: NativeView, target: NativeView) {
     debug_assert_eq!(
         source.bytes, target.bytes,
@@ -144,20 +144,19 @@ pub(crate) unsafe fn copy(team: &mut TeamHandle, source: NativeView, target: Nat
     }
 }
 
-/// Fills `target`, which is whole patterns.
+/// Fills `target`, whose length is a multiple of the pattern.
 ///
 /// # Safety
-/// The memory of `target` is this task's alone.
+/// Only this task touches the memory of `target`.
 pub(crate) unsafe fn fill(team: &mut TeamHandle, target: NativeView, pattern: Pattern) {
     let width = usize::from(pattern.width).clamp(1, 8);
-    // Widths divide eight, so eight bytes of pattern begin anew at every eighth byte, and so with
-    // every piece.
+    // Widths divide eight, so the pattern restarts at every eighth byte, and so at every piece.
     let value = pattern.bytes();
     let block: [u8; 8] = std::array::from_fn(|index| value[index % width]);
     let uniform = block.iter().all(|byte| *byte == block[0]);
     let start = SharedPointer(target.pointer);
     spread(team, target.bytes as usize, |range| {
-        // SAFETY: the range lies within the memory, which is initialized, and is this thread's alone.
+        // SAFETY: the range lies within the memory, which is initialized, and only this thread uses it.
         let bytes = unsafe { std::slice::from_raw_parts_mut(start.at(range.start), range.len()) };
         if uniform {
             bytes.fill(block[0]);
@@ -195,13 +194,13 @@ mod tests {
 
     fn filled(len: usize, pattern: Pattern) -> Vec<u8> {
         let mut bytes = vec![0xEE; len];
-        // SAFETY: the memory is this test's.
+        // SAFETY: the memory belongs to this test.
         unsafe { fill(&mut single_thread(), view(&mut bytes), pattern) };
         bytes
     }
 
     #[test]
-    fn a_fill_may_end_within_a_word() {
+    fn fill_can_end_within_a_word() {
         assert_eq!(filled(3, Pattern::of(7_u8)), [7; 3]);
         assert_eq!(filled(6, Pattern::of(0x0201_u16)), [1, 2, 1, 2, 1, 2]);
         assert_eq!(
@@ -213,11 +212,11 @@ mod tests {
     }
 
     #[test]
-    fn strided_bytes_go_where_the_layout_says_and_come_back_dense() {
+    fn strided_copies_in_and_out_are_inverse() {
         let layout = Strided::new(&[2, 3], &[4, 1], 2).unwrap();
         let source: Vec<u8> = (1..=12).collect();
         let mut memory = [0; 16];
-        // SAFETY: the memory is this test's.
+        // SAFETY: the memory belongs to this test.
         unsafe {
             copy_in(
                 &mut single_thread(),
@@ -244,13 +243,13 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_whole() {
+    fn copy_that_does_not_fit_is_refused_and_moves_nothing() {
         let mut memory = [0; 13];
         let layout = Strided::new(&[2, 3], &[4, 1], 2).unwrap();
         let mut crooked = layout.clone();
         crooked.strides.pop();
         let mut copy = |layout: Option<&Strided>, source: &[u8]| {
-            // SAFETY: the memory is this test's.
+            // SAFETY: the memory belongs to this test.
             unsafe { copy_in(&mut single_thread(), view(&mut memory), layout, source) }
         };
         assert!(
@@ -265,12 +264,12 @@ mod tests {
     }
 
     #[test]
-    fn large_ones_are_spread_and_every_byte_arrives() {
+    fn large_copies_are_spread_and_every_byte_arrives() {
         let (_team, mut team) = team(4);
         let len = 4 * HELP_WORTH_BYTES + 24;
         let (mut first, mut second) = (vec![0_u8; len], vec![0_u8; len]);
         let pattern: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
-        // SAFETY: the memory is this test's.
+        // SAFETY: the memory belongs to this test.
         unsafe {
             fill(
                 &mut team,

@@ -1,5 +1,5 @@
-//! The backend: what the device thread calls. It resolves bindings, checks lengths and feeds queues; it
-//! runs nothing itself, unless it is pumped, and never waits.
+//! The backend, which the device thread calls. It resolves bindings, checks lengths and appends to queues. It never
+//! waits, and it runs tasks only if it is pumped or if a caller steps in.
 
 use std::mem::ManuallyDrop;
 use std::slice;
@@ -40,13 +40,13 @@ use crate::team::Team;
 use crate::trace::SpanLog;
 use crate::worker;
 
-/// The CPU, opened.
+/// An open CPU device.
 pub struct CpuDevice {
     properties: DeviceProperties,
     compiler: Arc<CpuCompiler>,
     queues: Queues,
     shared: Arc<Shared>,
-    /// The queues' runners, where no thread has them.
+    /// The queues of a driven device.
     lanes: Option<Lanes>,
     workers: Vec<Thread<()>>,
     team: Team,
@@ -106,7 +106,7 @@ impl CpuDevice {
         Ok(device)
     }
 
-    /// Appends a task with these bindings. `op` runs once, and only if they all resolve.
+    /// Appends a task with these bindings. `op` runs once, and only if all bindings resolve.
     fn push_task(
         &mut self,
         place: Place<'_>,
@@ -124,7 +124,7 @@ impl CpuDevice {
     }
 }
 
-/// Binds an entry to the memory of these bindings.
+/// Resolves these bindings and adds them to an entry.
 #[inline]
 fn bind(
     (pages, spares): (&Pages, &Arc<Spares>),
@@ -139,7 +139,7 @@ fn bind(
 
 #[cold]
 fn refused_kernel() -> Refused {
-    Refused::Task("it was compiled for another device".to_owned())
+    Refused::Task("the kernel was compiled for another device; prepare it on this one".to_owned())
 }
 
 impl Backend for CpuDevice {
@@ -268,7 +268,7 @@ impl Backend for CpuDevice {
         if !matches!(pattern.width, 1 | 2 | 4 | 8) {
             let width = pattern.width;
             return Err(Refused::Task(format!(
-                "its pattern has {width} bytes, not 1, 2, 4 or 8"
+                "the pattern has {width} bytes, expected 1, 2, 4 or 8"
             )));
         }
         self.push_task(place, slice::from_ref(target), |name, _| {
@@ -296,21 +296,21 @@ impl Backend for CpuDevice {
             .iter()
             .map(|binding| Ok((self.pages.resolve(binding)?, binding.access)))
             .collect::<Result<Vec<_>, Refused>>()?;
-        // SAFETY: pages are initialized; the server keeps the pages and holds back what conflicts until the
-        // guard is gone.
+        // SAFETY: pages are initialized; the server keeps the pages and holds back conflicting tasks until the guard
+        // is dropped.
         Ok(Box::new(unsafe {
             HostResources::new(views.into_iter(), None)
         }))
     }
 
     fn mark(&mut self, queue: QueueId, cursor: Cursor) {
-        // Where the worker is gone, the server hears of it from the next task.
+        // If the worker has ended, the next task reports it to the server.
         let _ = self.queues.push(queue, cursor, |_| Ok(()));
     }
 
     fn forget(&mut self, queue: QueueId, bytes: &[BoundSlice]) {
         let (pages, spares) = (&self.pages, &self.spares);
-        // Where the worker is gone, the server hears of it from the next task.
+        // If the worker has ended, the next task reports it to the server.
         let _ = self.queues.push(queue, 0, |entry| {
             bind((pages, spares), entry, bytes)?;
             entry.op = Op::Forget;
@@ -326,11 +326,11 @@ impl Backend for CpuDevice {
     }
 
     fn flush(&mut self, _queue: QueueId, _cursor: Cursor) {
-        // Nothing is held back: a worker sees each task when it is queued, and publishes after each.
+        // Nothing to do: a worker sees each task when it is queued, and publishes after each.
     }
 
     fn recovery(&mut self) -> Recovery {
-        // A worker is gone; nothing outlives it but memory.
+        // A worker has ended; nothing outlives it but memory.
         Recovery::SameProcess
     }
 
@@ -371,9 +371,9 @@ impl Backend for CpuDevice {
 }
 
 impl Drop for CpuDevice {
-    /// Workers end after the task that they are in; what is left says that it has not run. Joins them
-    /// and the team, and frees the pages; but on one of those threads, which a user's kernel may have
-    /// brought to drop the last of the device, it joins nothing and leaks the pages that are in use.
+    /// Stops the workers after their current task; tasks that are left fail as not run. Joins the workers and the
+    /// team, and frees the pages. On one of those threads, where a user's kernel may drop the last reference to the
+    /// device, it joins nothing and leaks the pages in use.
     fn drop(&mut self) {
         self.shared.stop();
         self.queues.all().iter().for_each(|queue| queue.feed.wake());
@@ -382,8 +382,8 @@ impl Drop for CpuDevice {
             return;
         }
         for worker in self.workers.drain(..) {
-            // A panic of user code has been caught and told. A worker that ends enters its door once more: so no caller is inside
-            // after this.
+            // A panic of user code was caught and reported with its task. A worker that ends enters its door once
+            // more, so no caller is inside after the join.
             let _ = worker.join();
         }
         self.lanes = None;

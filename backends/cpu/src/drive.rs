@@ -1,6 +1,6 @@
-//! Queues without threads: a driven device runs its entries when it is pumped, on the caller's thread.
+//! Queues without threads: a driven device runs its entries on the thread that pumps it.
 //!
-//! Turn by turn, one task of each queue. A wait whose point has not passed holds up its own queue only.
+//! The queues take turns, one task each. A wait whose point has not passed blocks only its own queue.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::shared::Shared;
 pub(crate) struct Lane {
     pub(crate) inbox: Inbox,
     pub(crate) runner: Runner,
-    /// What the next entry waits for.
+    /// The point that the next entry waits for.
     pub(crate) blocked: Option<Point>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    /// Runs what can run, for about `budget` but at least one task, and says whether any ran.
+    /// Runs tasks for about `budget`, at least one if one can run. Returns whether any ran.
     pub(crate) fn pump(&mut self, budget: Duration) -> bool {
         let _mark = mark_runtime_thread();
         let start = Instant::now();
@@ -59,7 +59,7 @@ impl Drop for Lanes {
 }
 
 impl Lane {
-    /// Runs the next task if it may run, and says whether it did.
+    /// Runs the next task if it can run, and returns whether it did.
     fn step(&mut self, shared: &Shared) -> bool {
         loop {
             if self.blocked.is_some_and(|point| !shared.has_passed(point)) {

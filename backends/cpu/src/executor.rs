@@ -1,9 +1,43 @@
-//! The place of a queue's worker: the thread inside runs the queue's tasks, in their order.
+//! Runs a queue on one thread at a time: the queue's worker, or a caller that steps in while the worker sleeps.
 //!
-//! That thread is the worker, as long as there are tasks; it leaves before it sleeps. While it sleeps, a thread that has
-//! just issued tasks may run them itself ([`Post::settle`]), as long as they are small and not users' code: to wake the
-//! worker costs that thread more than such a task. For the remaining tasks it wakes the worker. Or, if it is about to wait
-//! for them, it leaves the device first, and then runs larger ones as well ([`Post::run_held`]).
+//! # Protocol
+//! The ring, the runner and the queue's state lie behind a [`Door`]. The thread inside runs tasks in order. The
+//! worker stays inside as long as there are tasks, leaves, and sleeps at the gate. Waking it costs the caller a
+//! quarter of [`SMALL_NS`], and the answer arrives about [`SMALL_NS`] later. So a caller that has just issued tasks
+//! may run them itself:
+//!
+//! ```text
+//!  push      appends the entry. Usually this wakes the worker; between `hold_back` and `let_go` it does not.
+//!  let_go    `run_small`: enters the door if it is open, runs tasks that are small and not user code,
+//!            leaves, and wakes the worker if tasks are left.
+//!            With `Large::Hold` it sets `has_held_tasks` instead of waking the worker.
+//!  run       (`Held`) the caller has left the device: `run_held` takes the mark, runs larger tasks within its
+//!            budget, and wakes the worker if tasks are left.
+//!  sleep     the worker sleeps in `Door::idle`, which looks at the queue once more before it parks.
+//! ```
+//! # No task is left behind
+//! A task is pushed before the door is tried. If the door is shut, `try_enter` sets the door's `again` flag: the
+//! thread inside then looks at the queue once more after leaving, or wakes the worker. If the caller was inside, it
+//! knows whether tasks are left: then it wakes the worker, or sets the mark (Release). The thread that clears the
+//! mark (Acquire) runs the tasks or wakes the worker.
+//!
+//! ```text
+//!  caller                                   worker
+//!  push(a); push(b)     (no wake)           parked at the gate
+//!  try_enter: open
+//!  run a (small)
+//!  b is large; leave -> tasks are left
+//!  gate.wake()                              wakes, enters, runs b, leaves, parks
+//! ```
+//! If the worker is inside while the caller tries:
+//!
+//! ```text
+//!  caller                                   worker (inside, finds no more tasks)
+//!  push(a)
+//!  try_enter: shut; again = true            leave() returns true: enters once more, runs a
+//! ```
+//! The loom models `door` check the handshake, and `tests/backend/held.rs` checks held tasks. Decision 28
+//! (`docs/decisions`) has the reasons and the measurements.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,25 +54,26 @@ use crate::queue::Inbox;
 use crate::runner::Runner;
 use crate::shared::Shared;
 
-/// What a thread that is not a worker may take upon itself at once: about what it takes longer to be answered if it
-/// wakes the worker, which costs itself a quarter of this.
+/// The work that a thread that steps in may run at once. Waking the worker delays the answer by about as much, and
+/// costs the waking thread a quarter of it.
 const SMALL_NS: u64 = 20_000;
 
-/// A task takes at least so long: bounds how many are run at once.
+/// The least time assumed for any task, which bounds how many tasks run at once.
 const TASK_NS: u64 = 200;
 
-/// What it takes to run a queue.
+/// The ends of a queue that the thread inside the door needs.
 pub(crate) struct Lane {
     pub(crate) inbox: Inbox,
     pub(crate) runner: Runner,
 }
 
-/// The place of a queue's worker.
+/// Runs a queue on one thread at a time.
 pub(crate) struct Executor {
     pub(crate) door: Door<Lane>,
-    /// Where the worker sleeps.
+    /// The gate at which the worker sleeps.
     pub(crate) gate: Arc<Gate>,
-    /// Tasks are left for which the worker has not been woken: whoever takes this mark runs them, or wakes it.
+    /// Tasks are left for which the worker was not woken. The thread that clears the mark runs them, or wakes the
+    /// worker.
     has_held_tasks: AtomicBool,
 }
 
@@ -51,12 +86,12 @@ impl Executor {
         })
     }
 
-    /// Runs what is small of what lies in the queue, if its worker sleeps. Wakes the worker for the rest, or leaves that to
-    /// [`Post::run_held`]. Says whether anything ran.
+    /// Runs the small tasks of the queue if its worker sleeps. Wakes the worker for the rest, or leaves it to
+    /// [`Executor::run_held`]. Returns whether any task ran.
     pub(crate) fn run_small(&self, shared: &Shared, large: Large) -> bool {
         let ran = self.run_within(shared, SMALL_NS);
         match large {
-            // Release: who takes the mark finds the tasks.
+            // Release: pairs with the swap in `run_held`, whose thread then sees the tasks.
             Large::Hold if ran.has_more => self.has_held_tasks.store(true, Ordering::Release),
             _ if ran.has_more => self.gate.wake(),
             _ => {}
@@ -64,9 +99,10 @@ impl Executor {
         ran.ran_any
     }
 
-    /// Runs what [`Post::settle`] has left, as long as it takes no longer than `budget`, and wakes the worker for the rest.
+    /// Runs the tasks that [`Executor::run_small`] left, as long as they are expected to take at most `budget`, and
+    /// wakes the worker for the rest.
     pub(crate) fn run_held(&self, shared: &Shared, budget: Duration) {
-        // A look first: the mark is seldom set. Acquire: pairs with the store.
+        // Relaxed: a look first, the mark is seldom set. Acquire: pairs with the store in `run_small`.
         if !self.has_held_tasks.load(Ordering::Relaxed)
             || !self.has_held_tasks.swap(false, Ordering::Acquire)
         {
@@ -78,9 +114,9 @@ impl Executor {
         }
     }
 
-    /// Runs what lies in the queue, if its worker sleeps, as long as it takes no longer than this.
+    /// Runs tasks of the queue if its worker sleeps, as long as they are expected to take at most `ns`.
     fn run_within(&self, shared: &Shared, ns: u64) -> Ran {
-        // A thread that is inside looks around once more.
+        // If another thread is inside, it looks at the queue once more.
         let Some(mut lane) = self.door.try_enter() else {
             return Ran::default();
         };
@@ -93,16 +129,16 @@ impl Executor {
     }
 }
 
-/// What a thread that was inside did.
+/// The result of a thread's stay inside.
 #[derive(Default)]
 struct Ran {
-    /// Did it run anything?
+    /// At least one task ran.
     ran_any: bool,
     /// Tasks are left, or were added meanwhile.
     has_more: bool,
 }
 
-/// A panic of ours leaves the queue to its worker.
+/// Wakes the worker if the thread inside panics, so that the queue continues.
 struct WakeOnUnwind<'a>(&'a Executor);
 
 impl Drop for WakeOnUnwind<'_> {
@@ -112,7 +148,7 @@ impl Drop for WakeOnUnwind<'_> {
 }
 
 impl Lane {
-    /// Runs the next task, waiting for what comes before it, and says whether there was one.
+    /// Runs the next task, waiting for what it must come after. Returns `false` if there is none.
     pub(crate) fn run_next(&mut self, shared: &Shared) -> bool {
         let Self { inbox, runner } = self;
         inbox
@@ -120,7 +156,7 @@ impl Lane {
             .is_some()
     }
 
-    /// Runs tasks as long as they are expected to take no longer than this all together, and wait for nothing.
+    /// Runs tasks as long as they are expected to take at most `ns` in total and need not wait.
     fn run_within(&mut self, shared: &Shared, ns: u64) -> bool {
         let _mark = mark_runtime_thread();
         let _assignment = self.runner.assign_thread_scoped();
@@ -138,7 +174,7 @@ impl Lane {
     }
 }
 
-/// One entry. A wait that ends without its point means that the device goes away, and so this queue.
+/// Runs one entry. A wait that ends before its point passed means that the device, and so this queue, is closing.
 fn step(shared: &Shared, runner: &mut Runner, entry: &mut Entry) {
     let Op::Wait(point) = entry.op else {
         return runner.run(entry);
@@ -153,14 +189,14 @@ fn step(shared: &Shared, runner: &mut Runner, entry: &mut Entry) {
     }
 }
 
-/// What the task is expected to take; none, if that is not known, if it has to wait, and of users' code.
+/// Returns the expected time of a task. `None` if it is unknown, if the task must wait, or if it is user code.
 fn expected_ns(shared: &Shared, entry: &Entry) -> Option<u64> {
-    // A byte takes less than a nanosecond, even one by one.
+    // A byte takes less than a nanosecond, even copied one by one.
     let ns = match &entry.op {
         Op::Mark | Op::Forget => 0,
         Op::Wait(point) => return shared.has_passed(*point).then_some(0),
         Op::Launch { kernel, .. } => kernel.expected_ns(entry.views())?,
-        // Owned bytes may be a type of the user's.
+        // Owned bytes may have a user's type.
         Op::CopyIn {
             source: Source::Owned(_),
             ..

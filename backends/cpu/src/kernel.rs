@@ -1,8 +1,8 @@
-//! Compiled kernels, and one launch of one.
+//! Compiled kernels, and one launch of a kernel.
 //!
-//! Compiling picks the first source that a CPU runs: a Rust closure, or a program, for the interpreter. A launch asks the team for help only when the work is
-//! worth a wake: what one cube of the kernel costs is learnt from its launches, and a launch that turns
-//! out dearer than expected asks for help on its way.
+//! Compiling picks the first source that a CPU can run: a Rust closure, or a program for the interpreter. A launch
+//! shares its cubes with the team only if the work is worth a wake. The kernel learns the cost of a cube from its
+//! launches, and a launch that turns out more expensive than expected requests helpers midway.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,13 +21,13 @@ use millstream_sync::payload::panic_message;
 use crate::team::TeamHandle;
 use crate::trace::nanoseconds;
 
-/// Work that is worth waking another thread for: a few times what a wake costs.
+/// Work that is worth waking another thread for: a few times the cost of a wake.
 const HELP_WORTH_NS: u64 = 40_000;
 
-/// Costs are kept in fractions of a nanosecond: small cubes cost less than one.
+/// Costs are stored in fractions of a nanosecond, because small cubes cost less than one.
 const COST_UNIT: u64 = 256;
 
-/// Makes kernels runnable here.
+/// The compiler of this device.
 pub(crate) struct CpuCompiler {
     pub(crate) properties: DeviceProperties,
     pub(crate) machine_code: bool,
@@ -52,20 +52,20 @@ impl Compiler for CpuCompiler {
 pub(crate) struct CpuKernel {
     kernel: Arc<Kernel>,
     body: Body,
-    /// What one cube has cost lately, in 1 / `COST_UNIT` nanoseconds; 0 until it is known. Queues that
-    /// run the kernel at the same time overwrite each other, which does no harm.
+    /// The recent cost of one cube in 1 / `COST_UNIT` nanoseconds; 0 while unknown. Queues that run the kernel at the
+    /// same time overwrite each other, which is harmless.
     cube_cost: Figure,
-    /// Of a program: how many bytes its last launch had, and how many nanoseconds it took, in one number; 0 until it
-    /// is known, and of launches that callers never run themselves.
+    /// For a program: the bytes of the last launch in the upper half, its nanoseconds in the lower. 0 while unknown,
+    /// and always 0 for kernels that callers never run themselves.
     cost: Figure,
 }
 
-/// Bytes of all views.
+/// Returns the number of bytes of all views.
 pub(crate) fn bytes_of(views: &[NativeView]) -> u64 {
     views.iter().map(|view| view.bytes).sum()
 }
 
-/// Launches of programs whose bytes are no more than this are timed.
+/// Launches of programs with at most this many bytes are timed.
 const TIMED_BYTES_MAX: u64 = 1 << 26;
 
 impl CpuKernel {
@@ -73,8 +73,8 @@ impl CpuKernel {
         self.kernel.name()
     }
 
-    /// What a launch with these views is expected to take: what the last one took, if that had as many bytes. None of
-    /// users' code, which may do anything.
+    /// Returns the expected time of a launch with these views: the time of the last one, if that had at least as many
+    /// bytes. `None` for user code, which may do anything.
     pub(crate) fn expected_ns(&self, views: &[NativeView]) -> Option<u64> {
         let cost = self.cost.get();
         let (bytes, ns) = (cost >> 32, cost & u64::from(u32::MAX));
@@ -88,11 +88,12 @@ impl CpuKernel {
     /// Runs a launch. Blocks until it is done.
     ///
     /// # Errors
-    /// Why a program refuses it, or the message of the first panic; then the remaining cubes are skipped.
+    /// The reason a program refuses the launch, or the message of the first panic; then the remaining cubes are
+    /// skipped.
     ///
     /// # Safety
-    /// As [`NativeArgs::new`] says of views and scalars, for as long as this runs; for an unchecked launch
-    /// also as [`NativeArgs::unguarded`] says of the kernel.
+    /// As for [`NativeArgs::new`] about views and scalars, for as long as this runs; for an unchecked launch also as
+    /// for [`NativeArgs::unguarded`] about the kernel.
     pub(crate) unsafe fn run(
         &self,
         team: &mut TeamHandle,
@@ -106,7 +107,7 @@ impl CpuKernel {
             }
             Body::Program(code) => {
                 let (views, words) = (arguments.views, arguments.scalars);
-                // SAFETY: the caller's promises; the code itself checks that it stays in its bindings.
+                // SAFETY: the caller's promises; the program checks that its accesses stay within its bindings.
                 let run = || unsafe { code.run(views, words, &mut WakingTeam(team)) };
                 let timed = Some(bytes_of(views)).filter(|bytes| *bytes <= TIMED_BYTES_MAX);
                 let timed = timed.map(|bytes| (bytes, Instant::now()));
@@ -129,7 +130,7 @@ impl CpuKernel {
     ) -> Result<(), String> {
         let cubes = count_cubes(arguments.counts).unwrap_or(0);
         let work = |range: Range<u64>| {
-            // SAFETY: the caller's promises; each index is taken once, by the counter of the team.
+            // SAFETY: the caller's promises; the team's counter hands out each index once.
             range.for_each(|cube| unsafe {
                 arguments.run_cube(native, self.kernel.signature(), cube);
             });
@@ -170,7 +171,7 @@ impl CpuKernel {
         Ok(())
     }
 
-    /// Takes into account that this many cubes ran since `start`, on one thread.
+    /// Updates the cost of a cube: this many cubes ran since `start`, on one thread.
     fn record_cost(&self, start: Instant, cubes: u64) {
         let spent = nanoseconds(start, Instant::now());
         if let Some(cost) = spent.saturating_mul(COST_UNIT).checked_div(cubes) {
@@ -185,7 +186,7 @@ impl CpuKernel {
     }
 }
 
-/// The team, as the interpreter asks for it: helpers are woken by what the work is worth.
+/// The team as the interpreter sees it. Wakes as many helpers as the work is worth.
 struct WakingTeam<'a>(&'a mut TeamHandle);
 
 impl Team for WakingTeam<'_> {
@@ -198,7 +199,7 @@ impl Team for WakingTeam<'_> {
         let helpers = self.0.threads() as u64 - 1;
         let wanted = (ns / HELP_WORTH_NS).min(pieces - 1).min(helpers);
         if wanted == 0 {
-            // A panic is caught where the launch is run.
+            // The caller of the launch catches a panic.
             work(0..pieces);
             return Ok(());
         }

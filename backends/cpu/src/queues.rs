@@ -1,8 +1,9 @@
-//! The device's side of all queues: what goes into which, and which workers have still to be woken for it.
+//! The device's side of all queues: appends entries, and knows which workers still have to be woken.
 //!
-//! Between [`Queues::hold_back`] and [`Queues::let_go`] an entry wakes no worker, and its queue owes that wake: the
-//! calling thread runs the small entries itself, and wakes the worker for the others; or it leaves the device first and
-//! then runs those, too ([`Queues::held`]).
+//! Between [`Queues::hold_back`] and [`Queues::let_go`] an entry wakes no worker; its queue notes that a wake is
+//! pending. `let_go` then runs the small entries on the calling thread and wakes the workers for the others, or
+//! leaves these to [`Queues::held`], which the caller runs after it has left the device. The module `executor` has
+//! the protocol.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,13 +22,13 @@ use crate::trace::SpanLog;
 pub(crate) struct Queue {
     pub(crate) feed: Feed,
     pub(crate) spans: Arc<SpanLog>,
-    /// Its worker's place, if it has one.
+    /// The queue's executor; `None` if the device is driven.
     executor: Option<Arc<Executor>>,
     /// An entry was pushed for which the worker has not been woken.
     wake_pending: bool,
 }
 
-/// The places of all workers, for tasks that are held.
+/// The executors of all queues, for held tasks.
 struct Executors {
     shared: Arc<Shared>,
     all: Vec<Arc<Executor>>,
@@ -60,7 +61,7 @@ impl Queue {
 }
 
 impl Queues {
-    /// None yet.
+    /// Creates a list without queues.
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
@@ -77,8 +78,8 @@ impl Queues {
         &self.all
     }
 
-    /// Appends what `build` makes of an empty entry to a queue, in place. If it refuses, what is left in the
-    /// queue does nothing.
+    /// Appends the entry that `build` makes from an empty one to a queue, in place. If `build` refuses, the entry in
+    /// the queue does nothing.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -98,16 +99,17 @@ impl Queues {
                 });
                 outcome
             }
-            _ => Err(Refused::Lost(format!("the worker of {queue} is gone"))),
+            _ => Err(Refused::Lost(format!("the worker of {queue} has ended"))),
         }
     }
 
-    /// From here on entries wake no worker: [`Queues::let_go`] does.
+    /// From now on entries wake no worker, until [`Queues::let_go`].
     pub(crate) fn hold_back(&mut self) {
         self.defers_wakes = true;
     }
 
-    /// Runs the small entries of what was held back. Wakes the workers for the others, or leaves them to [`Queues::held`].
+    /// Runs the small entries that were held back. Wakes the workers for the others, or leaves them to
+    /// [`Queues::held`].
     pub(crate) fn let_go(&mut self, large: Large) -> LetGo {
         self.defers_wakes = false;
         let mut done = LetGo::default();
@@ -122,7 +124,7 @@ impl Queues {
         done
     }
 
-    /// What runs the tasks that are left to it: of the queues that there are now.
+    /// Returns a handle that runs the held tasks of the queues that exist now.
     pub(crate) fn held(&self) -> Arc<dyn Held> {
         let executors = self.all.iter().filter_map(|queue| queue.executor.clone());
         Arc::new(Executors {

@@ -1,4 +1,4 @@
-//! The team under contention: every piece once, panics told, nobody left inside.
+//! The team under contention: each piece runs once, panics are reported, and no member stays inside a job.
 
 use super::*;
 use millstream_sync::facade::atomic::AtomicU32;
@@ -6,14 +6,14 @@ use millstream_sync::facade::{Mutex, lock};
 use proptest::prelude::*;
 use std::ops::Range;
 
-/// A team that serves one queue.
+/// A team for one queue.
 fn team_of_one_queue(threads: usize) -> (Team, TeamHandle) {
     let (team, mut handles) =
         Team::start(threads, 1, SpinPolicy::default(), &Spawner::default()).unwrap();
     (team, handles.remove(0))
 }
 
-/// Shares jobs of these sizes on each of `queues` seats at the same time and counts each piece.
+/// Shares jobs of these sizes on each of `queues` handles at the same time, and counts each piece.
 fn share_on_every_queue(threads: usize, queues: usize, jobs: &[u64]) {
     let (_team, handles) =
         Team::start(threads, queues, SpinPolicy::default(), &Spawner::default()).unwrap();
@@ -55,12 +55,12 @@ proptest! {
 }
 
 #[test]
-fn thousands_of_short_jobs_leave_nobody_inside() {
+fn thousands_of_short_jobs_complete() {
     share_on_every_queue(4, 3, &[7; 5000]);
 }
 
 #[test]
-fn a_job_may_begin_after_its_first_pieces() {
+fn job_can_start_after_its_first_pieces() {
     let (_team, mut handle) = team_of_one_queue(2);
     let ran = Mutex::new(Vec::new());
     let work = |range: Range<u64>| lock(&ran).extend(range);
@@ -71,7 +71,7 @@ fn a_job_may_begin_after_its_first_pieces() {
 }
 
 #[test]
-fn the_first_panic_is_told_and_the_next_job_is_unharmed() {
+fn first_panic_is_returned_and_the_next_job_runs() {
     let (_team, mut handle) = team_of_one_queue(3);
     for round in 0..50 {
         let error = handle.share(0, 1000, 2, &|range| {
@@ -83,14 +83,14 @@ fn the_first_panic_is_told_and_the_next_job_is_unharmed() {
 }
 
 #[test]
-fn a_panic_with_a_payload_that_panics_is_told() {
-    struct Rude;
-    impl Drop for Rude {
+fn panic_whose_payload_panics_is_returned() {
+    struct PanicsOnDrop;
+    impl Drop for PanicsOnDrop {
         fn drop(&mut self) {
-            panic!("even here");
+            panic!("panic in drop");
         }
     }
     let (_team, mut handle) = team_of_one_queue(1);
-    let error = handle.share(0, 1, 0, &|_| std::panic::panic_any(Rude));
+    let error = handle.share(0, 1, 0, &|_| std::panic::panic_any(PanicsOnDrop));
     assert_eq!(error, Err("a value that is not text".to_owned()));
 }

@@ -1,7 +1,7 @@
-//! When the tasks of one queue ran.
+//! Records when the tasks of one queue ran.
 //!
-//! The queue's runner writes, the device thread takes. Bounded: when the log is full the oldest give way, as those do that the server
-//! remembers whose they are (I12).
+//! The queue's runner writes, the device thread takes. When the log is full, the oldest spans are dropped; the server
+//! drops the oldest of its records, too (I12).
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -11,27 +11,27 @@ use millstream_protocol::failure::FailureRef;
 use millstream_protocol::id::Point;
 use millstream_sync::facade::{Figure, Mutex, lock};
 
-/// Spans that a log has room for at once, without growing.
+/// The spans that a log allocates initially.
 const SPANS_PREALLOCATED: usize = 1024;
 
-/// Spans and time in use of one queue.
+/// Spans and busy time of one queue.
 ///
-/// The clock is not cheap beside a small task. So time in use is measured from the first task of a burst
-/// to the queue's next pause; single tasks are timed only where spans are recorded.
+/// Reading the clock is not cheap compared to a small task. So busy time is measured from the first task of a burst
+/// to the queue's next pause, and single tasks are timed only while spans are recorded.
 pub(crate) struct SpanLog {
-    /// The backend's beginning of time.
+    /// The origin of the backend's times.
     epoch: Instant,
-    /// Spans that were asked for when the device was opened; 0 records none.
+    /// The capacity set when the device was opened; 0 records no spans.
     capacity_min: u64,
-    /// Room for spans now. The device thread changes it before it queues a task that is to be recorded, and the queue's runner
-    /// reads it when it has taken that, so the queue orders the two.
+    /// The capacity now. The device thread changes it before it queues a task that is to be recorded, and the queue's
+    /// runner reads it after it took that task, so the queue orders the two.
     capacity: Figure,
     spans: Mutex<VecDeque<Span>>,
-    /// Time in use of the bursts that have ended.
+    /// The busy time of all bursts that have ended.
     past_ns: Figure,
-    /// When the present burst began, since the epoch; 0 while the queue pauses.
+    /// The start of the current burst, since the epoch; 0 while the queue pauses.
     burst_start_ns: Figure,
-    /// The greatest time in use that was told: it never decreases, although the two above are not
+    /// The greatest busy time that was returned. It keeps the result from decreasing, because the two above are not
     /// read at once.
     reported_ns: Figure,
 }
@@ -49,12 +49,12 @@ impl SpanLog {
         }
     }
 
-    /// From here on there is room for so many spans, or for as many as ever.
+    /// Sets the capacity, at least to the one set when the device was opened.
     pub(crate) fn set_capacity(&self, capacity: usize) {
         self.capacity.set(self.capacity_min.max(capacity as u64));
     }
 
-    /// A task starts: one look at the room, while nobody wants to know when. Called by the queue's runner alone, like the next two.
+    /// A task starts. One load if spans are not recorded. Called only by the queue's runner, like the next two.
     #[inline]
     pub(crate) fn start(&self) -> Option<Instant> {
         if self.capacity.get() == 0 && self.burst_start_ns.get() != 0 {
@@ -67,7 +67,7 @@ impl SpanLog {
         Some(now)
     }
 
-    /// A task ends that had started so.
+    /// The task that started at `start` ends.
     #[inline]
     pub(crate) fn end(&self, point: Point, start: Option<Instant>, failure: Option<&FailureRef>) {
         if let Some(start) = start
@@ -77,7 +77,7 @@ impl SpanLog {
         }
     }
 
-    /// The queue has nothing to run for now.
+    /// The queue has no task to run for now.
     #[inline]
     pub(crate) fn pause(&self) {
         let burst = self.burst_start_ns.get();
@@ -109,7 +109,7 @@ impl SpanLog {
         all.extend(lock(&self.spans).drain(..));
     }
 
-    /// Time in use until now.
+    /// Returns the busy time so far.
     pub(crate) fn busy_ns(&self) -> u64 {
         let now = nanoseconds(self.epoch, Instant::now());
         let burst = match self.burst_start_ns.get() {

@@ -1,4 +1,8 @@
-//! The thread of a queue: runs entry after entry, waits for other queues, sleeps when there is nothing.
+//! The thread of a queue: runs its entries, waits for other queues, and sleeps while there are none.
+//!
+//! It runs entries inside the [door](millstream_sync::door) of its queue's executor, and leaves the door before it
+//! sleeps, so that a caller can step in (see `executor`). It wakes up if an entry is pushed, if a caller leaves tasks
+//! to it, or if the device closes.
 
 use std::sync::Arc;
 
@@ -19,7 +23,7 @@ pub(crate) fn start(
     spawner: &Spawner,
 ) -> Result<Thread<()>, OpenError> {
     let name = format!("ms-cpu-queue-{}", queue.0);
-    // Made here, so that its drop speaks for it even if it never gets a thread.
+    // Created here, so that its drop abandons the queue's tasks even if the thread never starts.
     let worker = Worker { shared, executor };
     spawner.spawn(ThreadRole::Queue, &name, move || worker.serve())
 }
@@ -55,8 +59,8 @@ impl Worker {
 }
 
 impl Drop for Worker {
-    /// What has not run says so, and nobody waits for it any more. Here, so that it holds even if
-    /// something of ours panics.
+    /// Fails the remaining tasks as not run, and ends the timeline, so that no thread waits for them. As a drop
+    /// guard, this also happens if the runner panics.
     fn drop(&mut self) {
         let mut lane = self.executor.door.enter();
         let Lane { inbox, runner } = &mut *lane;

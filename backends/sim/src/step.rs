@@ -5,8 +5,8 @@
 //!
 //! ```text
 //!  call:    push, wait -> appended;  flush -> flushed = cursor
-//!  choices:Run(queue)              its first item is a task, no task of it is running, and its earlier waits passed
-//!          Publish(queue, cursor)  any cursor in published + 1 ..= min(done, flushed)
+//!  choices: Run(queue)              its first item is a task, no task of it is running, and its earlier waits passed
+//!           Publish(queue, cursor)  any cursor in published + 1 ..= min(done, flushed)
 //!  step:    Run     -> runs the task without the lock, then done = its cursor
 //!           Publish -> published = the cursor, and the timeline wakes its waiters
 //! ```
