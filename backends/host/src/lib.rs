@@ -1,6 +1,6 @@
-//! What devices share whose memory is the host's: resources, what of a kernel a CPU runs, and what a launch relies on.
+//! Shared parts of devices whose memory is host memory: resources, kernels that a CPU runs, and checks of launches.
 //!
-//! The executors of programs stand beside it, in crates of their own: `tile` and `lockstep`.
+//! The executors of programs are crates of their own: `tile` and `lockstep`.
 
 mod launch;
 mod program;

@@ -112,7 +112,7 @@ fn panic_of_custom_work_poisons_its_outputs() {
     let failure = rig.read(Q0, &slice).unwrap_err();
     assert_eq!(
         failure.to_string(),
-        "`custom` failed: panicked with \"binding 1 of 1 was asked for\""
+        "`custom` failed: panicked with \"binding 1 does not exist, there are 1\""
     );
 }
 
@@ -160,7 +160,7 @@ fn user_data_that_panics_when_dropped_does_not_stop_the_queue() {
     let mut rig = Rig::new(Cpu::default().queues(1));
     let slice = rig.slice_of(&[4]);
     let value = PanicsOnDrop;
-    let kernel = Kernel::new("rude").reads::<u32>("in").native(move |_, _| {
+    let kernel = Kernel::new("panics_on_drop").reads::<u32>("in").native(move |_, _| {
         let _ = &value;
     });
     let prepared = rig.prepare(kernel);

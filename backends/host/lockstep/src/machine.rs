@@ -1,4 +1,4 @@
-//! One cube: statement by statement, all of its threads that come by.
+//! Executes one cube, statement by statement, for all active threads.
 
 use millstream_ir::scalar;
 use millstream_ir::ssa::{Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId};
@@ -6,21 +6,21 @@ use millstream_protocol::kernel::{Cube, NativeArgs};
 
 use crate::memory::{Buffer, checked_index};
 
-/// A checked function, and where its values lie.
+/// A checked function, and the places of its values.
 pub(crate) struct Code {
     function: Function,
     threads: usize,
-    /// The first column of each value: it has one for each lane.
+    /// The first column of each value; it has one column per lane.
     columns: Vec<usize>,
     columns_len: usize,
-    /// The first element of each shared array, and of each local.
+    /// The first element of each shared array, and of each local array.
     shared: Vec<usize>,
     shared_len: usize,
     locals: Vec<usize>,
     locals_len: usize,
 }
 
-/// Where each begins if they lie one after the other, and where the last one ends.
+/// Returns the start of each of these consecutive ranges, and the end of the last one.
 fn starts(lens: impl Iterator<Item = usize>) -> (Vec<usize>, usize) {
     let mut end = 0;
     let starts = lens.map(|len| {
@@ -51,19 +51,19 @@ impl Code {
     }
 }
 
-/// The memory of a cube, used again by the next one.
+/// The memory of a cube, reused by the next one.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    /// Bits of the values: a column of all threads for each lane of each.
+    /// Bits of the values: for each lane of each value, a column with all threads.
     columns: Vec<u64>,
     shared: Vec<u64>,
-    /// A column of all threads for each element.
+    /// For each element, a column with all threads.
     locals: Vec<u64>,
-    /// Lists of threads that no block needs now.
+    /// Thread lists that no block needs now.
     spare: Vec<Vec<u32>>,
 }
 
-/// A cube that runs.
+/// A cube that is running.
 pub(crate) struct Machine<'a> {
     code: &'a Code,
     scratch: &'a mut Scratch,
@@ -78,8 +78,8 @@ impl<'a> Machine<'a> {
         cube: &'a Cube,
         arguments: &'a NativeArgs<'a>,
     ) -> Self {
-        // Values are written before they are read, so they may hold anything; locals begin as zeros. A shared array would hold
-        // anything, but not what differs from run to run.
+        // Values are written before they are read, so old ones may remain. Locals start as zeros. Shared arrays are
+        // undefined, but are cleared so that runs do not differ.
         scratch.columns.resize(code.columns_len * code.threads, 0);
         scratch.shared.clear();
         scratch.shared.resize(code.shared_len, 0);
@@ -101,7 +101,7 @@ impl<'a> Machine<'a> {
         self.scratch.spare.push(all);
     }
 
-    /// An empty list of threads.
+    /// Returns an empty list of threads.
     fn take_list(&mut self) -> Vec<u32> {
         let mut take_list = self.scratch.spare.pop().unwrap_or_default();
         take_list.clear();
@@ -112,7 +112,7 @@ impl<'a> Machine<'a> {
         self.code.function.values[value as usize]
     }
 
-    /// Where a lane of a value begins.
+    /// Returns the start of a lane's column.
     fn column(&self, value: ValueId, lane: u8) -> usize {
         (self.code.columns[value as usize] + usize::from(lane)) * self.code.threads
     }
@@ -172,9 +172,9 @@ impl<'a> Machine<'a> {
                     body,
                     ..
                 } => self.for_loop([*index, *start, *end, *step], body, threads),
-                // All are here: they go together.
+                // All threads are at this statement already.
                 Stmt::Barrier => {}
-                other => panic!("this interpreter is older than `{other:?}`"),
+                other => panic!("the interpreter does not support `{other:?}`"),
             }
         }
     }
@@ -195,7 +195,7 @@ impl<'a> Machine<'a> {
                 break;
             }
             self.block(body, &active);
-            // Past the last number there is no turn either.
+            // Saturating: an index past the greatest number ends the loop.
             let next = |m: &Self, thread| {
                 let [index, step] = [index, step].map(|value| m.get(value, 0, thread) as i64);
                 index.saturating_add(step) as u64
@@ -208,7 +208,7 @@ impl<'a> Machine<'a> {
     fn buffer(&self, index: u16) -> Buffer {
         let index = usize::from(index);
         let dtype = self.code.function.params[index].dtype;
-        // SAFETY: accesses are atomics of whole elements, and the verifier lets no buffer be written that is only read.
+        // SAFETY: accesses are atomics of whole elements, and the verifier refuses stores to read-only buffers.
         let (pointer, bytes) = unsafe { self.arguments.raw::<u8>(index) };
         let len = bytes / dtype.size();
         Buffer {
@@ -218,7 +218,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The place of an access by a thread.
+    /// Returns the checked index of an access by a thread.
     fn element_index(
         &self,
         (memory, at): (Memory, Option<ValueId>),
@@ -244,10 +244,10 @@ impl<'a> Machine<'a> {
         checked_index(name, index, lanes, len, !matches!(memory, Memory::Local(_)))
     }
 
-    /// The element so far behind an access's place.
+    /// Reads the element at a checked index.
     fn element(&self, memory: Memory, place: usize, thread: u32) -> u64 {
         match memory {
-            // SAFETY: the place is within the buffer; buffers are aligned (checked at launch) and live during it.
+            // SAFETY: the index is within the buffer; buffers are aligned (checked at launch) and live during it.
             Memory::Param(param) => unsafe { self.buffer(param).load(place) },
             Memory::Shared(array) => {
                 self.scratch.shared[self.code.shared[usize::from(array)] + place]
@@ -261,7 +261,7 @@ impl<'a> Machine<'a> {
 
     fn set_element(&mut self, memory: Memory, place: usize, thread: u32, bits: u64) {
         match memory {
-            // SAFETY: as in `element`; the verifier saw that it is not only read.
+            // SAFETY: as in `element`; the verifier refuses stores to read-only buffers.
             Memory::Param(param) => unsafe { self.buffer(param).store(place, bits) },
             Memory::Shared(array) => {
                 self.scratch.shared[self.code.shared[usize::from(array)] + place] = bits;
@@ -290,11 +290,11 @@ impl<'a> Machine<'a> {
         let place = self.element_index((to, Some(at)), 1, thread);
         let more = self.get(value, 0, thread);
         match to {
-            // SAFETY: as in `set_element`; the verifier lets elements of 4 and 8 bytes alone be added to.
+            // SAFETY: as in `set_element`; the verifier allows atomic additions only to elements of 4 and 8 bytes.
             Memory::Param(param) => unsafe {
                 self.buffer(param).update(place, |bits| sum(bits, more));
             },
-            // A cube's threads run on one.
+            // All threads of a cube run on one thread of the host.
             _ => {
                 let bits = self.element(to, place, thread);
                 self.set_element(to, place, thread, sum(bits, more));
@@ -331,7 +331,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Makes one value of those of all threads, or of each row of them. All are here: the verifier saw to that.
+    /// Combines the values of all threads, or of each row of threads. All threads are active, which the verifier
+    /// ensures.
     fn reduce(&mut self, value: ValueId, scope: Scope, a: ValueId, f: scalar::Binary) {
         let threads = self.code.threads;
         let together = match scope {
@@ -346,7 +347,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// One lane of what is made of values alone.
+    /// Computes one lane of an operation on values.
     fn compute(&mut self, to: (ValueId, u8), op: &Op, threads: &[u32]) {
         let lane = to.1;
         let of = self.type_of(to.0);
@@ -401,7 +402,7 @@ impl<'a> Machine<'a> {
             Op::Random(seed, counter) => {
                 self.map_binary(to, (*seed, *counter), scalar::random, threads)
             }
-            other => panic!("this interpreter is older than `{other:?}`"),
+            other => panic!("the interpreter does not support `{other:?}`"),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Nests that were lowered for GPUs, on the CPU: by every way that a launch may run, they come to what the nest says.
+//! Nests lowered for GPUs, run on the CPU: every way to run a launch gives the nest's result.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 #[path = "../../../../tests/cuda/tests/ir/nests.rs"]
@@ -16,7 +16,7 @@ use millstream_tile::naive;
 use nests::Case;
 use rstest::rstest;
 
-/// Elements that have borders among them, the same for the same seed.
+/// Returns elements that include edge cases, the same for the same seed.
 fn elements(dtype: DType, len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = Vec::new();
@@ -44,7 +44,7 @@ fn elements(dtype: DType, len: usize, seed: u64) -> Vec<u8> {
             false => Number::Whole(whole.into()),
         };
         let bits = match dtype {
-            // Any byte may lie there.
+            // Any byte may be stored in a buffer of booleans.
             DType::Bool => whole as u64,
             dtype => value.bits(dtype),
         };
@@ -53,11 +53,11 @@ fn elements(dtype: DType, len: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Two cubes of a function over these bytes.
+/// Runs two cubes of a function over these bytes.
 fn run(function: Function, before: &[Vec<u8>], words: &[u64]) -> Vec<Vec<u8>> {
     let native = millstream_lockstep::native(&function).unwrap();
     let kernel = Kernel::from_program("tried", Arc::new(Program::Ssa(function))).unwrap();
-    // In words, which are aligned for every type.
+    // As words, which are aligned for every type.
     let mut memory: Vec<Vec<u64>> = before
         .iter()
         .map(|bytes| {
@@ -79,7 +79,7 @@ fn run(function: Function, before: &[Vec<u8>], words: &[u64]) -> Vec<Vec<u8>> {
         .collect();
     for index in 0..2 {
         let cube = Cube::new(index, [2, 1, 1]);
-        // SAFETY: the buffers live, are aligned for every type, and nobody else touches them; each cube comes once.
+        // SAFETY: the buffers live, are aligned for every type, and nothing else touches them; each cube runs once.
         let arguments = unsafe { NativeArgs::new(kernel.signature(), &views, words, &[], cube) };
         native(&cube, &arguments);
     }
@@ -136,7 +136,7 @@ fn assert_close(what: &str, (dtype, exact): (DType, bool), given: &[u8], expecte
 #[case::one(nests::softmax(3, 1))]
 #[case::more_than_a_warp(nests::softmax(3, 33))]
 #[case::in_warps(nests::softmax(9, 64))]
-fn every_way_comes_to_what_the_nest_says(#[case] case: Case) {
+fn every_lowering_computes_the_nest(#[case] case: Case) {
     let nest: Nest = case.text.parse().unwrap_or_else(|error| panic!("{error}"));
     let buffers = nest.buffers.iter().zip(&case.lens).enumerate();
     let before: Vec<Vec<u8>> = buffers
@@ -157,7 +157,7 @@ fn every_way_comes_to_what_the_nest_says(#[case] case: Case) {
         }
         let after = run(function, &before, &case.words);
         for ((buffer, after), expected) in nest.buffers.iter().zip(&after).zip(&expected) {
-            // The same functions, of each element alone.
+            // Without inner axes the same functions run on each element alone, so results are exact.
             let like = (buffer.dtype, case.exact || nest.inner == 0);
             assert_close(&format!("{kind:?}"), like, after, expected);
         }
