@@ -1,22 +1,22 @@
-//! Why programs cannot be compiled here.
+//! The errors of compiling a program.
 
 use millstream_ir::Blocking;
 
-/// Why a nest cannot be run here.
+/// The reason a program cannot be compiled for this CPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CompileError {
-    /// It is not a program.
+    /// The program is invalid.
     Invalid(millstream_ir::ProgramError),
-    /// There is no code for a value.
+    /// There is no code for the value with this index.
     Value(usize),
-    /// There is no code for a store.
+    /// There is no code for the store with this index.
     Store(usize),
-    /// It has more axes than the interpreter walks.
+    /// The nest has this many axes, more than the interpreter supports.
     Axes(usize),
-    /// It is of a kind that this code does not know.
+    /// The kind of program is not supported.
     Kind,
-    /// It cannot be cut up in this way.
+    /// The program cannot be blocked in this way.
     Blocking(Blocking),
 }
 

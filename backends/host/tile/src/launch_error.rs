@@ -1,36 +1,36 @@
-//! Why launches are refused.
+//! The errors of preparing a launch.
 
-/// Why a launch is refused.
+/// The reason a launch is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum LaunchError {
-    /// There are not enough bindings or words.
+    /// There are too few bindings or words.
     TooFew {
-        /// Of what.
+        /// Whether bindings or words.
         what: &'static str,
-        /// How many are needed.
+        /// The number that the program expects.
         needed: usize,
-        /// How many there are.
+        /// The number in the launch.
         given: usize,
     },
-    /// A length is negative, or the index space cannot be counted.
+    /// A length is negative, or the index space is too large.
     InvalidLengths,
-    /// A product lies over what it is made of.
+    /// A product overlaps one of its factors.
     Overlap,
     /// A binding's memory is not aligned for its elements.
     Unaligned {
-        /// Which one.
+        /// The index of the binding.
         binding: usize,
     },
     /// An access leaves its binding.
     OutOfBounds {
-        /// Which access.
+        /// The index of the access.
         access: usize,
-        /// Which binding.
+        /// The index of the binding.
         binding: usize,
-        /// The first and the last element that it touches; none if they cannot be counted.
+        /// The first and the last element that it touches; `None` if they overflow.
         reach: Option<(i64, i64)>,
-        /// Elements of the binding.
+        /// The number of elements of the binding.
         elements: i64,
     },
 }

@@ -1,5 +1,6 @@
-//! What a nest means, by definition: index by index, by the [reference](millstream_ir::scalar) of its operations. Slow, and small enough
-//! to be read at once: tests compare everything else with it. Values are bits.
+//! The reference evaluator: evaluates a nest by definition, index by index, with the
+//! [reference](millstream_ir::scalar) of each operation. Slow, and small enough to verify by reading: tests compare
+//! everything else with it. Values are bits.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -7,7 +8,7 @@ use std::collections::HashMap;
 use millstream_ir::nest::{Access, Level, Op, Store, Stride};
 use millstream_ir::{BinaryOp, DType, Matmul, Nest, scalar};
 
-/// Why an operation is there for its type.
+/// Why the operation exists for its type.
 const CHECKED: &str = "the nest is checked";
 
 /// A nest over buffers of bytes.
@@ -15,11 +16,11 @@ struct Run<'a> {
     nest: &'a Nest,
     buffers: &'a [Vec<u8>],
     words: &'a [u64],
-    /// Reductions that are known, by row: others ask for them again and again.
+    /// Results of reductions, by row: other values read them repeatedly.
     reductions: RefCell<HashMap<(u16, Index), u64>>,
 }
 
-/// Where an element is.
+/// The index of an element.
 type Index = Vec<i64>;
 
 impl Run<'_> {
@@ -56,7 +57,7 @@ impl Run<'_> {
             .collect()
     }
 
-    /// All indices of the axes `from..to`, the last fastest.
+    /// Returns all indices of the axes `from..to`, the last fastest.
     fn indices(&self, from: usize, to: usize) -> Vec<Index> {
         self.lens()[from..to].iter().fold(vec![vec![]], |all, len| {
             let longer = |index: &Index| {
@@ -71,7 +72,7 @@ impl Run<'_> {
         self.nest.values[usize::from(id)].dtype
     }
 
-    /// A value at an index.
+    /// Evaluates a value at an index.
     fn value(&self, id: u16, index: &Index) -> u64 {
         let dtype = self.dtype(id);
         let of = |id: u16| self.value(id, index);
@@ -127,7 +128,7 @@ impl Run<'_> {
     }
 }
 
-/// Runs a nest over its buffers, as bytes in little endian. What it reads is what was there before it began.
+/// Runs a nest over its buffers, as little-endian bytes. It reads the buffers as they were before it began.
 pub fn run(nest: &Nest, buffers: &mut [Vec<u8>], words: &[u64]) {
     let before = buffers.to_vec();
     let run = Run {

@@ -1,4 +1,4 @@
-//! A nest that was compiled: how a launch of it is prepared and run, and what is remembered of the last ones.
+//! A compiled nest: preparing and running its launches, and the cache of prepared launches.
 
 mod choice;
 
@@ -27,17 +27,18 @@ use crate::tiles::Tiles;
 /// A nest, compiled for every template that can run it.
 #[derive(Debug)]
 pub(crate) struct NestCode {
-    /// Its own in this process, and not 0.
+    /// Unique in this process, and not 0.
     id: u64,
     nest: Nest,
     plans: Plans,
-    /// Those whose gathers are read in runs, where any can be.
+    /// The plans that read gathers in runs, if any gather can be read so.
     in_runs: Option<Plans>,
-    /// How rows are walked, if that is said.
+    /// The direction of rows, if the blocking sets it.
     rows: Option<Rows>,
 }
 
-/// The same, with nothing to reduce where there are no inner axes: a row is one element, which is its own sum and the first of itself.
+/// Removes the reductions of a nest without inner axes: each row is one element, which is its own sum, and at index
+/// 0.
 fn with_rows_of_one(mut nest: Nest) -> Nest {
     if nest.inner == 0 {
         for value in &mut nest.values {
@@ -51,7 +52,7 @@ fn with_rows_of_one(mut nest: Nest) -> Nest {
     nest
 }
 
-/// How a nest can be cut up, with registers of so many elements beside the usual ones.
+/// Returns the blockings of a nest, with registers of these lengths besides the usual ones.
 pub(crate) fn blockings(nest: &Nest, vectors: &[u8]) -> Vec<Blocking> {
     let narrow = vectors.iter().map(|len| Blocking::USUAL.vector(*len));
     let mut found: Vec<Blocking> = narrow.collect();
@@ -65,18 +66,18 @@ pub(crate) fn blockings(nest: &Nest, vectors: &[u8]) -> Vec<Blocking> {
     found
 }
 
-/// Launches that a thread remembers: a loop over a handful of kernels finds each of them as it was.
+/// Launches that a thread caches: a loop over a handful of kernels finds each of them.
 const PREPARED_MAX: usize = 8;
 
 thread_local! {
-    /// Taken while they are in use: a launch inside of another, on the same thread, would find none and make its own.
+    /// Taken while in use: a nested launch on the same thread finds none and makes its own.
     static LAUNCHES: Cell<Option<Box<[Prepared; PREPARED_MAX]>>> = const { Cell::new(None) };
 }
 
-/// A launch that was checked and cut, and what it was made of: the same bindings and words are not looked at again.
+/// A checked and partitioned launch, with its arguments: a launch with the same bindings and words skips the checks.
 #[derive(Default)]
 struct Prepared {
-    /// The nest; 0 if nothing is prepared.
+    /// The id of the nest; 0 if nothing is prepared.
     of: u64,
     views: Vec<NativeView>,
     words: Vec<u64>,
@@ -85,22 +86,22 @@ struct Prepared {
     execution: Execution,
 }
 
-/// How a launch is run.
+/// How a launch is executed.
 #[derive(Clone, Copy, Default)]
 struct Execution {
-    /// Which plan, and whether it is the one with machine code.
+    /// The index of the plan, and whether it is the one with machine code.
     plan: usize,
     fuses: bool,
     in_runs: bool,
     tiles: Tiles,
     retained_lanes: usize,
-    /// Rows, or tiles, of the whole launch and of a piece of it.
+    /// Rows, or tiles, of the whole launch, and of a piece of it.
     rows: usize,
     in_piece: usize,
     elements: usize,
     streams: bool,
     transposes_only: bool,
-    /// Every thread goes over everything, and scatters to places of its own.
+    /// Every thread visits all rows, and scatters only to its own share of the indices.
     splits_scatter: bool,
 }
 
@@ -115,7 +116,7 @@ impl Prepared {
         self.of == of && self.words == words && self.views == views && self.window == window
     }
 
-    /// Prepares a launch with something to do.
+    /// Prepares a launch that is not empty.
     fn prepare(
         &mut self,
         code: &NestCode,
@@ -182,7 +183,8 @@ impl Prepared {
     }
 }
 
-/// Elements of a piece: some ten microseconds of work, so that a handful of threads share what is worth a wake.
+/// Elements of a piece: some ten microseconds of work, so that a handful of threads share any launch that is worth a
+/// wake.
 const PIECE_ELEMENTS: usize = 1 << 15;
 
 impl NestCode {
@@ -196,7 +198,7 @@ impl NestCode {
             return Err(CompileError::Axes(axes));
         }
         let nest = with_rows_of_one(nest.clone());
-        /// The next one's.
+        /// The id of the next nest.
         static ID: AtomicU64 = AtomicU64::new(1);
         let gathers = |value: &Value| matches!(value.op, Op::Gather { .. });
         let in_runs = nest.values.iter().any(gathers);
@@ -206,7 +208,7 @@ impl NestCode {
         let has_runs = |plan: &Plan| !plan.gathered.is_empty();
         Ok(Self {
             in_runs: in_runs.filter(|plans| plans.over_tiles().iter().any(has_runs)),
-            // Relaxed: they only have to differ.
+            // Relaxed: the ids only have to differ.
             id: ID.fetch_add(1, Ordering::Relaxed),
             plans: Plans::of(&nest, level, options, false)?,
             nest,
@@ -214,10 +216,10 @@ impl NestCode {
         })
     }
 
-    /// As [`Code::run`](crate::Code::run), a part of the outer axes, on this thread.
+    /// As [`Code::run`](crate::Code::run), for a window of the outer axes, on this thread.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`Code::run`](crate::Code::run).
     pub(crate) unsafe fn run_window(
         &self,
         views: &[NativeView],
@@ -231,7 +233,7 @@ impl NestCode {
     /// As [`Code::run`](crate::Code::run).
     ///
     /// # Safety
-    /// As there.
+    /// As for [`Code::run`](crate::Code::run).
     pub(crate) unsafe fn run(
         &self,
         views: &[NativeView],
@@ -286,7 +288,8 @@ impl NestCode {
             let start = pieces.start as usize * execution.in_piece;
             let end = (pieces.end as usize * execution.in_piece).min(execution.rows);
             Scratch::with(|scratch| {
-                // SAFETY: the launch was prepared of these views and words; each piece comes once; the caller's promises.
+                // SAFETY: the launch was prepared from these views and words; each piece runs once; the caller's
+                // promises.
                 unsafe { Machine::new(job, scratch).run(start..end) };
             });
         };
@@ -301,7 +304,7 @@ impl NestCode {
                 };
                 let job = job.scattering_to(places);
                 Scratch::with(|scratch| {
-                    // SAFETY: as above; each place is in one part.
+                    // SAFETY: as above; each index belongs to one part.
                     unsafe { Machine::new(job, scratch).run(0..execution.rows) };
                 });
             };

@@ -1,13 +1,13 @@
-//! Who runs a launch, and why one has not run.
+//! The threads that run a launch, and the errors of running it.
 
 use std::ops::Range;
 
 use crate::launch_error::LaunchError;
 
-/// Who runs the pieces of a launch.
+/// The threads that run the pieces of a launch.
 pub trait Team {
-    /// Runs `work` on ranges of `0..pieces` that cover each piece exactly once, on any threads at once. All together take one
-    /// thread about `ns` nanoseconds. Blocks until all are done.
+    /// Runs `work` on ranges of `0..pieces` that cover each piece exactly once, concurrently on any threads. One
+    /// thread needs about `ns` nanoseconds for all pieces. Blocks until all are done.
     ///
     /// # Errors
     /// The message of the first panic.
@@ -18,11 +18,11 @@ pub trait Team {
         work: &(dyn Fn(Range<u64>) + Sync),
     ) -> Result<(), String>;
 
-    /// How many threads there are for [`Team::share`], at least one.
+    /// Returns the number of threads of [`Team::share`], at least one.
     fn threads(&self) -> usize;
 }
 
-/// The calling thread and nobody else. Does not catch panics.
+/// The calling thread alone. Does not catch panics.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SingleThread;
 
@@ -42,7 +42,7 @@ impl Team for SingleThread {
     }
 }
 
-/// Why a launch has not run, or not to its end.
+/// The reason a launch did not run, or not to its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RunError {

@@ -1,26 +1,26 @@
-//! Columns into rows, in blocks that read and write several elements of each line of the cache at a time.
+//! Transposes a matrix in blocks, so that several elements of each cache line are read and written at a time.
 
 use crate::level::Level;
 
-/// A block of a matrix that is turned.
+/// A block of a matrix to be transposed.
 #[derive(Clone, Copy)]
 pub(crate) struct Transpose {
     pub(crate) rows: usize,
     pub(crate) columns: usize,
-    /// From a column to the next where it is read, in elements: each lies in one piece.
+    /// The distance between columns where they are read, in elements; each column is contiguous.
     pub(crate) step: isize,
-    /// From a row to the next where it is written: each lies in one piece.
+    /// The distance between rows where they are written, in elements; each row is contiguous.
     pub(crate) apart: isize,
 }
 
-/// Rows and columns that are turned at once.
+/// Rows and columns that are transposed at once.
 const SIDE: usize = 8;
 
 impl Transpose {
-    /// Turns it.
+    /// Transposes the block.
     ///
     /// # Safety
-    /// The elements are there, and the rows have room, which overlaps nothing else.
+    /// The elements exist, and there is memory for the rows that overlaps nothing else.
     pub(crate) unsafe fn run<T: Copy>(self, from: *const T, to: *mut T) {
         // SAFETY: the caller's promises; the processor has the level.
         unsafe {
@@ -39,10 +39,10 @@ impl Transpose {
         }
     }
 
-    /// Turns it, blocks of [`SIDE`] rows and columns by `turn`.
+    /// Transposes the block, in squares of [`SIDE`] rows and columns by `transpose`.
     ///
     /// # Safety
-    /// As [`Turn::run`].
+    /// As for [`Transpose::run`].
     #[inline(always)]
     unsafe fn run_by<T: Copy>(
         self,
@@ -80,27 +80,27 @@ impl Transpose {
     }
 }
 
-/// Elements of four bytes, with AVX: each column of a block is one register.
+/// Elements of four bytes, with AVX: each column of a square is one register.
 #[cfg(target_arch = "x86_64")]
 mod wide {
     use std::arch::x86_64::*;
 
     use super::{SIDE, Transpose};
 
-    /// As [`Turn::run`].
+    /// As [`Transpose::run`].
     ///
     /// # Safety
-    /// As there; the processor has AVX.
+    /// As for [`Transpose::run`]; the processor has AVX.
     #[target_feature(enable = "avx")]
     pub(super) unsafe fn run(transpose: Transpose, from: *const f32, to: *mut f32) {
         // SAFETY: the caller's promises.
         unsafe { transpose.run_by(from, to, |from, to| block(&transpose, from, to)) }
     }
 
-    /// Pairs of elements, then pairs of pairs, and then halves change places.
+    /// Interleaves single elements, then pairs, and then swaps halves.
     ///
     /// # Safety
-    /// As [`run`], of a whole block.
+    /// As for [`run`], for a whole square.
     #[inline]
     #[target_feature(enable = "avx")]
     unsafe fn block(transpose: &Transpose, from: *const f32, to: *mut f32) {

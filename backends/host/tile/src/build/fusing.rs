@@ -1,7 +1,7 @@
 //! Which values of a body become one loop.
 //!
-//! A body is put into three parts: what needs nothing of the loop, the loop, and what needs something of it. Whatever the loop
-//! cannot do itself comes before it or after it, tile by tile as ever.
+//! A body is put into three parts: what needs nothing of the loop, the loop, and what needs something of it. Whatever
+//! the loop cannot do itself comes before it or after it, tile by tile as ever.
 
 use std::ops::Range;
 
@@ -102,8 +102,8 @@ mod here {
             }
         }
 
-        /// What needs something of the loop and is not in it comes after it, and whatever needs that does, too. Answers what
-        /// comes after.
+        /// What needs something of the loop and is not in it comes after it, and whatever needs that does, too.
+        /// Answers what comes after.
         fn split_late(&self, body: &[ValueId], fits: &mut [bool]) -> Vec<bool> {
             let mut is_late = vec![false; fits.len()];
             for &id in body {
@@ -220,9 +220,9 @@ mod here {
                     recipe.outputs.push((node, slot));
                 }
             }
-            // Only what is stored right away is worth the second loop. Several buffers are written past the caches only where this is
-            // quick: the processor writes back half lines of the one while it computes for the other (`exp(x)` and `x + 1` of 16 M
-            // took 19 ms instead of 10).
+            // Only what is stored right away is worth the second loop. Several buffers are written past the caches
+            // only where this is quick: the processor writes back half lines of the one while it computes for the
+            // other (`exp(x)` and `x + 1` of 16 M took 19 ms instead of 10).
             recipe.may_stream = self.plan.template == Template::Flat
                 && !recipe.outputs.is_empty()
                 && (recipe.outputs.len() == 1 || fuse::is_light(&recipe))
@@ -255,8 +255,8 @@ mod here {
             Ok(folds)
         }
 
-        /// Has the loop fold what it can, of its own values and of those that are there before it; answers which reductions these
-        /// are.
+        /// Has the loop fold what it can, of its own values and of those that are there before it; answers which
+        /// reductions these are.
         fn folds(
             &mut self,
             recipe: &mut Recipe,
@@ -288,9 +288,9 @@ mod here {
             Ok(folds)
         }
 
-        /// What a loop over a row is to fetch on its way, since a row is computed sooner than its memory comes: what is written
-        /// next, and what is read of the next row. The last pass but one does where it computes so much that this costs nothing;
-        /// else the last one, which has to wait for memory anyway, fetches what is read.
+        /// What a loop over a row is to fetch on its way, since a row is computed sooner than its memory comes: what
+        /// is written next, and what is read of the next row. The last pass but one does where it computes so much
+        /// that this costs nothing; else the last one, which has to wait for memory anyway, fetches what is read.
         fn prefetched(&mut self, is_light: bool) -> Vec<(PrefetchKind, SlotId)> {
             let passes = self.shape.passes;
             let is_before = !is_light && self.now + 2 == passes;

@@ -31,8 +31,8 @@ pub(crate) use runs::STEPS_MAX;
 use shape::{Class, Shape};
 use slots::Slots;
 
-/// Compiles a nest that was checked. `keeps`: is what a later pass needs kept, rather than computed again? `fuses`: does what can
-/// be machine code become it? `runs`: are gathers read in runs where that can be?
+/// Compiles a nest that was checked. `keeps`: is what a later pass needs kept, rather than computed again? `fuses`:
+/// does what can be machine code become it? `runs`: are gathers read in runs where that can be?
 pub(crate) fn build(
     nest: &Nest,
     template: Template,
@@ -313,8 +313,8 @@ fn moves(plan: &Plan) -> bool {
     plan.template == Template::Flat && passes.all(only)
 }
 
-/// About what an element costs: loops over tiles in the first cache do some sixteen bytes a nanosecond and operand, functions
-/// take longer.
+/// About what an element costs: loops over tiles in the first cache do some sixteen bytes a nanosecond and operand,
+/// functions take longer.
 fn cost(plan: &Plan) -> u64 {
     let bodies: usize = plan
         .passes

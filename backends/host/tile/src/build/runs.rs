@@ -1,8 +1,8 @@
 //! Gathers that are read as accesses are: in runs.
 //!
-//! Most indices go on evenly along the fastest axis: rows that are taken have the same one, what is rolled counts on. Then nothing
-//! has to compute them lane by lane. Which ones may do so is decided here, by what they are made of; whether they do is known of
-//! a launch ([`crate::launch::Launch::runs_are_long`]).
+//! Most indices go on evenly along the fastest axis: rows that are taken have the same one, what is rolled counts on.
+//! Then nothing has to compute them lane by lane. Which ones may do so is decided here, by what they are made of;
+//! whether they do is known of a launch ([`crate::launch::Launch::runs_are_long`]).
 
 use millstream_ir::nest::{Op, ValueId};
 use millstream_ir::{BinaryOp, DType};

@@ -71,7 +71,8 @@ pub(super) const FOLD: Register = Register::R15;
 /// Of 256 bits: the mask of the last lanes, as there are no mask registers.
 pub(super) const LAST_LANES: Vector = 15;
 
-/// In front of the constants of 256-bit loops: eight times all bits and eight times none, of which a part makes [`LAST_LANES`].
+/// In front of the constants of 256-bit loops: eight times all bits and eight times none, of which a part makes
+/// [`LAST_LANES`].
 const MASKS: usize = 16;
 
 /// Where partial results are now.
@@ -97,7 +98,8 @@ pub(super) struct Assembler {
     pub(super) uses: Vec<u32>,
     /// Which register holds the address of a slot.
     pub(super) pointers: Vec<(SlotId, Register)>,
-    /// Where partial results of folds are now, and those that are in registers: of each fold as many as a block has vectors.
+    /// Where partial results of folds are now, and those that are in registers: of each fold as many as a block has
+    /// vectors.
     pub(super) partials: Partials,
     pub(super) partial: Vec<Vector>,
     /// How many bytes behind the lane that we are at the vector begins that is computed.

@@ -1,8 +1,8 @@
 //! Sums, products and extremes of all lanes.
 //!
-//! Each lane of a *block* has its own partial result: as many as the loops over tiles keep side by side, in the same order and
-//! put together in the same halves, so that a fold does not depend on which of the two does it, nor on how wide vectors are.
-//! A few are left, which whoever runs the loop makes one, as exactly as it likes.
+//! Each lane of a *block* has its own partial result: as many as the loops over tiles keep side by side, in the same
+//! order and put together in the same halves, so that a fold does not depend on which of the two does it, nor on how
+//! wide vectors are. A few are left, which whoever runs the loop makes one, as exactly as it likes.
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use millstream_ir::ReduceOp;

@@ -1,8 +1,9 @@
 //! The function: what it saves, and the loops around the nodes.
 //!
-//! Without folds there is one loop over whole vectors, and the lanes that are left once more, masked. Folds have a block of
-//! partial results each, in memory of the stack, which are read and written in turn. Where the nodes are so little work that
-//! this is what takes the time, a loop over as many lanes as a block has comes before it, with the partial results in registers.
+//! Without folds there is one loop over whole vectors, and the lanes that are left once more, masked. Folds have a
+//! block of partial results each, in memory of the stack, which are read and written in turn. Where the nodes are so
+//! little work that this is what takes the time, a loop over as many lanes as a block has comes before it, with the
+//! partial results in registers.
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use millstream_ir::{BinaryOp, UnaryOp};
@@ -120,8 +121,8 @@ impl Assembler {
         Ok(())
     }
 
-    /// A loop from the lane where we are to the last that `mask` lets through; not entered if that is where we are. `body` answers
-    /// how many lanes it does.
+    /// A loop from the lane where we are to the last that `mask` lets through; not entered if that is where we are.
+    /// `body` answers how many lanes it does.
     fn loop_until(
         &mut self,
         mask: i32,
@@ -160,7 +161,8 @@ impl Assembler {
         Ok(())
     }
 
-    /// Memory of the stack for the blocks of the folds, which begins at a line of the cache; above it where the stack was.
+    /// Memory of the stack for the blocks of the folds, which begins at a line of the cache; above it where the stack
+    /// was.
     fn push_frame(&mut self, recipe: &Recipe) -> Result<(), CannotEncode> {
         let blocks = recipe.folds.len() as i32 * BLOCK_BYTES;
         if recipe.folds.len() > FOLDS_MAX {

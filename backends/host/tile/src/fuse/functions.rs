@@ -1,5 +1,5 @@
-//! Exponentials and what is made of them, operation by operation as [`crate::math::f32`] has them, so that a value does not
-//! depend on whether it was fused.
+//! Exponentials and what is made of them, operation by operation as [`crate::math::f32`] has them, so that a value
+//! does not depend on whether it was fused.
 
 use iced_x86::{Code, Instruction};
 
@@ -54,8 +54,8 @@ impl Assembler {
         Ok(p)
     }
 
-    /// p times two to the power that `whole` has in its low bits, in two steps, so that subnormal results are right. Uses
-    /// both others up.
+    /// p times two to the power that `whole` has in its low bits, in two steps, so that subnormal results are right.
+    /// Uses both others up.
     fn scale_in_halves(
         &mut self,
         p: Vector,

@@ -1,4 +1,5 @@
-//! Comparisons, and what is done to some of the lanes: 512-bit registers have masks of a bit a lane, others whole registers.
+//! Comparisons, and what is done to some of the lanes: 512-bit registers have masks of a bit a lane, others whole
+//! registers.
 
 use iced_x86::{Code, Instruction, Register};
 use millstream_ir::CompareOp;

@@ -1,8 +1,9 @@
 //! Several operations in one loop, in the processor's own code.
 //!
-//! A loop over a tile for every operation reads and writes the first cache each time, and computes while no memory moves. Where
-//! the processor is known to this module, operations on `f32` that follow from one another become one loop instead, whose values
-//! stay in registers. It is an instruction like any other: what it reads and writes are slots.
+//! A loop over a tile for every operation reads and writes the first cache each time, and computes while no memory
+//! moves. Where the processor is known to this module, operations on `f32` that follow from one another become one
+//! loop instead, whose values stay in registers. It is an instruction like any other: what it reads and writes are
+//! slots.
 //!
 //! | module | what it is |
 //! | --- | --- |
@@ -14,8 +15,8 @@
 //! | `folds` | sums, products and extremes of all lanes |
 //! | `functions` | exponentials and what is made of them, to the bit as [`crate::math`] has them |
 //!
-//! Where there is no code (another processor, more values than registers, memory that must not be executed), the tiles serve.
-//! Both round alike: nothing that users write is contracted.
+//! Where there is no code (another processor, more values than registers, memory that must not be executed), the
+//! tiles serve. Both round alike: nothing that users write is contracted.
 
 mod arithmetic;
 mod assembler;
@@ -161,13 +162,15 @@ impl Function {
 /// A fused loop, compiled.
 pub(crate) struct Fused {
     usual: Function,
-    /// The loop that writes past the caches, if it may. Compiled when it is first needed, for much memory: few ever are.
+    /// The loop that writes past the caches, if it may. Compiled when it is first needed, for much memory: few ever
+    /// are.
     streaming: Option<(Recipe, Level)>,
     streams: OnceLock<Option<Function>>,
 }
 
 impl Fused {
-    /// Compiles a loop, unless it has more values at a time than there are registers, or the system has no memory to execute.
+    /// Compiles a loop, unless it has more values at a time than there are registers, or the system has no memory to
+    /// execute.
     pub(crate) fn compile(recipe: Recipe, level: Level) -> Option<Self> {
         Some(Self {
             usual: Function::compile(&recipe, level, false)?,
@@ -182,9 +185,9 @@ impl Fused {
     /// ([`fence`]). It does not if the recipe did not say that it may.
     ///
     /// # Safety
-    /// Where it streams, what is written begins at a line of the cache. The processor has the level that it was compiled for.
-    /// The recipe's slots are among `slots`, and point to as many elements as there are lanes, or to one. What is written
-    /// overlaps nothing that is read.
+    /// Where it streams, what is written begins at a line of the cache. The processor has the level that it was
+    /// compiled for. The recipe's slots are among `slots`, and point to as many elements as there are lanes, or to
+    /// one. What is written overlaps nothing that is read.
     #[inline]
     pub(crate) unsafe fn run(&self, slots: &[*mut u8], n: usize, streams: bool) {
         let mut function = &self.usual;

@@ -1,5 +1,5 @@
-//! Where the least or the greatest element is, the first one of several: along a tile (a *row*), or tile after tile for as many
-//! elements as it has (*lanes*). A NaN is less and greater than any number.
+//! Where the least or the greatest element is, the first one of several: along a tile (a *row*), or tile after tile
+//! for as many elements as it has (*lanes*). A NaN is less and greater than any number.
 
 use std::marker::PhantomData;
 
@@ -52,7 +52,8 @@ impl Loop for ArgBegins {
     }
 }
 
-/// A tile into one index `d` and its element `b`, which is written as well; `c` is the index of the tile's first element.
+/// A tile into one index `d` and its element `b`, which is written as well; `c` is the index of the tile's first
+/// element.
 struct ArgRows<T, R>(PhantomData<(T, R)>);
 
 impl<T: Number, R: Reduce<T, Accumulator = T> + Better<T>> Loop for ArgRows<T, R> {
@@ -114,7 +115,8 @@ fn best_of<T: Number, R: Reduce<T, Accumulator = T> + Better<T>>(a: &[T]) -> (us
     (first_of(a, |value| value == found), found)
 }
 
-/// The first element of which something holds, or 0: block by block, which vectorizes, then by parts of the one that has it.
+/// The first element of which something holds, or 0: block by block, which vectorizes, then by parts of the one that
+/// has it.
 #[inline(always)]
 fn first_of<T: Copy>(a: &[T], holds: impl Fn(T) -> bool) -> usize {
     let before = blocks_before::<T, SIDE_BY_SIDE>(a, &holds);
@@ -134,7 +136,8 @@ fn blocks_before<T: Copy, const N: usize>(a: &[T], holds: &impl Fn(T) -> bool) -
     blocks.take_while(|block| !has(block)).count() * N
 }
 
-/// A tile into as many indices `d` and their elements `b`, which is written as well; `c` is the index of all its elements.
+/// A tile into as many indices `d` and their elements `b`, which is written as well; `c` is the index of all its
+/// elements.
 struct ArgLanes<T, R>(PhantomData<(T, R)>);
 
 impl<T: Number, R: Better<T>> Loop for ArgLanes<T, R> {

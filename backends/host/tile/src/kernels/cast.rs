@@ -1,4 +1,5 @@
-//! Between types: floats to integers cut towards zero and saturate, integers wrap, anything to truth is whether it is not zero.
+//! Between types: floats to integers cut towards zero and saturate, integers wrap, anything to truth is whether it is
+//! not zero.
 
 use std::marker::PhantomData;
 

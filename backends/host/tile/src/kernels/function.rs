@@ -1,4 +1,5 @@
-//! One value in, by a function of its own: roots, exponentials, angles. A function that has no loop of its own goes by the reference.
+//! One value in, by a function of its own: roots, exponentials, angles. A function that has no loop of its own goes
+//! by the reference.
 
 use std::marker::PhantomData;
 

@@ -119,8 +119,8 @@ impl<T: Copy, O: Binary<T>, const SA: bool, const SB: bool> Loop for Map2<T, O, 
     }
 }
 
-/// Where the first is true the second, else the third, of which each may be a scalar. The types are as wide as the values: bits
-/// are moved.
+/// Where the first is true the second, else the third, of which each may be a scalar. The types are as wide as the
+/// values: bits are moved.
 struct Select<T, const SB: bool, const SC: bool>(PhantomData<T>);
 
 impl<T: Copy, const SB: bool, const SC: bool> Loop for Select<T, SB, SC> {
@@ -235,7 +235,8 @@ fn comparison<T: Number>(op: CompareOp, scalar: [bool; 2], level: Level) -> Kern
     }
 }
 
-/// The loop of a selection among values of `size` bytes, whose condition is a tile. `scalar`: which of the two are scalars.
+/// The loop of a selection among values of `size` bytes, whose condition is a tile. `scalar`: which of the two are
+/// scalars.
 pub(crate) fn select(size: usize, scalar: [bool; 2], level: Level) -> Kernel {
     fn of<T: Copy>(scalar: [bool; 2], level: Level) -> Kernel {
         match scalar {

@@ -66,7 +66,8 @@ pub(crate) fn fill(size: usize, level: Level) -> Kernel {
     by_size!(size, T => kernel::<Fills<T>>(level))
 }
 
-/// What gathers and scatters of one launch share: where the buffer's elements are counted from, and the axis that is indexed.
+/// What gathers and scatters of one launch share: where the buffer's elements are counted from, and the axis that is
+/// indexed.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Indexed {
@@ -107,7 +108,8 @@ pub(crate) fn gather(size: usize, level: Level) -> Kernel {
     by_size!(size, T => kernel::<Gathers<T>>(level))
 }
 
-/// The other way, one after the other: where a place comes twice, the last one stays. `d` is an [`Indexed`], which is only read.
+/// The other way, one after the other: where a place comes twice, the last one stays. `d` is an [`Indexed`], which is
+/// only read.
 struct Scatters<T>(PhantomData<T>);
 
 impl<T: Copy> Loop for Scatters<T> {

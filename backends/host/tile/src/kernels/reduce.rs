@@ -1,8 +1,8 @@
-//! Many elements in, one out: along a tile into one accumulator (a *row*), or tile after tile into as many accumulators as
-//! it has elements (*lanes*).
+//! Many elements in, one out: along a tile into one accumulator (a *row*), or tile after tile into as many
+//! accumulators as it has elements (*lanes*).
 //!
-//! Sums and products of `f32` are kept in `f64` between tiles, so that their error does not grow with the length. Within a
-//! tile many partial ones go side by side, for speed.
+//! Sums and products of `f32` are kept in `f64` between tiles, so that their error does not grow with the length.
+//! Within a tile many partial ones go side by side, for speed.
 
 use std::marker::PhantomData;
 
@@ -128,8 +128,9 @@ impl<T: Copy, R: Reduce<T>> Loop for Rows<T, R> {
     }
 }
 
-/// Parts of a long row that are read at once, so that memory has more to bring than the processor asks for along one: a sum of 64 MB took
-/// 2.7 ms along one and 1.9 along eight. The blocks of each that are put together before they are kept are as many elements as a tile has.
+/// Parts of a long row that are read at once, so that memory has more to bring than the processor asks for along one:
+/// a sum of 64 MB took 2.7 ms along one and 1.9 along eight. The blocks of each that are put together before they are
+/// kept are as many elements as a tile has.
 const STREAMS: usize = 8;
 const BLOCKS_KEPT: usize = 8;
 
@@ -258,9 +259,11 @@ impl<T: Copy, R: Reduce<T>> Loop for Ends<T, R> {
 pub(crate) struct Reducer {
     /// `d`: accumulators that have seen nothing.
     pub(crate) begin: Kernel,
-    /// `d`: one accumulator, `a`: a tile, `b`: its element, if the accumulator is an index, `c`: the first element's index.
+    /// `d`: one accumulator, `a`: a tile, `b`: its element, if the accumulator is an index, `c`: the first element's
+    /// index.
     pub(crate) row: Kernel,
-    /// The same for a row of any length that lies in one piece, best for one of [`LONG`] elements and more; none for indices.
+    /// The same for a row of any length that lies in one piece, best for one of [`LONG`] elements and more; none for
+    /// indices.
     pub(crate) long_row: Option<Kernel>,
     /// `d`: the accumulator, with [`FEW`] partial results `a` of a tile.
     pub(crate) partials: Kernel,

@@ -45,7 +45,8 @@ impl Launch {
         Ok(())
     }
 
-    /// Does a gather or scatter stay in its binding, whatever is in range of its axis? Answers the bytes that it may touch.
+    /// Does a gather or scatter stay in its binding, whatever is in range of its axis? Answers the bytes that it may
+    /// touch.
     fn check_indexed_axis(
         &self,
         nest: &Nest,
@@ -93,8 +94,8 @@ impl Launch {
         ))
     }
 
-    /// Is there nothing stored but by one scatter, to what nothing reads, with another place for each index? Then threads may go
-    /// over all rows at once, as long as each stores for indices of its own.
+    /// Is there nothing stored but by one scatter, to what nothing reads, with another place for each index? Then
+    /// threads may go over all rows at once, as long as each stores for indices of its own.
     pub(crate) fn scatter_is_sole_store(&self) -> bool {
         self.scatter_is_sole_store
     }

@@ -1,7 +1,7 @@
 //! What a launch brings, checked: lengths, and where each access walks.
 //!
-//! Nothing is read or written before every access was found to stay in its binding, whatever the words say. After that the
-//! machine trusts its paths.
+//! Nothing is read or written before every access was found to stay in its binding, whatever the words say. After
+//! that the machine trusts its paths.
 
 mod indexed;
 mod overlaps;
@@ -37,8 +37,8 @@ pub(crate) struct Window {
     pub(crate) lens: [usize; AXES_MAX],
 }
 
-/// What is written in one launch is streamed if it is this much: more than a core's share of the last cache, and what is
-/// read comes on top. Below, whoever reads it next finds it there.
+/// What is written in one launch is streamed if it is this much: more than a core's share of the last cache, and what
+/// is read comes on top. Below, whoever reads it next finds it there.
 const STREAMED_BYTES_MIN: usize = 32 << 20;
 
 /// Elements from the first to the last that something touches.
@@ -100,8 +100,8 @@ impl Launch {
         Ok(self.outer.total > 0)
     }
 
-    /// Makes the paths of a plan, each checked, over axes that are as few as can be; of the whole index space, or of a window
-    /// of it.
+    /// Makes the paths of a plan, each checked, over axes that are as few as can be; of the whole index space, or of
+    /// a window of it.
     pub(crate) fn prepare(
         &mut self,
         nest: &Nest,

@@ -23,8 +23,8 @@ pub(crate) fn never_collide(steps: &mut [(usize, usize)]) -> bool {
 }
 
 impl Launch {
-    /// A store may be computed where it lies only if nothing else of the launch lies there. Rows go side by side only if no
-    /// two of them meet.
+    /// A store may be computed where it lies only if nothing else of the launch lies there. Rows go side by side only
+    /// if no two of them meet.
     #[inline]
     pub(super) fn find_overlaps(&mut self, plan: &Plan) {
         let inputs = plan.inputs.len();

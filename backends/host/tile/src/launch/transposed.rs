@@ -1,4 +1,5 @@
-//! What is read across memory: tiles along the fastest axis would take one element of each line of the cache, and throw away the rest.
+//! What is read across memory: tiles along the fastest axis would take one element of each line of the cache, and
+//! throw away the rest.
 
 use super::Launch;
 use crate::plan::{InputKind, Plan, Template};
@@ -7,8 +8,8 @@ use crate::plan::{InputKind, Plan, Template};
 const LEN_MIN: usize = 16;
 
 impl Launch {
-    /// Brings the axis along which a walk reads elements side by side next to the fastest one, if there is such a walk: tiles
-    /// are to be blocks of the two. Answers whether it is so.
+    /// Brings the axis along which a walk reads elements side by side next to the fastest one, if there is such a
+    /// walk: tiles are to be blocks of the two. Answers whether it is so.
     pub(crate) fn arrange_blocks(&mut self, plan: &Plan) -> bool {
         let rank = self.outer.rank;
         if plan.template != Template::Flat || rank < 2 || self.outer.last() < LEN_MIN {

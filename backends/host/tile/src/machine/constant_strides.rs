@@ -1,4 +1,5 @@
-//! Slots that move by the same distance from each row to the next, or from each step to the next: then only the first one is placed.
+//! Slots that move by the same distance from each row to the next, or from each step to the next: then only the first
+//! one is placed.
 
 use super::{Job, Machine};
 use crate::kernels::reduce::{LONG, ROWS_AT_ONCE, Stack};
@@ -61,7 +62,8 @@ impl Machine<'_> {
         )
     }
 
-    /// Finds out how far the slots of these walks, of those of all passes, and of these targets move with each step along the axes.
+    /// Finds out how far the slots of these walks, of those of all passes, and of these targets move with each step
+    /// along the axes.
     fn find_constant_strides(
         &mut self,
         axes: &Axes,
@@ -118,7 +120,8 @@ impl Machine<'_> {
             from = from.wrapping_offset(apart);
             let stack = Stack { apart, count };
             let stack = std::ptr::from_ref(&stack).cast::<u8>();
-            // SAFETY: the walk is used as it lies, and the launch was checked; the plan gives the accumulators their type.
+            // SAFETY: the walk is used as it lies, and the launch was checked; the plan gives the accumulators their
+            // type.
             unsafe { (fold.run)(accumulator, from, stack, stack, n) };
             from = from.wrapping_offset(apart * (count as isize - 1));
             step += count;

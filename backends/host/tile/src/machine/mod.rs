@@ -17,8 +17,8 @@ use crate::slot::Slot;
 use crate::space::Axes;
 use crate::tiles::Tiles;
 
-/// Bytes between registers beyond their lanes: tiles whose length is a power of two would else compete for the same lines of
-/// the cache.
+/// Bytes between registers beyond their lanes: tiles whose length is a power of two would else compete for the same
+/// lines of the cache.
 const REGISTER_GAP: usize = 192;
 
 /// What pieces of a launch share.
@@ -90,7 +90,8 @@ impl<'a> Machine<'a> {
     /// Puts every slot at its place in a thread's memory, and computes what is the same for the whole launch.
     ///
     /// # Safety
-    /// The job's launch was prepared from its views and words; the memory behind them stays as [`crate::Code::run`] says.
+    /// The job's launch was prepared from its views and words; the memory behind them stays as [`crate::Code::run`]
+    /// says.
     pub(crate) unsafe fn new(job: Job<'a>, scratch: &'a mut Scratch) -> Self {
         let plan = job.plan;
         let scalars = (plan.scalars.len() * 8).next_multiple_of(64);
@@ -203,8 +204,8 @@ impl<'a> Machine<'a> {
                         at(instruction.c),
                     );
                     let n = instruction.fixed.map_or(n, usize::from);
-                    // SAFETY: the plan gives every instruction slots of its type, of which the first overlaps no other, with
-                    // room for the lanes of a tile; what was placed stays in its binding.
+                    // SAFETY: the plan gives every instruction slots of its type, of which the first overlaps no
+                    // other, with room for the lanes of a tile; what was placed stays in its binding.
                     unsafe { (instruction.run)(d, a, b, c, n) };
                 }
                 // SAFETY: as above.

@@ -99,7 +99,8 @@ impl<'a> Machine<'a> {
             None => input.staging,
         };
         let staging = self.slots[usize::from(staging)];
-        // SAFETY: the launch was checked, so each element lies in its binding; a register has room for the lanes, and so has a target.
+        // SAFETY: the launch was checked, so each element lies in its binding; a register has room for the lanes, and
+        // so has a target.
         unsafe {
             if input.is_uniform {
                 let offset = lanes.still + lanes.first();
@@ -146,7 +147,8 @@ impl<'a> Machine<'a> {
         });
     }
 
-    /// Asks for what a walk across rows reads a few steps from here: steps lie further apart than the processor looks by itself.
+    /// Asks for what a walk across rows reads a few steps from here: steps lie further apart than the processor looks
+    /// by itself.
     #[inline]
     pub(super) fn prefetch_input(&self, input: u16, n: usize, step: usize) {
         let launch = self.job.launch;

@@ -1,7 +1,8 @@
 //! Gathers in runs: as many lanes at once as the index goes on evenly.
 //!
-//! An index is followed as `start + lane * step`, of which sums, differences, products by a number and, until it wraps, remainders
-//! are of the same kind again. Whatever is not goes on for one lane. What is out of range is zero, as in the loop that goes lane by lane.
+//! An index is followed as `start + lane * step`, of which sums, differences, products by a number and, until it
+//! wraps, remainders are of the same kind again. Whatever is not goes on for one lane. What is out of range is zero,
+//! as in the loop that goes lane by lane.
 
 use millstream_ir::{BinaryOp, DType};
 
@@ -73,7 +74,8 @@ impl<'a> Machine<'a> {
                         .for_each(|byte| prefetch(from(&next).wrapping_add(byte)));
                 }
             }
-            // SAFETY: what is in range lies in the buffer, which was checked of the launch; there is room for all lanes.
+            // SAFETY: what is in range lies in the buffer, which was checked of the launch; there is room for all
+            // lanes.
             unsafe {
                 by_size!(size, T => {
                     let (to, from) = (staging.cast::<T>().add(lane), from(&run).cast::<T>());

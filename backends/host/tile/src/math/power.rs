@@ -1,10 +1,11 @@
-//! Powers of `f32`: 2^(y log2 |x|), computed in `f64`, so that the product keeps the digits that the exponential multiplies.
+//! Powers of `f32`: 2^(y log2 |x|), computed in `f64`, so that the product keeps the digits that the exponential
+//! multiplies.
 
 use super::f32::WHOLE;
 use crate::level::Arithmetic;
 
-/// Coefficients of the logarithm to base two of m in powers of f^2, f = (m - 1) / (m + 1), the highest first: 2 / (ln 2 (2 k + 1)).
-/// What follows them is below 2e-12 of the sum.
+/// Coefficients of the logarithm to base two of m in powers of f^2, f = (m - 1) / (m + 1), the highest first: 2 / (ln
+/// 2 (2 k + 1)). What follows them is below 2e-12 of the sum.
 const LOG: [f64; 7] = {
     let mut terms = [0.0; 7];
     let mut index = 0;
@@ -38,7 +39,8 @@ fn polynomial<A: Arithmetic, const N: usize>(coefficients: [f64; N], x: f64) -> 
     p
 }
 
-/// x^y, and whether that is so: not where x is subnormal or no number, nor where y is no number or the result is subnormal or too large.
+/// x^y, and whether that is so: not where x is subnormal or no number, nor where y is no number or the result is
+/// subnormal or too large.
 #[inline(always)]
 pub(crate) fn power_usual<A: Arithmetic>(x: f32, y: f32) -> (f32, bool) {
     /// The mantissa is brought between the root of a half and that of two.

@@ -1,8 +1,10 @@
-//! Products of few rows with a matrix whose columns lie each in one piece (the other one transposed, as in decoding), or of few columns with
-//! rows that do: dots of rows and columns straight from where they lie. Each element of the matrix is used a few times only, so that reading
-//! it is all that counts, and packing it, as `gemm` does, would read and write it once more.
+//! Products of few rows with a matrix whose columns lie each in one piece (the other one transposed, as in decoding),
+//! or of few columns with rows that do: dots of rows and columns straight from where they lie. Each element of the
+//! matrix is used a few times only, so that reading it is all that counts, and packing it, as `gemm` does, would read
+//! and write it once more.
 //!
-//! An element is summed the same way whichever others it is computed with: so what comes out depends on the lengths alone.
+//! An element is summed the same way whichever others it is computed with: so what comes out depends on the lengths
+//! alone.
 
 use super::{Matrix, Product};
 use crate::level::{Arithmetic, Level, Work, work};
@@ -53,8 +55,9 @@ impl Dots {
 
 impl Product<'_> {
     /// # Safety
-    /// Every element lies in its binding, and what is written overlaps nothing that is read; the processor has the level; the
-    /// dots are those of this product, or of one that this is a part of. `L`: how many partial sums a dot has.
+    /// Every element lies in its binding, and what is written overlaps nothing that is read; the processor has the
+    /// level; the dots are those of this product, or of one that this is a part of. `L`: how many partial sums a dot
+    /// has.
     pub(super) unsafe fn dots<T: Real, const L: usize>(&self, dots: Dots, level: Level) {
         // SAFETY: the caller's promises, of the product or of the same one turned.
         unsafe {

@@ -1,11 +1,13 @@
-//! How the elements of a product come to be: by `gemm`, or widened and by `gemm`; by loops of ours in `dots` and `whole`.
+//! How the elements of a product come to be: by `gemm`, or widened and by `gemm`; by loops of ours in `dots` and
+//! `whole`.
 
 use gemm_common::Parallelism;
 
 use super::{Matrix, Product};
 use crate::scratch::Scratch;
 
-/// A product of one type of floats, as `gemm` has it. Behind the sizes each matrix has the steps between its columns, then its rows.
+/// A product of one type of floats, as `gemm` has it. Behind the sizes each matrix has the steps between its columns,
+/// then its rows.
 #[rustfmt::skip]
 pub(super) type Gemm<T> = unsafe fn(
     usize, usize, usize,

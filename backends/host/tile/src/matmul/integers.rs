@@ -13,7 +13,8 @@ const COLUMNS: usize = 16;
 
 impl Product<'_> {
     /// # Safety
-    /// Every element lies in its binding, and what is written overlaps nothing that is read; the processor has the level.
+    /// Every element lies in its binding, and what is written overlaps nothing that is read; the processor has the
+    /// level.
     pub(super) unsafe fn integers<T: Number>(&self, level: Level) {
         Scratch::with(|scratch| {
             let memory = scratch.reserve(self.k * COLUMNS * size_of::<T>(), 0).memory;
@@ -114,10 +115,11 @@ unsafe fn block<T: Number, const R: usize>(
             let right = &*panel.add(depth * COLUMNS).cast::<[T; COLUMNS]>();
             let left = left.offset(depth as isize * lhs.column);
             for (row, sums) in sums.iter_mut().enumerate() {
-                // Volatile: else the loop over depths, whose sums may be taken in any order, is the one that becomes vectors, and its
-                // sums leave the registers.
+                // Volatile: else the loop over depths, whose sums may be taken in any order, is the one that becomes
+                // vectors, and its sums leave the registers.
                 let factor = left.offset(row as isize * lhs.row).read_volatile();
-                // By index: through iterators two of the sums leave the registers (8.0 ms instead of 5.9 for 512 x 512 x 512).
+                // By index: through iterators two of the sums leave the registers (8.0 ms instead of 5.9 for 512 x
+                // 512 x 512).
                 for lane in 0..COLUMNS {
                     sums[lane] = sums[lane].plus(factor.times(right[lane]));
                 }

@@ -1,7 +1,8 @@
-//! Products of matrices: floats by the `gemm` crates, halves by it too, widened; few rows and integers by loops of ours.
+//! Products of matrices: floats by the `gemm` crates, halves by it too, widened; few rows and integers by loops of
+//! ours.
 //!
-//! The product is cut into tiles, of which each is a piece: usually of some rows and all columns. What is to be done to each element is
-//! done to a tile while it is in the cache.
+//! The product is cut into tiles, of which each is a piece: usually of some rows and all columns. What is to be done
+//! to each element is done to a tile while it is in the cache.
 
 mod dots;
 mod gemm;
@@ -29,13 +30,13 @@ use crate::team::{RunError, Team};
 /// Rows and columns of a tile, at least, where nothing is said: what threads share.
 const TILE: [u32; 2] = [256, Blocking::ALL];
 
-/// The same where there are not rows for two tiles, which leaves nothing to share but columns; and of a single row, for which the memory of the
-/// other matrix is all that counts, and is read faster in longer stretches.
+/// The same where there are not rows for two tiles, which leaves nothing to share but columns; and of a single row,
+/// for which the memory of the other matrix is all that counts, and is read faster in longer stretches.
 const TILE_OF_FEW_ROWS: [u32; 2] = [256, 256];
 const TILE_OF_ONE_ROW: [u32; 2] = [256, 1024];
 
-/// Others, which may be faster: wide tiles leave the cache. None with fewer rows, of which `gemm` sums a few columns in another order than of
-/// more.
+/// Others, which may be faster: wide tiles leave the cache. None with fewer rows, of which `gemm` sums a few columns
+/// in another order than of more.
 const TILES: [[u32; 2]; 7] = [
     [128, Blocking::ALL],
     [512, Blocking::ALL],
@@ -46,8 +47,9 @@ const TILES: [[u32; 2]; 7] = [
     [512, 512],
 ];
 
-/// Rows that are one product where a thread has several tiles, one below the other: the other matrix is packed once for all of them, which for a
-/// single one takes a sixth of the time. With more, what comes out leaves the cache before its epilogue.
+/// Rows that are one product where a thread has several tiles, one below the other: the other matrix is packed once
+/// for all of them, which for a single one takes a sixth of the time. With more, what comes out leaves the cache
+/// before its epilogue.
 const ROWS_AT_ONCE: usize = 2048;
 
 /// Multiplications that one thread does in a nanosecond, about.
@@ -71,8 +73,8 @@ pub(crate) fn blockings() -> Vec<Blocking> {
         .collect()
 }
 
-/// How a length is cut: into so many parts of so many elements, of which the last takes what is left. `gemm` has other ways for few rows and
-/// few columns, and what comes out must not depend on how tiles are put together.
+/// How a length is cut: into so many parts of so many elements, of which the last takes what is left. `gemm` has
+/// other ways for few rows and few columns, and what comes out must not depend on how tiles are put together.
 #[derive(Clone, Copy)]
 struct Split {
     len: usize,
@@ -408,7 +410,8 @@ impl MatmulCode {
             },
             ..*product
         };
-        // SAFETY: `measure` has found that every element lies in its binding and that the product overlaps neither side.
+        // SAFETY: `measure` has found that every element lies in its binding and that the product overlaps neither
+        // side.
         unsafe {
             match self.matmul.dtype {
                 _ if block.k == 0 => block.clear(size as usize),

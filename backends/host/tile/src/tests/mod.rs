@@ -264,7 +264,8 @@ fn configurations(nest: &Nest) -> impl Iterator<Item = (Processor, Blocking)> {
     })
 }
 
-/// Every level of this processor computes what the nest means, give or take so many units in the last place, however its rows are walked.
+/// Every level of this processor computes what the nest means, give or take so many units in the last place, however
+/// its rows are walked.
 pub(crate) fn check_within(
     nest: &Nest,
     buffers: &[Vec<u8>],

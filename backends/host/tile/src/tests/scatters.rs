@@ -7,7 +7,8 @@ use super::nests::ReverseOrder;
 use super::{Draft, elements, levels, run_code, run_code_by};
 use crate::{Code, Options};
 
-/// Rows of a table, of `width` elements each that lie `apart`, that `picks` indices are scattered to: `rows` places, a `stride` from each other.
+/// Rows of a table, of `width` elements each that lie `apart`, that `picks` indices are scattered to: `rows` places,
+/// a `stride` from each other.
 struct Case {
     picks: u64,
     width: u64,
