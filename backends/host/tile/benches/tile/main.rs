@@ -1,7 +1,8 @@
-//! The interpreter beside loops written by hand, one thread, in one run: `cargo bench -p millstream-tile --bench tile [-- ROW]`.
+//! The interpreter compared with handwritten loops, on one thread, in one run: `cargo bench -p millstream-tile
+//! --bench tile [-- ROW]`.
 //!
-//! Each row is measured in rounds, the two one after the other, so that what else the machine does meets both; told are
-//! medians and, in brackets, minima.
+//! Each row is measured in rounds, the two alternating, so that other load on the machine affects both. The output
+//! has medians and, in brackets, minima.
 
 #![allow(missing_docs, reason = "a bench has no users")]
 
@@ -142,12 +143,12 @@ fn layer_norm() -> Code {
     draft.store(shifted, &ROW)
 }
 
-/// Elements of a line of the cache.
+/// Elements of a cache line.
 const LINE: usize = 16;
 
 type Hand = unsafe fn(&[f32], &[f32], &[f32], &mut [f32]);
 
-/// One row: how long ours takes, how long the loop by hand, and their ratio.
+/// Measures one row: the time of the interpreter, of the handwritten loop, and their ratio.
 fn row(name: &str, code: &Code, hand: Hand, lens: [usize; 4], words: &[u64], times: u32) {
     let asked = std::env::args()
         .skip(1)
@@ -165,7 +166,7 @@ fn row(name: &str, code: &Code, hand: Hand, lens: [usize; 4], words: &[u64], tim
         .enumerate()
         .map(|(seed, len)| buffer(*len, seed))
         .collect();
-    // From a line of the cache on, as a device's memory begins.
+    // Aligned to a cache line, like a device's memory.
     let lines = memory.iter_mut().zip(lens).map(|(buffer, len)| {
         let start = buffer.as_ptr().align_offset(4 * LINE);
         &mut buffer[start..start + len]
@@ -183,7 +184,7 @@ fn row(name: &str, code: &Code, hand: Hand, lens: [usize; 4], words: &[u64], tim
     for _ in 0..41 {
         let start = Instant::now();
         for _ in 0..times {
-            // SAFETY: the memory is this bench's own.
+            // SAFETY: the memory belongs to this bench.
             unsafe { code.run(black_box(&views), black_box(words), &mut SingleThread) }
                 .expect("it fits");
         }
@@ -193,7 +194,7 @@ fn row(name: &str, code: &Code, hand: Hand, lens: [usize; 4], words: &[u64], tim
             let [a, b, c, out] = &mut memory[..] else {
                 return;
             };
-            // SAFETY: this machine has the instructions, as `main` has found.
+            // SAFETY: this machine has the instructions, which `main` has checked.
             unsafe { hand(black_box(a), black_box(b), black_box(c), black_box(out)) };
         }
         theirs.push(start.elapsed().as_secs_f64() / f64::from(times));
@@ -210,7 +211,7 @@ fn row(name: &str, code: &Code, hand: Hand, lens: [usize; 4], words: &[u64], tim
     );
 }
 
-/// How long ten operations take to be compiled, and then their first launches: over tiles, and with machine code.
+/// Measures compiling ten operations, and their first launches: over tiles, and as machine code.
 fn compiling() {
     const LEN: usize = 1000;
     let mut memory = [[0.5_f32; LEN]; 4];
@@ -225,7 +226,7 @@ fn compiling() {
         times[0].push(start.elapsed());
         for times in &mut times[1..] {
             let start = Instant::now();
-            // SAFETY: the memory is this bench's own; what is written is read by nobody else.
+            // SAFETY: the memory belongs to this bench; nothing else reads the output.
             unsafe { code.run(black_box(&views), &[LEN as u64], &mut SingleThread) }
                 .expect("it fits");
             times.push(start.elapsed());
@@ -240,7 +241,7 @@ fn compiling() {
     );
 }
 
-/// As in the bench beside other libraries.
+/// The same nest as in the bench of other libraries.
 fn ten() -> Code {
     let mut draft = Draft::new(1, 0, 1);
     let [a, b, c] = [0; 3].map(|_| draft.load(&ONE));

@@ -1,4 +1,4 @@
-//! Instructions of values.
+//! Emits the instructions of values.
 
 use millstream_ir::nest::{Op, Stride, ValueId};
 
@@ -29,7 +29,7 @@ impl Builder<'_> {
         }));
     }
 
-    /// Emits a value whose operands are there; straight to where it is stored, if it is to.
+    /// Emits a value whose operands exist already, directly into a target if `direct` is set.
     pub(super) fn value(&mut self, id: ValueId, direct: Option<usize>) -> Result<(), CompileError> {
         let index = usize::from(id);
         let value = &self.nest.values[index];
@@ -124,7 +124,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Which of two operands are scalars beside tiles.
+    /// Returns which of two operands are scalars next to tiles.
     fn scalars_among(&self, is_uniform: bool, a: ValueId, b: ValueId) -> [bool; 2] {
         [
             !is_uniform && self.is_uniform(a),
@@ -132,12 +132,12 @@ impl Builder<'_> {
         ]
     }
 
-    /// Where a value is.
+    /// Returns the slot of a value.
     pub(super) fn at(&self, id: ValueId) -> Result<SlotId, CompileError> {
         self.places[usize::from(id)].ok_or(CompileError::Value(usize::from(id)))
     }
 
-    /// Where a value is, as the one element or as a tile.
+    /// Returns the slot of a value, as a scalar or as a tile.
     fn of(&mut self, id: ValueId, is_uniform: bool) -> Result<SlotId, CompileError> {
         if is_uniform {
             self.at(id)
@@ -146,7 +146,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A value as a tile.
+    /// Returns the slot of a value as a tile.
     pub(super) fn lanes_of(&mut self, id: ValueId) -> Result<SlotId, CompileError> {
         let slot = self.at(id)?;
         if !self.is_uniform(id) {
@@ -171,7 +171,7 @@ impl Builder<'_> {
         d
     }
 
-    /// Room for a value.
+    /// Allocates the slot of a value.
     pub(super) fn destination(
         &mut self,
         id: ValueId,
@@ -191,7 +191,7 @@ impl Builder<'_> {
         slot
     }
 
-    /// How often an access changes its place, and whether it is the same for all lanes.
+    /// Returns how often the address of an access changes, and whether it is uniform.
     pub(super) fn scope_of(&self, access: u16) -> (Scope, bool) {
         let strides = &self.nest.accesses[usize::from(access)].strides;
         let (outer, inner) = strides.split_at(self.nest.outer);
@@ -217,7 +217,7 @@ impl Builder<'_> {
         (scope, is_uniform)
     }
 
-    /// Where the elements of an access lie, for all lanes or for the one.
+    /// Emits the offsets of an access, as a tile or as a scalar.
     fn offsets(&mut self, access: u16, is_uniform: bool) -> Result<SlotId, CompileError> {
         let (scope, same) = self.scope_of(access);
         let slot = self.input(InputKind::Offsets(access), 8, scope, same);
@@ -228,7 +228,7 @@ impl Builder<'_> {
         })
     }
 
-    /// Copies a value to where it is stored.
+    /// Copies a value to its target.
     pub(super) fn store(&mut self, value: ValueId, target: usize) -> Result<(), CompileError> {
         let a = self.at(value)?;
         let target = self.plan.targets[target];
@@ -240,7 +240,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Stores a value where another says.
+    /// Scatters a value.
     pub(super) fn scatter(&mut self, store: usize, is_uniform: bool) -> Result<(), CompileError> {
         let found = &self.nest.stores[store];
         let Some(scatter) = &found.scatter else {

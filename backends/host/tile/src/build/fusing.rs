@@ -1,7 +1,7 @@
-//! Which values of a body become one loop.
+//! Chooses the values of a body that become one loop of machine code.
 //!
-//! A body is put into three parts: what needs nothing of the loop, the loop, and what needs something of it. Whatever
-//! the loop cannot do itself comes before it or after it, tile by tile as ever.
+//! The body is split into three parts: values that need nothing of the loop, the loop, and values that need something
+//! of it. Values that machine code does not support run before or after the loop, tile by tile.
 
 use std::ops::Range;
 
@@ -10,19 +10,19 @@ use millstream_ir::nest::ValueId;
 use super::{Builder, CompileError};
 use crate::plan::Accumulator;
 
-/// A body in the order in which it is computed.
+/// A body in the order of its computation.
 pub(super) struct Arranged {
     pub(super) body: Vec<ValueId>,
-    /// The part of it that may become one loop; an empty one only folds.
+    /// The part that may become one loop; an empty part only folds.
     pub(super) fused: Option<Range<usize>>,
 }
 
-/// What a pass is for.
+/// The reductions and stores of a pass.
 pub(super) struct Reduces<'a> {
-    /// Its reductions, and the accumulator of each.
+    /// The reductions.
     pub(super) values: &'a [usize],
     pub(super) accumulators: &'a [Accumulator],
-    /// What its stores take.
+    /// The values that stores and scatters take.
     pub(super) stored: &'a [ValueId],
 }
 
@@ -56,11 +56,11 @@ mod here {
     use crate::plan::{InputKind, Instruction, Loop, Prefetch, Scope, Template};
     use crate::slot::SlotId;
 
-    /// With fewer operations a loop is not worth its code.
+    /// A loop with fewer operations is not worth machine code.
     const OPERATIONS_MIN: usize = 2;
 
     impl Builder<'_> {
-        /// Moves what can be fused together.
+        /// Moves the values that can be fused next to each other.
         pub(in crate::build) fn arranged(
             &self,
             body: Vec<ValueId>,
@@ -102,8 +102,8 @@ mod here {
             }
         }
 
-        /// What needs something of the loop and is not in it comes after it, and whatever needs that does, too.
-        /// Answers what comes after.
+        /// Marks the values that need something of the loop without being part of it, and all values that need those:
+        /// they run after the loop. Returns them.
         fn split_late(&self, body: &[ValueId], fits: &mut [bool]) -> Vec<bool> {
             let mut is_late = vec![false; fits.len()];
             for &id in body {
@@ -124,7 +124,7 @@ mod here {
             count >= OPERATIONS_MIN || folds.count() > 0
         }
 
-        /// Can a loop do this reduction, if what is reduced is there?
+        /// Returns `true` if the loop can compute this reduction once its operand is known.
         fn can_be_folded(&self, value: usize) -> bool {
             let Op::Reduce(op, of) = self.nest.values[value].op else {
                 return false;
@@ -140,14 +140,15 @@ mod here {
                 Op::Unary(op, _) => fuse::has_unary(op),
                 Op::Binary(op, ..) => fuse::has_binary(op),
                 Op::Compare(_, a, _) => return !self.is_uniform(id) && dtype(a) == DType::F32,
-                // Its condition is looked at next.
+                // `keep_masks_inside` checks its condition.
                 Op::Select(..) => true,
                 _ => false,
             };
             does && value.dtype == DType::F32 && !self.is_uniform(id)
         }
 
-        /// Comparisons stay in registers: only selections of the loop may ask them, and these only such ones.
+        /// Comparisons stay in mask registers: only selections of the loop may use them, and such selections need a
+        /// comparison of the loop.
         fn keep_masks_inside(&self, body: &[ValueId], roots: &[ValueId], fits: &mut [bool]) {
             let values = &self.nest.values;
             let is_mask = |id: usize| values[id].dtype == DType::Bool;
@@ -174,8 +175,8 @@ mod here {
             }
         }
 
-        /// Emits the loop; where there is none, its values one by one.
-        /// Answers the reductions that are folded in it.
+        /// Emits the loop, or its values one by one if it cannot be compiled. Returns the reductions that the loop
+        /// folds.
         pub(in crate::build) fn fuse(
             &mut self,
             body: &[ValueId],
@@ -220,9 +221,9 @@ mod here {
                     recipe.outputs.push((node, slot));
                 }
             }
-            // Only what is stored right away is worth the second loop. Several buffers are written past the caches
-            // only where this is quick: the processor writes back half lines of the one while it computes for the
-            // other (`exp(x)` and `x + 1` of 16 M took 19 ms instead of 10).
+            // The streaming loop is only worthwhile if everything is stored directly. Several buffers are streamed
+            // only if the loop is light: otherwise the processor evicts half-written lines of one buffer while it
+            // computes the other (`exp(x)` and `x + 1` of 16 M took 19 ms instead of 10).
             recipe.may_stream = self.plan.template == Template::Flat
                 && !recipe.outputs.is_empty()
                 && (recipe.outputs.len() == 1 || fuse::is_light(&recipe))
@@ -255,8 +256,8 @@ mod here {
             Ok(folds)
         }
 
-        /// Has the loop fold what it can, of its own values and of those that are there before it; answers which
-        /// reductions these are.
+        /// Adds folds to the loop, of its own values and of values computed before it. Returns the reductions that it
+        /// folds.
         fn folds(
             &mut self,
             recipe: &mut Recipe,
@@ -277,7 +278,7 @@ mod here {
                     let node = self.input_node(of)?;
                     nodes[index] = Some(push_node(recipe, node));
                 }
-                // Room for the partial results, as scalars of eight bytes.
+                // Two scalars of eight bytes have room for the partial results.
                 let partials = self.slots.scalar(0);
                 self.slots.scalar(0);
                 recipe
@@ -288,9 +289,9 @@ mod here {
             Ok(folds)
         }
 
-        /// What a loop over a row is to fetch on its way, since a row is computed sooner than its memory comes: what
-        /// is written next, and what is read of the next row. The last pass but one does where it computes so much
-        /// that this costs nothing; else the last one, which has to wait for memory anyway, fetches what is read.
+        /// Returns what a loop over a row prefetches, because a row is computed faster than its memory arrives: the
+        /// lines written next, and the lines read in the next row. The last pass but one prefetches if it computes
+        /// enough to hide the cost; otherwise the last pass, which waits for memory anyway, prefetches the reads.
         fn prefetched(&mut self, is_light: bool) -> Vec<(PrefetchKind, SlotId)> {
             let passes = self.shape.passes;
             let is_before = !is_light && self.now + 2 == passes;
@@ -311,7 +312,7 @@ mod here {
                 is_f32 && outer.any(|stride| *stride != Stride::Zero)
             };
             let mut found = Vec::new();
-            // The targets of the last pass come in this order.
+            // The targets of the last pass are in this order.
             let stores = nest.stores.iter();
             let stores = stores.filter(|s| s.level == Level::Inner && s.scatter.is_none());
             for (index, store) in stores.enumerate() {
@@ -339,7 +340,7 @@ mod here {
             prefetched
         }
 
-        /// What a reduction is of.
+        /// Returns the operand of a reduction.
         fn operand_of_reduction(&self, value: usize) -> Option<ValueId> {
             match self.nest.values[value].op {
                 Op::Reduce(_, of) => Some(of),
@@ -347,7 +348,7 @@ mod here {
             }
         }
 
-        /// Something that is there before the loop.
+        /// Returns a node for a value computed before the loop.
         fn input_node(&self, id: ValueId) -> Result<Node, CompileError> {
             let slot = self.at(id)?;
             Ok(match self.nest.values[usize::from(id)].op {

@@ -1,14 +1,14 @@
-//! From a nest to a [`Plan`].
+//! Builds a [`Plan`] from a nest.
 //!
-//! | module | what it does |
+//! | module | contents |
 //! | --- | --- |
-//! | `shape` | what each value varies with, and in which pass it can be computed |
-//! | `stores` | where values are stored |
-//! | `slots` | gives out slots and registers |
+//! | `shape` | the axes each value varies along, and the pass that computes it |
+//! | `stores` | targets and stores |
+//! | `slots` | allocates slots and registers |
 //! | `emit` | instructions of values |
-//! | `runs` | gathers that are read as accesses are |
+//! | `runs` | gathers that are read in runs |
 //! | `passes` | passes over the inner axes |
-//! | `fusing` | which values of a body become one loop |
+//! | `fusing` | the values of a body that become one loop |
 
 mod emit;
 mod fusing;
@@ -31,8 +31,8 @@ pub(crate) use runs::STEPS_MAX;
 use shape::{Class, Shape};
 use slots::Slots;
 
-/// Compiles a nest that was checked. `keeps`: is what a later pass needs kept, rather than computed again? `fuses`:
-/// does what can be machine code become it? `runs`: are gathers read in runs where that can be?
+/// Compiles a checked nest. `retains`: values that later passes need are retained rather than computed again.
+/// `fuses`: values become machine code where possible. `runs`: gathers are read in runs where possible.
 pub(crate) fn build(
     nest: &Nest,
     template: Template,
@@ -54,27 +54,27 @@ pub(crate) fn build(
     Ok(builder.plan)
 }
 
-/// A plan in the making.
+/// A plan under construction.
 struct Builder<'a> {
     nest: &'a Nest,
     shape: &'a Shape,
     retains: bool,
     level: Level,
-    /// Does what can be machine code become it?
+    /// Whether values become machine code where possible.
     fuses: bool,
-    /// Are gathers read in runs where that can be?
+    /// Whether gathers are read in runs where possible.
     runs: bool,
     plan: Plan,
     slots: Slots,
-    /// Where each value is, if it is anywhere yet.
+    /// The slot of each value that was emitted.
     places: Vec<Option<SlotId>>,
-    /// Where instructions go now.
+    /// The instructions that are being emitted.
     code: Vec<Instruction>,
-    /// The pass that is made, its walks so far, and whether they go in its body.
+    /// The current pass, its inputs so far, and whether they are emitted into its body.
     now: usize,
     inputs: Vec<u16>,
     in_body: bool,
-    /// What its loop fetches on the way.
+    /// What the body prefetches.
     prefetches: Vec<(Prefetch, SlotId)>,
 }
 
@@ -87,7 +87,7 @@ impl<'a> Builder<'a> {
         level: Level,
     ) -> Self {
         let mut slots = Slots::default();
-        // The position of a step comes first.
+        // The first slot is the position of a step.
         slots.scalar(0);
         let plan = Plan {
             template,
@@ -128,7 +128,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Is the value one element for all lanes?
+    /// Returns `true` if the value is one element for all lanes.
     fn is_uniform(&self, value: ValueId) -> bool {
         let value = usize::from(value);
         match self.plan.template {
@@ -138,7 +138,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// In the flat template everything that varies is computed in the one pass.
+    /// The class of values that a body computes. In the flat template the only pass computes everything that varies.
     fn body_class(&self) -> Class {
         match self.plan.template {
             Template::Flat => Class::Outer,
@@ -146,7 +146,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Constants, words, and what is made of them alone.
+    /// Allocates scalars for constants and words.
     fn scalars(&mut self) {
         for (index, value) in self.nest.values.iter().enumerate() {
             if !self.shape.is_needed[index] {
@@ -166,7 +166,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Emits all values of the outer level that a stage makes possible; stage 0 with those of the launch.
+    /// Emits all values of the outer level that a stage makes possible; stage 0 includes the values of the launch.
     fn outer_values(&mut self, stage: usize) -> Result<(), CompileError> {
         self.in_body = false;
         if stage == 0 {
@@ -200,7 +200,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Are values of the outer level scalars?
+    /// Returns `true` if values of the outer level are scalars.
     fn rows_are_uniform(&self) -> bool {
         self.plan.template == Template::Row
     }
@@ -209,7 +209,7 @@ impl<'a> Builder<'a> {
         level == NestLevel::Inner || self.plan.template == Template::Flat
     }
 
-    /// Room for a value of the outer level.
+    /// Allocates a slot for a value of the outer level.
     fn outer_register(&mut self, size: usize) -> SlotId {
         match self.rows_are_uniform() {
             true => self.slots.scalar(0),
@@ -217,7 +217,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Does a value of a pass stay where it is for later ones? What is only read is read again.
+    /// Returns `true` if a value is retained for later passes. Inputs are read again instead.
     fn is_retained(&self, value: ValueId) -> bool {
         let index = usize::from(value);
         self.retains
@@ -226,7 +226,7 @@ impl<'a> Builder<'a> {
             && self.shape.last_pass[index] > self.now
     }
 
-    /// Is it where a walk is, rather than computed?
+    /// Returns `true` if the value is an input rather than computed.
     fn is_read(&self, value: ValueId) -> bool {
         match self.nest.values[usize::from(value)].op {
             Op::Load(_) | Op::Index(_) => true,
@@ -235,7 +235,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The walk that brings something, new for each use in a body.
+    /// Adds an input and returns its slot. Each use in a body adds its own.
     fn input(&mut self, kind: InputKind, size: usize, scope: Scope, is_uniform: bool) -> SlotId {
         let index = self.unplaced_input(kind, size, scope, is_uniform);
         let slot = self.plan.inputs[usize::from(index)].slot;
@@ -249,7 +249,7 @@ impl<'a> Builder<'a> {
         slot
     }
 
-    /// A walk that is not placed.
+    /// Adds an input that is not placed.
     fn unplaced_input(
         &mut self,
         kind: InputKind,
@@ -276,7 +276,7 @@ impl<'a> Builder<'a> {
         self.plan.inputs.len() as u16 - 1
     }
 
-    /// Four scalars for a gather or scatter.
+    /// Allocates the four scalars of a gather or scatter.
     fn indexed(
         &mut self,
         access: u16,
@@ -298,13 +298,13 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Where a value of a body is stored, if it is computed there.
+/// Returns the target into which a value of a body is computed directly.
 fn target_of(directs: &[(ValueId, usize)], value: ValueId) -> Option<usize> {
     let found = directs.iter().find(|(stored, _)| *stored == value);
     found.map(|(_, target)| *target)
 }
 
-/// Are elements only moved?
+/// Returns `true` if elements are only moved.
 fn moves(plan: &Plan) -> bool {
     let direct_target = |input: &u16| plan.inputs[usize::from(*input)].direct_target.is_some();
     let mut passes = plan.passes.iter();
@@ -313,8 +313,8 @@ fn moves(plan: &Plan) -> bool {
     plan.template == Template::Flat && passes.all(only)
 }
 
-/// About what an element costs: loops over tiles in the first cache do some sixteen bytes a nanosecond and operand,
-/// functions take longer.
+/// Returns the approximate cost of an element: loops over tiles in the L1 cache process some sixteen bytes per
+/// nanosecond and operand; functions take longer.
 fn cost(plan: &Plan) -> u64 {
     let bodies: usize = plan
         .passes

@@ -1,8 +1,9 @@
-//! Gathers that are read as accesses are: in runs.
+//! Gathers that are read in runs, like accesses.
 //!
-//! Most indices go on evenly along the fastest axis: rows that are taken have the same one, what is rolled counts on.
-//! Then nothing has to compute them lane by lane. Which ones may do so is decided here, by what they are made of;
-//! whether they do is known of a launch ([`crate::launch::Launch::runs_are_long`]).
+//! Most indices advance by a constant step along the fastest axis: the rows of a `take` have the same index, and a
+//! rolled index counts up. Such indices need not be computed lane by lane. This module decides which gathers may be
+//! read so, from the operations of their index; whether their runs are long is known per launch
+//! ([`crate::launch::Launch::may_have_long_runs`]).
 
 use millstream_ir::nest::{Op, ValueId};
 use millstream_ir::{BinaryOp, DType};
@@ -10,11 +11,11 @@ use millstream_ir::{BinaryOp, DType};
 use super::{Builder, Class, CompileError};
 use crate::plan::{Gathered, InputKind, Scope, Step};
 
-/// More steps are not looked through.
+/// Indices with more steps are not analysed.
 pub(crate) const STEPS_MAX: usize = 16;
 
 impl Builder<'_> {
-    /// Is this gather read in runs?
+    /// Returns `true` if this gather is read in runs.
     pub(super) fn is_in_runs(&self, id: ValueId) -> bool {
         let Op::Gather { index, .. } = self.nest.values[usize::from(id)].op else {
             return false;
@@ -22,7 +23,7 @@ impl Builder<'_> {
         self.runs && !self.is_uniform(id) && self.steps_of(index).is_some_and(|n| n <= STEPS_MAX)
     }
 
-    /// How many steps a value takes, if it is made of what steps can do.
+    /// Returns the number of steps of a value, or `None` if steps cannot express it.
     fn steps_of(&self, id: ValueId) -> Option<usize> {
         let value = &self.nest.values[usize::from(id)];
         let is_whole = value.dtype == DType::I64;
@@ -74,7 +75,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Appends the steps of a value; answers the place of the last one.
+    /// Appends the steps of a value, and returns the number of the last one.
     fn steps(&mut self, id: ValueId, steps: &mut Vec<Step>) -> Result<u8, CompileError> {
         let value = &self.nest.values[usize::from(id)];
         let step = match value.op {

@@ -1,4 +1,4 @@
-//! Where values are stored, and how.
+//! Targets and stores of values.
 
 use millstream_ir::nest::ValueId;
 
@@ -6,7 +6,7 @@ use super::{Builder, CompileError, cost, moves};
 use crate::plan::{Scope, Target};
 
 impl Builder<'_> {
-    /// The stores of a body, and which values are computed right where they are stored.
+    /// Adds the targets of a body, and returns the values that are computed directly into them.
     pub(super) fn body_targets(&mut self, body: &[ValueId]) -> Vec<(ValueId, usize)> {
         let mut directs: Vec<(ValueId, usize)> = Vec::new();
         let nest = self.nest;
@@ -45,7 +45,7 @@ impl Builder<'_> {
         self.plan.targets.len() - 1
     }
 
-    /// What is stored for each element and was not computed in its place.
+    /// Emits the stores of each element that were not computed directly.
     pub(super) fn body_stores(&mut self, directs: &[(ValueId, usize)]) -> Result<(), CompileError> {
         let nest = self.nest;
         let mut target = 0;
@@ -66,7 +66,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// A walk of this body that is stored as it is lands at its first target.
+    /// An input of this body that is stored unchanged is loaded directly into its first target.
     fn set_direct_target(&mut self, value: ValueId, target: usize) {
         if self.is_uniform(value) {
             return;
@@ -79,7 +79,7 @@ impl Builder<'_> {
         }
     }
 
-    /// What is stored once a row.
+    /// Emits the stores that happen once a row.
     pub(super) fn finish(&mut self) -> Result<(), CompileError> {
         let (nest, is_uniform) = (self.nest, self.rows_are_uniform());
         self.in_body = false;

@@ -1,4 +1,4 @@
-//! What each operation becomes.
+//! The instructions of each operation.
 
 use iced_x86::{Code, Instruction};
 use millstream_ir::{BinaryOp, UnaryOp};
@@ -6,7 +6,7 @@ use millstream_ir::{BinaryOp, UnaryOp};
 use super::assembler::{Assembler, BROADCAST, CannotEncode, Source, Vector, Wide};
 use super::{Node, NodeId};
 
-/// The two codes of an instruction that takes three operands.
+/// The two codes of an instruction with three operands.
 macro_rules! wide {
     ($of_512:ident, $of_256:ident) => {
         (Code::$of_512, Code::$of_256)
@@ -61,15 +61,15 @@ const ROUND: Wide = wide!(
     VEX_Vroundps_ymm_ymmm256_imm8
 );
 
-/// How `ROUND` rounds, without a trap.
+/// How `ROUND` rounds, without raising an exception.
 const DOWN: u32 = 0b1001;
 const UP: u32 = 0b1010;
 
-/// All bits but the sign of an `f32`, and the sign.
+/// All bits of an `f32` but the sign, and the sign.
 pub(super) const MAGNITUDE: u32 = 0x7fff_ffff;
 pub(super) const SIGN: u32 = 0x8000_0000;
 
-/// An operand in a register: the node's own, or one for the time being.
+/// An operand in a register: the node's own register, or a temporary one.
 pub(super) enum Operand {
     Register(Vector),
     Temporary(Vector),
@@ -84,7 +84,7 @@ impl Operand {
 }
 
 impl Assembler {
-    /// Computes a node whose operands are there; none for one that is there by itself.
+    /// Computes a node whose operands exist. Returns `None` for a node that is not computed.
     pub(super) fn node(&mut self, node: Node) -> Result<Option<Vector>, CannotEncode> {
         Ok(Some(match node {
             Node::Lanes(_) | Node::Scalar(_) | Node::Const(_) => return Ok(None),
@@ -133,7 +133,7 @@ impl Assembler {
     fn binary(&mut self, op: BinaryOp, a: NodeId, b: NodeId) -> Result<Vector, CannotEncode> {
         let is_pooled = |source| matches!(source, Source::Pool(_));
         let (a, b, wide) = match op {
-            // The only operand that may be in memory is the last.
+            // Only the last operand may be in memory.
             BinaryOp::Add if is_pooled(self.source(a)?) => (b, a, ADD),
             BinaryOp::Mul if is_pooled(self.source(a)?) => (b, a, MUL),
             BinaryOp::Add => (a, b, ADD),
@@ -152,7 +152,8 @@ impl Assembler {
         Ok(d)
     }
 
-    /// The smaller or the greater, or NaN if one is. The instruction answers its last operand if either is NaN.
+    /// The smaller or the greater value, or NaN if one is NaN. The instruction returns its last operand if either is
+    /// NaN.
     fn extreme(&mut self, wide: Wide, a: NodeId, b: NodeId) -> Result<Vector, CannotEncode> {
         let is_number = match self.source(b)? {
             Source::Pool(index) => !f32::from_bits(self.bits_of(index)).is_nan(),
@@ -169,7 +170,7 @@ impl Assembler {
         Ok(d)
     }
 
-    /// The greater, or the smaller, or NaN if one is, of `d` and `b` in `d`.
+    /// Makes `d` the greater or the smaller of `d` and `b`, or NaN if one is NaN.
     pub(super) fn extreme_of(
         &mut self,
         is_greatest: bool,
@@ -181,7 +182,7 @@ impl Assembler {
         self.propagate_nan(d, b)
     }
 
-    /// A node in a register.
+    /// Returns a node in a register.
     pub(super) fn in_register(&mut self, id: NodeId) -> Result<Operand, CannotEncode> {
         match self.source(id)? {
             Source::Vector(register) => Ok(Operand::Register(register)),
@@ -189,7 +190,7 @@ impl Assembler {
         }
     }
 
-    /// The node was read once.
+    /// Releases an operand after its node was read once.
     pub(super) fn release_operand(&mut self, operand: Operand, id: NodeId) {
         if let Operand::Temporary(register) = operand {
             self.give(register);
@@ -214,7 +215,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// `a op b` in a register of its own.
+    /// `a op b` in a new register.
     fn fresh(&mut self, wide: Wide, a: Vector, b: Source) -> Result<Vector, CannotEncode> {
         let d = self.take()?;
         self.three(wide, d, a, b)?;
@@ -237,12 +238,12 @@ impl Assembler {
         self.three(DIV, d, a, b)
     }
 
-    /// The smaller; b if either is NaN.
+    /// The smaller value; `b` if either is NaN.
     pub(super) fn least(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), CannotEncode> {
         self.three(MIN, d, a, b)
     }
 
-    /// The greater; b if either is NaN.
+    /// The greater value; `b` if either is NaN.
     pub(super) fn greatest(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), CannotEncode> {
         self.three(MAX, d, a, b)
     }
@@ -276,7 +277,7 @@ impl Assembler {
         self.three(FMA_231, d, a, b)
     }
 
-    /// A constant in every lane of a register.
+    /// Loads a constant into every lane of a new register.
     pub(super) fn filled(&mut self, index: u32) -> Result<Vector, CannotEncode> {
         let d = self.take()?;
         let (to, mut from) = (self.vector(d), self.pooled(index));
@@ -291,7 +292,7 @@ impl Assembler {
         Ok(d)
     }
 
-    /// A value in every lane of a register.
+    /// Loads a value into every lane of a new register.
     pub(super) fn filled_with(&mut self, value: f32) -> Result<Vector, CannotEncode> {
         let index = self.constant(value.to_bits());
         self.filled(index)

@@ -1,8 +1,9 @@
 //! Sums, products and extremes of all lanes.
 //!
-//! Each lane of a *block* has its own partial result: as many as the loops over tiles keep side by side, in the same
-//! order and put together in the same halves, so that a fold does not depend on which of the two does it, nor on how
-//! wide vectors are. A few are left, which whoever runs the loop makes one, as exactly as it likes.
+//! Each lane of a *block* has its own partial result. There are as many as the loops over tiles keep side by side, in
+//! the same order and combined in the same halves. So the result of a fold depends neither on which of the two
+//! computes it, nor on the width of vectors. The loop leaves [`FEW`](crate::kernels::reduce::FEW) partial results;
+//! the interpreter combines these, sums of `f32` in `f64`.
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use millstream_ir::ReduceOp;
@@ -10,14 +11,14 @@ use millstream_ir::ReduceOp;
 use super::assembler::{Assembler, CannotEncode, END, FOLD, LAST_LANES, Partials, Source, Vector};
 use super::{Recipe, SIDE_BY_SIDE};
 
-/// Bytes of a block. Where we are in one is a byte, which begins anew by itself.
+/// Bytes of a block. A position in a block is one byte, so it wraps around automatically.
 pub(super) const BLOCK_BYTES: i32 = 4 * SIDE_BY_SIDE as i32;
 const _: () = assert!(BLOCK_BYTES == 256);
 
-/// With more folds the frame would be more than the stack may grow at once.
+/// With more folds the frame would exceed what the stack may grow at once.
 pub(super) const FOLDS_MAX: usize = 8;
 
-/// What a fold of nothing is.
+/// Returns the fold of no elements.
 fn neutral(op: ReduceOp) -> f32 {
     match op {
         ReduceOp::Prod => 1.0,
@@ -28,12 +29,12 @@ fn neutral(op: ReduceOp) -> f32 {
 }
 
 impl Assembler {
-    /// Vectors of a block.
+    /// Returns the number of vectors of a block.
     fn in_block(&self) -> usize {
         usize::from(SIDE_BY_SIDE) / self.width() as usize
     }
 
-    /// Fills the blocks, and begins with their first lanes.
+    /// Initializes the blocks, and starts at their first lanes.
     pub(super) fn begin_folds(&mut self, recipe: &Recipe) -> Result<(), CannotEncode> {
         for (fold, (op, ..)) in recipe.folds.iter().enumerate() {
             let nothing = self.filled_with(neutral(*op))?;
@@ -47,7 +48,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// Registers for all partial results.
+    /// Allocates registers for all partial results.
     pub(super) fn fill_partials(&mut self, recipe: &Recipe) -> Result<(), CannotEncode> {
         for (op, ..) in &recipe.folds {
             for _ in 0..self.in_block() {
@@ -58,7 +59,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// Writes those registers to the blocks.
+    /// Stores those registers to the blocks.
     pub(super) fn spill_partials(&mut self, recipe: &Recipe) -> Result<(), CannotEncode> {
         let in_block = self.in_block();
         for fold in 0..recipe.folds.len() {
@@ -86,7 +87,7 @@ impl Assembler {
         let here = MemoryOperand::new(Register::RSP, FOLD, 1, displ, 1, false, Register::None);
         self.load(partial, here)?;
         self.combine(op, partial, of)?;
-        // Of the last vector only the lanes that are there.
+        // The last vector stores only the lanes that exist.
         if self.is_tail {
             self.store_last(here, partial)?;
         } else {
@@ -107,9 +108,9 @@ impl Assembler {
         }
     }
 
-    /// Makes each block [`FEW`](crate::kernels::reduce::FEW) elements, and writes them.
+    /// Combines each block to [`FEW`](crate::kernels::reduce::FEW) elements, and stores them.
     pub(super) fn end_folds(&mut self, recipe: &Recipe) -> Result<(), CannotEncode> {
-        // Nothing of the loop is asked any more.
+        // The values of the loop are not needed any more.
         self.free = (0..LAST_LANES).rev().collect();
         for (fold, (op, _, slot)) in recipe.folds.iter().enumerate() {
             let half = self.take()?;
@@ -129,7 +130,7 @@ impl Assembler {
                 }
             }
             let partial = halves[0];
-            // Whatever is in the higher lanes is not looked at any more.
+            // From here on the higher lanes are ignored.
             let narrow = |register: Vector| Register::YMM0 + u32::from(register);
             let few = |register: Vector| Register::XMM0 + u32::from(register);
             if self.is_512 {
@@ -150,7 +151,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// Where a vector of a block is.
+    /// Returns the place of a vector of a block.
     fn partial_at(&self, fold: usize, vector: usize) -> MemoryOperand {
         let at = BLOCK_BYTES as usize * fold + 4 * self.width() as usize * vector;
         MemoryOperand::with_base_displ(Register::RSP, at as i64)

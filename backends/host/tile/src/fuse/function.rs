@@ -1,9 +1,8 @@
-//! The function: what it saves, and the loops around the nodes.
+//! Emits the function: prologue and epilogue, and the loops around the nodes.
 //!
-//! Without folds there is one loop over whole vectors, and the lanes that are left once more, masked. Folds have a
-//! block of partial results each, in memory of the stack, which are read and written in turn. Where the nodes are so
-//! little work that this is what takes the time, a loop over as many lanes as a block has comes before it, with the
-//! partial results in registers.
+//! Without folds there is one loop over whole vectors, followed by the remaining lanes, masked. Each fold has a block
+//! of partial results on the stack, which are read and written in turn. If the nodes are so light that this
+//! dominates, a loop over as many lanes as a block has precedes it, with the partial results in registers.
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use millstream_ir::{BinaryOp, UnaryOp};
@@ -15,10 +14,10 @@ use super::assembler::{
 use super::folds::{BLOCK_BYTES, FOLDS_MAX};
 use super::{Node, NodeId, Recipe, SIDE_BY_SIDE};
 
-/// More work than this a vector hides the wait for a partial result.
+/// With more operations per vector, the latency of a partial result is hidden.
 const LIGHT_OPERATIONS: usize = 6;
 
-/// Is there little to do but to read, write and fold?
+/// Returns `true` if there is little work besides reading, writing and folding.
 pub(crate) fn is_light(recipe: &Recipe) -> bool {
     let is_slow = |node: &Node| {
         matches!(
@@ -35,7 +34,7 @@ pub(crate) fn is_light(recipe: &Recipe) -> bool {
 }
 
 impl Assembler {
-    /// The whole function. `unrolls`: with a loop that keeps partial results in registers.
+    /// Emits the whole function. `unrolls` adds the loop with partial results in registers.
     pub(super) fn function(&mut self, recipe: &Recipe, unrolls: bool) -> Result<(), CannotEncode> {
         self.take_pointers(recipe)?;
         let has_folds = !recipe.folds.is_empty();
@@ -74,7 +73,7 @@ impl Assembler {
         self.loop_until(-width, rest, |this| {
             this.body(recipe, &fixed)?;
             if has_folds {
-                // The lowest byte alone: behind the last lane of a block comes its first.
+                // Adds to the lowest byte only, so that the last lane of a block is followed by its first.
                 let code = Code::Add_rm8_imm8;
                 this.push(Instruction::with2(code, Register::R15L, 4 * width)?);
             }
@@ -101,7 +100,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// The loop over whole blocks, with partial results in registers.
+    /// Emits the loop over whole blocks, with partial results in registers.
     fn blocks(&mut self, recipe: &Recipe, fixed: &[Place]) -> Result<(), CannotEncode> {
         let (width, rest) = (self.width(), self.label());
         let count = i32::from(SIDE_BY_SIDE) / width;
@@ -121,8 +120,8 @@ impl Assembler {
         Ok(())
     }
 
-    /// A loop from the lane where we are to the last that `mask` lets through; not entered if that is where we are.
-    /// `body` answers how many lanes it does.
+    /// Emits a loop from the current lane to the last one that `mask` allows, skipped if that is the current one.
+    /// `body` returns the number of lanes it processes.
     fn loop_until(
         &mut self,
         mask: i32,
@@ -154,15 +153,15 @@ impl Assembler {
             let register = POINTERS.get(self.pointers.len()).ok_or(CannotEncode)?;
             self.pointers.push((slot, *register));
         }
-        // What is fetched ahead can be left out.
+        // Prefetches are optional: they get the registers that are left.
         let left = POINTERS.iter().skip(self.pointers.len());
         let prefetched = recipe.prefetched.iter().map(|(_, slot)| *slot);
         self.pointers.extend(prefetched.zip(left.copied()));
         Ok(())
     }
 
-    /// Memory of the stack for the blocks of the folds, which begins at a line of the cache; above it where the stack
-    /// was.
+    /// Reserves stack memory for the blocks of the folds, aligned to a cache line. The old stack pointer is stored
+    /// above them.
     fn push_frame(&mut self, recipe: &Recipe) -> Result<(), CannotEncode> {
         let blocks = recipe.folds.len() as i32 * BLOCK_BYTES;
         if recipe.folds.len() > FOLDS_MAX {
@@ -192,7 +191,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// Puts scalars into every lane of registers that stay.
+    /// Loads scalars into every lane of registers that are fixed for the whole loop.
     fn scalars(&mut self, recipe: &Recipe) -> Result<Vec<Place>, CannotEncode> {
         let mut places = vec![Place::Nowhere; recipe.nodes.len()];
         for (node, place) in recipe.nodes.iter().zip(&mut places) {
@@ -212,7 +211,7 @@ impl Assembler {
         Ok(places)
     }
 
-    /// All nodes for the lanes of one vector, each as late as it can be, and what is written.
+    /// Emits all nodes for the lanes of one vector, each as late as possible, and their stores and folds.
     fn body(&mut self, recipe: &Recipe, fixed: &[Place]) -> Result<(), CannotEncode> {
         self.places = fixed.to_vec();
         self.uses = vec![0; recipe.nodes.len()];
@@ -243,7 +242,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// Writes and folds a node where it is to be.
+    /// Emits the stores and folds of a node.
     fn emit_outputs(&mut self, recipe: &Recipe, id: NodeId) -> Result<(), CannotEncode> {
         let outputs = recipe.outputs.iter();
         for (_, slot) in outputs.filter(|(written, _)| *written == id) {

@@ -1,5 +1,5 @@
-//! Comparisons, and what is done to some of the lanes: 512-bit registers have masks of a bit a lane, others whole
-//! registers.
+//! Comparisons and masked operations: with 512 bits, masks are registers with a bit per lane; otherwise they are
+//! whole vectors.
 
 use iced_x86::{Code, Instruction, Register};
 use millstream_ir::CompareOp;
@@ -7,7 +7,7 @@ use millstream_ir::CompareOp;
 use super::NodeId;
 use super::assembler::{Assembler, CannotEncode, Source, Vector};
 
-/// What comparisons ask; only the second and the third are true of NaN.
+/// The predicates of comparisons; only the second and the third are true for NaN.
 const EQUAL: u32 = 0;
 const UNORDERED: u32 = 3;
 const NOT_EQUAL: u32 = 4;
@@ -16,10 +16,10 @@ const LESS_OR_EQUAL: u32 = 0x12;
 const GREATER_OR_EQUAL: u32 = 0x1d;
 const GREATER: u32 = 0x1e;
 
-/// For what lasts a few instructions.
+/// For masks that last a few instructions.
 const MASK: Register = Register::K2;
 
-/// Some of the lanes.
+/// A mask of lanes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Mask {
     /// In the mask register, until the next comparison.
@@ -37,7 +37,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// All bits where it is true, none where it is not.
+    /// All bits where the comparison is true, none where it is false.
     pub(super) fn compare(
         &mut self,
         op: CompareOp,
@@ -98,7 +98,7 @@ impl Assembler {
         Ok(d)
     }
 
-    /// Where `a` is less than `b`.
+    /// Returns a mask of the lanes where `a` is less than `b`.
     pub(super) fn is_less(&mut self, a: Vector, b: Source) -> Result<Mask, CannotEncode> {
         self.mask(a, b, LESS)
     }
@@ -131,7 +131,7 @@ impl Assembler {
         }
     }
 
-    /// `d = a`, but `b` where the mask is set.
+    /// `d = a`, except `d = b` where the mask is set.
     pub(super) fn blend(
         &mut self,
         d: Vector,

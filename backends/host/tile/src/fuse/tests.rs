@@ -1,4 +1,4 @@
-//! Fused loops beside the functions that they stand for.
+//! Fused loops compared with the functions that they replace.
 
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp, scalar};
 
@@ -8,7 +8,7 @@ use crate::kernels::reducers::reducer;
 use crate::level::{Fused as FusedArithmetic, Kernel, Level};
 use crate::math;
 
-/// The levels that there is code for here.
+/// Returns the levels of this processor that have machine code.
 fn levels() -> impl Iterator<Item = Level> {
     let highest = Level::of_processor();
     [Level::V3, Level::V4]
@@ -16,7 +16,7 @@ fn levels() -> impl Iterator<Item = Level> {
         .filter(move |level| *level <= highest)
 }
 
-/// Numbers of every kind, more than two vectors of them and not a multiple.
+/// Returns numbers of every kind, more than two vectors but no multiple of one.
 fn numbers(seed: u32) -> Vec<f32> {
     let special = [
         0.0,
@@ -47,7 +47,7 @@ fn numbers(seed: u32) -> Vec<f32> {
     turned.chain(random).take(45).collect()
 }
 
-/// Runs a recipe whose first slots are inputs and whose last is the output, over the first so many lanes.
+/// Runs a recipe over the first `n` lanes; its first slots are inputs, and its last is the output.
 fn run(recipe: &Recipe, level: Level, inputs: &[Vec<f32>], n: usize) -> Vec<f32> {
     let fused = Fused::compile(recipe.clone(), level).expect("few values, and memory to execute");
     let mut out = vec![7.5_f32; 48];
@@ -56,7 +56,7 @@ fn run(recipe: &Recipe, level: Level, inputs: &[Vec<f32>], n: usize) -> Vec<f32>
         .map(|input| input.as_ptr().cast_mut().cast())
         .collect();
     slots.push(out.as_mut_ptr().cast());
-    // SAFETY: every slot has more elements than there are lanes; the output is a vector of its own.
+    // SAFETY: every slot has more elements than there are lanes; the output is a separate vector.
     unsafe { fused.run(&slots, n, false) };
     assert!(
         out[n..].iter().all(|x| *x == 7.5),
@@ -66,7 +66,7 @@ fn run(recipe: &Recipe, level: Level, inputs: &[Vec<f32>], n: usize) -> Vec<f32>
     out
 }
 
-/// The same to the bit, or both NaN.
+/// Returns `true` if both have the same bits, or both are NaN.
 fn same(got: f32, expected: f32) -> bool {
     got.to_bits() == expected.to_bits() || (got.is_nan() && expected.is_nan())
 }
@@ -156,7 +156,7 @@ fn comparisons_select() {
         for op in CompareOp::ALL.iter().copied() {
             let inputs = [numbers(1), numbers(4), numbers(2)];
             for other in [Node::Lanes(2), Node::Const(-3.0)] {
-                // Where the first is so to the second: itself, else the other.
+                // Selects the first if the comparison is true, otherwise the other.
                 let recipe = Recipe {
                     nodes: vec![
                         Node::Lanes(0),
@@ -188,7 +188,7 @@ fn comparisons_select() {
 
 #[test]
 fn folds_are_those_of_tiles_to_the_bit() {
-    // Alone, of little work, and of much, whose results are kept in registers and in memory.
+    // Folds alone, with light work (partial results in registers), and with heavy work (in memory).
     let bodies: [&[Node]; 3] = [
         &[Node::Lanes(0)],
         &[Node::Lanes(0), Node::Unary(UnaryOp::Neg, 0)],
@@ -221,19 +221,19 @@ fn folds_are_those_of_tiles_to_the_bit() {
                         Some(Node::Unary(op, _)) => input.iter().map(|x| unary(*op, *x)).collect(),
                         _ => input.clone(),
                     };
-                    // What lies behind the last lane must not be seen.
+                    // Elements after the last lane must not be read.
                     input.resize(n + 16, 1e30);
                     let mut left = [[0_f32; FEW]; 4];
                     let mut slots = vec![input.as_ptr().cast_mut().cast::<u8>()];
                     slots.extend(left.iter_mut().map(|left| left.as_mut_ptr().cast::<u8>()));
-                    // SAFETY: as many elements as lanes, and room for the partial results.
+                    // SAFETY: there are as many elements as lanes, and room for the partial results.
                     unsafe { fused.run(&slots, n, false) };
                     for (op, left) in ops.into_iter().zip(left) {
                         let reducer = reducer(op, DType::F32, level).expect("there is one");
                         let finish = |run: Kernel, from: &[f32]| {
                             let (mut kept, mut result) = (0_u64, 0_f32);
                             let at = (&raw mut kept).cast::<u8>();
-                            // SAFETY: there is room for one accumulator of any type; the elements are there.
+                            // SAFETY: there is room for one accumulator of any type; the elements exist.
                             unsafe {
                                 (reducer.begin)(at, at, at, at, 1);
                                 run(at, from.as_ptr().cast(), at, at, from.len());
@@ -304,7 +304,7 @@ fn what_is_streamed_is_what_is_written() {
             for streams in [true, false] {
                 let mut out = Lines([-1.0; 64]);
                 let slots = [input.as_ptr().cast_mut().cast(), out.0.as_mut_ptr().cast()];
-                // SAFETY: 64 elements each; what is written begins at a line.
+                // SAFETY: 64 elements each; the output begins at a cache line.
                 unsafe { fused.run(&slots, n, streams) };
                 super::fence();
                 for (lane, got) in out.0.iter().enumerate() {
@@ -336,7 +336,7 @@ fn what_is_fetched_may_lie_anywhere_and_changes_nothing() {
             let mut slots = [std::ptr::dangling_mut(); 4];
             slots[..2]
                 .copy_from_slice(&[input.as_ptr().cast_mut().cast(), out.as_mut_ptr().cast()]);
-            // SAFETY: 45 elements are there and have room; what is fetched is not touched.
+            // SAFETY: 45 elements exist and have room; prefetched addresses are not accessed.
             unsafe { fused.run(&slots, 45, false) };
             recipe.prefetched.clear();
         }
@@ -348,7 +348,7 @@ fn what_is_fetched_may_lie_anywhere_and_changes_nothing() {
 #[test]
 fn more_values_than_registers_are_refused() {
     for level in levels() {
-        // All are read, and then summed from the last to the first.
+        // All are read first, and summed from the last to the first, so all are live at once.
         let count = 40_u16;
         let mut nodes: Vec<Node> = (0..count).map(|_| Node::Lanes(0)).collect();
         nodes.extend((0..count).map(|of| Node::Unary(UnaryOp::Neg, of)));

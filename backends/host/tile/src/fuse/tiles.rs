@@ -1,4 +1,4 @@
-//! What is read and written: whole vectors of tiles, and of the last one the lanes that are there.
+//! Loads and stores of tiles: whole vectors, and the existing lanes of the last one.
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
@@ -9,7 +9,7 @@ use super::{Node, NodeId, PrefetchKind, Recipe};
 use crate::slot::SlotId;
 
 impl Assembler {
-    /// Reads the lanes of a tile, where they are not read yet.
+    /// Loads the lanes of a tile, if they are not loaded yet.
     pub(super) fn load_lanes(&mut self, recipe: &Recipe, id: NodeId) -> Result<(), CannotEncode> {
         let (Node::Lanes(slot), Place::Nowhere) =
             (recipe.nodes[usize::from(id)], self.places[usize::from(id)])
@@ -27,7 +27,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// A node in a register, read if it is not yet.
+    /// Returns a node in a register, loaded if necessary.
     pub(super) fn loaded(&mut self, recipe: &Recipe, id: NodeId) -> Result<Vector, CannotEncode> {
         self.load_lanes(recipe, id)?;
         match self.places[usize::from(id)] {
@@ -52,7 +52,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// Fetches lines ahead, where there was a register for their address.
+    /// Prefetches lines whose address has a register.
     pub(super) fn prefetch(&mut self, recipe: &Recipe) -> Result<(), CannotEncode> {
         for (what, slot) in &recipe.prefetched {
             if let Ok(line) = self.lanes_at(*slot) {
@@ -66,7 +66,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// A whole vector.
+    /// Loads a whole vector.
     pub(super) fn load(&mut self, to: Vector, from: MemoryOperand) -> Result<(), CannotEncode> {
         let code = match self.is_512 {
             true => Code::EVEX_Vmovups_zmm_k1z_zmmm512,
@@ -85,7 +85,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// The lanes of the last vector that are there; the others become zero.
+    /// Loads the existing lanes of the last vector; the others become zero.
     fn load_last(&mut self, to: Vector, from: MemoryOperand) -> Result<(), CannotEncode> {
         let to = self.vector(to);
         let load = match self.is_512 {
@@ -105,7 +105,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// Those lanes; the others stay what they are.
+    /// Stores those lanes; the others keep their memory.
     pub(super) fn store_last(
         &mut self,
         to: MemoryOperand,
@@ -128,7 +128,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// Of as many lanes as are left, which is in the register of lanes.
+    /// Builds the mask of the remaining lanes, whose number is in `LANES`.
     pub(super) fn mask_of_the_last(&mut self) -> Result<(), CannotEncode> {
         if self.is_512 {
             let ones = Instruction::with2(Code::Mov_r32_imm32, Register::ECX, -1_i32)?;
@@ -143,7 +143,7 @@ impl Assembler {
             let mask = Instruction::with2(Code::VEX_Kmovw_kr_r32, Register::K1, Register::ECX)?;
             self.push(mask);
         } else {
-            // So many elements before the first mask of none.
+            // The mask begins this many elements before the first zero.
             let none = 8 * size_of::<u32>() as i64;
             self.push(Instruction::with1(Code::Neg_rm64, LANES)?);
             let from = MemoryOperand::new(POOL, LANES, 4, none, 1, false, Register::None);
@@ -154,7 +154,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// The address in a slot.
+    /// Loads the address in a slot.
     pub(super) fn address(&mut self, to: Register, slot: SlotId) -> Result<(), CannotEncode> {
         let from = MemoryOperand::with_base_displ(SLOTS, 8 * i64::from(slot));
         self.push(Instruction::with2(Code::Mov_r64_rm64, to, from)?);

@@ -1,8 +1,8 @@
-//! Many elements in, one out: along a tile into one accumulator (a *row*), or tile after tile into as many
-//! accumulators as it has elements (*lanes*).
+//! Reductions of many elements to one: along a tile into one accumulator (a *row*), or tile after tile into one
+//! accumulator per lane (*lanes*).
 //!
-//! Sums and products of `f32` are kept in `f64` between tiles, so that their error does not grow with the length.
-//! Within a tile many partial ones go side by side, for speed.
+//! Accumulators of sums and products of `f32` are `f64`, so that the error does not grow with the length. Within a
+//! tile, many partial results are computed side by side, for speed.
 
 use std::marker::PhantomData;
 
@@ -10,23 +10,24 @@ use super::{tile, tile_mut};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 use crate::number::{Number, Truth};
 
-/// Partial results side by side in one tile: four vectors of the widest. Element `i` goes into that of `i` modulo this.
+/// The number of partial results side by side in one tile: four vectors of the widest. Element `i` goes to number `i`
+/// modulo this.
 pub(crate) const SIDE_BY_SIDE: usize = 64;
 
-/// Elements that are put together side by side: as many vectors as hide how long an operation takes.
+/// Elements combined side by side: as many vectors as hide the latency of an operation.
 pub(crate) const ABREAST: usize = 32;
 
-/// So many are left when they were put together in halves as far as that is one instruction for many.
+/// The number of partial results left after combining halves, as long as that is one instruction for many.
 pub(crate) const FEW: usize = 4;
 
-/// A way to make many elements one.
+/// A reduction.
 pub(crate) trait Reduce<T: Copy> {
-    /// What is kept between tiles.
+    /// The type of the accumulator between tiles.
     type Accumulator: Copy;
     const NEUTRAL: Self::Accumulator;
-    /// What partial results within a tile begin with.
+    /// The initial value of partial results within a tile.
     const START: T;
-    /// Of two elements, or partial results within a tile.
+    /// Combines two elements, or two partial results within a tile.
     fn combine(a: T, b: T) -> T;
     fn accumulate(accumulator: Self::Accumulator, value: T) -> Self::Accumulator;
     fn finish(accumulator: Self::Accumulator) -> T;
@@ -77,7 +78,7 @@ macro_rules! wide_kept {
 wide_kept!(Sum, 0.0, +);
 wide_kept!(Prod, 1.0, *);
 
-/// What reductions of nothing are, in `d`.
+/// Initializes accumulators in `d`.
 struct Begins<T, R>(PhantomData<(T, R)>);
 
 impl<T: Copy, R: Reduce<T>> Loop for Begins<T, R> {
@@ -88,7 +89,7 @@ impl<T: Copy, R: Reduce<T>> Loop for Begins<T, R> {
     }
 }
 
-/// Partial results, in halves and then one after the other, into one accumulator.
+/// Combines partial results in halves, and folds the rest one by one into an accumulator.
 #[inline(always)]
 fn accumulate_all<T: Copy, R: Reduce<T>>(
     accumulator: &mut R::Accumulator,
@@ -106,7 +107,7 @@ fn accumulate_all<T: Copy, R: Reduce<T>>(
     }
 }
 
-/// A tile into one accumulator.
+/// Folds a tile into one accumulator.
 struct Rows<T, R>(PhantomData<(T, R)>);
 
 impl<T: Copy, R: Reduce<T>> Loop for Rows<T, R> {
@@ -128,16 +129,16 @@ impl<T: Copy, R: Reduce<T>> Loop for Rows<T, R> {
     }
 }
 
-/// Parts of a long row that are read at once, so that memory has more to bring than the processor asks for along one:
-/// a sum of 64 MB took 2.7 ms along one and 1.9 along eight. The blocks of each that are put together before they are
-/// kept are as many elements as a tile has.
+/// The streams of a long row that are read at once, so that more memory is in flight than the prefetcher requests for
+/// one stream: a sum of 64 MB took 2.7 ms with one stream and 1.9 ms with eight. The blocks of each that are combined
+/// before accumulating have as many elements as a tile.
 const STREAMS: usize = 8;
 const BLOCKS_KEPT: usize = 8;
 
-/// Elements of a long row that are read in streams: two pages of each, of `f32`.
+/// Elements of a long row that is read in streams: two pages of each, for `f32`.
 pub(crate) const LONG: usize = STREAMS * 2048;
 
-/// A long row into one accumulator.
+/// Folds a long row into one accumulator.
 struct LongRows<T, R>(PhantomData<(T, R)>);
 
 impl<T: Copy, R: Reduce<T>> Loop for LongRows<T, R> {
@@ -168,7 +169,7 @@ impl<T: Copy, R: Reduce<T>> Loop for LongRows<T, R> {
     }
 }
 
-/// What is left of a tile into one accumulator.
+/// Folds the partial results of a tile into one accumulator.
 struct Partials<T, R>(PhantomData<(T, R)>);
 
 impl<T: Copy, R: Reduce<T>> Loop for Partials<T, R> {
@@ -183,7 +184,7 @@ impl<T: Copy, R: Reduce<T>> Loop for Partials<T, R> {
     }
 }
 
-/// A tile into as many accumulators.
+/// Folds a tile into one accumulator per lane.
 struct Lanes<T, R>(PhantomData<(T, R)>);
 
 impl<T: Copy, R: Reduce<T>> Loop for Lanes<T, R> {
@@ -197,10 +198,10 @@ impl<T: Copy, R: Reduce<T>> Loop for Lanes<T, R> {
     }
 }
 
-/// Rows that are put together before they are kept: each accumulator is read and written once for all of them.
+/// Rows that are combined before accumulating: each accumulator is read and written once for all of them.
 pub(crate) const ROWS_AT_ONCE: usize = 8;
 
-/// Tiles, so many bytes apart.
+/// Tiles at a distance of `apart` bytes.
 #[repr(C)]
 pub(crate) struct Stack {
     pub(crate) apart: isize,
@@ -208,7 +209,7 @@ pub(crate) struct Stack {
     pub(crate) count: usize,
 }
 
-/// Several tiles `a`, of which `b` is the [`Stack`], into as many accumulators as one of them has elements.
+/// Folds several tiles into one accumulator per lane. `a` is the first tile, and `b` the [`Stack`].
 struct Stacks<T, R>(PhantomData<(T, R)>);
 
 impl<T: Copy, R: Reduce<T>> Loop for Stacks<T, R> {
@@ -240,7 +241,7 @@ impl<T: Copy, R: Reduce<T>> Loop for Stacks<T, R> {
     }
 }
 
-/// What came out.
+/// Writes the results of accumulators.
 struct Ends<T, R>(PhantomData<(T, R)>);
 
 impl<T: Copy, R: Reduce<T>> Loop for Ends<T, R> {
@@ -257,29 +258,28 @@ impl<T: Copy, R: Reduce<T>> Loop for Ends<T, R> {
 /// The loops of one reduction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reducer {
-    /// `d`: accumulators that have seen nothing.
+    /// Initializes the accumulators `d`.
     pub(crate) begin: Kernel,
-    /// `d`: one accumulator, `a`: a tile, `b`: its element, if the accumulator is an index, `c`: the first element's
-    /// index.
+    /// Folds tile `a` into accumulator `d`. For an index, `b` is its element, and `c` the index of the tile's first
+    /// element.
     pub(crate) row: Kernel,
-    /// The same for a row of any length that lies in one piece, best for one of [`LONG`] elements and more; none for
-    /// indices.
+    /// The same for a contiguous row of any length, best from [`LONG`] elements on; `None` for indices.
     pub(crate) long_row: Option<Kernel>,
-    /// `d`: the accumulator, with [`FEW`] partial results `a` of a tile.
+    /// Folds the [`FEW`] partial results `a` of a tile into accumulator `d`.
     pub(crate) partials: Kernel,
-    /// The same for as many accumulators as elements.
+    /// The same for one accumulator per lane.
     pub(crate) lanes: Kernel,
-    /// The same for a [`Stack`] `b` of tiles, of which `a` is the first; none for indices and products.
+    /// The same for a [`Stack`] `b` of tiles, of which `a` is the first; `None` for indices and products.
     pub(crate) stack: Option<Kernel>,
-    /// `d`: what came out of the accumulators `a`.
+    /// Writes the results of the accumulators `a` to `d`.
     pub(crate) end: Kernel,
     /// Bytes of an accumulator.
     pub(crate) accumulator_bytes: usize,
-    /// Is it an index, with an element?
+    /// Whether the accumulator is an index, with an element.
     pub(crate) is_index: bool,
 }
 
-/// The loops of reductions of this kind.
+/// Returns the loops of a reduction.
 pub(super) fn of<T: Copy, R: Reduce<T>>(level: Level) -> Reducer {
     Reducer {
         begin: kernel::<Begins<T, R>>(level),

@@ -1,4 +1,5 @@
-//! Gathers and scatters of a launch: whether they stay in their bindings, go on evenly, and may be shared by threads.
+//! Gathers and scatters of a launch: bounds, whether gathers may have long runs, and whether threads may share a
+//! scatter.
 
 use millstream_ir::Nest;
 use millstream_protocol::kernel::NativeView;
@@ -13,7 +14,7 @@ use crate::space::Path;
 const RUN_MIN: usize = 16;
 
 impl Launch {
-    /// Checks gathers and scatters, and finds out what else of the launch they meet.
+    /// Checks the bounds of gathers and scatters, and finds the paths that they overlap.
     pub(super) fn check_indexed_axes(
         &mut self,
         nest: &Nest,
@@ -27,7 +28,7 @@ impl Launch {
             if indexed.writes {
                 scattered = Some((indexed, touched));
             }
-            // Two rows may meet in one place.
+            // Two rows may scatter to the same place.
             self.rows_are_independent &= !indexed.writes;
             for path in &mut self.paths[plan.inputs.len()..] {
                 if path.bytes.0 < touched.1 && touched.0 < path.bytes.1 {
@@ -45,8 +46,8 @@ impl Launch {
         Ok(())
     }
 
-    /// Does a gather or scatter stay in its binding, whatever is in range of its axis? Answers the bytes that it may
-    /// touch.
+    /// Checks that a gather or scatter stays in its binding for every index in range. Returns the addresses that it
+    /// may touch.
     fn check_indexed_axis(
         &self,
         nest: &Nest,
@@ -78,7 +79,7 @@ impl Launch {
                 });
             }
         }
-        // Where nothing is in range, nothing is touched; but offsets are counted.
+        // If no index is in range, nothing is touched. The offsets must still be countable.
         if all.is_some() && (len <= 0 || self.inner.total == 0) {
             return Ok((0, 0));
         }
@@ -94,13 +95,13 @@ impl Launch {
         ))
     }
 
-    /// Is there nothing stored but by one scatter, to what nothing reads, with another place for each index? Then
-    /// threads may go over all rows at once, as long as each stores for indices of its own.
+    /// Returns `true` if the only store is one scatter, to memory that nothing reads, and different indices lead to
+    /// different places. Then each thread may visit all rows and store only for indices of its own.
     pub(crate) fn scatter_is_sole_store(&self) -> bool {
         self.scatter_is_sole_store
     }
 
-    /// Does a scatter lead from each index to places where no other index leads, as far as can be seen at once?
+    /// Returns `true` if the scatter provably leads from different indices to different places.
     pub(super) fn indices_are_disjoint(
         &self,
         nest: &Nest,
@@ -115,7 +116,7 @@ impl Launch {
         let stride = resolve(indexed.stride, words).unsigned_abs() as usize;
         steps[0] = (stride, words[usize::from(indexed.len)].max(2) as usize);
         let mut count = 1;
-        // Where an axis leads nowhere, the same index leads to the same place.
+        // An axis without a stride leads from the same index to the same place.
         for (stride, len) in outer
             .chain(inner)
             .filter(|(stride, len)| *len > 1 && *stride != 0)
@@ -126,7 +127,7 @@ impl Launch {
         never_collide(&mut steps[..count])
     }
 
-    /// Do the gathers of a plan go on evenly for long, or rather: may they, along the fastest axis?
+    /// Returns `true` if the gathers of a plan may have long runs along the fastest axis.
     pub(crate) fn may_have_long_runs(&self, plan: &Plan) -> bool {
         let axes = match plan.template {
             Template::Row => &self.inner,

@@ -1,6 +1,6 @@
-//! What a launch brings, checked: lengths, and where each access walks.
+//! The checked arguments of a launch: lengths, and the path of each access.
 //!
-//! Nothing is read or written before every access was found to stay in its binding, whatever the words say. After
+//! Nothing is read or written before every access was found to stay in its binding, whatever the words are. After
 //! that the machine trusts its paths.
 
 mod indexed;
@@ -18,15 +18,15 @@ use crate::plan::{InputKind, Plan, Scope, Template};
 use crate::space::{Axes, Path, collapse, order};
 use crate::tiles::Tiles;
 
-/// A launch of a nest. Reused from one to the next: it allocates when it meets a nest with more paths than any before.
+/// A launch of a nest. Reused for later launches: it allocates only if a nest has more paths than any before.
 pub(crate) struct Launch {
     pub(crate) outer: Axes,
     pub(crate) inner: Axes,
-    /// Those of the plan's walks, and then those of its targets.
+    /// The paths of the plan's inputs, followed by those of its targets.
     pub(crate) paths: Vec<Path>,
-    /// Does nothing that is written overlap what another row touches?
+    /// Whether no target overlaps anything that another row touches.
     rows_are_independent: bool,
-    /// Is there nothing stored but by one scatter, to what nothing reads?
+    /// Whether the only store is one scatter, to memory that nothing reads.
     scatter_is_sole_store: bool,
 }
 
@@ -37,14 +37,14 @@ pub(crate) struct Window {
     pub(crate) lens: [usize; AXES_MAX],
 }
 
-/// What is written in one launch is streamed if it is this much: more than a core's share of the last cache, and what
-/// is read comes on top. Below, whoever reads it next finds it there.
+/// A launch that writes at least this much bypasses the caches when it stores: it is more than a core's share of the
+/// last-level cache, and what it reads comes on top. Smaller outputs are left in the cache for their reader.
 const STREAMED_BYTES_MIN: usize = 32 << 20;
 
-/// Elements from the first to the last that something touches.
+/// The first and last element that something touches; `None` if they overflow.
 pub(crate) type Reach = Option<(i64, i64)>;
 
-/// The reach of a walk with these strides from an offset, unless it cannot be counted. No length is zero.
+/// Returns the reach of a path with these strides from an offset. No length may be zero.
 #[inline]
 pub(crate) fn reach(offset: i64, lens: &[usize], strides: &[isize]) -> Reach {
     let (mut first, mut last) = (offset, offset);
@@ -72,7 +72,7 @@ impl Default for Launch {
 }
 
 impl Launch {
-    /// Reads the lengths: the first words. Answers whether there is anything to do.
+    /// Reads the lengths, which are the first words. Returns `false` if there is nothing to do.
     pub(crate) fn measure(
         &mut self,
         nest: &Nest,
@@ -100,8 +100,8 @@ impl Launch {
         Ok(self.outer.total > 0)
     }
 
-    /// Makes the paths of a plan, each checked, over axes that are as few as can be; of the whole index space, or of
-    /// a window of it.
+    /// Builds and checks the paths of a plan, over as few axes as possible, for the whole index space or a window of
+    /// it.
     pub(crate) fn prepare(
         &mut self,
         nest: &Nest,
@@ -124,7 +124,7 @@ impl Launch {
         Ok(())
     }
 
-    /// Makes the paths. They are used again from launch to launch: what is set here is all that is read of them.
+    /// Builds the paths. Their memory is reused from launch to launch, so every field that is read later is set here.
     #[inline]
     fn place_all(
         &self,
@@ -167,7 +167,7 @@ impl Launch {
         Ok(())
     }
 
-    /// Makes a window all that there is.
+    /// Restricts the launch to a window.
     fn restrict_to(&mut self, nest: &Nest, plan: &Plan, window: Window) -> Result<(), LaunchError> {
         let rank = self.outer.rank;
         let fits = |axis: usize| window.origin[axis] + window.lens[axis] <= self.outer.lens[axis];
@@ -189,7 +189,7 @@ impl Launch {
         Ok(())
     }
 
-    /// The strides of an access.
+    /// Resolves the strides of an access.
     #[inline]
     fn strides(&self, nest: &Nest, access: AccessId, words: &[u64], path: &mut Path) {
         let strides = &nest.accesses[usize::from(access)].strides;
@@ -202,7 +202,7 @@ impl Launch {
         }
     }
 
-    /// Where the elements of an access lie, all of them within the binding.
+    /// Places an access and checks that all of its elements lie within the binding.
     #[inline]
     fn place(
         &self,
@@ -213,7 +213,7 @@ impl Launch {
         path: &mut Path,
         scope: Scope,
     ) -> Result<(), LaunchError> {
-        // Nothing is touched where there are no elements.
+        // An access without elements touches nothing.
         if scope == Scope::Inner && self.inner.total == 0 {
             return Ok(());
         }
@@ -244,11 +244,11 @@ impl Launch {
         Ok(())
     }
 
-    /// Fewer axes, in the order in which memory is walked.
+    /// Orders the axes as memory is walked, and merges them where possible.
     #[inline]
     fn simplify(&mut self, plan: &Plan) {
         if plan.template != Template::Row && self.outer.rank > 1 && !self.paths.is_empty() {
-            // Stores matter most: they are read before they are written.
+            // Stores matter most: a cache line is read before it is written.
             let inner = |index: &usize| plan.inputs[*index].scope == Scope::Inner;
             let key = match plan.template {
                 Template::Column => (0..plan.inputs.len()).find(inner).unwrap_or(0),
@@ -263,7 +263,7 @@ impl Launch {
     }
 }
 
-/// The reach, if it lies within the binding of an access.
+/// Returns the reach if it lies within the binding of an access.
 #[inline]
 fn within(
     nest: &Nest,
@@ -288,7 +288,7 @@ fn within(
     }
 }
 
-/// A stride in elements.
+/// Returns a stride in elements.
 #[inline]
 pub(crate) fn resolve(stride: Stride, words: &[u64]) -> i64 {
     match stride {
@@ -304,14 +304,15 @@ unsafe impl Send for Launch {}
 unsafe impl Sync for Launch {}
 
 impl Launch {
-    /// Are elements only moved, to places side by side?
+    /// Returns `true` if elements are only moved, to contiguous places.
     pub(crate) fn moves_densely(&self, plan: &Plan) -> bool {
         let targets = &self.paths[plan.inputs.len()..];
         let is_dense = |path: &Path| path.is_direct && self.outer.is_dense(&path.outer);
         plan.moves && targets.iter().all(is_dense)
     }
 
-    /// Should what is stored go past the caches: is it more than they hold, and does every vector begin at a line?
+    /// Returns `true` if stores should bypass the caches: they exceed the caches, and every vector begins at a cache
+    /// line.
     pub(crate) fn streams(&self, plan: &Plan) -> bool {
         let targets = &self.paths[plan.inputs.len()..];
         let bytes = |path: &Path| path.bytes.1.saturating_sub(path.bytes.0);
@@ -323,7 +324,7 @@ impl Launch {
                 .all(|path| path.is_direct && path.base.addr().is_multiple_of(64))
     }
 
-    /// Finds out which paths can be used as they lie, now that it is known how lanes are cut.
+    /// Decides which paths are used in place, now that the tiling is known.
     #[inline]
     pub(crate) fn mark_direct_paths(&mut self, plan: &Plan, tiles: &Tiles) {
         let is_row = plan.template == Template::Row;

@@ -1,13 +1,13 @@
-//! What of a launch meets in memory: what may be computed where it is stored, and which rows may go side by side.
+//! Overlaps in memory: which stores may be computed in place, and whether rows may run concurrently.
 
 use super::Launch;
 use crate::AXES_MAX;
 use crate::plan::{Plan, Scope};
 use crate::space::Path;
 
-/// Do such steps, of so many places each, never lead to one place twice, as far as can be seen at once?
+/// Returns `true` if these strides, with these lengths, provably lead to different places.
 pub(crate) fn never_collide(steps: &mut [(usize, usize)]) -> bool {
-    // Axes mostly come in order already, the greatest step first.
+    // Axes usually come in order already, with the greatest stride first.
     steps.reverse();
     if !steps.is_sorted() {
         steps.sort_unstable();
@@ -23,8 +23,8 @@ pub(crate) fn never_collide(steps: &mut [(usize, usize)]) -> bool {
 }
 
 impl Launch {
-    /// A store may be computed where it lies only if nothing else of the launch lies there. Rows go side by side only
-    /// if no two of them meet.
+    /// Computes a store in place only if nothing else of the launch overlaps it. Rows may run concurrently only if no
+    /// two of them overlap.
     #[inline]
     pub(super) fn find_overlaps(&mut self, plan: &Plan) {
         let inputs = plan.inputs.len();
@@ -47,7 +47,7 @@ impl Launch {
         }
     }
 
-    /// May rows be computed in any order, side by side?
+    /// Returns `true` if rows may be computed in any order, concurrently.
     pub(crate) fn rows_are_disjoint(&self, plan: &Plan) -> bool {
         let paths = &self.paths[plan.inputs.len()..];
         let mut targets = plan.targets.iter().zip(paths);
@@ -55,7 +55,7 @@ impl Launch {
             && targets.all(|(target, path)| self.is_injective(path, target.scope))
     }
 
-    /// Are all places of a path different, as far as can be seen at once?
+    /// Returns `true` if all places of a path are provably different.
     #[inline]
     fn is_injective(&self, path: &Path, scope: Scope) -> bool {
         let outer = (0..self.outer.rank).map(|axis| (path.outer[axis], self.outer.lens[axis]));

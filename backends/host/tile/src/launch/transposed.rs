@@ -1,15 +1,15 @@
-//! What is read across memory: tiles along the fastest axis would take one element of each line of the cache, and
-//! throw away the rest.
+//! Inputs read across memory. Tiles along the fastest axis would use one element of each cache line and evict the
+//! rest unused.
 
 use super::Launch;
 use crate::plan::{InputKind, Plan, Template};
 
-/// Shorter axes are read soon enough.
+/// Shorter axes are fast enough as they are.
 const LEN_MIN: usize = 16;
 
 impl Launch {
-    /// Brings the axis along which a walk reads elements side by side next to the fastest one, if there is such a
-    /// walk: tiles are to be blocks of the two. Answers whether it is so.
+    /// If an input is read across memory, moves the axis along which its elements are contiguous next to the fastest
+    /// axis, so that tiles can be blocks of the two. Returns `true` if it did.
     pub(crate) fn arrange_blocks(&mut self, plan: &Plan) -> bool {
         let rank = self.outer.rank;
         if plan.template != Template::Flat || rank < 2 || self.outer.last() < LEN_MIN {
@@ -27,7 +27,7 @@ impl Launch {
         let Some(axis) = inputs.find_map(across) else {
             return false;
         };
-        // Rows that are not apart stay in their order.
+        // Rows that overlap must keep their order.
         if !self.rows_are_disjoint(plan) {
             return false;
         }
@@ -38,7 +38,7 @@ impl Launch {
         true
     }
 
-    /// Of what was turned: is it one matrix that is only moved, from columns into rows that each lie in one piece?
+    /// Returns `true` if the launch only moves one matrix, from contiguous columns into contiguous rows.
     pub(crate) fn transposes_only(&self, plan: &Plan) -> bool {
         let fast = self.outer.rank - 1;
         match (&plan.inputs[..], &plan.targets[..], &self.paths[..]) {

@@ -1,5 +1,5 @@
-//! Slots that move by the same distance from each row to the next, or from each step to the next: then only the first
-//! one is placed.
+//! Slots whose addresses advance by a constant stride from row to row, or from step to step: then only the first one
+//! is placed, and the others are additions.
 
 use super::{Job, Machine};
 use crate::kernels::reduce::{LONG, ROWS_AT_ONCE, Stack};
@@ -7,14 +7,14 @@ use crate::plan::{DirectFold, Input, InputKind, Pass, Prefetch, Scope};
 use crate::slot::Slot;
 use crate::space::{Axes, Path};
 
-/// Is such a walk, over this many lanes, used as it lies?
+/// Returns `true` if the input, over this many lanes, is used in place.
 fn is_pointer(input: &Input, path: &Path, lanes: usize) -> bool {
     let is_whole = path.is_direct || input.is_uniform || lanes == 1;
     is_whole && matches!(input.kind, InputKind::Elements(_))
 }
 
 impl Machine<'_> {
-    /// Finds out how far each slot moves from a row to the next. Answers whether all do so evenly.
+    /// Finds the stride of each slot from row to row. Returns `true` if all strides are constant.
     pub(super) fn rows_have_constant_strides(&mut self) -> bool {
         let Job {
             plan,
@@ -36,7 +36,7 @@ impl Machine<'_> {
             )
     }
 
-    /// Finds out how far each slot moves from a step across rows to the next. Answers whether all do so evenly.
+    /// Finds the stride of each slot from step to step across rows. Returns `true` if all strides are constant.
     pub(super) fn steps_have_constant_strides(&mut self) -> bool {
         let Job {
             plan,
@@ -50,7 +50,7 @@ impl Machine<'_> {
                 _ => 0,
             };
         }
-        // Those of rows are placed at their end.
+        // Targets of rows are placed at the end of the rows.
         let is_in_steps = |index: &usize| plan.targets[*index].scope == Scope::Inner;
         let targets = (0..plan.targets.len()).filter(is_in_steps);
         self.find_constant_strides(
@@ -62,8 +62,7 @@ impl Machine<'_> {
         )
     }
 
-    /// Finds out how far the slots of these walks, of those of all passes, and of these targets move with each step
-    /// along the axes.
+    /// Finds the strides of these inputs, the inputs of all passes, and these targets, for one step along the axes.
     fn find_constant_strides(
         &mut self,
         axes: &Axes,
@@ -108,7 +107,7 @@ impl Machine<'_> {
         axes.rank <= 1 && inputs_do && targets_do
     }
 
-    /// All steps of a pass but the first, whose place the walk still has, into the accumulators.
+    /// Folds all steps of a pass but the first into the accumulators; the input's slot is still at the first step.
     pub(super) unsafe fn fold_steps(&mut self, fold: &DirectFold, n: usize) {
         let slot = usize::from(self.job.plan.inputs[usize::from(fold.input)].slot);
         let (apart, steps) = (self.strides[slot], self.job.launch.inner.total);
@@ -120,7 +119,7 @@ impl Machine<'_> {
             from = from.wrapping_offset(apart);
             let stack = Stack { apart, count };
             let stack = std::ptr::from_ref(&stack).cast::<u8>();
-            // SAFETY: the walk is used as it lies, and the launch was checked; the plan gives the accumulators their
+            // SAFETY: the input is used in place, and the launch was checked; the plan gives the accumulators their
             // type.
             unsafe { (fold.run)(accumulator, from, stack, stack, n) };
             from = from.wrapping_offset(apart * (count as isize - 1));
@@ -128,7 +127,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Does a pass nothing but fold rows that are long, and lie in one piece each?
+    /// Returns the fold of a pass that only folds long, contiguous rows.
     #[inline]
     pub(super) fn long_fold(&self, pass: &Pass) -> Option<DirectFold> {
         let inner = &self.job.launch.inner;
@@ -141,11 +140,11 @@ impl Machine<'_> {
             .filter(|fold| inner.total >= LONG && lies_in_one(fold))
     }
 
-    /// A row into its accumulator.
+    /// Folds a row into its accumulator.
     pub(super) unsafe fn fold_long_row(&mut self, fold: &DirectFold, row: usize) {
         let n = self.job.launch.inner.total;
         let input = &self.job.plan.inputs[usize::from(fold.input)];
-        // SAFETY: the caller's promises; the launch was checked, and the row lies in one piece.
+        // SAFETY: the caller's promises; the launch was checked, and the row is contiguous.
         unsafe {
             self.place_input(fold.input, row, 1, 0, n);
             let from = self.slots[usize::from(input.slot)];
@@ -154,7 +153,7 @@ impl Machine<'_> {
         }
     }
 
-    /// On to the next row.
+    /// Advances to the next row.
     #[inline]
     pub(super) fn advance(&mut self) {
         for (slot, stride) in self.slots.iter_mut().zip(&*self.strides) {
@@ -162,12 +161,12 @@ impl Machine<'_> {
         }
     }
 
-    /// On to the next step across rows, which is this one.
+    /// Advances to the next step across rows, which is `step`.
     #[inline]
     pub(super) unsafe fn advance_to(&mut self, step: usize) {
         self.advance();
         self.retained_lane = step * self.job.tiles.lanes;
-        // SAFETY: the position is a scalar.
+        // SAFETY: slot 0 is a scalar, the position.
         unsafe { self.slots[0].cast::<i64>().write(step as i64) };
     }
 }

@@ -1,4 +1,4 @@
-//! Runs pieces of a launch: places what moves, and goes through the instructions.
+//! Runs pieces of a launch: places slots, and executes the instructions.
 
 mod constant_strides;
 mod placement;
@@ -17,11 +17,11 @@ use crate::slot::Slot;
 use crate::space::Axes;
 use crate::tiles::Tiles;
 
-/// Bytes between registers beyond their lanes: tiles whose length is a power of two would else compete for the same
-/// lines of the cache.
+/// Bytes between registers, besides their lanes. Without them, tiles whose length is a power of two would compete for
+/// the same cache lines.
 const REGISTER_GAP: usize = 192;
 
-/// What pieces of a launch share.
+/// What the pieces of a launch share.
 #[derive(Clone, Copy)]
 pub(crate) struct Job<'a> {
     pub(crate) nest: &'a Nest,
@@ -30,17 +30,17 @@ pub(crate) struct Job<'a> {
     pub(crate) views: &'a [NativeView],
     pub(crate) words: &'a [u64],
     pub(crate) tiles: Tiles,
-    /// Lanes of the part of a kept value that belongs to one step, times the steps.
+    /// The lanes of a retained value for one step, times the number of steps.
     pub(crate) retained_lanes: usize,
-    /// Is what is stored more than the caches hold, so that it had better not go through them?
+    /// Whether stores bypass the caches, because they exceed them.
     pub(crate) streams: bool,
-    /// Is it one matrix, of which the blocks are only turned?
+    /// Whether the launch is a single transposition, done block by block.
     pub(crate) transposes_only: bool,
-    /// Which part of its places a scatter stores to.
+    /// The part of its indices that a scatter stores for.
     pub(crate) places: Part,
 }
 
-/// Some of the equal parts of something.
+/// A range of equal parts of something.
 #[derive(Clone, Copy)]
 pub(crate) struct Part {
     pub(crate) first: u64,
@@ -55,7 +55,7 @@ impl Part {
         of: 1,
     };
 
-    /// The indices below `len` that belong to it.
+    /// Returns the indices below `len` that belong to the part.
     fn indices(self, len: i64) -> Range<i64> {
         let at = |part: u64| (i128::from(len) * i128::from(part) / i128::from(self.of)) as i64;
         at(self.first)..at(self.end)
@@ -66,32 +66,32 @@ impl Part {
 unsafe impl Sync for Job<'_> {}
 
 impl Job<'_> {
-    /// The same, for a thread that scatters to these places only.
+    /// Returns the job of a thread that scatters only for these indices.
     pub(crate) fn scattering_to(&self, places: Part) -> Self {
         Self { places, ..*self }
     }
 }
 
-/// One thread's way through pieces of a launch.
+/// One thread's execution of some pieces of a launch.
 pub(crate) struct Machine<'a> {
     job: Job<'a>,
     slots: &'a mut [*mut u8],
-    /// How far each slot moves to the next row or step, where they move evenly.
+    /// The distance of each slot to its place in the next row or step, if it is constant.
     strides: &'a mut [isize],
     scalars: *const u64,
     retained: *mut u8,
-    /// The axes of the tile, where tiles are blocks.
+    /// The axes of the tile, if tiles are blocks.
     block: Axes,
-    /// The lane that the slots of what is kept point to.
+    /// The lane that the slots of retained values point to.
     retained_lane: usize,
 }
 
 impl<'a> Machine<'a> {
-    /// Puts every slot at its place in a thread's memory, and computes what is the same for the whole launch.
+    /// Places every slot in the thread's memory, and computes the values that are the same for the whole launch.
     ///
     /// # Safety
     /// The job's launch was prepared from its views and words; the memory behind them stays as [`crate::Code::run`]
-    /// says.
+    /// requires.
     pub(crate) unsafe fn new(job: Job<'a>, scratch: &'a mut Scratch) -> Self {
         let plan = job.plan;
         let scalars = (plan.scalars.len() * 8).next_multiple_of(64);
@@ -129,7 +129,7 @@ impl<'a> Machine<'a> {
             },
             retained_lane: 0,
         };
-        // SAFETY: the room has this many scalars; the caller's promises.
+        // SAFETY: the scratch memory has room for the scalars; the caller's promises.
         unsafe {
             machine.fill_scalars(memory);
             for &input in &plan.launch_inputs {
@@ -140,7 +140,7 @@ impl<'a> Machine<'a> {
         machine
     }
 
-    /// Constants, words, and what gathers and scatters are told.
+    /// Writes constants, words, and the parameters of gathers and scatters.
     unsafe fn fill_scalars(&mut self, memory: *mut u8) {
         let Job {
             nest,
@@ -150,7 +150,7 @@ impl<'a> Machine<'a> {
             places,
             ..
         } = self.job;
-        // SAFETY: `new` made room; each scalar has eight bytes, and an axis four of them.
+        // SAFETY: `new` reserved the memory; each scalar has eight bytes, and an indexed axis has four of them.
         unsafe {
             let scalars = memory.cast::<u64>();
             scalars.copy_from_nonoverlapping(plan.scalars.as_ptr(), plan.scalars.len());
@@ -186,7 +186,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Goes through instructions with this many lanes.
+    /// Executes instructions over this many lanes.
     #[inline(always)]
     unsafe fn execute(&self, code: &[Instruction], n: usize) {
         for instruction in code {
@@ -204,8 +204,8 @@ impl<'a> Machine<'a> {
                         at(instruction.c),
                     );
                     let n = instruction.fixed.map_or(n, usize::from);
-                    // SAFETY: the plan gives every instruction slots of its type, of which the first overlaps no
-                    // other, with room for the lanes of a tile; what was placed stays in its binding.
+                    // SAFETY: the plan gives every instruction slots of its type with room for the lanes of a tile,
+                    // of which the first overlaps no other; placed slots stay within their bindings.
                     unsafe { (instruction.run)(d, a, b, c, n) };
                 }
                 // SAFETY: as above.
@@ -215,10 +215,10 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Rows, or tiles of them, of a launch.
+    /// Runs a range of rows, or of tiles of them.
     ///
     /// # Safety
-    /// They exist, and nobody else runs them.
+    /// They exist, and no other thread runs them.
     pub(crate) unsafe fn run(&mut self, pieces: Range<usize>) {
         // SAFETY: the caller's promises.
         unsafe {
@@ -281,7 +281,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// One row. `is_placed`: every slot is where it belongs for it.
+    /// Runs one row. If `is_placed`, every slot is in its place already.
     unsafe fn row(&mut self, row: usize, is_placed: bool) {
         let Job {
             plan,

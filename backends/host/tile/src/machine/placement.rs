@@ -1,4 +1,4 @@
-//! Where slots are at a step: elements as they lie, or brought to registers and put back.
+//! The places of slots at each step: in the bindings' memory, or in staging registers that are loaded and stored.
 
 use super::{Job, Machine};
 use crate::kernels::place::by_size;
@@ -7,17 +7,17 @@ use crate::plan::{InputKind, Prefetch, Scope, Template};
 use crate::slot::{Slot, SlotId};
 use crate::space::Path;
 
-/// Steps across rows that are asked for before they are walked.
+/// The number of steps across rows that inputs are prefetched ahead.
 const STEPS_AHEAD: usize = 2;
 
 impl<'a> Machine<'a> {
-    /// A step begins, with the element of this index; its part of what is kept begins at that lane.
+    /// Begins a step: sets the index of its first element, and the lane of its retained values.
     #[inline]
     pub(super) unsafe fn at_step(&mut self, position: usize, lane: usize) {
         let plan = self.job.plan;
-        // SAFETY: the position is a scalar.
+        // SAFETY: slot 0 is a scalar, the position.
         unsafe { self.slots[0].cast::<i64>().write(position as i64) };
-        // Most rows are one tile: what is kept stays where it is.
+        // Most rows are one tile, so the retained values stay in place.
         if plan.retained == 0 || lane == self.retained_lane {
             return;
         }
@@ -30,7 +30,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Which axes lanes are of, where they begin, and how many there are; and where the path is on the other axes.
+    /// Returns the lanes of a path at a step, and its offset along the other axes.
     #[inline(always)]
     pub(super) fn lanes<'b>(
         &'b self,
@@ -73,7 +73,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Puts a walk where the elements of a step are: where they lie, or in its register.
+    /// Places an input at a step: in the binding's memory, or loaded into its staging register.
     #[inline]
     pub(super) unsafe fn place_input(
         &mut self,
@@ -94,13 +94,13 @@ impl<'a> Machine<'a> {
             return;
         }
         let staging = match input.direct_target {
-            // Targets are placed before walks.
+            // Targets are placed before inputs.
             Some(target) => self.job.plan.targets[usize::from(target)].slot,
             None => input.staging,
         };
         let staging = self.slots[usize::from(staging)];
-        // SAFETY: the launch was checked, so each element lies in its binding; a register has room for the lanes, and
-        // so has a target.
+        // SAFETY: the launch was checked, so each element lies in its binding; registers and targets have room for
+        // the lanes.
         unsafe {
             if input.is_uniform {
                 let offset = lanes.still + lanes.first();
@@ -133,7 +133,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Brings the only walk's block straight to the only target.
+    /// Transposes a block of the only input straight into the only target.
     pub(super) unsafe fn transpose_block(&self, start: usize, n: usize) {
         let launch = self.job.launch;
         let (from, to) = (&launch.paths[0], &launch.paths[1]);
@@ -142,13 +142,13 @@ impl<'a> Machine<'a> {
             let base = from.base.cast::<T>().wrapping_offset(lanes.still);
             let place = launch.outer.offset(&to.outer, start);
             let target = to.base.cast::<T>().wrapping_offset(place);
-            // SAFETY: the launch was checked, so each element lies in its binding; the target lies alone.
+            // SAFETY: the launch was checked, so each element lies in its binding; nothing else overlaps the target.
             unsafe { lanes.transpose(base, target, to.outer[rows]) };
         });
     }
 
-    /// Asks for what a walk across rows reads a few steps from here: steps lie further apart than the processor looks
-    /// by itself.
+    /// Prefetches what an input across rows reads a few steps later: steps are too far apart for the processor's own
+    /// prefetcher.
     #[inline]
     pub(super) fn prefetch_input(&self, input: u16, n: usize, step: usize) {
         let launch = self.job.launch;
@@ -164,7 +164,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Finds out where the elements are that will be asked soon, at a tile of a row.
+    /// Computes the addresses to be prefetched at a tile of a row.
     #[inline]
     pub(super) fn place_prefetches(
         &mut self,
@@ -200,13 +200,13 @@ impl<'a> Machine<'a> {
                 }
             };
             let lanes = self.lanes(path, (row, 1), (start, 1));
-            // What cannot be used as it lies is fetched to no purpose, which does no harm.
+            // Prefetching elements of a path that is not direct is useless, but harmless.
             let offset = (lanes.still + lanes.first()).wrapping_mul(size as isize);
             self.slots[usize::from(slot)] = path.base.wrapping_offset(offset);
         }
     }
 
-    /// Puts every store of a scope where its elements go: where they lie, or into its register.
+    /// Places every target of a scope: in the binding's memory, or in its staging register.
     #[inline]
     pub(super) unsafe fn place_targets(
         &mut self,
@@ -232,7 +232,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Brings what was not computed where it lies to its place.
+    /// Stores the targets that were computed in staging registers.
     #[inline]
     pub(super) unsafe fn write_back(
         &mut self,

@@ -1,13 +1,13 @@
-//! How the elements of a product come to be: by `gemm`, or widened and by `gemm`; by loops of ours in `dots` and
-//! `whole`.
+//! Products by `gemm`, of floats and of halves widened to `f32`. The modules `dots` and `integers` have the other
+//! loops.
 
 use gemm_common::Parallelism;
 
 use super::{Matrix, Product};
 use crate::scratch::Scratch;
 
-/// A product of one type of floats, as `gemm` has it. Behind the sizes each matrix has the steps between its columns,
-/// then its rows.
+/// The signature of a product of one float type in `gemm`. Each matrix is followed by the strides between its
+/// columns, and between its rows.
 #[rustfmt::skip]
 pub(super) type Gemm<T> = unsafe fn(
     usize, usize, usize,
@@ -38,7 +38,7 @@ impl Product<'_> {
             mut out,
             ..
         } = *self;
-        // It is quickest where the elements of a column of its output are neighbours.
+        // `gemm` is fastest if the columns of its output are contiguous.
         if out.column.unsigned_abs() < out.row.unsigned_abs() {
             (m, n) = (n, m);
             (lhs, rhs) = (rhs.transposed(), lhs.transposed());
@@ -71,7 +71,7 @@ impl Product<'_> {
         }
     }
 
-    /// Halves as `f32`, in memory of this thread.
+    /// Computes halves as `f32`, in memory of this thread.
     pub(super) unsafe fn gemm_halves<T: Copy>(&self, widen: fn(T) -> f32, narrow: fn(f32) -> T) {
         let Self {
             m,
@@ -117,7 +117,7 @@ impl Product<'_> {
                 out: dense(c, n),
                 ..*self
             };
-            // SAFETY: there is room for the three, which are apart; the caller's promises.
+            // SAFETY: there is room for the three matrices, which do not overlap; the caller's promises.
             unsafe {
                 block.gemm_floats(gemm_f32::gemm::f32::get_gemm_fn(), 0.0, 1.0);
                 for row in 0..m {
@@ -133,7 +133,7 @@ impl Product<'_> {
         });
     }
 
-    /// Zeros, of every type.
+    /// Fills the output with zeros, for every type.
     pub(super) unsafe fn clear(&self, size: usize) {
         for row in 0..self.m as isize {
             for column in 0..self.n as isize {

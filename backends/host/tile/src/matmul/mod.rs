@@ -1,8 +1,8 @@
-//! Products of matrices: floats by the `gemm` crates, halves by it too, widened; few rows and integers by loops of
-//! ours.
+//! Products of matrices. `gemm` computes floats, and halves widened to `f32`; loops of this crate compute few rows,
+//! and integers.
 //!
-//! The product is cut into tiles, of which each is a piece: usually of some rows and all columns. What is to be done
-//! to each element is done to a tile while it is in the cache.
+//! A product is split into tiles, each of which is a piece: usually some rows and all columns. The epilogue runs on a
+//! tile while it is in the cache.
 
 mod dots;
 mod gemm;
@@ -27,16 +27,16 @@ use crate::options::Options;
 use crate::space::Axes;
 use crate::team::{RunError, Team};
 
-/// Rows and columns of a tile, at least, where nothing is said: what threads share.
+/// The least rows and columns of a tile by default, which threads share.
 const TILE: [u32; 2] = [256, Blocking::ALL];
 
-/// The same where there are not rows for two tiles, which leaves nothing to share but columns; and of a single row,
-/// for which the memory of the other matrix is all that counts, and is read faster in longer stretches.
+/// The same if there are too few rows for two tiles, so that threads can share only columns; and for a single row,
+/// where only reading the other matrix matters, which is faster in longer stretches.
 const TILE_OF_FEW_ROWS: [u32; 2] = [256, 256];
 const TILE_OF_ONE_ROW: [u32; 2] = [256, 1024];
 
-/// Others, which may be faster: wide tiles leave the cache. None with fewer rows, of which `gemm` sums a few columns
-/// in another order than of more.
+/// Alternative tiles, which may be faster although wide ones leave the cache. None has fewer rows than 128, because
+/// then `gemm` sums a few columns in another order.
 const TILES: [[u32; 2]; 7] = [
     [128, Blocking::ALL],
     [512, Blocking::ALL],
@@ -47,12 +47,12 @@ const TILES: [[u32; 2]; 7] = [
     [512, 512],
 ];
 
-/// Rows that are one product where a thread has several tiles, one below the other: the other matrix is packed once
-/// for all of them, which for a single one takes a sixth of the time. With more, what comes out leaves the cache
-/// before its epilogue.
+/// Rows of tiles below each other that a thread computes as one product: the other matrix is packed once for all of
+/// them; packing takes a sixth of the time of a single tile. With more rows, the output leaves the cache before its
+/// epilogue.
 const ROWS_AT_ONCE: usize = 2048;
 
-/// Multiplications that one thread does in a nanosecond, about.
+/// Multiplications per nanosecond of one thread, approximately.
 const PER_NS: u64 = 64;
 
 /// A compiled product.
@@ -61,11 +61,11 @@ pub(crate) struct MatmulCode {
     matmul: Matmul,
     epilogue: Option<NestCode>,
     level: Level,
-    /// Rows and columns of a tile, at least, where that is said.
+    /// The least rows and columns of a tile, if the blocking sets them.
     tile: Option<[u32; 2]>,
 }
 
-/// How a product can be cut up beside the usual way.
+/// Returns the blockings of a product besides the usual one.
 pub(crate) fn blockings() -> Vec<Blocking> {
     let tiles = TILES.iter();
     tiles
@@ -73,8 +73,8 @@ pub(crate) fn blockings() -> Vec<Blocking> {
         .collect()
 }
 
-/// How a length is cut: into so many parts of so many elements, of which the last takes what is left. `gemm` has
-/// other ways for few rows and few columns, and what comes out must not depend on how tiles are put together.
+/// The split of a length into parts of equal length, of which the last also takes the remainder. `gemm` sums few rows
+/// or columns differently, and results must not depend on how tiles are combined.
 #[derive(Clone, Copy)]
 struct Split {
     len: usize,
@@ -88,7 +88,7 @@ impl Split {
         Self { len, part, parts }
     }
 
-    /// The elements of some neighbouring parts.
+    /// Returns the elements of some neighbouring parts.
     fn elements(&self, parts: Range<usize>) -> Range<usize> {
         let end = match parts.end == self.parts {
             true => self.len,
@@ -98,11 +98,11 @@ impl Split {
     }
 }
 
-/// One of the three matrices of a launch: its first element, and how far apart neighbours are.
+/// One of the three matrices of a launch: its first element and its strides.
 #[derive(Clone, Copy)]
 struct Matrix<'a> {
     base: *mut u8,
-    /// Of the batch axes.
+    /// The strides of the batch axes.
     batch: &'a [u64],
     row: isize,
     column: isize,
@@ -138,7 +138,7 @@ impl MatmulCode {
         if matmul.batch + 2 > crate::AXES_MAX {
             return Err(CompileError::Axes(matmul.batch + 2));
         }
-        // It is cut up as the product is.
+        // The epilogue is split as the product is.
         let of_epilogue = Options {
             blocking: Blocking::USUAL,
             ..options
@@ -157,7 +157,7 @@ impl MatmulCode {
     /// As [`crate::Code::run`].
     ///
     /// # Safety
-    /// As there.
+    /// As for [`crate::Code::run`].
     pub(crate) unsafe fn run(
         &self,
         views: &[NativeView],
@@ -178,7 +178,7 @@ impl MatmulCode {
             Split::new(product.m, tile[0]),
             Split::new(product.n, tile[1]),
         );
-        // One column is another way of `gemm`.
+        // `gemm` computes a single column differently, so it is not combined.
         let at_once = match product.n {
             1 => 1,
             _ => (ROWS_AT_ONCE / rows.part).max(1),
@@ -186,7 +186,7 @@ impl MatmulCode {
         let work = |pieces: Range<u64>| {
             let (mut piece, end) = (pieces.start as usize, pieces.end as usize);
             while piece < end {
-                // Tiles follow one another downwards, then to the right.
+                // Pieces are numbered downwards first, then to the right.
                 let (above, tile) = (piece / rows.parts, piece % rows.parts);
                 let (batch, column) = (above / columns.parts, above % columns.parts);
                 let count = (end - piece).min(rows.parts - tile).min(at_once);
@@ -194,7 +194,7 @@ impl MatmulCode {
                     rows.elements(tile..tile + count),
                     columns.elements(column..column + 1),
                 );
-                // SAFETY: the launch was checked; each piece comes once; the caller's promises.
+                // SAFETY: the launch was checked; each piece runs once; the caller's promises.
                 unsafe { self.piece(&product, batch, rows, columns) };
                 piece += count;
             }
@@ -209,7 +209,7 @@ impl MatmulCode {
         team.share(pieces, ns, &work).map_err(RunError::Panic)
     }
 
-    /// Does the epilogue of a tile touch nothing that another tile writes, as far as can be seen at once?
+    /// Returns `true` if the epilogue of a tile provably touches nothing that another tile writes.
     fn epilogue_is_local(&self, product: &Product<'_>) -> bool {
         let Some(nest) = &self.matmul.epilogue else {
             return true;
@@ -246,7 +246,7 @@ impl MatmulCode {
             && !product.views[3..].iter().any(meets)
     }
 
-    /// What the words say, checked; none if there is nothing to do.
+    /// Checks the words, and returns the product; `None` if there is nothing to do.
     fn measure<'a>(
         &self,
         views: &'a [NativeView],
@@ -289,7 +289,7 @@ impl MatmulCode {
             return Ok(None);
         }
         let out = matrix(2, m, n)?;
-        // Of nothing, the sum is zero: nothing is read.
+        // Without depth the result is zero, and nothing is read.
         let (lhs, rhs) = match k {
             0 => (out, out),
             _ => (matrix(0, m, k)?, matrix(1, k, n)?),
@@ -312,7 +312,7 @@ impl MatmulCode {
         }))
     }
 
-    /// A matrix that stays in its binding.
+    /// Checks that a matrix stays in its binding, and returns it.
     fn matrix<'a>(
         &self,
         view: NativeView,
@@ -364,7 +364,7 @@ impl MatmulCode {
         })
     }
 
-    /// Some rows and columns of one product of the batch, and what is done to them.
+    /// Computes some rows and columns of one product of the batch, and runs the epilogue on them.
     unsafe fn piece(
         &self,
         product: &Product<'_>,
@@ -410,12 +410,12 @@ impl MatmulCode {
             },
             ..*product
         };
-        // SAFETY: `measure` has found that every element lies in its binding and that the product overlaps neither
+        // SAFETY: `measure` checked that every element lies in its binding, and that the output overlaps neither
         // side.
         unsafe {
             match self.matmul.dtype {
                 _ if block.k == 0 => block.clear(size as usize),
-                // Of the whole product: each of its blocks is summed the same way.
+                // Decided for the whole product, so that each of its blocks is summed the same way.
                 DType::F32 => match Dots::of(product) {
                     Some(dots) => block.dots::<f32, 8>(dots, self.level),
                     None => block.gemm_floats(gemm_f32::gemm::f32::get_gemm_fn(), 0.0, 1.0),
@@ -434,7 +434,7 @@ impl MatmulCode {
             // SAFETY: the caller's promises.
             let done = unsafe { epilogue.run_window(&product.views[2..], words, window) };
             if let Err(why) = done {
-                // Told as what it is by whoever runs the pieces.
+                // The thread that runs the pieces reports the panic.
                 std::panic::panic_any(format!("its epilogue was refused: {why}"));
             }
         }
@@ -442,7 +442,7 @@ impl MatmulCode {
 }
 
 impl Product<'_> {
-    /// Can its elements be written side by side?
+    /// Returns `true` if different elements of the output are provably at different places.
     fn elements_are_disjoint(&self) -> bool {
         let mut steps = [(0, 1); crate::AXES_MAX];
         let batch = self.out.batch.iter().zip(self.batch);

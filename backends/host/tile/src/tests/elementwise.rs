@@ -14,7 +14,7 @@ fn all(buffers: &[DType], count: usize) -> Vec<Vec<u8>> {
     buffers.iter().enumerate().map(fill).collect()
 }
 
-/// Two, as a word; of truth values true.
+/// Two as a word, or true for booleans.
 fn two(dtype: DType) -> u64 {
     match dtype {
         DType::Bool => 1,
@@ -54,7 +54,7 @@ fn every_unary_operation_is_what_it_means_for_every_type() {
     }
 }
 
-/// Of two tiles, of a tile and a word, and the other way round.
+/// Operands are two tiles, a tile and a word, a word and a tile, and two words.
 #[test]
 fn every_binary_operation_is_what_it_means_for_every_type() {
     for dtype in DType::ALL {
@@ -141,7 +141,7 @@ fn in_place_is_as_elsewhere() {
     }
 }
 
-/// Rows and columns, turned, repeated, with gaps and backwards, over axes of all lengths.
+/// Rows and columns: transposed, repeated, with gaps and reversed, over axes of many lengths.
 #[test]
 fn every_way_to_walk_is_what_it_means() {
     for (rows, columns) in [

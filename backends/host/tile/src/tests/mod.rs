@@ -1,4 +1,4 @@
-//! Nests against what they mean by definition ([`crate::naive`]).
+//! Nests compared with the reference evaluator ([`crate::naive`]).
 
 mod elementwise;
 mod nests;
@@ -16,7 +16,7 @@ use millstream_protocol::kernel::NativeView;
 use crate::level::Level as Processor;
 use crate::{Code, Options, RunError, SingleThread, Team, naive};
 
-/// Builds a nest by hand.
+/// Builds a nest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Draft(pub(crate) Nest);
 
@@ -55,7 +55,7 @@ impl Draft {
         self.0.values.len() as u16 - 1
     }
 
-    /// A new buffer that is read so.
+    /// Adds a buffer and loads it with these strides.
     pub(crate) fn load(&mut self, dtype: DType, strides: &[Stride]) -> u16 {
         let buffer = self.buffer(dtype, BufferMode::Read);
         let access = self.access(buffer, strides);
@@ -78,7 +78,7 @@ impl Draft {
         self.value(op.output(self.dtype(a)), Op::Reduce(op, a))
     }
 
-    /// A new buffer that is written so.
+    /// Adds a buffer and stores to it with these strides.
     pub(crate) fn store(&mut self, level: Level, value: u16, strides: &[Stride]) -> u16 {
         let buffer = self.buffer(self.dtype(value), BufferMode::Write);
         self.store_to(buffer, level, value, strides, None);
@@ -103,7 +103,7 @@ impl Draft {
     }
 }
 
-/// A number that looks like chance.
+/// Returns a pseudorandom number.
 pub(crate) fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
@@ -112,7 +112,7 @@ pub(crate) fn random(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Elements of a type: small numbers, and now and then a special one.
+/// Returns elements of a type: small numbers, and some special values.
 pub(crate) fn elements(dtype: DType, count: usize, seed: u64, specials: bool) -> Vec<u8> {
     let mut state = seed;
     let mut bytes = Vec::with_capacity(count * dtype.size());
@@ -144,7 +144,7 @@ pub(crate) fn elements(dtype: DType, count: usize, seed: u64, specials: bool) ->
     bytes
 }
 
-/// Memory that is aligned for every element.
+/// Returns memory that is aligned for every element type.
 pub(crate) fn aligned(bytes: &[u8]) -> Vec<u64> {
     let mut words = vec![0_u64; bytes.len().div_ceil(8) + 1];
     for (word, chunk) in words.iter_mut().zip(bytes.chunks(8)) {
@@ -155,7 +155,7 @@ pub(crate) fn aligned(bytes: &[u8]) -> Vec<u64> {
     words
 }
 
-/// Every level that this processor has.
+/// Returns every level of this processor.
 pub(crate) fn levels() -> Vec<Processor> {
     let mut levels = vec![Processor::Base];
     #[cfg(target_arch = "x86_64")]
@@ -167,7 +167,7 @@ pub(crate) fn levels() -> Vec<Processor> {
     levels
 }
 
-/// As usual, but cut up so.
+/// Returns the default options with this blocking.
 pub(crate) fn blocked(blocking: Blocking) -> Options {
     Options {
         blocking,
@@ -175,7 +175,7 @@ pub(crate) fn blocked(blocking: Blocking) -> Options {
     }
 }
 
-/// Runs a nest over copies of the buffers; `same` says which buffer lies where another does.
+/// Runs a nest over copies of the buffers. `same` names for each buffer the one whose memory it shares.
 pub(crate) fn run(
     nest: &Nest,
     buffers: &[Vec<u8>],
@@ -212,7 +212,7 @@ pub(crate) fn run_code_by(
             bytes: buffers[index].len() as u64,
         })
         .collect();
-    // SAFETY: the memory is this test's own.
+    // SAFETY: the memory belongs to this test.
     unsafe { code.run(&views, words, team) }?;
     let bytes = |index: usize| {
         let all = memory[place(index)]
@@ -223,7 +223,7 @@ pub(crate) fn run_code_by(
     Ok((0..buffers.len()).map(bytes).collect())
 }
 
-/// How many representable values lie between two, of which both or none are NaN.
+/// Returns the number of representable values between two values; both or none must be NaN.
 pub(crate) fn distance(dtype: DType, a: u64, b: u64) -> u64 {
     let (x, y) = (Number::of(dtype, a), Number::of(dtype, b));
     match (x, y) {
@@ -249,7 +249,7 @@ pub(crate) fn distance(dtype: DType, a: u64, b: u64) -> u64 {
     }
 }
 
-/// Each level of this processor, with each way to walk rows.
+/// Returns each level of this processor, with each direction of rows.
 fn configurations(nest: &Nest) -> impl Iterator<Item = (Processor, Blocking)> {
     let usual = Blocking::USUAL;
     let mut configurations = vec![usual];
@@ -264,8 +264,8 @@ fn configurations(nest: &Nest) -> impl Iterator<Item = (Processor, Blocking)> {
     })
 }
 
-/// Every level of this processor computes what the nest means, give or take so many units in the last place, however
-/// its rows are walked.
+/// Checks that every level of this processor, with every direction of rows, computes the nest within `units` in the
+/// last place.
 pub(crate) fn check_within(
     nest: &Nest,
     buffers: &[Vec<u8>],
@@ -283,7 +283,7 @@ pub(crate) fn check_within(
     for (level, blocking) in configurations(nest) {
         let program = Program::Nest(nest.clone());
         let code = Code::compile_for(&program, level, blocked(blocking)).expect("fits");
-        // The first time over tiles, then with machine code.
+        // The first launch runs over tiles, the second as machine code.
         let found = run_code(&code, &given, same, words).expect("runs");
         let again = run_code(&code, &given, same, words).expect("runs");
         for store in &nest.stores {

@@ -1,4 +1,4 @@
-//! Launches that a thread remembers are those that come again, and no others.
+//! Prepared launches are reused only for the same nest, bindings and words.
 
 use millstream_ir::nest::{Level, Op, Stride};
 use millstream_ir::{BinaryOp, DType, Program};
@@ -7,7 +7,7 @@ use millstream_protocol::kernel::NativeView;
 use super::Draft;
 use crate::{Code, Options, SingleThread};
 
-/// `out = x * word + word`, of as many elements as the first word says.
+/// `out = x * word + word`; the first word is the number of elements.
 fn scaled() -> Code {
     let mut draft = Draft::new(1, 0);
     let x = draft.load(DType::F32, &[Stride::One]);
@@ -28,7 +28,7 @@ fn view(elements: &mut [f32]) -> NativeView {
 
 #[test]
 fn a_launch_that_comes_again_sees_what_is_new_and_a_refused_one_leaves_nothing_behind() {
-    // More kernels than are remembered.
+    // More kernels than the cache holds.
     let codes: Vec<Code> = (0..20).map(|_| scaled()).collect();
     let mut buffers = [vec![0_f32; 8], vec![0_f32; 8], vec![0_f32; 8]];
     let mut state = 5_u64;
@@ -43,7 +43,7 @@ fn a_launch_that_comes_again_sees_what_is_new_and_a_refused_one_leaves_nothing_b
         buffers[to].fill(-1.0);
         let views = [view(&mut buffers[from]), view(&mut buffers[to])];
         let words = [len, u64::from(scale.to_bits())];
-        // SAFETY: the memory is this test's own.
+        // SAFETY: the memory belongs to this test.
         let ran = unsafe { code.run(&views, &words, &mut SingleThread) };
         assert_eq!(ran.is_ok(), len <= 8, "{len} of 8 elements: {ran:?}");
         for (index, got) in buffers[to].iter().enumerate() {

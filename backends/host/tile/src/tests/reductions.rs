@@ -10,7 +10,7 @@ use crate::{Code, Options};
 const ROW: [Stride; 2] = [Stride::Word(2), Stride::One];
 const ROWS: [Stride; 2] = [Stride::One, Stride::Zero];
 
-/// Rows and lengths: nothing, one, around a vector and a tile, longer than what is kept.
+/// Rows and lengths: empty, one, around a vector and a tile, longer than what is retained.
 const SHAPES: [(u64, u64); 11] = [
     (1, 0),
     (3, 1),
@@ -50,7 +50,7 @@ fn every_reduction_is_what_it_means_for_every_type_along_rows_and_columns() {
                 let out = op.output(dtype).size();
                 let mut values = elements(dtype, (rows * len) as usize, 7, specials);
                 if *op == ReduceOp::Prod && dtype.is_float() {
-                    // Around one, so that it stays finite.
+                    // Around one, so that the product stays finite.
                     let size = dtype.size();
                     for (index, chunk) in values.chunks_mut(size).enumerate() {
                         let near = 1.0 + (index % 7) as f64 / 1000.0 - 0.003;
@@ -60,7 +60,7 @@ fn every_reduction_is_what_it_means_for_every_type_along_rows_and_columns() {
                 }
                 let buffers = [values, vec![0; rows as usize * out]];
                 let sums = matches!(op, ReduceOp::Sum | ReduceOp::Prod) && dtype.is_float();
-                // A sum of both signs: an absolute error would say more, but these are small and exact enough.
+                // For sums of both signs an absolute error would say more, but these are small and exact enough.
                 let units = if sums { 2_000 } else { 0 };
                 check_within(&draft.0, &buffers, &[], &[rows, len, stride, other], units);
             });
@@ -86,7 +86,7 @@ pub(crate) fn softmax(strides: [Stride; 2]) -> Draft {
 #[test]
 fn softmax_is_what_it_means() {
     let short = SHAPES.into_iter().filter(|(rows, len)| rows * len <= 8000);
-    // A row whose greatest is found at once, and then more of it.
+    // A row whose maximum is found at once, and then processed further.
     for (rows, len) in short.chain([(1, 40_000)]) {
         for (strides, stride) in [(ROW, len), ([Stride::One, Stride::Word(2)], rows)] {
             let draft = softmax(strides);
@@ -144,7 +144,7 @@ fn layer_norm_is_what_it_means() {
     }
 }
 
-/// The reduction's index counts all inner axes, in their order.
+/// The index of a reduction counts all inner axes, in their order.
 #[test]
 fn an_index_counts_through_several_inner_axes() {
     let mut draft = Draft::new(1, 2);
@@ -167,7 +167,7 @@ fn an_index_counts_through_several_inner_axes() {
     }
 }
 
-/// In the order of the inner axes: what comes later stays, and sums are added to what was there.
+/// In the order of the inner axes: later stores win, and sums are added to the old values.
 #[test]
 fn scatters_happen_in_the_order_of_the_inner_axes() {
     for adds in [false, true] {
@@ -202,7 +202,7 @@ fn scatters_happen_in_the_order_of_the_inner_axes() {
     }
 }
 
-/// What is the same for a whole row is reduced as often as the row is long, and stored for each element.
+/// A value that is the same for a whole row is reduced once per element, and stored for each element.
 #[test]
 fn values_of_a_row_are_reduced_and_stored_for_each_element() {
     let mut draft = Draft::new(1, 1);
@@ -225,7 +225,7 @@ fn values_of_a_row_are_reduced_and_stored_for_each_element() {
 
 #[test]
 fn a_long_row_is_summed_alike_over_tiles_and_by_machine_code() {
-    // So many values at once that a tile of registers is shorter than the row, which machine code would take whole.
+    // So many live values that a tile is shorter than the row, which machine code could process whole.
     let mut draft = Draft::new(1, 1);
     let row = Stride::Word(draft.word());
     let x = draft.load(DType::F32, &[row, Stride::One]);
@@ -255,7 +255,7 @@ fn a_long_row_is_summed_alike_over_tiles_and_by_machine_code() {
     }
 }
 
-/// Where there are no inner axes, a row is one element: its own sum, and the first of itself.
+/// Without inner axes a row is one element: its own sum, and at index 0.
 #[test]
 fn rows_of_one_element_are_reduced_to_it() {
     for dtype in DType::ALL {

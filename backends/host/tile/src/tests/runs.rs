@@ -1,11 +1,11 @@
-//! Gathers whose index goes on evenly, which are read in runs, and those where it does not.
+//! Gathers in runs, and gathers whose index does not advance by a constant step.
 
 use millstream_ir::nest::{BufferMode, Level, Op, Stride};
 use millstream_ir::{BinaryOp, DType, ReduceOp};
 
 use super::{Draft, check, check_within, elements, random};
 
-/// A gather over some axes from a table of `len` places, `rows` apart, whose index is made by `index`.
+/// Adds a gather from a table of `len` elements at a distance of `stride`, with this index.
 fn gather(
     draft: &mut Draft,
     dtype: DType,
@@ -61,7 +61,7 @@ fn what_is_rolled_reversed_or_strided_is_what_it_means() {
                     Stride::One,
                     len_word,
                 );
-                // Once as it is stored, and once as something is made of it.
+                // Stored once unchanged, and once computed with.
                 let twice = draft.binary(BinaryOp::Add, found, found);
                 draft.store(Level::Inner, found, &[Stride::One]);
                 draft.store(Level::Inner, twice, &[Stride::One]);
@@ -78,7 +78,7 @@ fn what_is_rolled_reversed_or_strided_is_what_it_means() {
     }
 }
 
-/// An index of up to some steps, of which any may be, and which may not be followed.
+/// Returns a random index of up to some steps, which may or may not be trackable.
 fn any_index(draft: &mut Draft, axes: u16, state: &mut u64, depth: u32) -> u16 {
     let draw = random(state);
     if depth == 0 || draw.is_multiple_of(4) {
@@ -122,7 +122,7 @@ fn any_index_is_followed_as_it_is_computed() {
             2 => [1, 70, 17],
             _ => [40, 3, 2],
         };
-        // What is reduced is walked along rows and across them.
+        // Reductions are walked along rows and across them.
         let inner = (random(&mut state) % 3) as usize;
         let mut draft = Draft::new(3 - inner, inner);
         let len_word = draft.word();
@@ -160,7 +160,7 @@ fn any_index_is_followed_as_it_is_computed() {
     }
 }
 
-/// A table that is written while it is read would not be what it was.
+/// A table that is written while it is read must be read before.
 #[test]
 fn a_gather_of_what_is_stored_does_not_read_where_it_lies() {
     let mut draft = Draft::new(1, 0);

@@ -1,11 +1,11 @@
-//! What is read across memory, in blocks.
+//! Inputs read across memory, in blocks.
 
 use millstream_ir::nest::{Level, Op, Stride};
 use millstream_ir::{BinaryOp, DType};
 
 use super::{Draft, check, elements};
 
-/// A copy, and what is made of it and others, of matrices that lie in any order of their axes.
+/// A copy, and computations with other inputs, of matrices with any order of axes.
 #[test]
 fn matrices_of_any_order_of_axes_are_what_they_mean() {
     for dtype in [DType::F32, DType::U8, DType::I16, DType::F64] {
