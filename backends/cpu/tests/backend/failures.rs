@@ -160,9 +160,11 @@ fn user_data_that_panics_when_dropped_does_not_stop_the_queue() {
     let mut rig = Rig::new(Cpu::default().queues(1));
     let slice = rig.slice_of(&[4]);
     let value = PanicsOnDrop;
-    let kernel = Kernel::new("panics_on_drop").reads::<u32>("in").native(move |_, _| {
-        let _ = &value;
-    });
+    let kernel = Kernel::new("panics_on_drop")
+        .reads::<u32>("in")
+        .native(move |_, _| {
+            let _ = &value;
+        });
     let prepared = rig.prepare(kernel);
     rig.launch(Q0, &prepared, 1, &[slice.read()], &[]);
     // Either of the two references may be the last; neither may stop the queue.

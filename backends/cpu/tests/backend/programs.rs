@@ -86,7 +86,7 @@ fn launch_that_leaves_its_bindings_fails_and_the_next_one_runs_i7() {
     rig.launch(Q0, &kernel, 1, &bindings, &[9]);
     let failure = rig.read(Q0, &out).unwrap_err().to_string();
     assert!(
-        failure.contains("reaches from element 0 to 8 of binding 0"),
+        failure.contains("reaches elements 0 to 8 of binding 0"),
         "{failure}"
     );
     rig.launch(Q0, &kernel, 1, &bindings, &[8]);

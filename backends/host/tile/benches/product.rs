@@ -85,7 +85,8 @@ impl Layer {
         };
         Self {
             sizes,
-            code: Code::compile(&Program::Matmul(product), Options::default()).expect("it fits"),
+            code: Code::compile(&Program::Matmul(product), Options::default())
+                .expect("the program compiles"),
             words,
             weights: numbers(sizes[1] * sizes[2]),
             bias: numbers(sizes[1]),
@@ -108,7 +109,7 @@ impl Layer {
             self.code
                 .run(black_box(&views), &self.words, &mut SingleThread)
         }
-        .expect("it fits");
+        .expect("the program compiles");
     }
 
     fn by_gemm(&mut self, input: &[f32], least: Option<f32>) {

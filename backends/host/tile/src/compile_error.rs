@@ -26,22 +26,22 @@ impl std::fmt::Display for CompileError {
             CompileError::Invalid(error) => write!(f, "{error}"),
             CompileError::Value(index) => write!(
                 f,
-                "value {index} is of an operation that the CPU does not know for its type"
+                "value {index} has an operation that the CPU does not support for its type"
             ),
             CompileError::Store(index) => write!(
                 f,
-                "store {index} is of a kind that the CPU does not know for its type"
+                "store {index} has a kind that the CPU does not support for its type"
             ),
             CompileError::Axes(axes) => write!(
                 f,
-                "{axes} axes are more than the {} that the CPU walks",
+                "the nest has {axes} axes, the CPU supports at most {}",
                 crate::AXES_MAX
             ),
             CompileError::Blocking(blocking) => write!(
                 f,
-                "the CPU has no way to run it as asked ({blocking}); ask which ones it has"
+                "the CPU does not support this blocking for the program ({blocking}); `blockings` lists the supported ones"
             ),
-            CompileError::Kind => f.write_str("the CPU does not know programs of this kind"),
+            CompileError::Kind => f.write_str("the CPU does not support programs of this kind"),
         }
     }
 }

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_half_goes_to_f32_and_back() {
+    fn every_half_round_trips_through_f32() {
         for bits in 0..=u16::MAX {
             let value = F16(bits).to_f32();
             if value.is_nan() {

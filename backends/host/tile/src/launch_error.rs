@@ -42,12 +42,12 @@ impl std::fmt::Display for LaunchError {
                 what,
                 needed,
                 given,
-            } => write!(f, "it takes {needed} {what}, {given} are given"),
+            } => write!(f, "expected {needed} {what}, got {given}"),
             LaunchError::InvalidLengths => {
-                f.write_str("its lengths are negative, or more than can be counted")
+                f.write_str("lengths are negative, or the index space is too large")
             }
             LaunchError::Overlap => {
-                f.write_str("the product overlaps what it is made of: give it memory of its own")
+                f.write_str("the product overlaps one of its factors; give it separate memory")
             }
             LaunchError::Unaligned { binding } => {
                 write!(f, "binding {binding} is not aligned for its elements")
@@ -59,7 +59,7 @@ impl std::fmt::Display for LaunchError {
                 elements,
             } => write!(
                 f,
-                "access {access} reaches from element {first} to {last} of binding {binding}, which has {elements}: \
+                "access {access} reaches elements {first} to {last} of binding {binding}, which has {elements}; \
                  check the launch's lengths, strides and offsets"
             ),
             LaunchError::OutOfBounds {
@@ -70,7 +70,7 @@ impl std::fmt::Display for LaunchError {
             } => {
                 write!(
                     f,
-                    "access {access} reaches further over binding {binding} than can be counted"
+                    "access {access} of binding {binding} overflows; check the launch's lengths, strides and offsets"
                 )
             }
         }

@@ -31,7 +31,7 @@
 
 #![cfg_attr(
     not(all(feature = "machine-code", target_arch = "x86_64")),
-    allow(dead_code, reason = "some is read by machine code alone")
+    allow(dead_code, reason = "some items are used by machine code only")
 )]
 
 mod build;

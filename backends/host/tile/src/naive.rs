@@ -46,7 +46,7 @@ impl Run<'_> {
     fn load(&self, access: &Access, place: i64) -> u64 {
         let buffer = usize::from(access.buffer);
         let dtype = self.nest.buffers[buffer].dtype;
-        let start = usize::try_from(place).expect("in the buffer") * dtype.size();
+        let start = usize::try_from(place).expect("the place is in the buffer") * dtype.size();
         scalar::load(dtype, &self.buffers[buffer][start..])
     }
 
@@ -123,7 +123,7 @@ impl Run<'_> {
                     .insert((id, outer.to_vec()), result);
                 result
             }
-            op => panic!("{op} is not known"),
+            op => panic!("{op} is not supported"),
         }
     }
 }
@@ -177,7 +177,7 @@ fn write_store(run: &Run<'_>, store: &Store, index: &Index, buffers: &mut [Vec<u
             value = add(scalar::load(dtype, &buffers[buffer][start..]), value);
         }
     }
-    let start = usize::try_from(place).expect("in the buffer") * dtype.size();
+    let start = usize::try_from(place).expect("the place is in the buffer") * dtype.size();
     scalar::store(dtype, value, &mut buffers[buffer][start..]);
 }
 
@@ -195,7 +195,7 @@ pub fn run_matmul(matmul: &Matmul, buffers: &mut [Vec<u8>], words: &[u64]) {
             left /= lens[axis];
         }
         place += row * strides[axes] as i64 + column * strides[axes + 1] as i64;
-        usize::try_from(place).expect("in the buffer") * dtype.size()
+        usize::try_from(place).expect("the place is in the buffer") * dtype.size()
     };
     for batch in 0..lens[..axes].iter().product() {
         for (row, column) in

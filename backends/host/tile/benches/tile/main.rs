@@ -73,7 +73,7 @@ impl Draft {
             level: Level::Inner,
             scatter: None,
         });
-        Code::compile(&Program::Nest(self.0), Options::default()).expect("it fits")
+        Code::compile(&Program::Nest(self.0), Options::default()).expect("the program compiles")
     }
 }
 
@@ -186,7 +186,7 @@ fn row(name: &str, code: &Code, hand: Hand, lens: [usize; 4], words: &[u64], tim
         for _ in 0..times {
             // SAFETY: the memory belongs to this bench.
             unsafe { code.run(black_box(&views), black_box(words), &mut SingleThread) }
-                .expect("it fits");
+                .expect("the launch runs");
         }
         ours.push(start.elapsed().as_secs_f64() / f64::from(times));
         let start = Instant::now();
@@ -228,7 +228,7 @@ fn compiling() {
             let start = Instant::now();
             // SAFETY: the memory belongs to this bench; nothing else reads the output.
             unsafe { code.run(black_box(&views), &[LEN as u64], &mut SingleThread) }
-                .expect("it fits");
+                .expect("the launch runs");
             times.push(start.elapsed());
         }
     }
@@ -266,7 +266,7 @@ fn ten() -> Code {
 fn main() {
     #[cfg(target_arch = "x86_64")]
     if !std::arch::is_x86_feature_detected!("avx512f") {
-        println!("the loops by hand need AVX-512");
+        println!("the handwritten loops need AVX-512");
         return;
     }
     let (chain, gelu, softmax, norm) = (chain(), gelu(), softmax(), layer_norm());

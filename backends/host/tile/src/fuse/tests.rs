@@ -49,7 +49,7 @@ fn numbers(seed: u32) -> Vec<f32> {
 
 /// Runs a recipe over the first `n` lanes; its first slots are inputs, and its last is the output.
 fn run(recipe: &Recipe, level: Level, inputs: &[Vec<f32>], n: usize) -> Vec<f32> {
-    let fused = Fused::compile(recipe.clone(), level).expect("few values, and memory to execute");
+    let fused = Fused::compile(recipe.clone(), level).expect("the loop compiles");
     let mut out = vec![7.5_f32; 48];
     let mut slots: Vec<*mut u8> = inputs
         .iter()
@@ -84,7 +84,7 @@ fn unary(op: UnaryOp, x: f32) -> f32 {
 }
 
 fn binary(op: BinaryOp, a: f32, b: f32) -> f32 {
-    let of = scalar::binary(op, DType::F32).expect("of floats");
+    let of = scalar::binary(op, DType::F32).expect("the operation exists for floats");
     f32::from_bits(of(a.to_bits().into(), b.to_bits().into()) as u32)
 }
 
@@ -93,7 +93,7 @@ fn compare(op: CompareOp, a: f32, b: f32) -> bool {
 }
 
 #[test]
-fn each_function_of_one_value_is_the_same_to_the_bit_for_any_number_of_lanes() {
+fn unary_operations_are_bit_identical_for_any_number_of_lanes() {
     for level in levels() {
         for op in UnaryOp::ALL.iter().copied().filter(|op| has_unary(*op)) {
             for n in 0..=45 {
@@ -108,7 +108,7 @@ fn each_function_of_one_value_is_the_same_to_the_bit_for_any_number_of_lanes() {
                     let expected = unary(op, *x);
                     assert!(
                         same(*got, expected),
-                        "{level:?} {op} {x}: {got}, not {expected}"
+                        "{level:?} {op} {x}: got {got}, expected {expected}"
                     );
                 }
             }
@@ -117,7 +117,7 @@ fn each_function_of_one_value_is_the_same_to_the_bit_for_any_number_of_lanes() {
 }
 
 #[test]
-fn each_function_of_two_values_is_the_same_to_the_bit_of_tiles_scalars_and_constants() {
+fn binary_operations_are_bit_identical_for_tiles_scalars_and_constants() {
     let kinds = |slot: u16, value: f32| [Node::Lanes(slot), Node::Scalar(slot), Node::Const(value)];
     for level in levels() {
         for op in BinaryOp::ALL.iter().copied().filter(|op| has_binary(*op)) {
@@ -140,7 +140,7 @@ fn each_function_of_two_values_is_the_same_to_the_bit_of_tiles_scalars_and_const
                             let expected = binary(op, x, y);
                             assert!(
                                 same(*got, expected),
-                                "{level:?} {op} of {a:?} {x} and {b:?} {y}: {got}, not {expected}"
+                                "{level:?} {op} of {a:?} {x} and {b:?} {y}: got {got}, expected {expected}"
                             );
                         }
                     }
@@ -151,7 +151,7 @@ fn each_function_of_two_values_is_the_same_to_the_bit_of_tiles_scalars_and_const
 }
 
 #[test]
-fn comparisons_select() {
+fn comparisons_select_lanes() {
     for level in levels() {
         for op in CompareOp::ALL.iter().copied() {
             let inputs = [numbers(1), numbers(4), numbers(2)];
@@ -178,7 +178,7 @@ fn comparisons_select() {
                     let expected = if compare(op, x, y) { x } else { other };
                     assert!(
                         same(*got, expected),
-                        "{level:?} {x} {op} {y}: {got}, not {expected}"
+                        "{level:?} {x} {op} {y}: got {got}, expected {expected}"
                     );
                 }
             }
@@ -187,7 +187,7 @@ fn comparisons_select() {
 }
 
 #[test]
-fn folds_are_those_of_tiles_to_the_bit() {
+fn folds_are_bit_identical_to_those_over_tiles() {
     // Folds alone, with light work (partial results in registers), and with heavy work (in memory).
     let bodies: [&[Node]; 3] = [
         &[Node::Lanes(0)],
@@ -216,7 +216,7 @@ fn folds_are_those_of_tiles_to_the_bit() {
                             .collect(),
                         ..Recipe::default()
                     };
-                    let fused = Fused::compile(recipe, level).expect("few values");
+                    let fused = Fused::compile(recipe, level).expect("the loop compiles");
                     let values: Vec<f32> = match body.last() {
                         Some(Node::Unary(op, _)) => input.iter().map(|x| unary(*op, *x)).collect(),
                         _ => input.clone(),
@@ -229,7 +229,7 @@ fn folds_are_those_of_tiles_to_the_bit() {
                     // SAFETY: there are as many elements as lanes, and room for the partial results.
                     unsafe { fused.run(&slots, n, false) };
                     for (op, left) in ops.into_iter().zip(left) {
-                        let reducer = reducer(op, DType::F32, level).expect("there is one");
+                        let reducer = reducer(op, DType::F32, level).expect("the reduction exists");
                         let finish = |run: Kernel, from: &[f32]| {
                             let (mut kept, mut result) = (0_u64, 0_f32);
                             let at = (&raw mut kept).cast::<u8>();
@@ -247,7 +247,7 @@ fn folds_are_those_of_tiles_to_the_bit() {
                         );
                         assert!(
                             same(got, expected),
-                            "{level:?} {op} of {n} by {body:?}: {got}, not {expected}"
+                            "{level:?} {op} of {n} by {body:?}: got {got}, expected {expected}"
                         );
                     }
                 }
@@ -257,7 +257,7 @@ fn folds_are_those_of_tiles_to_the_bit() {
 }
 
 #[test]
-fn several_values_are_written_and_used_on() {
+fn stored_values_can_be_used_further() {
     for level in levels() {
         // x + y, and the root of its square.
         let recipe = Recipe {
@@ -271,7 +271,7 @@ fn several_values_are_written_and_used_on() {
             outputs: vec![(2, 2), (4, 3)],
             ..Recipe::default()
         };
-        let fused = Fused::compile(recipe, level).expect("few values");
+        let fused = Fused::compile(recipe, level).expect("the loop compiles");
         let (x, y) = ([1.0_f32, -2.0, 3.0], 0.5_f32);
         let (mut sums, mut roots) = ([0_f32; 3], [0_f32; 3]);
         let slots = [
@@ -288,7 +288,7 @@ fn several_values_are_written_and_used_on() {
 }
 
 #[test]
-fn what_is_streamed_is_what_is_written() {
+fn streaming_stores_write_the_same_values() {
     #[repr(align(64))]
     struct Lines([f32; 64]);
     for level in levels() {
@@ -299,7 +299,7 @@ fn what_is_streamed_is_what_is_written() {
                 may_stream: true,
                 ..Recipe::default()
             };
-            let fused = Fused::compile(recipe, level).expect("few values");
+            let fused = Fused::compile(recipe, level).expect("the loop compiles");
             let input: Vec<f32> = (0..64).map(|lane| lane as f32).collect();
             for streams in [true, false] {
                 let mut out = Lines([-1.0; 64]);
@@ -317,7 +317,7 @@ fn what_is_streamed_is_what_is_written() {
 }
 
 #[test]
-fn what_is_fetched_may_lie_anywhere_and_changes_nothing() {
+fn prefetched_addresses_may_be_invalid_and_change_nothing() {
     for level in levels() {
         let mut recipe = Recipe {
             nodes: vec![Node::Lanes(0), Node::Unary(UnaryOp::Exp, 0)],
@@ -332,7 +332,7 @@ fn what_is_fetched_may_lie_anywhere_and_changes_nothing() {
         let input = numbers(1);
         let mut outs = [[7.5_f32; 48]; 2];
         for out in &mut outs {
-            let fused = Fused::compile(recipe.clone(), level).expect("few values");
+            let fused = Fused::compile(recipe.clone(), level).expect("the loop compiles");
             let mut slots = [std::ptr::dangling_mut(); 4];
             slots[..2]
                 .copy_from_slice(&[input.as_ptr().cast_mut().cast(), out.as_mut_ptr().cast()]);
@@ -346,7 +346,7 @@ fn what_is_fetched_may_lie_anywhere_and_changes_nothing() {
 }
 
 #[test]
-fn more_values_than_registers_are_refused() {
+fn more_live_values_than_registers_do_not_compile() {
     for level in levels() {
         // All are read first, and summed from the last to the first, so all are live at once.
         let count = 40_u16;

@@ -41,7 +41,7 @@ macro_rules! functions {
         struct $name;
         impl Function<$t> for $name {
             #[inline(always)]
-            #[allow(unused_variables, reason = "some are usual for all")]
+            #[allow(unused_variables, reason = "some functions have no unusual values")]
             fn is_usual($x: $t) -> bool { $usual }
             #[inline(always)]
             fn usual<A: Arithmetic>($x: $t) -> $t { $short }
@@ -107,7 +107,7 @@ macro_rules! references {
                 // SAFETY: the caller's promises.
                 let (d, a, op) = unsafe { (tile_mut::<$bits>(d, n), tile::<$bits>(a, n), *b.cast::<u64>()) };
                 let of = scalar::unary(UnaryOp::ALL[op as usize], DType::$dtype);
-                let of = of.expect("`by_reference` saw that there is one");
+                let of = of.expect("`by_reference` checked that the operation exists");
                 for (d, a) in d.iter_mut().zip(a) {
                     *d = of(u64::from(*a)) as $bits;
                 }

@@ -435,7 +435,7 @@ impl MatmulCode {
             let done = unsafe { epilogue.run_window(&product.views[2..], words, window) };
             if let Err(why) = done {
                 // The thread that runs the pieces reports the panic.
-                std::panic::panic_any(format!("its epilogue was refused: {why}"));
+                std::panic::panic_any(format!("the epilogue was refused: {why}"));
             }
         }
     }

@@ -182,8 +182,9 @@ pub(crate) fn run(
     same: &[usize],
     words: &[u64],
 ) -> Result<Vec<Vec<u8>>, RunError> {
-    nest.check().expect("a nest");
-    let code = Code::compile(&Program::Nest(nest.clone()), Options::default()).expect("fits");
+    nest.check().expect("the nest is valid");
+    let code = Code::compile(&Program::Nest(nest.clone()), Options::default())
+        .expect("the program compiles");
     run_code(&code, buffers, same, words)
 }
 
@@ -273,7 +274,7 @@ pub(crate) fn check_within(
     words: &[u64],
     units: u64,
 ) {
-    nest.check().expect("a nest");
+    nest.check().expect("the nest is valid");
     let place = |index: usize| same.get(index).copied().unwrap_or(index);
     let given: Vec<Vec<u8>> = (0..buffers.len())
         .map(|index| buffers[place(index)].clone())
@@ -282,10 +283,11 @@ pub(crate) fn check_within(
     naive::run(nest, &mut expected, words);
     for (level, blocking) in configurations(nest) {
         let program = Program::Nest(nest.clone());
-        let code = Code::compile_for(&program, level, blocked(blocking)).expect("fits");
+        let code =
+            Code::compile_for(&program, level, blocked(blocking)).expect("the program compiles");
         // The first launch runs over tiles, the second as machine code.
-        let found = run_code(&code, &given, same, words).expect("runs");
-        let again = run_code(&code, &given, same, words).expect("runs");
+        let found = run_code(&code, &given, same, words).expect("the launch runs");
+        let again = run_code(&code, &given, same, words).expect("the launch runs");
         for store in &nest.stores {
             let buffer = usize::from(nest.accesses[usize::from(store.access)].buffer);
             let dtype = nest.buffers[buffer].dtype;
@@ -296,7 +298,7 @@ pub(crate) fn check_within(
                 let is_nan = |bytes| Number::load(dtype, bytes).is_nan();
                 assert!(
                     found == again || (is_nan(found) && is_nan(again)),
-                    "element {index} of buffer {buffer} at {level:?}, {blocking}: {:?}, and by machine code {:?}\n{nest}words {words:?}",
+                    "element {index} of buffer {buffer} at {level:?}, {blocking}: {:?} over tiles, {:?} in machine code\n{nest}words {words:?}",
                     Number::load(dtype, found),
                     Number::load(dtype, again),
                 );
@@ -309,7 +311,7 @@ pub(crate) fn check_within(
                 let apart = distance(dtype, should, is);
                 assert!(
                     apart <= units,
-                    "element {index} of buffer {buffer} at {level:?}, {blocking}: {:?} is {apart} from {:?}\n{nest}words {words:?}",
+                    "element {index} of buffer {buffer} at {level:?}, {blocking}: {:?} is {apart} units from {:?}\n{nest}words {words:?}",
                     Number::load(dtype, found),
                     Number::load(dtype, expected),
                 );

@@ -16,7 +16,7 @@ fn scaled() -> Code {
     let product = draft.binary(BinaryOp::Mul, x, scale);
     let sum = draft.binary(BinaryOp::Add, product, scale);
     draft.store(Level::Inner, sum, &[Stride::One]);
-    Code::compile(&Program::Nest(draft.0), Options::default()).expect("it fits")
+    Code::compile(&Program::Nest(draft.0), Options::default()).expect("the program compiles")
 }
 
 fn view(elements: &mut [f32]) -> NativeView {
@@ -27,7 +27,7 @@ fn view(elements: &mut [f32]) -> NativeView {
 }
 
 #[test]
-fn a_launch_that_comes_again_sees_what_is_new_and_a_refused_one_leaves_nothing_behind() {
+fn repeated_launch_uses_its_own_arguments_and_a_refused_one_is_not_cached() {
     // More kernels than the cache holds.
     let codes: Vec<Code> = (0..20).map(|_| scaled()).collect();
     let mut buffers = [vec![0_f32; 8], vec![0_f32; 8], vec![0_f32; 8]];

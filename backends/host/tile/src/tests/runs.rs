@@ -26,7 +26,7 @@ fn gather(
 }
 
 #[test]
-fn what_is_rolled_reversed_or_strided_is_what_it_means() {
+fn rolled_reversed_and_strided_gathers_match_the_reference() {
     for dtype in [DType::F32, DType::U8, DType::I16, DType::F64] {
         for len in [0_u64, 1, 31, 33, 1000, 5000] {
             for (factor, from, modulus) in [
@@ -113,7 +113,7 @@ fn any_index(draft: &mut Draft, axes: u16, state: &mut u64, depth: u32) -> u16 {
 }
 
 #[test]
-fn any_index_is_followed_as_it_is_computed() {
+fn random_gather_indices_match_the_reference() {
     let mut state = 17;
     for round in 0..300_u64 {
         let lens = match round % 4 {
@@ -162,7 +162,7 @@ fn any_index_is_followed_as_it_is_computed() {
 
 /// A table that is written while it is read must be read before.
 #[test]
-fn a_gather_of_what_is_stored_does_not_read_where_it_lies() {
+fn gather_from_a_stored_buffer_does_not_read_in_place() {
     let mut draft = Draft::new(1, 0);
     let len = draft.word();
     let position = draft.value(DType::I64, Op::Index(0));

@@ -18,7 +18,7 @@ struct Case {
 }
 
 #[test]
-fn a_scatter_does_not_depend_on_how_it_is_shared() {
+fn scatter_does_not_depend_on_how_it_is_shared() {
     let plain = |picks, width, rows| Case {
         picks,
         width,
@@ -90,10 +90,13 @@ fn a_scatter_does_not_depend_on_how_it_is_shared() {
             for level in levels() {
                 let code =
                     Code::compile_for(&Program::Nest(draft.0.clone()), level, Options::default());
-                let code = code.expect("compiles");
-                let alone = run_code(&code, &buffers, &[], &words).expect("runs");
+                let code = code.expect("the program compiles");
+                let alone = run_code(&code, &buffers, &[], &words).expect("the launch runs");
                 let shared = run_code_by(&code, &buffers, &[], &words, &mut ReverseOrder);
-                assert!(alone == shared.expect("runs"), "{adds} {dtype} {words:?}");
+                assert!(
+                    alone == shared.expect("the launch runs"),
+                    "{adds} {dtype} {words:?}"
+                );
             }
         }
     }

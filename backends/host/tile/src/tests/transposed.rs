@@ -7,7 +7,7 @@ use super::{Draft, check, elements};
 
 /// A copy, and computations with other inputs, of matrices with any order of axes.
 #[test]
-fn matrices_of_any_order_of_axes_are_what_they_mean() {
+fn matrices_with_any_order_of_axes_match_the_reference() {
     for dtype in [DType::F32, DType::U8, DType::I16, DType::F64] {
         for (m, n) in [
             (0_u64, 40_u64),
