@@ -251,7 +251,7 @@ impl Backend for CpuDevice {
         if source.len != target.len {
             let (from, to) = (source.len, target.len);
             return Err(Refused::Task(format!(
-                "the source has {from} bytes and the target {to}"
+                "the source has {from} bytes and the target {to}, expected equal lengths"
             )));
         }
         self.push_task(place, &[*source, *target], |name, _| {

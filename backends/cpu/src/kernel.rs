@@ -92,8 +92,7 @@ impl CpuKernel {
     /// skipped.
     ///
     /// # Safety
-    /// As for [`NativeArgs::new`] about views and scalars, for as long as this runs; for an unchecked launch also as
-    /// for [`NativeArgs::unguarded`] about the kernel.
+    /// As for [`Arguments::run_cube`] about views, scalars and unchecked launches, for as long as this runs.
     pub(crate) unsafe fn run(
         &self,
         team: &mut TeamHandle,

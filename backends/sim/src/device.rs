@@ -203,7 +203,8 @@ impl Backend for SimDevice {
     ) -> Result<(), Refused> {
         if source.len != target.len {
             let (from, to) = (source.len, target.len);
-            let why = format!("the source has {from} bytes and the target {to}");
+            let why =
+                format!("the source has {from} bytes and the target {to}, expected equal lengths");
             return Err(Refused::Task(why));
         }
         self.push(Call::Copy, place, &[*source, *target], Op::Copy)
@@ -306,9 +307,9 @@ impl Backend for SimDevice {
         let mut stepped = false;
         while step(&self.shared) {
             stepped = true;
-            let goes_on =
+            let continues =
                 |state: &mut State| !state.punctual && state.random.below(STEPS_PER_PUMP) > 0;
-            if !self.shared.with(goes_on) {
+            if !self.shared.with(continues) {
                 break;
             }
         }

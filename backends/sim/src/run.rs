@@ -41,7 +41,7 @@ pub(crate) enum Fate {
 pub(crate) struct Ran {
     pub(crate) entry: Box<Entry>,
     pub(crate) work: Work,
-    /// The bytes that it declared as written and did not store. Its operation is dropped by now, so a violation names
+    /// The bytes that it declared as written and did not store. Its operation is already dropped, so a violation names
     /// only the task.
     pub(crate) unwritten: Vec<Unwritten>,
 }

@@ -44,8 +44,8 @@ pub fn native(function: &Function) -> Result<Arc<NativeKernel>, SsaError> {
     let code = Code::new(function.clone());
     Ok(Arc::new(move |cube, arguments| {
         // `None` if this thread is ending, or if a cube panicked.
-        let kept = SCRATCH.try_with(Cell::take).ok().flatten();
-        let mut scratch = kept.unwrap_or_default();
+        let cached = SCRATCH.try_with(Cell::take).ok().flatten();
+        let mut scratch = cached.unwrap_or_default();
         Machine::new(&code, &mut scratch, cube, arguments).run();
         let _ = SCRATCH.try_with(|cell| cell.set(Some(scratch)));
     }))

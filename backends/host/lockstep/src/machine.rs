@@ -400,7 +400,7 @@ impl<'a> Machine<'a> {
                 }
             }
             Op::Random(seed, counter) => {
-                self.map_binary(to, (*seed, *counter), scalar::random, threads)
+                self.map_binary(to, (*seed, *counter), scalar::random, threads);
             }
             other => panic!("the interpreter does not support `{other:?}`"),
         }

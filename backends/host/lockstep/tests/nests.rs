@@ -147,8 +147,8 @@ fn every_lowering_computes_the_nest(#[case] case: Case) {
     let program = Program::Nest(nest.clone());
     let blockings = [Blocking::USUAL].into_iter();
     let blockings = blockings.chain(lower::blockings(&program));
-    let ways = blockings.flat_map(|blocking| lower::nest(&nest, blocking).unwrap());
-    for (kind, function) in ways {
+    let lowerings = blockings.flat_map(|blocking| lower::nest(&nest, blocking).unwrap());
+    for (kind, function) in lowerings {
         if let Kind::Thread { lanes } = kind
             && nest.outer > 0
             && !case.words[nest.outer - 1].is_multiple_of(u64::from(lanes))

@@ -15,7 +15,7 @@
 //! | `code` | [`Code`]: a compiled program, and running it |
 //! | `nest` | the plan for a launch, and the cache of prepared launches |
 //! | `build`, `plan`, `slot`, `plans` | from a nest to instructions, over tiles and as machine code |
-//! | `launch`, `launch_error`, `space` | the checked arguments of a launch |
+//! | `launch`, `prepare_error`, `space` | the checked arguments of a launch |
 //! | `machine`, `tiles`, `lanes`, `transpose`, `scratch` | runs pieces tile by tile, in a thread's own memory |
 //! | `matmul` | products of matrices |
 //! | `fuse` | several operations in one loop of machine code |
@@ -43,7 +43,6 @@ mod half;
 mod kernels;
 mod lanes;
 mod launch;
-mod launch_error;
 mod level;
 mod machine;
 mod math;
@@ -55,6 +54,7 @@ mod number;
 mod options;
 mod plan;
 mod plans;
+mod prepare_error;
 mod scratch;
 mod slot;
 mod space;
@@ -67,8 +67,8 @@ mod tests;
 
 pub use code::Code;
 pub use compile_error::CompileError;
-pub use launch_error::LaunchError;
 pub use options::Options;
+pub use prepare_error::PrepareError;
 pub use team::{RunError, SingleThread, Team};
 
 /// The greatest number of outer, and of inner axes of a nest.

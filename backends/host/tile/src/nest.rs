@@ -14,12 +14,12 @@ use millstream_protocol::kernel::NativeView;
 use crate::COST_UNIT;
 use crate::build::CompileError;
 use crate::launch::{Launch, Window};
-use crate::launch_error::LaunchError;
 use crate::level::Level;
 use crate::machine::{Job, Machine, Part};
 use crate::options::Options;
 use crate::plan::{Plan, Template};
 use crate::plans::Plans;
+use crate::prepare_error::PrepareError;
 use crate::scratch::Scratch;
 use crate::team::{RunError, SingleThread, Team};
 use crate::tiles::Tiles;
@@ -123,7 +123,7 @@ impl Prepared {
         views: &[NativeView],
         words: &[u64],
         window: Option<Window>,
-    ) -> Result<(), LaunchError> {
+    ) -> Result<(), PrepareError> {
         self.of = 0;
         let launch = &mut self.launch;
         let elements = launch.outer.total * launch.inner.total.max(1);

@@ -210,12 +210,12 @@ pub(crate) struct Plan {
     pub(crate) row_inputs: Vec<u16>,
     pub(crate) targets: Vec<Target>,
     /// Values that are the same for the whole launch.
-    pub(crate) once: Vec<Instruction>,
+    pub(crate) launch_values: Vec<Instruction>,
     /// Values that are computed once a row, before the first pass.
-    pub(crate) before: Vec<Instruction>,
+    pub(crate) row_values: Vec<Instruction>,
     pub(crate) passes: Vec<Pass>,
     /// Stores that happen once a row.
-    pub(crate) finish: Vec<Instruction>,
+    pub(crate) row_stores: Vec<Instruction>,
     /// The bytes per lane of all registers, the number of registers, and the bytes per lane of retained values.
     pub(crate) unit: u32,
     pub(crate) registers: u32,

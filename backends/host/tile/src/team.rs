@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::launch_error::LaunchError;
+use crate::prepare_error::PrepareError;
 
 /// The threads that run the pieces of a launch.
 pub trait Team {
@@ -47,7 +47,7 @@ impl Team for SingleThread {
 #[non_exhaustive]
 pub enum RunError {
     /// It was refused before anything ran.
-    Refused(LaunchError),
+    Refused(PrepareError),
     /// A piece panicked with this message.
     Panic(String),
 }
@@ -63,8 +63,8 @@ impl std::fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-impl From<LaunchError> for RunError {
-    fn from(error: LaunchError) -> Self {
+impl From<PrepareError> for RunError {
+    fn from(error: PrepareError) -> Self {
         Self::Refused(error)
     }
 }

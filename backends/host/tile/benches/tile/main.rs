@@ -150,10 +150,10 @@ type Hand = unsafe fn(&[f32], &[f32], &[f32], &mut [f32]);
 
 /// Measures one row: the time of the interpreter, of the handwritten loop, and their ratio.
 fn row(name: &str, code: &Code, hand: Hand, lens: [usize; 4], words: &[u64], times: u32) {
-    let asked = std::env::args()
+    let filter = std::env::args()
         .skip(1)
         .find(|argument| !argument.starts_with('-'));
-    if asked.is_some_and(|asked| !name.contains(&asked)) {
+    if filter.is_some_and(|filter| !name.contains(&filter)) {
         return;
     }
     let buffer = |len: usize, seed: usize| -> Vec<f32> {

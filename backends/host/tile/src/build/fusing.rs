@@ -74,11 +74,11 @@ mod here {
             for &id in &body {
                 fits[usize::from(id)] = self.can_be_fused(id);
             }
-            let mut is_late;
+            let mut runs_after;
             loop {
                 let before = fits.clone();
                 self.keep_masks_inside(&body, roots, &mut fits);
-                is_late = self.split_late(&body, &mut fits);
+                runs_after = self.split_late(&body, &mut fits);
                 if fits == before {
                     break;
                 }
@@ -88,14 +88,14 @@ mod here {
             }
             let of = |wanted: fn(bool, bool) -> bool| {
                 let flags =
-                    |id: &&ValueId| wanted(fits[usize::from(**id)], is_late[usize::from(**id)]);
+                    |id: &&ValueId| wanted(fits[usize::from(**id)], runs_after[usize::from(**id)]);
                 body.iter().filter(flags).copied().collect::<Vec<_>>()
             };
-            let mut arranged = of(|fits, is_late| !fits && !is_late);
+            let mut arranged = of(|fits, runs_after| !fits && !runs_after);
             let start = arranged.len();
             arranged.extend(of(|fits, _| fits));
             let end = arranged.len();
-            arranged.extend(of(|fits, is_late| !fits && is_late));
+            arranged.extend(of(|fits, runs_after| !fits && runs_after));
             Arranged {
                 body: arranged,
                 fused: Some(start..end),
@@ -105,16 +105,16 @@ mod here {
         /// Marks the values that need something of the loop without being part of it, and all values that need those:
         /// they run after the loop. Returns them.
         fn split_late(&self, body: &[ValueId], fits: &mut [bool]) -> Vec<bool> {
-            let mut is_late = vec![false; fits.len()];
+            let mut runs_after = vec![false; fits.len()];
             for &id in body {
                 let index = usize::from(id);
                 let operands = self.nest.values[index].op.operands();
                 let mut of = operands.iter().map(|operand| usize::from(*operand));
-                is_late[index] =
-                    of.any(|operand| is_late[operand] || (fits[operand] && !fits[index]));
-                fits[index] &= !is_late[index];
+                runs_after[index] =
+                    of.any(|operand| runs_after[operand] || (fits[operand] && !fits[index]));
+                fits[index] &= !runs_after[index];
             }
-            is_late
+            runs_after
         }
 
         fn is_worth_it(&self, body: &[ValueId], fits: &[bool], reduces: &[usize]) -> bool {

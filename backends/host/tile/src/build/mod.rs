@@ -100,10 +100,10 @@ impl<'a> Builder<'a> {
             launch_inputs: Vec::new(),
             row_inputs: Vec::new(),
             targets: Vec::new(),
-            once: Vec::new(),
-            before: Vec::new(),
+            launch_values: Vec::new(),
+            row_values: Vec::new(),
             passes: Vec::new(),
-            finish: Vec::new(),
+            row_stores: Vec::new(),
             unit: 0,
             registers: 0,
             retained: 0,
@@ -175,7 +175,7 @@ impl<'a> Builder<'a> {
                     self.outer_value(value)?;
                 }
             }
-            self.plan.once = std::mem::take(&mut self.code);
+            self.plan.launch_values = std::mem::take(&mut self.code);
         }
         if self.plan.template == Template::Flat {
             return Ok(());
@@ -188,7 +188,7 @@ impl<'a> Builder<'a> {
             }
         }
         if stage == 0 {
-            self.plan.before = std::mem::take(&mut self.code);
+            self.plan.row_values = std::mem::take(&mut self.code);
         }
         Ok(())
     }
@@ -242,7 +242,7 @@ impl<'a> Builder<'a> {
         match scope {
             Scope::Launch => self.plan.launch_inputs.push(index),
             Scope::Outer if self.plan.template != Template::Flat => {
-                self.plan.row_inputs.push(index)
+                self.plan.row_inputs.push(index);
             }
             _ => self.inputs.push(index),
         }

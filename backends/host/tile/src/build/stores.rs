@@ -94,7 +94,7 @@ impl Builder<'_> {
                 self.store(store.value, target)?;
             }
         }
-        self.plan.finish = std::mem::take(&mut self.code);
+        self.plan.row_stores = std::mem::take(&mut self.code);
         let slots = std::mem::take(&mut self.slots);
         let plan = &mut self.plan;
         (plan.slots, plan.scalars) = (slots.slots, slots.scalars);

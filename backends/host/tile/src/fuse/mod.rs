@@ -112,7 +112,7 @@ pub(crate) struct Recipe {
     pub(crate) nodes: Vec<Node>,
     /// The nodes that are stored, and their slots.
     pub(crate) outputs: Vec<(NodeId, SlotId)>,
-    /// Whether the loop may be asked to bypass the caches when it stores.
+    /// Whether the loop may bypass the caches when it stores.
     pub(crate) may_stream: bool,
     /// Lines to be prefetched: what is read, and what is written next.
     pub(crate) prefetched: Vec<(PrefetchKind, SlotId)>,

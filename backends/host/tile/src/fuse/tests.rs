@@ -231,8 +231,8 @@ fn folds_are_bit_identical_to_those_over_tiles() {
                     for (op, left) in ops.into_iter().zip(left) {
                         let reducer = reducer(op, DType::F32, level).expect("the reduction exists");
                         let finish = |run: Kernel, from: &[f32]| {
-                            let (mut kept, mut result) = (0_u64, 0_f32);
-                            let at = (&raw mut kept).cast::<u8>();
+                            let (mut accumulator, mut result) = (0_u64, 0_f32);
+                            let at = (&raw mut accumulator).cast::<u8>();
                             // SAFETY: there is room for one accumulator of any type; the elements exist.
                             unsafe {
                                 (reducer.begin)(at, at, at, at, 1);

@@ -6,8 +6,8 @@ use millstream_protocol::kernel::NativeView;
 
 use super::{Launch, never_collide, reach, resolve, within};
 use crate::AXES_MAX;
-use crate::launch_error::LaunchError;
 use crate::plan::{IndexedAxis, Plan, Step, Template};
+use crate::prepare_error::PrepareError;
 use crate::space::Path;
 
 /// Shorter runs are not worth finding.
@@ -21,7 +21,7 @@ impl Launch {
         plan: &Plan,
         views: &[NativeView],
         words: &[u64],
-    ) -> Result<(), LaunchError> {
+    ) -> Result<(), PrepareError> {
         let mut scattered = None;
         for indexed in &plan.indexed {
             let touched = self.check_indexed_axis(nest, indexed, views, words)?;
@@ -39,8 +39,8 @@ impl Launch {
         }
         let is_only = plan.indexed.len() == 1 && plan.targets.is_empty();
         self.scatter_is_sole_store = scattered.is_some_and(|(indexed, touched)| {
-            let meets = |path: &Path| path.bytes.0 < touched.1 && touched.0 < path.bytes.1;
-            let is_read = self.paths.iter().any(meets);
+            let overlaps = |path: &Path| path.bytes.0 < touched.1 && touched.0 < path.bytes.1;
+            let is_read = self.paths.iter().any(overlaps);
             is_only && !is_read && self.indices_are_disjoint(nest, indexed, words)
         });
         Ok(())
@@ -54,7 +54,7 @@ impl Launch {
         indexed: &IndexedAxis,
         views: &[NativeView],
         words: &[u64],
-    ) -> Result<(usize, usize), LaunchError> {
+    ) -> Result<(usize, usize), PrepareError> {
         let len = words[usize::from(indexed.len)] as i64;
         let found = &nest.accesses[usize::from(indexed.access)];
         let mut path = Path::NONE;

@@ -13,8 +13,8 @@ use millstream_protocol::kernel::NativeView;
 pub(crate) use overlaps::never_collide;
 
 use crate::AXES_MAX;
-use crate::launch_error::LaunchError;
 use crate::plan::{InputKind, Plan, Scope, Template};
+use crate::prepare_error::PrepareError;
 use crate::space::{Axes, Path, collapse, order};
 use crate::tiles::Tiles;
 
@@ -78,13 +78,13 @@ impl Launch {
         nest: &Nest,
         views: &[NativeView],
         words: &[u64],
-    ) -> Result<bool, LaunchError> {
+    ) -> Result<bool, PrepareError> {
         for (what, needed, given) in [
             ("bindings", nest.buffers.len(), views.len()),
             ("words", nest.words, words.len()),
         ] {
             if given < needed {
-                return Err(LaunchError::TooFew {
+                return Err(PrepareError::TooFew {
                     what,
                     needed,
                     given,
@@ -92,11 +92,11 @@ impl Launch {
             }
         }
         let (outer, inner) = words[..nest.rank()].split_at(nest.outer);
-        self.outer = Axes::of(outer).ok_or(LaunchError::InvalidLengths)?;
-        self.inner = Axes::of(inner).ok_or(LaunchError::InvalidLengths)?;
+        self.outer = Axes::of(outer).ok_or(PrepareError::InvalidLengths)?;
+        self.inner = Axes::of(inner).ok_or(PrepareError::InvalidLengths)?;
         let all = self.outer.total.checked_mul(self.inner.total);
         all.and_then(|all| isize::try_from(all).ok())
-            .ok_or(LaunchError::InvalidLengths)?;
+            .ok_or(PrepareError::InvalidLengths)?;
         Ok(self.outer.total > 0)
     }
 
@@ -109,7 +109,7 @@ impl Launch {
         views: &[NativeView],
         words: &[u64],
         window: Option<Window>,
-    ) -> Result<(), LaunchError> {
+    ) -> Result<(), PrepareError> {
         let mut paths = std::mem::take(&mut self.paths);
         let placed = self.place_all(nest, plan, views, words, &mut paths);
         self.paths = paths;
@@ -133,7 +133,7 @@ impl Launch {
         views: &[NativeView],
         words: &[u64],
         paths: &mut Vec<Path>,
-    ) -> Result<(), LaunchError> {
+    ) -> Result<(), PrepareError> {
         paths.resize(plan.inputs.len() + plan.targets.len(), Path::NONE);
         let (of_inputs, of_targets) = paths.split_at_mut(plan.inputs.len());
         for (path, input) in of_inputs.iter_mut().zip(&plan.inputs) {
@@ -168,11 +168,16 @@ impl Launch {
     }
 
     /// Restricts the launch to a window.
-    fn restrict_to(&mut self, nest: &Nest, plan: &Plan, window: Window) -> Result<(), LaunchError> {
+    fn restrict_to(
+        &mut self,
+        nest: &Nest,
+        plan: &Plan,
+        window: Window,
+    ) -> Result<(), PrepareError> {
         let rank = self.outer.rank;
         let fits = |axis: usize| window.origin[axis] + window.lens[axis] <= self.outer.lens[axis];
         if !(0..rank).all(fits) {
-            return Err(LaunchError::InvalidLengths);
+            return Err(PrepareError::InvalidLengths);
         }
         for (index, path) in self.paths.iter_mut().enumerate() {
             let steps = path.outer.iter().zip(&window.origin).take(rank);
@@ -212,7 +217,7 @@ impl Launch {
         words: &[u64],
         path: &mut Path,
         scope: Scope,
-    ) -> Result<(), LaunchError> {
+    ) -> Result<(), PrepareError> {
         // An access without elements touches nothing.
         if scope == Scope::Inner && self.inner.total == 0 {
             return Ok(());
@@ -270,16 +275,16 @@ fn within(
     access: AccessId,
     views: &[NativeView],
     reach: Reach,
-) -> Result<(i64, i64), LaunchError> {
+) -> Result<(i64, i64), PrepareError> {
     let binding = usize::from(nest.accesses[usize::from(access)].buffer);
     let (view, size) = (views[binding], nest.buffers[binding].dtype.size());
     if !view.pointer.addr().is_multiple_of(size) {
-        return Err(LaunchError::Unaligned { binding });
+        return Err(PrepareError::Unaligned { binding });
     }
     let elements = (view.bytes / size as u64) as i64;
     match reach {
         Some((first, last)) if first >= 0 && last < elements => Ok((first, last)),
-        reach => Err(LaunchError::OutOfBounds {
+        reach => Err(PrepareError::OutOfBounds {
             access: usize::from(access),
             binding,
             reach,

@@ -33,8 +33,8 @@ impl Launch {
             let this = &self.paths[target];
             let mut lies_alone = true;
             for (other, path) in self.paths.iter().enumerate() {
-                let meets = path.bytes.0 < this.bytes.1 && this.bytes.0 < path.bytes.1;
-                if other == target || !meets {
+                let overlaps = path.bytes.0 < this.bytes.1 && this.bytes.0 < path.bytes.1;
+                if other == target || !overlaps {
                     continue;
                 }
                 lies_alone = false;

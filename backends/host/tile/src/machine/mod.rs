@@ -135,7 +135,7 @@ impl<'a> Machine<'a> {
             for &input in &plan.launch_inputs {
                 machine.place_input(input, 0, 1, 0, 0);
             }
-            machine.execute(&plan.once, 1);
+            machine.execute(&plan.launch_values, 1);
         }
         machine
     }
@@ -296,7 +296,7 @@ impl<'a> Machine<'a> {
                     self.place_input(input, row, 1, 0, 1);
                 }
             }
-            self.execute(&plan.before, 1);
+            self.execute(&plan.row_values, 1);
             let last = plan.passes.len() - 1;
             for (index, pass) in plan.passes.iter().enumerate() {
                 self.execute(&pass.begin, 1);
@@ -331,11 +331,11 @@ impl<'a> Machine<'a> {
                 self.execute(&pass.end, 1);
             }
             if is_placed {
-                self.execute(&plan.finish, 1);
+                self.execute(&plan.row_stores, 1);
                 return;
             }
             self.place_targets(Scope::Outer, row, 1, 0, 1);
-            self.execute(&plan.finish, 1);
+            self.execute(&plan.row_stores, 1);
             self.write_back(Scope::Outer, row, 1, 0, 1);
         }
     }
@@ -353,7 +353,7 @@ impl<'a> Machine<'a> {
             for &input in &plan.row_inputs {
                 self.place_input(input, start, n, 0, 1);
             }
-            self.execute(&plan.before, n);
+            self.execute(&plan.row_values, n);
             let last = plan.passes.len() - 1;
             for (index, pass) in plan.passes.iter().enumerate() {
                 self.execute(&pass.begin, n);
@@ -386,7 +386,7 @@ impl<'a> Machine<'a> {
                 self.execute(&pass.end, n);
             }
             self.place_targets(Scope::Outer, start, n, 0, 1);
-            self.execute(&plan.finish, n);
+            self.execute(&plan.row_stores, n);
             self.write_back(Scope::Outer, start, n, 0, 1);
         }
     }

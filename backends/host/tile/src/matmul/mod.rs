@@ -20,10 +20,10 @@ use crate::build::CompileError;
 use crate::half::{Bf16, F16};
 use crate::kernels::with_type;
 use crate::launch::{Window, never_collide, reach, resolve};
-use crate::launch_error::LaunchError;
 use crate::level::Level;
 use crate::nest::NestCode;
 use crate::options::Options;
+use crate::prepare_error::PrepareError;
 use crate::space::Axes;
 use crate::team::{RunError, Team};
 
@@ -233,7 +233,7 @@ impl MatmulCode {
             && integers.wrapping_offset(offset * self.matmul.dtype.size() as isize) == out.base;
         let is_out = |access: &Access| access.buffer == 0;
         let others = nest.accesses.iter().skip(1);
-        let meets = |view: &NativeView| {
+        let overlaps = |view: &NativeView| {
             let start = view.pointer.addr();
             start < out.bytes.1 && out.bytes.0 < start + view.bytes as usize
         };
@@ -243,7 +243,7 @@ impl MatmulCode {
                 .stores
                 .iter()
                 .all(|store| store.access == 0 && store.scatter.is_none())
-            && !product.views[3..].iter().any(meets)
+            && !product.views[3..].iter().any(overlaps)
     }
 
     /// Checks the words, and returns the product; `None` if there is nothing to do.
@@ -251,7 +251,7 @@ impl MatmulCode {
         &self,
         views: &'a [NativeView],
         words: &'a [u64],
-    ) -> Result<Option<Product<'a>>, LaunchError> {
+    ) -> Result<Option<Product<'a>>, PrepareError> {
         let axes = self.matmul.batch;
         let more = self
             .matmul
@@ -263,7 +263,7 @@ impl MatmulCode {
             ("words", self.matmul.words(), words.len()),
         ] {
             if given < needed {
-                return Err(LaunchError::TooFew {
+                return Err(PrepareError::TooFew {
                     what,
                     needed,
                     given,
@@ -271,7 +271,7 @@ impl MatmulCode {
             }
         }
         let (lens, rest) = words.split_at(axes + 3);
-        let all = Axes::of(lens).ok_or(LaunchError::InvalidLengths)?;
+        let all = Axes::of(lens).ok_or(PrepareError::InvalidLengths)?;
         let (m, n, k) = (all.lens[axes], all.lens[axes + 1], all.lens[axes + 2]);
         let offsets = &rest[3 * (axes + 2)..];
         let matrix = |index: usize, rows: usize, columns: usize| {
@@ -294,10 +294,10 @@ impl MatmulCode {
             0 => (out, out),
             _ => (matrix(0, m, k)?, matrix(1, k, n)?),
         };
-        let meets =
+        let overlaps =
             |matrix: &Matrix<'_>| matrix.bytes.0 < out.bytes.1 && out.bytes.0 < matrix.bytes.1;
-        if k > 0 && (meets(&lhs) || meets(&rhs)) {
-            return Err(LaunchError::Overlap);
+        if k > 0 && (overlaps(&lhs) || overlaps(&rhs)) {
+            return Err(PrepareError::Overlap);
         }
         Ok(Some(Product {
             views,
@@ -321,11 +321,11 @@ impl MatmulCode {
         lens: [usize; 2],
         strides: &'a [u64],
         offset: u64,
-    ) -> Result<Matrix<'a>, LaunchError> {
+    ) -> Result<Matrix<'a>, PrepareError> {
         let size = self.matmul.dtype.size();
         let elements = (view.bytes / size as u64) as i64;
         if !view.pointer.addr().is_multiple_of(size) {
-            return Err(LaunchError::Unaligned { binding: index });
+            return Err(PrepareError::Unaligned { binding: index });
         }
         let lens = batch.iter().map(|len| *len as usize).chain(lens);
         let mut found = Some((offset as i64, offset as i64));
@@ -342,7 +342,7 @@ impl MatmulCode {
             Some((first, last)) if first >= 0 && last < elements => (first, last),
             reach => {
                 let (access, binding) = (index, index);
-                return Err(LaunchError::OutOfBounds {
+                return Err(PrepareError::OutOfBounds {
                     access,
                     binding,
                     reach,

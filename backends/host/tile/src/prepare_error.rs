@@ -3,7 +3,7 @@
 /// The reason a launch is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum LaunchError {
+pub enum PrepareError {
     /// There are too few bindings or words.
     TooFew {
         /// Whether bindings or words.
@@ -35,24 +35,24 @@ pub enum LaunchError {
     },
 }
 
-impl std::fmt::Display for LaunchError {
+impl std::fmt::Display for PrepareError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            LaunchError::TooFew {
+            PrepareError::TooFew {
                 what,
                 needed,
                 given,
             } => write!(f, "expected {needed} {what}, got {given}"),
-            LaunchError::InvalidLengths => {
+            PrepareError::InvalidLengths => {
                 f.write_str("lengths are negative, or the index space is too large")
             }
-            LaunchError::Overlap => {
+            PrepareError::Overlap => {
                 f.write_str("the product overlaps one of its factors; give it separate memory")
             }
-            LaunchError::Unaligned { binding } => {
+            PrepareError::Unaligned { binding } => {
                 write!(f, "binding {binding} is not aligned for its elements")
             }
-            LaunchError::OutOfBounds {
+            PrepareError::OutOfBounds {
                 access,
                 binding,
                 reach: Some((first, last)),
@@ -62,7 +62,7 @@ impl std::fmt::Display for LaunchError {
                 "access {access} reaches elements {first} to {last} of binding {binding}, which has {elements}; \
                  check the launch's lengths, strides and offsets"
             ),
-            LaunchError::OutOfBounds {
+            PrepareError::OutOfBounds {
                 access,
                 binding,
                 reach: None,
@@ -77,4 +77,4 @@ impl std::fmt::Display for LaunchError {
     }
 }
 
-impl std::error::Error for LaunchError {}
+impl std::error::Error for PrepareError {}
