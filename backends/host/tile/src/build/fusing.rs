@@ -332,9 +332,9 @@ mod here {
                 }
             }
             let mut prefetched = Vec::new();
-            for (what, prefetches) in found {
+            for (what, prefetch) in found {
                 let slot = self.slots.placed();
-                self.prefetches.push((prefetches, slot));
+                self.prefetches.push((prefetch, slot));
                 prefetched.push((what, slot));
             }
             prefetched

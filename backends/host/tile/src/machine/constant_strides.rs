@@ -91,8 +91,8 @@ impl Machine<'_> {
             self.strides[usize::from(target.slot)] = stride(path, target.size);
             path.is_direct
         });
-        for &(prefetches, slot) in plan.passes.iter().flat_map(|pass| &pass.prefetches) {
-            let (path, size) = match prefetches {
+        for &(what, slot) in plan.passes.iter().flat_map(|pass| &pass.prefetches) {
+            let (path, size) = match what {
                 Prefetch::Input(input) => {
                     let index = usize::from(input);
                     (&of_inputs[index], plan.inputs[index].size)

@@ -157,8 +157,8 @@ impl<'a> Machine<'a> {
         if !path.is_direct || launch.inner.rank != 1 || step + STEPS_AHEAD >= launch.inner.total {
             return;
         }
-        let prefetches = STEPS_AHEAD as isize * path.inner[0] * input.size as isize;
-        let from = self.slots[usize::from(input.slot)].wrapping_offset(prefetches);
+        let distance = STEPS_AHEAD as isize * path.inner[0] * input.size as isize;
+        let from = self.slots[usize::from(input.slot)].wrapping_offset(distance);
         for line in (0..n * input.size).step_by(64) {
             prefetch(from.wrapping_add(line));
         }
@@ -178,9 +178,9 @@ impl<'a> Machine<'a> {
             tiles,
             ..
         } = self.job;
-        for &(prefetches, slot) in prefetches {
+        for &(what, slot) in prefetches {
             let start = |tile: usize| tiles.tile(&launch.inner, tile).0;
-            let (path, size, row, start) = match prefetches {
+            let (path, size, row, start) = match what {
                 Prefetch::Target(target) => {
                     let path = &launch.paths[plan.inputs.len() + usize::from(target)];
                     (
