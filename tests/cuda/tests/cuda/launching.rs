@@ -75,7 +75,7 @@ fn what_an_entry_point_does_not_take_is_refused_i7(
     gpu.assert_clean();
 }
 
-/// I6: what a kernel says of its launches reaches the driver, and cubes that are not a multiple of the cluster are refused.
+/// I6: what a kernel says of its launches reaches the driver, and cubes that are no multiple of its clusters are refused.
 #[test]
 fn clusters_and_cooperation_reach_the_driver_i6() {
     let gpu = gpu(5);
@@ -99,7 +99,7 @@ fn clusters_and_cooperation_reach_the_driver_i6() {
     assert_eq!(launch(&large, 16, 2).unwrap(), [2; 64]);
     assert_eq!(launch(&early, 1, 3).unwrap(), [3; 64]);
     let why = said(&launch(&clusters, 3, 4).unwrap_err());
-    assert!(why.contains("no multiple of its clusters"), "{why}");
+    assert!(why.contains("not a multiple of the cluster"), "{why}");
     let said: Vec<String> = gpu.launched();
     assert_eq!(
         said,

@@ -138,8 +138,5 @@ fn other_numbers_of_maps_are_refused_i7(#[case] maps: usize) {
     let (reports, made) = launched(vec![map; maps], 4096);
     assert!(reports.is_empty(), "{reports:#?}");
     let why = made.unwrap_err().to_string();
-    assert!(
-        why.contains(&format!("got {maps}")),
-        "{why}"
-    );
+    assert!(why.contains(&format!("got {maps}")), "{why}");
 }
