@@ -128,7 +128,7 @@ fn enter<T>(
         if !lives {
             let thread = state::thread_name();
             state.report(format!(
-                "no context: {name} was called on thread `{thread}`, where no living context is current"
+                "no context: {name} was called on thread `{thread}`, where no live context is current"
             ));
             return Err(Code::INVALID_CONTEXT);
         }

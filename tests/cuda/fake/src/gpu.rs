@@ -56,7 +56,7 @@ fn call_host(mut state: Locked, call: HostCall) -> Locked {
     drop(state);
     call.run();
     let mut state = state::lock();
-    // If the GPU broke meanwhile, the stream's operations are gone.
+    // If the GPU broke meanwhile, the stream's operations no longer exist.
     if state.session == session && state.sticky.is_none() {
         state.streams.complete(call.step.actor, call.step.tick);
     }

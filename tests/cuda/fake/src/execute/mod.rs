@@ -205,13 +205,13 @@ impl ptx::Global for KernelMemory<'_> {
             let fault = Fault::IllegalAddress;
             return Err(Trap {
                 fault,
-                said: report,
+                message: report,
             });
         }
         let found = self.state.memory.window(&self.step.name, range);
         found.map_err(|violation| Trap {
             fault: Fault::IllegalAddress,
-            said: violation.report,
+            message: violation.report,
         })
     }
 }
@@ -236,9 +236,9 @@ fn run(state: &mut State, step: &Step, launch: &Launch) -> Result<(), Code> {
         shared_bytes: launch.shared_bytes,
         parameters: &launch.parameters,
     };
-    let ran = ptx::run(&launch, &mut memory);
-    for (ranges, kind) in ran
-        .touched
+    let outcome = ptx::run(&launch, &mut memory);
+    for (ranges, kind) in outcome
+        .accesses
         .into_iter()
         .zip([Kind::Read, Kind::Write, Kind::Atomic])
     {
@@ -246,11 +246,11 @@ fn run(state: &mut State, step: &Step, launch: &Launch) -> Result<(), Code> {
             state.record_access(step, kind, range);
         }
     }
-    for race in ran.races {
+    for race in outcome.races {
         state.report(race);
     }
-    ran.ended.map_err(|trap| {
-        state.report(trap.said);
+    outcome.result.map_err(|trap| {
+        state.report(trap.message);
         trap.fault.into()
     })
 }
