@@ -1,6 +1,6 @@
 //! An interpreter of PTX: parses text to instructions, and runs launches of them.
 //!
-//! It is independent of a driver. [`parse`] requests memory for the variables of a module. [`run`] requests the blocks
+//! It is independent of a driver. [`parse()`] requests memory for the variables of a module. [`run()`] requests the blocks
 //! of memory that a kernel accesses from [`Global`], and returns the accessed bytes, the races between threads, and the
 //! reason why a launch stopped.
 //!
@@ -100,7 +100,7 @@ impl Kernel {
     }
 }
 
-/// A launch of a kernel, for [`run`].
+/// A launch of a kernel, for [`run()`].
 pub struct Launch<'a> {
     /// The kernel.
     pub kernel: &'a Kernel,
