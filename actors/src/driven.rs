@@ -47,7 +47,7 @@
 //! See `closing`: no thread exists that could wait for what a close leaves behind.
 //!
 //! The models `bell`, `door` and `gate` and the program `actors` of `loom-tests` check the handshakes; `driven/tests`
-//! and `tests/driven_frame.rs` of the workspace check sleeps, and the conformance suite runs every fact on driven
+//! and `tests/driven_frame.rs` of the workspace check sleeps, and the conformance suite runs every test on driven
 //! devices.
 
 use std::collections::VecDeque;

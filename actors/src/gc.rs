@@ -26,7 +26,7 @@
 //!                                            publishes 7, wakes it
 //!                                                                       collects: 7 has passed; drops the value
 //! ```
-//! The models `gate`, `channel` and `timeline` of `loom-tests` and its program `actors` check the sleeps; the facts
+//! The models `gate`, `channel` and `timeline` of `loom-tests` and its program `actors` check the sleeps; the suite's
 //! `lifetime` and `loss` check drops and parking.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -31,8 +31,8 @@
 //! Wakers that users left with the device are woken by its own threads: the caller of a launch may hold a lock that
 //! such a waker takes. So from the first waker on callers do not step in.
 //!
-//! The model `door` of `loom-tests` checks the handshake; `shared_actor/tests` count every wake, and the fact module
-//! `stepping` of the conformance suite compares results.
+//! The model `door` of `loom-tests` checks the handshake; `shared_actor/tests` count every wake, and the module
+//! `stepping_in` of the conformance suite compares results.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The library's own interface: everything but facts about devices (`behaviour`) and graphs (`graph`). Tests that count
+//! The library's own interface: everything but the conformance suite (`behaviour`) and graphs (`graph`). Tests that count
 //! threads, spins, allocations or live bytes of the process are separate programs.
 #![allow(
     clippy::unwrap_used,

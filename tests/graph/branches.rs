@@ -83,7 +83,7 @@ fn branches_run_in_any_order_and_meet_at_the_end_i1_i2(on: On) {
             );
         }
     }
-    let Some(session) = crate::support::session(&*rig.checked) else {
+    let Some(session) = crate::support::session(&*rig.checks) else {
         return;
     };
     // Three items a branch; the last product of the last branch adds those of the others, and waits for them: one by one all of it

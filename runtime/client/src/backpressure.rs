@@ -37,8 +37,8 @@
 //! ```
 //! Credit is granted in the order of the wait list, so no caller starves.
 //!
-//! The models `credit`, `mailbox` and `slots` of `loom-tests` and its `actors/pressure` check the waits; the facts
-//! `room`, `awaited_room`, `callbacks` and `memory` of the conformance suite check the table above.
+//! The models `credit`, `mailbox` and `slots` of `loom-tests` and its `actors/pressure` check the waits; the modules
+//! `back_pressure`, `when_room`, `callbacks` and `memory` of the conformance suite check the table above.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};

@@ -32,7 +32,7 @@
 //! The queue settles failures before it publishes the cursor, so the outcome that the caller takes is final (I5). A
 //! dropped reply sender and an ended timeline are answers too, so a request cannot wait forever.
 //!
-//! The models `reply`, `timeline` and `law` of `loom-tests` check the two steps and the ends; the facts `answers`,
+//! The models `reply`, `timeline` and `law` of `loom-tests` check the two steps and the ends; the modules `answers`,
 //! `lifetime` and `withdrawal` of the conformance suite check the whole.
 
 use std::future::Future;

@@ -22,7 +22,7 @@
 //!                                    one task, which uses x      one task, which uses y: not ordered with A's
 //!                                                                unless x and y share bytes
 //! ```
-//! The facts `recordings`, `parameters` and `replays` of the conformance suite, and `replaying` of its device tests,
+//! The modules `recordings`, `parameters` and `replays` of the conformance suite, and `replaying` of its device tests,
 //! check this; the order of tasks is checked by the tests of `hazard/order` in the protocol crate.
 
 use std::sync::Arc;

@@ -27,7 +27,7 @@
 //!  adds the grant to `Grants`
 //!  attempt: spends the grant, sends
 //! ```
-//! The models `credit` (places) and `mailbox` (tasks that wait) of `loom-tests` and the fact module `awaited_room` of
+//! The models `credit` (places) and `mailbox` (tasks that wait) of `loom-tests` and the module `when_room` of
 //! the conformance suite check this.
 
 use std::future::poll_fn;

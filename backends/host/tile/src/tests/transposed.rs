@@ -1,13 +1,13 @@
-//! What is read across memory, in blocks.
+//! Inputs read across memory, in blocks.
 
 use millstream_ir::nest::{Level, Op, Stride};
 use millstream_ir::{BinaryOp, DType};
 
 use super::{Draft, check, elements};
 
-/// A copy, and what is made of it and others, of matrices that lie in any order of their axes.
+/// A copy, and computations with other inputs, of matrices with any order of axes.
 #[test]
-fn matrices_of_any_order_of_axes_are_what_they_mean() {
+fn matrices_with_any_order_of_axes_match_the_reference() {
     for dtype in [DType::F32, DType::U8, DType::I16, DType::F64] {
         for (m, n) in [
             (0_u64, 40_u64),
@@ -24,15 +24,15 @@ fn matrices_of_any_order_of_axes_are_what_they_mean() {
         ] {
             for batch in [1_u64, 3] {
                 let plain = [m * n, n, 1];
-                let turned = [m * n, 1, m];
+                let transposed = [m * n, 1, m];
                 let last = [1, n * batch, batch];
                 for (a, b, out) in [
-                    (turned, plain, plain),
-                    (plain, turned, turned),
-                    (turned, turned, plain),
-                    (last, turned, plain),
-                    (turned, [0, 0, 1], plain),
-                    (turned, [0, 1, 0], plain),
+                    (transposed, plain, plain),
+                    (plain, transposed, transposed),
+                    (transposed, transposed, plain),
+                    (last, transposed, plain),
+                    (transposed, [0, 0, 1], plain),
+                    (transposed, [0, 1, 0], plain),
                     (plain, plain, last),
                     ([0, 1, m], plain, plain),
                 ] {

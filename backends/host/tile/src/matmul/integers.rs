@@ -1,8 +1,8 @@
 //! Products of integers: blocks of few rows and columns, whose sums stay in registers.
 //!
-//! Sums wrap, so that their order does not show.
+//! Sums wrap, so their order does not affect the result.
 
-use super::{Product, Side};
+use super::{Matrix, Product};
 use crate::level::{Arithmetic, Level, Work, work};
 use crate::number::Number;
 use crate::scratch::Scratch;
@@ -12,17 +12,19 @@ const ROWS: usize = 4;
 const COLUMNS: usize = 16;
 
 impl Product<'_> {
+    /// Computes the product block by block.
+    ///
     /// # Safety
-    /// Every element lies in its binding, and what is written overlaps nothing that is read; the processor has the level.
-    pub(super) unsafe fn whole<T: Number>(&self, level: Level) {
+    /// Every element lies in its binding, and the output overlaps neither side; the processor has the level.
+    pub(super) unsafe fn integers<T: Number>(&self, level: Level) {
         Scratch::with(|scratch| {
-            let memory = scratch.room(self.k * COLUMNS * size_of::<T>(), 0).memory;
+            let memory = scratch.reserve(self.k * COLUMNS * size_of::<T>(), 0).memory;
             let panel = memory.cast::<T>();
             // SAFETY: there is room for the columns of a block; the caller's promises.
             unsafe {
                 work(
                     level,
-                    Whole {
+                    IntegerProduct {
                         product: self,
                         panel,
                     },
@@ -32,22 +34,22 @@ impl Product<'_> {
     }
 }
 
-/// A product, and room for `k` rows of a block's columns.
-struct Whole<'a, T> {
+/// A product, and memory for `k` rows of a block's columns.
+struct IntegerProduct<'a, T> {
     product: &'a Product<'a>,
     panel: *mut T,
 }
 
-impl<T: Number> Work for Whole<'_, T> {
+impl<T: Number> Work for IntegerProduct<'_, T> {
     /// # Safety
-    /// As [`Product::whole`] says.
+    /// As for [`Product::integers`].
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(self) {
         let Self { product, panel } = self;
         let (m, n, k) = (product.m, product.n, product.k);
         for column in (0..n).step_by(COLUMNS) {
             let columns = COLUMNS.min(n - column);
-            // SAFETY: these rows and columns are there; the panel has room for `k` rows of a block's columns.
+            // SAFETY: these rows and columns exist; the panel has room for `k` rows of a block's columns.
             unsafe {
                 pack(&product.rhs, panel, k, column, columns);
                 for row in (0..m).step_by(ROWS) {
@@ -64,23 +66,32 @@ impl<T: Number> Work for Whole<'_, T> {
     }
 }
 
-/// Some columns of the right side one row after the other, with zeros where a block has more.
+/// Copies some columns of the right side row by row, padded with zeros to the width of a block.
 #[inline(always)]
-unsafe fn pack<T: Number>(side: &Side<'_>, panel: *mut T, k: usize, column: usize, columns: usize) {
+unsafe fn pack<T: Number>(
+    matrix: &Matrix<'_>,
+    panel: *mut T,
+    k: usize,
+    column: usize,
+    columns: usize,
+) {
     // SAFETY: the caller's promises.
     unsafe {
-        let base = side.base.cast::<T>().offset(column as isize * side.column);
+        let base = matrix
+            .base
+            .cast::<T>()
+            .offset(column as isize * matrix.column);
         for depth in 0..k {
-            let from = base.offset(depth as isize * side.row);
+            let from = base.offset(depth as isize * matrix.row);
             let to = panel.add(depth * COLUMNS);
-            if side.column == 1 && columns == COLUMNS {
+            if matrix.column == 1 && columns == COLUMNS {
                 to.copy_from_nonoverlapping(from, COLUMNS);
                 continue;
             }
             for index in 0..COLUMNS {
                 let is_there = index < columns;
                 to.add(index).write(match is_there {
-                    true => *from.offset(index as isize * side.column),
+                    true => *from.offset(index as isize * matrix.column),
                     false => T::ZERO,
                 });
             }
@@ -88,7 +99,7 @@ unsafe fn pack<T: Number>(side: &Side<'_>, panel: *mut T, k: usize, column: usiz
     }
 }
 
-/// The elements of some rows in the columns of a panel.
+/// Computes the elements of some rows in the columns of a panel.
 #[inline(always)]
 unsafe fn block<T: Number, const R: usize>(
     product: &Product<'_>,
@@ -105,10 +116,11 @@ unsafe fn block<T: Number, const R: usize>(
             let right = &*panel.add(depth * COLUMNS).cast::<[T; COLUMNS]>();
             let left = left.offset(depth as isize * lhs.column);
             for (row, sums) in sums.iter_mut().enumerate() {
-                // Volatile: else the loop over depths, whose sums may be taken in any order, is the one that becomes vectors, and its
-                // sums leave the registers.
+                // Volatile: otherwise the compiler vectorizes the loop over depths, whose sums may be reordered, and
+                // the sums leave the registers.
                 let factor = left.offset(row as isize * lhs.row).read_volatile();
-                // By index: through iterators two of the sums leave the registers (8.0 ms instead of 5.9 for 512 x 512 x 512).
+                // By index: with iterators two of the sums leave the registers (8.0 ms instead of 5.9 ms for 512 x
+                // 512 x 512).
                 for lane in 0..COLUMNS {
                     sums[lane] = sums[lane].plus(factor.times(right[lane]));
                 }

@@ -1,4 +1,4 @@
-//! What callers describe: operations, layouts, preferences.
+//! The descriptors of callers: operations, layouts, preferences.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -9,34 +9,34 @@ pub(crate) const INVALID_VALUE: u32 = 7;
 pub(crate) const EXECUTION_FAILED: u32 = 13;
 pub(crate) const NOT_SUPPORTED: u32 = 15;
 
-/// What was made and not ended, of all kinds.
-pub(crate) static LIVING: AtomicI64 = AtomicI64::new(0);
+/// The number of live objects of all kinds.
+pub(crate) static LIVE: AtomicI64 = AtomicI64::new(0);
 
-/// An operation (`cublasLtMatmulDesc_t`).
+/// A descriptor of an operation (`cublasLtMatmulDesc_t`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation {
     pub(crate) compute: u32,
     pub(crate) scale: u32,
-    /// Whether `a` and `b` are turned.
-    pub(crate) turned: [bool; 2],
+    /// Whether `a` and `b` are transposed.
+    pub(crate) transposed: [bool; 2],
 }
 
-/// A matrix (`cublasLtMatrixLayout_t`), column by column.
+/// A column-major layout of a matrix (`cublasLtMatrixLayout_t`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Layout {
     pub(crate) data: u32,
     pub(crate) rows: u64,
     pub(crate) columns: u64,
-    pub(crate) step: i64,
+    pub(crate) leading: i64,
     pub(crate) batch: i32,
     pub(crate) stride: i64,
 }
 
-/// What an algorithm may ask for (`cublasLtMatmulPreference_t`).
+/// The requirements of an algorithm (`cublasLtMatmulPreference_t`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Preference {
     pub(crate) workspace_bytes: u64,
-    /// Of `a`, `b`, `c` and `d`: as the documentation has it where nothing is said.
+    /// The alignment of `a`, `b`, `c` and `d`. The default is the documented one.
     pub(crate) alignment: [u32; 4],
 }
 
@@ -49,53 +49,56 @@ impl Default for Preference {
     }
 }
 
-/// Gives a value to the caller.
+/// Allocates an object and writes its pointer for the caller.
 ///
 /// # Safety
-/// There is a place for its address.
-pub(crate) unsafe fn make<T>(place: *mut *mut T, value: T) -> u32 {
+/// `place` is null or valid for a write.
+pub(crate) unsafe fn create<T>(place: *mut *mut T, value: T) -> u32 {
     if place.is_null() {
         return INVALID_VALUE;
     }
-    // A count for tests, which ask once nothing goes on: any order will do.
-    LIVING.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: the caller's promise.
+    // Relaxed: a counter for tests, which read it while no calls are running.
+    LIVE.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: the caller upholds the contract above.
     unsafe { place.write(Box::into_raw(Box::new(value))) };
     SUCCESS
 }
 
-/// Ends what `make` made.
+/// Destroys an object that `create` allocated.
 ///
 /// # Safety
-/// It was made by it, and is not ended yet.
-pub(crate) unsafe fn end<T>(made: *mut T) -> u32 {
-    if made.is_null() {
+/// The pointer is null, or from `create` and not destroyed yet.
+pub(crate) unsafe fn destroy<T>(object: *mut T) -> u32 {
+    if object.is_null() {
         return INVALID_VALUE;
     }
-    // As above.
-    LIVING.fetch_sub(1, Ordering::Relaxed);
-    // SAFETY: the caller's promise.
-    drop(unsafe { Box::from_raw(made) });
+    // Relaxed: as above.
+    LIVE.fetch_sub(1, Ordering::Relaxed);
+    // SAFETY: the caller upholds the contract above.
+    drop(unsafe { Box::from_raw(object) });
     SUCCESS
 }
 
-/// The lengths of a product: rows, columns, depth, and how many there are.
+/// The lengths of a product: rows, columns, depth, batch.
 pub(crate) type Lens = [u64; 4];
 
-/// The lengths of the product of these, if they fit each other and are known here.
-pub(crate) fn fit(operation: &Operation, [a, b, c, d]: [&Layout; 4]) -> Result<Lens, u32> {
+/// Returns the lengths of a product if its layouts match and its types are supported.
+pub(crate) fn check_layouts(
+    operation: &Operation,
+    [a, b, c, d]: [&Layout; 4],
+) -> Result<Lens, u32> {
     for layout in [a, b, c, d] {
-        let fits = layout.rows > 0 && layout.columns > 0 && layout.step >= layout.rows as i64;
+        let fits = layout.rows > 0 && layout.columns > 0 && layout.leading >= layout.rows as i64;
         if !fits || layout.batch < 1 {
             return Err(INVALID_VALUE);
         }
     }
-    let turned = |layout: &Layout, turned: bool| match turned {
+    let shape = |layout: &Layout, transposed: bool| match transposed {
         true => (layout.columns, layout.rows),
         false => (layout.rows, layout.columns),
     };
-    let [turn_a, turn_b] = operation.turned;
-    let ((rows, depth), (depth_of_b, columns)) = (turned(a, turn_a), turned(b, turn_b));
+    let [transposed_a, transposed_b] = operation.transposed;
+    let ((rows, depth), (depth_of_b, columns)) = (shape(a, transposed_a), shape(b, transposed_b));
     let fits = depth == depth_of_b && (d.rows, d.columns) == (rows, columns) && c == d;
     if !fits || [a, b].iter().any(|side| side.batch != d.batch) {
         return Err(INVALID_VALUE);

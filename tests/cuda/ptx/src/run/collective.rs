@@ -1,60 +1,68 @@
-//! What the lanes of a warp do together: they wait for each other, and then it is done for all at once.
+//! Collectives of a warp: the lanes wait for each other, and then the operation is performed for all of them.
 
 use crate::Fault;
 use crate::Global;
 use crate::Trap;
-use crate::instruction::{Instruction, Meeting, Shuffle, Source, Vote};
+use crate::instruction::{Collective, Instruction, Shuffle, Source, Vote};
 use crate::integer::{binary, trim};
 use crate::run::Block;
 use crate::run::warp::{Group, LANES, Lanes, Warp, lanes};
 
-/// What a lane gets from one that takes no part.
+/// The value that a lane receives from a lane that does not participate.
 const UNDEFINED: u64 = 0xCBCB_CBCB;
 
 impl<G: Global> Block<'_, '_, G> {
-    /// For which of these lanes a predicate is so.
-    pub(super) fn truths(&self, warp: &Warp, a: Source, negated: bool, of: Lanes) -> Lanes {
+    /// Returns the lanes whose predicate is true, or false if `negated`.
+    pub(super) fn predicate_lanes(
+        &self,
+        warp: &Warp,
+        a: Source,
+        negated: bool,
+        of: Lanes,
+    ) -> Lanes {
         let values = self.read(warp, a);
         lanes(of)
             .filter(|lane| (values[*lane] & 1 != 0) != negated)
             .fold(0, |all, lane| all | 1 << lane)
     }
 
-    /// Lanes have come to where they meet others. Says which go on; the rest waits.
-    pub(super) fn meet(
+    /// Lanes arrive at a collective. Returns the lanes that continue; the others park.
+    pub(super) fn arrive(
         &mut self,
         warp: &mut Warp,
         instruction: &Instruction,
-        meeting: &Meeting,
+        collective: &Collective,
         of: Source,
         at: usize,
-        come: Lanes,
+        arrived: Lanes,
     ) -> Result<Lanes, Trap> {
-        // With those who came before.
-        let mut here = come;
+        // Add the lanes that arrived earlier.
+        let mut here = arrived;
         warp.parked.retain(|parked| {
             here |= if parked.at == at { parked.lanes } else { 0 };
             parked.at != at
         });
-        let asked = self.read(warp, of).map(|of| of as Lanes);
-        let (mut met, mut left) = (0, here);
+        let masks = self.read(warp, of).map(|of| of as Lanes);
+        let (mut done, mut left) = (0, here);
         while left != 0 {
             let lane = left.trailing_zeros() as usize;
-            // Those who have ended are not waited for.
-            let together = asked[lane] & warp.live;
-            let odd = match () {
-                () if together & 1 << lane == 0 => Some("it meets lanes of which it is none"),
-                () if lanes(together & here).any(|other| asked[other] != asked[lane]) => {
-                    Some("lanes that meet name different ones")
+            // Exited lanes do not participate.
+            let together = masks[lane] & warp.live;
+            let error = match () {
+                () if together & 1 << lane == 0 => {
+                    Some("the mask of a collective does not include the lane itself")
+                }
+                () if lanes(together & here).any(|other| masks[other] != masks[lane]) => {
+                    Some("the lanes of a collective have different masks")
                 }
                 () => None,
             };
-            if let Some(said) = odd {
-                return Err(self.trap(warp, lane, instruction, Fault::LaunchFailed, said));
+            if let Some(message) = error {
+                return Err(self.trap(warp, lane, instruction, Fault::LaunchFailed, message));
             }
             if together & !here == 0 {
-                self.together(warp, meeting, together);
-                met |= together;
+                self.perform(warp, collective, together);
+                done |= together;
             } else {
                 warp.parked.push(Group {
                     at,
@@ -63,17 +71,17 @@ impl<G: Global> Block<'_, '_, G> {
             }
             left &= !together;
         }
-        Ok(met)
+        Ok(done)
     }
 
-    /// All of these lanes are here.
-    fn together(&mut self, warp: &mut Warp, meeting: &Meeting, all: Lanes) {
+    /// Performs the collective for these lanes, which have all arrived.
+    fn perform(&mut self, warp: &mut Warp, collective: &Collective, all: Lanes) {
         let for_all = |warp: &mut Warp, target: usize, value: u64| {
             lanes(all).for_each(|lane| warp.registers[target][lane] = value);
         };
-        match *meeting {
-            Meeting::Barrier => warp.syncs = warp.syncs.saturating_add(1),
-            Meeting::Shuffle {
+        match *collective {
+            Collective::Barrier => warp.syncs = warp.syncs.saturating_add(1),
+            Collective::Shuffle {
                 how,
                 target,
                 valid,
@@ -93,30 +101,30 @@ impl<G: Global> Block<'_, '_, G> {
                     }
                 }
             }
-            Meeting::Vote {
+            Collective::Vote {
                 how,
                 target,
                 a,
                 negated,
             } => {
-                let ayes = self.truths(warp, a, negated, all);
-                let answer = match how {
-                    Vote::All => u64::from(ayes == all),
-                    Vote::Any => u64::from(ayes != 0),
-                    Vote::Uniform => u64::from(ayes == all || ayes == 0),
-                    Vote::Ballot => u64::from(ayes),
-                    Vote::Count => u64::from(ayes.count_ones()),
+                let true_lanes = self.predicate_lanes(warp, a, negated, all);
+                let result = match how {
+                    Vote::All => u64::from(true_lanes == all),
+                    Vote::Any => u64::from(true_lanes != 0),
+                    Vote::Uniform => u64::from(true_lanes == all || true_lanes == 0),
+                    Vote::Ballot => u64::from(true_lanes),
+                    Vote::Count => u64::from(true_lanes.count_ones()),
                 };
-                for_all(warp, target, answer);
+                for_all(warp, target, result);
             }
-            Meeting::MatchAny { ty, target, a } => {
+            Collective::MatchAny { ty, target, a } => {
                 let values = self.read(warp, a).map(|value| trim(ty, value));
                 for lane in lanes(all) {
                     let same = lanes(all).filter(|other| values[*other] == values[lane]);
                     warp.registers[target][lane] = same.map(|other| 1 << other).sum();
                 }
             }
-            Meeting::MatchAll {
+            Collective::MatchAll {
                 ty,
                 target,
                 valid,
@@ -130,7 +138,7 @@ impl<G: Global> Block<'_, '_, G> {
                     for_all(warp, valid, u64::from(same));
                 }
             }
-            Meeting::Reduce { op, ty, target, a } => {
+            Collective::Reduce { op, ty, target, a } => {
                 let values = self.read(warp, a);
                 let first = all.trailing_zeros() as usize;
                 let sum = lanes(all & !(1 << first)).fold(trim(ty, values[first]), |sum, lane| {
@@ -138,7 +146,7 @@ impl<G: Global> Block<'_, '_, G> {
                 });
                 for_all(warp, target, sum);
             }
-            Meeting::Elect { target, valid } => {
+            Collective::Elect { target, valid } => {
                 let leader = all.trailing_zeros() as usize;
                 if let Some(target) = target {
                     for_all(warp, target, leader as u64);
@@ -150,7 +158,7 @@ impl<G: Global> Block<'_, '_, G> {
     }
 }
 
-/// From which lane one takes, and whether that is within its bounds, as the PTX manual has it.
+/// Returns the source lane of a shuffle, and whether it is in range, as the PTX manual defines them.
 fn source_lane(how: Shuffle, lane: usize, by: u64, bounds: u64) -> (usize, bool) {
     let lane = lane as i64;
     let (by, clamp) = ((by & 31) as i64, (bounds & 31) as i64);

@@ -1,11 +1,13 @@
-//! How the elements of a product come to be: by `gemm`, or widened and by `gemm`; by loops of ours in `dots` and `whole`.
+//! Products by `gemm`, of floats and of halves widened to `f32`. The modules `dots` and `integers` have the other
+//! loops.
 
 use gemm_common::Parallelism;
 
-use super::{Product, Side};
+use super::{Matrix, Product};
 use crate::scratch::Scratch;
 
-/// A product of one type of floats, as `gemm` has it. Behind the sizes each matrix has the steps between its columns, then its rows.
+/// The signature of a product of one float type in `gemm`. Each matrix is followed by the strides between its
+/// columns, and between its rows.
 #[rustfmt::skip]
 pub(super) type Gemm<T> = unsafe fn(
     usize, usize, usize,
@@ -15,7 +17,7 @@ pub(super) type Gemm<T> = unsafe fn(
     T, T, bool, bool, bool, Parallelism,
 );
 
-impl Side<'_> {
+impl Matrix<'_> {
     fn transposed(self) -> Self {
         Self {
             row: self.column,
@@ -26,7 +28,7 @@ impl Side<'_> {
 }
 
 impl Product<'_> {
-    pub(super) unsafe fn by_gemm<T>(&self, gemm: Gemm<T>, zero: T, one: T) {
+    pub(super) unsafe fn gemm_floats<T>(&self, gemm: Gemm<T>, zero: T, one: T) {
         let Self {
             mut m,
             mut n,
@@ -36,7 +38,7 @@ impl Product<'_> {
             mut out,
             ..
         } = *self;
-        // It is quickest where the elements of a column of its output are neighbours.
+        // `gemm` is fastest if the columns of its output are contiguous.
         if out.column.unsigned_abs() < out.row.unsigned_abs() {
             (m, n) = (n, m);
             (lhs, rhs) = (rhs.transposed(), lhs.transposed());
@@ -69,8 +71,8 @@ impl Product<'_> {
         }
     }
 
-    /// Halves as `f32`, in memory of this thread.
-    pub(super) unsafe fn widened<T: Copy>(&self, widen: fn(T) -> f32, narrow: fn(f32) -> T) {
+    /// Computes halves as `f32`, in memory of this thread.
+    pub(super) unsafe fn gemm_halves<T: Copy>(&self, widen: fn(T) -> f32, narrow: fn(f32) -> T) {
         let Self {
             m,
             n,
@@ -80,27 +82,27 @@ impl Product<'_> {
             out,
             ..
         } = *self;
-        let dense = |base: *mut f32, columns: usize| Side {
+        let dense = |base: *mut f32, columns: usize| Matrix {
             base: base.cast(),
             batch: &[],
             row: columns as isize,
             column: 1,
             bytes: (0, 0),
         };
-        let wide = |side: Side<'_>, to: *mut f32, rows: usize, columns: usize| {
+        let wide = |matrix: Matrix<'_>, to: *mut f32, rows: usize, columns: usize| {
             for row in 0..rows {
                 for column in 0..columns {
-                    let place = row as isize * side.row + column as isize * side.column;
+                    let place = row as isize * matrix.row + column as isize * matrix.column;
                     // SAFETY: the caller's promises.
                     unsafe {
-                        let value = widen(*side.base.cast::<T>().offset(place));
+                        let value = widen(*matrix.base.cast::<T>().offset(place));
                         to.add(row * columns + column).write(value);
                     }
                 }
             }
         };
         Scratch::with(|scratch| {
-            let memory = scratch.room((m * k + k * n + m * n) * 4, 0).memory;
+            let memory = scratch.reserve((m * k + k * n + m * n) * 4, 0).memory;
             let memory = memory.cast::<f32>();
             let (a, b, c) = (
                 memory,
@@ -115,9 +117,9 @@ impl Product<'_> {
                 out: dense(c, n),
                 ..*self
             };
-            // SAFETY: there is room for the three, which are apart; the caller's promises.
+            // SAFETY: there is room for the three matrices, which do not overlap; the caller's promises.
             unsafe {
-                block.by_gemm(gemm_f32::gemm::f32::get_gemm_fn(), 0.0, 1.0);
+                block.gemm_floats(gemm_f32::gemm::f32::get_gemm_fn(), 0.0, 1.0);
                 for row in 0..m {
                     for column in 0..n {
                         let place = row as isize * out.row + column as isize * out.column;
@@ -131,7 +133,7 @@ impl Product<'_> {
         });
     }
 
-    /// Zeros, of every type.
+    /// Fills the output with zeros, for every type.
     pub(super) unsafe fn clear(&self, size: usize) {
         for row in 0..self.m as isize {
             for column in 0..self.n as isize {

@@ -1,4 +1,4 @@
-//! Captures: each rule is broken once, and the capture by it.
+//! Invalidated captures: each rule is violated once.
 
 use crate::captures::{GLOBAL, RELAXED, THREAD_LOCAL, begin, end, exchange, status};
 use crate::raw::Gpu;
@@ -12,7 +12,8 @@ const UNJOINED: u32 = 904;
 const ISOLATION: u32 = 905;
 const CAPTURED_EVENT: u32 = 907;
 
-/// A capture of this mode, a call of this thread, and what both come to.
+/// Begins a capture in this mode and makes an unsafe call, on another thread if `elsewhere`. Returns the results of the
+/// call and of the end of the capture, and the reports.
 fn unsafe_call(mode: u64, own: u64, elsewhere: bool) -> (u32, u32, Vec<String>) {
     let gpu = Gpu::new(1);
     let stream = begin(&gpu, mode);
@@ -30,11 +31,11 @@ fn unsafe_call(mode: u64, own: u64, elsewhere: bool) -> (u32, u32, Vec<String>) 
         false => call(),
     };
     let (ended, _) = end(&gpu, stream);
-    (answer, ended, gpu.wrong())
+    (answer, ended, gpu.violations())
 }
 
 #[test]
-fn a_stream_that_was_taken_in_and_not_joined_is_found() {
+fn a_captured_stream_that_was_not_joined_again_is_found() {
     let gpu = Gpu::new(1);
     let block = gpu.memory(BYTES, 0);
     let (stream, other) = (begin(&gpu, RELAXED), gpu.stream());
@@ -43,11 +44,11 @@ fn a_stream_that_was_taken_in_and_not_joined_is_found() {
     gpu.must("cuMemsetD8Async", &[block + 32, 1, 32, other]);
     assert_eq!(end(&gpu, stream), (UNJOINED, 0));
     assert_eq!((status(&gpu, stream), status(&gpu, other)), (0, 0));
-    gpu.assert_wrong(&["capture broken: ", "not joined again"]);
+    gpu.assert_violation(&["capture invalidated: ", "not joined again"]);
 }
 
 #[test]
-fn a_query_of_another_thread_breaks_a_global_capture() {
+fn a_query_on_another_thread_invalidates_a_global_capture() {
     let gpu = Gpu::new(1);
     let (event, before) = (gpu.event(), gpu.stream());
     gpu.must("cuEventRecord", &[event, before]);
@@ -62,11 +63,11 @@ fn a_query_of_another_thread_breaks_a_global_capture() {
     assert_eq!(status(&gpu, stream), 2);
     assert_eq!(gpu.call("cuMemsetD8Async", &[0, 1, 0, stream]), INVALIDATED);
     assert_eq!(end(&gpu, stream), (INVALIDATED, 0));
-    gpu.assert_wrong(&["capture broken: `cuEventQuery`", "Global"]);
+    gpu.assert_violation(&["capture invalidated: `cuEventQuery`", "Global"]);
 }
 
 #[test]
-fn what_was_captured_is_never_over_and_to_ask_breaks_the_capture() {
+fn a_query_of_a_captured_stream_or_event_invalidates_the_capture() {
     for (call, of_event) in [
         ("cuStreamSynchronize", false),
         ("cuStreamQuery", false),
@@ -87,12 +88,12 @@ fn what_was_captured_is_never_over_and_to_ask_breaks_the_capture() {
             (code, (INVALIDATED, 0)),
             "{call}"
         );
-        gpu.assert_wrong(&["capture broken: ", call]);
+        gpu.assert_violation(&["capture invalidated: ", call]);
     }
 }
 
 #[test]
-fn no_edge_leads_into_a_capture_or_out_of_it() {
+fn edges_across_the_boundary_of_a_capture_are_refused() {
     let gpu = Gpu::new(1);
     let (event, outside) = (gpu.event(), gpu.stream());
     gpu.must("cuEventRecord", &[event, outside]);
@@ -102,7 +103,7 @@ fn no_edge_leads_into_a_capture_or_out_of_it() {
         ISOLATION
     );
     assert_eq!(end(&gpu, stream), (INVALIDATED, 0));
-    // Out of one that is over.
+    // An edge out of a capture that has ended.
     gpu.must("cuStreamBeginCapture_v2", &[stream, RELAXED]);
     gpu.must("cuEventRecord", &[event, stream]);
     assert_eq!(end(&gpu, stream).0, 0);
@@ -110,27 +111,27 @@ fn no_edge_leads_into_a_capture_or_out_of_it() {
         gpu.call("cuStreamWaitEvent", &[outside, event, 0]),
         CAPTURED_EVENT
     );
-    // Of one that is broken.
+    // An edge out of an invalidated capture.
     let (broken, within) = (begin(&gpu, RELAXED), gpu.event());
     gpu.must("cuEventRecord", &[within, broken]);
     assert_eq!(gpu.call("cuStreamQuery", &[broken]), UNSUPPORTED);
     let waits = gpu.call("cuStreamWaitEvent", &[outside, within, 0]);
     assert_eq!(waits, INVALID_VALUE);
     assert_eq!(end(&gpu, broken), (INVALIDATED, 0));
-    // An event may be recorded anew.
+    // The event may be recorded again.
     gpu.must("cuEventRecord", &[event, outside]);
     gpu.must("cuEventSynchronize", &[event]);
-    let reports = gpu.wrong();
+    let reports = gpu.violations();
     let words = [
         "recorded outside of its capture",
-        "a capture, which is over",
-        "which is not executed",
+        "a capture, which has ended",
+        "are not executed",
     ];
-    let said = reports
+    let found = reports
         .iter()
         .zip(words)
         .all(|(report, word)| report.contains(word));
-    assert!(said && reports.len() == 3, "{reports:?}");
+    assert!(found && reports.len() == 3, "{reports:?}");
 }
 
 #[test]
@@ -143,45 +144,46 @@ fn two_captures_are_not_merged() {
         (end(&gpu, one), end(&gpu, other)),
         ((INVALIDATED, 0), (INVALIDATED, 0))
     );
-    gpu.assert_wrong(&["would merge two captures"]);
+    gpu.assert_violation(&["would merge two captures"]);
 }
 
 #[test]
-fn what_a_graph_cannot_hold_breaks_the_capture() {
+fn operations_that_graphs_do_not_support_invalidate_the_capture() {
     let gpu = Gpu::new(1);
     let pool = gpu.pool(0);
     let (block, pinned) = (gpu.memory(BYTES, 0), gpu.pinned(8));
     let pageable = [0_u8; 8];
     let mut made = 0_u64;
     let place = &raw mut made as u64;
-    let breaks = |name: &str, arguments: &dyn Fn(u64) -> Vec<u64>| {
+    let invalidates = |name: &str, arguments: &dyn Fn(u64) -> Vec<u64>| {
         let stream = begin(&gpu, RELAXED);
         assert_eq!(gpu.call(name, &arguments(stream)), UNSUPPORTED, "{name}");
         assert_eq!(end(&gpu, stream), (INVALIDATED, 0), "{name}");
     };
-    breaks("cuMemAllocFromPoolAsync", &|stream| {
+    invalidates("cuMemAllocFromPoolAsync", &|stream| {
         vec![place, BYTES, pool, stream]
     });
-    breaks("cuStreamWriteValue64_v2", &|stream| {
+    invalidates("cuStreamWriteValue64_v2", &|stream| {
         vec![stream, pinned, 1, 0]
     });
-    breaks("cuMemcpyHtoDAsync_v2", &|stream| {
+    invalidates("cuMemcpyHtoDAsync_v2", &|stream| {
         vec![block, pageable.as_ptr() as u64, 8, stream]
     });
-    breaks("cuStreamDestroy_v2", &|stream| vec![stream]);
-    let reports = gpu.wrong();
+    invalidates("cuStreamDestroy_v2", &|stream| vec![stream]);
+    let reports = gpu.violations();
     assert_eq!(reports.len(), 4, "{reports:?}");
     assert!(
         reports
             .iter()
-            .all(|report| report.starts_with("capture broken: ")),
+            .all(|report| report.starts_with("capture invalidated: ")),
         "{reports:?}"
     );
 }
 
 #[test]
-fn calls_that_are_not_safe_break_the_captures_that_forbid_them() {
-    // Mode of the capture, mode of the thread, another thread than that of the capture: forbidden.
+fn unsafe_calls_invalidate_the_captures_that_forbid_them() {
+    // Mode of the capture, mode of the thread, whether it is another thread than that of the capture, and whether the
+    // call is forbidden.
     let cases = [
         (GLOBAL, GLOBAL, false, true),
         (GLOBAL, GLOBAL, true, true),
@@ -201,8 +203,8 @@ fn calls_that_are_not_safe_break_the_captures_that_forbid_them() {
         match forbidden {
             true => {
                 assert_eq!((answer, ended), (UNSUPPORTED, INVALIDATED), "{case:?}");
-                let said = matches!(&reports[..], [one] if one.contains("`cuMemAlloc_v2`") && one.contains("is not safe"));
-                assert!(said, "{case:?}: {reports:?}");
+                let found = matches!(&reports[..], [one] if one.contains("`cuMemAlloc_v2`") && one.contains("is not safe"));
+                assert!(found, "{case:?}: {reports:?}");
             }
             false => assert_eq!((answer, ended, reports.len()), (0, 0, 0), "{case:?}"),
         }

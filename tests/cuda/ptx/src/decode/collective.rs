@@ -1,20 +1,20 @@
-//! What the threads of a warp, or of a cube, do together.
+//! Decodes collectives of a warp or a block: barriers, shuffles, votes, matches, reductions.
 
-use crate::instruction::{Action, Binary, Meeting, Shuffle, Source, Type, Vote};
+use crate::instruction::{Action, Binary, Collective, Shuffle, Source, Type, Vote};
 use crate::operands::Statement;
 
 const B32: Type = Type::Bits(4);
 
 impl Statement<'_, '_> {
-    /// None: it is none of these.
-    pub(super) fn meeting(&mut self, name: &str) -> Result<Option<Action>, String> {
+    /// Decodes a collective, or returns `None` for any other instruction.
+    pub(super) fn collective(&mut self, name: &str) -> Result<Option<Action>, String> {
         let action = match name {
             "bar" | "barrier" => {
                 if self.has("warp") {
-                    self.must("sync")?;
+                    self.require("sync")?;
                     let lanes = self.source(B32)?;
-                    return Ok(Some(Action::Meet {
-                        meeting: Meeting::Barrier,
+                    return Ok(Some(Action::Collective {
+                        collective: Collective::Barrier,
                         lanes,
                     }));
                 }
@@ -25,15 +25,15 @@ impl Statement<'_, '_> {
             "match" => self.matching(),
             "redux" => self.reduce(),
             "elect" => {
-                self.must("sync")?;
+                self.require("sync")?;
                 let [target, valid] = self.two_targets()?;
-                let valid = valid.ok_or("a predicate is missing")?;
+                let valid = valid.ok_or("the predicate is missing")?;
                 let lanes = self.source(B32)?;
-                let meeting = Meeting::Elect { target, valid };
-                Ok(Action::Meet { meeting, lanes })
+                let collective = Collective::Elect { target, valid };
+                Ok(Action::Collective { collective, lanes })
             }
             "activemask" => {
-                self.must("b32")?;
+                self.require("b32")?;
                 let target = self.target()?;
                 Ok(Action::ActiveLanes { target })
             }
@@ -42,15 +42,15 @@ impl Statement<'_, '_> {
         action.map(Some)
     }
 
-    fn must(&mut self, name: &str) -> Result<(), String> {
+    fn require(&mut self, name: &str) -> Result<(), String> {
         match self.has(name) {
             true => Ok(()),
-            false => Err(format!("without `.{name}`")),
+            false => Err(format!("expected the modifier `.{name}`")),
         }
     }
 
     fn barrier(&mut self) -> Result<Action, String> {
-        self.pass(&["cta", "aligned"]);
+        self.ignore(&["cta", "aligned"]);
         if self.has("red") {
             let how = self.modifier("reduction", |name| match name {
                 "popc" => Some(Vote::Count),
@@ -64,18 +64,18 @@ impl Statement<'_, '_> {
             let vote = Some((how, target, a, negated));
             return Ok(Action::Barrier { id, vote });
         }
-        self.must("sync")?;
+        self.require("sync")?;
         let id = self.source(B32)?;
-        match self.more() {
+        match self.has_more() {
             false => Ok(Action::Barrier { id, vote: None }),
-            true => Err("only barriers of all threads are known".to_owned()),
+            true => Err("only barriers of all threads are supported".to_owned()),
         }
     }
 
     fn shuffle(&mut self) -> Result<Action, String> {
-        self.must("sync")?;
-        self.must("b32")?;
-        let how = self.modifier("way", |name| match name {
+        self.require("sync")?;
+        self.require("b32")?;
+        let how = self.modifier("shuffle mode", |name| match name {
             "up" => Some(Shuffle::Up),
             "down" => Some(Shuffle::Down),
             "bfly" => Some(Shuffle::Butterfly),
@@ -83,22 +83,22 @@ impl Statement<'_, '_> {
             _ => None,
         })?;
         let [target, valid] = self.two_targets()?;
-        let meeting = Meeting::Shuffle {
+        let collective = Collective::Shuffle {
             how,
-            target: target.ok_or("no target")?,
+            target: target.ok_or("the target is missing")?,
             valid,
             a: self.source(B32)?,
             by: self.source(B32)?,
             bounds: self.source(B32)?,
         };
         let lanes = self.source(B32)?;
-        Ok(Action::Meet { meeting, lanes })
+        Ok(Action::Collective { collective, lanes })
     }
 
     fn vote(&mut self) -> Result<Action, String> {
-        self.must("sync")?;
+        self.require("sync")?;
         self.ty()?;
-        let how = self.modifier("way", |name| match name {
+        let how = self.modifier("vote mode", |name| match name {
             "all" => Some(Vote::All),
             "any" => Some(Vote::Any),
             "uni" => Some(Vote::Uniform),
@@ -108,40 +108,40 @@ impl Statement<'_, '_> {
         let target = self.target()?;
         let (a, negated) = self.predicate()?;
         let lanes = self.source(B32)?;
-        let meeting = Meeting::Vote {
+        let collective = Collective::Vote {
             how,
             target,
             a,
             negated,
         };
-        Ok(Action::Meet { meeting, lanes })
+        Ok(Action::Collective { collective, lanes })
     }
 
     fn matching(&mut self) -> Result<Action, String> {
-        self.must("sync")?;
+        self.require("sync")?;
         let all = self.has("all");
         if !all {
-            self.must("any")?;
+            self.require("any")?;
         }
         let ty = self.ty()?;
         let [target, valid] = self.two_targets()?;
-        let target = target.ok_or("no target")?;
+        let target = target.ok_or("the target is missing")?;
         let a = self.source(ty)?;
-        let meeting = match all {
-            true => Meeting::MatchAll {
+        let collective = match all {
+            true => Collective::MatchAll {
                 ty,
                 target,
                 valid,
                 a,
             },
-            false => Meeting::MatchAny { ty, target, a },
+            false => Collective::MatchAny { ty, target, a },
         };
         let lanes = self.source(B32)?;
-        Ok(Action::Meet { meeting, lanes })
+        Ok(Action::Collective { collective, lanes })
     }
 
     fn reduce(&mut self) -> Result<Action, String> {
-        self.must("sync")?;
+        self.require("sync")?;
         let op = self.modifier("operation", |name| {
             Some(match name {
                 "add" => Binary::Add,
@@ -155,11 +155,11 @@ impl Statement<'_, '_> {
         })?;
         let ty = self.ty()?;
         if ty.is_float() || ty.bytes() != 4 {
-            return Err("of this type".to_owned());
+            return Err("unsupported type".to_owned());
         }
         let (target, a): (usize, Source) = (self.target()?, self.source(ty)?);
         let lanes = self.source(B32)?;
-        let meeting = Meeting::Reduce { op, ty, target, a };
-        Ok(Action::Meet { meeting, lanes })
+        let collective = Collective::Reduce { op, ty, target, a };
+        Ok(Action::Collective { collective, lanes })
     }
 }

@@ -1,38 +1,40 @@
-//! What a launch of a product is to the library: three matrices that lie column by column, perhaps turned, and a stride from one of a
-//! batch to the next. Not every launch is that: sides are views here, and may have any strides.
+//! Translates a launch of a product to cuBLASLt's description: three column-major matrices, possibly transposed, with a
+//! batch stride each. Operands in millstream are views with arbitrary strides, so not every launch has such a
+//! description.
 
 use millstream_ir::Matmul;
 
-/// The library counts in 32 bits in places.
+/// The library uses 32-bit lengths in places.
 const LENGTH_MAX: i64 = i32::MAX as i64;
 
-/// A product as the library sees it: `d = a b`, of `rows` x `depth` and `depth` x `columns`.
+/// A product as the library describes it: `d = a b`, where `a` is `rows` x `depth` and `b` is `depth` x `columns`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Form {
+pub(crate) struct Gemm {
     pub(crate) rows: i64,
     pub(crate) columns: i64,
     pub(crate) depth: i64,
     pub(crate) batch: i64,
-    pub(crate) a: Lie,
-    pub(crate) b: Lie,
-    /// Never turned.
-    pub(crate) d: Lie,
-    /// `a` is the right side of the launch, and all three are its matrices turned: a result that lies row by row.
+    pub(crate) a: MatrixLayout,
+    pub(crate) b: MatrixLayout,
+    /// Never transposed.
+    pub(crate) d: MatrixLayout,
+    /// Whether this is the transposed product, for a row-major result: `a` is the right operand of the launch, and all
+    /// three matrices are transposed.
     pub(crate) swapped: bool,
 }
 
-/// How a matrix lies.
+/// The layout of a matrix in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Lie {
-    /// Row by row.
-    pub(crate) turned: bool,
-    /// Elements from one column to the next, or of a turned one from row to row.
-    pub(crate) step: i64,
-    /// Elements from one of the batch to the next.
-    pub(crate) stride: i64,
+pub(crate) struct MatrixLayout {
+    /// Row-major.
+    pub(crate) transposed: bool,
+    /// The leading dimension: elements from one column to the next, or from one row to the next if transposed.
+    pub(crate) leading: i64,
+    /// Elements from one matrix of the batch to the next.
+    pub(crate) batch_stride: i64,
 }
 
-/// A matrix of a launch: its lengths, and how many elements are from one row and from one column to the next.
+/// A matrix of a launch: its lengths, and the strides from one row and from one column to the next, in elements.
 #[derive(Clone, Copy)]
 struct View {
     lens: [i64; 2],
@@ -40,7 +42,7 @@ struct View {
 }
 
 impl View {
-    fn turned(self) -> Self {
+    fn transposed(self) -> Self {
         let ([rows, columns], [down, right]) = (self.lens, self.strides);
         Self {
             lens: [columns, rows],
@@ -48,8 +50,8 @@ impl View {
         }
     }
 
-    /// The step of a matrix that lies column by column, if this one does. Along an axis of one element nobody goes.
-    fn step(self) -> Option<i64> {
+    /// Returns the leading dimension if the matrix is column-major. The stride of an axis of length 1 is irrelevant.
+    fn leading(self) -> Option<i64> {
         let ([rows, columns], [down, right]) = (self.lens, self.strides);
         if down != 1 && rows != 1 {
             return None;
@@ -60,21 +62,21 @@ impl View {
         }
     }
 
-    fn lie(self, stride: i64) -> Option<Lie> {
-        let lie = |turned| {
-            move |step| Lie {
-                turned,
-                step,
-                stride,
+    fn layout(self, batch_stride: i64) -> Option<MatrixLayout> {
+        let layout = |transposed| {
+            move |leading| MatrixLayout {
+                transposed,
+                leading,
+                batch_stride,
             }
         };
-        let straight = self.step().map(lie(false));
-        straight.or_else(|| self.turned().step().map(lie(true)))
+        let column_major = self.leading().map(layout(false));
+        column_major.or_else(|| self.transposed().leading().map(layout(true)))
     }
 }
 
-impl Form {
-    /// What a launch with these words is, if the library can do it. `None` of products of nothing, too.
+impl Gemm {
+    /// Describes a launch with these words. Returns `None` if the library has no such description, or an axis is empty.
     pub(crate) fn of(matmul: &Matmul, words: &[u64]) -> Option<Self> {
         let axes = matmul.batch;
         let word = |at: usize| words.get(at).map(|word| *word as i64);
@@ -94,30 +96,34 @@ impl Form {
             Some((word(axis)?, [0, 1, 2].map(|index| word(side(index) + axis))))
         })?;
         let [of_lhs, of_rhs, of_out] = strides;
-        // A result that lies row by row is its turned one, column by column.
-        let swapped = out.step().is_none();
+        // A row-major result is the column-major result of the transposed product.
+        let swapped = out.leading().is_none();
         let ((a, of_a), (b, of_b), d) = match swapped {
             false => ((lhs, of_lhs), (rhs, of_rhs), out),
-            true => ((rhs.turned(), of_rhs), (lhs.turned(), of_lhs), out.turned()),
+            true => (
+                (rhs.transposed(), of_rhs),
+                (lhs.transposed(), of_lhs),
+                out.transposed(),
+            ),
         };
-        let d_lie = Lie {
-            turned: false,
-            step: d.step()?,
-            stride: of_out,
+        let d_layout = MatrixLayout {
+            transposed: false,
+            leading: d.leading()?,
+            batch_stride: of_out,
         };
         Some(Self {
             rows: d.lens[0],
             columns: d.lens[1],
             depth: k,
             batch,
-            a: a.lie(of_a)?,
-            b: b.lie(of_b)?,
-            d: d_lie,
+            a: a.layout(of_a)?,
+            b: b.layout(of_b)?,
+            d: d_layout,
             swapped,
         })
     }
 
-    /// How many multiplications it takes.
+    /// Returns the number of multiplications.
     pub(crate) fn multiplications(&self) -> u64 {
         let all = [self.rows, self.columns, self.depth, self.batch];
         all.iter()
@@ -125,12 +131,13 @@ impl Form {
     }
 }
 
-/// All batch axes as one, and the strides of the three along it, if there is such an axis.
+/// Merges all batch axes into one. Returns its length and the strides of the three matrices along it, or `None` if the
+/// axes cannot be merged.
 fn batch(
     axes: usize,
     axis: impl Fn(usize) -> Option<(i64, [Option<i64>; 3])>,
 ) -> Option<(i64, [i64; 3])> {
-    let mut whole: Option<(i64, [i64; 3])> = None;
+    let mut merged: Option<(i64, [i64; 3])> = None;
     for index in (0..axes).rev() {
         let (len, strides) = axis(index)?;
         let [Some(lhs), Some(rhs), Some(out)] = strides else {
@@ -140,19 +147,19 @@ fn batch(
         if len == 1 {
             continue;
         }
-        whole = match whole {
+        merged = match merged {
             None => Some((len, strides)),
-            // One step of the outer is all steps of the inner, in each of the three.
+            // The axes merge if a step of the outer axis equals all steps of the inner one, in each matrix.
             Some((inner, steps)) => {
-                let on = steps.map(|step| step.checked_mul(inner));
-                if strides.map(Some) != on {
+                let contiguous = steps.map(|step| step.checked_mul(inner));
+                if strides.map(Some) != contiguous {
                     return None;
                 }
                 Some((len.checked_mul(inner)?, steps))
             }
         };
     }
-    let (len, strides) = whole.unwrap_or((1, [0; 3]));
+    let (len, strides) = merged.unwrap_or((1, [0; 3]));
     (1..=LENGTH_MAX).contains(&len).then_some((len, strides))
 }
 
@@ -169,28 +176,28 @@ mod tests {
         }
     }
 
-    fn form(batch: usize, words: &[i64]) -> Option<Form> {
+    fn gemm(batch: usize, words: &[i64]) -> Option<Gemm> {
         let words: Vec<u64> = words.iter().map(|word| *word as u64).collect();
-        Form::of(&matmul(batch), &words)
+        Gemm::of(&matmul(batch), &words)
     }
 
-    /// Where element `[row, column]` of the `index`th of a batch lies, as the library goes there.
-    fn place(lie: Lie, index: i64, row: i64, column: i64) -> i64 {
-        let (fast, slow) = match lie.turned {
+    /// Returns the offset of element `[row, column]` of matrix `index` of a batch, as the library computes it.
+    fn offset(layout: MatrixLayout, index: i64, row: i64, column: i64) -> i64 {
+        let (fast, slow) = match layout.transposed {
             false => (row, column),
             true => (column, row),
         };
-        index * lie.stride + fast + slow * lie.step
+        index * layout.batch_stride + fast + slow * layout.leading
     }
 
-    /// All that the library reads and writes is what the launch says, element by element.
+    /// Each element that the library reads or writes is the one that the launch describes.
     #[test]
-    fn a_form_reads_and_writes_what_the_launch_says() {
+    fn gemm_accesses_the_elements_of_the_launch() {
         let lens = [1, 2, 3];
-        let mut taken = 0;
-        for (m, n, k, outer) in itertools(lens) {
+        let mut supported = 0;
+        for (m, n, k, outer) in quadruples(lens) {
             for strides in 0..27 {
-                // Of each side: row by row, column by column, or with gaps.
+                // Each operand is row-major, column-major, or row-major with gaps.
                 let of = |which: i64, rows: i64, columns: i64| match which {
                     0 => [rows * columns, columns, 1],
                     1 => [rows * columns, 1, rows],
@@ -203,42 +210,42 @@ mod tests {
                     out[0] = m * (n + 2);
                 }
                 let words = [&[outer, m, n, k][..], &lhs, &rhs, &out, &[0, 0, 0]].concat();
-                let Some(form) = form(1, &words) else {
+                let Some(gemm) = gemm(1, &words) else {
                     continue;
                 };
-                taken += 1;
-                assert_eq!((form.depth, form.batch), (k, outer));
+                supported += 1;
+                assert_eq!((gemm.depth, gemm.batch), (k, outer));
                 let at = |strides: [i64; 3], b, row, column| {
                     b * strides[0] + row * strides[1] + column * strides[2]
                 };
                 for (b, i, j, l) in all([outer, m, n, k]) {
                     let (lhs, rhs, out) = (at(lhs, b, i, l), at(rhs, b, l, j), at(out, b, i, j));
-                    let (found, expected) = match form.swapped {
+                    let (found, expected) = match gemm.swapped {
                         false => (
                             [
-                                place(form.a, b, i, l),
-                                place(form.b, b, l, j),
-                                place(form.d, b, i, j),
+                                offset(gemm.a, b, i, l),
+                                offset(gemm.b, b, l, j),
+                                offset(gemm.d, b, i, j),
                             ],
                             [lhs, rhs, out],
                         ),
                         true => (
                             [
-                                place(form.a, b, j, l),
-                                place(form.b, b, l, i),
-                                place(form.d, b, j, i),
+                                offset(gemm.a, b, j, l),
+                                offset(gemm.b, b, l, i),
+                                offset(gemm.d, b, j, i),
                             ],
                             [rhs, lhs, out],
                         ),
                     };
-                    assert_eq!(found, expected, "{words:?}: {form:?}");
+                    assert_eq!(found, expected, "{words:?}: {gemm:?}");
                 }
             }
         }
-        assert!(taken > 1000, "{taken} of the launches were taken");
+        assert!(supported > 1000, "{supported} launches are supported");
     }
 
-    fn itertools(lens: [i64; 3]) -> impl Iterator<Item = (i64, i64, i64, i64)> {
+    fn quadruples(lens: [i64; 3]) -> impl Iterator<Item = (i64, i64, i64, i64)> {
         let each = move |index: usize| lens[index % 3];
         (0..81).map(move |at| (each(at), each(at / 3), each(at / 9), each(at / 27)))
     }
@@ -248,25 +255,25 @@ mod tests {
     }
 
     #[test]
-    fn views_that_the_library_does_not_know_are_left() {
+    fn unsupported_views_have_no_gemm() {
         let words = |lhs: [i64; 2]| {
             let [down, right] = lhs;
             [4, 4, 4, down, right, 4, 1, 4, 1, 0, 0, 0]
         };
-        assert!(form(0, &words([4, 1])).is_some());
-        assert_eq!(form(0, &words([8, 2])), None, "a gap along both axes");
-        assert_eq!(form(0, &words([-4, 1])), None, "turned over");
-        assert_eq!(form(0, &words([0, 1])), None, "one row for all");
-        assert_eq!(form(0, &words([2, 1])), None, "rows that overlap");
+        assert!(gemm(0, &words([4, 1])).is_some());
+        assert_eq!(gemm(0, &words([8, 2])), None, "gaps along both axes");
+        assert_eq!(gemm(0, &words([-4, 1])), None, "reversed rows");
+        assert_eq!(gemm(0, &words([0, 1])), None, "broadcast row");
+        assert_eq!(gemm(0, &words([2, 1])), None, "overlapping rows");
         assert_eq!(
-            form(0, &[4, 0, 4, 4, 1, 4, 1, 4, 1, 0, 0, 0]),
+            gemm(0, &[4, 0, 4, 4, 1, 4, 1, 4, 1, 0, 0, 0]),
             None,
-            "nothing"
+            "empty axis"
         );
     }
 
     #[test]
-    fn batch_axes_are_one_where_each_matrix_goes_on_alike() {
+    fn contiguous_batch_axes_are_merged() {
         let of = |lhs: [i64; 2], rhs: [i64; 2]| {
             let side = |[outer, inner]: [i64; 2]| [outer, inner, 4, 1];
             let words = [
@@ -276,15 +283,16 @@ mod tests {
                 &side([48, 16]),
                 &[0, 0, 0],
             ];
-            form(2, &words.concat()).map(|form| (form.batch, form.a.stride, form.b.stride))
+            gemm(2, &words.concat())
+                .map(|gemm| (gemm.batch, gemm.a.batch_stride, gemm.b.batch_stride))
         };
-        // The result lies row by row: the right side is `a`.
+        // The result is row-major, so `a` is the right operand.
         assert_eq!(of([48, 16], [48, 16]), Some((6, 16, 16)));
         assert_eq!(
             of([48, 16], [0, 0]),
             Some((6, 0, 16)),
-            "all share the right side"
+            "all matrices share the right operand"
         );
-        assert_eq!(of([48, 16], [16, 0]), None, "some share it");
+        assert_eq!(of([48, 16], [16, 0]), None, "some matrices share it");
     }
 }

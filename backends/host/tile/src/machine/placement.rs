@@ -1,36 +1,36 @@
-//! Where slots are at a step: elements as they lie, or brought to registers and put back.
+//! The places of slots at each step: in the bindings' memory, or in staging registers that are loaded and stored.
 
 use super::{Job, Machine};
 use crate::kernels::place::by_size;
-use crate::lanes::{Lanes, fetch};
-use crate::plan::{Ahead, Scope, Template, Walked};
+use crate::lanes::{Lanes, prefetch};
+use crate::plan::{InputKind, Prefetch, Scope, Template};
 use crate::slot::{Slot, SlotId};
 use crate::space::Path;
 
-/// Steps across rows that are asked for before they are walked.
+/// The number of steps across rows that inputs are prefetched ahead.
 const STEPS_AHEAD: usize = 2;
 
 impl<'a> Machine<'a> {
-    /// A step begins, with the element of this index; its part of what is kept begins at that lane.
+    /// Begins a step: sets the index of its first element, and the lane of its retained values.
     #[inline]
     pub(super) unsafe fn at_step(&mut self, position: usize, lane: usize) {
         let plan = self.job.plan;
-        // SAFETY: the position is a scalar.
+        // SAFETY: slot 0 is a scalar, the position.
         unsafe { self.slots[0].cast::<i64>().write(position as i64) };
-        // Most rows are one tile: what is kept stays where it is.
-        if plan.kept == 0 || lane == self.kept_lane {
+        // Most rows are one tile, so the retained values stay in place.
+        if plan.retained == 0 || lane == self.retained_lane {
             return;
         }
-        self.kept_lane = lane;
+        self.retained_lane = lane;
         for (to, slot) in self.slots.iter_mut().zip(&plan.slots) {
-            if let Slot::Kept { unit, size } = *slot {
-                let bytes = unit as usize * self.job.kept_lanes + size as usize * lane;
-                *to = self.kept.wrapping_add(bytes);
+            if let Slot::Retained { unit, size } = *slot {
+                let bytes = unit as usize * self.job.retained_lanes + size as usize * lane;
+                *to = self.retained.wrapping_add(bytes);
             }
         }
     }
 
-    /// Which axes lanes are of, where they begin, and how many there are; and where the path is on the other axes.
+    /// Returns the lanes of a path at a step, and its offset along the other axes.
     #[inline(always)]
     pub(super) fn lanes<'b>(
         &'b self,
@@ -73,109 +73,116 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Puts a walk where the elements of a step are: where they lie, or in its register.
+    /// Places an input at a step: in the binding's memory, or loaded into its staging register.
     #[inline]
-    pub(super) unsafe fn place_walk(
+    pub(super) unsafe fn place_input(
         &mut self,
-        walk: u16,
+        input: u16,
         outer: usize,
         outer_n: usize,
         inner: usize,
         inner_n: usize,
     ) {
-        let path = &self.job.launch.paths[usize::from(walk)];
-        let walk = &self.job.plan.walks[usize::from(walk)];
+        let path = &self.job.launch.paths[usize::from(input)];
+        let input = &self.job.plan.inputs[usize::from(input)];
         let (outer, inner) = ((outer, outer_n), (inner, inner_n));
         let lanes = self.lanes(path, outer, inner);
-        let bytes = walk.size as isize;
-        if path.is_direct && matches!(walk.walked, Walked::Elements(_)) {
+        let bytes = input.size as isize;
+        if path.is_direct && matches!(input.kind, InputKind::Elements(_)) {
             let offset = (lanes.still + lanes.first()) * bytes;
-            self.slots[usize::from(walk.slot)] = path.base.wrapping_offset(offset);
+            self.slots[usize::from(input.slot)] = path.base.wrapping_offset(offset);
             return;
         }
-        let home = match walk.lands {
-            // Targets are placed before walks.
+        let staging = match input.direct_target {
+            // Targets are placed before inputs.
             Some(target) => self.job.plan.targets[usize::from(target)].slot,
-            None => walk.home,
+            None => input.staging,
         };
-        let home = self.slots[usize::from(home)];
-        // SAFETY: the launch was checked, so each element lies in its binding; a register has room for the lanes, and so has a target.
+        let staging = self.slots[usize::from(staging)];
+        // SAFETY: the launch was checked, so each element lies in its binding; registers and targets have room for
+        // the lanes.
         unsafe {
-            if walk.one {
+            if input.is_uniform {
                 let offset = lanes.still + lanes.first();
-                self.slots[usize::from(walk.slot)] = match walk.walked {
-                    Walked::Elements(_) => path.base.offset(offset * bytes),
+                self.slots[usize::from(input.slot)] = match input.kind {
+                    InputKind::Elements(_) => path.base.offset(offset * bytes),
                     _ => {
-                        home.cast::<i64>().write((path.origin + offset) as i64);
-                        home
+                        staging.cast::<i64>().write((path.origin + offset) as i64);
+                        staging
                     }
                 };
                 return;
             }
-            self.slots[usize::from(walk.slot)] = match walk.walked {
-                Walked::Elements(_) if lanes.n == 1 => {
+            self.slots[usize::from(input.slot)] = match input.kind {
+                InputKind::Elements(_) if lanes.n == 1 => {
                     path.base.offset((lanes.still + lanes.first()) * bytes)
                 }
-                Walked::Elements(_) => {
+                InputKind::Elements(_) => {
                     let base = path.base.offset(lanes.still * bytes);
-                    by_size!(walk.size, T => lanes.bring(base.cast::<T>(), home.cast::<T>()));
-                    home
+                    by_size!(input.size, T => lanes.load(base.cast::<T>(), staging.cast::<T>()));
+                    staging
                 }
-                Walked::Gathered(gathered) => {
-                    self.bring_runs(gathered, walk.size, home, &lanes, outer, inner)
+                InputKind::Gathered(gathered) => {
+                    self.load_runs(gathered, input.size, staging, &lanes, outer, inner)
                 }
                 _ => {
-                    lanes.count(home.cast(), path.origin);
-                    home
+                    lanes.store_offsets(staging.cast(), path.origin);
+                    staging
                 }
             };
         }
     }
 
-    /// Brings the only walk's block straight to the only target.
-    pub(super) unsafe fn turn_block(&self, start: usize, n: usize) {
+    /// Transposes a block of the only input straight into the only target.
+    pub(super) unsafe fn transpose_block(&self, start: usize, n: usize) {
         let launch = self.job.launch;
         let (from, to) = (&launch.paths[0], &launch.paths[1]);
         let (lanes, rows) = (self.lanes(from, (start, n), (0, 1)), launch.outer.rank - 2);
-        by_size!(self.job.plan.walks[0].size, T => {
+        by_size!(self.job.plan.inputs[0].size, T => {
             let base = from.base.cast::<T>().wrapping_offset(lanes.still);
             let place = launch.outer.offset(&to.outer, start);
             let target = to.base.cast::<T>().wrapping_offset(place);
-            // SAFETY: the launch was checked, so each element lies in its binding; the target lies alone.
-            unsafe { lanes.turn(base, target, to.outer[rows]) };
+            // SAFETY: the launch was checked, so each element lies in its binding; nothing else overlaps the target.
+            unsafe { lanes.transpose(base, target, to.outer[rows]) };
         });
     }
 
-    /// Asks for what a walk across rows reads a few steps from here: steps lie further apart than the processor looks by itself.
+    /// Prefetches what an input across rows reads a few steps later: steps are too far apart for the processor's own
+    /// prefetcher.
     #[inline]
-    pub(super) fn fetch_ahead(&self, walk: u16, n: usize, step: usize) {
+    pub(super) fn prefetch_input(&self, input: u16, n: usize, step: usize) {
         let launch = self.job.launch;
-        let path = &launch.paths[usize::from(walk)];
-        let walk = &self.job.plan.walks[usize::from(walk)];
+        let path = &launch.paths[usize::from(input)];
+        let input = &self.job.plan.inputs[usize::from(input)];
         if !path.is_direct || launch.inner.rank != 1 || step + STEPS_AHEAD >= launch.inner.total {
             return;
         }
-        let ahead = STEPS_AHEAD as isize * path.inner[0] * walk.size as isize;
-        let from = self.slots[usize::from(walk.slot)].wrapping_offset(ahead);
-        for line in (0..n * walk.size).step_by(64) {
-            fetch(from.wrapping_add(line));
+        let distance = STEPS_AHEAD as isize * path.inner[0] * input.size as isize;
+        let from = self.slots[usize::from(input.slot)].wrapping_offset(distance);
+        for line in (0..n * input.size).step_by(64) {
+            prefetch(from.wrapping_add(line));
         }
     }
 
-    /// Finds out where the elements are that will be asked soon, at a tile of a row.
+    /// Computes the addresses to be prefetched at a tile of a row.
     #[inline]
-    pub(super) fn place_ahead(&mut self, ahead: &[(Ahead, SlotId)], row: usize, tile: usize) {
+    pub(super) fn place_prefetches(
+        &mut self,
+        prefetches: &[(Prefetch, SlotId)],
+        row: usize,
+        tile: usize,
+    ) {
         let Job {
             plan,
             launch,
             tiles,
             ..
         } = self.job;
-        for &(ahead, slot) in ahead {
+        for &(what, slot) in prefetches {
             let start = |tile: usize| tiles.tile(&launch.inner, tile).0;
-            let (path, size, row, start) = match ahead {
-                Ahead::Target(target) => {
-                    let path = &launch.paths[plan.walks.len() + usize::from(target)];
+            let (path, size, row, start) = match what {
+                Prefetch::Target(target) => {
+                    let path = &launch.paths[plan.inputs.len() + usize::from(target)];
                     (
                         path,
                         plan.targets[usize::from(target)].size,
@@ -183,9 +190,9 @@ impl<'a> Machine<'a> {
                         start(tile),
                     )
                 }
-                Ahead::Walk(walk) => {
-                    let path = &launch.paths[usize::from(walk)];
-                    let size = plan.walks[usize::from(walk)].size;
+                Prefetch::Input(input) => {
+                    let path = &launch.paths[usize::from(input)];
+                    let size = plan.inputs[usize::from(input)].size;
                     match tile + 1 < tiles.count {
                         true => (path, size, row, start(tile + 1)),
                         false => (path, size, (row + 1).min(launch.outer.total - 1), 0),
@@ -193,13 +200,13 @@ impl<'a> Machine<'a> {
                 }
             };
             let lanes = self.lanes(path, (row, 1), (start, 1));
-            // What cannot be used as it lies is fetched to no purpose, which does no harm.
+            // Prefetching elements of a path that is not direct is useless, but harmless.
             let offset = (lanes.still + lanes.first()).wrapping_mul(size as isize);
             self.slots[usize::from(slot)] = path.base.wrapping_offset(offset);
         }
     }
 
-    /// Puts every store of a scope where its elements go: where they lie, or into its register.
+    /// Places every target of a scope: in the binding's memory, or in its staging register.
     #[inline]
     pub(super) unsafe fn place_targets(
         &mut self,
@@ -214,20 +221,20 @@ impl<'a> Machine<'a> {
             if target.scope != scope {
                 continue;
             }
-            let path = &self.job.launch.paths[plan.walks.len() + index];
+            let path = &self.job.launch.paths[plan.inputs.len() + index];
             self.slots[usize::from(target.slot)] = if path.is_direct {
                 let lanes = self.lanes(path, (outer, outer_n), (inner, inner_n));
                 let offset = lanes.still + lanes.first();
                 path.base.wrapping_offset(offset * target.size as isize)
             } else {
-                self.slots[usize::from(target.home)]
+                self.slots[usize::from(target.staging)]
             };
         }
     }
 
-    /// Brings what was not computed where it lies to its place.
+    /// Stores the targets that were computed in staging registers.
     #[inline]
-    pub(super) unsafe fn put_back(
+    pub(super) unsafe fn write_back(
         &mut self,
         scope: Scope,
         outer: usize,
@@ -237,21 +244,21 @@ impl<'a> Machine<'a> {
     ) {
         let plan = self.job.plan;
         for (index, target) in plan.targets.iter().enumerate() {
-            let path = &self.job.launch.paths[plan.walks.len() + index];
+            let path = &self.job.launch.paths[plan.inputs.len() + index];
             if target.scope != scope || path.is_direct {
                 continue;
             }
             let mut lanes = self.lanes(path, (outer, outer_n), (inner, inner_n));
-            if target.one {
+            if target.is_uniform {
                 lanes.still += lanes.first();
                 lanes.start = 0;
                 lanes.n = 1;
             }
-            let home = self.slots[usize::from(target.home)];
+            let staging = self.slots[usize::from(target.staging)];
             // SAFETY: the launch was checked, so each element lies in its binding.
             unsafe {
                 let base = path.base.offset(lanes.still * target.size as isize);
-                by_size!(target.size, T => lanes.put(home.cast::<T>(), base.cast::<T>()));
+                by_size!(target.size, T => lanes.store(staging.cast::<T>(), base.cast::<T>()));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a call needs must be there when it is called: memory, and modules.
+//! Checks at the call: the memory and the modules that an operation needs must exist.
 
 use crate::code::Code;
 use crate::graph::Work;
@@ -6,23 +6,23 @@ use crate::operation::Rows;
 use crate::state::State;
 
 impl State {
-    /// Memory that a call is given must be there when it is called.
-    pub(crate) fn must_be_there(&mut self, call: &str, rows: Rows) -> Result<(), Code> {
+    /// Checks that the memory exists.
+    pub(crate) fn check_memory(&mut self, call: &str, rows: Rows) -> Result<(), Code> {
         if rows.bytes() == 0 {
             return Ok(());
         }
         let call = self.this_call(call);
         match self.memory.at(&call, rows.bounds()) {
             Ok(_) => Ok(()),
-            Err(wrong) => {
-                self.report(wrong.report);
+            Err(violation) => {
+                self.report(violation.report);
                 Err(Code::INVALID_VALUE)
             }
         }
     }
 
-    /// What a node of a graph needs must be there, as far as can be seen before it runs.
-    pub(crate) fn must_be_possible(&mut self, call: &str, work: &Work) -> Result<(), Code> {
+    /// Checks that the memory or the module of a graph node exists, as far as is known before it runs.
+    pub(crate) fn check_node(&mut self, call: &str, work: &Work) -> Result<(), Code> {
         match work {
             Work::Launch(launch) => {
                 if self.functions.contains_key(&launch.function) {
@@ -30,16 +30,16 @@ impl State {
                 }
                 let call = self.this_call(call);
                 self.report(format!(
-                    "use after the end: {call} launches kernel `{}`, whose module was unloaded",
+                    "use after unload: {call} launches kernel `{}`, whose module was unloaded",
                     launch.kernel.name
                 ));
                 Err(Code::INVALID_HANDLE)
             }
             Work::Copy { target, source } => {
-                self.must_be_there(call, target.rows)?;
-                self.must_be_there(call, source.rows)
+                self.check_memory(call, target.rows)?;
+                self.check_memory(call, source.rows)
             }
-            Work::Fill { target, .. } => self.must_be_there(call, *target),
+            Work::Fill { target, .. } => self.check_memory(call, *target),
             Work::Empty => Ok(()),
         }
     }

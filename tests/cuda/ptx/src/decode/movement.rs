@@ -1,4 +1,4 @@
-//! What moves bits, compares and converts.
+//! Decodes data movement, comparisons and conversions.
 
 use super::arithmetic::float;
 use crate::instruction::{Action, Binary, Compare, Comparison, Source, Space, TestFloat, Type};
@@ -7,8 +7,8 @@ use crate::operands::Statement;
 use crate::windows;
 
 impl Statement<'_, '_> {
-    /// None: it is none of these.
-    pub(super) fn moving(&mut self, name: &str) -> Result<Option<Action>, String> {
+    /// Decodes such an instruction, or returns `None` for any other.
+    pub(super) fn movement(&mut self, name: &str) -> Result<Option<Action>, String> {
         let action = match name {
             "mov" => self.copy(),
             "cvta" => self.window(),
@@ -43,7 +43,7 @@ impl Statement<'_, '_> {
         let braced = |words: Option<&&[&str]>| words.is_some_and(|words| words[0] == "{");
         if braced(self.operands.first()) {
             let part = Type::Bits(ty.bytes() / self.parts(0)?);
-            let targets = self.several_targets(part)?;
+            let targets = self.vector_targets(part)?;
             let bytes = part.bytes();
             let from = self.source(ty)?;
             return Ok(Action::Unpack {
@@ -55,8 +55,11 @@ impl Statement<'_, '_> {
         if braced(self.operands.get(1)) {
             let part = Type::Bits(ty.bytes() / self.parts(1)?);
             let target = self.target()?;
-            let parts = self.several(part)?.into_iter().collect::<Option<Vec<_>>>();
-            let parts = parts.ok_or("a part that is none")?.into();
+            let parts = self
+                .vector_operand(part)?
+                .into_iter()
+                .collect::<Option<Vec<_>>>();
+            let parts = parts.ok_or("a part is missing")?.into();
             let bytes = part.bytes();
             return Ok(Action::Pack {
                 bytes,
@@ -68,17 +71,17 @@ impl Statement<'_, '_> {
         Ok(Action::Move { ty, target, from })
     }
 
-    /// Into how many parts an operand in braces divides a word.
+    /// Returns the number of parts of an operand in braces.
     fn parts(&self, operand: usize) -> Result<u8, String> {
         let words = self.operands.get(operand).copied().unwrap_or_default();
         match words.iter().filter(|word| **word == ",").count() {
             1 => Ok(2),
             3 => Ok(4),
-            _ => Err("two or four parts".to_owned()),
+            _ => Err("expected two or four parts".to_owned()),
         }
     }
 
-    /// Between a generic address and one of a space.
+    /// Decodes a conversion between a generic address and one of a space.
     fn window(&mut self) -> Result<Action, String> {
         let back = self.has("to");
         let space = self.space();
@@ -89,7 +92,7 @@ impl Statement<'_, '_> {
             Space::Shared => windows::SHARED,
             Space::Local => windows::LOCAL,
             Space::Parameter if !self.scope.in_function => windows::PARAMETERS,
-            _ => return Err("of this space".to_owned()),
+            _ => return Err("unsupported space".to_owned()),
         };
         Ok(Action::Binary {
             op: if back { Binary::Sub } else { Binary::Add },
@@ -108,13 +111,13 @@ impl Statement<'_, '_> {
             false => match self.ty()? {
                 Type::Float(Format::F32) => Format::F32.one(),
                 ty if ty.bytes() == 4 && !ty.is_float() => u64::from(u32::MAX),
-                _ => return Err("of this type".to_owned()),
+                _ => return Err("unsupported type".to_owned()),
             },
         };
         let ty = self.ty()?;
         let float = ty.is_float();
         if flush && ty != Type::Float(Format::F32) {
-            return Err("`.ftz` of this type".to_owned());
+            return Err("`.ftz` is not supported for this type".to_owned());
         }
         let with = self.optional(|name| match name {
             "and" => Some(Binary::And),
@@ -127,7 +130,7 @@ impl Statement<'_, '_> {
             true => self.two_targets()?,
             false => [Some(self.target()?), None],
         };
-        let target = target.ok_or("no target")?;
+        let target = target.ok_or("the target is missing")?;
         let (a, b) = (self.source(ty)?, self.source(ty)?);
         let with = match with {
             Some(op) => {
@@ -150,7 +153,7 @@ impl Statement<'_, '_> {
     }
 
     fn test(&mut self) -> Result<Action, String> {
-        let how = self.modifier("question", |name| {
+        let how = self.modifier("test", |name| {
             Some(match name {
                 "finite" => TestFloat::Finite,
                 "infinite" => TestFloat::Infinite,
@@ -168,7 +171,7 @@ impl Statement<'_, '_> {
     }
 
     fn convert(&mut self) -> Result<Action, String> {
-        let whole = self.optional(|name| match name {
+        let integral = self.optional(|name| match name {
             "rni" => Some(Rounding::Nearest),
             "rzi" => Some(Rounding::Zero),
             "rmi" => Some(Rounding::Down),
@@ -183,8 +186,8 @@ impl Statement<'_, '_> {
         let mut mode = self.mode();
         let (to, from) = (self.ty()?, self.ty()?);
         if let Type::Pair(to) = to {
-            if from != Type::Float(Format::F32) || whole.is_some() || !rounded || mode.saturate {
-                return Err("of these types".to_owned());
+            if from != Type::Float(Format::F32) || integral.is_some() || !rounded || mode.saturate {
+                return Err("unsupported types".to_owned());
             }
             let (target, a, b) = (self.target()?, self.source(from)?, self.source(from)?);
             return Ok(Action::ConvertPair {
@@ -196,7 +199,7 @@ impl Statement<'_, '_> {
                 b,
             });
         }
-        // Where a result may lie between two, it must be said which is meant, and nowhere else.
+        // A conversion has a rounding modifier exactly if the result may need rounding.
         let fits = match (to, from) {
             (Type::Pair(_), _) | (_, Type::Pair(_)) => false,
             (Type::Float(to), Type::Float(from)) if to == from => !rounded,
@@ -205,16 +208,18 @@ impl Statement<'_, '_> {
             (Type::Float(Format::Tf32), Type::Float(from)) => from == Format::F32 && rounded,
             (_, Type::Float(Format::Tf32)) => false,
             (Type::Float(to), Type::Float(from)) => (to.bytes() < from.bytes()) == rounded,
-            (Type::Float(_), _) => rounded && whole.is_none(),
-            (_, Type::Float(_)) => whole.is_some() && !rounded,
-            _ => whole.is_none() && !rounded && !mode.flush,
+            (Type::Float(_), _) => rounded && integral.is_none(),
+            (_, Type::Float(_)) => integral.is_some() && !rounded,
+            _ => integral.is_none() && !rounded && !mode.flush,
         };
         if !fits || (relu && !to.is_float()) {
-            return Err(format!("from {from:?} to {to:?} with this rounding"));
+            return Err(format!(
+                "unsupported rounding for a conversion from {from:?} to {to:?}"
+            ));
         }
-        if let Some(rounding) = whole {
+        if let Some(rounding) = integral {
             mode.rounding = rounding;
-            mode.whole = true;
+            mode.integral = true;
         }
         let (target, a) = (self.target()?, self.source(from)?);
         Ok(Action::Convert {

@@ -1,25 +1,26 @@
-//! What lies in the folder of compiled kernels: for who wants to know, not for who uses it.
+//! Reports on the cache of compiled kernels. Compilation does not use this.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::cache::{Cache, read};
 
-/// Compiled CUDA C that is kept on disk.
+/// The contents of the cache of compiled kernels.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct KeptKernels {
-    /// Where.
+    /// The folder of the cache.
     pub folder: PathBuf,
-    /// How many files.
+    /// Number of files.
     pub kernels: usize,
-    /// Their bytes.
+    /// Bytes of all files.
     pub bytes: u64,
-    /// Those of them that are not whole. They are not used, and made anew when they are asked for.
+    /// Number of damaged files. They are not used, and compiled again when they are needed.
     pub damaged: usize,
 }
 
-/// What is kept in the folder of this user, by any version of the compiler; nothing, where the system names no such folder. Reads each file: some milliseconds.
+/// Reports on this user's cache of compiled kernels, for all versions of the compiler. Returns `None` if the system has
+/// no cache folder for the user. Reads each file, which takes some milliseconds.
 pub fn kept_kernels() -> Option<KeptKernels> {
     Cache::default_folder().map(|folder| survey(&folder))
 }
@@ -31,7 +32,7 @@ fn survey(folder: &Path) -> KeptKernels {
         bytes: 0,
         damaged: 0,
     };
-    // A folder that is not there keeps nothing.
+    // A missing folder is an empty cache.
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.extension().is_none_or(|ending| ending != "cubin") {
@@ -51,9 +52,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_counted_and_damaged_ones_told_apart() {
+    fn survey_counts_files_and_damaged_files() {
         let folder = std::env::temp_dir().join(format!("millstream-kept-{}", std::process::id()));
-        assert_eq!(survey(&folder).kernels, 0, "there is no folder");
+        assert_eq!(survey(&folder).kernels, 0, "the folder does not exist");
         write(&folder.join("a.cubin"), &[7; 100]).unwrap();
         write(&folder.join("b.cubin"), &[8; 50]).unwrap();
         fs::write(folder.join("a.tmp"), [1; 10]).unwrap();

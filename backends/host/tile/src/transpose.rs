@@ -1,26 +1,26 @@
-//! Columns into rows, in blocks that read and write several elements of each line of the cache at a time.
+//! Transposes a matrix in blocks, so that several elements of each cache line are read and written at a time.
 
 use crate::level::Level;
 
-/// A block of a matrix that is turned.
+/// A block of a matrix to be transposed.
 #[derive(Clone, Copy)]
-pub(crate) struct Turn {
+pub(crate) struct Transpose {
     pub(crate) rows: usize,
     pub(crate) columns: usize,
-    /// From a column to the next where it is read, in elements: each lies in one piece.
+    /// The distance between columns where they are read, in elements; each column is contiguous.
     pub(crate) step: isize,
-    /// From a row to the next where it is written: each lies in one piece.
+    /// The distance between rows where they are written, in elements; each row is contiguous.
     pub(crate) apart: isize,
 }
 
-/// Rows and columns that are turned at once.
+/// Rows and columns that are transposed at once.
 const SIDE: usize = 8;
 
-impl Turn {
-    /// Turns it.
+impl Transpose {
+    /// Transposes the block.
     ///
     /// # Safety
-    /// The elements are there, and the rows have room, which overlaps nothing else.
+    /// The elements exist, and there is memory for the rows that overlaps nothing else.
     pub(crate) unsafe fn run<T: Copy>(self, from: *const T, to: *mut T) {
         // SAFETY: the caller's promises; the processor has the level.
         unsafe {
@@ -39,16 +39,16 @@ impl Turn {
         }
     }
 
-    /// Turns it, blocks of [`SIDE`] rows and columns by `turn`.
+    /// Transposes the block, in squares of [`SIDE`] rows and columns by `transpose`.
     ///
     /// # Safety
-    /// As [`Turn::run`].
+    /// As for [`Transpose::run`].
     #[inline(always)]
     unsafe fn run_by<T: Copy>(
         self,
         from: *const T,
         to: *mut T,
-        mut turn: impl FnMut(*const T, *mut T),
+        mut transpose: impl FnMut(*const T, *mut T),
     ) {
         // SAFETY: both lie in their blocks, by the caller's promises.
         let at = |row: usize, column: usize| unsafe {
@@ -68,7 +68,7 @@ impl Turn {
         for column in (0..column_end).step_by(SIDE) {
             for row in (0..row_end).step_by(SIDE) {
                 let (from, to) = at(row, column);
-                turn(from, to);
+                transpose(from, to);
             }
             for row in row_end..self.rows {
                 (column..column + SIDE).for_each(|column| one(row, column));
@@ -80,34 +80,34 @@ impl Turn {
     }
 }
 
-/// Elements of four bytes, with AVX: each column of a block is one register.
+/// Elements of four bytes, with AVX: each column of a square is one register.
 #[cfg(target_arch = "x86_64")]
 mod wide {
     use std::arch::x86_64::*;
 
-    use super::{SIDE, Turn};
+    use super::{SIDE, Transpose};
 
-    /// As [`Turn::run`].
+    /// As [`Transpose::run`].
     ///
     /// # Safety
-    /// As there; the processor has AVX.
+    /// As for [`Transpose::run`]; the processor has AVX.
     #[target_feature(enable = "avx")]
-    pub(super) unsafe fn run(turn: Turn, from: *const f32, to: *mut f32) {
+    pub(super) unsafe fn run(transpose: Transpose, from: *const f32, to: *mut f32) {
         // SAFETY: the caller's promises.
-        unsafe { turn.run_by(from, to, |from, to| block(&turn, from, to)) }
+        unsafe { transpose.run_by(from, to, |from, to| block(&transpose, from, to)) }
     }
 
-    /// Pairs of elements, then pairs of pairs, and then halves change places.
+    /// Interleaves single elements, then pairs, and then swaps halves.
     ///
     /// # Safety
-    /// As [`run`], of a whole block.
+    /// As for [`run`], for a whole square.
     #[inline]
     #[target_feature(enable = "avx")]
-    unsafe fn block(turn: &Turn, from: *const f32, to: *mut f32) {
+    unsafe fn block(transpose: &Transpose, from: *const f32, to: *mut f32) {
         let mut columns = [_mm256_setzero_ps(); SIDE];
         for (index, column) in columns.iter_mut().enumerate() {
             // SAFETY: the caller's promises.
-            *column = unsafe { _mm256_loadu_ps(from.offset(index as isize * turn.step)) };
+            *column = unsafe { _mm256_loadu_ps(from.offset(index as isize * transpose.step)) };
         }
         let [a, b, c, d, e, f, g, h] = columns;
         let of_two = |a, b| (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
@@ -127,8 +127,8 @@ mod wide {
             let row = row as isize;
             // SAFETY: the caller's promises.
             unsafe {
-                _mm256_storeu_ps(to.offset(row * turn.apart), first);
-                _mm256_storeu_ps(to.offset((row + 4) * turn.apart), second);
+                _mm256_storeu_ps(to.offset(row * transpose.apart), first);
+                _mm256_storeu_ps(to.offset((row + 4) * transpose.apart), second);
             }
         }
     }

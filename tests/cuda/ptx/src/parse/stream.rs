@@ -1,20 +1,20 @@
-//! The words of a text, from left to right.
+//! A stream of tokens with one position.
 
 use crate::instruction::Type;
-use crate::operands::whole;
+use crate::operands::parse_integer;
 use crate::tokens::{Token, tokens};
 
-/// What is wrong, with its line.
-pub(super) fn at(token: Token<'_>, said: &str) -> String {
-    format!("line {}: {said}", token.line)
+/// Returns an error message with the line of a token.
+pub(super) fn error_at(token: Token<'_>, message: &str) -> String {
+    format!("line {}: {message}", token.line)
 }
 
-pub(super) struct Words<'a> {
+pub(super) struct TokenStream<'a> {
     tokens: Vec<Token<'a>>,
     pub(super) at: usize,
 }
 
-impl<'a> Words<'a> {
+impl<'a> TokenStream<'a> {
     pub(super) fn new(text: &'a str) -> Result<Self, String> {
         Ok(Self {
             tokens: tokens(text)?,
@@ -28,38 +28,38 @@ impl<'a> Words<'a> {
         token
     }
 
-    pub(super) fn must(&mut self) -> Result<Token<'a>, String> {
+    pub(super) fn expect_any(&mut self) -> Result<Token<'a>, String> {
         self.next()
-            .ok_or_else(|| "the text ends within something".to_owned())
+            .ok_or_else(|| "unexpected end of the text".to_owned())
     }
 
-    /// The word after this many.
+    /// Returns the token `after` tokens ahead, without consuming it.
     pub(super) fn peek(&self, after: usize) -> Option<&'a str> {
         self.tokens.get(self.at + after).map(|token| token.text)
     }
 
-    /// Is this next? Then it is taken.
-    pub(super) fn takes(&mut self, text: &str) -> bool {
-        let is = self.peek(0) == Some(text);
-        self.at += usize::from(is);
-        is
+    /// Consumes the next token if it is `text`. Returns whether it did.
+    pub(super) fn accept(&mut self, text: &str) -> bool {
+        let matches = self.peek(0) == Some(text);
+        self.at += usize::from(matches);
+        matches
     }
 
     pub(super) fn expect(&mut self, text: &str) -> Result<(), String> {
-        let token = self.must()?;
+        let token = self.expect_any()?;
         match token.text == text {
             true => Ok(()),
-            false => Err(at(
+            false => Err(error_at(
                 token,
-                &format!("`{}` where `{text}` must be", token.text),
+                &format!("expected `{text}`, got `{}`", token.text),
             )),
         }
     }
 
     pub(super) fn number(&mut self) -> Result<usize, String> {
-        let token = self.must()?;
-        let number = whole(token.text).map(|number| number as usize);
-        number.ok_or_else(|| at(token, &format!("`{}` is no number", token.text)))
+        let token = self.expect_any()?;
+        let number = parse_integer(token.text).map(|number| number as usize);
+        number.ok_or_else(|| error_at(token, &format!("`{}` is not a number", token.text)))
     }
 
     pub(super) fn skip_line(&mut self, line: u32) {
@@ -72,11 +72,11 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// All words up to one of these signs, which is next then.
+    /// Consumes and returns the tokens before one of these signs.
     pub(super) fn until(&mut self, ends: &[&str]) -> Result<Vec<Token<'a>>, String> {
         let mut found = Vec::new();
         loop {
-            let token = self.must()?;
+            let token = self.expect_any()?;
             if ends.contains(&token.text) {
                 self.at -= 1;
                 return Ok(found);
@@ -85,12 +85,12 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Passes over what is in braces, of which the first is next.
+    /// Skips a block in braces.
     pub(super) fn skip_braces(&mut self) -> Result<(), String> {
         self.expect("{")?;
         let mut depth = 1;
         while depth > 0 {
-            match self.must()?.text {
+            match self.expect_any()?.text {
                 "{" => depth += 1,
                 "}" => depth -= 1,
                 _ => {}
@@ -99,23 +99,23 @@ impl<'a> Words<'a> {
         Ok(())
     }
 
-    /// `.align 8`, if it is there, and the type: how it is aligned, and the type.
+    /// Parses an optional `.align 8` and a type. Returns the alignment and the type.
     pub(super) fn aligned_type(&mut self) -> Result<(usize, Type), String> {
         let mut align = None;
-        if self.takes(".align") {
+        if self.accept(".align") {
             align = Some(self.number()?);
         }
-        let token = self.must()?;
+        let token = self.expect_any()?;
         let ty = token.text.strip_prefix('.').and_then(Type::named);
-        let ty = ty.ok_or_else(|| at(token, &format!("the type `{}`", token.text)))?;
+        let ty = ty.ok_or_else(|| error_at(token, &format!("unknown type `{}`", token.text)))?;
         Ok((align.unwrap_or(usize::from(ty.bytes())), ty))
     }
 
-    /// `[16]`, `[2][3]` or nothing: how many; none for `[]`.
+    /// Parses `[16]`, `[2][3]` or nothing, and returns the number of elements; `None` for `[]`.
     pub(super) fn count(&mut self) -> Result<Option<usize>, String> {
         let mut count = Some(1);
-        while self.takes("[") {
-            if self.takes("]") {
+        while self.accept("[") {
+            if self.accept("]") {
                 count = None;
                 continue;
             }
