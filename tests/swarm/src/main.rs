@@ -86,7 +86,7 @@ fn main() -> ExitCode {
                 return ExitCode::FAILURE;
             }
             let small = case.shrunk(REDUCE_TIME);
-            eprintln!("the {} of its steps that matter:", small.steps.len());
+            eprintln!("reduced to {} steps:", small.steps.len());
             eprintln!("  cargo run --release -p millstream-swarm -- {small}");
             ExitCode::FAILURE
         }
