@@ -36,7 +36,7 @@ impl Drop for SendOnDrop {
     }
 }
 
-/// Returns the limit that a refused call names.
+/// Returns the limit in a `Busy` error, and panics otherwise.
 pub(super) fn full<T: std::fmt::Debug>(answer: Result<T, impl Into<Error>>) -> Full {
     match answer.map_err(Into::into).unwrap_err() {
         Error::Busy { what } => what,
@@ -122,7 +122,7 @@ pub(crate) fn host_function_that_would_wait_for_room_gets_an_error(on: On) {
     }
 }
 
-/// Returns the limit that a call names that must not wait for room.
+/// Returns the limit in a `NoRoomHere` error.
 pub(super) fn no_room(error: &Error) -> Option<Full> {
     match error {
         Error::NoRoomHere { what } => Some(*what),

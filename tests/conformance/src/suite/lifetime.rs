@@ -281,8 +281,8 @@ pub(crate) fn close_that_times_out_reports_the_rest_and_frees_it_later(on: On) {
     let running = Arc::strong_count(&threads);
     assert!(running > 3, "{running}");
     valve.open();
-    // Two are left: this test's and that of the `spawn_with` function. If the loop never ends, a thread of the device
-    // does not end.
+    // Two references are left: that of this test and that of the `spawn_with` function. If the loop never ends, a
+    // thread of the device does not end.
     while Arc::strong_count(&threads) > 2 || weak.strong_count() > 0 {
         std::thread::yield_now();
     }

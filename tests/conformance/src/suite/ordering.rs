@@ -139,7 +139,7 @@ pub(crate) fn reader_waits_for_a_writer_in_the_middle_of_a_batch(on: On) {
     for _ in 0..4 {
         let valve = rig.valve();
         let held = held(&client, &valve);
-        // Two readers: at least one of them is assigned to another queue than the writer, if there are two queues.
+        // Two readers, so that one of them may be assigned to another queue than the writer.
         let (writer, readers) = (
             client.new_stream(),
             [client.new_stream(), client.new_stream()],
