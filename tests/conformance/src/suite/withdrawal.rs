@@ -131,7 +131,7 @@ pub(crate) fn a_task_whose_deadline_has_passed_is_not_issued(on: On) {
     assert_eq!(reason(&error), &Reason::DeadlinePassed);
 }
 
-/// I5: a sync answers when its stream has come so far, even if the stream's token is cancelled.
+/// I5: a sync is answered after the tasks before it, even if the stream's token is cancelled.
 pub(crate) fn a_cancelled_stream_still_answers_a_sync(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
