@@ -9,7 +9,7 @@ use millstream_client::DeviceShared;
 use millstream_protocol::backend::{Backend, HostContext, Open};
 use millstream_protocol::channel::{ComputeChannel, StepIn};
 use millstream_protocol::error::OpenError;
-use millstream_protocol::gone::Gone;
+use millstream_protocol::device_status::Gone;
 use millstream_protocol::id::QueueId;
 use millstream_protocol::message::Task;
 use millstream_protocol::options::DeviceOptions;

@@ -1,7 +1,7 @@
 //! User code and values on their way to be dropped, with which the last handle of a slice may go.
 //!
 //! A reservation that finds no memory fails only when nothing that was admitted can free memory by itself. A value that was given to
-//! be dropped, and user code that runs, can: both may own the last handle of a slice. Each of them has a [`Release`](crate::leaving::Release) from the moment
+//! be dropped, and user code that runs, can: both may own the last handle of a slice. Each of them has a [`Release`](crate::deferred_drop::Release) from the moment
 //! at which nothing but a thread of the runtime stands between it and its end, until it has been dropped.
 //!
 //! The server asks `Releases::are_open` before it gives a reservation up, and leaves word there if it is to wait: then the release that

@@ -6,7 +6,7 @@ use millstream_sync::facade::SpinPolicy;
 
 use crate::backend::Backend;
 use crate::error::OpenError;
-use crate::gone::Gone;
+use crate::device_status::Gone;
 use crate::staging::HostMemory;
 use crate::table::Table;
 use crate::threads::Spawner;

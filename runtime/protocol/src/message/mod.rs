@@ -27,11 +27,11 @@ use crate::report::TraceSpan;
 
 mod ask;
 mod host;
-mod rare;
+mod extras;
 
 pub use ask::{Ask, Scope};
 pub use host::{CustomWork, FailFn, HostBytes, HostDone, HostFn, HostSource, HostWork};
-pub use rare::{Extra, Rare};
+pub use extras::{Extra, Rare};
 
 /// One entry of a stream.
 #[repr(C)]

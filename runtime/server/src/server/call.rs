@@ -11,7 +11,7 @@ use millstream_protocol::error::Refused;
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
 use millstream_protocol::id::Point;
 use millstream_protocol::launch::LaunchCount;
-use millstream_protocol::leaving::Release;
+use millstream_protocol::deferred_drop::Release;
 use millstream_protocol::message::{Custom, HostSource, Op, Task, Ticket};
 
 use super::Server;

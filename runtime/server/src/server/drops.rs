@@ -5,7 +5,7 @@ use std::any::Any;
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::id::Point;
-use millstream_protocol::leaving::Leaving;
+use millstream_protocol::deferred_drop::Leaving;
 use millstream_protocol::table::Table;
 use smallvec::SmallVec;
 

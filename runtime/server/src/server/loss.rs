@@ -11,7 +11,7 @@ use millstream_protocol::backend::Backend;
 use millstream_protocol::error::Error;
 use millstream_protocol::error::Refused;
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
-use millstream_protocol::gone::Gone;
+use millstream_protocol::device_status::Gone;
 use millstream_protocol::health::Recovery;
 use millstream_protocol::id::{Point, StreamId};
 use millstream_protocol::message::Rare;

@@ -140,7 +140,7 @@ pub(crate) fn uploads_beyond_the_bound_give_busy_with_the_figures(on: On) {
     valve.open();
     assert_eq!(
         refused.to_string(),
-        "an upload of 1.0 KiB finds 1.0 KiB of at most 1.0 KiB on their way (`max_upload_bytes`), try again later"
+        "no room for an upload of 1.0 KiB: 1.0 KiB of at most 1.0 KiB are in flight (`max_upload_bytes`), try again later"
     );
     assert_eq!(stream.read(&values).wait().unwrap(), [1; 256]);
     stream.write(&values, &[2; 256]).unwrap();
