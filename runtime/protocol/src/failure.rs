@@ -21,9 +21,9 @@ pub type FailureRef = Arc<Failure>;
 
 /// How far a failed task may have run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
     /// The task did not start: its outputs are unchanged.
-    /// The task never started: its outputs are as they were.
-    /// The task started: its outputs may be partly written.
+    NotRun,
     /// The task started: its outputs may be partly written.
     MaybePartial,
 }

@@ -213,8 +213,8 @@ pub enum KernelError {
     #[error("kernel `{kernel}` requires {feature}, which this device does not have")]
     Feature {
         /// The kernel.
+        kernel: Arc<str>,
         /// The required feature.
-        /// What it requires.
         feature: Feature,
     },
     /// The compiler rejected the source.
