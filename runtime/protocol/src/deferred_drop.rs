@@ -1,15 +1,19 @@
-//! Values that leave the server, and user code that runs: what may let go of handles by itself, see [`Releases`](crate::releases).
+//! Values that leave the server to be dropped on another thread, and user code that runs: either may own the last
+//! handle of a slice. While one is pending it is counted as a [release](crate::releases).
+//!
+//! A value is dropped first and its release ends after it, so memory that the value frees is in the list of drops when
+//! a server that waits for the release wakes.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use crate::table::Table;
 
-/// One of the [`Releases`](crate::releases::Releases), until it is dropped.
+/// A pending release: one of the [`Releases`](crate::releases::Releases), until it is dropped.
 pub struct Release(Arc<Table>);
 
 impl Release {
-    /// From now on something may let go of handles by itself.
+    /// Begins a release: until it is dropped, handles may be dropped without a further message.
     pub fn begin(table: &Arc<Table>) -> Self {
         table.sink().releases.begin();
         Self(table.clone())
@@ -18,23 +22,23 @@ impl Release {
 
 impl Drop for Release {
     fn drop(&mut self) {
-        // It wakes the device: after the lock.
+        // The ring wakes the device and may call foreign code, so it comes after the lock.
         if self.0.sink().releases.end() {
             self.0.sink().ring();
         }
     }
 }
 
-/// A value that leaves the server to be dropped elsewhere.
+/// A value that leaves the server to be dropped on another thread.
 pub struct Leaving {
-    // Dropped in this order: when the release has ended, so has the value.
-    #[allow(dead_code, reason = "it is kept to be dropped")]
+    // The order of the fields is the order of drops: the value is dropped before its release ends.
+    #[allow(dead_code, reason = "it is held for its destructor")]
     value: Box<dyn Any + Send>,
     release: Option<Release>,
 }
 
 impl Leaving {
-    /// A value that may own handles.
+    /// Wraps a value that may own handles, and begins its release.
     pub fn new(value: Box<dyn Any + Send>, table: &Arc<Table>) -> Self {
         Self {
             value,
@@ -42,7 +46,7 @@ impl Leaving {
         }
     }
 
-    /// A value that no reservation waits for.
+    /// Wraps a value whose drop no reservation waits for.
     pub fn unawaited(value: Box<dyn Any + Send>) -> Self {
         Self {
             value,

@@ -1,4 +1,13 @@
-//! How the end of an epoch of a device reaches those who wait for room, and those who ask later.
+//! The end of an epoch, by a loss or a close: the state that clients, the device thread and the backend share.
+//!
+//! ```text
+//! device thread or backend                    clients
+//! set_lost(recovery)                          submit: the mailbox is closed ──► error() is DeviceLost
+//!   health is Lost in the same step
+//! ends timelines and credits ───────────────► waiters wake and call error()
+//! ```
+//! [`Gone::set_lost`] comes before the mailbox, the timelines or the credits end. So a caller that observes such an end
+//! finds the reason here, and [`Vitals::health`] agrees with it (I5). Without a loss the end is a close.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -11,35 +20,35 @@ use crate::health::{Health, Recovery};
 use crate::journal::SubmissionLog;
 use crate::vitals::Vitals;
 
-/// The end of an epoch. Shared by its clients and its thread.
+/// The status of one epoch of a device. Shared by its clients, its thread and its backend.
 #[derive(Default)]
 pub struct Gone {
     epoch: u64,
-    /// Set once: the device is lost, and this helps.
+    /// Set once, by the first loss.
     lost: OnceLock<Recovery>,
     vitals: Arc<Vitals>,
-    /// The device is closed: no thread calls callbacks any more.
+    /// The device is closed: no thread runs callbacks any more.
     has_no_callbacks: AtomicBool,
     credits: Mutex<Credits>,
-    /// What the device had taken when it was lost, if that was logged and nobody has taken it.
+    /// The submission log as of the loss, if the log is enabled and was not taken yet.
     log: Mutex<Option<SubmissionLog>>,
 }
 
-/// Fewer credits than this are not worth looking through.
+/// Below this number of credits no sweep is worth its cost.
 const SWEEP_MIN: usize = 64;
 
 /// The credits of an epoch's clients.
 #[derive(Default)]
 struct Credits {
     live: Vec<Weak<Credit>>,
-    /// As many as this are looked through for those that went.
+    /// The length of `live` at which the next sweep removes credits that were dropped.
     sweep_at: usize,
-    /// Nothing makes room any more.
+    /// The epoch has ended: no more room becomes free.
     ended: bool,
 }
 
 impl Gone {
-    /// The end of the epoch with this number of a device with these vitals.
+    /// Creates the status of an epoch of a device with these vitals.
     pub fn new(epoch: u64, vitals: Arc<Vitals>) -> Self {
         Self {
             epoch,
@@ -48,71 +57,71 @@ impl Gone {
         }
     }
 
-    /// The epoch.
+    /// Returns the number of the epoch.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// The device is lost. To be called before anybody is answered by it. Only the first loss counts.
+    /// Marks the device as lost. Call it before any caller can observe the loss. Only the first call has an effect.
     pub fn set_lost(&self, recovery: Recovery) {
         let epoch = self.epoch;
-        // Together: whoever is told of the loss, and asks how the device is, finds it lost (I5).
+        // In one step: a caller that receives the error and then reads the health finds `Lost` (I5).
         self.vitals.change_if(Health::Lost { epoch, recovery }, || {
             self.lost.set(recovery).is_ok()
         });
     }
 
-    /// What the device had taken, for who asks once it is lost.
+    /// Stores the submission log of a lost device for a later [`Gone::take_log`].
     pub fn leave_log(&self, log: SubmissionLog) {
         *lock(&self.log) = Some(log);
     }
 
-    /// The log of a lost device, once.
+    /// Takes the submission log of a lost device. Later calls return `None`.
     pub fn take_log(&self) -> Option<SubmissionLog> {
         lock(&self.log).take()
     }
 
-    /// A value, given to be dropped after work that will never have ended, is kept for ever.
+    /// Counts a value that is kept for ever: it was to be dropped after work that will never complete.
     pub fn park_value(&self) {
         self.vitals.remains().park_value();
     }
 
-    /// So many bytes are left to a lost device.
+    /// Counts bytes that a lost device keeps.
     pub fn leave_bytes(&self, bytes: u64) {
         self.vitals.remains().leave_bytes(bytes);
     }
 
-    /// Values kept and bytes left, in all epochs so far.
+    /// Returns the number of values kept and of bytes left, over all epochs so far.
     pub fn remains(&self) -> (u64, u64) {
         let remains = self.vitals.remains();
         (remains.values_parked(), remains.bytes_left())
     }
 
-    /// The device is being closed, and its threads for user code are ended: it takes no callbacks any more.
+    /// Marks the threads for user code as ended, during a close: callbacks are refused from now on.
     pub fn end_callbacks(&self) {
-        // Relaxed: a thread that is ordered after the close sees it; to the others the close comes later.
+        // Relaxed: a thread that is ordered after the close observes it; for any other thread the close comes later.
         self.has_no_callbacks.store(true, Ordering::Relaxed);
     }
 
-    /// Whether callbacks would find no thread to be called on.
+    /// Returns `true` if no thread runs callbacks any more.
     pub fn has_no_callbacks(&self) -> bool {
         // Relaxed: see `end_callbacks`.
         self.has_no_callbacks.load(Ordering::Relaxed)
     }
 
-    /// The device was closed, unless it had been lost.
+    /// Marks the device as closed, unless it was lost.
     pub fn set_closed(&self) {
         if self.lost.get().is_none() {
             self.vitals.change(Health::Closed);
         }
     }
 
-    /// What helps, if the device was lost.
+    /// Returns how the device can be opened again, if it was lost.
     pub fn lost(&self) -> Option<Recovery> {
         self.lost.get().copied()
     }
 
-    /// Nothing makes room any more: who waits for it is told.
+    /// Ends all credits: callers that wait for room receive the error. No more room becomes free.
     pub fn end_credits(&self) {
         let mut credits = self.credits();
         credits.ended = true;
@@ -123,7 +132,7 @@ impl Gone {
             .for_each(|credit| credit.end());
     }
 
-    /// A credit that ends with the epoch.
+    /// Creates a credit that ends with the epoch.
     pub fn credit(&self, limit: u64) -> Arc<Credit> {
         let credit = Arc::new(Credit::new(limit));
         let mut credits = self.credits();
@@ -131,8 +140,8 @@ impl Gone {
             credit.end();
             return credit;
         }
-        // Clients come and go: forget those that went, once they may be half of all, so that it costs each
-        // client the same however many there are.
+        // Credits of dropped clients are removed once they may be half of the list, so that the cost per client is
+        // constant however many clients there are.
         if credits.live.len() >= credits.sweep_at {
             credits.live.retain(|credit| credit.strong_count() > 0);
             credits.sweep_at = SWEEP_MIN.max(credits.live.len() * 2);
@@ -141,7 +150,7 @@ impl Gone {
         credit
     }
 
-    /// What is told of it.
+    /// Returns the error for callers: [`Error::DeviceLost`] after a loss, [`Error::Closed`] otherwise.
     pub fn error(&self) -> Error {
         match self.lost() {
             Some(recovery) => Error::DeviceLost {

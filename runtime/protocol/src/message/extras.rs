@@ -1,7 +1,7 @@
-//! What few tasks carry: terms, or more than a message has room for.
+//! The rare parts of a task: terms, or more than the inline room of a message holds.
 //!
-//! One pointer for both, so that a task with neither pays for one comparison, and one under terms allocates
-//! nothing: it counts a reference to terms that all tasks of its stream share (I9).
+//! One pointer stands for both. A task with neither pays one comparison, and a task under terms allocates nothing: it
+//! counts a reference to terms that all tasks of its stream share (I9).
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -12,43 +12,43 @@ use crate::cancel::Terms;
 use crate::launch::TensorMap;
 use crate::layout::Strided;
 
-/// What a task carries beyond the inline room.
+/// The parts of a task beyond the inline room.
 #[derive(Default)]
 pub struct Extra {
     /// Bindings beyond the first [`INLINE_BINDINGS`](crate::launch::INLINE_BINDINGS).
     pub bindings: Vec<Binding>,
-    /// All packed scalars, if they are more than [`INLINE_WORDS`](crate::launch::INLINE_WORDS).
+    /// All packed scalars, if there are more than [`INLINE_WORDS`](crate::launch::INLINE_WORDS).
     pub words: Vec<u64>,
-    /// Metadata words.
+    /// The metadata words.
     pub metadata: Vec<u32>,
-    /// Tensor maps.
+    /// The tensor maps.
     pub tensor_maps: Vec<TensorMap>,
-    /// Strides of a copy in or out, one per binding.
+    /// The layouts of a copy in or out, one per binding.
     pub layouts: Vec<Option<Strided>>,
-    /// What may withdraw the task.
+    /// The terms that may withdraw the task.
     pub terms: Option<Arc<Terms>>,
-    /// The task's entry in the submission log, if there is one and the task may be withdrawn.
+    /// The index of the task in the submission log, if the log is enabled and the task may be withdrawn.
     pub entry: Option<u64>,
 }
 
-/// Set in a pointer to terms.
+/// The tag of a pointer to terms.
 const TERMS: usize = 1;
 
-// The tag's bit is free in both pointers.
+// The bit of the tag is zero in both kinds of pointers.
 const _: () = assert!(align_of::<Extra>() > TERMS && align_of::<Terms>() > TERMS);
 
-/// Nothing, shared terms, or a box with more, which may have terms as well.
+/// Nothing, shared terms, or a box with more, which may contain terms as well.
 ///
-/// The pointer is null, or is of `Box::into_raw`, or, with the tag, of `Arc::into_raw`; it owns what it was
-/// made of.
+/// The pointer is null, or from `Box::into_raw`, or, with the tag, from `Arc::into_raw`. It owns the value that it
+/// was made from.
 #[derive(Default)]
 pub struct Rare(Option<NonNull<()>>, PhantomData<(Box<Extra>, Arc<Terms>)>);
 
-// SAFETY: it is a `Box<Extra>` or an `Arc<Terms>`, which are Send, as this says to the compiler.
+// SAFETY: the value is a `Box<Extra>` or an `Arc<Terms>`. The bound states for the compiler that both are `Send`.
 unsafe impl Send for Rare where (Box<Extra>, Arc<Terms>): Send {}
 
 impl Rare {
-    /// A box with more.
+    /// Creates a value from a box.
     pub fn of(more: Box<Extra>) -> Self {
         // SAFETY: a box is not null.
         let pointer = unsafe { NonNull::new_unchecked(Box::into_raw(more).cast()) };
@@ -57,18 +57,18 @@ impl Rare {
 
     fn of_terms(terms: Arc<Terms>) -> Self {
         let pointer = Arc::into_raw(terms).cast_mut().cast::<()>();
-        // SAFETY: a pointer of an `Arc` is not null, and setting a bit leaves it so.
+        // SAFETY: a pointer from an `Arc` is not null, and setting a bit does not change that.
         let pointer = unsafe { NonNull::new_unchecked(pointer.map_addr(|addr| addr | TERMS)) };
         Self(Some(pointer), PhantomData)
     }
 
-    /// Is there neither?
+    /// Returns `true` if there are neither terms nor a box.
     #[inline(always)]
     pub fn is_none(&self) -> bool {
         self.0.is_none()
     }
 
-    /// The box, if that is what it is.
+    /// Returns the box, if the pointer is one.
     #[inline]
     fn as_box(&self) -> Option<NonNull<Extra>> {
         self.0
@@ -76,28 +76,28 @@ impl Rare {
             .map(NonNull::cast)
     }
 
-    /// The terms, if that is what it is.
+    /// Returns the terms, if the pointer is to terms.
     fn as_terms(&self) -> Option<*const Terms> {
         let pointer = self.0?.as_ptr();
         let tagged = pointer.addr() & TERMS != 0;
         tagged.then(|| pointer.map_addr(|addr| addr & !TERMS).cast_const().cast())
     }
 
-    /// What goes beyond a message's room.
+    /// Returns the parts beyond the inline room.
     #[inline]
     pub fn more(&self) -> Option<&Extra> {
-        // SAFETY: it is the pointer of our box, borrowed as long as `self` is.
+        // SAFETY: the pointer is of our box, and borrowed as long as `self` is.
         self.as_box().map(|more| unsafe { more.as_ref() })
     }
 
-    /// The same, to be changed.
+    /// Returns the parts beyond the inline room mutably.
     #[inline]
     pub fn more_mut(&mut self) -> Option<&mut Extra> {
-        // SAFETY: as in `more`; `self` is borrowed alone.
+        // SAFETY: as in `more`; `self` is borrowed exclusively.
         self.as_box().map(|mut more| unsafe { more.as_mut() })
     }
 
-    /// The same, made where there is none.
+    /// Returns the parts beyond the inline room, which are allocated if there are none.
     pub fn get_or_insert(&mut self) -> &mut Extra {
         if self.as_box().is_none() {
             let terms = std::mem::take(self).into_terms();
@@ -108,11 +108,11 @@ impl Rare {
         }
         match self.more_mut() {
             Some(more) => more,
-            None => unreachable!("it was just made a box"),
+            None => unreachable!("the pointer was just set to a box"),
         }
     }
 
-    /// From here on the task is under these terms.
+    /// Puts the task under these terms.
     pub fn put_under(&mut self, terms: Arc<Terms>) {
         match self.more_mut() {
             Some(more) => more.terms = Some(terms),
@@ -120,11 +120,11 @@ impl Rare {
         }
     }
 
-    /// The terms.
+    /// Returns the terms.
     #[inline]
     pub fn terms(&self) -> Option<&Terms> {
         match self.as_terms() {
-            // SAFETY: it is the pointer of our `Arc`, borrowed as long as `self` is.
+            // SAFETY: the pointer is of our `Arc`, and borrowed as long as `self` is.
             Some(terms) => Some(unsafe { &*terms }),
             None => self.more()?.terms.as_deref(),
         }
@@ -133,17 +133,17 @@ impl Rare {
     fn into_terms(self) -> Option<Arc<Terms>> {
         let terms = self.as_terms()?;
         std::mem::forget(self);
-        // SAFETY: the pointer is of `Arc::into_raw`, and who owned it was forgotten.
+        // SAFETY: the pointer is from `Arc::into_raw`, and `self`, its owner, was forgotten.
         Some(unsafe { Arc::from_raw(terms) })
     }
 
     #[cold]
     fn free(&mut self) {
         if let Some(more) = self.as_box() {
-            // SAFETY: the pointer is of `Box::into_raw`, and is not used again.
+            // SAFETY: the pointer is from `Box::into_raw`, and is not used again.
             drop(unsafe { Box::from_raw(more.as_ptr()) });
         } else if let Some(terms) = self.as_terms() {
-            // SAFETY: the pointer is of `Arc::into_raw`, and is not used again.
+            // SAFETY: the pointer is from `Arc::into_raw`, and is not used again.
             drop(unsafe { Arc::from_raw(terms) });
         }
     }
@@ -164,7 +164,7 @@ mod tests {
     use crate::cancel::CancelToken;
 
     #[test]
-    fn terms_and_more_come_in_either_order_and_go_with_it() {
+    fn terms_and_a_box_are_set_in_any_order_and_dropped_together() {
         let terms = Arc::new(Terms::of(&CancelToken::new()));
         let shared = || Arc::strong_count(&terms) - 1;
         let mut rare = Rare::default();
