@@ -124,7 +124,7 @@ impl DerefMut for Message<'_> {
 }
 
 impl Drop for Message<'_> {
-    /// Replaces the message by an empty one and sends that. Only a panic while the message is filled in gets here.
+    /// Replaces the message by an empty one and sends that. Reached if code that fills in the message panics.
     #[cold]
     fn drop(&mut self) {
         // The assignment drops the old value.
