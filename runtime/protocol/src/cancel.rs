@@ -411,7 +411,11 @@ mod tests {
             }
             terms.issued(&timeline, 1_001);
             timeline.end();
-            assert_eq!(token.0.issued().queues.len(), 1, "entries of lost devices are left");
+            assert_eq!(
+                token.0.issued().queues.len(),
+                1,
+                "entries of lost devices are left"
+            );
         }
         assert_eq!(token.tally().finished, 10_010);
         assert!(token.0.issued().queues.is_empty());

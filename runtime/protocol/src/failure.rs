@@ -284,7 +284,10 @@ mod tests {
     fn failure_after_a_million_tasks_keeps_its_root_and_the_newest_names_i12() {
         let failure = chain_of(1_000_000);
         assert_eq!(failure.root().task.as_ref(), "first");
-        let origin = failure.origin.as_ref().expect("an inherited failure has an origin");
+        let origin = failure
+            .origin
+            .as_ref()
+            .expect("an inherited failure has an origin");
         assert_eq!(origin.omitted + origin.between.len() as u64, 999_999);
         assert_eq!(origin.between.len(), Origin::BETWEEN_MAX);
         assert_eq!(

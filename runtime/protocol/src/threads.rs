@@ -235,7 +235,8 @@ impl Spawner {
         IN_SPAWN_FN.set(before);
         let why = match answer {
             Ok(Ok(())) if matches!(*lock(&start), Start::Dropped) => {
-                "the body was run in place, or dropped, instead of on a thread of its own".to_owned()
+                "the body was run in place, or dropped, instead of on a thread of its own"
+                    .to_owned()
             }
             Ok(Ok(())) => return Ok(Thread(Kind::Supplied { start, receiver })),
             Ok(Err(error)) => error.to_string(),

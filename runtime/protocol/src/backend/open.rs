@@ -5,8 +5,8 @@ use std::sync::Arc;
 use millstream_sync::facade::SpinPolicy;
 
 use crate::backend::Backend;
-use crate::error::OpenError;
 use crate::device_status::Gone;
+use crate::error::OpenError;
 use crate::staging::HostMemory;
 use crate::table::Table;
 use crate::threads::Spawner;

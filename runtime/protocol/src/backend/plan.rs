@@ -237,7 +237,9 @@ impl<'a> Replay<'a> {
                 );
                 Ok(Step::Fill(target, *pattern))
             }
-            (RecordedOp::Copy | RecordedOp::Fill(_), _) => Err(malformed("it has too few bindings")),
+            (RecordedOp::Copy | RecordedOp::Fill(_), _) => {
+                Err(malformed("it has too few bindings"))
+            }
         }
     }
 

@@ -101,7 +101,9 @@ pub enum Error {
         actual: &'static str,
     },
     /// The submission log of the device is disabled.
-    #[error("the submission log of this device is disabled; open the device with `DeviceOptions::log_submissions`")]
+    #[error(
+        "the submission log of this device is disabled; open the device with `DeviceOptions::log_submissions`"
+    )]
     NoLog,
     /// The profile cannot be ended.
     #[error(transparent)]
@@ -305,7 +307,9 @@ pub enum OpenError {
         must: &'static str,
     },
     /// The device that was opened in place of a lost one has other properties, on which clients rely.
-    #[error("the reopened device `{opened}` has other properties than the lost device `{lost}`; reopen the same device")]
+    #[error(
+        "the reopened device `{opened}` has other properties than the lost device `{lost}`; reopen the same device"
+    )]
     Another {
         /// The name of the device that was lost.
         lost: String,
@@ -336,7 +340,9 @@ pub enum ReopenError {
         backend: &'static str,
     },
     /// The call was made on a thread that the device needs, or inside the function that starts its threads.
-    #[error("reopening on this thread would deadlock because the runtime needs the thread; reopen on another thread")]
+    #[error(
+        "reopening on this thread would deadlock because the runtime needs the thread; reopen on another thread"
+    )]
     WouldDeadlock,
     /// The device cannot be opened.
     #[error(transparent)]

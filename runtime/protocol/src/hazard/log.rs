@@ -102,7 +102,9 @@ impl Segments {
         }
         match self {
             Segments::List(list) => list,
-            Segments::None | Segments::One(_) => unreachable!("the segments were just converted to a list"),
+            Segments::None | Segments::One(_) => {
+                unreachable!("the segments were just converted to a list")
+            }
         }
     }
 }

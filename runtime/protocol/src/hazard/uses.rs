@@ -68,7 +68,10 @@ impl Entry {
 #[derive(Clone, Debug)]
 pub(super) struct Uses {
     first: Entry,
-    #[allow(clippy::box_collection, reason = "one word while there are no further uses")]
+    #[allow(
+        clippy::box_collection,
+        reason = "one word while there are no further uses"
+    )]
     more: Option<Box<Vec<Entry>>>,
 }
 

@@ -26,12 +26,12 @@ use crate::recording::RecordedTask;
 use crate::report::TraceSpan;
 
 mod ask;
-mod host;
 mod extras;
+mod host;
 
 pub use ask::{Ask, Scope};
-pub use host::{CustomWork, FailFn, HostBytes, HostDone, HostFn, HostSource, HostWork};
 pub use extras::{Extra, Rare};
+pub use host::{CustomWork, FailFn, HostBytes, HostDone, HostFn, HostSource, HostWork};
 
 /// One entry of a stream.
 #[repr(C)]

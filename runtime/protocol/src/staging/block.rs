@@ -32,7 +32,10 @@ enum Memory {
     /// Memory of the system's allocator, with its pointer and layout.
     Allocated(NonNull<u8>, Layout),
     #[cfg(all(target_os = "linux", not(miri)))]
-    Mapped(#[expect(dead_code, reason = "it is held for its destructor, which unmaps it")] memmap2::MmapRaw),
+    Mapped(
+        #[expect(dead_code, reason = "it is held for its destructor, which unmaps it")]
+        memmap2::MmapRaw,
+    ),
 }
 
 // SAFETY: a block owns its memory, which is plain and may be accessed by any thread.
