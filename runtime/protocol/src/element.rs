@@ -11,9 +11,12 @@ use sealed::Sealed;
 ///
 /// | type | use instead |
 /// | --- | --- |
-/// | `usize`, `isize` | `u64`, `i64`: the contents of a buffer do not depend on the machine. As scalars of a launch both are accepted |
+/// | `usize`, `isize` | `u64`, `i64`, which do not depend on the machine. A scalar of a launch may be either |
 /// | `bool` | `u8`: not every byte is a valid `bool`. As a scalar of a launch it is accepted as 0 or 1 |
-/// | a `Pod` struct | its numbers: `stream.create(bytemuck::cast_slice::<Particle, f32>(&them))`, as `u32` if the fields have several types. `cast_slice` converts back to structs, in kernels and after a read. Pass parameters of a launch as a buffer of one such struct |
+/// | a `Pod` struct | its numbers: `bytemuck::cast_slice::<Particle, f32>(&particles)`; as `u32` for mixed types |
+///
+/// `cast_slice` converts the numbers back to structs, in kernels and after a read. Pass the parameters of a launch as a
+/// buffer of one such struct.
 ///
 /// The trait is sealed: views of memory are sound only if each type has the layout of its [`DType`].
 ///

@@ -67,7 +67,7 @@ impl DeviceProperties {
                 "queues",
                 (1..=MAX_QUEUES).contains(&self.queues),
                 &self.queues,
-                const { within(MAX_QUEUES == 16, "from 1 to 16 (`MAX_QUEUES`)") },
+                const { stated_limit(MAX_QUEUES == 16, "from 1 to 16 (`MAX_QUEUES`)") },
             ),
             (
                 "queue_priorities",
@@ -130,8 +130,8 @@ impl DeviceProperties {
     }
 }
 
-/// Returns `text` if `holds`: a text with a literal limit does not compile once the constant has changed.
-const fn within(says_so: bool, text: &'static str) -> &'static str {
-    assert!(says_so, "the text says so");
+/// Returns `text` if it states the right limit: a changed constant does not compile until its text is changed as well.
+const fn stated_limit(holds: bool, text: &'static str) -> &'static str {
+    assert!(holds, "the text states another limit than the constant");
     text
 }

@@ -259,8 +259,8 @@ fn false_length_is_truncated() {
     assert!(matches!(error, LogError::Truncated));
     let list = [&[4, 0, 3][..], &[255; 9], &[1]].concat();
     assert_eq!(
+        decode(&mut list.as_slice()).unwrap_err(),
         "the bytes end within an entry"
-        "it ends within an entry"
     );
 }
 
