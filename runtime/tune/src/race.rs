@@ -1,10 +1,10 @@
 //! A race of candidates, one sample at a time.
 //!
 //! ```text
-//!            first run works         an interval is slower than the leader's
-//!   New ──────────────────► Racing ──────────────────────────────────────► Out
-//!    │                        │  ▲                                          │
-//!    └─ error, panic ─► Failed ◄┘  └── every racing candidate failed later ───┘
+//!            first run works         median interval above the leader's
+//!   New ──────────────────► Racing ──────────────────────────────────► Out
+//!    │ error, panic           │  ▲                                      │
+//!    └──────► Failed ◄────────┘  └── all racing candidates have failed ─┘
 //! ```
 //! 1. Each candidate runs once without being timed, which warms caches and finds candidates that do not work.
 //! 2. Then the candidates are measured in turn, so that a machine that becomes slower does so for all of them. After

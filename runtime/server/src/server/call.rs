@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use millstream_protocol::access::Access;
 use millstream_protocol::backend::{Backend, BoundCount, HostData, Launch, Place};
+use millstream_protocol::deferred_drop::Release;
 use millstream_protocol::error::Error;
 use millstream_protocol::error::Refused;
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
 use millstream_protocol::id::Point;
 use millstream_protocol::launch::LaunchCount;
-use millstream_protocol::deferred_drop::Release;
 use millstream_protocol::message::{Custom, HostSource, Op, Task, Ticket};
 
 use super::Server;

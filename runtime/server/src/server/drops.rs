@@ -4,8 +4,8 @@
 use std::any::Any;
 
 use millstream_protocol::backend::Backend;
-use millstream_protocol::id::Point;
 use millstream_protocol::deferred_drop::Leaving;
+use millstream_protocol::id::Point;
 use millstream_protocol::table::Table;
 use smallvec::SmallVec;
 

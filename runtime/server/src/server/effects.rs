@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::collections::VecDeque;
 
-use millstream_protocol::id::Point;
 use millstream_protocol::deferred_drop::Leaving;
+use millstream_protocol::id::Point;
 use millstream_protocol::message::HostWork;
 
 use crate::points::Points;

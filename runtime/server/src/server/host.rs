@@ -4,8 +4,8 @@
 use std::any::Any;
 
 use millstream_protocol::backend::Backend;
-use millstream_protocol::failure::{Failure, FailureRef};
 use millstream_protocol::deferred_drop::Release;
+use millstream_protocol::failure::{Failure, FailureRef};
 use millstream_protocol::message::{HostWork, Op, Task};
 
 use super::issue::Issued;

@@ -8,10 +8,10 @@
 use std::sync::Arc;
 
 use millstream_protocol::backend::Backend;
+use millstream_protocol::device_status::Gone;
 use millstream_protocol::error::Error;
 use millstream_protocol::error::Refused;
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
-use millstream_protocol::device_status::Gone;
 use millstream_protocol::health::Recovery;
 use millstream_protocol::id::{Point, StreamId};
 use millstream_protocol::message::Rare;

@@ -127,9 +127,9 @@ pub(crate) fn a_clients_hard_limit_is_charged_at_once_and_credited_at_the_last_d
         let first = stream.empty::<u8>(600).unwrap();
         let error = stream.empty::<u8>(600).unwrap_err();
         assert!(
-            error
-                .to_string()
-                .contains("client `small one` requested 600 B and uses 600 B of its hard limit of 1000 B"),
+            error.to_string().contains(
+                "client `small one` requested 600 B and uses 600 B of its hard limit of 1000 B"
+            ),
             "{error}"
         );
         let again = first.clone();

@@ -253,14 +253,8 @@ pub(crate) fn a_replay_that_lacks_something_is_refused_and_submits_nothing(on: O
             .trim_start_matches("`replay` was not accepted: ")
             .to_owned()
     };
-    assert_eq!(
-        refused(&[input, output], &[]),
-        "expected 1 word, got 0"
-    );
-    assert_eq!(
-        refused(&[input, output], &[1, 2]),
-        "expected 1 word, got 2"
-    );
+    assert_eq!(refused(&[input, output], &[]), "expected 1 word, got 0");
+    assert_eq!(refused(&[input, output], &[1, 2]), "expected 1 word, got 2");
     let unbound = "parameter 2 of the recording has no memory of its own; bind a handle to it";
     assert_eq!(refused(&[input], &[1]), unbound);
     assert_eq!(

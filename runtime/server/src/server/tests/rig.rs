@@ -4,8 +4,8 @@
 use std::any::Any;
 use std::sync::{Arc, Mutex};
 
-use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::deferred_drop::Leaving;
+use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::message::{HostDone, HostWork, Task};
 use millstream_protocol::options::DeviceOptions;
 use millstream_protocol::table::{Outlet, Table};
