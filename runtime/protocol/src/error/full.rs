@@ -158,7 +158,7 @@ impl fmt::Display for Full {
             ),
             Full::Jobs { in_use, limit } => write!(
                 f,
-                "the client has {in_use}  of at most {limit} pending host functions, callbacks and values to drop (`max_jobs`)"
+                "the client has {in_use} of at most {limit} pending host functions, callbacks and values to drop (`max_jobs`)"
             ),
             Full::Readbacks { asked } => {
                 write!(
