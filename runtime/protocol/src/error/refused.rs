@@ -9,7 +9,7 @@ pub enum Refused {
     /// User code panicked with this message inside the call. The code may have had effects before it panicked.
     #[error("panicked with \"{0}\"")]
     Panicked(String),
-    /// The device is lost, with everything that it held. The server makes no further calls and queries
+    /// The device is lost, with everything that it held. The first such error ends the epoch: the server queries
     /// [`Backend::recovery`](crate::backend::Backend::recovery).
     #[error("the device is lost: {0}")]
     Lost(String),

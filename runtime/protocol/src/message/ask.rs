@@ -14,7 +14,7 @@ use crate::report::{MemoryReport, Stats, TraceSpan};
 
 /// A query of the device, or a command that concerns no single stream.
 pub enum Ask {
-    /// Answers with points behind all tasks of the scope.
+    /// Answers with the points at which all tasks of the scope have completed.
     Sync {
         /// The streams.
         scope: Scope,
