@@ -108,7 +108,7 @@ impl Charge {
         }
     }
 
-    /// Frees the charge, when handles, tasks and memory of the slice are gone, or when the slot was never used.
+    /// Frees the charge, when handles, tasks and memory of the slice no longer exist, or the slot was never used.
     #[inline]
     pub fn clear(&self) {
         if !self.is_none() {

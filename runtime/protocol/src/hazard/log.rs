@@ -91,7 +91,7 @@ impl Segments {
         }
     }
 
-    /// Converts the segments to a list, for good, and returns it.
+    /// Converts the segments to a list, permanently, and returns it.
     fn list(&mut self) -> &mut Vec<Segment> {
         if let Segments::None | Segments::One(_) = self {
             let mut list = Vec::with_capacity(2);

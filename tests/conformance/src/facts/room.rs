@@ -285,7 +285,10 @@ pub(crate) fn what_creates_without_room_for_both_of_its_tasks_sends_none_i12(on:
         .build()
         .new_stream();
     let told = tiny.nowait().create(&[1_u32]).unwrap_err().to_string();
-    assert!(told.contains("`create` submits 2 tasks, so raise the limit to 2"), "{told}");
+    assert!(
+        told.contains("`create` submits 2 tasks, so raise the limit to 2"),
+        "{told}"
+    );
     let waited = tiny.create(&[9_u32]).unwrap();
     assert_eq!(tiny.read(&waited).wait().unwrap(), [9]);
 }
