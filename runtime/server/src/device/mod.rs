@@ -24,7 +24,7 @@ use millstream_protocol::memory::{PageError, PageId};
 use millstream_protocol::message::Task;
 
 use crate::memory::{PageSource, Reservation};
-use crate::observers::journal::Journal;
+use crate::observers::log_writer::LogWriter;
 
 /// A backend and the end of its device.
 pub(crate) struct Device<B: Backend> {
@@ -34,12 +34,12 @@ pub(crate) struct Device<B: Backend> {
     is_lost: bool,
     is_closed: bool,
     /// The submission log, if it is enabled. A lost device leaves it to [`Gone`].
-    log: Option<Box<Journal>>,
+    log: Option<Box<LogWriter>>,
 }
 
 impl<B: Backend> Device<B> {
     /// An opened backend, and the submission log if tasks are to be logged.
-    pub(crate) fn new(backend: B, log: Option<Box<Journal>>) -> Self {
+    pub(crate) fn new(backend: B, log: Option<Box<LogWriter>>) -> Self {
         Self {
             backend,
             gone: Arc::default(),
@@ -121,7 +121,7 @@ impl<B: Backend> Device<B> {
 
     /// The submission log, if it is enabled.
     #[inline]
-    pub(crate) fn log(&mut self) -> Option<&mut Journal> {
+    pub(crate) fn log(&mut self) -> Option<&mut LogWriter> {
         self.log.as_deref_mut()
     }
 

@@ -24,7 +24,7 @@ use millstream_sync::timeline::Timeline;
 use super::Device;
 use crate::memory::PageSource;
 use crate::objects::Objects;
-use crate::observers::journal::Journal;
+use crate::observers::log_writer::LogWriter;
 
 /// A backend whose calls return the answers of a test, in order, and `Ok` once there are none left.
 struct Scripted {
@@ -139,7 +139,7 @@ fn device(answers: impl IntoIterator<Item = Result<(), Refused>>) -> Device<Scri
         },
         timeline: Arc::default(),
     };
-    Device::new(backend, Some(Box::new(Journal::new("scripted", 1 << 10))))
+    Device::new(backend, Some(Box::new(LogWriter::new("scripted", 1 << 10))))
 }
 
 fn calls(device: &Device<Scripted>) -> &[(&'static str, u64)] {

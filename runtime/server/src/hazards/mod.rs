@@ -3,7 +3,7 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | [`clock`] | the clock of one queue: which points what is issued there comes after already (I3) |
-//! | [`faults`] | the failed ranges of one slice (I7) |
+//! | [`poisoned_ranges`] | the failed ranges of one slice (I7) |
 //! | `slice` | a slice as the device thread knows it: log, failed ranges, and what is behind it |
 //!
 //! [`Hazards`] owns the slices and the clocks. [`Hazards::enter`] is the one way in: for a task that a stream holds, for one that is
@@ -13,7 +13,7 @@
 //! Nothing here knows a stream's or a queue's state: a stream is a number, and whether a point has passed is asked of the caller.
 
 pub(crate) mod clock;
-pub(crate) mod faults;
+pub(crate) mod poisoned_ranges;
 mod slice;
 
 #[cfg(test)]
@@ -44,14 +44,14 @@ pub(crate) struct Hazards {
 
 /// A task that uses bytes.
 #[derive(Clone, Copy)]
-pub(crate) struct User {
+pub(crate) struct Accessor {
     /// As the logs have it.
     used: Use,
     /// Where it runs: on no queue, if it is a host function.
     queue: Option<QueueId>,
 }
 
-impl User {
+impl Accessor {
     /// A task that has its place on a queue.
     #[inline(always)]
     pub(crate) fn issued(point: Point) -> Self {
@@ -101,14 +101,14 @@ impl Hazards {
         &mut self,
         key: u32,
         binding: &Binding,
-        user: &User,
+        accessor: &Accessor,
         passed: impl Fn(Point) -> bool,
         before: impl FnMut(Use),
     ) -> Option<BoundSlice> {
         let slice = self.slices.get_mut(key as usize)?;
         let (start, access) = (binding.offset, binding.access);
         let end = start.saturating_add(binding.len);
-        let is_alone = match user.used {
+        let is_alone = match accessor.used {
             Use::Issued(point) => slice.log.enter_own(start, end, access, point),
             Use::Held { .. } => false,
         };
@@ -117,13 +117,13 @@ impl Hazards {
             self.implied += enter_shared(
                 &mut slice.log,
                 (range, access),
-                user,
+                accessor,
                 &self.clocks,
                 passed,
                 before,
             );
         }
-        slice.bind_sound(binding, end)
+        slice.bind_clean(binding, end)
     }
 
     /// Calls `before` for the held tasks of other streams that a task of `stream` with this binding must come after.
@@ -284,7 +284,7 @@ impl Hazards {
     /// These bytes of a slice hold no data because of `failure`.
     pub(crate) fn poison(&mut self, key: u32, range: Range<u64>, failure: FailureRef) {
         if let Some(slice) = self.slices.get_mut(key as usize) {
-            slice.faults.mark(range, failure);
+            slice.poisoned_ranges.mark(range, failure);
         }
     }
 
@@ -292,15 +292,15 @@ impl Hazards {
     #[inline]
     pub(crate) fn heal(&mut self, key: u32, range: &Range<u64>) {
         if let Some(slice) = self.slices.get_mut(key as usize)
-            && !slice.faults.is_clean()
+            && !slice.poisoned_ranges.is_clean()
         {
-            slice.faults.clear(range);
+            slice.poisoned_ranges.clear(range);
         }
     }
 
     /// Has a slice no failed ranges?
     pub(crate) fn is_clean(&self, key: u32) -> bool {
-        self.slices[key as usize].faults.is_clean()
+        self.slices[key as usize].poisoned_ranges.is_clean()
     }
 
     /// Why these bytes of a slice cannot be touched in this way: what failed there, or that the slice got no memory.
@@ -314,7 +314,7 @@ impl Hazards {
         match &slice.backing {
             Backing::Failed(_, failure) => Some(failure.clone()),
             _ if !access.reads() => None,
-            _ => slice.faults.find(range).cloned(),
+            _ => slice.poisoned_ranges.find(range).cloned(),
         }
     }
 
@@ -363,14 +363,14 @@ fn busy(log: &AccessLog, passed: impl Fn(Point) -> bool) -> Points {
 fn enter_shared(
     log: &mut AccessLog,
     (range, access): (Range<u64>, Access),
-    user: &User,
+    accessor: &Accessor,
     clocks: &[QueueClock],
     passed: impl Fn(Point) -> bool,
     mut before: impl FnMut(Use),
 ) -> u64 {
     let mut implied = 0;
     log.conflicts(range.clone(), access, |used| {
-        match (used, user.queue) {
+        match (used, accessor.queue) {
             // A host function is on no queue: only what has completed comes before it.
             (Use::Issued(point), None) => {
                 if !passed(point) {
@@ -386,13 +386,14 @@ fn enter_shared(
                 }
             }
             (Use::Held { stream, .. }, _) => {
-                let is_own = matches!(user.used, Use::Held { stream: own, .. } if own == stream);
+                let is_own =
+                    matches!(accessor.used, Use::Held { stream: own, .. } if own == stream);
                 if !is_own {
                     before(used);
                 }
             }
         }
     });
-    log.admit(range, access, user.used);
+    log.admit(range, access, accessor.used);
     implied
 }

@@ -5,7 +5,7 @@ use millstream_protocol::binding::Binding;
 use millstream_protocol::failure::{FailureRef, Reason};
 use millstream_protocol::id::{ClientId, SliceId};
 
-use super::faults::Faults;
+use super::poisoned_ranges::PoisonedRanges;
 use crate::memory::Reservation;
 use millstream_protocol::hazard::log::AccessLog;
 
@@ -19,7 +19,7 @@ pub(super) struct Slice {
     pub(super) client: ClientId,
     pub(super) backing: Backing,
     pub(super) log: AccessLog,
-    pub(super) faults: Faults,
+    pub(super) poisoned_ranges: PoisonedRanges,
     /// Tasks that streams hold and that name this slice.
     pub(super) held_tasks: u32,
     /// The last handle is gone.
@@ -65,7 +65,7 @@ impl Slice {
             backing: Backing::Pending(bytes),
             // It starts when there is memory.
             log: AccessLog::default(),
-            faults: Faults::default(),
+            poisoned_ranges: PoisonedRanges::default(),
             held_tasks: 0,
             dropped: false,
             dropped_ns: 0,
@@ -75,7 +75,7 @@ impl Slice {
     /// Bytes that were asked for.
     pub(super) fn bytes(&self) -> u64 {
         match &self.backing {
-            Backing::Reserved(reservation) => reservation.asked,
+            Backing::Reserved(reservation) => reservation.requested,
             Backing::Pending(bytes) | Backing::None(bytes) | Backing::Failed(bytes, _) => *bytes,
         }
     }
@@ -85,16 +85,16 @@ impl Slice {
     pub(super) fn has_failed(&self) -> Option<bool> {
         match &self.backing {
             Backing::Failed(_, failure) => Some(failure.reason != Reason::Parameter),
-            _ => (!self.faults.is_clean()).then_some(true),
+            _ => (!self.poisoned_ranges.is_clean()).then_some(true),
         }
     }
 
     /// A binding, up to `end`, if the slice has memory, no failed ranges, and the bytes.
     #[inline(always)]
-    pub(super) fn bind_sound(&self, binding: &Binding, end: u64) -> Option<BoundSlice> {
+    pub(super) fn bind_clean(&self, binding: &Binding, end: u64) -> Option<BoundSlice> {
         match &self.backing {
             Backing::Reserved(reservation)
-                if self.faults.is_clean() && end <= reservation.asked =>
+                if self.poisoned_ranges.is_clean() && end <= reservation.requested =>
             {
                 Some(BoundSlice {
                     page: Some(reservation.page),
@@ -129,9 +129,9 @@ impl Slice {
             });
         }
         let end = binding.offset.saturating_add(binding.len);
-        if !self.faults.is_clean()
+        if !self.poisoned_ranges.is_clean()
             && binding.access.reads()
-            && let Some(failure) = self.faults.find(&(binding.offset..end))
+            && let Some(failure) = self.poisoned_ranges.find(&(binding.offset..end))
         {
             return Err(Unbound::Failed(failure.clone()));
         }

@@ -7,7 +7,7 @@ use millstream_protocol::id::{ClientId, Point, QueueId, SliceId};
 use millstream_sync::slots::SlotId;
 use proptest::prelude::*;
 
-use super::{Backing, Hazards, User};
+use super::{Accessor, Backing, Hazards};
 use crate::points::Points;
 use millstream_protocol::hazard::log::Use;
 
@@ -43,12 +43,12 @@ fn hazards(slices: u32) -> Hazards {
 }
 
 /// What a use must come after, nothing having passed.
-fn before(hazards: &mut Hazards, binding: &Binding, user: User) -> Vec<Use> {
+fn before(hazards: &mut Hazards, binding: &Binding, accessor: Accessor) -> Vec<Use> {
     let mut before = Vec::new();
     hazards.enter(
         binding.key,
         binding,
-        &user,
+        &accessor,
         |_| false,
         |used| before.push(used),
     );
@@ -138,7 +138,7 @@ proptest! {
             }
             let mut after = Vec::new();
             for touch in &touched {
-                hazards.enter(touch.key, touch, &User::issued(here), passed, |used| match used {
+                hazards.enter(touch.key, touch, &Accessor::issued(here), passed, |used| match used {
                     Use::Issued(point) => after.push(point),
                     Use::Held { .. } => unreachable!("nothing is held"),
                 });
@@ -166,8 +166,8 @@ fn a_held_task_comes_before_others_until_it_is_issued_i2() {
     let mut hazards = hazards(1);
     let write = binding(0, 0..8, Access::Write);
     let (first, second) = (
-        User::held(7, 1, Some(QueueId(0))),
-        User::held(8, 1, Some(QueueId(1))),
+        Accessor::held(7, 1, Some(QueueId(0))),
+        Accessor::held(8, 1, Some(QueueId(1))),
     );
     assert_eq!(before(&mut hazards, &write, first), []);
     let mut told = Vec::new();
@@ -182,10 +182,10 @@ fn a_held_task_comes_before_others_until_it_is_issued_i2() {
     let read = binding(0, 4..8, Access::Read);
     assert_eq!(before(&mut hazards, &read, second), [held]);
     // Nothing of its own stream comes before: the stream keeps its order by itself.
-    let own = User::held(8, 2, Some(QueueId(1)));
+    let own = Accessor::held(8, 2, Some(QueueId(1)));
     assert_eq!(before(&mut hazards, &read, own), [held]);
     hazards.issued(0, (7, 1), point(0, 5));
-    let third = User::held(9, 1, Some(QueueId(1)));
+    let third = Accessor::held(9, 1, Some(QueueId(1)));
     assert_eq!(
         before(&mut hazards, &read, third),
         [Use::Issued(point(0, 5))]
@@ -197,14 +197,14 @@ fn a_held_task_comes_before_others_until_it_is_issued_i2() {
 fn host_function_comes_after_all_that_has_not_completed_i2() {
     let mut hazards = hazards(1);
     let write = binding(0, 0..8, Access::Write);
-    before(&mut hazards, &write, User::issued(point(0, 3)));
-    let on_queue = User::held(1, 1, Some(QueueId(0)));
+    before(&mut hazards, &write, Accessor::issued(point(0, 3)));
+    let on_queue = Accessor::held(1, 1, Some(QueueId(0)));
     assert_eq!(
         before(&mut hazards, &binding(0, 0..8, Access::Read), on_queue),
         []
     );
     let read = binding(0, 0..8, Access::Read);
-    let on_host = User::held(2, 1, None);
+    let on_host = Accessor::held(2, 1, None);
     let mut told = Vec::new();
     hazards.enter(0, &read, &on_host, |_| false, |used| told.push(used));
     let held = Use::Held {
@@ -216,7 +216,7 @@ fn host_function_comes_after_all_that_has_not_completed_i2() {
     hazards.enter(
         0,
         &read,
-        &User::held(3, 1, None),
+        &Accessor::held(3, 1, None),
         |_| true,
         |used| told.push(used),
     );
@@ -232,7 +232,7 @@ fn first_use_of_reused_memory_comes_after_its_last_uses_i4() {
     hazards.give(key, Backing::None(BYTES), Some(&residue));
     let mut read = binding(1, 3..5, Access::Read);
     read.key = key;
-    let told = before(&mut hazards, &read, User::issued(point(1, 1)));
+    let told = before(&mut hazards, &read, Accessor::issued(point(1, 1)));
     assert_eq!(told, [Use::Issued(point(0, 4)), Use::Issued(point(2, 1))]);
     let freed = hazards.remove(key, |point| point.queue.index() == 2);
     assert_eq!(freed.busy, [point(0, 4), point(1, 1)].into_iter().collect());

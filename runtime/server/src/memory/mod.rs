@@ -4,36 +4,36 @@
 //! | --- | --- |
 //! | [`pools`] | which range of which page a reservation gets, and when a freed range may be used again |
 //! | [`accounts`] | what each client holds, and whether that is above its soft limit |
-//! | `line` | which of the reservations that wait is the next, and what others may take meanwhile |
+//! | `wait_list` | which of the reservations that wait is the next, and what others may take meanwhile |
 //!
 //! `Memory` owns the three. It knows nothing of slices and of tasks: a stream is a number here, and whether a use has
 //! passed is asked of the caller.
 
 pub mod accounts;
-mod line;
 pub mod pools;
+mod wait_list;
 
 use millstream_protocol::id::{ClientId, Cursor, Point, QueueId};
 use millstream_protocol::memory::{AllocationMode, MemoryOptions};
 
 use crate::points::Points;
 pub use accounts::{Account, Accounts};
-pub(crate) use line::Asked;
-use line::Line;
 pub use pools::{PageSource, PoolUsage, Pools, Reservation, ReserveError};
+pub(crate) use wait_list::Request;
+use wait_list::WaitList;
 
 /// The memory of a device: its pools, its clients' accounts, and the line of those that wait.
 pub(crate) struct Memory {
     pools: Pools,
     accounts: Accounts,
-    line: Line,
+    wait_list: WaitList,
     /// What the device has, where it says so.
     device_bytes: Option<u64>,
 }
 
 /// How a reservation is to be served.
 #[derive(Clone, Copy)]
-pub(crate) struct Manner {
+pub(crate) struct ReserveOptions {
     pub(crate) mode: AllocationMode,
     /// Where it will be used first.
     pub(crate) queue: QueueId,
@@ -56,7 +56,7 @@ impl Memory {
         Self {
             pools: Pools::new(options, alignment),
             accounts: Accounts::default(),
-            line: Line::default(),
+            wait_list: WaitList::default(),
             device_bytes,
         }
     }
@@ -70,14 +70,18 @@ impl Memory {
     pub(crate) fn reserve(
         &mut self,
         pages: &mut dyn PageSource,
-        asked: Asked,
-        manner: Manner,
+        request: Request,
+        options: ReserveOptions,
         covered: &dyn Fn(Point) -> bool,
     ) -> Result<Granted, ReserveError> {
-        let others_wait = !self.line.is_empty();
-        if others_wait && !self.line.may_take(&self.accounts, asked, manner.has_waited) {
+        let others_wait = !self.wait_list.is_empty();
+        if others_wait
+            && !self
+                .wait_list
+                .may_take(&self.accounts, request, options.has_waited)
+        {
             return Err(ReserveError::OutOfMemory {
-                asked: asked.bytes,
+                requested: request.bytes,
                 reserved: 0,
                 free: None,
                 waiting: 0,
@@ -85,11 +89,11 @@ impl Memory {
         }
         let (reservation, residue) =
             self.pools
-                .reserve(pages, asked.bytes, manner.mode, manner.queue, covered)?;
+                .reserve(pages, request.bytes, options.mode, options.queue, covered)?;
         if others_wait {
-            self.line.took(reservation.bytes);
+            self.wait_list.take_from_budget(reservation.bytes);
         }
-        let crosses_limit = self.accounts.charge(asked.client, reservation.bytes);
+        let crosses_limit = self.accounts.charge(request.client, reservation.bytes);
         Ok(Granted {
             reservation,
             residue,
@@ -100,7 +104,7 @@ impl Memory {
     /// A slice is gone. Its range may be used again once the points `busy` have passed.
     pub(crate) fn release(&mut self, client: ClientId, reservation: Reservation, busy: Points) {
         if self.accounts.credit(client, reservation.bytes) {
-            self.pools.spill(&reservation);
+            self.pools.evict_first(&reservation);
         }
         self.pools.release(reservation, busy);
     }
@@ -161,65 +165,65 @@ impl Memory {
 
     /// Does no reservation wait?
     #[inline]
-    pub(crate) fn is_line_empty(&self) -> bool {
-        self.line.is_empty()
+    pub(crate) fn is_wait_list_empty(&self) -> bool {
+        self.wait_list.is_empty()
     }
 
     /// The stream whose reservation is the next to be served.
-    pub(crate) fn first_in_line(&self) -> Option<u32> {
-        self.line.first()
+    pub(crate) fn first_waiting(&self) -> Option<u32> {
+        self.wait_list.first()
     }
 
     /// The streams whose reservations wait, in the order in which they are served.
-    pub(crate) fn line(&self) -> impl Iterator<Item = u32> {
-        self.line.streams()
+    pub(crate) fn waiting_streams(&self) -> impl Iterator<Item = u32> {
+        self.wait_list.streams()
     }
 
     /// Would this one's reservation take its client above its soft limit?
-    pub(crate) fn goes_above(&self, stream: u32) -> bool {
-        self.line.goes_above(&self.accounts, stream)
+    pub(crate) fn exceeds_soft_limit(&self, stream: u32) -> bool {
+        self.wait_list.exceeds_soft_limit(&self.accounts, stream)
     }
 
     /// A reservation that was asked for at this position of the mailbox waits, behind those that go first. Says no where it does so
     /// already.
-    pub(crate) fn wait(&mut self, asked: Asked, position: u64) -> bool {
-        let waits = self.line.wait(&self.accounts, asked, position);
-        if waits && self.line.first() == Some(asked.stream) {
-            self.reckon();
+    pub(crate) fn wait(&mut self, request: Request, position: u64) -> bool {
+        let waits = self.wait_list.wait(&self.accounts, request, position);
+        if waits && self.wait_list.first() == Some(request.stream) {
+            self.update_budget();
         }
         waits
     }
 
     /// Puts the line in order again, as what clients hold has changed, without the streams that are gone.
-    pub(crate) fn sort_line(&mut self, lives: impl Fn(u32) -> bool) {
-        let first = self.line.retain(lives);
-        self.line.sort(&self.accounts);
-        if self.line.first() != first {
-            self.reckon();
+    pub(crate) fn sort_wait_list(&mut self, lives: impl Fn(u32) -> bool) {
+        let first = self.wait_list.retain(lives);
+        self.wait_list.sort(&self.accounts);
+        if self.wait_list.first() != first {
+            self.update_budget();
         }
     }
 
     /// A reservation has been served, or has failed.
-    pub(crate) fn leave_line(&mut self, stream: u32) {
+    pub(crate) fn leave_wait_list(&mut self, stream: u32) {
         self.give_up(stream);
-        self.line.sort(&self.accounts);
-        self.reckon();
+        self.wait_list.sort(&self.accounts);
+        self.update_budget();
     }
 
     /// A reservation fails, so that others need not.
     pub(crate) fn give_up(&mut self, stream: u32) {
-        self.line.retain(|other| other != stream);
+        self.wait_list.retain(|other| other != stream);
     }
 
     /// Nobody waits any more.
-    pub(crate) fn end_line(&mut self) {
-        self.line = Line::default();
+    pub(crate) fn clear_wait_list(&mut self) {
+        self.wait_list = WaitList::default();
     }
 
-    fn reckon(&mut self) {
+    fn update_budget(&mut self) {
         let usage = self.pools.usage();
         let all = self.device_bytes.unwrap_or(u64::MAX);
         let free = all.saturating_sub(usage.in_use).saturating_sub(usage.busy);
-        self.line.reckon(free, usage.busy);
+        self.wait_list.update_budget(free, usage.busy);
     }
 }

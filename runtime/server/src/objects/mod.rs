@@ -34,7 +34,7 @@ pub(crate) struct PreparedKernel {
     slot: u32,
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) code: BackendKernel,
-    held: Held,
+    held: References,
 }
 
 /// A recording that is ready to replay.
@@ -47,24 +47,24 @@ pub(crate) struct StoredRecording {
     pub(crate) bound: BoundPlan,
     /// Parameters of which a task may read what an earlier replay has left.
     pub(crate) stale: Box<[u32]>,
-    held: Held,
+    held: References,
 }
 
 /// What keeps a thing: its handles, and the tasks that name it and that streams hold.
 #[derive(Default)]
-struct Held {
+struct References {
     tasks: u32,
     dropped: bool,
 }
 
-impl Held {
-    fn is_done(&self) -> bool {
+impl References {
+    fn is_unreferenced(&self) -> bool {
         self.dropped && self.tasks == 0
     }
 }
 
 /// A thing that nothing names any more.
-pub(crate) enum Gone {
+pub(crate) enum Unreferenced {
     Kernel(PreparedKernel),
     Recording(StoredRecording),
 }
@@ -156,7 +156,7 @@ impl Objects {
             slot: id.index(),
             kernel,
             code,
-            held: Held::default(),
+            held: References::default(),
         };
         let key = self.kernels.insert(prepared) as u32;
         self.links.set(id.0, Kind::Kernel, key);
@@ -196,14 +196,14 @@ impl Objects {
             prepared,
             bound: BoundPlan::default(),
             stale,
-            held: Held::default(),
+            held: References::default(),
         };
         let key = self.recordings.insert(stored) as u32;
         self.links.set(id.0, Kind::Recording, key);
     }
 
     /// A client has a stream. Says whether it is new, so that something is kept of it until its slot is dropped.
-    pub(crate) fn seat_client(&mut self, client: ClientId, seat: SeatId) -> bool {
+    pub(crate) fn add_client(&mut self, client: ClientId, seat: SeatId) -> bool {
         let is_new = self.links.at(seat.index()).is_none();
         if is_new {
             let key = self.clients.insert(client) as u32;
@@ -228,7 +228,7 @@ impl Objects {
     }
 
     /// A task that was held and that names this thing is issued. The thing comes back if nothing names it any more.
-    pub(crate) fn release(&mut self, op: &Op, key: u32) -> Option<Gone> {
+    pub(crate) fn release(&mut self, op: &Op, key: u32) -> Option<Unreferenced> {
         if let Some(held) = self.held(op, key) {
             held.tasks -= 1;
         }
@@ -238,7 +238,7 @@ impl Objects {
         }
     }
 
-    fn held(&mut self, op: &Op, key: u32) -> Option<&mut Held> {
+    fn held(&mut self, op: &Op, key: u32) -> Option<&mut References> {
         match op {
             Op::Launch { .. } => Some(&mut self.kernels.get_mut(key as usize)?.held),
             Op::Replay { .. } => Some(&mut self.recordings.get_mut(key as usize)?.held),
@@ -247,32 +247,32 @@ impl Objects {
     }
 
     /// The last handle of a kernel is gone. It comes back if nothing names it any more.
-    pub(crate) fn drop_kernel(&mut self, key: u32) -> Option<Gone> {
+    pub(crate) fn drop_kernel(&mut self, key: u32) -> Option<Unreferenced> {
         self.kernels.get_mut(key as usize)?.held.dropped = true;
         self.take_kernel(key)
     }
 
     /// The last handle of a recording is gone. It comes back if nothing names it any more.
-    pub(crate) fn drop_recording(&mut self, key: u32) -> Option<Gone> {
+    pub(crate) fn drop_recording(&mut self, key: u32) -> Option<Unreferenced> {
         self.recordings.get_mut(key as usize)?.held.dropped = true;
         self.take_recording(key)
     }
 
-    fn take_kernel(&mut self, key: u32) -> Option<Gone> {
-        let is_done = self.kernels.get(key as usize)?.held.is_done();
-        is_done.then(|| {
+    fn take_kernel(&mut self, key: u32) -> Option<Unreferenced> {
+        let is_unreferenced = self.kernels.get(key as usize)?.held.is_unreferenced();
+        is_unreferenced.then(|| {
             let kernel = self.kernels.remove(key as usize);
             self.links.take(kernel.slot);
-            Gone::Kernel(kernel)
+            Unreferenced::Kernel(kernel)
         })
     }
 
-    fn take_recording(&mut self, key: u32) -> Option<Gone> {
-        let is_done = self.recordings.get(key as usize)?.held.is_done();
-        is_done.then(|| {
+    fn take_recording(&mut self, key: u32) -> Option<Unreferenced> {
+        let is_unreferenced = self.recordings.get(key as usize)?.held.is_unreferenced();
+        is_unreferenced.then(|| {
             let recording = self.recordings.remove(key as usize);
             self.links.take(recording.id.index());
-            Gone::Recording(recording)
+            Unreferenced::Recording(recording)
         })
     }
 

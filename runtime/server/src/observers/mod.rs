@@ -2,21 +2,21 @@
 //!
 //! | module | what is noted |
 //! | --- | --- |
-//! | `profiles`, `gather`, `stretches` | the tasks of each profile, and what they took, in bounded memory |
-//! | `timeline` | whose task is where and what it waited for, until the backend says when it ran |
+//! | `profiles`, `profile_sums`, `interval_union` | the tasks of each profile, and what they took, in bounded memory |
+//! | `trace` | whose task is where and what it waited for, until the backend says when it ran |
 //! | `sampling`, [`meter`] | how long sampled tasks waited and ran |
-//! | `journal` | every message, as the submission log |
+//! | `log_writer` | every message, as the submission log |
 //!
 //! `Observers` owns all but the log, which ends with the device ([`Loss`](crate::server)). Counters are adds; with nobody looking a task
 //! pays for these, for one load and for one branch.
 
-mod gather;
-pub(crate) mod journal;
+mod interval_union;
+pub(crate) mod log_writer;
 pub mod meter;
+mod profile_sums;
 pub(crate) mod profiles;
 pub(crate) mod sampling;
-mod stretches;
-pub(crate) mod timeline;
+pub(crate) mod trace;
 
 use std::sync::Arc;
 
@@ -30,14 +30,14 @@ use millstream_protocol::report::Stats;
 use meter::Meter;
 use profiles::Profiles;
 use sampling::{NOT_FOLLOWED, Sampling};
-use timeline::Timeline;
+use trace::Trace;
 
 /// What is noted of the tasks of a device.
 pub(crate) struct Observers {
     counters: Stats,
     batch_sizes: Histogram,
     logs: Logs,
-    timeline: Timeline,
+    trace: Trace,
     profiles: Profiles,
     /// None while no latencies are sampled.
     sampling: Option<Box<Sampling>>,
@@ -54,7 +54,7 @@ impl Observers {
             counters: Stats::default(),
             batch_sizes: Histogram::new(),
             logs: settings.logs,
-            timeline: Timeline::new(settings.trace_capacity),
+            trace: Trace::new(settings.trace_capacity),
             profiles: Profiles::new(queues, settings.profile_tasks),
             sampling: Sampling::new(settings.latencies_every),
             meter: Meter::new(),
@@ -62,7 +62,7 @@ impl Observers {
             mailbox_capacity: settings.mailbox_capacity,
             profile_spans: settings.profile_spans,
         };
-        observers.look_who_notes();
+        observers.update_notes_tasks();
         observers
     }
 
@@ -105,7 +105,7 @@ impl Observers {
     #[inline]
     pub(crate) fn count_wait(&mut self, place: Point, waited_for: Point) {
         self.counters.waits_issued += 1;
-        self.timeline.note_wait(place, waited_for);
+        self.trace.note_wait(place, waited_for);
     }
 
     /// Does anyone want to know whose task is where?
@@ -116,12 +116,12 @@ impl Observers {
 
     /// Does anyone want to know when tasks run: the timeline, a profile?
     pub(crate) fn note_spans(&self) -> bool {
-        self.timeline.is_on() || self.profiles.records()
+        self.trace.is_on() || self.profiles.is_recording()
     }
 
     /// The timeline.
-    pub(crate) fn timeline(&mut self) -> &mut Timeline {
-        &mut self.timeline
+    pub(crate) fn trace(&mut self) -> &mut Trace {
+        &mut self.trace
     }
 
     /// The profiles.
@@ -136,20 +136,20 @@ impl Observers {
     }
 
     /// Takes what the backend has recorded: for the profiles, and of a device with a timeline for that, too.
-    pub(crate) fn take_up(&mut self, mut spans: Vec<Span>) {
-        self.timeline.keep(&spans);
+    pub(crate) fn add_spans(&mut self, mut spans: Vec<Span>) {
+        self.trace.keep(&spans);
         spans.sort_unstable_by_key(|span| (span.point.queue.0, span.point.cursor));
-        self.profiles.take_up(&spans);
+        self.profiles.add_spans(&spans);
     }
 
     /// Whether the backend is to record spans for profiles, where that has changed.
-    pub(crate) fn change_of_records(&mut self) -> Option<bool> {
-        let changed = self.profiles.change_of_records();
-        self.look_who_notes();
+    pub(crate) fn recording_change(&mut self) -> Option<bool> {
+        let changed = self.profiles.recording_change();
+        self.update_notes_tasks();
         changed
     }
 
-    fn look_who_notes(&mut self) {
+    fn update_notes_tasks(&mut self) {
         self.notes_tasks = self.note_spans() || self.sampling.is_some();
     }
 
@@ -172,15 +172,15 @@ impl Observers {
         sampling.is_some_and(|sampling| sampling.follows(does_work(op), admitted_ns))
     }
 
-    /// Follows a task that was admitted then and ends at `last`, where `timeline` publishes it.
+    /// Follows a task that was admitted then and ends at `last`, where `trace` publishes it.
     pub(crate) fn follow(
         &mut self,
-        timeline: &Arc<millstream_sync::timeline::Timeline>,
+        trace: &Arc<millstream_sync::timeline::Timeline>,
         last: u64,
         admitted_ns: u64,
     ) {
         if let Some(sampling) = &mut self.sampling {
-            sampling.follow(&self.meter, timeline, last, admitted_ns);
+            sampling.follow(&self.meter, trace, last, admitted_ns);
         }
     }
 

@@ -16,7 +16,7 @@ use millstream_protocol::profile::{ClockSource, Profile};
 use millstream_sync::reply::ReplySender;
 use smallvec::SmallVec;
 
-use super::gather::Gathered;
+use super::profile_sums::ProfileSums;
 use crate::points::Points;
 
 /// Profiles that are open at once (I12): the oldest gives way to one more.
@@ -28,7 +28,7 @@ pub(crate) type Tokens = SmallVec<[u64; 2]>;
 /// A profile that was not told yet.
 struct Open {
     scope: Scope,
-    gathered: Gathered,
+    sums: ProfileSums,
     /// Tasks that were issued, and where the last of them are.
     issued: u64,
     last: Points,
@@ -48,7 +48,7 @@ pub(crate) struct Ended {
 }
 
 /// A task that was issued and may not be over.
-struct Noted {
+struct ProfiledTask {
     cursor: Cursor,
     name: Arc<str>,
     tokens: Tokens,
@@ -59,11 +59,11 @@ pub(crate) struct Profiles {
     /// By number, which is about the order in which they were started.
     open: BTreeMap<u64, Open>,
     /// Tasks that are somebody's, in the order of their cursors, by queue.
-    noted: Vec<VecDeque<Noted>>,
+    noted: Vec<VecDeque<ProfiledTask>>,
     /// Does the backend record for us?
-    records: bool,
+    is_recording: bool,
     /// Those that wait for their tasks.
-    asked: Vec<u64>,
+    ending: Vec<u64>,
     /// Tasks of one profile, after which it counts no more.
     tasks_max: u64,
 }
@@ -74,30 +74,30 @@ impl Profiles {
         Self {
             open: BTreeMap::new(),
             noted: (0..queues).map(|_| VecDeque::new()).collect(),
-            records: false,
-            asked: Vec::new(),
+            is_recording: false,
+            ending: Vec::new(),
             tasks_max,
         }
     }
 
     /// Is there anything to do for them?
     #[inline]
-    pub(crate) fn are_any(&self) -> bool {
-        self.records || !self.asked.is_empty()
+    pub(crate) fn has_work(&self) -> bool {
+        self.is_recording || !self.ending.is_empty()
     }
 
     /// Does the backend record for them?
-    pub(crate) fn records(&self) -> bool {
-        self.records
+    pub(crate) fn is_recording(&self) -> bool {
+        self.is_recording
     }
 
     /// Does any wait for its tasks?
-    pub(crate) fn are_asked(&self) -> bool {
-        !self.asked.is_empty()
+    pub(crate) fn has_ending(&self) -> bool {
+        !self.ending.is_empty()
     }
 
     /// The profile that gives way, if there are so many that one more has no room: one that nobody waits for, if there is one.
-    pub(crate) fn surplus(&self) -> Option<u64> {
+    pub(crate) fn to_evict(&self) -> Option<u64> {
         if self.open.len() < OPEN_MAX {
             return None;
         }
@@ -106,10 +106,10 @@ impl Profiles {
     }
 
     /// Who waits for this profile is told that there is none.
-    pub(crate) fn forget(&mut self, token: u64) {
+    pub(crate) fn evict(&mut self, token: u64) {
         let dropped = self.open.remove(&token);
         if let Some(ended) = dropped.and_then(|open| open.ended) {
-            self.asked.retain(|asked| *asked != token);
+            self.ending.retain(|ending| *ending != token);
             ended.reply.send(Err(ProfileError::Unknown.into()));
         }
     }
@@ -118,7 +118,7 @@ impl Profiles {
     pub(crate) fn start(&mut self, token: u64, scope: Scope) {
         let open = Open {
             scope,
-            gathered: Gathered::default(),
+            sums: ProfileSums::default(),
             issued: 0,
             last: Points::default(),
             is_cut: false,
@@ -128,7 +128,7 @@ impl Profiles {
     }
 
     /// Those that a new stream of this client is in.
-    pub(crate) fn of_new_stream(&self, client: ClientId) -> Vec<u64> {
+    pub(crate) fn covering_new_stream(&self, client: ClientId) -> Vec<u64> {
         let covers = |open: &Open| {
             let all = open.scope == Scope::Device || open.scope == Scope::Client(client);
             all && open.ended.is_none() && !open.is_cut
@@ -154,7 +154,7 @@ impl Profiles {
     pub(crate) fn end(&mut self, token: u64, ended: Ended) {
         if let Some(open) = self.open.get_mut(&token) {
             open.ended = Some(ended);
-            self.asked.push(token);
+            self.ending.push(token);
         }
     }
 
@@ -175,8 +175,8 @@ impl Profiles {
     }
 
     /// Those that wait for their tasks, and may be complete.
-    pub(crate) fn asked(&self) -> Vec<u64> {
-        self.asked.clone()
+    pub(crate) fn ending(&self) -> Vec<u64> {
+        self.ending.clone()
     }
 
     /// Are the tasks of a profile that was asked for all over? `holds` says of a stream whether it has not issued so far, `passed`
@@ -200,20 +200,25 @@ impl Profiles {
     }
 
     /// Tells a profile that is complete, timed by `clock`.
-    pub(crate) fn tell(&mut self, token: u64, clock: ClockSource) {
-        self.asked.retain(|asked| *asked != token);
+    pub(crate) fn answer(&mut self, token: u64, clock: ClockSource) {
+        self.ending.retain(|ending| *ending != token);
         if let Some(open) = self.open.remove(&token)
             && let Some(ended) = open.ended
         {
-            let profile = open.gathered.profile(clock, ended.calls, open.is_cut);
+            let profile = open.sums.profile(clock, ended.calls, open.is_cut);
             ended.reply.send(Ok(profile));
         }
     }
 
     /// The first point that those that were asked for wait for on a queue, which has issued and completed this much.
-    pub(crate) fn wants(&self, queue: usize, issued: Cursor, completed: Cursor) -> Option<Cursor> {
-        let asked = self.asked.iter();
-        let open = asked.filter_map(|token| self.open.get(token));
+    pub(crate) fn wake_cursor(
+        &self,
+        queue: usize,
+        issued: Cursor,
+        completed: Cursor,
+    ) -> Option<Cursor> {
+        let ending = self.ending.iter();
+        let open = ending.filter_map(|token| self.open.get(token));
         let points = open.flat_map(|open| open.last.iter());
         let here = points.filter(|point| point.queue.index() == queue);
         here.map(|point| point.cursor.min(issued))
@@ -223,20 +228,20 @@ impl Profiles {
 
     /// Whether spans are to be recorded, where that has changed: while there is a profile that may have more tasks, or one that may
     /// be about to run.
-    pub(super) fn change_of_records(&mut self) -> Option<bool> {
-        let records = self.open.values().any(|open| !open.is_cut)
-            || (self.records && self.noted.iter().any(|noted| !noted.is_empty()));
-        if records == self.records {
+    pub(super) fn recording_change(&mut self) -> Option<bool> {
+        let is_recording = self.open.values().any(|open| !open.is_cut)
+            || (self.is_recording && self.noted.iter().any(|noted| !noted.is_empty()));
+        if is_recording == self.is_recording {
             return None;
         }
-        self.records = records;
-        Some(records)
+        self.is_recording = is_recording;
+        Some(is_recording)
     }
 
     /// Nothing is over any more: who waits is told why.
     pub(crate) fn lose(&mut self, why: impl Fn() -> Error) {
         self.noted.iter_mut().for_each(VecDeque::clear);
-        self.asked.clear();
+        self.ending.clear();
         for (_, open) in std::mem::take(&mut self.open) {
             if let Some(ended) = open.ended {
                 ended.reply.send(Err(why()));
@@ -261,7 +266,7 @@ impl Profiles {
             let never_ran = self.noted[queue].pop_back();
             self.gather(never_ran, None);
         }
-        self.noted[queue].push_back(Noted {
+        self.noted[queue].push_back(ProfiledTask {
             cursor: point.cursor,
             name: name.clone(),
             tokens: tokens.clone(),
@@ -269,21 +274,21 @@ impl Profiles {
     }
 
     /// A task is over.
-    fn gather(&mut self, noted: Option<Noted>, span: Option<&Span>) {
+    fn gather(&mut self, noted: Option<ProfiledTask>, span: Option<&Span>) {
         let Some(noted) = noted else { return };
         for token in &noted.tokens {
             if let Some(open) = self.open.get_mut(token) {
                 let times = span.map(|span| (span.start_ns, span.end_ns));
-                open.gathered.add(&noted.name, times);
+                open.sums.add(&noted.name, times);
                 if let Some(failure) = span.and_then(|span| span.failure.as_ref()) {
-                    open.gathered.fail(failure);
+                    open.sums.fail(failure);
                 }
             }
         }
     }
 
     /// Takes these spans, in the order of queues and cursors.
-    pub(super) fn take_up(&mut self, spans: &[Span]) {
+    pub(super) fn add_spans(&mut self, spans: &[Span]) {
         for span in spans {
             let queue = span.point.queue.index();
             while let Some(first) = self.noted[queue].front()

@@ -21,7 +21,7 @@ pub(super) enum Parked {
     /// It waits for memory.
     Memory,
     /// It waits for its predecessors to complete, then runs on the host.
-    HostTurn,
+    HostWaits,
     /// It runs on the host.
     HostRuns,
 }
@@ -47,7 +47,7 @@ pub(super) struct Waiter {
 
 /// A profile's token covers these tasks of a stream.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Covers {
+pub(super) struct Cover {
     pub(super) token: u64,
     /// The first of its tasks, and the first that is not its own any more.
     pub(super) from: u64,
@@ -79,9 +79,9 @@ pub(crate) struct StreamActor {
     pub(super) last: Cursor,
     pub(super) parked: Parked,
     /// Is it in its queue's turn?
-    pub(super) in_turn: bool,
+    pub(super) waits_for_turn: bool,
     /// Tasks issued in its present go, which goes on where a full queue cut it short.
-    pub(super) gone: usize,
+    pub(super) turn_issued: usize,
     /// Who waits for a held task to be issued, the earliest task first.
     pub(super) waiters: BinaryHeap<Reverse<Waiter>>,
     /// Credit of issued tasks that is not given back yet.
@@ -89,7 +89,7 @@ pub(crate) struct StreamActor {
     /// Issued tasks whose credit is given back together.
     pub(super) credit_chunk: u64,
     /// The profiles that it is in, by token. Without the heap while there are none.
-    pub(super) covered: Vec<Covers>,
+    pub(super) covers: Vec<Cover>,
     /// The last handle is gone.
     pub(super) dropped: bool,
 }
@@ -198,7 +198,7 @@ impl StreamActor {
 
     /// Can its first held task be tried?
     #[inline]
-    pub(super) fn can_go(&self) -> bool {
+    pub(super) fn can_issue(&self) -> bool {
         self.parked == Parked::No && self.held.front().is_some_and(|held| held.awaits.is_empty())
     }
 }

@@ -33,7 +33,7 @@ impl Scheduler {
 
     /// Tasks of the batch that a queue is being given.
     #[inline]
-    pub(crate) fn batch_so_far(&self, queue: QueueId) -> u64 {
+    pub(crate) fn open_batch_size(&self, queue: QueueId) -> u64 {
         let state = &self.queues[queue.index()];
         state.issued - state.flushed
     }
@@ -46,9 +46,9 @@ impl Scheduler {
 
     /// Looks at the progress of a queue, and says how far it has come.
     #[inline]
-    pub(crate) fn look(&mut self, queue: QueueId) -> Cursor {
+    pub(crate) fn refresh(&mut self, queue: QueueId) -> Cursor {
         let state = &mut self.queues[queue.index()];
-        state.look();
+        state.refresh();
         state.completed
     }
 
@@ -61,14 +61,14 @@ impl Scheduler {
     /// The same, having looked. What was issued is on its way: else it would never complete.
     pub(crate) fn is_full(&mut self, queue: QueueId) -> bool {
         let state = &mut self.queues[queue.index()];
-        state.look();
+        state.refresh();
         state.full = state.in_flight() >= self.depth;
         state.full
     }
 
     /// Did issuing stop on the queue of a stream, because enough is in flight?
     #[inline]
-    pub(crate) fn sits_on_full(&self, stream: u32) -> bool {
+    pub(crate) fn is_on_full_queue(&self, stream: u32) -> bool {
         self.queue(self.queue_of(stream)).full
     }
 
@@ -77,11 +77,11 @@ impl Scheduler {
     pub(crate) fn progress(&mut self) -> bool {
         let mut moved = false;
         for queue in &mut self.queues {
-            queue.look();
+            queue.refresh();
             // Others look too, when a queue is full or a host function waits; what they saw is taken
             // up here all the same.
-            if queue.completed > queue.taken_up {
-                queue.taken_up = queue.completed;
+            if queue.completed > queue.processed {
+                queue.processed = queue.completed;
                 queue.full = false;
                 moved = true;
             }
@@ -93,7 +93,7 @@ impl Scheduler {
     pub(crate) fn can_flush(&self) -> bool {
         self.queues
             .iter()
-            .any(|queue| queue.issued > queue.flushed || (!queue.full && !queue.turn.is_empty()))
+            .any(|queue| queue.issued > queue.flushed || (!queue.full && !queue.turns.is_empty()))
     }
 
     /// Has everything that was issued completed, and is nothing held?
@@ -157,22 +157,22 @@ impl Scheduler {
     }
 
     /// The first cursor of a queue that issuing or a host function waits for.
-    pub(crate) fn wants(&self, queue: QueueId) -> Option<Cursor> {
-        let wants = [self.wants_room(queue), self.host_wants(queue)];
-        wants.into_iter().flatten().min()
+    pub(crate) fn wake_cursor(&self, queue: QueueId) -> Option<Cursor> {
+        let wake_cursor = [self.room_cursor(queue), self.host_cursor(queue)];
+        wake_cursor.into_iter().flatten().min()
     }
 
     /// The cursor of a queue that is full at which there is room again.
-    pub(super) fn wants_room(&self, queue: QueueId) -> Option<Cursor> {
+    pub(super) fn room_cursor(&self, queue: QueueId) -> Option<Cursor> {
         let state = &self.queues[queue.index()];
-        let waits = state.full && !state.turn.is_empty();
+        let waits = state.full && !state.turns.is_empty();
         waits.then(|| state.completed + (state.in_flight() / 2).max(1))
     }
 
     /// Tasks of one batch.
     #[inline]
-    pub(crate) fn batch(&self) -> usize {
-        self.batch
+    pub(crate) fn batch_size(&self) -> usize {
+        self.batch_size
     }
 
     /// From here on a queue has no more tasks in flight than this, nor more than it was made for.

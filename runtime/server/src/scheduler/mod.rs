@@ -6,33 +6,33 @@
 //! | `task` | a task that a stream holds |
 //! | `queue` | a physical queue: how far it was issued, and how far it is |
 //! | `turns` | whose turn it is among the streams of one queue |
-//! | `holding` | how a task enters its stream, and how it leaves it |
-//! | `goes` | when a stream is in its queue's turn, and how many tasks it may issue then |
+//! | `held_tasks` | how a task enters its stream, and how it leaves it |
+//! | `quantum` | when a stream is in its queue's turn, and how many tasks it may issue then |
 //! | `cursors` | which cursor the next task of a queue takes, how far the device has come, and whether there is room |
-//! | `covers` | which tasks of a stream the token of a profile covers |
-//! | `host_turns` | host functions: which waits for what, and which run |
+//! | `profile_cover` | which tasks of a stream the token of a profile covers |
+//! | `waiting_hosts` | host functions: which waits for what, and which run |
 //! | `parking` | reservations that wait for memory |
-//! | `seats` | on which queue a stream sits |
-//! | `remains` | what is left of streams when their device goes away |
-//! | `waits` | which held tasks come after which, and what becomes of that as they are issued |
+//! | `queue_assignment` | on which queue a stream sits |
+//! | `teardown` | what is left of streams when their device goes away |
+//! | `dependencies` | which held tasks come after which, and what becomes of that as they are issued |
 //!
 //! [`Scheduler`] owns them: each change of a stream or a queue is one of its methods, named after the step, and the conductor
 //! sees both through questions. A [`HeldTask`] is what the two pass to each other. The scheduler calls no backend and knows no
 //! bytes: what conflicts is told by the hazards, and what a task does is the conductor's.
 
 mod actor;
-mod covers;
 mod cursors;
-mod goes;
-mod holding;
-mod host_turns;
+mod dependencies;
+mod held_tasks;
+mod host_functions;
 mod parking;
+mod profile_cover;
+mod quantum;
 mod queue;
-mod remains;
-mod seats;
+mod queue_assignment;
 mod task;
+mod teardown;
 mod turns;
-mod waits;
 
 #[cfg(test)]
 mod tests;
@@ -46,11 +46,11 @@ use millstream_sync::timeline::Timeline;
 use slab::Slab;
 
 use actor::StreamActor;
-pub(crate) use holding::First;
-pub(crate) use host_turns::{HostEnd, HostTurn};
+pub(crate) use held_tasks::FirstTask;
+pub(crate) use host_functions::{EndedHost, ReadyHost};
 pub(crate) use queue::QueueState;
-pub(crate) use seats::NewStream;
-pub(crate) use task::{HeldTask, joins};
+pub(crate) use queue_assignment::NewStream;
+pub(crate) use task::{HeldTask, merge_point};
 
 /// The streams and queues of a device.
 pub(crate) struct Scheduler {
@@ -65,13 +65,13 @@ pub(crate) struct Scheduler {
     )]
     spare: Vec<Box<HeldTask>>,
     /// Streams whose first task is a host function that waits for its predecessors.
-    host_turns: Vec<u32>,
+    waiting_hosts: Vec<u32>,
     /// Names of the host functions that run, by stream.
     host_names: HashMap<u32, Arc<str>>,
     streams_made: u64,
     strategy: Strategy,
     /// Tasks of one batch.
-    batch: usize,
+    batch_size: usize,
     /// Tasks that a queue has in flight at most.
     depth: u64,
     /// The same where nothing needs it to be less.
@@ -86,11 +86,11 @@ impl Scheduler {
             queues,
             held: 0,
             spare: Vec::new(),
-            host_turns: Vec::new(),
+            waiting_hosts: Vec::new(),
             host_names: HashMap::new(),
             streams_made: 0,
             strategy: settings.strategy,
-            batch: settings.max_tasks,
+            batch_size: settings.max_tasks,
             depth: settings.max_in_flight as u64,
             depth_max: settings.max_in_flight as u64,
         }

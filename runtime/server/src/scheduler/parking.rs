@@ -1,6 +1,6 @@
 //! Parking for memory: the first task of a stream is a reservation that finds none.
 //!
-//! Host functions park their streams as well, which `host_turns` has.
+//! Host functions park their streams as well, which `waiting_hosts` has.
 
 use super::Scheduler;
 use super::actor::Parked;

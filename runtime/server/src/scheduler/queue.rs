@@ -18,33 +18,33 @@ pub(crate) struct QueueState {
     /// Progress, as of the last look.
     pub(super) completed: Cursor,
     /// Progress whose consequences (memory, slots, host functions) were drawn.
-    pub(super) taken_up: Cursor,
+    pub(super) processed: Cursor,
     /// Tasks that streams which sit here hold.
     pub(super) held: u64,
-    pub(super) turn: Turns,
+    pub(super) turns: Turns,
     /// The priority that the device gives it, where it gives any.
-    serves: Option<Priority>,
+    own_priority: Option<Priority>,
     /// Streams that sit here.
     pub(super) streams: u32,
     /// The same by their clients' priority.
-    pub(super) streams_by: [u32; 3],
+    pub(super) streams_by_priority: [u32; 3],
     /// Issuing stopped because enough is in flight.
     pub(super) full: bool,
 }
 
 impl QueueState {
-    pub(crate) fn new(timeline: Arc<Timeline>, serves: Option<Priority>) -> Self {
+    pub(crate) fn new(timeline: Arc<Timeline>, own_priority: Option<Priority>) -> Self {
         Self {
             timeline,
-            serves,
+            own_priority,
             issued: 0,
             flushed: 0,
             completed: 0,
-            taken_up: 0,
+            processed: 0,
             held: 0,
-            turn: Turns::default(),
+            turns: Turns::default(),
             streams: 0,
-            streams_by: [0; 3],
+            streams_by_priority: [0; 3],
             full: false,
         }
     }
@@ -68,30 +68,30 @@ impl QueueState {
     }
 
     /// A stream sits down.
-    pub(super) fn seat(&mut self, priority: Priority) {
+    pub(super) fn assign(&mut self, priority: Priority) {
         self.streams += 1;
-        self.streams_by[priority as usize] += 1;
+        self.streams_by_priority[priority as usize] += 1;
     }
 
     /// A stream gets up.
-    pub(super) fn unseat(&mut self, priority: Priority) {
+    pub(super) fn unassign(&mut self, priority: Priority) {
         self.streams -= 1;
-        self.streams_by[priority as usize] -= 1;
+        self.streams_by_priority[priority as usize] -= 1;
     }
 
     /// How badly it suits streams of this priority: not at all (0) if it is theirs on the device, more if streams of
     /// another sit here, most if it is another's.
-    pub(super) fn misfit(&self, priority: Priority) -> u8 {
-        match self.serves {
-            Some(serves) if serves == priority => 0,
+    pub(super) fn priority_mismatch(&self, priority: Priority) -> u8 {
+        match self.own_priority {
+            Some(own_priority) if own_priority == priority => 0,
             Some(_) => 3,
-            None => 1 + u8::from(self.streams > self.streams_by[priority as usize]),
+            None => 1 + u8::from(self.streams > self.streams_by_priority[priority as usize]),
         }
     }
 
     /// Looks at the progress again.
     #[inline]
-    pub(super) fn look(&mut self) {
+    pub(super) fn refresh(&mut self) {
         let completed = self.timeline.completed().min(self.issued);
         self.completed = self.completed.max(completed);
     }

@@ -38,14 +38,14 @@ impl HeldTask {
     /// The task comes after `point`.
     #[inline]
     pub(crate) fn come_after(&mut self, point: Point) {
-        if !joins(&mut self.after, point) {
+        if !merge_point(&mut self.after, point) {
             self.after.push(point);
         }
     }
 }
 
 /// One more point to come after. Does it join one of the same queue? The latest of each queue stands for the earlier ones (I3).
-pub(crate) fn joins(after: &mut [Point], point: Point) -> bool {
+pub(crate) fn merge_point(after: &mut [Point], point: Point) -> bool {
     match after.iter_mut().find(|other| other.queue == point.queue) {
         Some(other) => {
             other.cursor = other.cursor.max(point.cursor);

@@ -10,7 +10,7 @@ use millstream_sync::credit::Credit;
 use millstream_sync::slots::SlotId;
 use millstream_sync::timeline::Timeline;
 
-use super::{First, HeldTask, NewStream, QueueState, Scheduler};
+use super::{FirstTask, HeldTask, NewStream, QueueState, Scheduler};
 
 struct Rig {
     scheduler: Scheduler,
@@ -84,15 +84,15 @@ impl Rig {
     /// The streams in the order in which their tasks go, on a queue that is never full.
     fn order(&mut self, queue: QueueId) -> Vec<u32> {
         let mut order = Vec::new();
-        while let Some(go) = self.scheduler.next_go(queue) {
-            for _ in 0..go.quantum {
-                if !matches!(self.scheduler.first(go.stream), First::Ready(..)) {
+        while let Some(turn) = self.scheduler.next_turn(queue) {
+            for _ in 0..turn.quantum {
+                if !matches!(self.scheduler.first(turn.stream), FirstTask::Ready(..)) {
                     break;
                 }
-                self.issue(go.stream);
-                order.push(go.stream);
+                self.issue(turn.stream);
+                order.push(turn.stream);
             }
-            self.scheduler.resume(go.stream);
+            self.scheduler.resume(turn.stream);
         }
         order
     }
@@ -120,12 +120,12 @@ fn a_go_that_a_full_queue_cut_short_is_the_next_one() {
     let (a, b) = (rig.stream(Priority::Normal), rig.stream(Priority::Normal));
     rig.hold(a, 3);
     rig.hold(b, 3);
-    let go = rig.scheduler.next_go(QueueId(0)).unwrap();
-    assert_eq!((go.stream, go.quantum, go.gone), (a, 3, 0));
+    let turn = rig.scheduler.next_turn(QueueId(0)).unwrap();
+    assert_eq!((turn.stream, turn.quantum, turn.issued), (a, 3, 0));
     rig.issue(a);
     rig.scheduler.put_back(QueueId(0), a, 1);
-    let go = rig.scheduler.next_go(QueueId(0)).unwrap();
-    assert_eq!((go.stream, go.gone), (a, 1));
+    let turn = rig.scheduler.next_turn(QueueId(0)).unwrap();
+    assert_eq!((turn.stream, turn.issued), (a, 1));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_queue_is_full_until_it_is_seen_to_have_come_further() {
         rig.issue(a);
     }
     assert!(rig.scheduler.seems_full(QueueId(0)) && rig.scheduler.is_full(QueueId(0)));
-    assert_eq!(rig.scheduler.wants_room(QueueId(0)), Some(2));
+    assert_eq!(rig.scheduler.room_cursor(QueueId(0)), Some(2));
     rig.timelines[0].publish(1);
     assert!(rig.scheduler.progress() && !rig.scheduler.seems_full(QueueId(0)));
     assert!(!rig.scheduler.progress(), "it has come no further since");
@@ -164,9 +164,9 @@ fn only_an_idle_stream_sits_down_elsewhere_i1() {
     );
     rig.hold(a, 2);
     rig.issue(a);
-    rig.scheduler.settle(a);
+    rig.scheduler.rebalance(a);
     assert_eq!(queue(&rig, a), QueueId(0), "it holds a task");
-    rig.scheduler.settle(c);
+    rig.scheduler.rebalance(c);
     assert_eq!(
         queue(&rig, c),
         QueueId(1),
@@ -175,7 +175,7 @@ fn only_an_idle_stream_sits_down_elsewhere_i1() {
     rig.issue(a);
     rig.timelines[0].publish(2);
     rig.scheduler.progress();
-    rig.scheduler.settle(a);
+    rig.scheduler.rebalance(a);
     assert_eq!(queue(&rig, a), QueueId(0), "nothing is in its way");
 }
 
@@ -194,7 +194,7 @@ fn tasks_that_others_wait_for_are_as_urgent_and_wake_them() {
     rig.scheduler.come_after((high, 1), &mut held, (low, 1));
     rig.scheduler.come_after((high, 1), &mut held, (low, 1));
     assert_eq!(held.awaits.len(), 1, "one edge a task");
-    rig.scheduler.hurry(high, &held.awaits);
+    rig.scheduler.raise_priority(high, &held.awaits);
     rig.scheduler.hold(high, held);
     assert_eq!(rig.order(QueueId(0)), [low, high, other, other]);
 }
@@ -219,7 +219,7 @@ fn a_task_that_is_put_back_keeps_its_place_and_counts_as_held_i1() {
         assert!(!rig.scheduler.is_held(a, number));
         assert_eq!(rig.scheduler.held(), 3 - number);
     }
-    assert!(matches!(rig.scheduler.first(a), First::None) && !rig.scheduler.holds_any(a));
+    assert!(matches!(rig.scheduler.first(a), FirstTask::None) && !rig.scheduler.holds_any(a));
     assert_eq!(rig.scheduler.last_sequence(a), Some(3));
 }
 
@@ -260,11 +260,11 @@ fn a_parked_stream_is_not_in_turn() {
     let mut rig = Rig::new(1, Strategy::Interleave);
     let (a, b) = (rig.stream(Priority::Normal), rig.stream(Priority::Normal));
     rig.hold(a, 2);
-    assert_eq!(rig.scheduler.next_go(QueueId(0)).unwrap().stream, a);
+    assert_eq!(rig.scheduler.next_turn(QueueId(0)).unwrap().stream, a);
     rig.scheduler.park_for_memory(a);
     rig.scheduler.resume(a);
     assert!(rig.scheduler.waits_for_memory(a) && !rig.scheduler.has_turns(QueueId(0)));
-    assert!(matches!(rig.scheduler.first(a), First::Waits));
+    assert!(matches!(rig.scheduler.first(a), FirstTask::Waits));
     rig.hold(a, 1);
     rig.hold(b, 1);
     assert_eq!(rig.order(QueueId(0)), [b], "others pass it by");
@@ -284,13 +284,13 @@ fn host_function_has_its_turn_when_its_predecessors_have_completed_i2() {
     held.come_after(point);
     rig.scheduler.hold(b, held);
     rig.scheduler.park_on_host(b);
-    assert!(matches!(rig.scheduler.first(b), First::Waits));
-    assert!(rig.scheduler.next_host_turn(0).is_none());
-    assert_eq!(rig.scheduler.wants(QueueId(0)), Some(1));
+    assert!(matches!(rig.scheduler.first(b), FirstTask::Waits));
+    assert!(rig.scheduler.next_ready_host(0).is_none());
+    assert_eq!(rig.scheduler.wake_cursor(QueueId(0)), Some(1));
     rig.timelines[0].publish(1);
-    let turn = rig.scheduler.next_host_turn(0).unwrap();
+    let turn = rig.scheduler.next_ready_host(0).unwrap();
     assert_eq!((turn.stream, turn.sequence, turn.next), (b, 1, 0));
-    assert!(!rig.scheduler.has_host_turns());
+    assert!(!rig.scheduler.has_waiting_hosts());
 }
 
 /// I1: what comes after a host function in its stream does not go before the function has ended.
@@ -299,9 +299,9 @@ fn a_host_function_that_runs_is_the_first_of_its_stream_until_it_has_ended_i1() 
     let mut rig = Rig::new(1, Strategy::Interleave);
     let a = rig.stream(Priority::Normal);
     rig.hold(a, 2);
-    assert_eq!(rig.scheduler.next_go(QueueId(0)).unwrap().stream, a);
+    assert_eq!(rig.scheduler.next_turn(QueueId(0)).unwrap().stream, a);
     rig.scheduler.park_on_host(a);
-    let turn = rig.scheduler.next_host_turn(0).unwrap();
+    let turn = rig.scheduler.next_ready_host(0).unwrap();
     rig.scheduler.host_begins(a, turn.held, "work".into());
     assert!(rig.scheduler.host_runs() && rig.scheduler.held() == 2);
     rig.scheduler.resume(a);

@@ -19,16 +19,16 @@ const SHARES: [u8; Priority::COUNT] = [1, 4, 8];
 /// meanwhile keeps its place and is passed over.
 #[derive(Debug)]
 pub(crate) struct Turns {
-    lines: [VecDeque<u32>; Priority::COUNT],
+    waiting: [VecDeque<u32>; Priority::COUNT],
     /// Goes that each line has left in this round.
-    left: [u8; Priority::COUNT],
+    turns_left: [u8; Priority::COUNT],
 }
 
 impl Default for Turns {
     fn default() -> Self {
         Self {
-            lines: Default::default(),
-            left: SHARES,
+            waiting: Default::default(),
+            turns_left: SHARES,
         }
     }
 }
@@ -37,13 +37,13 @@ impl Turns {
     /// Does nobody wait?
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.lines.iter().all(VecDeque::is_empty)
+        self.waiting.iter().all(VecDeque::is_empty)
     }
 
     /// A stream waits, behind those of its priority.
     #[inline]
     pub(crate) fn join(&mut self, stream: u32, priority: Priority) {
-        self.lines[priority as usize].push_back(stream);
+        self.waiting[priority as usize].push_back(stream);
     }
 
     /// Who goes next.
@@ -52,17 +52,17 @@ impl Turns {
         if let Some(stream) = self.next_in_round() {
             return Some(stream);
         }
-        self.left = SHARES;
+        self.turns_left = SHARES;
         self.next_in_round()
     }
 
     #[inline]
     fn next_in_round(&mut self) -> Option<u32> {
-        for (line, left) in self.lines.iter_mut().zip(&mut self.left).rev() {
-            if *left > 0
+        for (line, turns_left) in self.waiting.iter_mut().zip(&mut self.turns_left).rev() {
+            if *turns_left > 0
                 && let Some(stream) = line.pop_front()
             {
-                *left -= 1;
+                *turns_left -= 1;
                 return Some(stream);
             }
         }
@@ -71,14 +71,14 @@ impl Turns {
 
     /// Whoever went last could not: it keeps its place and its go.
     pub(crate) fn put_back(&mut self, stream: u32, priority: Priority) {
-        let (line, left) = (priority as usize, &mut self.left[priority as usize]);
-        self.lines[line].push_front(stream);
-        *left = (*left + 1).min(SHARES[line]);
+        let (line, turns_left) = (priority as usize, &mut self.turns_left[priority as usize]);
+        self.waiting[line].push_front(stream);
+        *turns_left = (*turns_left + 1).min(SHARES[line]);
     }
 
     /// A stream waits no longer, wherever it stands.
     pub(crate) fn leave(&mut self, stream: u32) {
-        for line in &mut self.lines {
+        for line in &mut self.waiting {
             line.retain(|other| *other != stream);
         }
     }

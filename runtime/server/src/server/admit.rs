@@ -8,20 +8,20 @@ use millstream_protocol::id::{Point, QueueId, StreamId};
 use millstream_protocol::message::{Op, Rare, Reply, Task};
 
 use super::Server;
-use super::traits::Traits;
-use crate::hazards::User;
-use crate::scheduler::{HeldTask, joins};
+use super::op_flags::OpFlags;
+use crate::hazards::Accessor;
+use crate::scheduler::{HeldTask, merge_point};
 use millstream_protocol::hazard::log::Use;
 
 /// Why a stream is flushed, for the logs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Why {
+pub(super) enum FlushReason {
     /// Its batch is full.
     Full,
     /// Another stream conflicts with what it holds.
     Conflict,
     /// Somebody waits for an answer.
-    Asked,
+    Request,
 }
 
 impl<B: Backend> Server<B> {
@@ -30,50 +30,50 @@ impl<B: Backend> Server<B> {
     /// This is the one way of tasks. Its one shortcut is [`Server::pass`], for a stream that sits alone on its queue while nothing is
     /// held: nearly every message of a busy device.
     #[inline]
-    pub(super) fn admit_task(&mut self, message: &mut Task, traits: Traits, paid: bool) {
+    pub(super) fn admit_task(&mut self, message: &mut Task, flags: OpFlags, paid: bool) {
         let Some(stream) = message.stream.and_then(|id| self.objects.stream(id)) else {
             return self.refuse(message);
         };
-        if !message.extra.is_none() || traits.has(Traits::SYNC) {
-            self.look_before(message, traits);
+        if !message.extra.is_none() || flags.has(OpFlags::SYNC) {
+            self.prepare_special(message, flags);
         }
-        match self.seat(stream) {
-            Some(queue) if !traits.has(Traits::HELD) => {
-                self.pass((stream, queue), message, traits, paid);
+        match self.assigned_queue(stream) {
+            Some(queue) if !flags.has(OpFlags::HELD) => {
+                self.pass((stream, queue), message, flags, paid);
             }
-            _ => self.admit_held(stream, message, traits, paid),
+            _ => self.admit_held(stream, message, flags, paid),
         }
     }
 
     /// The queue of a stream, if its next task can go there at once and is ordered with no held task.
     #[inline]
-    fn seat(&mut self, stream: u32) -> Option<QueueId> {
+    fn assigned_queue(&mut self, stream: u32) -> Option<QueueId> {
         match self.scheduler.lone_queue(stream) {
-            Some(queue) if self.scheduler.is_seated(stream, queue) => Some(queue),
-            _ => self.seat_anew(stream),
+            Some(queue) if self.scheduler.can_pass(stream, queue) => Some(queue),
+            _ => self.reassign(stream),
         }
     }
 
     /// The same, for a stream that may sit down elsewhere, or whose queue has to be looked at.
-    fn seat_anew(&mut self, stream: u32) -> Option<QueueId> {
-        self.scheduler.settle(stream);
+    fn reassign(&mut self, stream: u32) -> Option<QueueId> {
+        self.scheduler.rebalance(stream);
         let queue = self.scheduler.lone_queue(stream)?;
         (!self.is_full(queue)).then_some(queue)
     }
 
     /// What is looked at before a task with an answer, or under terms.
-    fn look_before(&mut self, message: &Task, traits: Traits) {
-        if traits.has(Traits::SYNC) {
+    fn prepare_special(&mut self, message: &Task, flags: OpFlags) {
+        if flags.has(OpFlags::SYNC) {
             self.honour_drops();
         }
         if let Some(since) = message.terms().and_then(Terms::since) {
             // What the caller saw of the clock has passed for the server as well.
-            self.askers.want_time(since);
+            self.waiting_callers.want_time(since);
         }
     }
 
     /// Enters a task in the access logs and lets its stream hold it.
-    fn admit_held(&mut self, stream: u32, message: &mut Task, traits: Traits, paid: bool) {
+    fn admit_held(&mut self, stream: u32, message: &mut Task, flags: OpFlags, paid: bool) {
         let reserves = matches!(message.op, Op::Reserve { .. });
         if reserves && self.admit_reserve(stream, message) {
             self.scheduler.release_credit(stream);
@@ -91,15 +91,15 @@ impl<B: Backend> Server<B> {
         if reserves && holds == 1 {
             // It waits for memory from now on, before a reservation that is asked for later.
             self.issue_first(stream);
-        } else if self.scheduler.sits_on_full(stream) {
+        } else if self.scheduler.is_on_full_queue(stream) {
             // What has room by now is given out by turns: a stream that keeps sending would have it all.
-        } else if traits.has(Traits::ASKED) {
-            self.flush_prefix(stream, sequence, Why::Asked);
-        } else if holds >= self.scheduler.batch() {
-            self.flush_prefix(stream, sequence, Why::Full);
+        } else if flags.has(OpFlags::ASKED) {
+            self.flush_prefix(stream, sequence, FlushReason::Request);
+        } else if holds >= self.scheduler.batch_size() {
+            self.flush_prefix(stream, sequence, FlushReason::Full);
         }
         if under_terms {
-            self.note_asker(stream, sequence);
+            self.add_waiting_caller(stream, sequence);
         }
     }
 
@@ -107,7 +107,7 @@ impl<B: Backend> Server<B> {
     pub(super) fn admit_order(&mut self, message: &mut Task) {
         let stream = message.stream;
         match std::mem::replace(&mut message.op, Op::Taken) {
-            Op::Ask(ask) => self.ask(*ask),
+            Op::Ask(ask) => self.answer_query(*ask),
             Op::Register(registration) => self.register(*registration),
             Op::Flush => self.flush_streams(stream.as_slice()),
             _ => {}
@@ -148,7 +148,7 @@ impl<B: Backend> Server<B> {
         let queue = self.scheduler.queue_of(stream);
         let sequence = self.scheduler.next_sequence(stream);
         let on_host = matches!(held.task.op, Op::Host(_));
-        let user = User::held(stream, sequence, (!on_host).then_some(queue));
+        let accessor = Accessor::held(stream, sequence, (!on_host).then_some(queue));
         let Self {
             hazards,
             scheduler,
@@ -162,21 +162,27 @@ impl<B: Backend> Server<B> {
             let passed = |point| scheduler.has_passed(point);
             let foreign = &mut scratch.foreign;
             let after = &mut held.after;
-            hazards.enter(binding.key, &binding, &user, passed, |used| match used {
-                Use::Issued(point) => {
-                    if !joins(after, point) {
-                        after.push(point);
+            hazards.enter(
+                binding.key,
+                &binding,
+                &accessor,
+                passed,
+                |used| match used {
+                    Use::Issued(point) => {
+                        if !merge_point(after, point) {
+                            after.push(point);
+                        }
                     }
-                }
-                Use::Held { stream, sequence } => foreign.push((stream, sequence)),
-            });
+                    Use::Held { stream, sequence } => foreign.push((stream, sequence)),
+                },
+            );
             for other in scratch.foreign.drain(..) {
                 scheduler.come_after((stream, sequence), held, other);
             }
         }
         if !held.awaits.is_empty() {
             self.observers.count().tasks_parked += 1;
-            self.scheduler.hurry(stream, &held.awaits);
+            self.scheduler.raise_priority(stream, &held.awaits);
         }
     }
 
@@ -199,7 +205,7 @@ impl<B: Backend> Server<B> {
                 continue;
             }
             self.log_conflict(stream, other, binding);
-            self.flush_prefix(other, sequence, Why::Conflict);
+            self.flush_prefix(other, sequence, FlushReason::Conflict);
         }
         self.scratch.foreign = foreign;
     }

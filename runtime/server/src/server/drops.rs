@@ -9,10 +9,10 @@ use millstream_protocol::leaving::Leaving;
 use millstream_protocol::table::Table;
 use smallvec::SmallVec;
 
-use super::dropping::Retiring;
+use super::deferred_drops::Retiring;
 use super::{Effect, Server};
 use crate::hazards::Backing;
-use crate::objects::Gone;
+use crate::objects::Unreferenced;
 use crate::objects::links::Kind;
 use crate::points::Points;
 
@@ -21,7 +21,7 @@ impl<B: Backend> Server<B> {
     #[inline]
     pub(super) fn release_slice(&mut self, key: u32) {
         if self.hazards.release(key) {
-            self.drops.leaves_use();
+            self.drops.remove_held_slice();
             self.free_slice(key);
         }
     }
@@ -35,7 +35,7 @@ impl<B: Backend> Server<B> {
     /// Honours the drops that the mailbox has passed: every task that could name them was admitted. Hears who has rung, as well.
     pub fn honour_drops(&mut self) {
         if self.table.sink().take_ring() {
-            self.askers.note_cancel();
+            self.waiting_callers.note_cancel();
         }
         while let Some(slot) = self.drops.next_due() {
             self.honour_drop(slot);
@@ -48,7 +48,7 @@ impl<B: Backend> Server<B> {
             if self.drops.is_due(stamp) {
                 self.honour_drop(slot);
             } else {
-                self.drops.comes_early(slot, stamp);
+                self.drops.defer(slot, stamp);
             }
         });
     }
@@ -65,7 +65,7 @@ impl<B: Backend> Server<B> {
                 if self.hazards.drop_slice(key, || observers.now_ns()) {
                     self.free_slice(key);
                 } else {
-                    self.drops.enters_use();
+                    self.drops.add_held_slice();
                 }
             }
             Some((Kind::Kernel, key)) => {
@@ -97,15 +97,15 @@ impl<B: Backend> Server<B> {
 
     /// A kernel or a recording that nothing names is dropped off the device thread, once nothing runs it: a kernel's code may be user
     /// code.
-    pub(super) fn remove_object(&mut self, gone: Option<Gone>) {
+    pub(super) fn remove_object(&mut self, gone: Option<Unreferenced>) {
         match gone {
             None => {}
-            Some(Gone::Kernel(prepared)) => {
+            Some(Unreferenced::Kernel(prepared)) => {
                 let slot = prepared.slot();
                 self.collect(Box::new((prepared.kernel, prepared.code)));
                 self.table.recycle(slot);
             }
-            Some(Gone::Recording(stored)) => {
+            Some(Unreferenced::Recording(stored)) => {
                 let slot = stored.id.index();
                 self.collect(Box::new((stored.plan, stored.prepared)));
                 self.table.recycle(slot);

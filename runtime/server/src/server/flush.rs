@@ -8,12 +8,12 @@ use millstream_protocol::backend::Backend;
 use millstream_protocol::id::QueueId;
 
 use super::Server;
-use super::admit::Why;
+use super::admit::FlushReason;
 use super::issue::Issued;
 
 impl<B: Backend> Server<B> {
     /// Issues what a stream holds up to `sequence`, as far as it can go.
-    pub(super) fn flush_prefix(&mut self, stream: u32, sequence: u64, why: Why) {
+    pub(super) fn flush_prefix(&mut self, stream: u32, sequence: u64, why: FlushReason) {
         if !self.scheduler.is_held(stream, sequence) {
             return;
         }
@@ -30,7 +30,7 @@ impl<B: Backend> Server<B> {
     /// Issues all that a stream holds, as far as it can go.
     pub(super) fn flush_stream(&mut self, stream: u32) {
         if let Some(last) = self.scheduler.last_sequence(stream) {
-            self.flush_prefix(stream, last, Why::Asked);
+            self.flush_prefix(stream, last, FlushReason::Request);
         }
     }
 
@@ -55,27 +55,27 @@ impl<B: Backend> Server<B> {
     /// Takes turns on one queue until no stream there can go, and says whether any went.
     fn flush_queue(&mut self, queue: QueueId) -> bool {
         let mut moved = false;
-        while let Some(mut go) = self.scheduler.next_go(queue) {
-            let stream = go.stream;
+        while let Some(mut turn) = self.scheduler.next_turn(queue) {
+            let stream = turn.stream;
             // Its go may have been over but for what takes no time, which has gone otherwise since.
             let mut outcome = Issued::Yes;
             loop {
                 // Where a stream has come to is told in the go of what it came by.
-                let takes_time = self.scheduler.first_takes_time(stream);
-                if takes_time && go.gone >= go.quantum {
+                let does_work = self.scheduler.first_does_work(stream);
+                if does_work && turn.issued >= turn.quantum {
                     break;
                 }
                 outcome = self.issue_first(stream);
                 if outcome != Issued::Yes {
                     break;
                 }
-                go.gone += usize::from(takes_time);
+                turn.issued += usize::from(does_work);
                 moved = true;
             }
             match outcome {
                 Issued::Yes => self.scheduler.resume(stream),
                 Issued::Full => {
-                    self.scheduler.put_back(queue, stream, go.gone);
+                    self.scheduler.put_back(queue, stream, turn.issued);
                     break;
                 }
                 Issued::Parked | Issued::Empty => {}

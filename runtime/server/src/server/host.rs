@@ -12,7 +12,7 @@ use millstream_protocol::message::{HostWork, Op, Task};
 use super::issue::Issued;
 use super::{Effect, HostToken, Server};
 use crate::points::Points;
-use crate::scheduler::{HostEnd, HostTurn};
+use crate::scheduler::{EndedHost, ReadyHost};
 
 impl<B: Backend> Server<B> {
     /// A host function waits in software until everything before it has completed, so that it never
@@ -20,20 +20,20 @@ impl<B: Backend> Server<B> {
     pub(super) fn park_host(&mut self, stream: u32) -> Issued {
         self.scheduler.park_on_host(stream);
         self.end_batch(self.scheduler.queue_of(stream));
-        self.start_host_turns();
+        self.start_ready_hosts();
         Issued::Parked
     }
 
     /// Starts the host functions whose predecessors have completed.
-    pub(super) fn start_host_turns(&mut self) {
+    pub(super) fn start_ready_hosts(&mut self) {
         let mut from = 0;
-        while let Some(turn) = self.scheduler.next_host_turn(from) {
+        while let Some(turn) = self.scheduler.next_ready_host(from) {
             from = turn.next;
             self.start_host(turn);
         }
     }
 
-    fn start_host(&mut self, turn: HostTurn) {
+    fn start_host(&mut self, turn: ReadyHost) {
         let (stream, mut held) = (turn.stream, turn.held);
         let token = HostToken {
             stream,
@@ -105,7 +105,7 @@ impl<B: Backend> Server<B> {
             return;
         }
         let ended = self.scheduler.host_ends(token.stream, token.sequence);
-        let Some(HostEnd { mut held, name }) = ended else {
+        let Some(EndedHost { mut held, name }) = ended else {
             return;
         };
         if let Some(terms) = held.task.terms() {

@@ -12,7 +12,7 @@ use super::Server;
 use super::admit::binding_at;
 use crate::hazards::Unbound;
 use crate::objects::NO_OBJECT;
-use crate::scheduler::{First, HeldTask};
+use crate::scheduler::{FirstTask, HeldTask};
 
 /// What became of an attempt to issue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,9 +31,9 @@ impl<B: Backend> Server<B> {
     /// Issues the first task that a stream holds.
     pub(super) fn issue_first(&mut self, stream: u32) -> Issued {
         let (queue, first) = match self.scheduler.first(stream) {
-            First::None => return Issued::Empty,
-            First::Waits => return Issued::Parked,
-            First::Ready(queue, first) => (queue, first),
+            FirstTask::None => return Issued::Empty,
+            FirstTask::Waits => return Issued::Parked,
+            FirstTask::Ready(queue, first) => (queue, first),
         };
         match &first.task.op {
             Op::Reserve { .. } => return self.issue_reserve(stream),
@@ -84,7 +84,7 @@ impl<B: Backend> Server<B> {
                 continue;
             }
             // A look costs a load, a wait a call: it may have completed since the last look.
-            self.scheduler.look(point.queue);
+            self.scheduler.refresh(point.queue);
             if !self.needs_wait(queue, *point)
                 || (after.len() > 1 && self.another_implies(queue, after, *point))
             {
@@ -158,7 +158,7 @@ impl<B: Backend> Server<B> {
     #[inline]
     pub(super) fn withdrawn(&mut self, task: &Task) -> Option<FailureRef> {
         let terms = task.terms()?;
-        let reason = terms.withdrawn(self.askers.now())?;
+        let reason = terms.withdrawn(self.waiting_callers.now())?;
         terms.removed();
         self.observers.count().withdrawn += 1;
         self.device.log_withdrawn(task, &reason);
@@ -248,10 +248,10 @@ impl<B: Backend> Server<B> {
             held.task.op = Op::Taken;
         }
         if !held.task.extra.is_none() {
-            if !self.askers.is_empty()
+            if !self.waiting_callers.is_empty()
                 && let Some(terms) = held.task.terms()
             {
-                self.forget_asker((stream, sequence), terms.deadline());
+                self.remove_waiting_caller((stream, sequence), terms.deadline());
             }
             held.task.extra = Rare::default();
         }

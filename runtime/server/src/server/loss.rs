@@ -97,8 +97,8 @@ impl<B: Backend> Server<B> {
         self.observers.profiles_mut().lose(|| gone.error());
         self.objects.unlink_all();
         self.drops.lose();
-        self.memory.end_line();
-        self.askers.forget();
+        self.memory.clear_wait_list();
+        self.waiting_callers.forget();
         self.table.sink().releases.forget_wait();
     }
 

@@ -11,23 +11,23 @@
 //! | `admit` | whether a new task passes through or is held, and when its stream is flushed |
 //! | `flush` | in which order held tasks go, by strategy and depth |
 //! | `issue` | how the first held task goes to its queue |
-//! | `traits` | what an operation is to admission, in one byte |
+//! | `op_flags` | what an operation is to admission, in one byte |
 //! | `pass` | the short way of a task that is ordered with no held task |
 //! | `host` | user code: waits in software, runs elsewhere |
 //! | `call` | the backend's calls for one task, and what follows from their outcome |
 //! | `reserve` | how a slice gets its memory |
-//! | `starving` | how the line of those that wait for memory is served, and when one gets none |
+//! | `memory_waiters` | how the line of those that wait for memory is served, and when one gets none |
 //! | `replay` | the same for a recording |
 //! | `progress` | what completions set free: memory, parked tasks, slots |
 //! | `loss` | what becomes of everything when the device is gone |
-//! | `registering`, `drops` | how slices, kernels, recordings and streams come and go |
-//! | `dropping` | what is on its way to be dropped |
+//! | `registration`, `drops` | how slices, kernels, recordings and streams come and go |
+//! | `deferred_drops` | what is on its way to be dropped |
 //! | `effects` | what is to be done elsewhere |
-//! | `asks` | answers about the device itself |
-//! | `askers` | which callers are answered before the turn of their tasks, as these were withdrawn |
-//! | `noted`, `profiles` | whose task is where; which tasks are a profile's, and when it is complete |
-//! | `metered` | which tasks are followed for latencies, and what is told of everything that is counted |
-//! | `said` | nothing: it writes the logs |
+//! | `queries` | answers about the device itself |
+//! | `waiting_callers` | which callers are answered before the turn of their tasks, as these were withdrawn |
+//! | `task_spans`, `profiles` | whose task is where; which tasks are a profile's, and when it is complete |
+//! | `metrics` | which tasks are followed for latencies, and what is told of everything that is counted |
+//! | `log` | nothing: it writes the logs |
 //!
 //! The server is a plain state machine: no threads, no clocks, no waiting. What it cannot do itself
 //! leaves it as an [`Effect`]. All hazards are judged in the order in which tasks are admitted,
@@ -35,27 +35,27 @@
 //! is here conducts them.
 
 mod admit;
-mod askers;
-mod asks;
 mod call;
-mod dropping;
+mod deferred_drops;
 mod drops;
 mod effects;
 mod flush;
 mod host;
 mod issue;
+mod log;
 mod loss;
-mod metered;
-mod noted;
+mod memory_waiters;
+mod metrics;
+mod op_flags;
 mod pass;
 mod profiles;
 mod progress;
-mod registering;
+mod queries;
+mod registration;
 mod replay;
 mod reserve;
-mod said;
-mod starving;
-mod traits;
+mod task_spans;
+mod waiting_callers;
 
 #[cfg(test)]
 mod tests;
@@ -63,8 +63,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Instant;
 
-use askers::Askers;
-use dropping::Drops;
+use deferred_drops::DeferredDrops;
 use effects::Effects;
 pub use effects::{Effect, HostToken};
 use millstream_protocol::backend::{Backend, BoundSlice};
@@ -73,14 +72,15 @@ use millstream_protocol::message::{Op, Task};
 use millstream_protocol::options::Settings;
 use millstream_protocol::report::Stats;
 use millstream_protocol::table::Table;
-use traits::Traits;
+use op_flags::OpFlags;
+use waiting_callers::WaitingCallers;
 
 use crate::device::Device;
 use crate::hazards::Hazards;
 use crate::memory::Memory;
 use crate::objects::Objects;
 use crate::observers::Observers;
-use crate::observers::journal::Journal;
+use crate::observers::log_writer::LogWriter;
 use crate::scheduler::{QueueState, Scheduler};
 
 /// The deciding half of a device.
@@ -92,9 +92,9 @@ pub struct Server<B: Backend> {
     scheduler: Scheduler,
     memory: Memory,
     observers: Observers,
-    drops: Drops,
+    drops: DeferredDrops,
     effects: Effects,
-    askers: Askers,
+    waiting_callers: WaitingCallers,
     /// Tasks that were accepted and will not be issued, as the device is lost.
     tasks_lost: u64,
     scratch: Scratch,
@@ -122,8 +122,12 @@ impl<B: Backend> Server<B> {
         let properties = backend.properties();
         // Deeper than the driver takes without blocking would block the device thread.
         settings.max_in_flight = settings.max_in_flight.min(properties.max_queue_depth);
-        let log = (settings.journal_bytes_max > 0)
-            .then(|| Box::new(Journal::new(properties.backend, settings.journal_bytes_max)));
+        let log = (settings.journal_bytes_max > 0).then(|| {
+            Box::new(LogWriter::new(
+                properties.backend,
+                settings.journal_bytes_max,
+            ))
+        });
         let queue_count = properties.queues;
         let queues = (0..queue_count).map(|queue| {
             let serves = properties.queue_priorities.get(queue).copied();
@@ -141,9 +145,9 @@ impl<B: Backend> Server<B> {
             ),
             device: Device::new(backend, log),
             table,
-            drops: Drops::new(queue_count),
+            drops: DeferredDrops::new(queue_count),
             effects: Effects::default(),
-            askers: Askers::default(),
+            waiting_callers: WaitingCallers::default(),
             tasks_lost: 0,
             scratch: Scratch::default(),
             #[cfg(test)]
@@ -156,7 +160,7 @@ impl<B: Backend> Server<B> {
     pub fn admit(&mut self, message: &mut Task) {
         // Nearly every message is a launch or a point: with no traits, the tests for them are left out.
         if matches!(message.op, Op::Launch { .. } | Op::Mark) {
-            self.admit_task(message, Traits::NONE, true);
+            self.admit_task(message, OpFlags::NONE, true);
         } else {
             self.admit_any(message);
         }
@@ -165,11 +169,11 @@ impl<B: Backend> Server<B> {
     }
 
     fn admit_any(&mut self, message: &mut Task) {
-        let traits = Traits::of(&message.op);
-        if traits.has(Traits::ORDER) {
+        let op_flags = OpFlags::of(&message.op);
+        if op_flags.has(OpFlags::ORDER) {
             self.admit_order(message);
         } else {
-            self.admit_task(message, traits, true);
+            self.admit_task(message, op_flags, true);
         }
     }
 
@@ -201,12 +205,12 @@ impl<B: Backend> Server<B> {
     /// Has any task had a deadline? Then the server is to be told the time at every turn.
     #[inline]
     pub fn wants_time(&self) -> bool {
-        self.askers.wants_time()
+        self.waiting_callers.wants_time()
     }
 
     /// It is `now`.
     pub fn tell_time(&mut self, now: Instant) {
-        self.askers.tell_time(now);
+        self.waiting_callers.tell_time(now);
     }
 
     /// The next effect to carry out.

@@ -12,11 +12,11 @@ use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::message::{Op, Rare, Task};
 
 use super::Server;
-use super::traits::Traits;
-use crate::hazards::User;
+use super::op_flags::OpFlags;
+use crate::hazards::Accessor;
 use crate::objects::NO_OBJECT;
 use crate::observers::sampling::PASSING;
-use crate::scheduler::joins;
+use crate::scheduler::merge_point;
 use millstream_protocol::hazard::log::Use;
 
 impl<B: Backend> Server<B> {
@@ -27,7 +27,7 @@ impl<B: Backend> Server<B> {
         &mut self,
         (stream, queue): (u32, QueueId),
         task: &mut Task,
-        traits: Traits,
+        flags: OpFlags,
         paid: bool,
     ) {
         let (object, tasks) = self.object_and_cursors(&task.op);
@@ -35,17 +35,18 @@ impl<B: Backend> Server<B> {
         // Where it takes several cursors, those from here on; the logs want the last.
         let last = Point::new(queue, point.cursor + tasks - 1);
         self.scratch.bound.clear();
-        let mut sound = task.bindings.is_empty() || self.enter_bindings(&mut task.bindings, last);
+        let mut is_clean =
+            task.bindings.is_empty() || self.enter_bindings(&mut task.bindings, last);
         let has_extra = !task.extra.is_none();
         if has_extra && let Some(extra) = task.extra.more_mut() {
-            sound &= self.enter_bindings(&mut extra.bindings, last);
+            is_clean &= self.enter_bindings(&mut extra.bindings, last);
         }
         if !self.scratch.after.is_empty() {
             self.issue_waits_after(point);
         }
         self.note_task(stream, task, point, PASSING);
         // Sound bindings have no failed ranges: nothing is to be healed. What has no extra is under no terms.
-        let is_plain = sound && !has_extra;
+        let is_plain = is_clean && !has_extra;
         // Two comparisons, and no table of jumps, for what nearly every task is.
         if let (Op::Launch { count, .. }, true) = (&task.op, is_plain)
             && !count.is_zero()
@@ -56,15 +57,15 @@ impl<B: Backend> Server<B> {
         } else if let (Op::Mark, true) = (&task.op, is_plain) {
             self.device.mark(point);
         } else {
-            self.run_passing(task, object, sound, (point, last));
+            self.run_passing(task, object, is_clean, (point, last));
         }
         debug_assert!(
             self.scheduler.queue(queue).issued() == last.cursor,
             "a cursor is left out"
         );
         self.scheduler.passed_through(stream, last.cursor, paid);
-        if traits.has(Traits::ASKED)
-            || self.scheduler.batch_so_far(queue) >= self.scheduler.batch() as u64
+        if flags.has(OpFlags::ASKED)
+            || self.scheduler.open_batch_size(queue) >= self.scheduler.batch_size() as u64
         {
             self.end_batch(queue);
         }
@@ -109,7 +110,7 @@ impl<B: Backend> Server<B> {
             ..
         } = self;
         let all = scratch.bound.len() + bindings.len();
-        let user = User::issued(point);
+        let accessor = Accessor::issued(point);
         for binding in bindings {
             let Some(key) = objects.slice(binding.slice) else {
                 continue;
@@ -117,9 +118,9 @@ impl<B: Backend> Server<B> {
             binding.key = key;
             let passed = |point| scheduler.has_passed(point);
             let after = &mut scratch.after;
-            let bound = hazards.enter(key, binding, &user, passed, |used| match used {
+            let bound = hazards.enter(key, binding, &accessor, passed, |used| match used {
                 Use::Issued(other) => {
-                    if !joins(after, other) {
+                    if !merge_point(after, other) {
                         after.push(other);
                     }
                 }
@@ -139,15 +140,15 @@ impl<B: Backend> Server<B> {
         &mut self,
         task: &mut Task,
         object: u32,
-        sound: bool,
+        is_clean: bool,
         (point, last): (Point, Point),
     ) {
-        if let (Op::Replay { overlap, .. }, true) = (&task.op, sound && task.extra.is_none())
+        if let (Op::Replay { overlap, .. }, true) = (&task.op, is_clean && task.extra.is_none())
             && object != NO_OBJECT
         {
             return self.replay_bound(object, task.scalars(), point, (*overlap, false));
         }
-        let resolved = match sound {
+        let resolved = match is_clean {
             true => Ok(()),
             false => self.resolve(task),
         };

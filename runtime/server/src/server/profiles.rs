@@ -16,9 +16,9 @@ use crate::observers::profiles::{Ended, Tokens};
 impl<B: Backend> Server<B> {
     /// What the streams of `scope` are sent from here on is the profile's.
     pub(super) fn start_profile(&mut self, number: u64, scope: Scope) {
-        if let Some(token) = self.observers.profiles().surplus() {
+        if let Some(token) = self.observers.profiles().to_evict() {
             self.uncover(token);
-            self.observers.profiles_mut().forget(token);
+            self.observers.profiles_mut().evict(token);
         }
         for stream in self.streams_of(&scope) {
             self.scheduler.cover(stream, number);
@@ -29,7 +29,7 @@ impl<B: Backend> Server<B> {
 
     /// A new stream is in the profiles of its client, and of the device.
     pub(super) fn cover_new(&mut self, stream: u32, client: ClientId) {
-        for token in self.observers.profiles().of_new_stream(client) {
+        for token in self.observers.profiles().covering_new_stream(client) {
             self.scheduler.cover(stream, token);
         }
     }
@@ -90,27 +90,27 @@ impl<B: Backend> Server<B> {
 
     /// Takes up the times of what is over, and tells the profiles that are complete.
     pub(super) fn progress_profiles(&mut self, moved: bool) {
-        let asked = self.observers.profiles().are_asked();
+        let asked = self.observers.profiles().has_ending();
         if !moved && !asked {
             return;
         }
         let spans = self.device.take_spans();
-        self.observers.take_up(spans);
+        self.observers.add_spans(spans);
         for (id, queue) in self.scheduler.numbered_queues() {
             let idle = queue.in_flight() == 0;
             let until = if idle { Cursor::MAX } else { queue.completed() };
             self.observers.profiles_mut().passed(id.index(), until);
         }
         if asked {
-            for token in self.observers.profiles().asked() {
-                self.tell_if_complete(token);
+            for token in self.observers.profiles().ending() {
+                self.answer_if_complete(token);
             }
         }
         self.record_spans_if_needed();
     }
 
     /// Tells a profile that was asked for, if its tasks are all over.
-    fn tell_if_complete(&mut self, token: u64) {
+    fn answer_if_complete(&mut self, token: u64) {
         let (objects, scheduler) = (&self.objects, &self.scheduler);
         let holds = |id, until| {
             let stream = objects.stream(id);
@@ -121,13 +121,13 @@ impl<B: Backend> Server<B> {
         if profiles.is_complete(token, holds, passed) {
             self.uncover(token);
             let clock = self.device.backend().clock();
-            self.observers.profiles_mut().tell(token, clock);
+            self.observers.profiles_mut().answer(token, clock);
         }
     }
 
     /// The backend records spans while profiles need them.
     fn record_spans_if_needed(&mut self) {
-        if let Some(records) = self.observers.change_of_records() {
+        if let Some(records) = self.observers.recording_change() {
             let room = match records {
                 true => self.observers.profile_spans(),
                 false => 0,

@@ -23,20 +23,20 @@ impl<B: Backend> Server<B> {
                     self.memory.passed(id, queue.completed());
                 }
             }
-            if self.scheduler.has_host_turns() {
-                self.start_host_turns();
+            if self.scheduler.has_waiting_hosts() {
+                self.start_ready_hosts();
             }
         }
         if self.memory.has_due() {
             self.memory.trim(&mut self.device);
         }
-        if !self.memory.is_line_empty() {
-            self.serve_line();
+        if !self.memory.is_wait_list_empty() {
+            self.serve_wait_list();
         }
-        if self.observers.profiles().are_any() {
+        if self.observers.profiles().has_work() {
             self.progress_profiles(moved);
         }
-        if !self.askers.is_empty() {
+        if !self.waiting_callers.is_empty() {
             self.answer_withdrawn();
         }
         moved
@@ -50,16 +50,16 @@ impl<B: Backend> Server<B> {
     /// The points whose passing lets the server go on: for each queue at most one. A device thread
     /// that has nothing else to do is to be woken by them.
     pub fn wanted(&self) -> impl Iterator<Item = Point> {
-        let anyone_waits = !self.memory.is_line_empty();
+        let anyone_waits = !self.memory.is_wait_list_empty();
         let queues = self.scheduler.numbered_queues();
         queues.filter_map(move |(id, queue)| {
-            let issuing = self.scheduler.wants(id);
+            let issuing = self.scheduler.wake_cursor(id);
             let memory = match anyone_waits {
                 true => self.memory.oldest_busy(id),
                 false => None,
             };
             let profiles = self.observers.profiles();
-            let profiles = profiles.wants(id.index(), queue.issued(), queue.completed());
+            let profiles = profiles.wake_cursor(id.index(), queue.issued(), queue.completed());
             let cursor = [issuing, memory, profiles]
                 .into_iter()
                 .flatten()
@@ -91,7 +91,7 @@ impl<B: Backend> Server<B> {
     pub fn abandon(&mut self) -> u64 {
         let mut left = 0;
         self.device.close();
-        self.askers.forget();
+        self.waiting_callers.forget();
         self.table.sink().releases.forget_wait();
         self.table.sink().staging.end();
         for stream in self.scheduler.keys() {

@@ -26,15 +26,15 @@ impl<B: Backend> Server<B> {
         if self.objects.recording(key).is_none() {
             return self.device.mark(point);
         }
-        let faulty = match self.bind_parameters(task) {
-            Ok(faulty) => faulty,
+        let is_poisoned = match self.bind_parameters(task) {
+            Ok(is_poisoned) => is_poisoned,
             Err(failure) => {
                 self.device.mark(point);
                 let failure = Failure::input(&self.objects.names().replay, failure);
                 return self.fail(task, failure);
             }
         };
-        self.replay_bound(key, task.scalars(), point, (overlap, faulty));
+        self.replay_bound(key, task.scalars(), point, (overlap, is_poisoned));
     }
 
     /// The same once the parameters are bound, in the scratch list `bound`. They may overlap; they are faulty where any has failed
@@ -44,7 +44,7 @@ impl<B: Backend> Server<B> {
         key: u32,
         words: &[u64],
         point: Point,
-        (overlap, faulty): (bool, bool),
+        (overlap, is_poisoned): (bool, bool),
     ) {
         let Some(stored) = self.objects.recording(key) else {
             return self.device.mark(point);
@@ -56,9 +56,9 @@ impl<B: Backend> Server<B> {
         if !stored.stale.is_empty() {
             self.forget_stale(key, point.queue);
         }
-        let begun = match faulty {
+        let begun = match is_poisoned {
             true => 0,
-            false => self.replay_sound(key, words, point, overlap),
+            false => self.replay_clean(key, words, point, overlap),
         };
         for index in begun..tasks {
             self.replay_checked((key, index), words, point);
@@ -84,7 +84,7 @@ impl<B: Backend> Server<B> {
 
     /// Runs the tasks of a recording whose parameters have no failed ranges, and tells how many have their place on the queue: all,
     /// or those up to one that was refused.
-    fn replay_sound(&mut self, key: u32, words: &[u64], point: Point, overlap: bool) -> usize {
+    fn replay_clean(&mut self, key: u32, words: &[u64], point: Point, overlap: bool) -> usize {
         let Self {
             objects,
             device,
@@ -136,7 +136,7 @@ impl<B: Backend> Server<B> {
                 self.reserve_again(binding.slice, task.stream);
             }
         }
-        let mut faulty = false;
+        let mut is_poisoned = false;
         for binding in task.all_bindings() {
             if let Some(key) = self.objects.slice(binding.slice)
                 && !self.hazards.is_clean(key)
@@ -149,11 +149,11 @@ impl<B: Backend> Server<B> {
                     let end = binding.offset + binding.len;
                     self.hazards.heal(key, &(binding.offset..end));
                 }
-                faulty |= !self.hazards.is_clean(key);
+                is_poisoned |= !self.hazards.is_clean(key);
             }
             // Failed ranges are judged by inner task, and so is a slice that got no memory.
             if self.lacks_memory(binding) {
-                faulty = true;
+                is_poisoned = true;
                 self.scratch.bound.push(without_memory(binding));
                 continue;
             }
@@ -163,7 +163,7 @@ impl<B: Backend> Server<B> {
             })?;
             self.scratch.bound.push(bound);
         }
-        Ok(faulty)
+        Ok(is_poisoned)
     }
 
     /// One inner task, of a replay that begins at `first`, where parameters have failed ranges: it inherits what it reads and heals

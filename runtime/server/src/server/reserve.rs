@@ -9,15 +9,15 @@ use millstream_protocol::message::{Op, Task};
 use super::Server;
 use super::issue::Issued;
 use crate::hazards::Backing;
-use crate::memory::{Asked, Manner, ReserveError};
+use crate::memory::{Request, ReserveError, ReserveOptions};
 
 /// Whether a reservation has waited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Patience {
+pub(super) enum Attempt {
     /// Its slice has just become known: nobody else has named it.
-    Fresh,
+    First,
     /// It was parked; tasks of other streams may wait for it.
-    Parked,
+    Retry,
 }
 
 impl<B: Backend> Server<B> {
@@ -33,7 +33,7 @@ impl<B: Backend> Server<B> {
         slice: u32,
         stream: u32,
         mode: Option<AllocationMode>,
-        patience: Patience,
+        attempt: Attempt,
     ) -> Result<(), ReserveError> {
         let asked = self.asked(slice, stream);
         let (id, _, bytes) = self.hazards.describe(slice);
@@ -41,20 +41,20 @@ impl<B: Backend> Server<B> {
             self.hazards.give(slice, Backing::None(bytes), None);
             return Ok(());
         };
-        let has_waited = patience == Patience::Parked;
+        let has_waited = attempt == Attempt::Retry;
         let queue = self.scheduler.queue_of(stream);
         let (scheduler, hazards) = (&self.scheduler, &self.hazards);
         let covered = |point: Point| {
             scheduler.has_passed(point)
                 || (!has_waited && (point.queue == queue || hazards.implies(queue, point)))
         };
-        let manner = Manner {
+        let options = ReserveOptions {
             mode,
             queue,
             has_waited,
         };
         let device = &mut self.device;
-        let granted = self.memory.reserve(device, asked, manner, &covered)?;
+        let granted = self.memory.reserve(device, asked, options, &covered)?;
         let reservation = granted.reservation;
         self.device.slice_reserved(id, reservation, bytes);
         self.log_memory("reserved", reservation.bytes);
@@ -69,9 +69,9 @@ impl<B: Backend> Server<B> {
     }
 
     /// The reservation of a slice, as a task of `stream` asks for it.
-    fn asked(&self, slice: u32, stream: u32) -> Asked {
+    fn asked(&self, slice: u32, stream: u32) -> Request {
         let (_, client, bytes) = self.hazards.describe(slice);
-        Asked {
+        Request {
             stream,
             client,
             bytes,
@@ -99,7 +99,7 @@ impl<B: Backend> Server<B> {
             self.fail_slice(slice, failure);
             return true;
         }
-        let granted = self.reserve(slice, stream, mode, Patience::Fresh).is_ok();
+        let granted = self.reserve(slice, stream, mode, Attempt::First).is_ok();
         if let Some(terms) = message.terms().filter(|_| granted) {
             terms.done();
         }
@@ -130,7 +130,7 @@ impl<B: Backend> Server<B> {
         };
         let mode = Some(AllocationMode::Automatic);
         // Its log has entries, so that only clean memory will do.
-        let reserved = self.reserve(key, stream, mode, Patience::Parked);
+        let reserved = self.reserve(key, stream, mode, Attempt::Retry);
         if reserved.is_ok() {
             #[cfg(test)]
             self.reserved_again.insert(slice);
@@ -142,7 +142,7 @@ impl<B: Backend> Server<B> {
     /// The failure of a reservation that is not wanted any more.
     fn withdrawn_reserve(&mut self, task: &Task) -> Option<FailureRef> {
         let terms = task.terms()?;
-        let reason = terms.withdrawn(self.askers.now())?;
+        let reason = terms.withdrawn(self.waiting_callers.now())?;
         terms.removed();
         self.observers.count().withdrawn += 1;
         self.device.log_withdrawn(task, &reason);
@@ -177,7 +177,7 @@ impl<B: Backend> Server<B> {
             self.fail_slice(slice, failure);
             return Issued::Yes;
         }
-        match self.reserve(slice, stream, mode, Patience::Parked) {
+        match self.reserve(slice, stream, mode, Attempt::Retry) {
             Ok(()) => {
                 if let Some(terms) = task.terms() {
                     terms.done();

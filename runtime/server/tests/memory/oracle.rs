@@ -67,7 +67,7 @@ impl Bytes {
 
 struct Live {
     reservation: Reservation,
-    asked: u64,
+    requested: u64,
     /// What it inherited and every use of it.
     points: Points,
 }
@@ -181,17 +181,17 @@ impl Oracle {
                 self.check_reserved(&reservation, &residue, bytes, covered);
                 self.live.push(Live {
                     reservation,
-                    asked: bytes,
+                    requested: bytes,
                     points: residue,
                 });
             }
             Err(ReserveError::OutOfMemory {
-                asked,
+                requested,
                 reserved,
                 waiting,
                 ..
             }) => {
-                assert_eq!((asked, reserved), (bytes, self.device.used()));
+                assert_eq!((requested, reserved), (bytes, self.device.used()));
                 assert_eq!(waiting, self.busy_bytes());
             }
             Err(error) => panic!("{error}"),
@@ -206,7 +206,7 @@ impl Oracle {
         covered: impl Fn(Point) -> bool,
     ) {
         let new = Bytes::of(reservation);
-        assert!(reservation.bytes >= bytes && reservation.asked == bytes);
+        assert!(reservation.bytes >= bytes && reservation.requested == bytes);
         assert_eq!(reservation.page().is_some(), bytes > 0);
         if bytes == 0 {
             return;
@@ -303,9 +303,9 @@ impl Oracle {
     fn check(&mut self) {
         let usage = self.pools.usage();
         let in_use = self.live.iter().map(|live| live.reservation.bytes).sum();
-        let asked: u64 = self.live.iter().map(|live| live.asked).sum();
+        let requested: u64 = self.live.iter().map(|live| live.requested).sum();
         self.high_water = self.high_water.max(in_use);
-        assert_eq!((usage.in_use, usage.padding), (in_use, in_use - asked));
+        assert_eq!((usage.in_use, usage.padding), (in_use, in_use - requested));
         assert_eq!(
             (usage.live, usage.high_water),
             (self.live.len() as u64, self.high_water)

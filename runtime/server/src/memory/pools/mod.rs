@@ -24,9 +24,9 @@
 //! ```
 
 mod blocks;
-mod busy;
+mod busy_heaps;
+mod busy_ranges;
 mod class;
-mod large;
 mod persistent;
 mod reservation;
 mod shared;
@@ -34,19 +34,19 @@ mod source;
 mod store;
 #[cfg(test)]
 mod tests;
-mod waiting;
+mod whole_pages;
 
 use millstream_protocol::id::{Cursor, Point, QueueId};
 use millstream_protocol::memory::PageError;
 use millstream_protocol::memory::{AllocationMode, MemoryOptions};
 
 use crate::points::Points;
+use busy_ranges::{BusyRanges, Taken};
 use class::{Class, REQUEST_BYTES_MAX};
 use reservation::Origin;
 pub use reservation::{PoolUsage, Reservation, ReserveError};
 pub use source::PageSource;
 use store::{Place, Store};
-use waiting::{Taken, Waiting};
 
 /// How many larger classes are tried when the device has no page left: up to twice the size.
 const LARGER_CLASSES: u16 = 8;
@@ -62,7 +62,7 @@ enum Found {
 /// The memory pools of one device.
 pub struct Pools {
     store: Store,
-    waiting: Waiting,
+    busy_ranges: BusyRanges,
     in_use: u64,
     padding: u64,
     busy: u64,
@@ -75,7 +75,7 @@ impl Pools {
     pub fn new(options: MemoryOptions, alignment: u64) -> Self {
         Self {
             store: Store::new(&options, alignment),
-            waiting: Waiting::new(),
+            busy_ranges: BusyRanges::new(),
             in_use: 0,
             padding: 0,
             busy: 0,
@@ -108,7 +108,7 @@ impl Pools {
         }
         if bytes > REQUEST_BYTES_MAX {
             return Err(ReserveError::TooLarge {
-                asked: bytes,
+                requested: bytes,
                 limit: REQUEST_BYTES_MAX,
             });
         }
@@ -136,7 +136,7 @@ impl Pools {
             Found::Clean(_) => Ok((reservation, Points::new())),
             Found::Reused(taken) => {
                 self.busy -= reservation.bytes;
-                Ok((reservation, self.waiting.residue(taken)))
+                Ok((reservation, self.busy_ranges.residue(taken)))
             }
         }
     }
@@ -147,7 +147,7 @@ impl Pools {
         let Reservation {
             origin,
             bytes,
-            asked,
+            requested,
             ..
         } = reservation;
         debug_assert!(
@@ -159,8 +159,8 @@ impl Pools {
             return;
         }
         self.in_use -= bytes;
-        self.padding -= bytes - asked;
-        if !busy.is_empty() && self.waiting.push(origin, &busy) {
+        self.padding -= bytes - requested;
+        if !busy.is_empty() && self.busy_ranges.push(origin, &busy) {
             self.busy += bytes;
         } else {
             self.store.free(origin);
@@ -169,19 +169,19 @@ impl Pools {
 
     /// The page of a range that is about to be released goes back before others: when the device has no page
     /// left, and when there are more free ones than are kept. Unless it is used again before that.
-    pub fn spill(&mut self, reservation: &Reservation) {
-        self.store.spill(reservation.origin);
+    pub fn evict_first(&mut self, reservation: &Reservation) {
+        self.store.evict_first(reservation.origin);
     }
 
     /// Everything on `queue` up to `cursor` has passed. Returns whether anything became free.
     pub fn passed(&mut self, queue: QueueId, cursor: Cursor) -> bool {
         let Self {
             store,
-            waiting,
+            busy_ranges,
             busy,
             ..
         } = self;
-        waiting.pass(queue, cursor, |origin| {
+        busy_ranges.pass(queue, cursor, |origin| {
             *busy -= store.bytes(origin);
             store.free(origin);
         })
@@ -192,13 +192,13 @@ impl Pools {
     /// A range that waits for several queues is counted at one of them, and at the next once that
     /// has [passed](Self::passed): ask again then.
     pub fn oldest_busy(&self, queue: QueueId) -> Option<Cursor> {
-        self.waiting.oldest(queue)
+        self.busy_ranges.oldest(queue)
     }
 
     /// Does any freed range wait for a point?
     #[inline]
     pub fn has_busy(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.busy_ranges.is_empty()
     }
 
     /// Is there a page for [`trim`](Self::trim) to give back?
@@ -241,7 +241,7 @@ impl Pools {
     ) -> Option<Found> {
         let reused = match place {
             Place::Block(class) | Place::Range(class) => {
-                self.waiting.take(class, queue, covered, |_| true)
+                self.busy_ranges.take(class, queue, covered, |_| true)
             }
             Place::Large { least, .. } => self.find_large(least, queue, covered),
             Place::Persistent(_) | Place::Dedicated(_) => None,
@@ -259,10 +259,12 @@ impl Pools {
         queue: QueueId,
         covered: &dyn Fn(Point) -> bool,
     ) -> Option<Taken> {
-        let Self { store, waiting, .. } = self;
+        let Self {
+            store, busy_ranges, ..
+        } = self;
         let class = Class::round_down(store.layout.units(bytes));
         [class, Class(class.0 + 1)].into_iter().find_map(|class| {
-            waiting.take(class, queue, covered, |origin| store.serves(origin, bytes))
+            busy_ranges.take(class, queue, covered, |origin| store.serves(origin, bytes))
         })
     }
 
@@ -282,7 +284,7 @@ impl Pools {
             Err(PageError::Lost) => return Err(PageError::Lost),
             Err(error) => error,
         };
-        if self.store.release_spilled(source) > 0 {
+        if self.store.release_evict_first(source) > 0 {
             match self.store.grow(source, place) {
                 Ok(Some(origin)) => return Ok(Found::Clean(origin)),
                 Ok(None) => {}
@@ -326,7 +328,7 @@ impl Pools {
         })
     }
 
-    fn refusal(&self, asked: u64, error: PageError) -> ReserveError {
-        ReserveError::new(asked, self.store.reserved(), self.busy, error)
+    fn refusal(&self, requested: u64, error: PageError) -> ReserveError {
+        ReserveError::new(requested, self.store.reserved(), self.busy, error)
     }
 }

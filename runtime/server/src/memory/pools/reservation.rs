@@ -17,7 +17,7 @@ pub struct Reservation {
     /// Usable bytes: what was asked and the padding.
     pub bytes: u64,
     /// What was asked.
-    pub asked: u64,
+    pub requested: u64,
 }
 
 impl Reservation {
@@ -27,7 +27,7 @@ impl Reservation {
         origin: Origin::Empty,
         offset: 0,
         bytes: 0,
-        asked: 0,
+        requested: 0,
     };
 
     /// The page, or none if no bytes were asked.
@@ -77,11 +77,11 @@ pub(super) enum Origin {
 pub enum ReserveError {
     /// Not now. If `waiting` is not 0, freed memory comes back when its points have passed.
     #[error(
-        "out of memory, asked {asked} bytes, {reserved} are reserved, {waiting} of them wait for their last use"
+        "out of memory, requested {requested} bytes, {reserved} are reserved, {waiting} of them wait for their last use"
     )]
     OutOfMemory {
         /// Bytes that were asked.
-        asked: u64,
+        requested: u64,
         /// Bytes of all pages that the pools hold.
         reserved: u64,
         /// Free bytes of the device, where it says so.
@@ -90,10 +90,10 @@ pub enum ReserveError {
         waiting: u64,
     },
     /// Never.
-    #[error("asked {asked} bytes, the largest allocation of the device is {limit}")]
+    #[error("requested {requested} bytes, the largest allocation of the device is {limit}")]
     TooLarge {
         /// Bytes that were asked.
-        asked: u64,
+        requested: u64,
         /// The most that can be asked.
         limit: u64,
     },
@@ -104,15 +104,15 @@ pub enum ReserveError {
 
 impl ReserveError {
     /// The error of a request that got no page.
-    pub(super) fn new(asked: u64, reserved: u64, waiting: u64, error: PageError) -> Self {
+    pub(super) fn new(requested: u64, reserved: u64, waiting: u64, error: PageError) -> Self {
         match error {
             PageError::OutOfMemory { free } => ReserveError::OutOfMemory {
-                asked,
+                requested,
                 reserved,
                 free,
                 waiting,
             },
-            PageError::TooLarge { limit } => ReserveError::TooLarge { asked, limit },
+            PageError::TooLarge { limit } => ReserveError::TooLarge { requested, limit },
             PageError::Lost => ReserveError::Lost,
         }
     }

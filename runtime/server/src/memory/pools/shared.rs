@@ -13,7 +13,7 @@ use super::class::Layout;
 use super::source::PageSource;
 
 /// Lists of pages: none has room, and a list per power of two.
-const ROOMS: usize = 33;
+const BINS: usize = 33;
 /// How many pages are tried that may or may not have room, before the next larger list.
 const TRIED_MAX: usize = 4;
 /// The most ranges and holes of one page, 36 bytes each.
@@ -37,11 +37,11 @@ struct Page {
     /// Ranges handed out.
     ranges: u32,
     /// Goes back before others once it is empty.
-    spilled: bool,
+    evict_first: bool,
     /// Units of the largest hole that the allocator is sure to find.
     largest: u32,
     /// The list it is in, and where.
-    room: usize,
+    bin: usize,
     position: usize,
 }
 
@@ -49,7 +49,7 @@ struct Page {
 pub(super) struct SharedPages {
     pages: Slab<Page>,
     ranges: Slab<Range>,
-    rooms: [Vec<u32>; ROOMS],
+    bins: [Vec<u32>; BINS],
     /// Which lists have a page.
     filled: u64,
     /// Pages without a range.
@@ -63,7 +63,7 @@ impl SharedPages {
         Self {
             pages: Slab::new(),
             ranges: Slab::new(),
-            rooms: [const { Vec::new() }; ROOMS],
+            bins: [const { Vec::new() }; BINS],
             filled: 0,
             empty: 0,
             range_min: layout.range_min(),
@@ -77,7 +77,7 @@ impl SharedPages {
         let allocation = page.allocator.allocate(units)?;
         self.empty -= usize::from(page.ranges == 0);
         page.ranges += 1;
-        page.spilled = false;
+        page.evict_first = false;
         let range = Range {
             page: page.id,
             offset: allocation.offset,
@@ -85,14 +85,14 @@ impl SharedPages {
             key,
             allocation,
         };
-        self.relist(key);
+        self.move_to_bin(key);
         Some(self.ranges.insert(range) as u32)
     }
 
     /// The page of a range goes back before others, if it is empty before it is used again.
-    pub(super) fn spill(&mut self, range: u32) {
+    pub(super) fn evict_first(&mut self, range: u32) {
         let key = self.ranges[range as usize].key;
-        self.pages[key as usize].spilled = true;
+        self.pages[key as usize].evict_first = true;
     }
 
     /// Gives a range back, clean.
@@ -108,7 +108,7 @@ impl SharedPages {
         page.allocator.free(range.allocation);
         page.ranges -= 1;
         self.empty += usize::from(page.ranges == 0);
-        self.relist(range.key);
+        self.move_to_bin(range.key);
     }
 
     #[inline]
@@ -126,16 +126,16 @@ impl SharedPages {
             units,
             allocator,
             ranges: 0,
-            spilled: false,
+            evict_first: false,
             largest: 0,
-            room: 0,
-            position: self.rooms[0].len(),
+            bin: 0,
+            position: self.bins[0].len(),
         };
         let key = self.pages.insert(page) as u32;
-        self.rooms[0].push(key);
+        self.bins[0].push(key);
         self.filled |= 1;
         self.empty += 1;
-        self.relist(key);
+        self.move_to_bin(key);
     }
 
     /// How many pages have no range.
@@ -160,9 +160,9 @@ impl SharedPages {
     }
 
     /// Gives the empty pages back that were spilled. Returns units.
-    pub(super) fn release_spilled(&mut self, source: &mut dyn PageSource) -> u64 {
-        let (spilled, _) = self.empty_pages();
-        self.release(source, spilled)
+    pub(super) fn release_evict_first(&mut self, source: &mut dyn PageSource) -> u64 {
+        let (evict_first, _) = self.empty_pages();
+        self.release(source, evict_first)
     }
 
     /// The empty pages: those that were spilled, and the others.
@@ -170,13 +170,13 @@ impl SharedPages {
         let empty = self.pages.iter().filter(|(_, page)| page.ranges == 0);
         empty
             .map(|(key, _)| key as u32)
-            .partition(|key| self.pages[*key as usize].spilled)
+            .partition(|key| self.pages[*key as usize].evict_first)
     }
 
     fn release(&mut self, source: &mut dyn PageSource, keys: Vec<u32>) -> u64 {
         let mut units = 0;
         for key in keys {
-            self.unlist(key);
+            self.remove_from_bin(key);
             let page = self.pages.remove(key as usize);
             self.empty -= 1;
             units += u64::from(page.units);
@@ -187,18 +187,18 @@ impl SharedPages {
 
     /// The page that a range of `units` is cut from.
     fn find(&self, units: u32) -> Option<u32> {
-        let room = room_of(units);
+        let bin = bin_of(units);
         let fits = |key: &&u32| self.pages[**key as usize].largest >= units;
-        if let Some(key) = self.rooms[room].iter().rev().take(TRIED_MAX).find(fits) {
+        if let Some(key) = self.bins[bin].iter().rev().take(TRIED_MAX).find(fits) {
             return Some(*key);
         }
-        let roomier = self.filled & !((1 << (room + 1)) - 1);
-        if roomier != 0 {
-            return self.rooms[roomier.trailing_zeros() as usize]
+        let larger_bins = self.filled & !((1 << (bin + 1)) - 1);
+        if larger_bins != 0 {
+            return self.bins[larger_bins.trailing_zeros() as usize]
                 .last()
                 .copied();
         }
-        self.rooms[room]
+        self.bins[bin]
             .iter()
             .rev()
             .skip(TRIED_MAX)
@@ -207,33 +207,33 @@ impl SharedPages {
     }
 
     /// Moves a page, whose holes have changed, to its list.
-    fn relist(&mut self, key: u32) {
+    fn move_to_bin(&mut self, key: u32) {
         let page = &mut self.pages[key as usize];
         page.largest = page.allocator.storage_report().largest_free_region;
-        let room = room_of(page.largest);
-        if room != page.room {
-            self.unlist(key);
+        let bin = bin_of(page.largest);
+        if bin != page.bin {
+            self.remove_from_bin(key);
             let page = &mut self.pages[key as usize];
-            (page.room, page.position) = (room, self.rooms[room].len());
-            self.rooms[room].push(key);
-            self.filled |= 1 << room;
+            (page.bin, page.position) = (bin, self.bins[bin].len());
+            self.bins[bin].push(key);
+            self.filled |= 1 << bin;
         }
     }
 
-    fn unlist(&mut self, key: u32) {
-        let Page { room, position, .. } = self.pages[key as usize];
-        self.rooms[room].swap_remove(position);
-        if let Some(moved) = self.rooms[room].get(position) {
+    fn remove_from_bin(&mut self, key: u32) {
+        let Page { bin, position, .. } = self.pages[key as usize];
+        self.bins[bin].swap_remove(position);
+        if let Some(moved) = self.bins[bin].get(position) {
             self.pages[*moved as usize].position = position;
         }
-        if self.rooms[room].is_empty() {
-            self.filled &= !(1 << room);
+        if self.bins[bin].is_empty() {
+            self.filled &= !(1 << bin);
         }
     }
 }
 
 /// The list of pages whose largest hole has `units`.
 #[inline]
-fn room_of(units: u32) -> usize {
+fn bin_of(units: u32) -> usize {
     units.checked_ilog2().map_or(0, |log| log as usize + 1)
 }

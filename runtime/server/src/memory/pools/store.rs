@@ -8,11 +8,11 @@ use millstream_protocol::memory::{PageError, PageId};
 
 use super::blocks::Blocks;
 use super::class::{Class, Layout, chunk_units};
-use super::large::{WholePages, serves};
 use super::persistent::PersistentPages;
 use super::reservation::{Origin, Reservation};
 use super::shared::SharedPages;
 use super::source::PageSource;
+use super::whole_pages::{WholePages, serves};
 
 /// A persistent slice of more than this part of a page has a page of its own.
 const PERSISTENT_PART: u64 = 8;
@@ -114,7 +114,7 @@ impl Store {
                 let range = self.shared.take(class.units() as u32)?;
                 Some(Origin::Range { class, range })
             }
-            Place::Large { least, .. } => self.whole.take(least).map(|page| self.kept_page(page)),
+            Place::Large { least, .. } => self.whole.take(least).map(|page| self.cached_page(page)),
             Place::Persistent(units) => self.persistent.take(units).map(Origin::Persistent),
             Place::Dedicated(_) => None,
         }
@@ -144,7 +144,7 @@ impl Store {
             }
             Place::Large { bytes, .. } => {
                 let page = self.add_whole(source, bytes)?;
-                return Ok(Some(self.kept_page(page)));
+                return Ok(Some(self.cached_page(page)));
             }
             Place::Dedicated(bytes) => {
                 return self
@@ -174,7 +174,7 @@ impl Store {
             }
             Place::Large { least, bytes } if least < bytes => {
                 let page = self.add_whole(source, least)?;
-                return Ok(Some(self.kept_page(page)));
+                return Ok(Some(self.cached_page(page)));
             }
             Place::Large { .. } | Place::Dedicated(_) => return Err(error),
         };
@@ -211,7 +211,7 @@ impl Store {
                 }
             }
             Origin::Range { range, .. } => self.shared.free(range),
-            Origin::Page { page, .. } => self.whole.keep(page),
+            Origin::Page { page, .. } => self.whole.cache(page),
             Origin::Dedicated(page) => self.whole.retire(page),
             Origin::Persistent(range) => self.persistent.free(range),
         }
@@ -219,11 +219,11 @@ impl Store {
 
     /// The page of a range goes back before others, if it is free before it is used again. A persistent page
     /// keeps its place.
-    pub(super) fn spill(&mut self, origin: Origin) {
+    pub(super) fn evict_first(&mut self, origin: Origin) {
         match origin {
-            Origin::Block { chunk, .. } => self.shared.spill(self.blocks.range(chunk)),
-            Origin::Range { range, .. } => self.shared.spill(range),
-            Origin::Page { page, .. } => self.whole.spill(page),
+            Origin::Block { chunk, .. } => self.shared.evict_first(self.blocks.range(chunk)),
+            Origin::Range { range, .. } => self.shared.evict_first(range),
+            Origin::Page { page, .. } => self.whole.evict_first(page),
             Origin::Empty | Origin::Dedicated(_) | Origin::Persistent(_) => {}
         }
     }
@@ -247,7 +247,7 @@ impl Store {
 
     /// The reservation of a range.
     #[inline]
-    pub(super) fn reservation(&self, origin: Origin, asked: u64) -> Reservation {
+    pub(super) fn reservation(&self, origin: Origin, requested: u64) -> Reservation {
         let (page, offset, units) = match origin {
             Origin::Empty => return Reservation::EMPTY,
             Origin::Block {
@@ -266,7 +266,7 @@ impl Store {
                     origin,
                     offset: 0,
                     bytes: page.bytes,
-                    asked,
+                    requested,
                 };
             }
             Origin::Persistent(range) => self.persistent.place(range),
@@ -276,7 +276,7 @@ impl Store {
             origin,
             offset: self.layout.bytes(offset),
             bytes: self.layout.bytes(units),
-            asked,
+            requested,
         }
     }
 
@@ -295,7 +295,7 @@ impl Store {
     #[inline]
     pub(super) fn has_due(&self) -> bool {
         self.whole.has_due()
-            || self.shared.empty() + self.whole.kept() + self.persistent.empty() > self.cached_max
+            || self.shared.empty() + self.whole.cached() + self.persistent.empty() > self.cached_max
     }
 
     /// Gives the pages back that are due. Returns bytes.
@@ -306,10 +306,10 @@ impl Store {
     }
 
     /// Gives the free pages back that were spilled. Returns bytes.
-    pub(super) fn release_spilled(&mut self, source: &mut dyn PageSource) -> u64 {
+    pub(super) fn release_evict_first(&mut self, source: &mut dyn PageSource) -> u64 {
         self.free_idle_chunks();
-        let bytes = self.whole.release_spilled(source, usize::MAX)
-            + self.layout.bytes(self.shared.release_spilled(source));
+        let bytes = self.whole.release_evict_first(source, usize::MAX)
+            + self.layout.bytes(self.shared.release_evict_first(source));
         self.reserved -= bytes;
         bytes
     }
@@ -331,7 +331,9 @@ impl Store {
     /// Gives free pages back until `keep` are left, whole ones first, the largest before others.
     fn release_cached(&mut self, source: &mut dyn PageSource, keep: usize) -> u64 {
         let others = self.shared.empty() + self.persistent.empty();
-        let mut bytes = self.whole.release_kept(source, keep.saturating_sub(others));
+        let mut bytes = self
+            .whole
+            .release_cached(source, keep.saturating_sub(others));
         let units = self
             .persistent
             .release_empty(source, keep.saturating_sub(self.shared.empty()));
@@ -354,7 +356,7 @@ impl Store {
     }
 
     /// The origin of a page of the kind that is kept.
-    fn kept_page(&self, page: u32) -> Origin {
+    fn cached_page(&self, page: u32) -> Origin {
         let class = Class::round_down(self.layout.units(self.whole.page(page).bytes));
         Origin::Page { class, page }
     }

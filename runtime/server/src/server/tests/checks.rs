@@ -32,11 +32,11 @@ impl Run {
         let guards_out = !self.rig.guards.lock().unwrap().is_empty();
         let left = self.rig.abandon();
         let mut ledger = self.rig.ledger.get();
-        let seen = &mut ledger.seen;
-        seen.note("abandoned");
-        seen.note_if("abandoned with tasks held", left > 0);
-        seen.note_if("abandoned with asks open", before.contains(&false));
-        seen.note_if("abandoned with guards out", guards_out);
+        let coverage = &mut ledger.coverage;
+        coverage.note("abandoned");
+        coverage.note_if("abandoned with tasks held", left > 0);
+        coverage.note_if("abandoned with asks open", before.contains(&false));
+        coverage.note_if("abandoned with guards out", guards_out);
         drop(ledger);
         assert_eq!(self.rig.server.abandon(), 0, "nothing is left");
         self.check_credits();
@@ -131,10 +131,13 @@ impl Run {
         assert_eq!((scheduler.stream_count(), self.rig.table.live()), (0, 0));
         assert_eq!(server.objects.counts(), (0, 0));
         assert_eq!(
-            (server.drops.in_use(), server.memory.line().count()),
+            (
+                server.drops.in_use(),
+                server.memory.waiting_streams().count()
+            ),
             (0, 0)
         );
-        assert!(!scheduler.has_host_turns() && !server.drops.are_early());
+        assert!(!scheduler.has_waiting_hosts() && !server.drops.has_pending());
         assert_eq!(server.drops.retiring().count(), 0);
         let usage = server.memory.usage();
         assert_eq!((usage.in_use, usage.busy, usage.live), (0, 0, 0));

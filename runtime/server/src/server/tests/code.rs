@@ -90,7 +90,7 @@ impl Rig {
         let sender = Arc::new(Mutex::new(Some(sender)));
         let (asker, ledger) = (sender.clone(), self.ledger.clone());
         let told = move |error| {
-            ledger.get().seen.note("guard over failed data");
+            ledger.get().coverage.note("guard over failed data");
             let sender = asker.lock().unwrap().take().expect("it is told once (I5)");
             sender.send(Err(error));
         };

@@ -17,7 +17,7 @@ use millstream_protocol::memory::PageId;
 use millstream_sync::timeline::Timeline;
 
 use super::bytes::{Effect, Memory};
-use super::seen::Seen;
+use super::coverage::Coverage;
 
 /// For every queue, the greatest cursor that is known to come before.
 pub(super) type Clock = [Cursor; MAX_QUEUES];
@@ -96,7 +96,7 @@ pub(super) struct Ledger {
     /// Completes tasks in the middle of calls, as a device does: state of the dice, and how often of 256.
     pub(super) dice: (u64, u8),
     /// What has been met.
-    pub(super) seen: Seen,
+    pub(super) coverage: Coverage,
     /// Say what happens, for debugging a failure.
     pub(super) trace: bool,
 }
@@ -124,7 +124,7 @@ impl Ledger {
             copies_refused_of_16: 0,
             refuse_resources: false,
             dice: (1, 0),
-            seen: Seen::default(),
+            coverage: Coverage::default(),
             trace: std::env::var_os("MILLSTREAM_TRACE").is_some(),
         }
     }

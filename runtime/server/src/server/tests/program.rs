@@ -18,9 +18,9 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
 use super::build::{Answer, Recording, Slice, Stream};
+use super::coverage::Coverage;
 use super::oracle::Sent;
 use super::rig::Rig;
-use super::seen::Seen;
 
 /// One step, made sense of as the program goes: what, and three numbers.
 type Step = (u8, u32, u32, u32);
@@ -209,7 +209,7 @@ impl Run {
                 let answer = self.rig.sync(&self.streams[stream]);
                 self.answers.push(answer);
             }
-            36 => self.ask(stream, b),
+            36 => self.answer_query(stream, b),
             37 => self.streams_come_and_go(stream, b),
             38..44 => {
                 self.rig.turn();
@@ -234,7 +234,7 @@ impl Run {
 }
 
 /// Runs a program, checks everything about it, and tells what it met.
-fn run(device: Device, steps: Vec<Step>) -> Seen {
+fn run(device: Device, steps: Vec<Step>) -> Coverage {
     let gives_up = device.gives_up;
     let mut run = Run::new(device);
     for step in steps {
@@ -246,7 +246,7 @@ fn run(device: Device, steps: Vec<Step>) -> Seen {
     } else {
         run.finish();
     }
-    std::mem::take(&mut ledger.get().seen)
+    std::mem::take(&mut ledger.get().coverage)
 }
 
 /// Enough for every kind of step to meet every other; more with `PROPTEST_CASES`.
@@ -265,16 +265,16 @@ fn config() -> ProptestConfig {
 #[test]
 fn any_program_computes_what_its_messages_say_in_order_and_leaves_nothing() {
     let config = config();
-    let seen = RefCell::new(Seen::default());
+    let coverage = RefCell::new(Coverage::default());
     let programs = u64::from(config.cases);
     let mut runner = TestRunner::new(config);
     let step = (0..58_u8, any::<u32>(), any::<u32>(), any::<u32>());
     let outcome = runner.run(&(devices(), vec(step, 1..300)), |(device, steps)| {
-        seen.borrow_mut().add(&run(device, steps));
+        coverage.borrow_mut().add(&run(device, steps));
         Ok(())
     });
     if let Err(failed) = outcome {
         panic!("{failed}");
     }
-    seen.borrow().check(programs);
+    coverage.borrow().check(programs);
 }

@@ -221,8 +221,10 @@ impl Rig {
         drop(guards);
         let mut ledger = self.ledger.get();
         let old = ledger.issues.len() >= guard.since + 5;
-        ledger.seen.note("guard");
-        ledger.seen.note_if("guard that outlived five tasks", old);
+        ledger.coverage.note("guard");
+        ledger
+            .coverage
+            .note_if("guard that outlived five tasks", old);
         drop(ledger);
         guard.end();
         self.awake = true;

@@ -119,7 +119,7 @@ impl Script {
     }
 
     fn refuse(&self, what: &'static str) -> Result<(), Refused> {
-        self.ledger.get().seen.note(what);
+        self.ledger.get().coverage.note(what);
         Err(Refused::Task("scripted".into()))
     }
 
@@ -135,7 +135,7 @@ impl Script {
             drop(ledger);
             return self.refuse(refused);
         }
-        ledger.seen.note(what);
+        ledger.coverage.note(what);
         ledger.task(point, bindings, Effect::Compute(number));
         ledger.note(number, point);
         ledger.tick();

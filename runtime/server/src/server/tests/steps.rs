@@ -295,14 +295,14 @@ impl Run {
                 RecordedOp::Fill(_) => "recorded fill",
                 RecordedOp::Copy => "recorded copy",
             };
-            self.rig.ledger.get().seen.note(what);
+            self.rig.ledger.get().coverage.note(what);
         }
         self.rig
             .replay(&self.streams[stream], &self.recordings[nth], &parameters);
         self.sent.push(Sent::Replay { tasks, parameters });
     }
 
-    pub(super) fn ask(&mut self, stream: usize, choice: u32) {
+    pub(super) fn answer_query(&mut self, stream: usize, choice: u32) {
         let scope = match choice % 3 {
             0 => Scope::Device,
             1 => Scope::Client(CLIENT),

@@ -21,7 +21,7 @@ const MIB: u64 = 1 << 20;
 struct Source {
     pages: HashMap<PageId, u64>,
     limit: u64,
-    asked: Vec<u64>,
+    requested: Vec<u64>,
     error: Option<PageError>,
 }
 
@@ -30,7 +30,7 @@ impl Source {
         Self {
             pages: HashMap::new(),
             limit,
-            asked: Vec::new(),
+            requested: Vec::new(),
             error: None,
         }
     }
@@ -42,7 +42,7 @@ impl Source {
 
 impl PageSource for Source {
     fn allocate_page(&mut self, bytes: u64) -> Result<PageId, PageError> {
-        self.asked.push(bytes);
+        self.requested.push(bytes);
         if let Some(error) = self.error {
             return Err(error);
         }
@@ -51,7 +51,7 @@ impl PageSource for Source {
                 free: Some(self.limit - self.used()),
             });
         }
-        let id = PageId(self.asked.len() as u32);
+        let id = PageId(self.requested.len() as u32);
         self.pages.insert(id, bytes);
         Ok(id)
     }

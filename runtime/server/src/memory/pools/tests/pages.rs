@@ -17,7 +17,7 @@ fn a_page_that_cannot_be_had_is_asked_for_in_less() {
     assert_eq!(
         error,
         ReserveError::OutOfMemory {
-            asked: 2 * MIB,
+            requested: 2 * MIB,
             reserved: MIB,
             free: Some(0),
             waiting: 0
@@ -45,7 +45,7 @@ fn out_of_memory_says_what_will_come_back() {
     assert_eq!(
         error,
         ReserveError::OutOfMemory {
-            asked: 40 * MIB,
+            requested: 40 * MIB,
             reserved: 40 * MIB,
             free: Some(8 * MIB),
             waiting: 40 * MIB
@@ -86,7 +86,7 @@ fn what_no_device_has_is_too_large() {
     assert_eq!(
         error,
         ReserveError::TooLarge {
-            asked: MIB,
+            requested: MIB,
             limit: 1000
         }
     );
@@ -218,17 +218,17 @@ fn spilled_pages_go_back_before_others() {
             KIB => AllocationMode::Persistent,
             _ => AllocationMode::Automatic,
         };
-        let (kept, _) = rig.reserve(64 * MIB, A);
-        let (spilled, _) = rig.try_reserve(bytes, mode(bytes), A).unwrap();
-        assert_ne!(kept.page, spilled.page);
-        rig.pools.spill(&spilled);
-        rig.pools.release(kept, Points::new());
-        rig.pools.release(spilled, Points::new());
+        let (cached, _) = rig.reserve(64 * MIB, A);
+        let (evict_first, _) = rig.try_reserve(bytes, mode(bytes), A).unwrap();
+        assert_ne!(cached.page, evict_first.page);
+        rig.pools.evict_first(&evict_first);
+        rig.pools.release(cached, Points::new());
+        rig.pools.release(evict_first, Points::new());
         rig.reserve(80 * MIB, A);
-        let stays = rig.source.pages.contains_key(&kept.page);
+        let stays = rig.source.pages.contains_key(&cached.page);
         // A persistent page keeps its place: all free ones go then.
         assert_eq!(stays, bytes != KIB, "{bytes}");
-        assert!(!rig.source.pages.contains_key(&spilled.page));
+        assert!(!rig.source.pages.contains_key(&evict_first.page));
         assert_eq!(rig.pools.usage().reserved, rig.source.used());
     }
 }
@@ -238,12 +238,12 @@ fn a_page_that_is_used_again_is_not_spilled_any_more() {
     for bytes in [30 * MIB, 12 * MIB, KIB] {
         let mut rig = Rig::new(MemoryOptions::default().max_pages_cached(1), u64::MAX);
         let (first, _) = rig.reserve(bytes, A);
-        rig.pools.spill(&first);
+        rig.pools.evict_first(&first);
         rig.pools.release(first, Points::new());
         let (again, _) = rig.reserve(bytes, A);
         assert_eq!(again.page, first.page);
         let (other, _) = rig.reserve(40 * MIB, A);
-        rig.pools.spill(&other);
+        rig.pools.evict_first(&other);
         rig.pools.release(again, Points::new());
         rig.pools.release(other, Points::new());
         rig.pools.trim(&mut rig.source);

@@ -117,7 +117,7 @@ fn no_bytes_need_no_page() {
     );
     rig.pools.release(nothing, point(A, 1));
     assert_eq!(rig.pools.usage(), PoolUsage::default());
-    assert!(!rig.pools.has_busy() && rig.source.asked.is_empty());
+    assert!(!rig.pools.has_busy() && rig.source.requested.is_empty());
 }
 
 #[test]

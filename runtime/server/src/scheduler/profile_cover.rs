@@ -3,20 +3,20 @@
 use millstream_protocol::id::StreamId;
 
 use super::Scheduler;
-use super::actor::{Covers, StreamActor};
+use super::actor::{Cover, StreamActor};
 
 impl Scheduler {
     /// `token` covers the tasks that `stream` is given from here on.
     pub(crate) fn cover(&mut self, stream: u32, token: u64) {
         let actor = self.stream_mut(stream);
         // Tokens come in about the order of their numbers: nearly always this is the end.
-        let at = actor.covered.partition_point(|covers| covers.token < token);
-        let covers = Covers {
+        let at = actor.covers.partition_point(|covers| covers.token < token);
+        let covers = Cover {
             token,
             from: actor.next_sequence(),
             until: u64::MAX,
         };
-        actor.covered.insert(at, covers);
+        actor.covers.insert(at, covers);
     }
 
     /// `token` does not cover the tasks that `stream` is given from here on. Returns the id of the stream with the first sequence
@@ -24,29 +24,29 @@ impl Scheduler {
     pub(crate) fn end_cover(&mut self, stream: u32, token: u64) -> Option<(StreamId, u64)> {
         let actor = self.stream_mut(stream);
         let until = actor.next_sequence();
-        let at = covers_at(actor, token)?;
-        actor.covered[at].until = until;
+        let at = cover_index(actor, token)?;
+        actor.covers[at].until = until;
         Some((actor.id, until))
     }
 
     /// `token` covers no task of `stream` any more.
     pub(crate) fn uncover(&mut self, stream: u32, token: u64) {
         let actor = self.stream_mut(stream);
-        if let Some(at) = covers_at(actor, token) {
-            actor.covered.remove(at);
+        if let Some(at) = cover_index(actor, token) {
+            actor.covers.remove(at);
         }
     }
 
     /// Does any token cover tasks of `stream`?
     pub(crate) fn is_covered(&self, stream: u32) -> bool {
-        !self.stream(stream).covered.is_empty()
+        !self.stream(stream).covers.is_empty()
     }
 
     /// The tokens that cover the task that `stream` issues next.
     pub(crate) fn tokens_of_next(&self, stream: u32) -> impl Iterator<Item = u64> {
         let actor = self.stream(stream);
         let next = actor.issued + 1;
-        let covering = actor.covered.iter();
+        let covering = actor.covers.iter();
         covering
             .filter(move |covers| (covers.from..covers.until).contains(&next))
             .map(|covers| covers.token)
@@ -54,9 +54,9 @@ impl Scheduler {
 }
 
 /// Where a stream has the tasks that `token` covers.
-fn covers_at(actor: &StreamActor, token: u64) -> Option<usize> {
-    let covered = &actor.covered;
-    covered
+fn cover_index(actor: &StreamActor, token: u64) -> Option<usize> {
+    let covers = &actor.covers;
+    covers
         .binary_search_by_key(&token, |covers| covers.token)
         .ok()
 }

@@ -6,13 +6,13 @@ use millstream_protocol::id::{ClientId, Point, QueueId};
 use millstream_protocol::options::LogLevel;
 
 use super::Server;
-use super::admit::Why;
+use super::admit::FlushReason;
 use crate::memory::Account;
 
 impl<B: Backend> Server<B> {
     /// Basic: which streams flush, and why.
     #[inline]
-    pub(super) fn log_flush(&self, stream: u32, why: Why) {
+    pub(super) fn log_flush(&self, stream: u32, why: FlushReason) {
         if self.observers.logs().streams >= LogLevel::Basic {
             let actor = self.scheduler.stream(stream);
             tracing::debug!(target: "millstream::streams", stream = actor.number(), queue = actor.queue().0, tasks = actor.holds(), ?why, "flush");

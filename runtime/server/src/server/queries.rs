@@ -12,13 +12,13 @@ use millstream_sync::facade::{Mutex, lock};
 use smallvec::SmallVec;
 
 use super::Server;
-use super::traits::Traits;
+use super::op_flags::OpFlags;
 use crate::memory::Account;
-use crate::observers::journal::Journal;
+use crate::observers::log_writer::LogWriter;
 
 impl<B: Backend> Server<B> {
     /// Answers an ask. Answers to askers who are gone are dropped.
-    pub(super) fn ask(&mut self, ask: Ask) {
+    pub(super) fn answer_query(&mut self, ask: Ask) {
         // Who dropped something and then asks sees it dropped.
         self.honour_drops();
         match ask {
@@ -60,7 +60,7 @@ impl<B: Backend> Server<B> {
                 reply.send(Err(self.device.gone().error()));
             }
             Ask::Log(reply) => {
-                let log = self.device.log().map(Journal::take);
+                let log = self.device.log().map(LogWriter::take);
                 reply.send(log.ok_or(Error::NoLog));
             }
             Ask::Trace(reply) => reply.send(Ok(self.take_trace())),
@@ -108,11 +108,11 @@ impl<B: Backend> Server<B> {
             part.op = Op::Host(Box::new(millstream_protocol::message::HostWork {
                 name: self.objects.names().other.clone(),
                 resources: false,
-                run: part_of(shared.clone()),
-                told: Some(told_of(shared.clone())),
+                run: run_part(shared.clone()),
+                told: Some(fail_part(shared.clone())),
             }));
-            let traits = Traits::of(&part.op);
-            self.admit_task(&mut part, traits, false);
+            let flags = OpFlags::of(&part.op);
+            self.admit_task(&mut part, flags, false);
         }
     }
 
@@ -170,7 +170,7 @@ struct SyncParts {
 }
 
 /// No part will come any more.
-fn told_of(shared: Arc<SyncParts>) -> millstream_protocol::message::FailFn {
+fn fail_part(shared: Arc<SyncParts>) -> millstream_protocol::message::FailFn {
     Box::new(move |error| {
         let parts = lock(&shared.reply).take();
         if let Some((reply, ..)) = parts {
@@ -180,7 +180,7 @@ fn told_of(shared: Arc<SyncParts>) -> millstream_protocol::message::FailFn {
 }
 
 /// One stream's part: when everything before it has completed, one part less is missing.
-fn part_of(shared: Arc<SyncParts>) -> millstream_protocol::message::HostFn {
+fn run_part(shared: Arc<SyncParts>) -> millstream_protocol::message::HostFn {
     Box::new(move |_done, _resources| {
         let mut parts = lock(&shared.reply);
         if let Some((reply, ticket, missing)) = parts.take() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// How often each thing happened.
 #[derive(Default)]
-pub(super) struct Seen(BTreeMap<&'static str, u64>);
+pub(super) struct Coverage(BTreeMap<&'static str, u64>);
 
 /// What every run of many programs must meet.
 const ALL: [&str; 20] = [
@@ -30,7 +30,7 @@ const ALL: [&str; 20] = [
     "abandoned with guards out",
 ];
 
-impl Seen {
+impl Coverage {
     pub(super) fn note(&mut self, what: &'static str) {
         debug_assert!(ALL.contains(&what), "{what} is missing in the list");
         *self.0.entry(what).or_default() += 1;
@@ -42,7 +42,7 @@ impl Seen {
         }
     }
 
-    pub(super) fn add(&mut self, other: &Seen) {
+    pub(super) fn add(&mut self, other: &Coverage) {
         for (what, count) in &other.0 {
             *self.0.entry(what).or_default() += count;
         }

@@ -23,7 +23,7 @@ type Place = (u32, u64);
 
 /// Held tasks under terms, of which callers wait for an answer.
 #[derive(Default)]
-pub(super) struct Askers {
+pub(super) struct WaitingCallers {
     all: BTreeSet<Place>,
     /// Those with a deadline, by it.
     timed: BTreeSet<(Instant, Place)>,
@@ -34,7 +34,7 @@ pub(super) struct Askers {
     wants_time: bool,
 }
 
-impl Askers {
+impl WaitingCallers {
     /// The earliest deadline.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         Some(self.timed.first()?.0)
@@ -103,7 +103,7 @@ impl Askers {
 }
 
 /// Whether a caller waits for an answer that the task's own turn would bring.
-fn has_asker(task: &Task) -> bool {
+fn has_waiting_caller(task: &Task) -> bool {
     match &task.op {
         Op::CopyOut(_) => true,
         Op::Host(work) => work.told.is_some(),
@@ -114,28 +114,29 @@ fn has_asker(task: &Task) -> bool {
 impl<B: Backend> Server<B> {
     /// A task under terms was admitted, and may be held.
     #[cold]
-    pub(super) fn note_asker(&mut self, stream: u32, sequence: u64) {
+    pub(super) fn add_waiting_caller(&mut self, stream: u32, sequence: u64) {
         let held = self.scheduler.task(stream, sequence);
-        if let Some(task) = held.filter(|task| has_asker(task))
+        if let Some(task) = held.filter(|task| has_waiting_caller(task))
             && let Some(terms) = task.terms()
         {
             // A token that was cancelled before sends no second message.
-            self.askers.cancelled |= terms.withdrawn(self.askers.now).is_some();
-            self.askers.add((stream, sequence), terms.deadline());
+            self.waiting_callers.cancelled |= terms.withdrawn(self.waiting_callers.now).is_some();
+            self.waiting_callers
+                .add((stream, sequence), terms.deadline());
         }
     }
 
     /// A task under terms has left its stream.
     #[cold]
-    pub(super) fn forget_asker(&mut self, place: Place, deadline: Option<Instant>) {
-        self.askers.remove(place, deadline);
+    pub(super) fn remove_waiting_caller(&mut self, place: Place, deadline: Option<Instant>) {
+        self.waiting_callers.remove(place, deadline);
     }
 
     /// Answers the callers whose tasks have been withdrawn and are still held.
     #[cold]
     pub(super) fn answer_withdrawn(&mut self) {
-        for (stream, sequence) in self.askers.candidates() {
-            let now = self.askers.now;
+        for (stream, sequence) in self.waiting_callers.candidates() {
+            let now = self.waiting_callers.now;
             let Some(task) = self.scheduler.task_mut(stream, sequence) else {
                 continue;
             };
@@ -145,7 +146,7 @@ impl<B: Backend> Server<B> {
             else {
                 continue;
             };
-            self.askers.remove((stream, sequence), deadline);
+            self.waiting_callers.remove((stream, sequence), deadline);
             match &mut task.op {
                 Op::Host(work) => {
                     let failure = Failure::not_run(&work.name, reason);

@@ -13,7 +13,7 @@ pub(super) struct WholePage {
     pub(super) id: PageId,
     pub(super) bytes: u64,
     /// Goes back before others once it is free.
-    spilled: bool,
+    evict_first: bool,
 }
 
 /// All whole pages.
@@ -21,7 +21,7 @@ pub(super) struct WholePage {
 pub(super) struct WholePages {
     pages: Slab<WholePage>,
     /// Free pages by size: bytes and page.
-    kept: Vec<(u64, u32)>,
+    cached: Vec<(u64, u32)>,
     /// Pages that go back.
     due: Vec<u32>,
 }
@@ -32,34 +32,34 @@ impl WholePages {
         let page = WholePage {
             id,
             bytes,
-            spilled: false,
+            evict_first: false,
         };
         self.pages.insert(page) as u32
     }
 
     /// Takes the smallest kept page that a slice of `bytes` fits in.
     pub(super) fn take(&mut self, bytes: u64) -> Option<u32> {
-        let at = self.kept.partition_point(|(size, _)| *size < bytes);
+        let at = self.cached.partition_point(|(size, _)| *size < bytes);
         let fits = self
-            .kept
+            .cached
             .get(at)
             .is_some_and(|(size, _)| serves(*size, bytes));
-        let page = fits.then(|| self.kept.remove(at).1)?;
-        self.pages[page as usize].spilled = false;
+        let page = fits.then(|| self.cached.remove(at).1)?;
+        self.pages[page as usize].evict_first = false;
         Some(page)
     }
 
     /// A page goes back before others, if it is free before it is used again.
-    pub(super) fn spill(&mut self, page: u32) {
-        self.pages[page as usize].spilled = true;
+    pub(super) fn evict_first(&mut self, page: u32) {
+        self.pages[page as usize].evict_first = true;
     }
 
     /// A page is clean and waits for another slice.
-    pub(super) fn keep(&mut self, page: u32) {
-        let kept = (self.pages[page as usize].bytes, page);
-        let at = self.kept.partition_point(|other| *other < kept);
-        debug_assert!(self.kept.get(at) != Some(&kept), "a page is freed once");
-        self.kept.insert(at, kept);
+    pub(super) fn cache(&mut self, page: u32) {
+        let cached = (self.pages[page as usize].bytes, page);
+        let at = self.cached.partition_point(|other| *other < cached);
+        debug_assert!(self.cached.get(at) != Some(&cached), "a page is freed once");
+        self.cached.insert(at, cached);
     }
 
     /// A page is clean and goes back.
@@ -79,8 +79,8 @@ impl WholePages {
 
     /// How many pages are kept.
     #[inline]
-    pub(super) fn kept(&self) -> usize {
-        self.kept.len()
+    pub(super) fn cached(&self) -> usize {
+        self.cached.len()
     }
 
     /// Is there a page that goes back?
@@ -98,15 +98,15 @@ impl WholePages {
         bytes
     }
 
-    /// Gives kept pages back until `keep` are left, spilled ones before others, the largest first. Returns
+    /// Gives kept pages back until `cache` are left, spilled ones before others, the largest first. Returns
     /// bytes.
-    pub(super) fn release_kept(&mut self, source: &mut dyn PageSource, keep: usize) -> u64 {
+    pub(super) fn release_cached(&mut self, source: &mut dyn PageSource, cache: usize) -> u64 {
         let mut bytes = 0;
-        if self.kept.len() > keep {
-            bytes += self.release_spilled(source, self.kept.len() - keep);
+        if self.cached.len() > cache {
+            bytes += self.release_evict_first(source, self.cached.len() - cache);
         }
-        while self.kept.len() > keep {
-            if let Some((_, page)) = self.kept.pop() {
+        while self.cached.len() > cache {
+            if let Some((_, page)) = self.cached.pop() {
                 bytes += self.remove(source, page);
             }
         }
@@ -114,11 +114,11 @@ impl WholePages {
     }
 
     /// Gives at most so many kept pages back that were spilled, the largest first. Returns bytes.
-    pub(super) fn release_spilled(&mut self, source: &mut dyn PageSource, most: usize) -> u64 {
-        let spilled = |(_, page): &&(u64, u32)| self.pages[*page as usize].spilled;
-        let leaving = self.kept.iter().rev().filter(spilled).take(most);
+    pub(super) fn release_evict_first(&mut self, source: &mut dyn PageSource, most: usize) -> u64 {
+        let evict_first = |(_, page): &&(u64, u32)| self.pages[*page as usize].evict_first;
+        let leaving = self.cached.iter().rev().filter(evict_first).take(most);
         let leave: Vec<_> = leaving.copied().collect();
-        self.kept.retain(|kept| !leave.contains(kept));
+        self.cached.retain(|cached| !leave.contains(cached));
         leave
             .into_iter()
             .map(|(_, page)| self.remove(source, page))

@@ -7,7 +7,7 @@ use std::time::Duration;
 use millstream_protocol::failure::FailureRef;
 use millstream_protocol::profile::{ClockSource, KernelProfile, Profile, ProfileDuration};
 
-use super::stretches::Stretches;
+use super::interval_union::IntervalUnion;
 
 /// Names of one profile (I12). Tasks of those beyond are counted together.
 const NAMES_MAX: usize = 4096;
@@ -28,10 +28,10 @@ struct Sums {
 
 /// The tasks of one token, as far as they are over.
 #[derive(Default, Debug)]
-pub(crate) struct Gathered {
+pub(crate) struct ProfileSums {
     by_name: HashMap<Arc<str>, usize>,
     sums: Vec<Sums>,
-    stretches: Stretches,
+    intervals: IntervalUnion,
     tasks: u64,
     timed: u64,
     first_ns: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Gathered {
     failure: Option<FailureRef>,
 }
 
-impl Gathered {
+impl ProfileSums {
     /// The task that was added last failed as it ran.
     #[cold]
     pub(crate) fn fail(&mut self, failure: &FailureRef) {
@@ -72,7 +72,7 @@ impl Gathered {
         };
         self.last_ns = self.last_ns.max(end);
         self.timed += 1;
-        self.stretches.add(start, end);
+        self.intervals.add(start, end);
     }
 
     /// The place of tasks whose name is not known yet.
@@ -124,8 +124,8 @@ impl Gathered {
             longest_first.then_with(|| one.name.cmp(&other.name))
         });
         profile.elapsed = of(self.last_ns.saturating_sub(self.first_ns));
-        profile.busy = of(self.stretches.sum_ns());
-        profile.busy_short = Duration::from_nanos(self.stretches.short_ns());
+        profile.busy = of(self.intervals.sum_ns());
+        profile.busy_short = Duration::from_nanos(self.intervals.short_ns());
         profile.calls.duration = calls;
         profile.tasks = self.tasks;
         profile.untimed = self.tasks - self.timed;
@@ -140,17 +140,17 @@ impl Gathered {
 mod tests {
     use super::*;
 
-    fn gathered(tasks: &[(&str, Option<(u64, u64)>)]) -> Profile {
-        let mut gathered = Gathered::default();
+    fn sums(tasks: &[(&str, Option<(u64, u64)>)]) -> Profile {
+        let mut sums = ProfileSums::default();
         for (name, span) in tasks {
-            gathered.add(&Arc::from(*name), *span);
+            sums.add(&Arc::from(*name), *span);
         }
-        gathered.profile(ClockSource::Virtual, Duration::ZERO, false)
+        sums.profile(ClockSource::Virtual, Duration::ZERO, false)
     }
 
     #[test]
     fn sums_are_by_name_and_those_without_times_are_said() {
-        let profile = gathered(&[
+        let profile = sums(&[
             ("a", Some((100, 110))),
             ("b", Some((105, 155))),
             ("a", Some((200, 230))),
@@ -175,12 +175,12 @@ mod tests {
 
     #[test]
     fn names_are_bounded_and_none_of_their_tasks_is_lost_i12() {
-        let mut gathered = Gathered::default();
+        let mut sums = ProfileSums::default();
         let names = NAMES_MAX as u64 + 100;
         for name in (0..names).chain(0..names) {
-            gathered.add(&Arc::from(name.to_string()), Some((name, name + 1)));
+            sums.add(&Arc::from(name.to_string()), Some((name, name + 1)));
         }
-        let profile = gathered.profile(ClockSource::HOST, Duration::ZERO, false);
+        let profile = sums.profile(ClockSource::HOST, Duration::ZERO, false);
         assert_eq!(profile.kernels.len(), NAMES_MAX + 1);
         assert_eq!(profile.kernel(OTHERS).map(|others| others.tasks), Some(200));
         assert_eq!(
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn nothing_takes_no_time() {
-        let profile = gathered(&[]);
+        let profile = sums(&[]);
         assert_eq!(
             (profile.tasks, profile.elapsed.duration),
             (0, Duration::ZERO)

@@ -8,19 +8,19 @@ use millstream_protocol::report::TraceSpan;
 use super::Server;
 use crate::observers::does_work;
 use crate::observers::profiles::Tokens;
-use crate::observers::timeline::Owner;
+use crate::observers::trace::Owner;
 
 impl<B: Backend> Server<B> {
     /// Remembers whose task, admitted then, is to be at `point`. While nobody wants to know, this is one load and one branch.
     #[inline]
     pub(super) fn note_task(&mut self, stream: u32, task: &Task, point: Point, admitted_ns: u64) {
         if self.observers.note_tasks() {
-            self.note_wanted_task(stream, task, point, admitted_ns);
+            self.note_observed_task(stream, task, point, admitted_ns);
         }
     }
 
     #[cold]
-    fn note_wanted_task(&mut self, stream: u32, task: &Task, point: Point, admitted_ns: u64) {
+    fn note_observed_task(&mut self, stream: u32, task: &Task, point: Point, admitted_ns: u64) {
         if self.observers.is_followed(&task.op, admitted_ns) {
             let tasks = self.objects.tasks_of(task);
             let last = point.cursor + (tasks as u64).max(1) - 1;
@@ -35,7 +35,7 @@ impl<B: Backend> Server<B> {
     /// Somebody wants to know when the task at `point` runs.
     #[inline(never)]
     fn note_span_of(&mut self, stream: u32, task: &Task, point: Point) {
-        let traced = self.observers.timeline().is_on();
+        let traced = self.observers.trace().is_on();
         let tasks = self.objects.tasks_of(task);
         let tokens = match self.scheduler.is_covered(stream) && does_work(&task.op) {
             true => self.tokens_of_next(stream, tasks as u64),
@@ -58,14 +58,14 @@ impl<B: Backend> Server<B> {
                 self.note_profiled(here, &name, &tokens);
             }
             if traced {
-                self.observers.timeline().note(here, owner.clone(), name);
+                self.observers.trace().note(here, owner.clone(), name);
             }
         }
     }
 
     /// The backend's spans with the names and streams that are remembered.
     pub(super) fn take_trace(&mut self) -> Vec<TraceSpan> {
-        let taken = match self.observers.profiles().records() {
+        let taken = match self.observers.profiles().is_recording() {
             // They go by way of the profiles, which want them, too.
             true => {
                 self.progress_profiles(true);
@@ -76,6 +76,6 @@ impl<B: Backend> Server<B> {
         let live = self.scheduler.live_numbers();
         let scheduler = &self.scheduler;
         let passed = |point: Point| scheduler.has_passed(point);
-        self.observers.timeline().take(taken, &live, passed)
+        self.observers.trace().take(taken, &live, passed)
     }
 }

@@ -11,9 +11,9 @@ use millstream_sync::ranges::Ranges;
 
 /// Failed ranges of one slice. Takes one word while there are none.
 #[derive(Default, Debug)]
-pub(crate) struct Faults(Option<Box<Ranges<FailureRef>>>);
+pub(crate) struct PoisonedRanges(Option<Box<Ranges<FailureRef>>>);
 
-impl Faults {
+impl PoisonedRanges {
     /// Is nothing failed?
     #[inline]
     pub(crate) fn is_clean(&self) -> bool {
@@ -49,12 +49,14 @@ mod tests {
 
     #[test]
     fn an_overwrite_heals_only_the_bytes_that_it_defines() {
-        let mut faults = Faults::default();
-        faults.mark(10..20, Failure::panicked(&"k".into(), "boom".into()));
-        faults.clear(&(12..15));
-        assert!(faults.find(&(12..15)).is_none());
-        assert!(faults.find(&(11..12)).is_some() && faults.find(&(15..16)).is_some());
-        faults.clear(&(0..100));
-        assert!(faults.is_clean());
+        let mut poisoned_ranges = PoisonedRanges::default();
+        poisoned_ranges.mark(10..20, Failure::panicked(&"k".into(), "boom".into()));
+        poisoned_ranges.clear(&(12..15));
+        assert!(poisoned_ranges.find(&(12..15)).is_none());
+        assert!(
+            poisoned_ranges.find(&(11..12)).is_some() && poisoned_ranges.find(&(15..16)).is_some()
+        );
+        poisoned_ranges.clear(&(0..100));
+        assert!(poisoned_ranges.is_clean());
     }
 }

@@ -22,8 +22,10 @@ impl<B: Backend> Server<B> {
             let held = self.scheduler.first_held(stream)?;
             held.task.terms()?.deadline()
         };
-        let reservations = self.memory.line().filter_map(deadline);
-        reservations.chain(self.askers.next_deadline()).min()
+        let reservations = self.memory.waiting_streams().filter_map(deadline);
+        reservations
+            .chain(self.waiting_callers.next_deadline())
+            .min()
     }
 
     /// Tries the streams that wait for memory, oldest first, those that stay within their soft limits before
@@ -32,21 +34,22 @@ impl<B: Backend> Server<B> {
     ///
     /// Every turn of the loop takes one stream out of the line, or returns because memory will come back by
     /// itself.
-    pub(super) fn serve_line(&mut self) {
+    pub(super) fn serve_wait_list(&mut self) {
         let scheduler = &self.scheduler;
-        self.memory.sort_line(|stream| scheduler.contains(stream));
-        while let Some(stream) = self.memory.first_in_line() {
+        self.memory
+            .sort_wait_list(|stream| scheduler.contains(stream));
+        while let Some(stream) = self.memory.first_waiting() {
             self.scheduler.unpark(stream);
             match self.issue_first(stream) {
                 Issued::Parked if self.scheduler.waits_for_memory(stream) => {
                     if self.memory_may_return() {
                         return;
                     }
-                    if let Some(above) = self.in_the_way() {
+                    if let Some(above) = self.blocker_above_limit() {
                         self.give_up(above);
                         continue;
                     }
-                    self.starve(stream);
+                    self.fail_reservation(stream);
                 }
                 Issued::Full => {
                     self.scheduler.park_for_memory(stream);
@@ -54,7 +57,7 @@ impl<B: Backend> Server<B> {
                 }
                 _ => {}
             }
-            self.memory.leave_line(stream);
+            self.memory.leave_wait_list(stream);
             self.scheduler.resume(stream);
         }
         self.table.sink().releases.forget_wait();
@@ -62,23 +65,22 @@ impl<B: Backend> Server<B> {
 
     /// While one that stays within its soft limit is about to fail: one in the line that would not, and behind
     /// which dropped memory lies. If it takes several of them to free any, the oldest.
-    fn in_the_way(&self) -> Option<u32> {
-        let first = self.memory.first_in_line()?;
-        if self.drops.in_use() == 0 || self.memory.goes_above(first) {
+    fn blocker_above_limit(&self) -> Option<u32> {
+        let first = self.memory.first_waiting()?;
+        if self.drops.in_use() == 0 || self.memory.exceeds_soft_limit(first) {
             return None;
         }
-        let frees =
-            |these: &dyn Fn(u32) -> bool| self.drops.in_use() > self.dropped_and_stuck(these);
+        let frees = |these: &dyn Fn(u32) -> bool| self.drops.in_use() > self.dropped_behind(these);
         let above = || {
-            let line = self.memory.line();
-            line.filter(|stream| self.memory.goes_above(*stream))
+            let line = self.memory.waiting_streams();
+            line.filter(|stream| self.memory.exceeds_soft_limit(*stream))
         };
         above()
             .find(|stream| frees(&|other| other != *stream))
             .or_else(|| {
                 above()
                     .next()
-                    .filter(|_| frees(&|other| !self.memory.goes_above(other)))
+                    .filter(|_| frees(&|other| !self.memory.exceeds_soft_limit(other)))
             })
     }
 
@@ -86,27 +88,30 @@ impl<B: Backend> Server<B> {
     fn give_up(&mut self, stream: u32) {
         self.memory.give_up(stream);
         self.scheduler.unpark(stream);
-        self.starve(stream);
+        self.fail_reservation(stream);
         self.scheduler.resume(stream);
     }
 
     /// Can anything that was admitted already free memory without its user doing more?
     fn memory_may_return(&self) -> bool {
         self.memory.has_busy()
-            || self.drops.are_early()
+            || self.drops.has_pending()
             // Tasks that can go have values to drop among them, and user code.
             || self.can_flush()
-            || self.scheduler.has_host_turns()
+            || self.scheduler.has_waiting_hosts()
             // Before the look at the drops: what a release has let go of is among those.
             || self.table.sink().releases.are_open()
             || self.table.has_dropped()
-            || (self.drops.in_use() > 0 && self.drops.in_use() > self.dropped_and_stuck(|_| true))
+            || (self.drops.in_use() > 0 && self.drops.in_use() > self.dropped_behind(|_| true))
     }
 
     /// How many dropped slices are held by tasks that wait, themselves or through others, for memory that
     /// these streams in the line want: they come back only after it does.
-    fn dropped_and_stuck(&self, these: impl Fn(u32) -> bool) -> usize {
-        let line = self.memory.line().filter(|stream| these(*stream));
+    fn dropped_behind(&self, these: impl Fn(u32) -> bool) -> usize {
+        let line = self
+            .memory
+            .waiting_streams()
+            .filter(|stream| these(*stream));
         let stuck = self.scheduler.stuck_behind(line);
         let bindings = stuck.flat_map(|held| held.task.all_bindings());
         let slices = bindings.filter_map(|binding| self.objects.slice(binding.slice));
@@ -115,7 +120,7 @@ impl<B: Backend> Server<B> {
     }
 
     /// The reservation that a stream waits for fails.
-    fn starve(&mut self, stream: u32) {
+    fn fail_reservation(&mut self, stream: u32) {
         let Some(held) = self.scheduler.first_held(stream) else {
             return;
         };

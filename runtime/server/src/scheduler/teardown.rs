@@ -10,7 +10,7 @@ use super::task::HeldTask;
 use super::turns::Turns;
 
 /// What a stream held when its device went away.
-pub(crate) struct Remains {
+pub(crate) struct AbandonedStream {
     /// Where the issued tasks of the stream end, if it has issued any.
     pub(crate) last: Option<Point>,
     /// The tasks that it held, in order.
@@ -26,20 +26,20 @@ impl Scheduler {
     }
 
     /// The device is closed: callers that wait for room in a stream wait no longer, and what it holds is taken out.
-    pub(crate) fn close(&mut self, stream: u32) -> Remains {
+    pub(crate) fn close(&mut self, stream: u32) -> AbandonedStream {
         let actor = self.stream_mut(stream);
         actor.credit.end();
         take_held(actor)
     }
 
     /// The device is lost: nothing is held any more, and nothing has a turn. Returns what the streams held.
-    pub(crate) fn lose(&mut self) -> Vec<Remains> {
+    pub(crate) fn lose(&mut self) -> Vec<AbandonedStream> {
         self.held = 0;
-        self.host_turns.clear();
+        self.waiting_hosts.clear();
         self.spare.clear();
         for queue in &mut self.queues {
             queue.held = 0;
-            queue.turn = Turns::default();
+            queue.turns = Turns::default();
         }
         let lose = |(_, actor): (_, &mut StreamActor)| {
             actor.waiters.clear();
@@ -55,8 +55,8 @@ impl Scheduler {
     }
 }
 
-fn take_held(actor: &mut StreamActor) -> Remains {
-    Remains {
+fn take_held(actor: &mut StreamActor) -> AbandonedStream {
+    AbandonedStream {
         last: actor.last_point(),
         held: std::mem::take(&mut actor.held),
     }

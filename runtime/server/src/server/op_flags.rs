@@ -4,9 +4,9 @@ use millstream_protocol::message::Op;
 
 /// What holds of an operation: some of the constants.
 #[derive(Clone, Copy)]
-pub(super) struct Traits(u8);
+pub(super) struct OpFlags(u8);
 
-impl Traits {
+impl OpFlags {
     /// It is no task.
     pub(super) const ORDER: u8 = 1;
     /// It is never issued at once: it waits for memory, or for what comes before it to complete.

@@ -15,7 +15,7 @@ use millstream_protocol::recording::{RecordedOp, RecordedTask};
 const UNKNOWN: u32 = u32::MAX;
 
 /// What a device has taken since it was opened, or since somebody last asked.
-pub(crate) struct Journal {
+pub(crate) struct LogWriter {
     backend: &'static str,
     /// Entries, encoded.
     bytes: Vec<u8>,
@@ -32,7 +32,7 @@ pub(crate) struct Journal {
     next: u32,
 }
 
-impl Journal {
+impl LogWriter {
     /// A log of at most so many bytes at a time.
     pub(crate) fn new(backend: &'static str, bytes_max: u64) -> Self {
         Self {
@@ -298,25 +298,25 @@ mod tests {
     /// I12: the bound holds for what is taken, too, not only for what is kept.
     #[test]
     fn an_upload_without_room_is_not_copied() {
-        let mut journal = Journal::new("cpu", 100);
+        let mut writer = LogWriter::new("cpu", 100);
         let data: Vec<u8> = vec![1; 1 << 20];
         let op = Op::CopyIn(HostSource::Owned(Box::new(data)));
-        journal.note(&mut Task::new(None, op));
-        assert!(journal.bytes.capacity() < 1 << 10);
-        assert!(!journal.take().is_complete());
+        writer.note(&mut Task::new(None, op));
+        assert!(writer.bytes.capacity() < 1 << 10);
+        assert!(!writer.take().is_complete());
     }
 
     #[test]
     fn a_log_ends_before_its_numbers_begin_anew() {
-        let mut journal = Journal::new("cpu", 1 << 10);
-        journal.next = UNKNOWN - 1;
+        let mut writer = LogWriter::new("cpu", 1 << 10);
+        writer.next = UNKNOWN - 1;
         for slot in 0..3 {
             let steps = Vec::new();
-            journal.add(&Entry::Recording { steps });
-            journal.give_number(slot);
+            writer.add(&Entry::Recording { steps });
+            writer.give_number(slot);
         }
-        assert_eq!(journal.number(0), UNKNOWN - 1);
-        let log = journal.take();
+        assert_eq!(writer.number(0), UNKNOWN - 1);
+        let log = writer.take();
         assert!(!log.is_complete() && log.len() == 1);
     }
 }

@@ -17,25 +17,25 @@ pub(super) struct Entry {
     pub(super) cursor: Cursor,
     /// The range.
     pub(super) origin: Origin,
-    /// Where its other points are kept, or [`Entry::SOLE`].
-    pub(super) rest: u32,
+    /// Where its other points are kept, or [`Entry::NO_OTHERS`].
+    pub(super) others: u32,
 }
 
 impl Entry {
     /// No other point.
-    pub(super) const SOLE: u32 = u32::MAX;
+    pub(super) const NO_OTHERS: u32 = u32::MAX;
 }
 
 /// The waiting ranges of one class.
 #[derive(Default, Debug)]
-pub(super) struct Busy {
+pub(super) struct BusyHeaps {
     /// Which heaps are not empty: a bit per queue, those with a rest above.
     filled: u32,
     /// The heaps, as far as used, indexed like the bits.
     heaps: Vec<Heap>,
 }
 
-impl Busy {
+impl BusyHeaps {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.filled == 0
@@ -44,7 +44,7 @@ impl Busy {
     /// Adds a range whose home is on `queue`. Returns whether it is the first of its heap.
     #[inline]
     pub(super) fn push(&mut self, queue: QueueId, entry: Entry) -> bool {
-        let index = heap_index(queue, entry.rest != Entry::SOLE);
+        let index = heap_index(queue, entry.others != Entry::NO_OTHERS);
         if index >= self.heaps.len() {
             self.heaps.resize_with(index + 1, Heap::default);
         }
@@ -94,17 +94,17 @@ impl Busy {
             return None;
         }
         heap.pop_last();
-        self.taken(index);
+        self.mark_if_empty(index);
         Some((home, entry))
     }
 
     /// The oldest of any queue, if it suits.
     fn take_first(
         &mut self,
-        rest: bool,
+        others: bool,
         suits: &impl Fn(Point, &Entry) -> bool,
     ) -> Option<(Point, Entry)> {
-        let mut filled = self.filled & ((1 << MAX_QUEUES) - 1) << heap_index(QueueId(0), rest);
+        let mut filled = self.filled & ((1 << MAX_QUEUES) - 1) << heap_index(QueueId(0), others);
         while filled != 0 {
             let index = filled.trailing_zeros() as usize;
             filled &= filled - 1;
@@ -112,7 +112,7 @@ impl Busy {
             let home = home(index, &entry);
             if suits(home, &entry) {
                 self.heaps[index].pop_first();
-                self.taken(index);
+                self.mark_if_empty(index);
                 return Some((home, entry));
             }
         }
@@ -136,7 +136,7 @@ impl Busy {
                 None
             };
             if passed.is_some() {
-                self.taken(index);
+                self.mark_if_empty(index);
                 return passed;
             }
         }
@@ -153,7 +153,7 @@ impl Busy {
 
     /// A range has left a heap.
     #[inline]
-    fn taken(&mut self, index: usize) {
+    fn mark_if_empty(&mut self, index: usize) {
         if self.heaps[index].0.is_empty() {
             self.filled &= !(1 << index);
         }
@@ -168,9 +168,9 @@ fn home(index: usize, entry: &Entry) -> Point {
 
 /// The heap, and the bit, of a queue.
 #[inline]
-fn heap_index(queue: QueueId, rest: bool) -> usize {
+fn heap_index(queue: QueueId, others: bool) -> usize {
     debug_assert!(queue.index() < MAX_QUEUES);
-    queue.index() + if rest { MAX_QUEUES } else { 0 }
+    queue.index() + if others { MAX_QUEUES } else { 0 }
 }
 
 /// A binary heap, least cursor first, that also gives its last leaf.
@@ -242,13 +242,13 @@ mod tests {
         Entry {
             cursor,
             origin: Origin::Dedicated(range),
-            rest: Entry::SOLE,
+            others: Entry::NO_OTHERS,
         }
     }
 
     #[test]
     fn the_queue_itself_gets_its_latest_and_others_the_oldest() {
-        let mut busy = Busy::default();
+        let mut busy = BusyHeaps::default();
         assert!(busy.push(A, entry(1, 1)));
         (2..=9).for_each(|cursor| assert!(!busy.push(A, entry(cursor, cursor as u32))));
         assert_eq!(
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn cursors_pass_in_any_order_of_release() {
-        let mut busy = Busy::default();
+        let mut busy = BusyHeaps::default();
         let mut cursors: Vec<Cursor> = (0..200).map(|step| step * 7919 % 211).collect();
         cursors.iter().for_each(|cursor| {
             busy.push(B, entry(*cursor, *cursor as u32));
@@ -290,16 +290,16 @@ mod tests {
 
     #[test]
     fn ranges_with_a_rest_never_hide_those_without() {
-        let mut busy = Busy::default();
+        let mut busy = BusyHeaps::default();
         busy.push(A, entry(1, 1));
         busy.push(
             A,
             Entry {
-                rest: 0,
+                others: 0,
                 ..entry(2, 2)
             },
         );
-        let suits = |_: Point, entry: &Entry| entry.rest == Entry::SOLE;
+        let suits = |_: Point, entry: &Entry| entry.others == Entry::NO_OTHERS;
         assert_eq!(
             busy.take(A, suits).map(|(_, entry)| entry.origin),
             Some(Origin::Dedicated(1))

@@ -7,7 +7,7 @@
 use millstream_protocol::id::{Cursor, MAX_QUEUES, Point, QueueId};
 use slab::Slab;
 
-use super::busy::{Busy, Entry};
+use super::busy_heaps::{BusyHeaps, Entry};
 use super::class::{CLASSES, Class};
 use super::reservation::Origin;
 use crate::points::Points;
@@ -17,13 +17,13 @@ const WORDS: usize = CLASSES / 64;
 
 /// Ranges that wait, by class and queue.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct BusyRanges {
     /// The waiting ranges of each class.
-    classes: Vec<Busy>,
+    classes: Vec<BusyHeaps>,
     /// Per queue, the classes of which something may wait for it.
     active: [[u64; WORDS]; MAX_QUEUES],
     /// The points of a range besides its home.
-    rests: Slab<Points>,
+    other_points: Slab<Points>,
     /// Everything up to this cursor has passed.
     passed: [Cursor; MAX_QUEUES],
     /// How many ranges wait.
@@ -34,15 +34,15 @@ pub(super) struct Waiting {
 pub(super) struct Taken {
     pub(super) origin: Origin,
     home: Point,
-    rest: u32,
+    others: u32,
 }
 
-impl Waiting {
+impl BusyRanges {
     pub(super) fn new() -> Self {
         Self {
-            classes: (0..CLASSES).map(|_| Busy::default()).collect(),
+            classes: (0..CLASSES).map(|_| BusyHeaps::default()).collect(),
             active: [[0; WORDS]; MAX_QUEUES],
-            rests: Slab::new(),
+            other_points: Slab::new(),
             passed: [0; MAX_QUEUES],
             count: 0,
         }
@@ -55,7 +55,7 @@ impl Waiting {
             Some(home) if has_passed(&self.passed, home) => false,
             Some(home) => {
                 self.count += 1;
-                self.settle_at(origin, home, Entry::SOLE);
+                self.insert_at(origin, home, Entry::NO_OTHERS);
                 true
             }
             None => self.push_many(origin, points.clone()),
@@ -69,8 +69,8 @@ impl Waiting {
             return false;
         };
         self.count += 1;
-        let rest = self.keep_rest(points);
-        self.settle_at(origin, home, rest);
+        let others = self.keep_others(points);
+        self.insert_at(origin, home, others);
         true
     }
 
@@ -88,11 +88,12 @@ impl Waiting {
         if busy.is_empty() {
             return None;
         }
-        let (rests, passed) = (&self.rests, &self.passed);
+        let (other_points, passed) = (&self.other_points, &self.passed);
         let rest_covered = |entry: &Entry| {
             let covered =
-                |rest: &Points| rest.all(|point| has_passed(passed, point) || covered(point));
-            entry.rest == Entry::SOLE || rests.get(entry.rest as usize).is_some_and(covered)
+                |others: &Points| others.all(|point| has_passed(passed, point) || covered(point));
+            entry.others == Entry::NO_OTHERS
+                || other_points.get(entry.others as usize).is_some_and(covered)
         };
         let (home, entry) = busy.take(queue, |home, entry| {
             fits(entry.origin) && covered(home) && rest_covered(entry)
@@ -101,17 +102,17 @@ impl Waiting {
         Some(Taken {
             origin: entry.origin,
             home,
-            rest: entry.rest,
+            others: entry.others,
         })
     }
 
     /// The open points of a range that was taken.
     #[inline]
     pub(super) fn residue(&mut self, taken: &Taken) -> Points {
-        if taken.rest == Entry::SOLE {
+        if taken.others == Entry::NO_OTHERS {
             return Points::from(taken.home);
         }
-        let mut points = self.take_rest(taken.rest);
+        let mut points = self.take_others(taken.others);
         points.insert(taken.home);
         points
     }
@@ -136,12 +137,12 @@ impl Waiting {
                 let class = Class((word * 64) as u16 + classes.trailing_zeros() as u16);
                 classes &= classes - 1;
                 while let Some(entry) = self.classes[class.index()].pop_passed(queue, cursor) {
-                    let mut rest = self.take_rest(entry.rest);
-                    match rest.pop() {
+                    let mut others = self.take_others(entry.others);
+                    match others.pop() {
                         // Another queue's: all points of this one up to `cursor` are gone.
                         Some(home) => {
-                            let rest = self.keep_rest(rest);
-                            self.settle_at(entry.origin, home, rest);
+                            let others = self.keep_others(others);
+                            self.insert_at(entry.origin, home, others);
                         }
                         None => {
                             self.count -= 1;
@@ -186,12 +187,12 @@ impl Waiting {
 
     /// Puts a range, counted already, where it waits for `home`.
     #[inline]
-    fn settle_at(&mut self, origin: Origin, home: Point, rest: u32) {
+    fn insert_at(&mut self, origin: Origin, home: Point, others: u32) {
         let class = origin.class();
         let entry = Entry {
             cursor: home.cursor,
             origin,
-            rest,
+            others,
         };
         if self.classes[class.index()].push(home.queue, entry) {
             self.active[home.queue.index()][class.index() / 64] |= 1 << (class.index() % 64);
@@ -199,20 +200,23 @@ impl Waiting {
     }
 
     /// Keeps the points of an entry besides its home.
-    fn keep_rest(&mut self, rest: Points) -> u32 {
-        if rest.is_empty() {
-            Entry::SOLE
+    fn keep_others(&mut self, others: Points) -> u32 {
+        if others.is_empty() {
+            Entry::NO_OTHERS
         } else {
-            self.rests.insert(rest) as u32
+            self.other_points.insert(others) as u32
         }
     }
 
     /// The points of an entry besides its home that have not passed.
-    fn take_rest(&mut self, rest: u32) -> Points {
-        if rest == Entry::SOLE {
+    fn take_others(&mut self, others: u32) -> Points {
+        if others == Entry::NO_OTHERS {
             return Points::new();
         }
-        let mut points = self.rests.try_remove(rest as usize).unwrap_or_default();
+        let mut points = self
+            .other_points
+            .try_remove(others as usize)
+            .unwrap_or_default();
         points.retain_open(|point| has_passed(&self.passed, point));
         points
     }

@@ -35,7 +35,7 @@ impl Scheduler {
     }
 
     /// What a task of `stream` waits for becomes as urgent as the stream.
-    pub(crate) fn hurry(&mut self, stream: u32, awaits: &[(u32, u64)]) {
+    pub(crate) fn raise_priority(&mut self, stream: u32, awaits: &[(u32, u64)]) {
         let priority = self.streams[stream as usize].own_priority;
         for (other, sequence) in awaits {
             self.inherit(*other, *sequence, priority);
@@ -59,11 +59,11 @@ impl Scheduler {
             }
             let edges = actor.held.range(tasks).flat_map(|held| &held.awaits);
             open.extend(edges.copied());
-            if actor.in_turn {
+            if actor.waits_for_turn {
                 let urgency = actor.priority();
-                let turn = &mut self.queues[actor.queue.index()].turn;
-                turn.leave(stream);
-                turn.join(stream, urgency);
+                let turns = &mut self.queues[actor.queue.index()].turns;
+                turns.leave(stream);
+                turns.join(stream, urgency);
             }
         }
     }
@@ -86,7 +86,7 @@ impl Scheduler {
                 held.awaits
                     .retain(|edge| *edge != (stream, waiter.sequence));
                 held.come_after(point);
-                self.join_turn(waiter.stream);
+                self.join_turns(waiter.stream);
             }
         }
     }

@@ -79,7 +79,7 @@ impl<B: Backend> Server<B> {
         let since = retiring().map(|retiring| retiring.since_ns);
         let oldest = since.filter(|since_ns| *since_ns != NOT_FOLLOWED).min();
         let mut collection = Collection::default();
-        collection.drops_ahead = self.drops.early() as u64;
+        collection.drops_ahead = self.drops.pending_count() as u64;
         collection.slices_waiting = (retiring().count() + self.drops.in_use()) as u64;
         collection.values_waiting = self.effects.values_waiting(self.observers.values_done());
         collection.slice_waits_ns_max =

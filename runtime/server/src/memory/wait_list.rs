@@ -13,14 +13,14 @@ use super::accounts::Accounts;
 
 /// A reservation: which stream's, who pays, and the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Request {
     pub(crate) stream: u32,
     pub(crate) client: ClientId,
     pub(crate) bytes: u64,
 }
 
-impl Asked {
-    fn goes_above(&self, accounts: &Accounts) -> bool {
+impl Request {
+    fn exceeds_soft_limit(&self, accounts: &Accounts) -> bool {
         accounts.of(self.client).is_above_with(self.bytes)
     }
 }
@@ -28,26 +28,26 @@ impl Asked {
 /// One that waits, and its position in the mailbox.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
-    asked: Asked,
+    request: Request,
     position: u64,
 }
 
 impl Waiting {
     /// What decides who goes first: whether it goes above its soft limit, then who asked first.
     fn rank(&self, accounts: &Accounts) -> (bool, u64) {
-        (self.asked.goes_above(accounts), self.position)
+        (self.request.exceeds_soft_limit(accounts), self.position)
     }
 }
 
 /// Those that wait; of each stream at most one.
 #[derive(Default, Debug)]
-pub(super) struct Line {
+pub(super) struct WaitList {
     waiting: VecDeque<Waiting>,
     /// Clean bytes that others may still take.
     budget: u64,
 }
 
-impl Line {
+impl WaitList {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
@@ -58,50 +58,53 @@ impl Line {
     }
 
     pub(super) fn streams(&self) -> impl Iterator<Item = u32> {
-        self.waiting.iter().map(|waiting| waiting.asked.stream)
+        self.waiting.iter().map(|waiting| waiting.request.stream)
     }
 
-    pub(super) fn goes_above(&self, accounts: &Accounts, stream: u32) -> bool {
+    pub(super) fn exceeds_soft_limit(&self, accounts: &Accounts, stream: u32) -> bool {
         let mut waiting = self.waiting.iter();
-        let found = waiting.find(|waiting| waiting.asked.stream == stream);
-        found.is_some_and(|waiting| waiting.asked.goes_above(accounts))
+        let found = waiting.find(|waiting| waiting.request.stream == stream);
+        found.is_some_and(|waiting| waiting.request.exceeds_soft_limit(accounts))
     }
 
     /// May this reservation take what is there, though others wait? If it comes before them, or leaves them what they need.
     #[cold]
-    pub(super) fn may_take(&self, accounts: &Accounts, asked: Asked, has_waited: bool) -> bool {
+    pub(super) fn may_take(&self, accounts: &Accounts, request: Request, has_waited: bool) -> bool {
         let Some(first) = self.waiting.front() else {
             return true;
         };
-        if has_waited && first.asked.stream == asked.stream {
+        if has_waited && first.request.stream == request.stream {
             return true;
         }
-        match (asked.goes_above(accounts), first.asked.goes_above(accounts)) {
+        match (
+            request.exceeds_soft_limit(accounts),
+            first.request.exceeds_soft_limit(accounts),
+        ) {
             (false, true) => true,
             (true, false) => false,
-            _ => asked.bytes <= self.budget,
+            _ => request.bytes <= self.budget,
         }
     }
 
     /// Another has taken bytes.
-    pub(super) fn took(&mut self, bytes: u64) {
+    pub(super) fn take_from_budget(&mut self, bytes: u64) {
         self.budget = self.budget.saturating_sub(bytes);
     }
 
     /// Of `free` bytes others may take what the first does not need: what it asks is taken from the `busy` ones, which will
     /// return first, and the rest of it from those.
-    pub(super) fn reckon(&mut self, free: u64, busy: u64) {
+    pub(super) fn update_budget(&mut self, free: u64, busy: u64) {
         self.budget = self.waiting.front().map_or(0, |first| {
-            free.saturating_sub(first.asked.bytes.saturating_sub(busy))
+            free.saturating_sub(first.request.bytes.saturating_sub(busy))
         });
     }
 
     /// One more waits, behind those of a lower rank, whenever they came to wait. Says no where it does so already.
-    pub(super) fn wait(&mut self, accounts: &Accounts, asked: Asked, position: u64) -> bool {
-        if self.streams().any(|stream| stream == asked.stream) {
+    pub(super) fn wait(&mut self, accounts: &Accounts, request: Request, position: u64) -> bool {
+        if self.streams().any(|stream| stream == request.stream) {
             return false;
         }
-        let new = Waiting { asked, position };
+        let new = Waiting { request, position };
         let rank = new.rank(accounts);
         let before = self.waiting.iter();
         let place = before
@@ -114,7 +117,7 @@ impl Line {
     /// Keeps those of some streams, and tells which was the first of all.
     pub(super) fn retain(&mut self, keep: impl Fn(u32) -> bool) -> Option<u32> {
         let first = self.first();
-        self.waiting.retain(|waiting| keep(waiting.asked.stream));
+        self.waiting.retain(|waiting| keep(waiting.request.stream));
         first
     }
 
@@ -131,8 +134,8 @@ mod tests {
     const LIMITED: ClientId = ClientId(1);
     const FREE: ClientId = ClientId(2);
 
-    fn asked(stream: u32, client: ClientId, bytes: u64) -> Asked {
-        Asked {
+    fn request(stream: u32, client: ClientId, bytes: u64) -> Request {
+        Request {
             stream,
             client,
             bytes,
@@ -146,54 +149,57 @@ mod tests {
         accounts
     }
 
-    fn order(line: &Line) -> Vec<u32> {
-        line.streams().collect()
+    fn order(list: &WaitList) -> Vec<u32> {
+        list.streams().collect()
     }
 
     #[test]
     fn those_above_their_limits_go_last_and_others_in_the_mailboxs_order() {
         let accounts = accounts(100);
-        let mut line = Line::default();
-        assert!(line.wait(&accounts, asked(1, LIMITED, 101), 1));
-        assert!(line.wait(&accounts, asked(2, FREE, 1 << 40), 9));
-        assert!(line.wait(&accounts, asked(3, LIMITED, 100), 5));
-        assert!(!line.wait(&accounts, asked(3, LIMITED, 100), 5), "it waits");
-        assert_eq!(order(&line), [3, 2, 1]);
-        assert!(line.goes_above(&accounts, 1) && !line.goes_above(&accounts, 3));
+        let mut list = WaitList::default();
+        assert!(list.wait(&accounts, request(1, LIMITED, 101), 1));
+        assert!(list.wait(&accounts, request(2, FREE, 1 << 40), 9));
+        assert!(list.wait(&accounts, request(3, LIMITED, 100), 5));
+        assert!(
+            !list.wait(&accounts, request(3, LIMITED, 100), 5),
+            "it waits"
+        );
+        assert_eq!(order(&list), [3, 2, 1]);
+        assert!(list.exceeds_soft_limit(&accounts, 1) && !list.exceeds_soft_limit(&accounts, 3));
     }
 
     #[test]
     fn what_clients_hold_changes_the_order() {
         let mut accounts = accounts(100);
-        let mut line = Line::default();
-        line.wait(&accounts, asked(1, LIMITED, 60), 1);
-        line.wait(&accounts, asked(2, FREE, 60), 2);
-        assert_eq!(order(&line), [1, 2]);
+        let mut list = WaitList::default();
+        list.wait(&accounts, request(1, LIMITED, 60), 1);
+        list.wait(&accounts, request(2, FREE, 60), 2);
+        assert_eq!(order(&list), [1, 2]);
         accounts.charge(LIMITED, 60);
-        line.sort(&accounts);
-        assert_eq!(order(&line), [2, 1]);
-        assert_eq!(line.retain(|stream| stream != 2), Some(2));
-        assert_eq!(order(&line), [1]);
+        list.sort(&accounts);
+        assert_eq!(order(&list), [2, 1]);
+        assert_eq!(list.retain(|stream| stream != 2), Some(2));
+        assert_eq!(order(&list), [1]);
     }
 
     /// I6: what the first needs is not taken by others, however much comes back meanwhile.
     #[test]
     fn others_take_what_the_first_does_not_need_i6() {
         let accounts = accounts(100);
-        let mut line = Line::default();
-        line.wait(&accounts, asked(1, FREE, 50), 1);
+        let mut list = WaitList::default();
+        list.wait(&accounts, request(1, FREE, 50), 1);
         // 30 return by themselves: 20 of those that are free are the first's.
-        line.reckon(40, 30);
-        assert!(line.may_take(&accounts, asked(2, FREE, 20), false));
-        assert!(!line.may_take(&accounts, asked(2, FREE, 21), false));
-        line.took(15);
-        assert!(!line.may_take(&accounts, asked(2, FREE, 6), false));
+        list.update_budget(40, 30);
+        assert!(list.may_take(&accounts, request(2, FREE, 20), false));
+        assert!(!list.may_take(&accounts, request(2, FREE, 21), false));
+        list.take_from_budget(15);
+        assert!(!list.may_take(&accounts, request(2, FREE, 6), false));
         assert!(
-            line.may_take(&accounts, asked(1, FREE, 50), true),
+            list.may_take(&accounts, request(1, FREE, 50), true),
             "it is the first"
         );
         assert!(
-            !line.may_take(&accounts, asked(3, LIMITED, 101), false),
+            !list.may_take(&accounts, request(3, LIMITED, 101), false),
             "it goes last"
         );
     }
@@ -201,10 +207,10 @@ mod tests {
     #[test]
     fn one_within_its_limit_goes_before_a_first_above_its_own() {
         let accounts = accounts(10);
-        let mut line = Line::default();
-        line.wait(&accounts, asked(1, LIMITED, 11), 1);
-        line.reckon(0, 0);
-        assert!(line.may_take(&accounts, asked(2, FREE, 1 << 40), false));
-        assert!(!line.may_take(&accounts, asked(3, LIMITED, 12), false));
+        let mut list = WaitList::default();
+        list.wait(&accounts, request(1, LIMITED, 11), 1);
+        list.update_budget(0, 0);
+        assert!(list.may_take(&accounts, request(2, FREE, 1 << 40), false));
+        assert!(!list.may_take(&accounts, request(3, LIMITED, 12), false));
     }
 }

@@ -17,23 +17,23 @@ pub(crate) struct Owner {
 }
 
 /// A task that the timeline is to tell of.
-struct Noted {
+struct TracedTask {
     point: Point,
     owner: Owner,
     name: Arc<str>,
 }
 
 /// What is remembered for a timeline; of each kind at most as much as was asked for.
-pub(crate) struct Timeline {
+pub(crate) struct Trace {
     capacity: usize,
-    tasks: VecDeque<Noted>,
+    tasks: VecDeque<TracedTask>,
     /// Which tasks waited for which.
     waits: VecDeque<(Point, Point)>,
     /// Spans that were taken for profiles, and are the timeline's as well.
     spans: VecDeque<Span>,
 }
 
-impl Timeline {
+impl Trace {
     /// One that keeps `capacity` tasks; with 0 it is off.
     pub(super) fn new(capacity: usize) -> Self {
         Self {
@@ -52,7 +52,11 @@ impl Timeline {
 
     /// The task at `point` is this one's.
     pub(crate) fn note(&mut self, point: Point, owner: Owner, name: Arc<str>) {
-        push_bounded(&mut self.tasks, Noted { point, owner, name }, self.capacity);
+        push_bounded(
+            &mut self.tasks,
+            TracedTask { point, owner, name },
+            self.capacity,
+        );
     }
 
     /// The task that is to be at `place` waits for another.
@@ -91,7 +95,7 @@ impl Timeline {
         let mut spans: Vec<TraceSpan> = Vec::new();
         // What has not run yet is told the next time, and stays in its order: the oldest gives way. The last of a place is the one
         // that has it.
-        let mut later: VecDeque<Noted> = VecDeque::new();
+        let mut later: VecDeque<TracedTask> = VecDeque::new();
         for task in std::mem::take(&mut self.tasks).into_iter().rev() {
             match ran.remove(&task.point) {
                 Some(span) => spans.push(TraceSpan {
@@ -146,42 +150,42 @@ mod tests {
         }
     }
 
-    fn timeline(capacity: usize, tasks: u64) -> Timeline {
-        let mut timeline = Timeline::new(capacity);
+    fn trace(capacity: usize, tasks: u64) -> Trace {
+        let mut trace = Trace::new(capacity);
         for cursor in 1..=tasks {
             let owner = Owner {
                 client: ClientId(1),
                 client_name: "client".into(),
                 stream: cursor,
             };
-            timeline.note(at(cursor), owner, "task".into());
+            trace.note(at(cursor), owner, "task".into());
         }
-        timeline
+        trace
     }
 
     #[test]
     fn what_has_not_run_is_told_the_next_time_with_its_waits() {
-        let mut timeline = timeline(8, 3);
-        timeline.note_wait(at(3), Point::new(QueueId(1), 7));
+        let mut trace = trace(8, 3);
+        trace.note_wait(at(3), Point::new(QueueId(1), 7));
         let live = HashSet::from([1, 3]);
-        let first = timeline.take(vec![span(2), span(1)], &live, |point| point.cursor <= 2);
+        let first = trace.take(vec![span(2), span(1)], &live, |point| point.cursor <= 2);
         let told = |spans: &[TraceSpan]| -> Vec<_> {
             let told = spans.iter();
             told.map(|span| (span.cursor, span.stream_ended, span.waits.len()))
                 .collect()
         };
         assert_eq!(told(&first), [(1, false, 0), (2, true, 0)]);
-        let second = timeline.take(vec![span(3)], &live, |_| true);
+        let second = trace.take(vec![span(3)], &live, |_| true);
         assert_eq!(told(&second), [(3, false, 1)]);
-        assert!(timeline.tasks.is_empty() && timeline.waits.is_empty());
+        assert!(trace.tasks.is_empty() && trace.waits.is_empty());
     }
 
     /// I12: of more than was asked for the oldest give way.
     #[test]
     fn no_more_is_kept_than_was_asked_for_i12() {
-        let mut timeline = timeline(2, 5);
-        timeline.keep(&[span(3), span(4), span(5)]);
-        let spans = timeline.take(Vec::new(), &HashSet::new(), |_| true);
+        let mut trace = trace(2, 5);
+        trace.keep(&[span(3), span(4), span(5)]);
+        let spans = trace.take(Vec::new(), &HashSet::new(), |_| true);
         let cursors: Vec<_> = spans.iter().map(|span| span.cursor).collect();
         assert_eq!(cursors, [4, 5]);
     }

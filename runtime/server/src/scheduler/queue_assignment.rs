@@ -23,7 +23,7 @@ pub(crate) struct NewStream {
 }
 
 /// A stream that was.
-pub(crate) struct GoneStream {
+pub(crate) struct RemovedStream {
     pub(crate) id: StreamId,
     pub(crate) client: ClientId,
     /// Tasks that it issued.
@@ -39,7 +39,7 @@ impl Scheduler {
             true => 1,
             false => credit_chunk(new.credit.limit()),
         };
-        self.queues[queue.index()].seat(new.priority);
+        self.queues[queue.index()].assign(new.priority);
         let number = self.streams_made;
         self.streams_made += 1;
         self.streams.insert(StreamActor {
@@ -56,12 +56,12 @@ impl Scheduler {
             issued: 0,
             last: 0,
             parked: Parked::No,
-            in_turn: false,
-            gone: 0,
+            waits_for_turn: false,
+            turn_issued: 0,
             unreleased: 0,
             credit_chunk,
             waiters: Default::default(),
-            covered: Vec::new(),
+            covers: Vec::new(),
             dropped: false,
         }) as u32
     }
@@ -70,7 +70,7 @@ impl Scheduler {
     fn fewest_streams(&self, priority: Priority) -> QueueId {
         let fewest = self
             .numbered_queues()
-            .min_by_key(|(_, queue)| (queue.misfit(priority), queue.streams));
+            .min_by_key(|(_, queue)| (queue.priority_mismatch(priority), queue.streams));
         fewest.map_or(QueueId(0), |(queue, _)| queue)
     }
 
@@ -80,18 +80,18 @@ impl Scheduler {
     }
 
     /// A dropped stream that holds nothing goes.
-    pub(crate) fn remove_if_done(&mut self, key: u32) -> Option<GoneStream> {
+    pub(crate) fn remove_if_done(&mut self, key: u32) -> Option<RemovedStream> {
         let stream = &self.streams[key as usize];
         if !stream.dropped || !stream.held.is_empty() || !stream.waiters.is_empty() {
             return None;
         }
         let stream = self.streams.remove(key as usize);
         let queue = &mut self.queues[stream.queue.index()];
-        if stream.in_turn {
-            queue.turn.leave(key);
+        if stream.waits_for_turn {
+            queue.turns.leave(key);
         }
-        queue.unseat(stream.own_priority);
-        Some(GoneStream {
+        queue.unassign(stream.own_priority);
+        Some(RemovedStream {
             id: stream.id,
             client: stream.client,
             issued: stream.issued,
@@ -101,43 +101,45 @@ impl Scheduler {
     /// An idle stream sits down where the least is in flight. Only then: the order within a stream is
     /// its queue's order.
     #[inline]
-    pub(crate) fn settle(&mut self, stream: u32) {
+    pub(crate) fn rebalance(&mut self, stream: u32) {
         let actor = &self.streams[stream as usize];
         let queue = &self.queues[actor.queue.index()];
         // As of the last look, which every burst begins with.
         let idle = actor.last <= queue.completed;
         if idle && queue.in_flight() > 0 && actor.held.is_empty() {
-            self.move_if_idle(stream);
+            self.move_to_least_loaded(stream);
         }
     }
 
     /// The stream is idle, and its queue has work of others.
     #[cold]
-    fn move_if_idle(&mut self, stream: u32) {
+    fn move_to_least_loaded(&mut self, stream: u32) {
         // What has completed since the last look must not count as load.
         for queue in &mut self.queues {
-            queue.look();
+            queue.refresh();
         }
         let actor = &self.streams[stream as usize];
         let (current, priority) = (actor.queue, actor.own_priority);
         let load = |queue: &QueueState| queue.in_flight() + queue.held;
         // Not to a queue of another priority, nor to one that others share, from one of its own.
-        let worst = self.queues[current.index()].misfit(priority).min(1);
+        let worst = self.queues[current.index()]
+            .priority_mismatch(priority)
+            .min(1);
         let least = self
             .numbered_queues()
-            .filter(|(_, queue)| queue.misfit(priority) <= worst)
+            .filter(|(_, queue)| queue.priority_mismatch(priority) <= worst)
             .min_by_key(|(_, queue)| load(queue));
         let Some((least, _)) =
             least.filter(|(_, least)| load(least) < load(&self.queues[current.index()]))
         else {
             return;
         };
-        if std::mem::take(&mut self.streams[stream as usize].in_turn) {
+        if std::mem::take(&mut self.streams[stream as usize].waits_for_turn) {
             // It was flushed by itself and kept its place in the turn.
-            self.queues[current.index()].turn.leave(stream);
+            self.queues[current.index()].turns.leave(stream);
         }
-        self.queues[current.index()].unseat(priority);
-        self.queues[least.index()].seat(priority);
+        self.queues[current.index()].unassign(priority);
+        self.queues[least.index()].assign(priority);
         let actor = &mut self.streams[stream as usize];
         actor.queue = least;
         actor.last = 0;
@@ -153,7 +155,7 @@ impl Scheduler {
     /// May the next task of a lone stream be issued where it sits, without a look? One that is idle behind others may sit down
     /// elsewhere, and a queue that seems full is to be looked at.
     #[inline(always)]
-    pub(crate) fn is_seated(&self, stream: u32, queue: QueueId) -> bool {
+    pub(crate) fn can_pass(&self, stream: u32, queue: QueueId) -> bool {
         let state = &self.queues[queue.index()];
         let idle = self.streams[stream as usize].last <= state.completed;
         (!idle || state.in_flight() == 0) && state.in_flight() < self.depth

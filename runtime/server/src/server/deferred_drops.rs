@@ -20,31 +20,31 @@ pub(super) struct Retiring {
 
 /// Those of one queue, by the cursor that they wait for.
 #[derive(Default)]
-struct Retirement {
+struct RetiringSlots {
     slots: VecDeque<Retiring>,
     /// The GC actor was told to watch for this cursor.
     watched: Cursor,
 }
 
 /// What is on its way to be dropped.
-pub(super) struct Drops {
+pub(super) struct DeferredDrops {
     /// Messages admitted: the position up to which drops can be honoured.
     messages: u64,
     /// Drops that the mailbox has not passed yet: slot and stamp.
-    early: VecDeque<(u32, u64)>,
+    pending: VecDeque<(u32, u64)>,
     /// Dropped slices that streams still hold tasks on.
     in_use: usize,
-    retiring: Vec<Retirement>,
+    retiring: Vec<RetiringSlots>,
 }
 
-impl Drops {
+impl DeferredDrops {
     /// Nothing, on so many queues.
     pub(super) fn new(queues: usize) -> Self {
         Self {
             messages: 0,
-            early: VecDeque::new(),
+            pending: VecDeque::new(),
             in_use: 0,
-            retiring: (0..queues).map(|_| Retirement::default()).collect(),
+            retiring: (0..queues).map(|_| RetiringSlots::default()).collect(),
         }
     }
 
@@ -61,41 +61,41 @@ impl Drops {
 
     /// Has the mailbox passed every message that could name what was dropped at this stamp, and all that was dropped before?
     pub(super) fn is_due(&self, stamp: u64) -> bool {
-        stamp <= self.messages && self.early.is_empty()
+        stamp <= self.messages && self.pending.is_empty()
     }
 
     /// The mailbox has not passed what may name a dropped slot.
-    pub(super) fn comes_early(&mut self, slot: u32, stamp: u64) {
-        self.early.push_back((slot, stamp));
+    pub(super) fn defer(&mut self, slot: u32, stamp: u64) {
+        self.pending.push_back((slot, stamp));
     }
 
     /// The next of those that the mailbox has passed by now.
     pub(super) fn next_due(&mut self) -> Option<u32> {
-        let (slot, stamp) = self.early.front().copied()?;
+        let (slot, stamp) = self.pending.front().copied()?;
         if stamp > self.messages {
             return None;
         }
-        self.early.pop_front();
+        self.pending.pop_front();
         Some(slot)
     }
 
     /// Are there any that the mailbox has not passed?
-    pub(super) fn are_early(&self) -> bool {
-        !self.early.is_empty()
+    pub(super) fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
     }
 
     /// How many those are.
-    pub(super) fn early(&self) -> usize {
-        self.early.len()
+    pub(super) fn pending_count(&self) -> usize {
+        self.pending.len()
     }
 
     /// A slice was dropped that streams hold tasks on.
-    pub(super) fn enters_use(&mut self) {
+    pub(super) fn add_held_slice(&mut self) {
         self.in_use += 1;
     }
 
     /// The last of these tasks was issued.
-    pub(super) fn leaves_use(&mut self) {
+    pub(super) fn remove_held_slice(&mut self) {
         self.in_use -= 1;
     }
 
@@ -182,7 +182,7 @@ mod tests {
     /// I4: a slot is not used again before its last use on any queue.
     #[test]
     fn slot_waits_for_its_uses_on_every_queue_i4() {
-        let mut drops = Drops::new(2);
+        let mut drops = DeferredDrops::new(2);
         drops.retire(retiring(1, 5, &[at(1, 3)]), QueueId(0));
         drops.retire(retiring(2, 4, &[]), QueueId(0));
         let passed = |first: u64, second: u64| {
@@ -196,19 +196,19 @@ mod tests {
 
     #[test]
     fn drops_are_due_in_their_order() {
-        let mut drops = Drops::new(1);
+        let mut drops = DeferredDrops::new(1);
         assert!(drops.is_due(0) && !drops.is_due(1));
-        drops.comes_early(7, 2);
+        drops.defer(7, 2);
         assert!(!drops.is_due(0), "an earlier one goes first");
         drops.pass();
         assert_eq!(drops.next_due(), None);
         drops.pass();
-        assert_eq!((drops.next_due(), drops.are_early()), (Some(7), false));
+        assert_eq!((drops.next_due(), drops.has_pending()), (Some(7), false));
     }
 
     #[test]
     fn each_cursor_is_watched_for_once() {
-        let mut drops = Drops::new(1);
+        let mut drops = DeferredDrops::new(1);
         drops.retire(retiring(1, 5, &[]), QueueId(0));
         assert_eq!(drops.next_watch(QueueId(0), Some(3), 1), Some(5));
         assert_eq!(drops.next_watch(QueueId(0), Some(3), 1), None);

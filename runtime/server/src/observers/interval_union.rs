@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 /// Separate stretches that are known exactly (I12). Those before them are known by their sum alone.
-const STRETCHES_MAX: usize = 1024;
+const INTERVALS_MAX: usize = 1024;
 
 /// A union of spans.
 #[derive(Default, Debug)]
-pub(super) struct Stretches {
+pub(super) struct IntervalUnion {
     /// Apart from each other, and in order.
     recent: VecDeque<(u64, u64)>,
     /// What the older ones come to, and where the last of them ended.
@@ -17,7 +17,7 @@ pub(super) struct Stretches {
     late_ns: u64,
 }
 
-impl Stretches {
+impl IntervalUnion {
     /// A task ran from `start` to `end`.
     pub(super) fn add(&mut self, start: u64, end: u64) {
         let late = self.settled_until.min(end);
@@ -37,7 +37,7 @@ impl Stretches {
             at -= 1;
         }
         self.recent.insert(at, (start, end));
-        if self.recent.len() > STRETCHES_MAX
+        if self.recent.len() > INTERVALS_MAX
             && let Some((from, to)) = self.recent.pop_front()
         {
             self.settled_ns += to - from;
@@ -75,25 +75,25 @@ mod tests {
         #[test]
         fn the_sum_is_that_of_the_union(spans in prop::collection::vec((0..300_u64, 0..60_u64), 0..60)) {
             let spans: Vec<_> = spans.into_iter().map(|(start, len)| (start, start + len)).collect();
-            let mut stretches = Stretches::default();
-            spans.iter().for_each(|(start, end)| stretches.add(*start, *end));
-            prop_assert_eq!(stretches.sum_ns(), union(&spans));
-            prop_assert_eq!(stretches.short_ns(), 0);
-            let apart = stretches.recent.iter().zip(stretches.recent.iter().skip(1));
+            let mut intervals = IntervalUnion::default();
+            spans.iter().for_each(|(start, end)| intervals.add(*start, *end));
+            prop_assert_eq!(intervals.sum_ns(), union(&spans));
+            prop_assert_eq!(intervals.short_ns(), 0);
+            let apart = intervals.recent.iter().zip(intervals.recent.iter().skip(1));
             prop_assert!(apart.into_iter().all(|(before, after)| before.1 < after.0));
         }
     }
 
     #[test]
     fn what_comes_too_late_is_not_counted_and_said_i12() {
-        let mut stretches = Stretches::default();
-        let many = 3 * STRETCHES_MAX as u64;
-        (0..many).for_each(|place| stretches.add(10 * place, 10 * place + 4));
-        assert_eq!((stretches.sum_ns(), stretches.short_ns()), (4 * many, 0));
-        assert!(stretches.recent.len() <= STRETCHES_MAX);
+        let mut intervals = IntervalUnion::default();
+        let many = 3 * INTERVALS_MAX as u64;
+        (0..many).for_each(|place| intervals.add(10 * place, 10 * place + 4));
+        assert_eq!((intervals.sum_ns(), intervals.short_ns()), (4 * many, 0));
+        assert!(intervals.recent.len() <= INTERVALS_MAX);
         // A task of another queue ran all the while.
-        stretches.add(0, 10 * many);
-        let (sum, short) = (stretches.sum_ns(), stretches.short_ns());
+        intervals.add(0, 10 * many);
+        let (sum, short) = (intervals.sum_ns(), intervals.short_ns());
         assert!(sum < 10 * many && sum + short >= 10 * many, "{sum} {short}");
     }
 }

@@ -10,7 +10,7 @@ use super::task::HeldTask;
 const SPARE_BLOCKS_MAX: usize = 4_096;
 
 /// What the first held task of a stream can do.
-pub(crate) enum First<'a> {
+pub(crate) enum FirstTask<'a> {
     /// There is none: the stream holds no task, or is gone.
     None,
     /// It waits for memory, for its turn on the host, or for a task of another stream.
@@ -55,20 +55,20 @@ impl Scheduler {
         self.held += 1;
         let holds = actor.held.len();
         let sequence = actor.issued + holds as u64;
-        self.join_turn(stream);
+        self.join_turns(stream);
         (holds, sequence)
     }
 
     /// What the first held task of a stream can do.
     #[inline]
-    pub(crate) fn first(&self, stream: u32) -> First<'_> {
+    pub(crate) fn first(&self, stream: u32) -> FirstTask<'_> {
         let Some(actor) = self.get(stream) else {
-            return First::None;
+            return FirstTask::None;
         };
         match actor.held.front() {
-            None => First::None,
-            Some(first) if actor.can_go() => First::Ready(actor.queue, first),
-            Some(_) => First::Waits,
+            None => FirstTask::None,
+            Some(first) if actor.can_issue() => FirstTask::Ready(actor.queue, first),
+            Some(_) => FirstTask::Waits,
         }
     }
 

@@ -46,7 +46,7 @@ impl<B: Backend> Server<B> {
                 credit,
                 credit_is_shared,
             } => {
-                self.seat_client(client, &client_name, seat);
+                self.add_client(client, &client_name, seat);
                 if let Some(bytes) = soft_limit {
                     self.memory.accounts_mut().limit(client, bytes);
                 }
@@ -60,7 +60,7 @@ impl<B: Backend> Server<B> {
                     credit_is_shared,
                 });
                 self.objects.link_stream(id, key);
-                if self.observers.profiles().are_any() {
+                if self.observers.profiles().has_work() {
                     self.cover_new(key, client);
                 }
             }
@@ -68,8 +68,8 @@ impl<B: Backend> Server<B> {
     }
 
     /// A client has a stream: what is kept of it is kept until its slot is dropped.
-    fn seat_client(&mut self, client: ClientId, name: &Arc<str>, seat: Option<SeatId>) {
-        if seat.is_some_and(|seat| self.objects.seat_client(client, seat)) {
+    fn add_client(&mut self, client: ClientId, name: &Arc<str>, seat: Option<SeatId>) {
+        if seat.is_some_and(|seat| self.objects.add_client(client, seat)) {
             self.memory.accounts_mut().open(client, name.clone());
         }
     }
