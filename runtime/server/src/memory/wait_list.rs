@@ -1,9 +1,10 @@
-//! The line: reservations that found no memory, and the order in which they get some.
+//! The reservation wait list: reservations that found no memory, and the order in which they get it.
 //!
-//! Who waits goes first: others may take only what was clean when the first began to wait, never what has come back since.
+//! The first reservation is served first. Other reservations may take only the budget: bytes that were free when the
+//! first became the first, and that it does not need. They never take memory that has returned since.
 //!
-//! **Soft limits.** A reservation that would take its client above its soft limit goes behind all that would not, however
-//! early it came.
+//! **Soft limits.** A reservation that would take its client above its soft limit ranks behind all that would not,
+//! however early it came.
 
 use std::collections::VecDeque;
 
@@ -11,7 +12,7 @@ use millstream_protocol::id::ClientId;
 
 use super::accounts::Accounts;
 
-/// A reservation: which stream's, who pays, and the bytes.
+/// A reservation: its stream, the client that pays for it, and its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Request {
     pub(crate) stream: u32,
@@ -25,7 +26,7 @@ impl Request {
     }
 }
 
-/// One that waits, and its position in the mailbox.
+/// A reservation that waits, and its position in the mailbox.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     request: Request,
@@ -33,17 +34,17 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// What decides who goes first: whether it goes above its soft limit, then who asked first.
+    /// Returns the rank: first whether it exceeds the soft limit, then the position. The least rank is served first.
     fn rank(&self, accounts: &Accounts) -> (bool, u64) {
         (self.request.exceeds_soft_limit(accounts), self.position)
     }
 }
 
-/// Those that wait; of each stream at most one.
+/// The waiting reservations, at most one of each stream.
 #[derive(Default, Debug)]
 pub(super) struct WaitList {
     waiting: VecDeque<Waiting>,
-    /// Clean bytes that others may still take.
+    /// The free bytes that other reservations may still take.
     budget: u64,
 }
 
@@ -67,7 +68,8 @@ impl WaitList {
         found.is_some_and(|waiting| waiting.request.exceeds_soft_limit(accounts))
     }
 
-    /// May this reservation take what is there, though others wait? If it comes before them, or leaves them what they need.
+    /// Returns `true` if this reservation may take memory while others wait: it is the first, or ranks before the first
+    /// by soft limits, or the budget leaves the first what it needs.
     #[cold]
     pub(super) fn may_take(&self, accounts: &Accounts, request: Request, has_waited: bool) -> bool {
         let Some(first) = self.waiting.front() else {
@@ -86,20 +88,21 @@ impl WaitList {
         }
     }
 
-    /// Another has taken bytes.
+    /// Takes the bytes of a granted reservation from the budget.
     pub(super) fn take_from_budget(&mut self, bytes: u64) {
         self.budget = self.budget.saturating_sub(bytes);
     }
 
-    /// Of `free` bytes others may take what the first does not need: what it asks is taken from the `busy` ones, which will
-    /// return first, and the rest of it from those.
+    /// Sets the budget to the `free` bytes that the first reservation does not need. The `busy` bytes will return first
+    /// and count towards its need; the rest of its need comes from the free bytes.
     pub(super) fn update_budget(&mut self, free: u64, busy: u64) {
         self.budget = self.waiting.front().map_or(0, |first| {
             free.saturating_sub(first.request.bytes.saturating_sub(busy))
         });
     }
 
-    /// One more waits, behind those of a lower rank, whenever they came to wait. Says no where it does so already.
+    /// Adds a reservation behind those of a lower rank, whenever they began to wait. Returns `false` if its stream
+    /// waits already.
     pub(super) fn wait(&mut self, accounts: &Accounts, request: Request, position: u64) -> bool {
         if self.streams().any(|stream| stream == request.stream) {
             return false;
@@ -114,7 +117,7 @@ impl WaitList {
         true
     }
 
-    /// Keeps those of some streams, and tells which was the first of all.
+    /// Keeps the reservations of streams for which `keep` returns `true`. Returns the stream that was first before.
     pub(super) fn retain(&mut self, keep: impl Fn(u32) -> bool) -> Option<u32> {
         let first = self.first();
         self.waiting.retain(|waiting| keep(waiting.request.stream));
@@ -154,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn those_above_their_limits_go_last_and_others_in_the_mailboxs_order() {
+    fn reservations_rank_by_soft_limit_then_by_mailbox_position() {
         let accounts = accounts(100);
         let mut list = WaitList::default();
         assert!(list.wait(&accounts, request(1, LIMITED, 101), 1));
@@ -162,14 +165,14 @@ mod tests {
         assert!(list.wait(&accounts, request(3, LIMITED, 100), 5));
         assert!(
             !list.wait(&accounts, request(3, LIMITED, 100), 5),
-            "it waits"
+            "its stream waits already"
         );
         assert_eq!(order(&list), [3, 2, 1]);
         assert!(list.exceeds_soft_limit(&accounts, 1) && !list.exceeds_soft_limit(&accounts, 3));
     }
 
     #[test]
-    fn what_clients_hold_changes_the_order() {
+    fn sort_follows_what_clients_hold() {
         let mut accounts = accounts(100);
         let mut list = WaitList::default();
         list.wait(&accounts, request(1, LIMITED, 60), 1);
@@ -182,13 +185,13 @@ mod tests {
         assert_eq!(order(&list), [1]);
     }
 
-    /// I6: what the first needs is not taken by others, however much comes back meanwhile.
+    /// I6: other reservations do not take what the first needs, however much returns meanwhile.
     #[test]
-    fn others_take_what_the_first_does_not_need_i6() {
+    fn other_reservations_take_only_the_budget_i6() {
         let accounts = accounts(100);
         let mut list = WaitList::default();
         list.wait(&accounts, request(1, FREE, 50), 1);
-        // 30 return by themselves: 20 of those that are free are the first's.
+        // 30 busy bytes return, so the first needs 20 of the free ones.
         list.update_budget(40, 30);
         assert!(list.may_take(&accounts, request(2, FREE, 20), false));
         assert!(!list.may_take(&accounts, request(2, FREE, 21), false));
@@ -200,12 +203,12 @@ mod tests {
         );
         assert!(
             !list.may_take(&accounts, request(3, LIMITED, 101), false),
-            "it goes last"
+            "it exceeds its soft limit"
         );
     }
 
     #[test]
-    fn one_within_its_limit_goes_before_a_first_above_its_own() {
+    fn reservation_within_its_limit_takes_before_a_first_above_its_limit() {
         let accounts = accounts(10);
         let mut list = WaitList::default();
         list.wait(&accounts, request(1, LIMITED, 11), 1);

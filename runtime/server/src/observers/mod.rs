@@ -172,15 +172,15 @@ impl Observers {
         sampling.is_some_and(|sampling| sampling.follows(does_work(op), admitted_ns))
     }
 
-    /// Follows a task that was admitted then and ends at `last`, where `trace` publishes it.
+    /// Follows a task that was admitted then and ends at `last`, where `timeline` publishes it.
     pub(crate) fn follow(
         &mut self,
-        trace: &Arc<millstream_sync::timeline::Timeline>,
+        timeline: &Arc<millstream_sync::timeline::Timeline>,
         last: u64,
         admitted_ns: u64,
     ) {
         if let Some(sampling) = &mut self.sampling {
-            sampling.follow(&self.meter, trace, last, admitted_ns);
+            sampling.follow(&self.meter, timeline, last, admitted_ns);
         }
     }
 

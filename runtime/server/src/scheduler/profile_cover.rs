@@ -1,4 +1,4 @@
-//! Covers: which tasks of a stream the token of a profile covers.
+//! The tasks of a stream that the token of a profile covers.
 
 use millstream_protocol::id::StreamId;
 
@@ -6,10 +6,10 @@ use super::Scheduler;
 use super::actor::{Cover, StreamActor};
 
 impl Scheduler {
-    /// `token` covers the tasks that `stream` is given from here on.
+    /// Starts to cover: `token` covers the tasks that `stream` receives from here on.
     pub(crate) fn cover(&mut self, stream: u32, token: u64) {
         let actor = self.stream_mut(stream);
-        // Tokens come in about the order of their numbers: nearly always this is the end.
+        // Tokens come nearly in the order of their numbers, so this is nearly always the end.
         let at = actor.covers.partition_point(|covers| covers.token < token);
         let covers = Cover {
             token,
@@ -19,8 +19,8 @@ impl Scheduler {
         actor.covers.insert(at, covers);
     }
 
-    /// `token` does not cover the tasks that `stream` is given from here on. Returns the id of the stream with the first sequence
-    /// that is not covered, if the token covers any.
+    /// Ends the cover: `token` does not cover the tasks that `stream` receives from here on. Returns the id of the
+    /// stream and the first sequence that is not covered, if the token covers any.
     pub(crate) fn end_cover(&mut self, stream: u32, token: u64) -> Option<(StreamId, u64)> {
         let actor = self.stream_mut(stream);
         let until = actor.next_sequence();
@@ -29,7 +29,7 @@ impl Scheduler {
         Some((actor.id, until))
     }
 
-    /// `token` covers no task of `stream` any more.
+    /// Removes the cover of `token` from `stream`.
     pub(crate) fn uncover(&mut self, stream: u32, token: u64) {
         let actor = self.stream_mut(stream);
         if let Some(at) = cover_index(actor, token) {
@@ -37,12 +37,12 @@ impl Scheduler {
         }
     }
 
-    /// Does any token cover tasks of `stream`?
+    /// Returns `true` if any token covers tasks of `stream`.
     pub(crate) fn is_covered(&self, stream: u32) -> bool {
         !self.stream(stream).covers.is_empty()
     }
 
-    /// The tokens that cover the task that `stream` issues next.
+    /// Iterates over the tokens that cover the next task that `stream` issues.
     pub(crate) fn tokens_of_next(&self, stream: u32) -> impl Iterator<Item = u64> {
         let actor = self.stream(stream);
         let next = actor.issued + 1;
@@ -53,7 +53,7 @@ impl Scheduler {
     }
 }
 
-/// Where a stream has the tasks that `token` covers.
+/// Returns the index of the cover of `token`.
 fn cover_index(actor: &StreamActor, token: u64) -> Option<usize> {
     let covers = &actor.covers;
     covers

@@ -1,4 +1,4 @@
-//! Goes: when a stream is in its queue's turn, and how many tasks it may issue then.
+//! When a stream joins the turns of its queue, and how many tasks it may issue in one turn.
 
 use millstream_protocol::id::QueueId;
 use millstream_protocol::message::Op;
@@ -6,17 +6,17 @@ use millstream_protocol::options::Strategy;
 
 use super::Scheduler;
 
-/// A go of a stream on its queue.
+/// A turn of a stream on its queue.
 pub(crate) struct Turn {
     pub(crate) stream: u32,
-    /// Tasks that it may issue.
+    /// The number of tasks that it may issue.
     pub(crate) quantum: usize,
-    /// Those of them that it has issued already: its go was cut short by a full queue.
+    /// The number of them that it has issued already, because a full queue interrupted this turn.
     pub(crate) issued: usize,
 }
 
 impl Scheduler {
-    /// A stream whose first task can be tried is in its queue's turn.
+    /// Adds a stream whose first task can be tried to the turns of its queue, unless it is there.
     #[inline]
     pub(super) fn join_turns(&mut self, stream: u32) {
         let actor = &mut self.streams[stream as usize];
@@ -30,7 +30,7 @@ impl Scheduler {
         }
     }
 
-    /// The same for a stream that may be gone with its last task.
+    /// As [`Scheduler::join_turns`], for a stream that may have been removed with its last task.
     #[inline]
     pub(crate) fn resume(&mut self, stream: u32) {
         if self.contains(stream) {
@@ -38,13 +38,13 @@ impl Scheduler {
         }
     }
 
-    /// Does a stream wait for its turn on this queue?
+    /// Returns `true` if a stream waits for a turn on this queue.
     #[inline]
     pub(crate) fn has_turns(&self, queue: QueueId) -> bool {
         !self.queues[queue.index()].turns.is_empty()
     }
 
-    /// The next go on a queue.
+    /// Starts the next turn on a queue.
     pub(crate) fn next_turn(&mut self, queue: QueueId) -> Option<Turn> {
         let stream = self.queues[queue.index()].turns.next()?;
         let quantum = match self.strategy {
@@ -60,7 +60,8 @@ impl Scheduler {
         })
     }
 
-    /// Is the first held task of a stream work, and not only a place in the order?
+    /// Returns `true` if the first held task of a stream is work, not only a place in the order. Only work counts
+    /// against the quantum.
     #[inline]
     pub(crate) fn first_does_work(&self, stream: u32) -> bool {
         let first = self.first_held(stream);
@@ -68,8 +69,8 @@ impl Scheduler {
             .is_some_and(|held| matches!(held.task.op, Op::Answer(_) | Op::Mark | Op::DropAfter(_)))
     }
 
-    /// The queue is full: the go is the next one still. A stream has only one place in the turn; what it did in software may have
-    /// given it another.
+    /// Puts a turn back that a full queue interrupted: it is the next one again. A stream is in the turns at most once;
+    /// a task that it finished in software may have put it there, so that place is removed.
     pub(crate) fn put_back(&mut self, queue: QueueId, stream: u32, issued: usize) {
         let turns = &mut self.queues[queue.index()].turns;
         let actor = &mut self.streams[stream as usize];

@@ -21,7 +21,7 @@ pub(super) enum FlushReason {
     /// Another stream conflicts with what it holds.
     Conflict,
     /// Somebody waits for an answer.
-    Request,
+    Requested,
 }
 
 impl<B: Backend> Server<B> {
@@ -94,7 +94,7 @@ impl<B: Backend> Server<B> {
         } else if self.scheduler.is_on_full_queue(stream) {
             // What has room by now is given out by turns: a stream that keeps sending would have it all.
         } else if flags.has(OpFlags::ASKED) {
-            self.flush_prefix(stream, sequence, FlushReason::Request);
+            self.flush_prefix(stream, sequence, FlushReason::Requested);
         } else if holds >= self.scheduler.batch_size() {
             self.flush_prefix(stream, sequence, FlushReason::Full);
         }
@@ -148,7 +148,7 @@ impl<B: Backend> Server<B> {
         let queue = self.scheduler.queue_of(stream);
         let sequence = self.scheduler.next_sequence(stream);
         let on_host = matches!(held.task.op, Op::Host(_));
-        let accessor = Accessor::held(stream, sequence, (!on_host).then_some(queue));
+        let by = Accessor::held(stream, sequence, (!on_host).then_some(queue));
         let Self {
             hazards,
             scheduler,
@@ -162,20 +162,14 @@ impl<B: Backend> Server<B> {
             let passed = |point| scheduler.has_passed(point);
             let foreign = &mut scratch.foreign;
             let after = &mut held.after;
-            hazards.enter(
-                binding.key,
-                &binding,
-                &accessor,
-                passed,
-                |used| match used {
-                    Use::Issued(point) => {
-                        if !merge_point(after, point) {
-                            after.push(point);
-                        }
+            hazards.enter(binding.key, &binding, &by, passed, |used| match used {
+                Use::Issued(point) => {
+                    if !merge_point(after, point) {
+                        after.push(point);
                     }
-                    Use::Held { stream, sequence } => foreign.push((stream, sequence)),
-                },
-            );
+                }
+                Use::Held { stream, sequence } => foreign.push((stream, sequence)),
+            });
             for other in scratch.foreign.drain(..) {
                 scheduler.come_after((stream, sequence), held, other);
             }

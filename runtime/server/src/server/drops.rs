@@ -132,7 +132,7 @@ impl<B: Backend> Server<B> {
             return;
         };
         let accounts = self.memory.accounts_mut();
-        accounts.stream_is_gone(stream.client, stream.issued);
+        accounts.stream_removed(stream.client, stream.issued);
         self.objects.unlink(stream.id.index());
         self.table.recycle(stream.id.index());
     }

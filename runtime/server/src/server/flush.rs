@@ -30,7 +30,7 @@ impl<B: Backend> Server<B> {
     /// Issues all that a stream holds, as far as it can go.
     pub(super) fn flush_stream(&mut self, stream: u32) {
         if let Some(last) = self.scheduler.last_sequence(stream) {
-            self.flush_prefix(stream, last, FlushReason::Request);
+            self.flush_prefix(stream, last, FlushReason::Requested);
         }
     }
 

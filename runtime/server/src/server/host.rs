@@ -27,20 +27,20 @@ impl<B: Backend> Server<B> {
     /// Starts the host functions whose predecessors have completed.
     pub(super) fn start_ready_hosts(&mut self) {
         let mut from = 0;
-        while let Some(turn) = self.scheduler.next_ready_host(from) {
-            from = turn.next;
-            self.start_host(turn);
+        while let Some(ready) = self.scheduler.next_ready_host(from) {
+            from = ready.next;
+            self.start_host(ready);
         }
     }
 
-    fn start_host(&mut self, turn: ReadyHost) {
-        let (stream, mut held) = (turn.stream, turn.held);
+    fn start_host(&mut self, ready: ReadyHost) {
+        let (stream, mut held) = (ready.stream, ready.held);
         let token = HostToken {
             stream,
-            sequence: turn.sequence,
+            sequence: ready.sequence,
         };
         let Op::Host(mut work) = std::mem::replace(&mut held.task.op, Op::Taken) else {
-            debug_assert!(false, "only a host function has a turn");
+            debug_assert!(false, "only a host function has a ready");
             return self.scheduler.put_first_back(stream, held);
         };
         let outcome = match self.withdrawn_host(&held.task, &work) {

@@ -98,7 +98,7 @@ impl<B: Backend> Server<B> {
             let clock = self.hazards.clock_at(*point);
             self.log_wait(queue, *point);
             if self.device.wait(queue, *point) {
-                self.hazards.waits(place, *point, clock);
+                self.hazards.add_wait(place, *point, clock);
                 self.observers.count_wait(place, *point);
             }
         }

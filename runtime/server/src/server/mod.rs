@@ -169,11 +169,11 @@ impl<B: Backend> Server<B> {
     }
 
     fn admit_any(&mut self, message: &mut Task) {
-        let op_flags = OpFlags::of(&message.op);
-        if op_flags.has(OpFlags::ORDER) {
+        let flags = OpFlags::of(&message.op);
+        if flags.has(OpFlags::ORDER) {
             self.admit_order(message);
         } else {
-            self.admit_task(message, op_flags, true);
+            self.admit_task(message, flags, true);
         }
     }
 

@@ -110,7 +110,7 @@ impl<B: Backend> Server<B> {
             ..
         } = self;
         let all = scratch.bound.len() + bindings.len();
-        let accessor = Accessor::issued(point);
+        let by = Accessor::issued(point);
         for binding in bindings {
             let Some(key) = objects.slice(binding.slice) else {
                 continue;
@@ -118,7 +118,7 @@ impl<B: Backend> Server<B> {
             binding.key = key;
             let passed = |point| scheduler.has_passed(point);
             let after = &mut scratch.after;
-            let bound = hazards.enter(key, binding, &accessor, passed, |used| match used {
+            let bound = hazards.enter(key, binding, &by, passed, |used| match used {
                 Use::Issued(other) => {
                     if !merge_point(after, other) {
                         after.push(other);

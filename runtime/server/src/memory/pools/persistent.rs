@@ -132,13 +132,13 @@ impl PersistentPages {
 
     /// Gives empty pages back until `keep` of them are left. Returns units.
     pub(super) fn release_empty(&mut self, source: &mut dyn PageSource, keep: usize) -> u64 {
-        let (mut units, mut to_evict) = (0, self.empty.saturating_sub(keep));
-        self.empty -= to_evict;
-        if to_evict > 0 {
+        let (mut units, mut surplus) = (0, self.empty.saturating_sub(keep));
+        self.empty -= surplus;
+        if surplus > 0 {
             self.pages.retain(|_, page| {
-                let go = page.ranges == 0 && to_evict > 0;
+                let go = page.ranges == 0 && surplus > 0;
                 if go {
-                    to_evict -= 1;
+                    surplus -= 1;
                     units += u64::from(page.units);
                     source.free_page(page.id);
                 }

@@ -98,14 +98,14 @@ impl WholePages {
         bytes
     }
 
-    /// Gives kept pages back until `cache` are left, spilled ones before others, the largest first. Returns
+    /// Gives kept pages back until `keep` are left, spilled ones before others, the largest first. Returns
     /// bytes.
-    pub(super) fn release_cached(&mut self, source: &mut dyn PageSource, cache: usize) -> u64 {
+    pub(super) fn release_cached(&mut self, source: &mut dyn PageSource, keep: usize) -> u64 {
         let mut bytes = 0;
-        if self.cached.len() > cache {
-            bytes += self.release_evict_first(source, self.cached.len() - cache);
+        if self.cached.len() > keep {
+            bytes += self.release_evict_first(source, self.cached.len() - keep);
         }
-        while self.cached.len() > cache {
+        while self.cached.len() > keep {
             if let Some((_, page)) = self.cached.pop() {
                 bytes += self.remove(source, page);
             }

@@ -219,16 +219,16 @@ fn spilled_pages_go_back_before_others() {
             _ => AllocationMode::Automatic,
         };
         let (cached, _) = rig.reserve(64 * MIB, A);
-        let (evict_first, _) = rig.try_reserve(bytes, mode(bytes), A).unwrap();
-        assert_ne!(cached.page, evict_first.page);
-        rig.pools.evict_first(&evict_first);
+        let (marked, _) = rig.try_reserve(bytes, mode(bytes), A).unwrap();
+        assert_ne!(cached.page, marked.page);
+        rig.pools.evict_first(&marked);
         rig.pools.release(cached, Points::new());
-        rig.pools.release(evict_first, Points::new());
+        rig.pools.release(marked, Points::new());
         rig.reserve(80 * MIB, A);
         let stays = rig.source.pages.contains_key(&cached.page);
         // A persistent page keeps its place: all free ones go then.
         assert_eq!(stays, bytes != KIB, "{bytes}");
-        assert!(!rig.source.pages.contains_key(&evict_first.page));
+        assert!(!rig.source.pages.contains_key(&marked.page));
         assert_eq!(rig.pools.usage().reserved, rig.source.used());
     }
 }
