@@ -34,18 +34,20 @@
 //!
 //! # Example
 //!
-//! A device has four pages, x has three of them, and one is free. Queue q0 runs a task on x, and x is dropped.
+//! A device has four pages. Slice x has three of them, and one is free. Queue q0 runs a task on x, and x is dropped.
 //!
 //! ```text
-//!  message                       pools                                      wait list (budget)
-//!  drop x                        x's 3 pages are busy: point (q0, 1)
-//!  B (queue q1) reserves 3       q1 does not come after (q0, 1): no range   B waits: 3 needed, 3 return, so the budget is 1
-//!  A (queue q0) reserves 1       A takes the free page                      B waits (budget 0)
-//!  A reserves 1                  x's pages are covered for q0               A waits behind B: 1 exceeds the budget
-//!  (q0, 1) passes                x's 3 pages are clean                      B is served, then A is the first
+//!  message                   pools                                  wait list
+//!  drop x                    3 pages are busy: point (q0, 1)        -
+//!  B (queue q1) reserves 3   q1 does not come after (q0, 1),        B waits; 3 pages return and it needs 3,
+//!                            and 1 free page is too little          so the budget is the 1 free page
+//!  A (queue q0) reserves 1   A takes one page                       B waits, budget 0
+//!  A reserves 1              the busy pages are covered for q0,     A waits behind B
+//!                            but 1 exceeds the budget
+//!  (q0, 1) passes            3 pages are clean                      B gets them; A is the first
 //! ```
 //!
-//! Without the budget A would take one page of x, which its queue may use at once, and B could starve behind A.
+//! Without the budget A could take one page after another, which its queue may use at once, and B would starve.
 //!
 //! # What checks it
 //!

@@ -199,7 +199,7 @@ mod tests {
         assert!(!list.may_take(&accounts, request(2, FREE, 6), false));
         assert!(
             list.may_take(&accounts, request(1, FREE, 50), true),
-            "it is the first"
+            "it is the first one"
         );
         assert!(
             !list.may_take(&accounts, request(3, LIMITED, 101), false),

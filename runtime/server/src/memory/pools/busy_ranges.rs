@@ -1,8 +1,8 @@
-//! All freed ranges that some point still uses, and which points have passed (I4).
+//! All busy ranges, by class and queue, and the points that have passed (I4).
 //!
-//! A range enters with its points and leaves either to a queue for which all of them are covered,
-//! with those that are still open as its residue, or clean, when all of them have passed. Points
-//! that are known to have passed are never kept: what is here waits for something that will come.
+//! A range enters with its points. It leaves in one of two ways: to a queue for which all of its points are covered,
+//! with the open ones as its residue, or clean, when all of them have passed. Points that have passed are never stored,
+//! so each range here waits for a point that will come.
 
 use millstream_protocol::id::{Cursor, MAX_QUEUES, Point, QueueId};
 use slab::Slab;
@@ -12,25 +12,25 @@ use super::class::{CLASSES, Class};
 use super::reservation::Origin;
 use crate::points::Points;
 
-/// Words of a set of classes.
+/// The number of words of a set of classes.
 const WORDS: usize = CLASSES / 64;
 
-/// Ranges that wait, by class and queue.
+/// The busy ranges, by class and queue.
 #[derive(Debug)]
 pub(super) struct BusyRanges {
-    /// The waiting ranges of each class.
+    /// The busy ranges of each class.
     classes: Vec<BusyHeaps>,
-    /// Per queue, the classes of which something may wait for it.
+    /// For each queue, the classes with ranges that may wait for it.
     active: [[u64; WORDS]; MAX_QUEUES],
-    /// The points of a range besides its home.
+    /// The other points of ranges: all but their homes.
     other_points: Slab<Points>,
-    /// Everything up to this cursor has passed.
+    /// For each queue, the cursor up to which everything has passed.
     passed: [Cursor; MAX_QUEUES],
-    /// How many ranges wait.
+    /// The number of busy ranges.
     count: usize,
 }
 
-/// A range that left for a queue.
+/// A range that was taken for a queue.
 pub(super) struct Taken {
     pub(super) origin: Origin,
     home: Point,
@@ -48,7 +48,7 @@ impl BusyRanges {
         }
     }
 
-    /// Keeps a range until its points have passed. Returns false, and keeps nothing, if all have.
+    /// Adds a range that waits for its points. Returns `false`, and adds nothing, if all of them have passed.
     #[inline]
     pub(super) fn push(&mut self, origin: Origin, points: &Points) -> bool {
         match points.only() {
@@ -74,8 +74,8 @@ impl BusyRanges {
         true
     }
 
-    /// Takes a range of `class` that `queue` may use without a wait. Its points are the
-    /// [residue](Self::residue), which must be asked for.
+    /// Takes a range of `class` that `queue` may use without a wait. The caller must take its points by
+    /// [`residue`](Self::residue).
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -106,7 +106,7 @@ impl BusyRanges {
         })
     }
 
-    /// The open points of a range that was taken.
+    /// Returns the open points of a range that was taken.
     #[inline]
     pub(super) fn residue(&mut self, taken: &Taken) -> Points {
         if taken.others == Entry::NO_OTHERS {
@@ -117,8 +117,8 @@ impl BusyRanges {
         points
     }
 
-    /// Everything on `queue` up to `cursor` has passed: `clean` is called with every range that
-    /// waits for nothing more. Returns whether there was one.
+    /// Records that everything on `queue` up to `cursor` has passed. Calls `clean` for each range that has no open
+    /// points any more. Returns `true` if there was one.
     pub(super) fn pass(
         &mut self,
         queue: QueueId,
@@ -139,7 +139,7 @@ impl BusyRanges {
                 while let Some(entry) = self.classes[class.index()].pop_passed(queue, cursor) {
                     let mut others = self.take_others(entry.others);
                     match others.pop() {
-                        // Another queue's: all points of this one up to `cursor` are gone.
+                        // A point of another queue: all points of this queue up to `cursor` are removed.
                         Some(home) => {
                             let others = self.keep_others(others);
                             self.insert_at(entry.origin, home, others);
@@ -158,7 +158,7 @@ impl BusyRanges {
         self.count < before
     }
 
-    /// The oldest cursor on `queue` that some range waits for.
+    /// Returns the least cursor on `queue` that a range waits for.
     pub(super) fn oldest(&self, queue: QueueId) -> Option<Cursor> {
         if self.count == 0 {
             return None;
@@ -179,13 +179,13 @@ impl BusyRanges {
         oldest
     }
 
-    /// Does nothing wait?
+    /// Returns `true` if no range is busy.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Puts a range, counted already, where it waits for `home`.
+    /// Inserts a range, which is counted already, where it waits for `home`.
     #[inline]
     fn insert_at(&mut self, origin: Origin, home: Point, others: u32) {
         let class = origin.class();
@@ -199,7 +199,7 @@ impl BusyRanges {
         }
     }
 
-    /// Keeps the points of an entry besides its home.
+    /// Stores the other points of an entry, and returns their key.
     fn keep_others(&mut self, others: Points) -> u32 {
         if others.is_empty() {
             Entry::NO_OTHERS
@@ -208,7 +208,7 @@ impl BusyRanges {
         }
     }
 
-    /// The points of an entry besides its home that have not passed.
+    /// Removes the other points of an entry, and returns those that have not passed.
     fn take_others(&mut self, others: u32) -> Points {
         if others == Entry::NO_OTHERS {
             return Points::new();

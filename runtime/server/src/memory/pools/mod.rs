@@ -1,20 +1,20 @@
 //! Memory pools: which range of which page a slice gets, and when a freed range may be used again.
 //!
-//! Plain state machines of the device thread: no thread, no clock, no atomics, no I/O. Pages come
-//! from a [`PageSource`], the backend. The pools know nothing of slices, handles or streams; they
-//! deal in [`Reservation`]s and in the [points](crate::points) that still use a freed range.
+//! Pools are plain state machines of the device thread: no thread, no clock, no atomics, no I/O. Pages come from a
+//! [`PageSource`], the backend. The pools know no slices, handles or streams; they deal in [`Reservation`]s and in the
+//! [points](crate::points) that still use a freed range.
 //!
 //! ```text
-//! asked bytes     where (Automatic)                               reuse before its points passed
+//! bytes           where (Automatic)                               reuse before its points have passed
 //! 0               nowhere                                         -
 //! ..= small_max   block of a chunk: one bit          blocks       same class, covered points
 //! ..= page / 4    range of a shared page             shared       same class, covered points
-//! more            a page of its own, cached          large        up to 1/8 larger, covered points
+//! more            a page of its own, cached          whole_pages  up to 1/8 larger, covered points
 //! Persistent      exact fit in pages of its own      persistent   never
-//! Dedicated       a page of its own, not cached      large        never
+//! Dedicated       a page of its own, not cached      whole_pages  never
 //! ```
 //!
-//! The life of a range (I4: never handed out while a point of it is neither covered nor passed):
+//! The life of a range. I4: it is never handed out while a point of it is neither covered nor passed.
 //! ```text
 //!            reserve                release, no points left
 //!   clean ------------> in use ------------------------------> clean
@@ -48,14 +48,14 @@ pub use reservation::{PoolUsage, Reservation, ReserveError};
 pub use source::PageSource;
 use store::{Place, Store};
 
-/// How many larger classes are tried when the device has no page left: up to twice the size.
+/// The number of larger classes that are tried when the device has no page left: up to twice the size.
 const LARGER_CLASSES: u16 = 8;
 
-/// A range for a request.
+/// A range that serves a request.
 enum Found {
-    /// Nothing uses it.
+    /// Clean: nothing uses it.
     Clean(Origin),
-    /// Points still use it, all of them covered.
+    /// Busy: points still use it, and all of them are covered.
     Reused(Taken),
 }
 
@@ -71,7 +71,7 @@ pub struct Pools {
 }
 
 impl Pools {
-    /// Pools without a page, for a device whose slices start at multiples of `alignment`.
+    /// Creates pools without pages, for a device whose slices start at multiples of `alignment`.
     pub fn new(options: MemoryOptions, alignment: u64) -> Self {
         Self {
             store: Store::new(&options, alignment),
@@ -84,15 +84,15 @@ impl Pools {
         }
     }
 
-    /// Reserves a range that is used first on `queue`.
+    /// Reserves a range that `queue` uses first.
     ///
-    /// `covered` says of a point whether `queue` needs no wait for it: it is its own, its clock
-    /// covers it, or it has passed. A freed range whose points are all covered is preferred, and
-    /// the points come with it: another queue that touches the slice later must still wait for them.
-    /// Any other range is clean, with no points (I4).
+    /// `covered` returns `true` if `queue` needs no wait for a point: the point is on `queue`, the clock of `queue`
+    /// covers it, or it has passed. A freed range whose points are all covered is preferred. Its points are returned,
+    /// because another queue that touches the slice later must wait for them. Any other range is clean and has no
+    /// points (I4).
     ///
     /// # Errors
-    /// When the device has no page for it, not even after the free ones were given back.
+    /// Returns an error if the device has no page for it, even after the empty pages were freed.
     #[inline]
     pub fn reserve(
         &mut self,
@@ -141,7 +141,7 @@ impl Pools {
         }
     }
 
-    /// Gives a range back, with the points that still use it.
+    /// Releases a range, with the points that still use it.
     #[inline]
     pub fn release(&mut self, reservation: Reservation, busy: Points) {
         let Reservation {
@@ -167,13 +167,13 @@ impl Pools {
         }
     }
 
-    /// The page of a range that is about to be released goes back before others: when the device has no page
-    /// left, and when there are more free ones than are kept. Unless it is used again before that.
+    /// Marks the page of a range that is about to be released: it is freed before other pages when the device has no
+    /// page left, and when there are more empty pages than are cached. Using the page again removes the mark.
     pub fn evict_first(&mut self, reservation: &Reservation) {
         self.store.evict_first(reservation.origin);
     }
 
-    /// Everything on `queue` up to `cursor` has passed. Returns whether anything became free.
+    /// Records that everything on `queue` up to `cursor` has passed. Returns `true` if any range became clean.
     pub fn passed(&mut self, queue: QueueId, cursor: Cursor) -> bool {
         let Self {
             store,
@@ -187,38 +187,38 @@ impl Pools {
         })
     }
 
-    /// The oldest cursor on `queue` that a freed range waits for.
+    /// Returns the least cursor on `queue` that a freed range waits for.
     ///
-    /// A range that waits for several queues is counted at one of them, and at the next once that
-    /// has [passed](Self::passed): ask again then.
+    /// A range with points on several queues waits for one of them at a time, and for the next once that has
+    /// [passed](Self::passed). So the caller must query again after each call of `passed`.
     pub fn oldest_busy(&self, queue: QueueId) -> Option<Cursor> {
         self.busy_ranges.oldest(queue)
     }
 
-    /// Does any freed range wait for a point?
+    /// Returns `true` if any freed range waits for a point.
     #[inline]
     pub fn has_busy(&self) -> bool {
         !self.busy_ranges.is_empty()
     }
 
-    /// Is there a page for [`trim`](Self::trim) to give back?
+    /// Returns `true` if there is a page for [`trim`](Self::trim) to free.
     #[inline]
     pub fn has_due(&self) -> bool {
         self.store.has_due()
     }
 
-    /// Gives pages back that need not wait for a [`cleanup`](Self::cleanup): of dedicated slices that
-    /// are free, and more empty ones than are kept. Returns bytes. Every reserve does this first.
+    /// Frees pages that need not wait for a [`cleanup`](Self::cleanup): free pages of dedicated slices, and empty pages
+    /// beyond those that are cached. Returns their bytes. Every reservation does this first.
     pub fn trim(&mut self, source: &mut dyn PageSource) -> u64 {
         self.store.release_due(source)
     }
 
-    /// Gives all empty pages back. Returns bytes.
+    /// Frees all empty pages. Returns their bytes.
     pub fn cleanup(&mut self, source: &mut dyn PageSource) -> u64 {
         self.store.release_all(source)
     }
 
-    /// What the pools hold.
+    /// Returns what the pools hold.
     pub fn usage(&self) -> PoolUsage {
         PoolUsage {
             reserved: self.store.reserved(),
@@ -231,7 +231,7 @@ impl Pools {
         }
     }
 
-    /// A range among those that are there.
+    /// Finds a range in the existing pages.
     #[inline]
     fn find(
         &mut self,
@@ -252,7 +252,7 @@ impl Pools {
         }
     }
 
-    /// A busy page of about the size, from the size's class and the one above.
+    /// Finds a busy page of about the size, in the class of the size and the class above.
     fn find_large(
         &mut self,
         bytes: u64,
@@ -268,8 +268,8 @@ impl Pools {
         })
     }
 
-    /// A range of a new page; if there is none, the spilled pages are given back and it is tried again, then
-    /// all free pages, then with less, then with what is there of up to twice the size.
+    /// Takes a range of a new page. If the device has none, frees the pages that are marked to be freed first and tries
+    /// again, then frees all empty pages, then tries smaller pages, then existing ranges of up to twice the size.
     #[cold]
     fn grow(
         &mut self,
@@ -293,7 +293,7 @@ impl Pools {
             }
         }
         let returned = self.cleanup(source);
-        // Chunks without a block in use went back to their pages: there may be room now.
+        // Chunks without a block in use were returned to their pages, so there may be room now.
         if let Some(origin) = self.store.take(place) {
             return Ok(Found::Clean(origin));
         }
@@ -312,7 +312,7 @@ impl Pools {
         }
     }
 
-    /// A range that is there, of a larger class than `place` asks for.
+    /// Finds an existing range of a larger class than `place`.
     fn find_larger(
         &mut self,
         place: Place,

@@ -1,18 +1,18 @@
-//! Whole pages for one slice each: large slices, whose pages are kept for the next one of about the
-//! size, and dedicated ones, whose pages are due to go back as soon as they are free.
+//! Whole pages for one slice each: pages of large slices, which are cached for the next slice of about the size, and
+//! pages of dedicated slices, which are due to be freed once they are clean.
 //!
-//! Only clean pages are kept here. A kept page serves a slice at most an eighth smaller.
+//! Only clean pages are cached. A cached page serves slices that are at most an eighth smaller.
 
 use millstream_protocol::memory::PageId;
 use slab::Slab;
 
 use super::source::PageSource;
 
-/// A page that one slice has.
+/// A page for one slice.
 pub(super) struct WholePage {
     pub(super) id: PageId,
     pub(super) bytes: u64,
-    /// Goes back before others once it is free.
+    /// Whether it is freed before other cached pages.
     evict_first: bool,
 }
 
@@ -20,9 +20,9 @@ pub(super) struct WholePage {
 #[derive(Default)]
 pub(super) struct WholePages {
     pages: Slab<WholePage>,
-    /// Free pages by size: bytes and page.
+    /// Cached pages by size: bytes and page.
     cached: Vec<(u64, u32)>,
-    /// Pages that go back.
+    /// Pages that are due to be freed.
     due: Vec<u32>,
 }
 
@@ -37,7 +37,7 @@ impl WholePages {
         self.pages.insert(page) as u32
     }
 
-    /// Takes the smallest kept page that a slice of `bytes` fits in.
+    /// Takes the smallest cached page that serves a slice of `bytes`.
     pub(super) fn take(&mut self, bytes: u64) -> Option<u32> {
         let at = self.cached.partition_point(|(size, _)| *size < bytes);
         let fits = self
@@ -49,12 +49,12 @@ impl WholePages {
         Some(page)
     }
 
-    /// A page goes back before others, if it is free before it is used again.
+    /// Marks a page: once it is cached it is freed before others, unless it is used again.
     pub(super) fn evict_first(&mut self, page: u32) {
         self.pages[page as usize].evict_first = true;
     }
 
-    /// A page is clean and waits for another slice.
+    /// Caches a page, which is clean.
     pub(super) fn cache(&mut self, page: u32) {
         let cached = (self.pages[page as usize].bytes, page);
         let at = self.cached.partition_point(|other| *other < cached);
@@ -62,8 +62,8 @@ impl WholePages {
         self.cached.insert(at, cached);
     }
 
-    /// A page is clean and goes back.
-    pub(super) fn retire(&mut self, page: u32) {
+    /// Makes a page, which is clean, due to be freed.
+    pub(super) fn set_due(&mut self, page: u32) {
         debug_assert!(!self.due.contains(&page), "a page is freed once");
         self.due.push(page);
     }
@@ -77,19 +77,19 @@ impl WholePages {
         self.pages.len()
     }
 
-    /// How many pages are kept.
+    /// Returns the number of cached pages.
     #[inline]
     pub(super) fn cached(&self) -> usize {
         self.cached.len()
     }
 
-    /// Is there a page that goes back?
+    /// Returns `true` if a page is due to be freed.
     #[inline]
     pub(super) fn has_due(&self) -> bool {
         !self.due.is_empty()
     }
 
-    /// Gives the pages back that are due. Returns bytes.
+    /// Frees the pages that are due. Returns their bytes.
     pub(super) fn release_due(&mut self, source: &mut dyn PageSource) -> u64 {
         let mut bytes = 0;
         while let Some(page) = self.due.pop() {
@@ -98,8 +98,7 @@ impl WholePages {
         bytes
     }
 
-    /// Gives kept pages back until `keep` are left, spilled ones before others, the largest first. Returns
-    /// bytes.
+    /// Frees cached pages until `keep` are left: marked ones before others, the largest first. Returns their bytes.
     pub(super) fn release_cached(&mut self, source: &mut dyn PageSource, keep: usize) -> u64 {
         let mut bytes = 0;
         if self.cached.len() > keep {
@@ -113,13 +112,13 @@ impl WholePages {
         bytes
     }
 
-    /// Gives at most so many kept pages back that were spilled, the largest first. Returns bytes.
+    /// Frees at most `most` cached pages that are marked, the largest first. Returns their bytes.
     pub(super) fn release_evict_first(&mut self, source: &mut dyn PageSource, most: usize) -> u64 {
         let evict_first = |(_, page): &&(u64, u32)| self.pages[*page as usize].evict_first;
-        let leaving = self.cached.iter().rev().filter(evict_first).take(most);
-        let leave: Vec<_> = leaving.copied().collect();
-        self.cached.retain(|cached| !leave.contains(cached));
-        leave
+        let freed = self.cached.iter().rev().filter(evict_first).take(most);
+        let freed: Vec<_> = freed.copied().collect();
+        self.cached.retain(|cached| !freed.contains(cached));
+        freed
             .into_iter()
             .map(|(_, page)| self.remove(source, page))
             .sum()
@@ -132,7 +131,7 @@ impl WholePages {
     }
 }
 
-/// Does a page of `size` serve a slice of `bytes` without waste?
+/// Returns `true` if a page of `size` bytes serves a slice of `bytes` without much waste.
 #[inline]
 pub(super) fn serves(size: u64, bytes: u64) -> bool {
     (bytes..=bytes + bytes / 8).contains(&size)
