@@ -1,24 +1,24 @@
-//! The time in which any of some tasks ran: the union of their spans, which come in nearly any order.
+//! The union of time intervals, which come nearly in order: how long at least one of some tasks ran.
 
 use std::collections::VecDeque;
 
-/// Separate stretches that are known exactly (I12). Those before them are known by their sum alone.
+/// The most disjoint intervals that are known exactly (I12). Of earlier ones only the sum is known.
 const INTERVALS_MAX: usize = 1024;
 
-/// A union of spans.
+/// A union of intervals.
 #[derive(Default, Debug)]
 pub(super) struct IntervalUnion {
-    /// Apart from each other, and in order.
+    /// Disjoint intervals, in order.
     recent: VecDeque<(u64, u64)>,
-    /// What the older ones come to, and where the last of them ended.
+    /// The sum of the earlier intervals, and the end of the last of them.
     settled_ns: u64,
     settled_until: u64,
-    /// What lay before that and came later: some of it may not have been counted.
+    /// The length of late intervals before that end. Some of it may not be in the sum.
     late_ns: u64,
 }
 
 impl IntervalUnion {
-    /// A task ran from `start` to `end`.
+    /// Adds an interval.
     pub(super) fn add(&mut self, start: u64, end: u64) {
         let late = self.settled_until.min(end);
         self.late_ns += late.saturating_sub(start);
@@ -26,7 +26,7 @@ impl IntervalUnion {
         if start >= end {
             return;
         }
-        // Tasks tell their times soon: what a new one touches is near the back.
+        // Spans come soon after their tasks, so what a new one touches is near the back.
         let mut at = self.recent.len();
         while at > 0 && self.recent[at - 1].1 >= start {
             let (from, to) = self.recent[at - 1];
@@ -45,13 +45,13 @@ impl IntervalUnion {
         }
     }
 
-    /// How long they are together.
+    /// Returns the length of the union.
     pub(super) fn sum_ns(&self) -> u64 {
         let recent = self.recent.iter().map(|(start, end)| end - start);
         self.settled_ns + recent.sum::<u64>()
     }
 
-    /// By so much the sum may be too small.
+    /// Returns by how much the length may be too small.
     pub(super) fn short_ns(&self) -> u64 {
         self.late_ns
     }
@@ -73,7 +73,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_sum_is_that_of_the_union(spans in prop::collection::vec((0..300_u64, 0..60_u64), 0..60)) {
+        fn length_is_that_of_the_union(spans in prop::collection::vec((0..300_u64, 0..60_u64), 0..60)) {
             let spans: Vec<_> = spans.into_iter().map(|(start, len)| (start, start + len)).collect();
             let mut intervals = IntervalUnion::default();
             spans.iter().for_each(|(start, end)| intervals.add(*start, *end));
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_too_late_is_not_counted_and_said_i12() {
+    fn late_interval_is_reported_as_possibly_missing_i12() {
         let mut intervals = IntervalUnion::default();
         let many = 3 * INTERVALS_MAX as u64;
         (0..many).for_each(|place| intervals.add(10 * place, 10 * place + 4));

@@ -1,8 +1,15 @@
-//! Profiles: which tasks are whose, and what is told of them in the end.
+//! Profiles: which tasks each open profile covers, and when a profile is complete.
 //!
-//! A token covers sequences of streams: those that they gave out between its start and its end, which are messages like any other. So
-//! whose a task is is known when it is issued, and is noted with its point; its times follow from the backend, once it is over. A
-//! profile is told when its streams have issued what it covers, and the last of that has passed.
+//! A token covers sequences of streams: those that the streams assign between its start and its end, which are messages
+//! like any other. So the tokens of a task are known when it is issued, and are recorded with its point. Its times
+//! follow from the backend when it has completed.
+//!
+//! ```text
+//!  start                 end                        complete                              answer
+//!  open, covers tasks ─► ending, covers no more ──► every covered task was issued and ──► the caller gets the sums
+//!        │                                          the last of them has passed
+//!        └─► cut: it has `tasks_max` tasks, covers no more, and its profile says so
+//! ```
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -19,35 +26,35 @@ use smallvec::SmallVec;
 use super::profile_sums::ProfileSums;
 use crate::points::Points;
 
-/// Profiles that are open at once (I12): the oldest gives way to one more.
+/// The most profiles that are open at once (I12). One more evicts the oldest.
 const OPEN_MAX: usize = 16_384;
 
 /// The tokens that cover a task.
 pub(crate) type Tokens = SmallVec<[u64; 2]>;
 
-/// A profile that was not told yet.
+/// A profile that was not answered yet.
 struct Open {
     scope: Scope,
     sums: ProfileSums,
-    /// Tasks that were issued, and where the last of them are.
+    /// The number of its issued tasks, and the last of them on each queue.
     issued: u64,
     last: Points,
-    /// It was full: nothing more is its.
+    /// Whether it was full: it covers no further tasks.
     is_cut: bool,
     ended: Option<Ended>,
 }
 
-/// A profile that waits for its tasks.
+/// The end of a profile, which waits for its tasks.
 pub(crate) struct Ended {
-    /// Between the calls that started it and that ended it.
+    /// The time between the calls that started and that ended it.
     pub(crate) calls: Duration,
-    /// Who is told.
+    /// The reply to the caller that ended it.
     pub(crate) reply: ReplySender<Result<Profile, Error>>,
-    /// Streams that hold tasks of it: until they have issued this sequence.
+    /// Streams that hold tasks of it, each with the first sequence after these.
     pub(crate) holding: Vec<(StreamId, u64)>,
 }
 
-/// A task that was issued and may not be over.
+/// A covered task that was issued and may not have completed.
 struct ProfiledTask {
     cursor: Cursor,
     name: Arc<str>,
@@ -56,20 +63,20 @@ struct ProfiledTask {
 
 /// The profiles of a device.
 pub(crate) struct Profiles {
-    /// By number, which is about the order in which they were started.
+    /// By token; tokens are nearly in the order in which the profiles were started.
     open: BTreeMap<u64, Open>,
-    /// Tasks that are somebody's, in the order of their cursors, by queue.
+    /// Covered tasks by queue, in the order of their cursors.
     noted: Vec<VecDeque<ProfiledTask>>,
-    /// Does the backend record for us?
+    /// Whether the backend records spans for profiles.
     is_recording: bool,
-    /// Those that wait for their tasks.
+    /// The profiles that were ended and wait for their tasks.
     ending: Vec<u64>,
-    /// Tasks of one profile, after which it counts no more.
+    /// The most tasks of one profile. Further tasks are not counted.
     tasks_max: u64,
 }
 
 impl Profiles {
-    /// For so many queues.
+    /// Creates profiles for this number of queues.
     pub(super) fn new(queues: usize, tasks_max: u64) -> Self {
         Self {
             open: BTreeMap::new(),
@@ -80,23 +87,24 @@ impl Profiles {
         }
     }
 
-    /// Is there anything to do for them?
+    /// Returns `true` if the profiles need spans or wait for tasks.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         self.is_recording || !self.ending.is_empty()
     }
 
-    /// Does the backend record for them?
+    /// Returns `true` if the backend records spans for profiles.
     pub(crate) fn is_recording(&self) -> bool {
         self.is_recording
     }
 
-    /// Does any wait for its tasks?
+    /// Returns `true` if an ended profile waits for its tasks.
     pub(crate) fn has_ending(&self) -> bool {
         !self.ending.is_empty()
     }
 
-    /// The profile that gives way, if there are so many that one more has no room: one that nobody waits for, if there is one.
+    /// Returns the profile to evict, if there is no room for one more: the oldest that was not ended, or else the
+    /// oldest.
     pub(crate) fn to_evict(&self) -> Option<u64> {
         if self.open.len() < OPEN_MAX {
             return None;
@@ -105,7 +113,7 @@ impl Profiles {
         unasked.or(self.open.iter().next()).map(|(token, _)| *token)
     }
 
-    /// Who waits for this profile is told that there is none.
+    /// Removes a profile. A caller that waits for it receives an error.
     pub(crate) fn evict(&mut self, token: u64) {
         let dropped = self.open.remove(&token);
         if let Some(ended) = dropped.and_then(|open| open.ended) {
@@ -114,7 +122,7 @@ impl Profiles {
         }
     }
 
-    /// One more is open.
+    /// Opens a profile.
     pub(crate) fn start(&mut self, token: u64, scope: Scope) {
         let open = Open {
             scope,
@@ -127,7 +135,7 @@ impl Profiles {
         self.open.insert(token, open);
     }
 
-    /// Those that a new stream of this client is in.
+    /// Returns the profiles that cover a new stream of this client.
     pub(crate) fn covering_new_stream(&self, client: ClientId) -> Vec<u64> {
         let covers = |open: &Open| {
             let all = open.scope == Scope::Device || open.scope == Scope::Client(client);
@@ -139,18 +147,18 @@ impl Profiles {
             .collect()
     }
 
-    /// Whose tasks a profile is of.
+    /// Returns the scope of a profile.
     pub(crate) fn scope(&self, token: u64) -> Option<Scope> {
         Some(self.open.get(&token)?.scope.clone())
     }
 
-    /// Is it one that has begun and was not asked for?
+    /// Returns `true` if the profile is open and was not ended.
     pub(crate) fn can_end(&self, token: u64) -> bool {
         let open = self.open.get(&token);
         open.is_some_and(|open| open.ended.is_none())
     }
 
-    /// What is sent from here on is not the profile's.
+    /// Ends a profile: it covers no task that is sent from here on.
     pub(crate) fn end(&mut self, token: u64, ended: Ended) {
         if let Some(open) = self.open.get_mut(&token) {
             open.ended = Some(ended);
@@ -158,13 +166,13 @@ impl Profiles {
         }
     }
 
-    /// Has it no room for so many tasks more?
+    /// Returns `true` if the profile has no room for `tasks` further tasks.
     pub(crate) fn is_full_for(&self, token: u64, tasks: u64) -> bool {
         let open = self.open.get(&token);
         open.is_some_and(|open| open.issued.saturating_add(tasks) > self.tasks_max)
     }
 
-    /// It counts no more.
+    /// Cuts a profile: it covers no further tasks.
     pub(crate) fn cut(&mut self, token: u64) {
         if let Some(open) = self.open.get_mut(&token) {
             open.is_cut = true;
@@ -174,13 +182,13 @@ impl Profiles {
         }
     }
 
-    /// Those that wait for their tasks, and may be complete.
+    /// Returns the ended profiles, which may be complete.
     pub(crate) fn ending(&self) -> Vec<u64> {
         self.ending.clone()
     }
 
-    /// Are the tasks of a profile that was asked for all over? `holds` says of a stream whether it has not issued so far, `passed`
-    /// of a point whether it has passed.
+    /// Returns `true` if the tasks of an ended profile have all completed. `holds` returns `true` if a stream has not
+    /// issued its tasks before a sequence, `passed` if a point has passed.
     pub(crate) fn is_complete(
         &mut self,
         token: u64,
@@ -199,7 +207,7 @@ impl Profiles {
         ended.holding.is_empty() && open.last.iter().all(passed)
     }
 
-    /// Tells a profile that is complete, timed by `clock`.
+    /// Answers the caller of a complete profile, timed by `clock`.
     pub(crate) fn answer(&mut self, token: u64, clock: ClockSource) {
         self.ending.retain(|ending| *ending != token);
         if let Some(open) = self.open.remove(&token)
@@ -210,7 +218,8 @@ impl Profiles {
         }
     }
 
-    /// The first point that those that were asked for wait for on a queue, which has issued and completed this much.
+    /// Returns the least cursor of a queue that ended profiles wait for. The queue has issued and completed the given
+    /// cursors.
     pub(crate) fn wake_cursor(
         &self,
         queue: usize,
@@ -226,8 +235,8 @@ impl Profiles {
             .min()
     }
 
-    /// Whether spans are to be recorded, where that has changed: while there is a profile that may have more tasks, or one that may
-    /// be about to run.
+    /// Returns whether spans must be recorded, if that has changed: while a profile may get more tasks, or a covered
+    /// task may be about to run.
     pub(super) fn recording_change(&mut self) -> Option<bool> {
         let is_recording = self.open.values().any(|open| !open.is_cut)
             || (self.is_recording && self.noted.iter().any(|noted| !noted.is_empty()));
@@ -238,7 +247,7 @@ impl Profiles {
         Some(is_recording)
     }
 
-    /// Nothing is over any more: who waits is told why.
+    /// Ends all profiles because the device is lost or closed. Callers that wait receive the error `why`.
     pub(crate) fn lose(&mut self, why: impl Fn() -> Error) {
         self.noted.iter_mut().for_each(VecDeque::clear);
         self.ending.clear();
@@ -249,7 +258,7 @@ impl Profiles {
         }
     }
 
-    /// The task at `point` is theirs.
+    /// Records that these tokens cover the task at `point`.
     pub(crate) fn note(&mut self, point: Point, name: &Arc<str>, tokens: &Tokens) {
         for token in tokens {
             if let Some(open) = self.open.get_mut(token) {
@@ -258,7 +267,7 @@ impl Profiles {
             }
         }
         let queue = point.queue.index();
-        // A replay may have ended before its last task: another has that place now.
+        // A replay may have ended before its last task; its place now has another.
         while self.noted[queue]
             .back()
             .is_some_and(|last| last.cursor >= point.cursor)
@@ -273,7 +282,7 @@ impl Profiles {
         });
     }
 
-    /// A task is over.
+    /// Adds a completed task to its profiles.
     fn gather(&mut self, noted: Option<ProfiledTask>, span: Option<&Span>) {
         let Some(noted) = noted else { return };
         for token in &noted.tokens {
@@ -287,7 +296,7 @@ impl Profiles {
         }
     }
 
-    /// Takes these spans, in the order of queues and cursors.
+    /// Adds spans, which are sorted by queue and cursor.
     pub(super) fn add_spans(&mut self, spans: &[Span]) {
         for span in spans {
             let queue = span.point.queue.index();
@@ -301,7 +310,7 @@ impl Profiles {
         }
     }
 
-    /// Everything of a queue up to there is over: what has no times by now has none.
+    /// Records that everything on a queue up to `completed` has passed: a task without a span by now has none.
     pub(crate) fn passed(&mut self, queue: usize, completed: Cursor) {
         while self.noted[queue]
             .front()
