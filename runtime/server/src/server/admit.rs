@@ -1,4 +1,4 @@
-//! Admission: a task passes through at once, or its stream holds it after what it must come after.
+//! Admission: a task is issued at once, or its stream holds it with its dependencies.
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::binding::Binding;
@@ -13,22 +13,22 @@ use crate::hazards::Accessor;
 use crate::scheduler::{HeldTask, merge_point};
 use millstream_protocol::hazard::log::Use;
 
-/// Why a stream is flushed, for the logs.
+/// The reason for a flush, for the logs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FlushReason {
-    /// Its batch is full.
+    /// The stream holds a full batch.
     Full,
-    /// Another stream conflicts with what it holds.
+    /// A task of another stream conflicts with a held one.
     Conflict,
-    /// Somebody waits for an answer.
+    /// A caller waits for an answer.
     Requested,
 }
 
 impl<B: Backend> Server<B> {
-    /// Takes a task of a stream. It was paid for where a caller took credit of the stream for it.
+    /// Admits a task of a stream. `paid` says whether its sender took credit of the stream for it.
     ///
-    /// This is the one way of tasks. Its one shortcut is [`Server::pass`], for a stream that sits alone on its queue while nothing is
-    /// held: nearly every message of a busy device.
+    /// Every task comes this way. The one shortcut is [`Server::pass`], for a stream that is alone on its queue while
+    /// no task is held: on a busy device that is most messages.
     #[inline]
     pub(super) fn admit_task(&mut self, message: &mut Task, flags: OpFlags, paid: bool) {
         let Some(stream) = message.stream.and_then(|id| self.objects.stream(id)) else {
@@ -45,7 +45,7 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// The queue of a stream, if its next task can go there at once and is ordered with no held task.
+    /// Returns the queue of a stream, if its next task can be issued there at once and is ordered with no held task.
     #[inline]
     fn assigned_queue(&mut self, stream: u32) -> Option<QueueId> {
         match self.scheduler.lone_queue(stream) {
@@ -54,25 +54,25 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// The same, for a stream that may sit down elsewhere, or whose queue has to be looked at.
+    /// As [`Server::assigned_queue`], for a stream that may move to another queue, or whose queue must be refreshed.
     fn reassign(&mut self, stream: u32) -> Option<QueueId> {
         self.scheduler.rebalance(stream);
         let queue = self.scheduler.lone_queue(stream)?;
         (!self.is_full(queue)).then_some(queue)
     }
 
-    /// What is looked at before a task with an answer, or under terms.
+    /// Processes drops before a sync, and sets the time before a task with a deadline.
     fn prepare_special(&mut self, message: &Task, flags: OpFlags) {
         if flags.has(OpFlags::SYNC) {
             self.honour_drops();
         }
         if let Some(since) = message.terms().and_then(Terms::since) {
-            // What the caller saw of the clock has passed for the server as well.
-            self.waiting_callers.want_time(since);
+            // The time that the caller has seen has passed for the server as well.
+            self.waiting_callers.need_time(since);
         }
     }
 
-    /// Enters a task in the access logs and lets its stream hold it.
+    /// Enters a task in the access logs, and lets its stream hold it.
     fn admit_held(&mut self, stream: u32, message: &mut Task, flags: OpFlags, paid: bool) {
         let reserves = matches!(message.op, Op::Reserve { .. });
         if reserves && self.admit_reserve(stream, message) {
@@ -89,11 +89,12 @@ impl<B: Backend> Server<B> {
         self.admit_hazards(stream, &mut held);
         let (holds, sequence) = self.scheduler.hold(stream, held);
         if reserves && holds == 1 {
-            // It waits for memory from now on, before a reservation that is asked for later.
+            // It joins the wait list now, before reservations that are admitted later.
             self.issue_first(stream);
         } else if self.scheduler.is_on_full_queue(stream) {
-            // What has room by now is given out by turns: a stream that keeps sending would have it all.
-        } else if flags.has(OpFlags::ASKED) {
+            // The room that a full queue regains is handed out by turns: otherwise a stream that keeps sending would
+            // take all.
+        } else if flags.has(OpFlags::ANSWER) {
             self.flush_prefix(stream, sequence, FlushReason::Requested);
         } else if holds >= self.scheduler.batch_size() {
             self.flush_prefix(stream, sequence, FlushReason::Full);
@@ -103,8 +104,8 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Orders that are no tasks.
-    pub(super) fn admit_order(&mut self, message: &mut Task) {
+    /// Executes a message that is not a task.
+    pub(super) fn admit_control(&mut self, message: &mut Task) {
         let stream = message.stream;
         match std::mem::replace(&mut message.op, Op::Taken) {
             Op::Ask(ask) => self.answer_query(*ask),
@@ -114,7 +115,7 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// A task of a stream that this device does not know: its asker is told.
+    /// Refuses a task of a stream that this device does not know. Its caller receives an error.
     #[cold]
     fn refuse(&mut self, message: &mut Task) {
         debug_assert!(false, "a task names an unknown stream");
@@ -128,9 +129,9 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Enters the task's accesses and notes what it must come after.
+    /// Enters the accesses of a task in the logs, and stores its dependencies in the task.
     fn admit_hazards(&mut self, stream: u32, held: &mut HeldTask) {
-        // All flushing comes first: what is issued from here on would not find the waiting task.
+        // All flushes come first: a task that is issued after the new one has entered a log would not find its link.
         for index in 0.. {
             let Some(binding) = binding_at_mut(&mut held.task, index) else {
                 break;
@@ -180,8 +181,8 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Streams that hold tasks which conflict with the binding are flushed up to those tasks, so that
-    /// tasks held by different streams never conflict (but where the other stream cannot go).
+    /// Flushes the streams that hold tasks which conflict with the binding, up to those tasks. Afterwards tasks held by
+    /// different streams do not conflict, unless the other stream is parked.
     #[inline]
     fn flush_conflicts(&mut self, stream: u32, slice: u32, binding: &Binding) {
         let foreign = &mut self.scratch.foreign;
@@ -194,7 +195,7 @@ impl<B: Backend> Server<B> {
         }
         let mut foreign = std::mem::take(foreign);
         for (other, sequence) in foreign.drain(..) {
-            // A dropped stream is gone with its last task.
+            // A dropped stream is removed with its last task.
             if !self.scheduler.contains(other) {
                 continue;
             }
@@ -204,7 +205,8 @@ impl<B: Backend> Server<B> {
         self.scratch.foreign = foreign;
     }
 
-    /// Flushes streams named by id. Naming one twice runs nothing twice: what was issued is not held.
+    /// Flushes streams by id. A stream that is named twice issues nothing twice, since an issued task is not held any
+    /// more.
     pub(super) fn flush_streams(&mut self, ids: &[StreamId]) {
         for id in ids {
             if let Some(stream) = self.objects.stream(*id) {
@@ -213,14 +215,14 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Must what is issued to `queue` from now on wait for `point` of another queue?
+    /// Returns `true` if tasks that are issued to `queue` from now on must wait for `point` of another queue.
     #[inline]
     pub(super) fn needs_wait(&self, queue: QueueId, point: Point) -> bool {
         !self.scheduler.has_passed(point) && !self.hazards.implies(queue, point)
     }
 }
 
-/// Binding `index` of a task, to be resolved.
+/// Returns binding `index` of a task, mutable, so that its key can be set.
 #[inline]
 fn binding_at_mut(task: &mut Task, index: usize) -> Option<&mut Binding> {
     let inline = task.bindings.len();
@@ -230,7 +232,7 @@ fn binding_at_mut(task: &mut Task, index: usize) -> Option<&mut Binding> {
     task.extra.more_mut()?.bindings.get_mut(index - inline)
 }
 
-/// Binding `index` of a task, inline ones first.
+/// Returns binding `index` of a task, inline ones first.
 #[inline]
 pub(super) fn binding_at(task: &Task, index: usize) -> Option<Binding> {
     match task.bindings.get(index) {

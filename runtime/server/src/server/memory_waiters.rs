@@ -1,8 +1,10 @@
-//! Who waits for memory: the line is tried, and the first fails once nothing can free memory any more (I6).
+//! Streams that wait for memory: the reservation wait list is served, and its first reservation fails once no memory
+//! can return (I6).
 //!
-//! In which order they go is the [`line`](crate::memory)'s. One that goes above its soft limit may wait for reservations that
-//! were asked for later. That makes no circle: waiting ends once no memory can come back, and where what is to come back
-//! lies behind reservations above their limits, it is those that are given up.
+//! The [wait list](crate::memory) has the order. A reservation above its soft limit may wait for reservations with
+//! later mailbox positions. That makes no cycle: it stops waiting once no admitted work can free memory. If memory that
+//! will return lies behind reservations above their soft limits, the server gives up those instead of one within its
+//! limit.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -12,11 +14,11 @@ use millstream_protocol::failure::{Failure, Reason};
 use millstream_protocol::message::Op;
 
 use super::Server;
-use super::issue::Issued;
+use super::issue::IssueOutcome;
 
 impl<B: Backend> Server<B> {
-    /// When the first task that waits is to be given up: a reservation that finds no memory, or one of which a caller waits for
-    /// the answer.
+    /// Returns the earliest deadline of a task that waits: a reservation that finds no memory, or a task whose caller
+    /// waits for the answer.
     pub fn next_deadline(&self) -> Option<Instant> {
         let deadline = |stream: u32| {
             let held = self.scheduler.first_held(stream)?;
@@ -28,12 +30,10 @@ impl<B: Backend> Server<B> {
             .min()
     }
 
-    /// Tries the streams that wait for memory, oldest first, those that stay within their soft limits before
-    /// others. The first fails only once nothing can free memory any more: neither what was admitted, nor
-    /// giving up those that would go above their limits.
+    /// Serves the streams that wait for memory, in the order of the wait list. The first reservation fails only if
+    /// neither admitted work nor giving up reservations above their soft limits can free memory.
     ///
-    /// Every turn of the loop takes one stream out of the line, or returns because memory will come back by
-    /// itself.
+    /// Each iteration removes one stream from the list, or returns because memory will return.
     pub(super) fn serve_wait_list(&mut self) {
         let scheduler = &self.scheduler;
         self.memory
@@ -41,17 +41,17 @@ impl<B: Backend> Server<B> {
         while let Some(stream) = self.memory.first_waiting() {
             self.scheduler.unpark(stream);
             match self.issue_first(stream) {
-                Issued::Parked if self.scheduler.waits_for_memory(stream) => {
+                IssueOutcome::Parked if self.scheduler.waits_for_memory(stream) => {
                     if self.memory_may_return() {
                         return;
                     }
-                    if let Some(above) = self.blocker_above_limit() {
-                        self.give_up(above);
+                    if let Some(waiter) = self.blocker_above_limit() {
+                        self.give_up(waiter);
                         continue;
                     }
                     self.fail_reservation(stream);
                 }
-                Issued::Full => {
+                IssueOutcome::QueueFull => {
                     self.scheduler.park_for_memory(stream);
                     return;
                 }
@@ -63,28 +63,30 @@ impl<B: Backend> Server<B> {
         self.table.sink().releases.forget_wait();
     }
 
-    /// While one that stays within its soft limit is about to fail: one in the line that would not, and behind
-    /// which dropped memory lies. If it takes several of them to free any, the oldest.
+    /// Returns a reservation to give up so that the first one, which is within its soft limit, need not fail: a
+    /// reservation above its limit behind which dropped memory lies. If only several of them together free any, returns
+    /// the first.
     fn blocker_above_limit(&self) -> Option<u32> {
         let first = self.memory.first_waiting()?;
-        if self.drops.in_use() == 0 || self.memory.exceeds_soft_limit(first) {
+        if self.drops.held_slices() == 0 || self.memory.exceeds_soft_limit(first) {
             return None;
         }
-        let frees = |these: &dyn Fn(u32) -> bool| self.drops.in_use() > self.dropped_behind(these);
-        let above = || {
-            let line = self.memory.waiting_streams();
-            line.filter(|stream| self.memory.exceeds_soft_limit(*stream))
+        let frees =
+            |these: &dyn Fn(u32) -> bool| self.drops.held_slices() > self.dropped_behind(these);
+        let above_limit = || {
+            let waiting = self.memory.waiting_streams();
+            waiting.filter(|stream| self.memory.exceeds_soft_limit(*stream))
         };
-        above()
+        above_limit()
             .find(|stream| frees(&|other| other != *stream))
             .or_else(|| {
-                above()
+                above_limit()
                     .next()
                     .filter(|_| frees(&|other| !self.memory.exceeds_soft_limit(other)))
             })
     }
 
-    /// A stream in the line that is not the first gets no memory.
+    /// Fails the reservation of a stream that is not the first.
     fn give_up(&mut self, stream: u32) {
         self.memory.give_up(stream);
         self.scheduler.unpark(stream);
@@ -92,34 +94,34 @@ impl<B: Backend> Server<B> {
         self.scheduler.resume(stream);
     }
 
-    /// Can anything that was admitted already free memory without its user doing more?
+    /// Returns `true` if admitted work can free memory without further calls of users.
     fn memory_may_return(&self) -> bool {
         self.memory.has_busy()
             || self.drops.has_pending()
-            // Tasks that can go have values to drop among them, and user code.
+            // Tasks that can be issued may include values to drop, and user code.
             || self.can_flush()
             || self.scheduler.has_waiting_hosts()
-            // Before the look at the drops: what a release has let go of is among those.
+            // This comes before the check of drops: a release that has ended has put its drops there.
             || self.table.sink().releases.are_open()
             || self.table.has_dropped()
-            || (self.drops.in_use() > 0 && self.drops.in_use() > self.dropped_behind(|_| true))
+            || (self.drops.held_slices() > 0 && self.drops.held_slices() > self.dropped_behind(|_| true))
     }
 
-    /// How many dropped slices are held by tasks that wait, themselves or through others, for memory that
-    /// these streams in the line want: they come back only after it does.
+    /// Returns the number of dropped slices that are held by tasks which wait, directly or transitively, for the
+    /// reservations of these streams: their memory returns only after these are served.
     fn dropped_behind(&self, these: impl Fn(u32) -> bool) -> usize {
-        let line = self
+        let waiting = self
             .memory
             .waiting_streams()
             .filter(|stream| these(*stream));
-        let stuck = self.scheduler.stuck_behind(line);
+        let stuck = self.scheduler.stuck_behind(waiting);
         let bindings = stuck.flat_map(|held| held.task.all_bindings());
         let slices = bindings.filter_map(|binding| self.objects.slice(binding.slice));
         let dropped = slices.filter(|slice| self.hazards.is_dropped(*slice));
         dropped.collect::<HashSet<u32>>().len()
     }
 
-    /// The reservation that a stream waits for fails.
+    /// Fails the reservation that a stream waits for.
     fn fail_reservation(&mut self, stream: u32) {
         let Some(held) = self.scheduler.first_held(stream) else {
             return;
@@ -132,10 +134,10 @@ impl<B: Backend> Server<B> {
         let Some(slice) = self.objects.slice(binding.slice) else {
             return;
         };
-        let (_, _, asked) = self.hazards.describe(slice);
+        let (_, _, bytes) = self.hazards.describe(slice);
         let free = self.memory.free_bytes();
-        self.log_memory("not to be had", asked);
-        let reason = Reason::OutOfMemory { asked, free };
+        self.log_memory("out of memory", bytes);
+        let reason = Reason::OutOfMemory { asked: bytes, free };
         self.fail_slice(
             slice,
             Failure::not_run(&self.objects.names().reserve, reason),

@@ -1,32 +1,32 @@
-//! What an operation is to admission: looked up once, in a table by the operation's discriminant.
+//! The properties of an operation that admission needs, looked up once by the operation's discriminant.
 
 use millstream_protocol::message::Op;
 
-/// What holds of an operation: some of the constants.
+/// A set of the constants below.
 #[derive(Clone, Copy)]
 pub(super) struct OpFlags(u8);
 
 impl OpFlags {
-    /// It is no task.
-    pub(super) const ORDER: u8 = 1;
-    /// It is never issued at once: it waits for memory, or for what comes before it to complete.
+    /// The operation is not a task.
+    pub(super) const CONTROL: u8 = 1;
+    /// The operation is never issued at once: it needs memory, or waits until earlier tasks have completed.
     pub(super) const HELD: u8 = 2;
-    /// A caller waits for what it brings.
-    pub(super) const ASKED: u8 = 4;
-    /// Drops are honoured before it: a caller who dropped something and then syncs finds it dropped.
+    /// A caller waits for its answer.
+    pub(super) const ANSWER: u8 = 4;
+    /// Drops are processed before it, so that a caller that dropped a value and then syncs observes the drop.
     pub(super) const SYNC: u8 = 8;
 
-    /// None of them, as of a launch and of a point.
+    /// No flags, as for a launch and a point.
     pub(super) const NONE: Self = Self(0);
 
     #[inline]
     pub(super) fn of(op: &Op) -> Self {
         Self(match op {
-            Op::Taken | Op::Ask(_) | Op::Register(_) | Op::Flush => Self::ORDER,
+            Op::Taken | Op::Ask(_) | Op::Register(_) | Op::Flush => Self::CONTROL,
             Op::Reserve { .. } => Self::HELD,
-            Op::Host(_) => Self::HELD | Self::ASKED,
-            Op::CopyOut(_) => Self::ASKED,
-            Op::Answer(_) => Self::ASKED | Self::SYNC,
+            Op::Host(_) => Self::HELD | Self::ANSWER,
+            Op::CopyOut(_) => Self::ANSWER,
+            Op::Answer(_) => Self::ANSWER | Self::SYNC,
             Op::Launch { .. }
             | Op::CopyIn(_)
             | Op::Copy
@@ -38,7 +38,7 @@ impl OpFlags {
         })
     }
 
-    /// Does any of these hold?
+    /// Returns `true` if any of these flags is set.
     #[inline(always)]
     pub(super) fn has(self, these: u8) -> bool {
         self.0 & these != 0

@@ -1,4 +1,4 @@
-//! Whose task is where: what the timeline and profiles need to know of a task beside its times.
+//! The owners and names of tasks at their points, for traces and profiles.
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::id::Point;
@@ -11,7 +11,7 @@ use crate::observers::profiles::Tokens;
 use crate::observers::trace::Owner;
 
 impl<B: Backend> Server<B> {
-    /// Remembers whose task, admitted then, is to be at `point`. While nobody wants to know, this is one load and one branch.
+    /// Records a task that will be at `point` for the observers. One load and one branch while nothing observes tasks.
     #[inline]
     pub(super) fn note_task(&mut self, stream: u32, task: &Task, point: Point, admitted_ns: u64) {
         if self.observers.note_tasks() {
@@ -32,7 +32,7 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Somebody wants to know when the task at `point` runs.
+    /// Records a task for the trace and the profiles that cover it.
     #[inline(never)]
     fn note_span_of(&mut self, stream: u32, task: &Task, point: Point) {
         let traced = self.observers.trace().is_on();
@@ -50,7 +50,7 @@ impl<B: Backend> Server<B> {
             client_name: actor.client_name().clone(),
             stream: actor.number(),
         };
-        // Those of one answer or replay have cursors that follow each other.
+        // The tasks of one answer or replay have consecutive cursors.
         for index in 0..tasks {
             let name = self.objects.name_of_part(task, index);
             let here = Point::new(point.queue, point.cursor + index as u64);
@@ -63,10 +63,10 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// The backend's spans with the names and streams that are remembered.
+    /// Takes the backend's spans, with the recorded names and streams.
     pub(super) fn take_trace(&mut self) -> Vec<TraceSpan> {
         let taken = match self.observers.profiles().is_recording() {
-            // They go by way of the profiles, which want them, too.
+            // The profiles take the spans first, since they need them, too.
             true => {
                 self.progress_profiles(true);
                 Vec::new()
