@@ -241,7 +241,7 @@ impl Hazards {
         self.clocks[point.queue.index()].at(point.cursor)
     }
 
-    /// Records that the task at `place` add_wait for `point`. `clock_at_point` is the [clock](Self::clock_at) of `point`.
+    /// Records that the task at `place` waits for `point`. `clock_at_point` is the [clock](Self::clock_at) of `point`.
     pub(crate) fn add_wait(&mut self, place: Point, point: Point, clock_at_point: Clock) {
         self.clocks[place.queue.index()].wait(place.cursor, point, clock_at_point);
     }

@@ -11,9 +11,9 @@
 //!
 //! # Protocol
 //!
-//! **Reservation.** [`Memory::reserve`] asks the wait list whether the reservation may take memory now, then the pools
+//! **Reservation.** `Memory::reserve` asks the wait list whether the reservation may take memory now, then the pools
 //! for a range, then charges the account of the client. If it fails with `OutOfMemory`, the server parks the stream and
-//! [`Memory::wait`] puts the reservation on the wait list.
+//! `Memory::wait` puts the reservation on the wait list.
 //!
 //! **Reuse with points.** A freed range returns to the pools with the *points* that still use it, and is *busy* until
 //! they have passed. A reservation may take a busy range before that, if its queue comes after all of these points
@@ -54,7 +54,7 @@
 //! `tests/memory` of this crate compares the pools with an oracle of bytes and points (I4, I10).
 //! `server/tests/memory.rs` has the order of waiting reservations and the end of waiting (I5, I6). The mutants
 //! `server/reuse_early`, `invariants/i4_free_one_task_early`, `invariants/i4_residue_of_one_queue`,
-//! `invariants/i4_rest_is_not_asked` and `invariants/i12_line_is_jumped` break this module.
+//! `invariants/i4_other_points_are_ignored` and `invariants/i12_wait_list_is_jumped` break this module.
 
 pub mod accounts;
 pub mod pools;

@@ -60,7 +60,7 @@ impl<B: Backend> Server<B> {
         }
         debug_assert!(
             self.scheduler.queue(queue).issued() == last.cursor,
-            "every cursor of the task was issued"
+            "a cursor of the task was left out"
         );
         self.scheduler.passed_through(stream, last.cursor, paid);
         if flags.has(OpFlags::ANSWER)
