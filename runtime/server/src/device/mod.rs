@@ -225,8 +225,8 @@ impl<B: Backend> Device<B> {
         self.backend.prepare(plan)
     }
 
-    /// Runs a recording. Returns how many of its tasks have their place on the queue, and the failure of the last of these
-    /// if the backend refused it.
+    /// Runs a recording. Returns how many of its tasks took their cursors, and the failure of the last of these if the
+    /// backend refused it.
     pub(crate) fn replay(
         &mut self,
         replay: &mut Replay<'_>,

@@ -24,10 +24,10 @@
 //!
 //! **The wait list** is ordered by rank: reservations that keep their client within its soft limit come first, then
 //! those that take it above; within each class the earlier mailbox position comes first. The first one is served first.
-//! Reservations that are not on the list, or not first, may take only the *budget*: the free bytes that the first one
-//! does not need beside the busy bytes, which will return. The budget is computed when another reservation becomes the
-//! first, and only shrinks afterwards, so memory that returns meanwhile is kept for the first one (I6). A reservation
-//! above its soft limit takes nothing while one within its limit is first.
+//! Another reservation of the same class may take only the *budget*: the free bytes that the first one does not need
+//! beside the busy bytes, which will return. The budget is computed when a reservation becomes the first, and only
+//! shrinks afterwards, so memory that returns meanwhile is kept for the first one (I6). A reservation above its soft
+//! limit takes nothing while one within its limit is first; one within its limit takes before a first one above its own.
 //!
 //! **Failure.** A reservation fails only if nothing that was admitted can free memory any more: the server decides that
 //! (`server/memory_waiters.rs`), since it knows the tasks.

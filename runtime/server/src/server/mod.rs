@@ -76,14 +76,14 @@
 //!                                                     write y is issued              launch(q1, 2), flush(q1, 2)
 //! ```
 //!
-//! A point must be recorded before another queue waits for it: if the batch of q0 were still open, the issue of the wait
-//! would end it first.
+//! A point must be recorded before another queue waits for it: if the batch of q0 were still open, the issue of the
+//! wait would end it first.
 //!
 //! # What checks it
 //!
 //! `server/tests` drives the server with a scripted backend that checks every call by vector clocks of its own, and
-//! random programs against an oracle (I1 to I7, I10, I12). The swarm, the soak and the conformance suite run it with
-//! real backends. The mutants in `tests/mutants/server` break it.
+//! random programs against an oracle (I1 to I7, I10, I12). The swarm, the soak and the conformance suite run it with the
+//! other backends. The mutants in `tests/mutants/server` break it.
 
 mod admit;
 mod call;
