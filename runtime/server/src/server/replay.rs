@@ -48,6 +48,7 @@ use crate::hazards::Backing;
 use crate::objects::StoredRecording;
 
 impl<B: Backend> Server<B> {
+    /// Replays a recording: binds its parameters, then runs its tasks from `point` on.
     pub(super) fn replay(&mut self, key: u32, task: &mut Task, point: Point) {
         let Op::Replay { overlap, .. } = task.op else {
             return;
