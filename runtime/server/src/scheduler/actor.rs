@@ -1,6 +1,6 @@
-//! A logical stream: the tasks that it holds, in order, and why its first one cannot go yet.
+//! A logical stream: the tasks that it holds, in order, and whether its first one can be issued.
 //!
-//! Streams are state machines on the device thread; thousands of them cost no thread.
+//! Streams are state machines on the device thread, so thousands of them cost no thread.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -8,193 +8,142 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use millstream_protocol::id::{ClientId, Cursor, Point, QueueId, StreamId};
-use millstream_protocol::message::{Op, Task};
 use millstream_protocol::priority::Priority;
 use millstream_sync::credit::Credit;
-use smallvec::SmallVec;
 
-use crate::objects::NO_OBJECT;
+use super::task::HeldTask;
 
-/// A task that a stream holds.
-pub(crate) struct HeldTask {
-    pub(crate) task: Task,
-    /// Points on other queues that it must come after, at most one a queue.
-    pub(crate) after: SmallVec<[Point; 1]>,
-    /// Tasks of other streams, by stream and sequence, that it must come after and that are not issued yet. They
-    /// will turn into points. Each edge leads to an earlier mailbox position, so there is no cycle. The reverse of
-    /// each is a [`Waiter`] of the other stream.
-    pub(crate) awaits: SmallVec<[(u32, u64); 1]>,
-    /// The key of the kernel or recording that it names, if it names one.
-    pub(crate) object: u32,
-    /// Did its sender take credit of the stream for it?
-    pub(crate) paid: bool,
-    /// When it was admitted, if its latency is sampled; else 0.
-    pub(crate) admitted_ns: u64,
-}
-
-impl HeldTask {
-    pub(crate) fn empty() -> Box<Self> {
-        Box::new(Self {
-            task: Task::new(None, Op::Taken),
-            after: SmallVec::new(),
-            awaits: SmallVec::new(),
-            object: NO_OBJECT,
-            paid: true,
-            admitted_ns: 0,
-        })
-    }
-
-    /// The task comes after `point`.
-    #[inline]
-    pub(crate) fn come_after(&mut self, point: Point) {
-        if !joins(&mut self.after, point) {
-            self.after.push(point);
-        }
-    }
-}
-
-/// One more point to come after. Does it join one of the same queue? The latest of each queue stands for the earlier ones (I3).
-pub(crate) fn joins(after: &mut [Point], point: Point) -> bool {
-    match after.iter_mut().find(|other| other.queue == point.queue) {
-        Some(other) => {
-            other.cursor = other.cursor.max(point.cursor);
-            true
-        }
-        None => false,
-    }
-}
-
-/// Why the first held task of a stream cannot go.
+/// The reason why the first held task of a stream cannot be issued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Parked {
-    /// It can.
+pub(super) enum Parked {
+    /// None: it can be issued, unless it awaits tasks of other streams.
     No,
-    /// It waits for memory.
+    /// It is a reservation that waits for memory.
     Memory,
-    /// It waits for its predecessors to complete, then runs on the host.
-    HostTurn,
-    /// It runs on the host.
+    /// It is a host function that waits until its dependencies have completed.
+    HostWaits,
+    /// It is a host function that runs.
     HostRuns,
 }
 
-/// Most issued tasks whose credit is given back together.
+/// The most issued tasks whose credit is given back together.
 const CREDIT_CHUNK_MAX: u64 = 32;
 
-/// Issued tasks whose credit is given back together, of a stream that may hold `limit`.
-pub(crate) fn credit_chunk(limit: u64) -> u64 {
+/// Returns the number of issued tasks whose credit is given back together, for a stream that may hold `limit` tasks.
+pub(super) fn credit_chunk(limit: u64) -> u64 {
     CREDIT_CHUNK_MAX.min(limit / 4)
 }
 
-/// A task of another stream that waits for one of ours to be issued.
+/// A task of another stream that waits until one of this stream is issued.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Waiter {
-    /// Our task.
-    pub(crate) sequence: u64,
-    /// The waiting stream.
-    pub(crate) stream: u32,
-    /// Its task.
-    pub(crate) task: u64,
+pub(super) struct Waiter {
+    /// The sequence of this stream's task.
+    pub(super) sequence: u64,
+    /// The stream that waits.
+    pub(super) stream: u32,
+    /// The sequence of the task that waits.
+    pub(super) task: u64,
 }
 
-/// A profile's token covers these tasks of a stream.
+/// The tasks of a stream that a profile's token covers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Covers {
-    pub(crate) token: u64,
-    /// The first of its tasks, and the first that is not its own any more.
-    pub(crate) from: u64,
-    pub(crate) until: u64,
+pub(super) struct Cover {
+    pub(super) token: u64,
+    /// The first covered sequence, and the first one after it that is not covered.
+    pub(super) from: u64,
+    pub(super) until: u64,
 }
 
 /// A logical stream.
 pub(crate) struct StreamActor {
-    pub(crate) id: StreamId,
-    pub(crate) client: ClientId,
-    /// How urgent its client's work is.
-    pub(crate) own_priority: Priority,
-    /// Tasks that it may issue in one turn are so many times those of others.
-    pub(crate) weight: usize,
-    /// By priority: a stream of that priority waits for our tasks up to this sequence.
-    pub(crate) inherited: [u64; Priority::COUNT],
-    /// What its client is called, for timelines.
-    pub(crate) client_name: Arc<str>,
-    /// Its number, for timelines.
-    pub(crate) number: u64,
-    /// Tasks accepted and not yet issued; callers wait for it.
-    pub(crate) credit: Arc<Credit>,
-    /// Where it sits. Changes only when idle.
-    pub(crate) queue: QueueId,
-    pub(crate) held: VecDeque<Box<HeldTask>>,
-    /// Tasks issued so far; the first held task has the sequence after it.
-    pub(crate) issued: u64,
-    /// Cursor of the last task that was issued.
-    pub(crate) last: Cursor,
-    pub(crate) parked: Parked,
-    /// Is it in its queue's turn?
-    pub(crate) in_turn: bool,
-    /// Tasks issued in its present go, which goes on where a full queue cut it short.
-    pub(crate) gone: usize,
-    /// Who waits for a held task to be issued, the earliest task first.
-    pub(crate) waiters: BinaryHeap<Reverse<Waiter>>,
-    /// Credit of issued tasks that is not given back yet.
-    pub(crate) unreleased: u64,
-    /// Issued tasks whose credit is given back together.
-    pub(crate) credit_chunk: u64,
-    /// The profiles that it is in, by token. Without the heap while there are none.
-    pub(crate) covered: Vec<Covers>,
-    /// The last handle is gone.
-    pub(crate) dropped: bool,
+    pub(super) id: StreamId,
+    pub(super) client: ClientId,
+    /// The priority of its client.
+    pub(super) own_priority: Priority,
+    /// The factor on the quantum of its turns.
+    pub(super) weight: usize,
+    /// By priority: the greatest sequence of this stream that a stream of that priority waits for.
+    pub(super) inherited: [u64; Priority::COUNT],
+    /// The name of its client, for traces.
+    pub(super) client_name: Arc<str>,
+    /// Its number, for traces.
+    pub(super) number: u64,
+    /// Credit for tasks that were accepted and are not issued. Callers wait for it.
+    pub(super) credit: Arc<Credit>,
+    /// The queue that it is assigned to. It changes only while the stream is idle (I1).
+    pub(super) queue: QueueId,
+    pub(super) held: VecDeque<Box<HeldTask>>,
+    /// The number of issued tasks. The first held task has the sequence after it.
+    pub(super) issued: u64,
+    /// The cursor of the last issued task.
+    pub(super) last: Cursor,
+    pub(super) parked: Parked,
+    /// Whether it is in the turns of its queue.
+    pub(super) waits_for_turn: bool,
+    /// Tasks that it issued in its present turn, if a full queue interrupted that.
+    pub(super) turn_issued: usize,
+    /// Tasks of other streams that wait until a held task is issued, the one with the earliest such task first.
+    pub(super) waiters: BinaryHeap<Reverse<Waiter>>,
+    /// Credit of issued tasks that was not given back yet.
+    pub(super) unreleased: u64,
+    /// The number of issued tasks whose credit is given back together.
+    pub(super) credit_chunk: u64,
+    /// The tasks that profiles cover, by token. No heap while there are none.
+    pub(super) covers: Vec<Cover>,
+    /// Whether the last handle is gone.
+    pub(super) dropped: bool,
 }
 
 impl StreamActor {
-    /// The last task that was issued, if any.
-    pub(crate) fn last_point(&self) -> Option<Point> {
+    /// Returns its id.
+    pub(crate) fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Returns the client that made it.
+    pub(crate) fn client(&self) -> ClientId {
+        self.client
+    }
+
+    /// Returns the name of its client, for traces.
+    pub(crate) fn client_name(&self) -> &Arc<str> {
+        &self.client_name
+    }
+
+    /// Returns its number, for traces.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Returns the queue that it is assigned to.
+    pub(crate) fn queue(&self) -> QueueId {
+        self.queue
+    }
+
+    /// Returns the number of tasks that it has issued.
+    pub(crate) fn issued(&self) -> u64 {
+        self.issued
+    }
+
+    /// Returns the number of tasks that it holds.
+    pub(crate) fn holds(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Returns the point of the last issued task, if there is one.
+    pub(super) fn last_point(&self) -> Option<Point> {
         (self.last > 0).then(|| Point::new(self.queue, self.last))
     }
 
-    /// The profile of `token` covers what it is given from here on.
-    pub(crate) fn cover(&mut self, token: u64) {
-        // Tokens come in about the order of their numbers: nearly always this is the end.
-        let at = self.covered.partition_point(|covers| covers.token < token);
-        let covers = Covers {
-            token,
-            from: self.next_sequence(),
-            until: u64::MAX,
-        };
-        self.covered.insert(at, covers);
-    }
-
-    /// Where it has something of `token`.
-    fn covers_at(&self, token: u64) -> Option<usize> {
-        let found = self
-            .covered
-            .binary_search_by_key(&token, |covers| covers.token);
-        found.ok()
-    }
-
-    /// What it is given from here on is not covered by `token`. Tells the first sequence that is not, if it covered any.
-    pub(crate) fn end_cover(&mut self, token: u64) -> Option<u64> {
-        let until = self.next_sequence();
-        let at = self.covers_at(token)?;
-        self.covered[at].until = until;
-        Some(until)
-    }
-
-    /// It has nothing of `token` any more.
-    pub(crate) fn uncover(&mut self, token: u64) {
-        if let Some(at) = self.covers_at(token) {
-            self.covered.remove(at);
-        }
-    }
-
-    /// The sequence that the next admitted task gets.
+    /// Returns the sequence of the next admitted task.
     #[inline]
-    pub(crate) fn next_sequence(&self) -> u64 {
+    pub(super) fn next_sequence(&self) -> u64 {
         self.issued + self.held.len() as u64 + 1
     }
 
-    /// How urgent its first held task is: the priority of its client, or of the most urgent stream that waits for it.
+    /// Returns the priority of its first held task: that of its client, or of the most urgent stream that waits for it.
     #[inline]
-    pub(crate) fn priority(&self) -> Priority {
+    pub(super) fn priority(&self) -> Priority {
         let inherited = Priority::ALL.into_iter().rev();
         inherited
             .take_while(|priority| *priority > self.own_priority)
@@ -202,9 +151,9 @@ impl StreamActor {
             .unwrap_or(self.own_priority)
     }
 
-    /// A stream of this priority waits for the tasks up to `sequence`. Returns the held ones that were less urgent until now,
-    /// as a range of `held`; empty if there are none.
-    pub(crate) fn inherit(&mut self, priority: Priority, sequence: u64) -> Range<usize> {
+    /// Records that a stream of this priority waits for the tasks up to `sequence`. Returns the held tasks that had a
+    /// lower priority until now, as a range of `held`; empty if there are none.
+    pub(super) fn inherit(&mut self, priority: Priority, sequence: u64) -> Range<usize> {
         if self.own_priority >= priority {
             return 0..0;
         }
@@ -218,17 +167,23 @@ impl StreamActor {
         index(known)..index(sequence)
     }
 
-    /// The held task with this sequence.
+    /// Returns the index in `held` of the task with this sequence, unless it was issued.
     #[inline]
-    pub(crate) fn held_mut(&mut self, sequence: u64) -> Option<&mut HeldTask> {
-        let index = usize::try_from(sequence.checked_sub(self.issued + 1)?).ok()?;
+    pub(super) fn index_of(&self, sequence: u64) -> Option<usize> {
+        usize::try_from(sequence.checked_sub(self.issued + 1)?).ok()
+    }
+
+    /// Returns the held task with this sequence.
+    #[inline]
+    pub(super) fn held_mut(&mut self, sequence: u64) -> Option<&mut HeldTask> {
+        let index = self.index_of(sequence)?;
         self.held.get_mut(index).map(|held| &mut **held)
     }
 
-    /// One task more was issued: gives credit back, some tasks at a time. What is kept back is less
-    /// than a quarter of the limit, so it holds nobody up.
+    /// Counts an issued task, and gives credit back if a chunk is complete. The credit that is kept back is less than a
+    /// quarter of the limit, so callers still find room.
     #[inline(always)]
-    pub(crate) fn release_credit(&mut self) {
+    pub(super) fn release_credit(&mut self) {
         self.unreleased += 1;
         if self.unreleased >= self.credit_chunk {
             self.give_credit_back();
@@ -241,9 +196,9 @@ impl StreamActor {
         self.unreleased = 0;
     }
 
-    /// Can its first held task be tried?
+    /// Returns `true` if its first held task can be tried.
     #[inline]
-    pub(crate) fn can_go(&self) -> bool {
+    pub(super) fn can_issue(&self) -> bool {
         self.parked == Parked::No && self.held.front().is_some_and(|held| held.awaits.is_empty())
     }
 }

@@ -1,17 +1,16 @@
-//! The scheduler by itself: no bytes, no memory, no device.
+//! The scheduler alone: no bytes, no memory, no device.
 
 use std::sync::Arc;
 
 use millstream_protocol::id::{ClientId, Point, QueueId, StreamId};
+use millstream_protocol::message::Op;
 use millstream_protocol::options::{Settings, Strategy};
 use millstream_protocol::priority::Priority;
 use millstream_sync::credit::Credit;
 use millstream_sync::slots::SlotId;
 use millstream_sync::timeline::Timeline;
 
-use super::actor::Parked;
-use super::queue::QueueState;
-use super::{NewStream, Scheduler};
+use super::{FirstTask, HeldTask, NewStream, QueueState, Scheduler};
 
 struct Rig {
     scheduler: Scheduler,
@@ -59,41 +58,48 @@ impl Rig {
         }
     }
 
+    /// Takes the first task out of a stream.
+    fn take(&mut self, stream: u32) -> Box<HeldTask> {
+        self.scheduler.take_first(stream).unwrap()
+    }
+
+    /// Finishes a task in software that was taken out of its stream.
+    fn end_in_software(&mut self, stream: u32, held: Box<HeldTask>) {
+        self.scheduler.unpark(stream);
+        let place = Point::new(self.scheduler.queue_of(stream), 0);
+        self.scheduler.finish(stream, place, held.paid);
+        self.scheduler.put_block(held);
+        self.scheduler.resume(stream);
+    }
+
     /// Issues the first task of a stream.
     fn issue(&mut self, stream: u32) -> Point {
-        let actor = self.scheduler.stream_mut(stream);
-        let (queue, held) = (actor.queue, actor.held.pop_front().unwrap());
-        let point = self.scheduler.next_point(queue);
-        let finished = self.scheduler.finish(stream, point, held.paid);
-        if finished.is_waited_for {
-            self.scheduler
-                .wake_waiters(stream, finished.sequence, point);
-        }
+        let held = self.take(stream);
+        let point = self.scheduler.next_point(self.scheduler.queue_of(stream));
+        self.scheduler.finish(stream, point, held.paid);
         self.scheduler.put_block(held);
         point
     }
 
-    /// The streams in the order in which their tasks go, on a queue that is never full.
+    /// Issues everything on a queue that is never full, and returns the streams in the order of their tasks.
     fn order(&mut self, queue: QueueId) -> Vec<u32> {
         let mut order = Vec::new();
-        while let Some(go) = self.scheduler.next_go(queue) {
-            for _ in 0..go.quantum {
-                let actor = self.scheduler.stream(go.stream);
-                let first = actor.held.front();
-                if !first.is_some_and(|first| first.awaits.is_empty()) {
+        while let Some(turn) = self.scheduler.next_turn(queue) {
+            for _ in 0..turn.quantum {
+                if !matches!(self.scheduler.first(turn.stream), FirstTask::Ready(..)) {
                     break;
                 }
-                self.issue(go.stream);
-                order.push(go.stream);
+                self.issue(turn.stream);
+                order.push(turn.stream);
             }
-            self.scheduler.join_turn(go.stream);
+            self.scheduler.resume(turn.stream);
         }
         order
     }
 }
 
 #[test]
-fn strategies_take_turns_by_task_and_by_batch() {
+fn quantum_is_a_task_or_a_batch_by_strategy() {
     let cases = [
         (Strategy::Interleave, vec![0, 1, 0, 1, 0, 1, 0, 0]),
         (Strategy::Sequential, vec![0, 0, 0, 1, 1, 1, 0, 0]),
@@ -109,21 +115,21 @@ fn strategies_take_turns_by_task_and_by_batch() {
 }
 
 #[test]
-fn a_go_that_a_full_queue_cut_short_is_the_next_one() {
+fn turn_that_a_full_queue_interrupted_is_the_next_one() {
     let mut rig = Rig::new(1, Strategy::Sequential);
     let (a, b) = (rig.stream(Priority::Normal), rig.stream(Priority::Normal));
     rig.hold(a, 3);
     rig.hold(b, 3);
-    let go = rig.scheduler.next_go(QueueId(0)).unwrap();
-    assert_eq!((go.stream, go.quantum, go.gone), (a, 3, 0));
+    let turn = rig.scheduler.next_turn(QueueId(0)).unwrap();
+    assert_eq!((turn.stream, turn.quantum, turn.issued), (a, 3, 0));
     rig.issue(a);
     rig.scheduler.put_back(QueueId(0), a, 1);
-    let go = rig.scheduler.next_go(QueueId(0)).unwrap();
-    assert_eq!((go.stream, go.gone), (a, 1));
+    let turn = rig.scheduler.next_turn(QueueId(0)).unwrap();
+    assert_eq!((turn.stream, turn.issued), (a, 1));
 }
 
 #[test]
-fn a_queue_is_full_until_it_is_seen_to_have_come_further() {
+fn queue_is_full_until_a_refresh_sees_progress() {
     let mut rig = Rig::new(1, Strategy::Interleave);
     let a = rig.stream(Priority::Normal);
     rig.hold(a, 5);
@@ -131,10 +137,10 @@ fn a_queue_is_full_until_it_is_seen_to_have_come_further() {
         rig.issue(a);
     }
     assert!(rig.scheduler.seems_full(QueueId(0)) && rig.scheduler.is_full(QueueId(0)));
-    assert_eq!(rig.scheduler.wants_room(QueueId(0)), Some(2));
+    assert_eq!(rig.scheduler.room_cursor(QueueId(0)), Some(2));
     rig.timelines[0].publish(1);
     assert!(rig.scheduler.progress() && !rig.scheduler.seems_full(QueueId(0)));
-    assert!(!rig.scheduler.progress(), "it has come no further since");
+    assert!(!rig.scheduler.progress(), "there is no progress since");
     assert!(!rig.scheduler.is_drained());
     rig.issue(a);
     rig.timelines[0].publish(5);
@@ -142,39 +148,39 @@ fn a_queue_is_full_until_it_is_seen_to_have_come_further() {
     assert!(rig.scheduler.is_drained());
 }
 
-/// I1: the order within a stream is its queue's order, so a stream with work on a queue stays there.
+/// I1: the order within a stream is the order of its queue, so a stream with work on a queue stays there.
 #[test]
-fn only_an_idle_stream_sits_down_elsewhere_i1() {
+fn only_an_idle_stream_moves_to_another_queue_i1() {
     let mut rig = Rig::new(2, Strategy::Interleave);
     let streams: Vec<u32> = (0..3).map(|_| rig.stream(Priority::Normal)).collect();
     let [a, _, c] = streams[..] else {
         unreachable!()
     };
-    let queue = |rig: &Rig, stream: u32| rig.scheduler.stream(stream).queue;
+    let queue = |rig: &Rig, stream: u32| rig.scheduler.queue_of(stream);
     assert_eq!(
         queue(&rig, a),
         queue(&rig, c),
-        "there are two queues for three"
+        "two queues serve three streams"
     );
     rig.hold(a, 2);
     rig.issue(a);
-    rig.scheduler.settle(a);
+    rig.scheduler.rebalance(a);
     assert_eq!(queue(&rig, a), QueueId(0), "it holds a task");
-    rig.scheduler.settle(c);
+    rig.scheduler.rebalance(c);
     assert_eq!(
         queue(&rig, c),
         QueueId(1),
-        "it is idle behind another's work"
+        "it is idle, and its queue has work of another stream"
     );
     rig.issue(a);
     rig.timelines[0].publish(2);
     rig.scheduler.progress();
-    rig.scheduler.settle(a);
-    assert_eq!(queue(&rig, a), QueueId(0), "nothing is in its way");
+    rig.scheduler.rebalance(a);
+    assert_eq!(queue(&rig, a), QueueId(0), "its queue has no work");
 }
 
 #[test]
-fn tasks_that_others_wait_for_are_as_urgent_and_wake_them() {
+fn awaited_task_inherits_the_priority_and_wakes_its_waiter() {
     let mut rig = Rig::new(1, Strategy::Interleave);
     let (low, other, high) = (
         rig.stream(Priority::Low),
@@ -187,14 +193,88 @@ fn tasks_that_others_wait_for_are_as_urgent_and_wake_them() {
     held.paid = false;
     rig.scheduler.come_after((high, 1), &mut held, (low, 1));
     rig.scheduler.come_after((high, 1), &mut held, (low, 1));
-    assert_eq!(held.awaits.len(), 1, "one edge a task");
-    rig.scheduler.hurry(high, &held.awaits);
+    assert_eq!(held.awaits.len(), 1, "one link per task");
+    rig.scheduler.raise_priority(high, &held.awaits);
     rig.scheduler.hold(high, held);
     assert_eq!(rig.order(QueueId(0)), [low, high, other, other]);
 }
 
 #[test]
-fn host_function_has_its_turn_when_its_predecessors_have_completed_i2() {
+fn task_that_is_put_back_keeps_its_place_and_counts_as_held_i1() {
+    let mut rig = Rig::new(1, Strategy::Interleave);
+    let a = rig.stream(Priority::Normal);
+    for number in 1..=3 {
+        let mut held = rig.scheduler.take_block();
+        (held.paid, held.admitted_ns) = (false, number);
+        assert_eq!(rig.scheduler.hold(a, held), (number as usize, number));
+    }
+    let first = rig.take(a);
+    assert_eq!((first.admitted_ns, rig.scheduler.held()), (1, 3));
+    assert!(rig.scheduler.is_held(a, 1), "it is not issued");
+    rig.scheduler.put_first_back(a, first);
+    for number in 1..=3 {
+        let first = rig.scheduler.first_held(a);
+        assert_eq!(first.map(|first| first.admitted_ns), Some(number));
+        rig.issue(a);
+        assert!(!rig.scheduler.is_held(a, number));
+        assert_eq!(rig.scheduler.held(), 3 - number);
+    }
+    assert!(matches!(rig.scheduler.first(a), FirstTask::None) && !rig.scheduler.holds_any(a));
+    assert_eq!(rig.scheduler.last_sequence(a), Some(3));
+}
+
+#[test]
+fn held_task_is_found_by_its_sequence() {
+    let mut rig = Rig::new(1, Strategy::Interleave);
+    let a = rig.stream(Priority::Normal);
+    rig.hold(a, 2);
+    rig.issue(a);
+    rig.scheduler.task_mut(a, 2).unwrap().op = Op::Mark;
+    let found = |sequence| rig.scheduler.task(a, sequence);
+    assert!(found(1).is_none(), "it was issued");
+    assert!(matches!(found(2).unwrap().op, Op::Mark));
+    assert!(found(3).is_none(), "the stream has no such task");
+}
+
+#[test]
+fn finished_task_ends_at_its_last_cursor() {
+    let mut rig = Rig::new(1, Strategy::Interleave);
+    let a = rig.stream(Priority::Normal);
+    rig.hold(a, 2);
+    let held = rig.take(a);
+    let point = rig.scheduler.next_point(QueueId(0));
+    rig.scheduler.take_cursors(QueueId(0), 2);
+    let finished = rig.scheduler.finish(a, point, held.paid);
+    assert_eq!(finished.last, Point::new(QueueId(0), 3));
+    let held = rig.take(a);
+    rig.end_in_software(a, held);
+    assert_eq!(
+        rig.scheduler.ends_of(&[a])[..],
+        [finished.last],
+        "a task that is finished in software takes no cursor"
+    );
+}
+
+#[test]
+fn parked_stream_gets_no_turn() {
+    let mut rig = Rig::new(1, Strategy::Interleave);
+    let (a, b) = (rig.stream(Priority::Normal), rig.stream(Priority::Normal));
+    rig.hold(a, 2);
+    assert_eq!(rig.scheduler.next_turn(QueueId(0)).unwrap().stream, a);
+    rig.scheduler.park_for_memory(a);
+    rig.scheduler.resume(a);
+    assert!(rig.scheduler.waits_for_memory(a) && !rig.scheduler.has_turns(QueueId(0)));
+    assert!(matches!(rig.scheduler.first(a), FirstTask::Waits));
+    rig.hold(a, 1);
+    rig.hold(b, 1);
+    assert_eq!(rig.order(QueueId(0)), [b], "other streams pass it");
+    rig.scheduler.unpark(a);
+    rig.scheduler.resume(a);
+    assert_eq!(rig.order(QueueId(0)), [a, a, a]);
+}
+
+#[test]
+fn host_function_is_ready_once_its_dependencies_have_completed_i2() {
     let mut rig = Rig::new(2, Strategy::Interleave);
     let (a, b) = (rig.stream(Priority::Normal), rig.stream(Priority::Normal));
     rig.hold(a, 1);
@@ -204,24 +284,100 @@ fn host_function_has_its_turn_when_its_predecessors_have_completed_i2() {
     held.come_after(point);
     rig.scheduler.hold(b, held);
     rig.scheduler.park_on_host(b);
-    assert_eq!(rig.scheduler.stream(b).parked, Parked::HostTurn);
-    assert_eq!(rig.scheduler.next_host_turn(0), None);
-    assert_eq!(rig.scheduler.host_wants(QueueId(0)), Some(1));
+    assert!(matches!(rig.scheduler.first(b), FirstTask::Waits));
+    assert!(rig.scheduler.next_ready_host(0).is_none());
+    assert_eq!(rig.scheduler.wake_cursor(QueueId(0)), Some(1));
     rig.timelines[0].publish(1);
-    assert_eq!(rig.scheduler.next_host_turn(0), Some((b, 0)));
-    assert!(!rig.scheduler.has_host_turns());
+    let ready = rig.scheduler.next_ready_host(0).unwrap();
+    assert_eq!((ready.stream, ready.sequence, ready.next), (b, 1, 0));
+    assert!(!rig.scheduler.has_waiting_hosts());
+}
+
+/// I1: a task after a host function in its stream is not issued before the function has ended.
+#[test]
+fn running_host_function_stays_the_first_of_its_stream_until_it_ends_i1() {
+    let mut rig = Rig::new(1, Strategy::Interleave);
+    let a = rig.stream(Priority::Normal);
+    rig.hold(a, 2);
+    assert_eq!(rig.scheduler.next_turn(QueueId(0)).unwrap().stream, a);
+    rig.scheduler.park_on_host(a);
+    let ready = rig.scheduler.next_ready_host(0).unwrap();
+    rig.scheduler.host_begins(a, ready.held, "work".into());
+    assert!(rig.scheduler.host_runs() && rig.scheduler.held() == 2);
+    rig.scheduler.resume(a);
+    assert!(rig.order(QueueId(0)).is_empty());
+    assert!(rig.scheduler.host_ends(a, 2).is_none(), "another task");
+    let ended = rig.scheduler.host_ends(a, 1).unwrap();
+    assert_eq!(ended.name.as_deref(), Some("work"));
+    rig.end_in_software(a, ended.held);
+    assert!(!rig.scheduler.host_runs() && rig.scheduler.host_ends(a, 1).is_none());
+    assert_eq!(rig.order(QueueId(0)), [a]);
 }
 
 #[test]
-fn a_dropped_stream_goes_with_its_last_task() {
+fn token_covers_the_tasks_between_its_start_and_its_end() {
     let mut rig = Rig::new(1, Strategy::Interleave);
     let a = rig.stream(Priority::Normal);
     rig.hold(a, 1);
-    rig.scheduler.stream_mut(a).dropped = true;
+    rig.scheduler.cover(a, 7);
+    rig.hold(a, 1);
+    rig.scheduler.cover(a, 5);
+    let (id, until) = rig.scheduler.end_cover(a, 7).unwrap();
+    assert_eq!((id, until), (rig.scheduler.stream(a).id(), 3));
+    assert!(rig.scheduler.end_cover(a, 6).is_none(), "it covers none");
+    rig.hold(a, 1);
+    let mut covering = Vec::new();
+    for _ in 0..3 {
+        covering.push(rig.scheduler.tokens_of_next(a).collect::<Vec<_>>());
+        rig.issue(a);
+    }
+    assert_eq!(covering, [vec![], vec![7], vec![5]]);
+    rig.scheduler.uncover(a, 5);
+    rig.scheduler.uncover(a, 7);
+    assert!(!rig.scheduler.is_covered(a));
+}
+
+#[test]
+fn lost_device_returns_the_tasks_that_its_streams_held() {
+    let mut rig = Rig::new(2, Strategy::Interleave);
+    let (a, b) = (rig.stream(Priority::Normal), rig.stream(Priority::Normal));
+    rig.hold(a, 3);
+    let point = rig.issue(a);
+    let mut held = rig.scheduler.take_block();
+    rig.scheduler.come_after((b, 1), &mut held, (a, 3));
+    rig.scheduler.hold(b, held);
+    let left = rig.scheduler.lose();
+    let left: Vec<_> = left
+        .iter()
+        .map(|remains| (remains.last, remains.held.len()))
+        .collect();
+    assert_eq!(left, [(Some(point), 2), (None, 1)]);
+    assert_eq!(rig.scheduler.held(), 0);
+    assert!(rig.order(QueueId(0)).is_empty() && rig.order(QueueId(1)).is_empty());
+    assert_eq!(
+        rig.scheduler.last_of(rig.scheduler.stream(a).id()),
+        Some(point)
+    );
+    rig.scheduler.mark_dropped(a);
+    assert!(
+        rig.scheduler.remove_if_done(a).is_some(),
+        "no task waits for its tasks"
+    );
+}
+
+#[test]
+fn dropped_stream_is_removed_with_its_last_task() {
+    let mut rig = Rig::new(1, Strategy::Interleave);
+    let a = rig.stream(Priority::Normal);
+    rig.hold(a, 1);
+    rig.scheduler.mark_dropped(a);
     assert!(rig.scheduler.remove_if_done(a).is_none());
     rig.issue(a);
     assert!(rig.scheduler.remove_if_done(a).is_some());
     assert_eq!(rig.scheduler.stream_count(), 0);
     assert_eq!(rig.scheduler.queue(QueueId(0)).streams, 0);
-    assert!(!rig.scheduler.has_turns(QueueId(0)), "it has left the turn");
+    assert!(
+        !rig.scheduler.has_turns(QueueId(0)),
+        "it has left the turns"
+    );
 }

@@ -1,215 +1,122 @@
-//! Loss: what the server does once its device is gone.
+//! Loss: what the server does once its device is lost.
 //!
-//! A call of the backend that says so is *noticed* where it was made; what goes on in that step touches no
-//! page any more. The actor then calls [`Server::wreck`], after which the server only refuses: everything
-//! held and everything that still comes is answered with [`Error::DeviceLost`] (I5), and nothing is freed
-//! on the device. User code in tasks is handed out to be dropped elsewhere.
+//! The call of the backend that reports the loss sets the state ([`Device::lose`](crate::device)); the rest of that
+//! step touches no page. The actor then calls [`Server::wreck`]. Afterwards the server only refuses: it answers every
+//! held and every later message with [`Error::DeviceLost`](millstream_protocol::error::Error::DeviceLost) (I5), and
+//! frees nothing on the device. User code in tasks is handed to the actors, to be dropped on another thread.
 
 use std::sync::Arc;
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::device_status::Gone;
-use millstream_protocol::error::Error;
-use millstream_protocol::error::Refused;
-use millstream_protocol::failure::{Failure, FailureRef, Reason};
 use millstream_protocol::health::Recovery;
-use millstream_protocol::id::{Point, StreamId};
+use millstream_protocol::id::Point;
 use millstream_protocol::message::Rare;
-use millstream_protocol::message::{HostSource, HostWork, Op, Registration, Task};
+use millstream_protocol::message::{HostSource, Op, Registration, Task};
 
+use super::host::answer_caller;
 use super::{Effect, Server};
-use crate::observers::journal::Journal;
 use crate::points::Points;
 
-/// Whether the device is gone, and who is to know.
-pub(super) struct Loss {
-    pub(super) gone: Arc<Gone>,
-    pub(super) noticed: bool,
-    /// Tasks that were accepted and will not be issued.
-    pub(super) tasks: u64,
-    /// What was taken, if that is logged. Left to who asks when the device is lost.
-    pub(super) journal: Option<Box<Journal>>,
-    /// The device is closed, and nothing is issued any more.
-    abandoned: bool,
-}
-
-impl Loss {
-    pub(super) fn new(journal: Option<Box<Journal>>) -> Self {
-        Self {
-            gone: Arc::default(),
-            noticed: false,
-            tasks: 0,
-            journal,
-            abandoned: false,
-        }
-    }
-
-    /// Is the device closed, so that nothing is issued any more?
-    pub(super) fn is_abandoned(&self) -> bool {
-        self.abandoned
-    }
-
-    /// The device is closed.
-    pub(super) fn abandon(&mut self) {
-        self.abandoned = true;
-    }
-
-    /// The device is gone. Everybody can know before anybody is answered.
-    #[cold]
-    pub(super) fn notice<B: Backend>(&mut self, backend: &mut B, why: &str) {
-        if self.noticed {
-            return;
-        }
-        self.noticed = true;
-        let recovery = backend.recovery();
-        let (device, epoch) = (&backend.properties().name, self.gone.epoch());
-        tracing::error!(target: "millstream::device", device, epoch, why, ?recovery, "the device is lost");
-        // The log first: who is told of the loss finds it.
-        if let Some(mut journal) = self.journal.take() {
-            self.gone.leave_log(journal.take());
-        }
-        self.gone.set_lost(recovery);
-    }
-
-    /// A refusal as a failure.
-    #[cold]
-    pub(super) fn refusal<B: Backend>(
-        &mut self,
-        backend: &mut B,
-        name: &Arc<str>,
-        refused: Refused,
-    ) -> FailureRef {
-        match refused {
-            Refused::Task(why) => Failure::not_run(name, Reason::Refused(why)),
-            Refused::Panicked(message) => Failure::panicked(name, message),
-            Refused::Lost(why) => {
-                self.notice(backend, &why);
-                Failure::not_run(name, Reason::Lost)
-            }
-        }
-    }
-}
-
 impl<B: Backend> Server<B> {
-    /// The same server, whose end reaches others by `gone`.
+    /// Sets the state through which other threads see the end of the device.
     pub fn with_gone(mut self, gone: Arc<Gone>) -> Self {
-        self.loss.gone = gone;
+        self.device.share_end(gone);
         self
     }
 
-    /// Is the device gone? Then [`Server::wreck`] is next, and after it nothing but [`Server::lose`],
-    /// [`Server::honour_drops`], [`Server::host_finished`] and taking effects.
+    /// Returns `true` if the device is lost. Then the actor must call [`Server::wreck`], and afterwards only
+    /// [`Server::lose`], [`Server::honour_drops`], [`Server::host_finished`] and [`Server::take_effect`].
     #[inline]
     pub fn is_lost(&self) -> bool {
-        self.loss.noticed
+        self.device.is_lost()
     }
 
-    /// What helps, if the device is gone.
+    /// Returns what helps, if the device is lost.
     pub fn recovery(&self) -> Option<Recovery> {
-        self.loss.gone.lost()
+        self.device.gone().lost()
     }
 
-    /// The timeline of a queue has ended by itself: the device is gone.
+    /// Records that a queue's timeline has ended without a close: the device is lost.
     pub fn timeline_ended(&mut self) {
-        if self.loss.is_abandoned() {
-            // The close has ended it.
+        if self.device.is_closed() {
+            // The close ended it.
             return;
         }
-        self.loss
-            .notice(&mut self.backend, "the timeline of a queue has ended");
+        self.device.lose("the timeline of a queue has ended");
     }
 
-    /// Tasks that were accepted and will not be issued, of a device that is gone.
+    /// Returns the number of tasks that were accepted and will not be issued, because the device is lost.
     pub fn tasks_lost(&self) -> u64 {
-        self.loss.tasks
+        self.tasks_lost
     }
 
-    /// Does user code run that may look at the device's memory: a host function, or whoever holds a guard?
+    /// Returns `true` if user code runs that may access the device's memory: a host function, or a guard.
     pub fn user_code_runs(&self) -> bool {
         self.scheduler.host_runs()
     }
 
-    /// Leaves its pages to a lost device, and tells their bytes.
+    /// Leaves the pages of a lost device unfreed. Returns their bytes.
     pub fn leave_pages(&self) -> u64 {
         let bytes = self.memory.usage().reserved;
-        self.loss.gone.leave_bytes(bytes);
+        self.device.gone().leave_bytes(bytes);
         bytes
     }
 
-    /// Answers everything that is held, and forgets every object of the lost device. To be called once,
-    /// after the mailbox was closed and the timelines were ended.
+    /// Answers everything that is held, and forgets all objects of the lost device. Called once, after the mailbox was
+    /// closed and the timelines were ended.
     pub fn wreck(&mut self) {
-        self.loss.gone.end_credits();
+        self.device.gone().end_credits();
         self.table.sink().staging.end();
-        for (_, stream) in self.scheduler.streams() {
-            stream.credit.end();
-        }
+        self.scheduler.end_credits();
         for effect in self.effects.take_all() {
             match effect {
-                // It was about to run, and has not.
+                // It was about to run, and did not.
                 Effect::Host { work, token, .. } => {
-                    self.scheduler.host_ends(token.stream);
-                    self.loss.tasks += 1;
-                    let actor = self.scheduler.get_mut(token.stream);
-                    if let Some(held) = actor.and_then(|actor| actor.held.front_mut()) {
-                        if let Some(terms) = held.task.terms() {
-                            terms.never_began_on_host();
-                        }
-                        // It is counted.
-                        held.task.extra = Rare::default();
-                    }
+                    self.scheduler.host_never_begins(token.stream);
+                    self.tasks_lost += 1;
                     self.lose_op(Op::Host(Box::new(work)), Points::default());
                 }
-                // Its points will not pass, or have: the GC actor knows.
+                // The GC actor knows whether its points have passed.
                 effect @ Effect::Collect { .. } => self.effects.push(effect),
                 Effect::Watch(_) => {}
             }
         }
-        for key in self.scheduler.keys() {
-            let stream = self.scheduler.stream_mut(key);
-            let last = stream.last_point();
-            stream.waiters.clear();
-            for mut held in std::mem::take(&mut stream.held) {
-                self.lose_task(&mut held.task, last);
+        for lost in self.scheduler.lose() {
+            for mut held in lost.held {
+                self.lose_task(&mut held.task, lost.last);
             }
         }
-        // Charges of the lost epoch are credited now: its handles may live for long.
+        // Charges of the lost epoch are credited now, since its handles may live long.
         for slice in self.hazards.ids() {
             if let Some(slot) = self.table.slot(slice.index()) {
                 slot.payload().charge.end();
             }
         }
-        let gone = &self.loss.gone;
+        let gone = self.device.gone();
         self.observers.profiles_mut().lose(|| gone.error());
         self.objects.unlink_all();
-        self.scheduler.lose();
         self.drops.lose();
-        self.memory.end_line();
-        self.askers.forget();
+        self.memory.clear_wait_list();
+        self.waiting_callers.clear();
         self.table.sink().releases.forget_wait();
     }
 
-    /// Answers a message that came too late. It is left with nothing to be dropped.
+    /// Answers a message that was admitted after the loss. It leaves nothing to drop in the slot.
     pub fn lose(&mut self, message: &mut Task) {
         self.drops.pass();
         let last = match message.op {
-            Op::DropAfter(_) => self.last_of(message.stream),
+            Op::DropAfter(_) => message.stream.and_then(|id| self.scheduler.last_of(id)),
             _ => None,
         };
         self.lose_task(message, last);
     }
 
-    /// How far a stream has come that may be forgotten already. Looks through all of them.
-    fn last_of(&self, stream: Option<StreamId>) -> Option<Point> {
-        let mut streams = self.scheduler.streams().map(|(_, stream)| stream);
-        streams.find(|actor| Some(actor.id) == stream)?.last_point()
-    }
-
-    /// Answers a task, whose stream has come as far as `last`.
+    /// Answers a task. `last` is the last point of its stream.
     fn lose_task(&mut self, task: &mut Task, last: Option<Point>) {
         if let Some(terms) = task.terms() {
             match task.op {
-                // A host function's operation is taken out of its task while it runs.
+                // The operation of a host function is taken out of its task while it runs.
                 Op::Taken => terms.ends_on_host(),
                 _ => terms.removed(),
             }
@@ -225,27 +132,26 @@ impl<B: Backend> Server<B> {
         if matches!(task.op, Op::DropAfter(_))
             && let Some(last) = last
         {
-            // What came before it may be using the value.
+            // Earlier tasks may use the value.
             after.insert(last);
         }
         let op = std::mem::replace(&mut task.op, Op::Taken);
-        self.loss.tasks += u64::from(!matches!(
+        self.tasks_lost += u64::from(!matches!(
             op,
             Op::Taken | Op::Ask(_) | Op::Register(_) | Op::Flush
         ));
         self.lose_op(op, after);
     }
 
-    /// Answers who waits for an operation. What it has of users is dropped elsewhere, once `after` has passed.
+    /// Answers the caller of an operation. Its user code and values are dropped on another thread once `after` has
+    /// passed.
     fn lose_op(&mut self, op: Op, after: Points) {
-        let lost = || self.loss.gone.error();
+        let lost = || self.device.gone().error();
         match op {
             Op::CopyOut(copy) => copy.reply.send(Err(lost())),
             Op::Answer(reply) => reply.send(Err(lost())),
             Op::Host(mut work) => {
-                if let Some(told) = work.told.take() {
-                    told(lost());
-                }
+                answer_caller(&mut work, lost());
                 self.discard(work, after);
             }
             Op::Register(registration) => {
@@ -257,23 +163,12 @@ impl<B: Backend> Server<B> {
             Op::CopyIn(HostSource::Owned(bytes)) => self.discard(Box::new(bytes), after),
             Op::Custom(custom) => self.discard(custom, after),
             Op::DropAfter(value) => self.discard(value, after),
-            // Askers are told by the end of their replies.
+            // Dropping the reply answers the caller.
             _ => {}
         }
     }
 
     fn discard(&mut self, value: Box<dyn std::any::Any + Send>, after: Points) {
         self.collect_after(value, after);
-    }
-}
-
-/// Answers the caller of a host function that cannot run: with the failure of the data, not that a function did not run over it; or
-/// with the loss of the device.
-pub(super) fn tell(work: &mut HostWork, failure: &FailureRef, gone: &Gone) {
-    if let Some(told) = work.told.take() {
-        told(match gone.lost() {
-            Some(_) => gone.error(),
-            None => Error::Failed(failure.cause().unwrap_or_else(|| failure.clone())),
-        });
     }
 }

@@ -1,11 +1,11 @@
-//! Profiles begin and end: which streams they cover, and when they are complete.
+//! Profiles: which streams a profile covers, and when it is complete.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::error::{Error, ProfileError};
-use millstream_protocol::id::{Cursor, Point};
+use millstream_protocol::id::{ClientId, Cursor, Point};
 use millstream_protocol::message::Scope;
 use millstream_protocol::profile::Profile;
 use millstream_sync::reply::ReplySender;
@@ -14,28 +14,28 @@ use super::Server;
 use crate::observers::profiles::{Ended, Tokens};
 
 impl<B: Backend> Server<B> {
-    /// What the streams of `scope` are sent from here on is the profile's.
+    /// Starts a profile of the tasks that the streams of `scope` receive from here on.
     pub(super) fn start_profile(&mut self, number: u64, scope: Scope) {
-        if let Some(token) = self.observers.profiles().surplus() {
+        if let Some(token) = self.observers.profiles().to_evict() {
             self.uncover(token);
-            self.observers.profiles_mut().forget(token);
+            self.observers.profiles_mut().evict(token);
         }
         for stream in self.streams_of(&scope) {
-            self.scheduler.stream_mut(stream).cover(number);
+            self.scheduler.cover(stream, number);
         }
         self.observers.profiles_mut().start(number, scope);
         self.record_spans_if_needed();
     }
 
-    /// A new stream is in the profiles of its client, and of the device.
-    pub(super) fn cover_new(&mut self, stream: u32) {
-        let actor = self.scheduler.stream_mut(stream);
-        for token in self.observers.profiles().of_new_stream(actor.client) {
-            actor.cover(token);
+    /// Covers a new stream by the profiles of its client and of the device.
+    pub(super) fn cover_new(&mut self, stream: u32, client: ClientId) {
+        for token in self.observers.profiles().covering_new_stream(client) {
+            self.scheduler.cover(stream, token);
         }
     }
 
-    /// What is sent from here on is not the profile's. It is told once what was sent before is over.
+    /// Ends a profile: it covers no task that is sent from here on. Its caller is answered once all covered tasks have
+    /// completed.
     pub(super) fn end_profile(
         &mut self,
         number: u64,
@@ -48,33 +48,22 @@ impl<B: Backend> Server<B> {
             return reply.send(Err(ProfileError::Unknown.into()));
         };
         let streams = self.streams_of(&scope);
-        let mut holding = Vec::new();
-        for stream in &streams {
-            let actor = self.scheduler.stream_mut(*stream);
-            if let Some(until) = actor.end_cover(number) {
-                holding.push((actor.id, until));
-            }
-        }
+        let scheduler = &mut self.scheduler;
+        let holding = streams.iter();
+        let holding = holding.filter_map(|stream| scheduler.end_cover(*stream, number));
         let ended = Ended {
             calls,
             reply,
-            holding,
+            holding: holding.collect(),
         };
         self.observers.profiles_mut().end(number, ended);
         self.flush_keys(&streams);
         self.progress();
     }
 
-    /// The tokens that cover the task that a stream issues next.
+    /// Returns the tokens that cover the next task that a stream issues. Cuts profiles that have no room for it.
     pub(super) fn tokens_of_next(&mut self, stream: u32, tasks: u64) -> Tokens {
-        let actor = self.scheduler.stream(stream);
-        let sequence = actor.issued + 1;
-        let mut tokens = Tokens::new();
-        for covers in &actor.covered {
-            if (covers.from..covers.until).contains(&sequence) {
-                tokens.push(covers.token);
-            }
-        }
+        let mut tokens: Tokens = self.scheduler.tokens_of_next(stream).collect();
         for index in (0..tokens.len()).rev() {
             if self.observers.profiles().is_full_for(tokens[index], tasks) {
                 let token = tokens.remove(index);
@@ -85,69 +74,66 @@ impl<B: Backend> Server<B> {
         tokens
     }
 
-    /// No stream has anything of this token any more.
+    /// Removes the cover of this token from all streams.
     fn uncover(&mut self, token: u64) {
         let Some(scope) = self.observers.profiles().scope(token) else {
             return;
         };
         for stream in self.streams_of(&scope) {
-            self.scheduler.stream_mut(stream).uncover(token);
+            self.scheduler.uncover(stream, token);
         }
     }
 
-    /// The task at `point` is of these profiles.
+    /// Records that these profiles cover the task at `point`.
     pub(super) fn note_profiled(&mut self, point: Point, name: &Arc<str>, tokens: &Tokens) {
         self.observers.profiles_mut().note(point, name, tokens);
     }
 
-    /// Takes up the times of what is over, and tells the profiles that are complete.
+    /// Adds the spans of completed tasks, and answers the profiles that are complete.
     pub(super) fn progress_profiles(&mut self, moved: bool) {
-        let asked = self.observers.profiles().are_asked();
-        if !moved && !asked {
+        let has_ending = self.observers.profiles().has_ending();
+        if !moved && !has_ending {
             return;
         }
-        let spans = self.backend.take_spans();
-        self.observers.take_up(spans);
+        let spans = self.device.take_spans();
+        self.observers.add_spans(spans);
         for (id, queue) in self.scheduler.numbered_queues() {
-            let idle = queue.completed == queue.issued;
-            let until = if idle { Cursor::MAX } else { queue.completed };
+            let idle = queue.in_flight() == 0;
+            let until = if idle { Cursor::MAX } else { queue.completed() };
             self.observers.profiles_mut().passed(id.index(), until);
         }
-        if asked {
-            for token in self.observers.profiles().asked() {
-                self.tell_if_complete(token);
+        if has_ending {
+            for token in self.observers.profiles().ending() {
+                self.answer_if_complete(token);
             }
         }
         self.record_spans_if_needed();
     }
 
-    /// Tells a profile that was asked for, if its tasks are all over.
-    fn tell_if_complete(&mut self, token: u64) {
+    /// Answers the caller of an ended profile, if its tasks have all completed.
+    fn answer_if_complete(&mut self, token: u64) {
         let (objects, scheduler) = (&self.objects, &self.scheduler);
         let holds = |id, until| {
             let stream = objects.stream(id);
-            stream.is_some_and(|key| scheduler.stream(key).issued + 1 < until)
+            stream.is_some_and(|key| scheduler.is_held(key, until - 1))
         };
-        let passed = |point: Point| {
-            let queue = scheduler.queue(point.queue);
-            queue.completed >= point.cursor.min(queue.issued)
-        };
+        let passed = |point: Point| scheduler.is_over(point);
         let profiles = self.observers.profiles_mut();
         if profiles.is_complete(token, holds, passed) {
             self.uncover(token);
-            let clock = self.backend.clock();
-            self.observers.profiles_mut().tell(token, clock);
+            let clock = self.device.backend().clock();
+            self.observers.profiles_mut().answer(token, clock);
         }
     }
 
-    /// The backend records spans while profiles need them.
+    /// Makes the backend record spans while profiles need them.
     fn record_spans_if_needed(&mut self) {
-        if let Some(records) = self.observers.change_of_records() {
-            let room = match records {
+        if let Some(is_recording) = self.observers.recording_change() {
+            let spans = match is_recording {
                 true => self.observers.profile_spans(),
                 false => 0,
             };
-            let depth = self.backend.record_spans(room);
+            let depth = self.device.record_spans(spans);
             self.scheduler.limit_depth(depth);
         }
     }

@@ -1,0 +1,184 @@
+//! The cursors of queues: the cursor of the next task, the ends of batches, the progress of the device, and whether
+//! there is room.
+
+use millstream_protocol::id::{Cursor, Point, QueueId};
+use millstream_protocol::report::QueueStats;
+use smallvec::SmallVec;
+
+use super::Scheduler;
+use super::queue::QueueState;
+
+impl Scheduler {
+    /// Takes the point of the next task of a queue.
+    #[inline(always)]
+    pub(crate) fn next_point(&mut self, queue: QueueId) -> Point {
+        let state = &mut self.queues[queue.index()];
+        state.issued += 1;
+        Point::new(queue, state.issued)
+    }
+
+    /// Takes `cursors` further cursors for a task that has its first.
+    #[inline]
+    pub(crate) fn take_cursors(&mut self, queue: QueueId, cursors: u64) {
+        self.queues[queue.index()].issued += cursors;
+    }
+
+    /// Ends the open batch of a queue. Returns its last cursor and its number of tasks, or `None` if it is empty.
+    #[inline]
+    pub(crate) fn end_batch(&mut self, queue: QueueId) -> Option<(Cursor, u64)> {
+        let state = &mut self.queues[queue.index()];
+        let tasks = state.issued - state.flushed;
+        state.flushed = state.issued;
+        (tasks > 0).then_some((state.issued, tasks))
+    }
+
+    /// Returns the number of tasks in the open batch of a queue.
+    #[inline]
+    pub(crate) fn open_batch_size(&self, queue: QueueId) -> u64 {
+        let state = &self.queues[queue.index()];
+        state.issued - state.flushed
+    }
+
+    /// Returns `true` if the batch of this point has ended, so that a wait for the point may be issued.
+    #[inline]
+    pub(crate) fn is_flushed(&self, point: Point) -> bool {
+        self.queues[point.queue.index()].flushed >= point.cursor
+    }
+
+    /// Reads the progress of a queue and returns its completed cursor.
+    #[inline]
+    pub(crate) fn refresh(&mut self, queue: QueueId) -> Cursor {
+        let state = &mut self.queues[queue.index()];
+        state.refresh();
+        state.completed
+    }
+
+    /// Returns `true` if the queue has enough tasks in flight, as of the last refresh.
+    #[inline]
+    pub(crate) fn seems_full(&self, queue: QueueId) -> bool {
+        self.queues[queue.index()].in_flight() >= self.depth
+    }
+
+    /// Returns `true` if the queue has enough tasks in flight, after a refresh. The open batch must have ended: a task
+    /// that is not flushed never completes.
+    pub(crate) fn is_full(&mut self, queue: QueueId) -> bool {
+        let state = &mut self.queues[queue.index()];
+        state.refresh();
+        state.full = state.in_flight() >= self.depth;
+        state.full
+    }
+
+    /// Returns `true` if issuing stopped on the stream's queue because it has enough tasks in flight.
+    #[inline]
+    pub(crate) fn is_on_full_queue(&self, stream: u32) -> bool {
+        self.queue(self.queue_of(stream)).full
+    }
+
+    /// Refreshes all queues. Returns `true` if any has completed more since its progress was last processed here.
+    #[inline]
+    pub(crate) fn progress(&mut self) -> bool {
+        let mut moved = false;
+        for queue in &mut self.queues {
+            queue.refresh();
+            // A full queue and a waiting host function refresh queues too; the progress that they saw is processed here
+            // as well.
+            if queue.completed > queue.processed {
+                queue.processed = queue.completed;
+                queue.full = false;
+                moved = true;
+            }
+        }
+        moved
+    }
+
+    /// Returns `true` if there is anything to flush.
+    pub(crate) fn can_flush(&self) -> bool {
+        self.queues
+            .iter()
+            .any(|queue| queue.issued > queue.flushed || (!queue.full && !queue.turns.is_empty()))
+    }
+
+    /// Returns `true` if no task is held or in flight.
+    pub(crate) fn is_drained(&self) -> bool {
+        let mut queues = self.queues.iter();
+        self.held == 0 && queues.all(|queue| queue.issued == queue.completed)
+    }
+
+    /// Iterates over the last point of each queue that has tasks in flight.
+    pub(crate) fn last_points(&self) -> impl Iterator<Item = Point> {
+        let busy = self.numbered_queues();
+        busy.filter(|(_, queue)| queue.in_flight() > 0)
+            .map(|(id, queue)| Point::new(id, queue.issued))
+    }
+
+    /// Returns `true` if the point has passed, as of the last refresh.
+    #[inline]
+    pub(crate) fn has_passed(&self, point: Point) -> bool {
+        self.queues[point.queue.index()].completed >= point.cursor
+    }
+
+    /// Returns `true` if the point has passed or was never issued. A replay may end before its last point.
+    pub(crate) fn is_over(&self, point: Point) -> bool {
+        let state = &self.queues[point.queue.index()];
+        state.completed >= point.cursor.min(state.issued)
+    }
+
+    /// Returns the last issued point of each queue that was issued any.
+    pub(crate) fn ends(&self) -> SmallVec<[Point; 2]> {
+        let ends = self.numbered_queues();
+        ends.map(|(id, queue)| Point::new(id, queue.issued))
+            .filter(|point| point.cursor > 0)
+            .collect()
+    }
+
+    /// Returns the last issued point of these streams, on each queue where they have any.
+    pub(crate) fn ends_of(&self, streams: &[u32]) -> SmallVec<[Point; 2]> {
+        let mut ends = SmallVec::<[Point; 2]>::new();
+        for stream in streams.iter().map(|key| self.stream(*key)) {
+            match ends.iter_mut().find(|end| end.queue == stream.queue) {
+                Some(end) => end.cursor = end.cursor.max(stream.last),
+                None => ends.push(Point::new(stream.queue, stream.last)),
+            }
+        }
+        ends.retain(|end| end.cursor > 0);
+        ends
+    }
+
+    /// Returns the counters of each queue, except for its busy time, which only the backend knows.
+    pub(crate) fn queue_stats(&self) -> Vec<QueueStats> {
+        let stats = |queue: &QueueState| {
+            let mut stats = QueueStats::default();
+            stats.tasks = queue.issued;
+            stats.completed = queue.timeline.completed().min(queue.issued);
+            stats.in_flight_max = self.depth;
+            stats.held = queue.held;
+            stats.streams = u64::from(queue.streams);
+            stats
+        };
+        self.queues.iter().map(stats).collect()
+    }
+
+    /// Returns the least cursor of a queue that issuing or a host function waits for.
+    pub(crate) fn wake_cursor(&self, queue: QueueId) -> Option<Cursor> {
+        let cursors = [self.room_cursor(queue), self.host_cursor(queue)];
+        cursors.into_iter().flatten().min()
+    }
+
+    /// Returns the cursor at which a full queue has room again, if streams wait for a turn on it.
+    pub(super) fn room_cursor(&self, queue: QueueId) -> Option<Cursor> {
+        let state = &self.queues[queue.index()];
+        let waits = state.full && !state.turns.is_empty();
+        waits.then(|| state.completed + (state.in_flight() / 2).max(1))
+    }
+
+    /// Returns the number of tasks of a full batch.
+    #[inline]
+    pub(crate) fn batch_size(&self) -> usize {
+        self.batch_size
+    }
+
+    /// Limits the tasks in flight of each queue to `tasks`, and to the limit that the device was opened with.
+    pub(crate) fn limit_depth(&mut self, tasks: usize) {
+        self.depth = self.depth_max.min(tasks as u64);
+    }
+}

@@ -1,0 +1,57 @@
+//! A task that a stream holds.
+
+use millstream_protocol::id::Point;
+use millstream_protocol::message::{Op, Task};
+use smallvec::SmallVec;
+
+use crate::objects::NO_OBJECT;
+
+/// A task that a stream holds, with its dependencies.
+pub(crate) struct HeldTask {
+    pub(crate) task: Task,
+    /// Points on other queues that it must come after, at most one per queue (I3).
+    pub(crate) after: SmallVec<[Point; 1]>,
+    /// Tasks of other streams, by stream and sequence, that it must come after and that are not issued. Each becomes a
+    /// point of `after` when it is issued. Each link leads to an earlier mailbox position, so there is no cycle. The
+    /// reverse of each is a [`Waiter`](super::actor::Waiter) of the other stream.
+    pub(crate) awaits: SmallVec<[(u32, u64); 1]>,
+    /// The key of the kernel or recording that it names, or [`NO_OBJECT`].
+    pub(crate) object: u32,
+    /// Whether its sender took credit of the stream for it.
+    pub(crate) paid: bool,
+    /// The time of its admission, if its latency is sampled; else 0.
+    pub(crate) admitted_ns: u64,
+}
+
+impl HeldTask {
+    pub(crate) fn empty() -> Box<Self> {
+        Box::new(Self {
+            task: Task::new(None, Op::Taken),
+            after: SmallVec::new(),
+            awaits: SmallVec::new(),
+            object: NO_OBJECT,
+            paid: true,
+            admitted_ns: 0,
+        })
+    }
+
+    /// Makes the task come after `point`.
+    #[inline]
+    pub(crate) fn come_after(&mut self, point: Point) {
+        if !merge_point(&mut self.after, point) {
+            self.after.push(point);
+        }
+    }
+}
+
+/// Merges `point` into the point on the same queue, if there is one, and returns whether there was. The greatest cursor
+/// of a queue stands for the earlier ones (I3).
+pub(crate) fn merge_point(after: &mut [Point], point: Point) -> bool {
+    match after.iter_mut().find(|other| other.queue == point.queue) {
+        Some(other) => {
+            other.cursor = other.cursor.max(point.cursor);
+            true
+        }
+        None => false,
+    }
+}
