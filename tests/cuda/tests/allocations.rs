@@ -1,7 +1,7 @@
 //! I9: in the steady state launches and replays allocate no host memory, on any thread of the runtime.
 //!
-//! A test binary of its own, because it counts every allocation of the process. The fake driver is a shared library with
-//! its own allocator, which is not counted.
+//! A test binary of its own, because it counts every allocation of the process. The fake driver is a shared library
+//! with its own allocator, which is not counted.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::alloc::{GlobalAlloc, Layout, System};

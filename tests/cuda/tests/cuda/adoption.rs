@@ -6,7 +6,8 @@ use millstream_cuda::{Cuda, CudaRaw};
 use crate::program;
 use crate::support::*;
 
-/// I10: a device uses the adopted context and streams, creates none of its own in their place, and does not destroy them.
+/// I10: a device uses the adopted context and streams, creates none of its own in their place, and does not destroy
+/// them.
 #[test]
 fn an_adopted_context_is_used_and_not_destroyed_i10() {
     let gpu = gpu(1);

@@ -106,7 +106,8 @@ fn closed_while_held(gpu: &Session) -> (impl Sized, Driver) {
     ((handle, stream, device), driver)
 }
 
-/// I10: later pumps free the memory that a close had no time to wait for. Until then they return that there is more to do.
+/// I10: later pumps free the memory that a close had no time to wait for. Until then they return that there is more to
+/// do.
 #[test]
 fn pumps_free_the_memory_that_a_close_has_left_i10() {
     let gpu = gpu(5);
@@ -139,8 +140,8 @@ fn pumps_end_when_the_gpu_breaks_after_a_close_i10() {
     assert!(reports.is_empty(), "{}", reports.join("\n"));
 }
 
-/// I5, I10: a driven device whose context can no longer be made current is lost. No request hangs, and the driver can be
-/// dropped.
+/// I5, I10: a driven device whose context can no longer be made current is lost. No request hangs, and the driver can
+/// be dropped.
 #[test]
 fn a_driven_device_whose_context_cannot_be_made_current_is_lost_i5_i10() {
     for nth in 1..60 {

@@ -1,9 +1,9 @@
 //! The exact number of driver calls of a launch, a batch and a hazard, and that nothing else is called.
 //!
 //! Most tests use driven devices, on which a round is one batch, with progress reported by words that streams write and
-//! by events. A driven device polls its progress and makes its context current at each pump, so the number of these calls
-//! depends on the number of pumps, and they are not counted. Devices with threads make no such calls, and all calls are
-//! counted.
+//! by events. A driven device polls its progress and makes its context current at each pump, so the number of these
+//! calls depends on the number of pumps, and they are not counted. Devices with threads make no such calls, and all
+//! calls are counted.
 
 use std::time::Duration;
 
@@ -172,8 +172,8 @@ fn a_hazard_between_queues_costs_one_wait_and_at_most_one_event_i3(
     rig.end();
 }
 
-/// I9: with threads, each batch is one event, which its queue's thread waits for once. The only other calls create events,
-/// if all existing ones are in use.
+/// I9: with threads, each batch is one event, which its queue's thread waits for once. The only other calls create
+/// events, if all existing ones are in use.
 #[test]
 fn with_threads_a_batch_costs_one_event_and_one_wait_i9() {
     const LAUNCHES: u64 = 2_000;

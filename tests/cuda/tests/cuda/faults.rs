@@ -80,8 +80,8 @@ fn a_copy_without_memory_for_one_of_its_parts_is_refused_as_a_whole_i4_i7() {
     }
 }
 
-/// I2, I5: a copy that fails after its first part has been submitted cannot be ordered with later tasks, so the device is
-/// lost.
+/// I2, I5: a copy that fails after its first part has been submitted cannot be ordered with later tasks, so the device
+/// is lost.
 #[test]
 fn a_copy_that_fails_after_its_first_part_loses_the_device_i2_i5() {
     for call in ["cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2"] {

@@ -112,7 +112,8 @@ fn ptx_that_the_driver_cannot_load_is_a_typed_error_i7() {
     );
 }
 
-/// I5: a store out of bounds loses the device. Waiting callers receive the error, and the fake reports the line of the PTX.
+/// I5: a store out of bounds loses the device. Waiting callers receive the error, and the fake reports the line of the
+/// PTX.
 #[test]
 fn a_store_out_of_bounds_loses_the_device_i5() {
     let gpu = gpu(3);

@@ -69,8 +69,8 @@ fn launch_options_that_do_not_match_the_entry_point_are_refused_i7(
     gpu.assert_clean();
 }
 
-/// I6: clusters, cooperative and programmatic launches reach the driver. A number of cubes that is not a multiple of the
-/// cluster is refused.
+/// I6: clusters, cooperative and programmatic launches reach the driver. A number of cubes that is not a multiple of
+/// the cluster is refused.
 #[test]
 fn launch_attributes_reach_the_driver_i6() {
     let gpu = gpu(5);
@@ -107,8 +107,8 @@ fn launch_attributes_reach_the_driver_i6() {
     gpu.assert_clean();
 }
 
-/// I12: streams of high and of low priority have queues of their own, whose driver streams have the highest and the lowest
-/// priority.
+/// I12: streams of high and of low priority have queues of their own, whose driver streams have the highest and the
+/// lowest priority.
 #[test]
 fn streams_run_on_queues_of_their_priority_i12() {
     let gpu = gpu(3);

@@ -11,7 +11,8 @@ use rstest::rstest;
 use crate::program;
 use crate::support::*;
 
-/// I5, I10: at whichever operation the GPU breaks, every request is answered, the process continues, and the close ends.
+/// I5, I10: at whichever operation the GPU breaks, every request is answered, the process continues, and the close
+/// ends.
 #[rstest]
 fn every_request_is_answered_when_the_gpu_breaks_i5(#[values(700, 716, 719)] code: u32) {
     for nth in 1..30 {

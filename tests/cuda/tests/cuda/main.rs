@@ -1,5 +1,5 @@
-//! The CUDA backend, unmodified, on the fake driver: its results, the resources that it leaves behind, and its behaviour
-//! when the driver refuses calls. At its end each test asserts the reports of the fake.
+//! The CUDA backend, unmodified, on the fake driver: its results, the resources that it leaves behind, and its
+//! behaviour when the driver refuses calls. At its end each test asserts the reports of the fake.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,5 +1,5 @@
-//! Kernels that use many PTX instructions, compiled by NVRTC from `probe.cu`. Their results on the fake are compared with
-//! the same computations in Rust: each function here has the name of the kernel that it mirrors.
+//! Kernels that use many PTX instructions, compiled by NVRTC from `probe.cu`. Their results on the fake are compared
+//! with the same computations in Rust: each function here has the name of the kernel that it mirrors.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! A short program that uses most of the backend: two streams on two queues, hazards between them, kernels, copies, fills
-//! and readbacks. Every answer must be the correct data or an error.
+//! A short program that uses most of the backend: two streams on two queues, hazards between them, kernels, copies,
+//! fills and readbacks. Every answer must be the correct data or an error.
 
 use millstream_actors::Device;
 use millstream_client::arguments::{CubeCount, read, update, write};

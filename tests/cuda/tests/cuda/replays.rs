@@ -135,15 +135,15 @@ fn independent_branches_of_a_replay_are_not_ordered_i1_i2(#[values(1, 2, 3, 4, 5
         recording.replay(&stream).unwrap();
         assert_eq!(stream.read(&a).wait().unwrap(), [10.5; LEN]);
     }
-    // Three edges from fills to launches, two to the launch that adds `b` to `a`, two to the launch that adds `c`. There
-    // is no edge from `c`'s launch to the launch that adds `b`.
+    // Three edges from fills to launches, two to the launch that adds `b` to `a`, two to the launch that adds `c`.
+    // There is no edge from `c`'s launch to the launch that adds `b`.
     assert_eq!(gpu.graphs(), ["8 nodes, 7 edges, longest way 4"]);
     drop((recording, x, a, b, c, stream, saxpy, client, device));
     gpu.assert_clean();
 }
 
-/// I2: a replay orders tasks whose arguments overlap, even if the recorded ones did not. It is issued task by task then,
-/// since the graph lacks the edges.
+/// I2: a replay orders tasks whose arguments overlap, even if the recorded ones did not. It is issued task by task
+/// then, since the graph lacks the edges.
 #[rstest]
 fn a_replay_orders_tasks_whose_arguments_overlap_i2(#[values(1, 2, 3, 4, 5, 6)] seed: u64) {
     let gpu = gpu(seed);
@@ -235,7 +235,8 @@ fn changed_words_cost_one_call_for_each_task_that_uses_them_i1() {
     let index = recording.parameter_of(&parameter.unwrap()).unwrap();
     let changed = || gpu.calls("cuGraphExecKernelNodeSetParams_v2");
     let mut expected = [0.0; 2];
-    // The index of the bound buffer, the words, and the number of nodes that change. The second replay builds the graph.
+    // The index of the bound buffer, the words, and the number of nodes that change. The second replay builds the
+    // graph.
     for (nth, (y, words, nodes)) in [
         (0, [1.0_f32, 10.0], 0),
         (0, [1.0, 10.0], 0),
@@ -264,8 +265,8 @@ fn changed_words_cost_one_call_for_each_task_that_uses_them_i1() {
     gpu.assert_clean();
 }
 
-/// I7, I10: whichever driver call is refused, a replay computes the correct data or poisons it with the error, and nothing
-/// leaks.
+/// I7, I10: whichever driver call is refused, a replay computes the correct data or poisons it with the error, and
+/// nothing leaks.
 #[rstest]
 fn a_refused_driver_call_during_replays_is_contained_i7_i10(#[values(1, 2, 200)] code: u32) {
     let mut failed_reads = 0;

@@ -61,8 +61,8 @@ fn every_task_has_a_span_in_the_order_of_its_queue_i1() {
     gpu.assert_clean();
 }
 
-/// I7: if a timed event cannot be created or read, a span is missing, but no task fails. Without tracing there are no timed
-/// events.
+/// I7: if a timed event cannot be created or read, a span is missing, but no task fails. Without tracing there are no
+/// timed events.
 #[test]
 fn a_failed_timing_event_loses_a_span_and_no_task_i7() {
     let gpu = gpu(10);

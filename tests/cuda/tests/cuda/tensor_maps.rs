@@ -113,8 +113,8 @@ fn an_im2col_map_reaches_the_kernel_i6() {
     assert_eq!(encoded.part, part);
 }
 
-/// I7: an invalid map is refused with an error that says why. Mistakes that the driver cannot detect are refused before it
-/// is called.
+/// I7: an invalid map is refused with an error that says why. Mistakes that the driver cannot detect are refused before
+/// it is called.
 #[rstest]
 #[case::outside_of_its_binding(TensorMap::tiled(0, DType::F32, &[64, 64], &[8, 8]), 0, "exceeds its binding of 4096 bytes")]
 #[case::overflow(TensorMap::tiled(0, DType::F32, &[u64::MAX, 64], &[8, 8]), 0, "exceeds its binding")]

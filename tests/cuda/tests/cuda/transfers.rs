@@ -43,8 +43,8 @@ fn an_upload_through_pinned_memory_is_one_copy() {
     };
     let copied = || stream.create(&data).unwrap();
     assert_eq!(copies_of(&copied), 1);
-    // The blocks of readbacks exist as well by now. At most one upload pins more memory: if the memory of the last upload
-    // is not free yet.
+    // The blocks of readbacks exist as well by now. At most one upload pins more memory: if the memory of the last
+    // upload is not free yet.
     let pinned = gpu.calls("cuMemHostAlloc");
     for _ in 0..4 {
         assert_eq!(copies_of(&copied), 1);
@@ -130,8 +130,8 @@ fn copies_run_in_the_order_of_their_stream_i1(#[values(1, 2, 3, 4)] seed: u64) {
     gpu.assert_clean();
 }
 
-/// I6: a readback of a tensor is dense, for any strides and any number of staging blocks, and a write of a tensor changes
-/// no byte between its elements.
+/// I6: a readback of a tensor is dense, for any strides and any number of staging blocks, and a write of a tensor
+/// changes no byte between its elements.
 #[rstest]
 #[case::pitched(&[3, 5, 7], &[64 * 5, 64, 1])]
 #[case::transposed(&[6, 9], &[1, 6])]

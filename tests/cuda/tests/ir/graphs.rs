@@ -33,8 +33,8 @@ fn attention(q: &[f32], k: &[f32], v: &[f32], bias: f32, width: usize) -> Vec<f3
     out
 }
 
-/// Runs with different lengths, scalars and buffers are replays of one recording. Each run selects an entry point of each
-/// kernel.
+/// Runs with different lengths, scalars and buffers are replays of one recording. Each run selects an entry point of
+/// each kernel.
 #[test]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn each_run_of_a_schedule_selects_entry_points_by_its_own_lengths() {

@@ -43,7 +43,8 @@ fn a_handwritten_saxpy_computes_saxpy() {
     gpu.close();
 }
 
-/// Each cube transposes tiles of 16 x 16 through shared memory. Rows are 17 elements apart, which avoids bank conflicts.
+/// Each cube transposes tiles of 16 x 16 through shared memory. Rows are 17 elements apart, which avoids bank
+/// conflicts.
 #[test]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn writes_before_a_barrier_are_visible_to_all_threads_after_it() {

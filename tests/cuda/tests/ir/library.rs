@@ -158,8 +158,8 @@ fn a_product_that_the_library_refuses_runs_on_the_tiled_kernel_i7(
     gpu.close();
 }
 
-/// I7: a product that fails during execution may have been submitted in part. The device is lost, and all later requests
-/// receive the error.
+/// I7: a product that fails during execution may have been submitted in part. The device is lost, and all later
+/// requests receive the error.
 #[test]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn a_product_that_fails_during_execution_loses_the_device_i7() {

@@ -8,7 +8,8 @@ pub(crate) struct Case {
     pub(crate) words: Vec<u64>,
     /// The number of elements of each buffer.
     pub(crate) lens: Vec<usize>,
-    /// Whether floats must be equal to the bit: they result only from casts and from sums, products and quotients of two.
+    /// Whether floats must be equal to the bit: they result only from casts and from sums, products and quotients of
+    /// two.
     pub(crate) exact: bool,
 }
 
