@@ -60,7 +60,7 @@ pub(crate) fn summary(report: &Report) -> String {
     let failed = report.failures().count();
     let failed = match failed {
         0 => String::new(),
-        _ => format!("; {failed} rows could not be measured"),
+        _ => format!("; {failed} groups could not be measured"),
     };
     format!("{reached} of {all} targets reached{failed}.")
 }
