@@ -1,6 +1,6 @@
-//! The part of a graph that roots need, as a list in which what is used comes before what uses it.
+//! The nodes that roots need, as a list in topological order: operands come before their users.
 //!
-//! The walk is a loop with a list of its own: a chain of a million nodes needs no stack. It stops at buffers that are there.
+//! The traversal is iterative, so a chain of a million nodes needs no stack. It stops at existing buffers.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,29 +14,30 @@ use crate::lazy::graph::Named;
 use crate::lazy::node::{NodeId, Op};
 use crate::shape::Shape;
 
-/// The place of a node in a [`Walk`].
+/// The index of a node in a [`Walk`].
 pub(crate) type Local = u32;
 
-/// A node as the scheduler sees it.
+/// A node, as the scheduler sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) op: Op,
     pub(crate) operands: SmallVec<[Local; 3]>,
     pub(crate) shape: Shape,
     pub(crate) dtype: DType,
-    /// Which node of the graph it is.
+    /// The node's id in the graph.
     pub(crate) id: NodeId,
-    /// When it was written, among the nodes of the graph. Nodes that schedules make have that of the first.
+    /// When the node was added to the graph, in order of additions. Nodes that the scheduler adds have that of the
+    /// first.
     pub(crate) written: u64,
 }
 
 impl Seen {
-    /// Is it a buffer that is there, or is bound by each run?
+    /// Returns `true` if the node is a buffer of the graph or an input that each run binds.
     pub(crate) fn is_buffer(&self) -> bool {
         matches!(self.op, Op::Input(_) | Op::Buffer(_))
     }
 
-    /// Is it made of nothing, and computed wherever it is needed?
+    /// Returns `true` if the node has no operands and is computed wherever it is used.
     pub(crate) fn is_generated(&self) -> bool {
         matches!(
             self.op,
@@ -44,7 +45,7 @@ impl Seen {
         )
     }
 
-    /// Is it the same elements in another shape?
+    /// Returns `true` if the node has the elements of its operand in another shape.
     pub(crate) fn is_view(&self) -> bool {
         matches!(
             self.op,
@@ -57,7 +58,7 @@ impl Seen {
         )
     }
 
-    /// Is it computed element by element?
+    /// Returns `true` if the node is computed element by element.
     pub(crate) fn is_elementwise(&self) -> bool {
         matches!(
             self.op,
@@ -66,23 +67,23 @@ impl Seen {
     }
 }
 
-/// What roots need.
+/// The nodes that some roots need.
 pub(crate) struct Walk {
     pub(crate) nodes: Vec<Seen>,
-    /// For each root its node. The same node may be several roots.
+    /// The node of each root. Several roots may be the same node.
     pub(crate) roots: Vec<Local>,
     /// The buffers among the nodes.
     pub(crate) named: Arc<Named>,
-    /// Nodes that depend on nothing but constants and what is held; empty where nothing is.
+    /// Whether each node depends on constants and held inputs only. Empty if nothing is held.
     pub(crate) held: Vec<bool>,
-    /// Nodes that get a buffer, whatever needs them.
+    /// Nodes that are always materialized.
     pub(crate) forced: Vec<Local>,
 }
 
 const UNSEEN: Local = Local::MAX;
 
 impl Walk {
-    /// What `roots` need.
+    /// Collects the nodes that `roots` need.
     pub(crate) fn new(roots: &[&LazyBuffer]) -> Result<Self, ScheduleError> {
         let held: Result<Vec<&Held>, _> = roots.iter().map(|root| root.held()).collect();
         let held = held.map_err(|error| ScheduleError::Graph(error.clone()))?;
@@ -98,7 +99,7 @@ impl Walk {
         let mut places: Vec<Local> = Vec::new();
         let place =
             |places: &[Local], id: NodeId| places.get(id as usize).copied().unwrap_or(UNSEEN);
-        // A node, and how many of its operands have been looked at.
+        // A node, and the number of its operands that have been visited.
         let mut pending: Vec<(NodeId, usize)> = Vec::new();
         for root in &held {
             pending.push((root.id, 0));
@@ -146,7 +147,7 @@ impl Walk {
         })
     }
 
-    /// Adds a node that a schedule makes, with a buffer of its own. Is it made before runs?
+    /// Adds a node of the scheduler, with a buffer of its own. `is_held`: it is computed once, before any run.
     pub(crate) fn add(&mut self, node: Seen, is_held: bool) -> Local {
         let local = self.nodes.len() as Local;
         self.nodes.push(node);
@@ -156,7 +157,7 @@ impl Walk {
         local
     }
 
-    /// Does a node depend on nothing but constants and what is held?
+    /// Returns `true` if the node depends on constants and held inputs only.
     pub(crate) fn is_held(&self, local: Local) -> bool {
         self.held.get(local as usize).copied().unwrap_or(false)
     }
@@ -165,7 +166,7 @@ impl Walk {
         &self.nodes[local as usize]
     }
 
-    /// The nodes that are roots.
+    /// Returns the set of the roots' nodes.
     pub(crate) fn root_set(&self) -> HashSet<Local> {
         self.roots.iter().copied().collect()
     }

@@ -15,7 +15,7 @@ use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::node::NodeId;
 use crate::schedule::Schedule;
 use crate::schedule::item::Work;
-use crate::schedule::parts::Parts;
+use crate::schedule::split::Parts;
 use crate::tuner::{GraphTuner, ORDINARY, ProgramKey, sizes};
 
 /// What is tried, the usual first: rows that are whole; rows that need not be so few and long; and many short ones, as columns of a table are.
