@@ -32,7 +32,7 @@ use millstream_protocol::hazard::order::{Order, Touch};
 
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
-use crate::lazy::graph::Named;
+use crate::lazy::graph::NamedBuffers;
 use crate::lazy::node::{NodeId, Op};
 use crate::memory::plan::{Plan, Temporary};
 use crate::schedule::Steps;
@@ -115,7 +115,7 @@ pub(crate) struct InPlace {
 #[derive(Debug)]
 pub(crate) struct Memory {
     /// The nodes by which callers name the inputs.
-    named: Arc<Named>,
+    named: Arc<NamedBuffers>,
     pub(crate) inputs: Vec<Input>,
     pub(crate) outputs: Vec<OutputBuffer>,
     pub(crate) roots: Vec<Root>,
@@ -371,7 +371,7 @@ impl Memory {
 
     /// Returns the index of the input that is this buffer of the graph.
     pub(crate) fn input(&self, of: &LazyBuffer) -> Option<usize> {
-        let id = of.number_in(&self.named)?;
+        let id = of.id_in(&self.named)?;
         let mut inputs = self.inputs.iter();
         inputs.position(|known| known.source == Source::Node(id))
     }

@@ -3,7 +3,7 @@
 use millstream_ir::UnaryOp;
 
 use crate::lazy::node::Op;
-use crate::schedule::walk::{Local, Seen, Walk};
+use crate::schedule::walk::{Local, Walk, WalkNode};
 
 /// The most cheap operations, beside one load, of an elementwise node that every use recomputes instead of loading it.
 pub(super) const CHEAP_FLOPS: u32 = 4;
@@ -72,7 +72,7 @@ pub(super) fn costs(walk: &Walk) -> Vec<Cost> {
 }
 
 /// Returns the cost of a node without its operands, in cheap operations; `u32::MAX` if it is never recomputed.
-fn own_flops(node: &Seen) -> u32 {
+fn own_flops(node: &WalkNode) -> u32 {
     match &node.op {
         _ if node.is_view() || node.is_buffer() => 0,
         Op::Const(_) | Op::Scalar(_) | Op::Index(_) | Op::Length(_) => 0,

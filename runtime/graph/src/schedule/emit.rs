@@ -16,7 +16,7 @@ use crate::schedule::item::{Item, ItemKind, Work, Written};
 use crate::schedule::lower::{Lowered, Lowering, lower_nest};
 use crate::schedule::order::{base_of, moving_group};
 use crate::schedule::product::lower_product;
-use crate::schedule::walk::{Local, Seen, Walk};
+use crate::schedule::walk::{Local, Walk, WalkNode};
 use crate::shape::Shape;
 use crate::size::Size;
 
@@ -231,7 +231,7 @@ pub(super) fn through_a_buffer(
             .add(&map[place], &resolved.factor(*axis))
             .ok_or_else(failed)?;
     }
-    let seen = Seen {
+    let seen = WalkNode {
         op: Op::Copy,
         operands: SmallVec::new(),
         shape,

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::lazy::node::Op;
 use crate::schedule::axes::{Affine, Axes, Map};
-use crate::schedule::walk::{Local, Seen, Walk};
+use crate::schedule::walk::{Local, Walk, WalkNode};
 use crate::shape::Shape;
 use crate::size::Size;
 
@@ -149,7 +149,7 @@ impl Group {
     /// materialized.
     pub(crate) fn operands(
         &mut self,
-        node: &Seen,
+        node: &WalkNode,
         shapes: &[&Shape],
         pattern: &AccessPattern,
     ) -> Option<SmallVec<[AccessPattern; 3]>> {
@@ -180,7 +180,7 @@ impl Group {
     /// Returns the accesses to the operands of a node that is no view.
     fn computed(
         &mut self,
-        node: &Seen,
+        node: &WalkNode,
         shapes: &[&Shape],
         map: &Rc<Map>,
     ) -> Option<SmallVec<[AccessPattern; 3]>> {
@@ -206,7 +206,7 @@ impl Group {
     /// Returns the access to the operand of a view.
     fn through_view(
         &mut self,
-        node: &Seen,
+        node: &WalkNode,
         from: &Shape,
         map: &Rc<Map>,
         may_split: bool,

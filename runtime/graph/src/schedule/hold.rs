@@ -15,7 +15,7 @@ use crate::lazy::scalar::{Scalar, WordValue};
 use crate::schedule::item::Item;
 use crate::schedule::order::base_of;
 use crate::schedule::split::Parts;
-use crate::schedule::walk::{Local, Seen, Walk};
+use crate::schedule::walk::{Local, Walk, WalkNode};
 use crate::schedule::{Schedule, Steps, schedule};
 use crate::size::{Size, Symbol};
 
@@ -140,12 +140,12 @@ impl fmt::Display for HeldSchedule {
 /// Checks that the walk has every held input, scalar and length.
 fn check_known(walk: &Walk, hold: &Hold) -> Result<(), ScheduleError> {
     let unknown = |what, name: String| Err(ScheduleError::UnknownArgument { what, name });
-    let is_known = |input: &&LazyBuffer| input.number_in(&walk.named).is_some();
+    let is_known = |input: &&LazyBuffer| input.id_in(&walk.named).is_some();
     if let Some(input) = hold.inputs.iter().find(|input| !is_known(input)) {
         return unknown("input", format!("{input:?}"));
     }
     for scalar in &hold.scalars {
-        let is_it = |node: &Seen| match &node.op {
+        let is_it = |node: &WalkNode| match &node.op {
             Op::Scalar(known) | Op::Random(known) => known.key() == scalar.key(),
             Op::Custom(custom) => {
                 let is_it = |word: &WordValue| matches!(word, WordValue::Scalar(known) if known.key() == scalar.key());
@@ -167,7 +167,7 @@ fn check_known(walk: &Walk, hold: &Hold) -> Result<(), ScheduleError> {
 }
 
 /// Returns the sizes that a node itself depends on.
-fn sizes(node: &Seen) -> Vec<&Size> {
+fn sizes(node: &WalkNode) -> Vec<&Size> {
     let mut sizes: Vec<&Size> = node.shape.iter().collect();
     match &node.op {
         Op::Narrow { start, .. } => sizes.push(start),
@@ -185,9 +185,7 @@ fn sizes(node: &Seen) -> Vec<&Size> {
 /// Returns, for each node, whether it depends on constants and held inputs only.
 fn held(walk: &Walk, hold: &Hold) -> Result<Vec<bool>, ScheduleError> {
     let ids = hold.inputs.iter();
-    let ids: HashSet<NodeId> = ids
-        .filter_map(|input| input.number_in(&walk.named))
-        .collect();
+    let ids: HashSet<NodeId> = ids.filter_map(|input| input.id_in(&walk.named)).collect();
     let mut held: Vec<bool> = Vec::with_capacity(walk.nodes.len());
     for node in &walk.nodes {
         let stored = base_of(walk, node);

@@ -51,7 +51,7 @@ use millstream_ir::DType;
 
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
-use crate::lazy::graph::Named;
+use crate::lazy::graph::NamedBuffers;
 use crate::lazy::node::Op;
 use crate::lazy::scalar::Scalar;
 use crate::schedule::emit::{lower, through_a_buffer, too_large};
@@ -60,7 +60,7 @@ use crate::schedule::item::{Item, WordValue};
 use crate::schedule::order::Versions;
 use crate::schedule::split::Parts;
 use crate::schedule::two_stage::rewrite_long_reductions;
-use crate::schedule::walk::{Local, Seen, Walk};
+use crate::schedule::walk::{Local, Walk, WalkNode};
 use crate::shape::Shape;
 use crate::size::{Size, Symbol};
 
@@ -114,11 +114,11 @@ pub struct OutputInfo {
 #[derive(Debug)]
 pub(crate) struct Steps {
     pub(crate) items: Vec<Item>,
-    pub(crate) nodes: Vec<Seen>,
+    pub(crate) nodes: Vec<WalkNode>,
     /// The node of each root.
     pub(crate) roots: Vec<Local>,
     /// The buffers of the graph among the nodes.
-    pub(crate) named: Arc<Named>,
+    pub(crate) named: Arc<NamedBuffers>,
     /// For each node that stores into an existing buffer, the node whose buffer that is.
     bases: HashMap<Local, Local>,
 }
@@ -168,7 +168,7 @@ impl Schedule {
     pub fn takes(&self, input: &LazyBuffer) -> bool {
         let (steps, used) = (&self.shared, self.shared.storages());
         let mut buffers = used.iter().map(|node| steps.node(*node));
-        let number = input.number_in(&steps.named);
+        let number = input.id_in(&steps.named);
         number.is_some_and(|id| buffers.any(|node| node.is_buffer() && node.id == id))
     }
 
@@ -260,7 +260,7 @@ impl Schedule {
 }
 
 impl Steps {
-    pub(crate) fn node(&self, local: Local) -> &Seen {
+    pub(crate) fn node(&self, local: Local) -> &WalkNode {
         &self.nodes[local as usize]
     }
 

@@ -50,12 +50,12 @@ use crate::schedule::axes::{Affine, Axes};
 use crate::schedule::group::{AccessPattern, Group, Kind, Member, Sink};
 use crate::schedule::item::Item;
 use crate::schedule::uses::Uses;
-use crate::schedule::walk::{Local, Seen, Walk};
+use crate::schedule::walk::{Local, Walk, WalkNode};
 
 /// Returns the node whose memory a node stores into, if it stores into an existing buffer. A kernel of a user is bound
 /// to the operand of reshapes, which has the same memory; a `set` of a reshaped buffer stores into the reshaped node
 /// itself.
-pub(crate) fn base_of(walk: &Walk, node: &Seen) -> Option<Local> {
+pub(crate) fn base_of(walk: &Walk, node: &WalkNode) -> Option<Local> {
     match &node.op {
         Op::Set(_) => node.operands.first().copied(),
         Op::Custom(custom) if custom.in_place => {
@@ -194,7 +194,7 @@ impl<'a> Versions<'a> {
     /// Adds a copy of a node's buffer, and the item that makes it.
     pub(super) fn copy(&mut self, of: Local, is_held: bool) -> Result<Local, ScheduleError> {
         let node = self.walk.node(of);
-        let seen = Seen {
+        let seen = WalkNode {
             op: Op::Copy,
             operands: smallvec::smallvec![of],
             shape: node.shape.clone(),

@@ -24,7 +24,7 @@ use crate::lazy::node::{NodeId, Op};
 use crate::literal::Literal;
 use crate::schedule::axes::runs;
 use crate::schedule::split::{Parts, Share, Windows};
-use crate::schedule::walk::{Local, Seen, Walk};
+use crate::schedule::walk::{Local, Walk, WalkNode};
 use crate::shape::Shape;
 use crate::size::Size;
 
@@ -158,7 +158,7 @@ fn through(to: &Shape, from: &Shape, onto: &[Option<usize>]) -> Option<Vec<Optio
 
 /// Adds the nodes of one reduction.
 struct Stages<'a> {
-    nodes: &'a mut Vec<Seen>,
+    nodes: &'a mut Vec<WalkNode>,
     forced: &'a mut Vec<Local>,
     /// The id of the node that they are made for.
     id: NodeId,
@@ -166,7 +166,7 @@ struct Stages<'a> {
 
 impl Stages<'_> {
     fn add(&mut self, op: Op, operands: &[Local], shape: &Shape, dtype: DType) -> Local {
-        self.nodes.push(Seen {
+        self.nodes.push(WalkNode {
             op,
             operands: SmallVec::from_slice(operands),
             shape: shape.clone(),
@@ -178,7 +178,7 @@ impl Stages<'_> {
     }
 
     /// Turns a reduction into the second stage of itself.
-    fn rewrite(&mut self, node: &mut Seen, plan: &Plan, source: Local) {
+    fn rewrite(&mut self, node: &mut WalkNode, plan: &Plan, source: Local) {
         let Op::Reduce(op) = node.op else { return };
         let seen = &self.nodes[source as usize];
         let (dtype, whole) = (seen.dtype, seen.shape.clone());

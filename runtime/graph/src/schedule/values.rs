@@ -8,7 +8,7 @@ use crate::schedule::axes::{Affine, AxisId};
 use crate::schedule::group::{AccessPattern, Member, UseId};
 use crate::schedule::item::WordValue;
 use crate::schedule::lower::NestBuilder;
-use crate::schedule::walk::{Local, Seen};
+use crate::schedule::walk::{Local, WalkNode};
 use crate::size::Size;
 
 impl NestBuilder<'_> {
@@ -61,7 +61,7 @@ impl NestBuilder<'_> {
     }
 
     /// Computes the value of a member that is not loaded.
-    fn compute(&mut self, node: &Seen, member: &Member) -> Option<ValueId> {
+    fn compute(&mut self, node: &WalkNode, member: &Member) -> Option<ValueId> {
         let dtype = node.dtype.computed();
         let operands: Vec<ValueId> = member
             .operands
@@ -129,7 +129,7 @@ impl NestBuilder<'_> {
 
     fn gather(
         &mut self,
-        node: &Seen,
+        node: &WalkNode,
         map: &[Affine],
         axis: usize,
         index: ValueId,
