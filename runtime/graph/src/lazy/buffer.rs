@@ -171,14 +171,14 @@ impl LazyBuffer {
         at: &'static Location<'static>,
         build: impl FnOnce([&NodeRef; N]) -> Result<(Op, DType, Shape), Why>,
     ) -> Self {
-        let mut node_ref = Vec::with_capacity(N);
+        let mut node_refs = Vec::with_capacity(N);
         for buffer in buffers {
             match &buffer.0 {
-                Ok(node) => node_ref.push(node),
+                Ok(node) => node_refs.push(node),
                 Err(error) => return Self(Err(error.clone())),
             }
         }
-        Self::of_nodes(op, node_ref, at, |node_ref| match node_ref.try_into() {
+        Self::of_nodes(op, node_refs, at, |node_refs| match node_refs.try_into() {
             Ok(all) => build(all),
             Err(_) => Err(Why::Nothing),
         })
@@ -187,27 +187,27 @@ impl LazyBuffer {
     /// As [`LazyBuffer::of`], for any number of nodes.
     pub(crate) fn of_nodes<'a>(
         op: &'static str,
-        node_ref: Vec<&'a NodeRef>,
+        node_refs: Vec<&'a NodeRef>,
         at: &'static Location<'static>,
         build: impl FnOnce(Vec<&'a NodeRef>) -> Result<(Op, DType, Shape), Why>,
     ) -> Self {
-        let seen = |node_ref: &[&NodeRef]| -> Vec<(DType, Shape)> {
-            node_ref
+        let seen = |node_refs: &[&NodeRef]| -> Vec<(DType, Shape)> {
+            node_refs
                 .iter()
                 .map(|node| (node.dtype, node.shape.clone()))
                 .collect()
         };
-        let Some(first) = node_ref.first() else {
+        let Some(first) = node_refs.first() else {
             return Self::refused(op, [], Why::Nothing, at);
         };
         let graph = first.graph.clone();
-        if node_ref.iter().any(|node| !node.graph.is(&graph)) {
-            return Self::refused(op, seen(&node_ref), Why::Graphs, at);
+        if node_refs.iter().any(|node| !node.graph.is(&graph)) {
+            return Self::refused(op, seen(&node_refs), Why::Graphs, at);
         }
-        let operands = node_ref.iter().map(|node| node.id).collect();
-        match build(node_ref.clone()) {
+        let operands = node_refs.iter().map(|node| node.id).collect();
+        match build(node_refs.clone()) {
             Ok((op, dtype, shape)) => Self::make(&graph, op, operands, dtype, shape, at),
-            Err(why) => Self::refused(op, seen(&node_ref), why, at),
+            Err(why) => Self::refused(op, seen(&node_refs), why, at),
         }
     }
 

@@ -88,7 +88,7 @@ impl Rule<'_> {
             | Op::Compare(_)
             | Op::Detach
             | Op::Prepared(_)
-            | Op::OperandAdjoints { .. }
+            | Op::Parts { .. }
             | Op::Copy => OperandAdjoints::new(),
         };
         adjoints.retain(|(operand, _)| is_wanted(*operand));
