@@ -64,7 +64,7 @@ fn named_graphs_agree_with_numpy_in_every_mode_i1_i4_i7(#[case] modes: &[Mode]) 
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 #[case::of_gpu(&Mode::OF_GPU)]
 fn case_with_a_wrong_expectation_is_found_in_every_mode(#[case] modes: &[Mode]) {
-    let mut case = named().find(|case| case.name == "several_reductions_are_of_one_input");
+    let mut case = named().find(|case| case.name == "several_reductions_of_one_input");
     let root = &mut case.as_mut().unwrap().runs[0].roots[0];
     let was = root.exact.take().unwrap();
     root.exact = Some(format!("{}0000c041", &was[..was.len() - 8]));
