@@ -19,7 +19,6 @@
 //! | `running` | bindings, versions of buffers, caches, many threads |
 //! | `split_reductions` | reductions of few long rows, in two stages |
 //! | `ssa_calls` | calls of SSA functions |
-//! | `sinks` | several values of one buffer, computed together |
 //! | `storing` | the buffers that `set` and similar operations store into |
 //! | `tuned` | programs with tuned blockings |
 #![allow(clippy::unwrap_used, reason = "tests unwrap values that they expect")]

@@ -3,8 +3,7 @@
 //! # States
 //! ```text
 //!  node    unvisited ──visit──► joined: a member of each group that uses it
-//!                          └──► materialized: has a buffer, and groups of its own that fill it; its users load the
-//!                          buffer
+//!                          └──► materialized: has a buffer that a group of its own fills; its users load it
 //!
 //!  group   open (pending > 0) ──last use decided──► complete (pending = 0) ──emit──► an item
 //! ```
@@ -52,7 +51,7 @@
 //!
 //! `tests/schedules.rs` states what is fused; `tests/graph` (`random`, `oracle`) and `tests/graph-fuzz` compare the
 //! values of fused expressions with their meaning.
-//!
+
 use std::collections::HashSet;
 use std::rc::Rc;
 

@@ -22,6 +22,7 @@
 //! | [`item`] | one step of a schedule |
 //! | [`display`] | schedules as text and as Graphviz graphs |
 //! | [`expression`] | programs as readable expressions |
+
 mod anti_dependencies;
 pub(crate) mod axes;
 mod cost;

@@ -9,15 +9,14 @@
 //! | [`Kind::Thread`] | one, for one or more rows | elementwise kernels, reductions over a slow axis, scatters |
 //! | [`Kind::Row`] | 32 threads, 8 rows for each cube | many short rows |
 //! | [`Kind::Cube`] | 512 threads | long rows, and few rows |
-//! | [`Kind::Cube`] | 512 threads | long rows, and few |
 //!
 //! # Protocol
 //! 1. `kinds` lists the ways to run a nest. A backend compiles the functions of all of them with the kernel, so no
 //!    launch waits for a compiler.
-//! 2. [`passes`] divides a row into *passes*. A reduction must be complete before a value that depends on it, so pass
+//! 2. `passes` divides a row into *passes*. A reduction must be complete before a value that depends on it, so pass
 //!    `p` computes the reductions of depth `p`, and loads and recomputes the elements that it needs. All stores of
 //!    elements are in the last pass.
-//! 3. [`rows`] writes the loops of a kind, [`emit`] the values and stores at one index, [`reduce`] the accumulators.
+//! 3. `rows` writes the loops of a kind, `emit` the values and stores at one index, `reduce` the accumulators.
 //! 4. At each launch [`geometry()`] chooses the kind from the lengths and strides in the launch words, and the
 //!    alignment of the buffers.
 //!
