@@ -1,25 +1,28 @@
-//! Loom models and shuttle walks of millstream's primitives, and what runs them.
+//! Loom models of millstream's primitives, shuttle walks of them and of whole devices, and the
+//! runner of one model. A walk executes a test under random schedules.
 //!
 //! ```text
-//! cargo xtask models                     what every change must pass: each model, users' model and walk
+//! cargo xtask models                     required of every change: each model, users' model and walk
 //! cargo xtask models --only gate::       some of them
 //! cargo xtask deep-models                larger models, minutes
 //! ```
-//! Those commands (`xtask/src/models.rs`) need no flags: they build `tests/models`, `tests/users` (models as users write them),
-//! `tests/walks` and `tests/actors` (walks of whole devices) into `target/models`, with `--cfg loom --cfg shuttle` and one feature each, and
-//! run each model in a process of its own, since a failing model often aborts. A model that cannot fail proves nothing: the mutants in
-//! `tests/mutants` are mistakes, each with the model that must fail (`cargo xtask mutants`). One model by hand, `LOOM_LOG=trace` and the like:
+//! These commands (`xtask/src/models.rs`) need no flags. They build `tests/models`, `tests/users`
+//! (models as users write them), `tests/walks` and `tests/actors` (walks of whole devices) into
+//! `target/models`, with `--cfg loom --cfg shuttle` and one feature each. Each model runs in a
+//! process of its own, since a failing model often aborts. A model that cannot fail proves nothing:
+//! the mutants in `tests/mutants` are mistakes, each with the model that must fail (`cargo xtask
+//! mutants`). To run one model by hand, with `LOOM_LOG=trace` and the like:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom --cfg shuttle" cargo test --profile models -p millstream-loom --features loom \
 //!     --target-dir target/models --test models -- --nocapture gate::
 //! ```
-//! The deep run is three models of three threads, some 2.6 million executions in all, and forty times the
-//! schedules of the walks of whole devices.
+//! The deep run consists of three models of three threads, some 2.6 million executions in all, and
+//! forty times the schedules of the walks of whole devices.
 //!
-//! Models are small: at most three threads, two messages each, and each is explored with either side first
-//! (`Sides` says why). Preemptions are bounded, by three with two threads and by two with three;
-//! `LOOM_MAX_PREEMPTIONS` overrides that.
+//! Models are small: at most three threads with two messages each, and each is explored with either
+//! side first (`Sides` has the reason). Preemptions are bounded, by three with two threads and by
+//! two with three; `LOOM_MAX_PREEMPTIONS` overrides that.
 
 #[cfg(all(loom, any(feature = "loom", feature = "users")))]
 mod model;

@@ -1,4 +1,4 @@
-//! Runs one model and prints what it took.
+//! Runs one model and prints its number of executions and its time.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -6,31 +6,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-/// How many preemptions are explored.
+/// The number of preemptions that are explored.
 #[derive(Clone, Copy, Debug)]
 pub enum Bound {
-    /// All of them: for the smallest models.
+    /// Unbounded: for the smallest models.
     None,
-    /// Two threads: three.
+    /// Three, for two threads.
     TwoThreads,
-    /// Three threads: two.
+    /// Two, for three threads.
     ThreeThreads,
     /// One: for models that are too large for more in the CI set.
     One,
 }
 
-/// Which side of a model runs on its main thread, and so, unless preempted, first.
+/// Which side of a model runs on its main thread, and so first unless preempted.
 ///
-/// Every model is explored both ways. Loom 0.7 looks for races with the *last* access to an atomic only,
-/// so that a thread that loads before it stores hides the store from a reader that came earlier; with the
-/// reader coming later it does not.
+/// Every model is explored both ways. Loom 0.7 looks for races with the *last* access to an atomic
+/// only, so a thread that loads before it stores hides the store from a reader that came earlier;
+/// if the reader comes later, the race is found.
 #[derive(Clone, Copy, Debug)]
 pub struct Sides {
     flipped: bool,
 }
 
 impl Sides {
-    /// Runs both sides at the same time.
+    /// Runs two sides concurrently.
     pub fn run<A: 'static, B: 'static>(
         self,
         left: impl FnOnce() -> A + Send + 'static,
@@ -46,7 +46,7 @@ impl Sides {
         }
     }
 
-    /// Runs three sides at the same time.
+    /// Runs three sides concurrently.
     pub fn run_three<A: 'static, B: 'static, C: 'static>(
         self,
         first: impl FnOnce() -> A + Send + 'static,
@@ -94,29 +94,28 @@ pub fn check(name: &str, bound: Bound, f: impl Fn(Sides) + Sync + Send + 'static
     println!("MODEL {name:<52} bound {used:>4}  {n:>8} iterations  {seconds:>6.2} s");
 }
 
-/// Memory without any synchronization of its own: loom reports each access that is not ordered with a
-/// write.
+/// Memory without synchronization: loom reports each access that is not ordered with a write.
 #[derive(Debug)]
 pub struct Payload(UnsafeCell<u32>);
 
-// SAFETY: whether the accesses are ordered is what the models find out; loom panics if they are not.
+// SAFETY: the models check whether the accesses are ordered; loom panics if they are not.
 unsafe impl Send for Payload {}
 // SAFETY: as above.
 unsafe impl Sync for Payload {}
 
 impl Payload {
-    /// Holds a value.
+    /// Creates memory that holds `value`.
     pub fn new(value: u32) -> Self {
         Self(UnsafeCell::new(value))
     }
 
-    /// Reads.
+    /// Reads the value.
     pub fn get(&self) -> u32 {
         // SAFETY: loom has checked that no write is concurrent.
         self.0.with(|value| unsafe { *value })
     }
 
-    /// Writes.
+    /// Writes the value.
     pub fn set(&self, value: u32) {
         // SAFETY: loom has checked that no access is concurrent.
         self.0.with_mut(|place| unsafe { *place = value });

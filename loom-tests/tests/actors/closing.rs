@@ -7,77 +7,77 @@ use millstream::sim::Sim;
 use millstream::{ComputeClient, CubeCount, Device, Error, Kernel, Stream, update};
 use millstream_sync::facade::thread::{self, spawn};
 
-use crate::askers::{Given, join, start};
+use crate::callers::{Submitted, join, start};
 use crate::rig::{assert_drained, choose, close, cpu, options, sim, walk};
 
-/// Yields after which a device has mostly nothing left to do.
+/// The number of yields after which a device is mostly idle.
 const SETTLING: usize = 50;
 
 fn closed(error: &Error) -> bool {
     matches!(error, Error::Closed)
 }
 
-/// Askers, and a thread that closes whenever the schedule lets it.
-fn ask_and_close(device: Device) {
-    let (client, given) = (device.new_client(), Given::default());
-    let askers = start(&client, &given, 1, closed);
+/// Runs callers, and a thread that closes the device at any moment.
+fn call_and_close(device: Device) {
+    let (client, submitted) = (device.new_client(), Submitted::default());
+    let callers = start(&client, &submitted, 1, closed);
     drop(client);
     let closer = spawn(move || close(&device));
-    join(askers);
+    join(callers);
     let mut report = closer.join().unwrap();
-    // The askers may have been there yet.
+    // The callers may still have held slices.
     report.slices_held = 0;
     assert_drained(&report);
-    given.assert_all_ran();
+    submitted.assert_all_ran();
 }
 
 /// I5, I6, I10.
 #[test]
-fn every_ask_of_a_closing_simulator_ends() {
-    walk("asks of a simulator that closes", 1_500, || {
+fn every_request_to_a_closing_simulator_ends() {
+    walk("requests to a simulator that closes", 1_500, || {
         let sim = sim();
         let findings = sim.findings();
-        ask_and_close(Device::open_with(sim, options()).unwrap());
+        call_and_close(Device::open_with(sim, options()).unwrap());
         findings.assert_clean();
     });
 }
 
 /// I5, I6, I10.
 #[test]
-fn every_ask_of_a_closing_cpu_ends() {
-    walk("asks of a CPU that closes", 1_000, || {
-        ask_and_close(Device::open_with(cpu(), options()).unwrap());
+fn every_request_to_a_closing_cpu_ends() {
+    walk("requests to a CPU that closes", 1_000, || {
+        call_and_close(Device::open_with(cpu(), options()).unwrap());
     });
 }
 
-/// I5, I10: two threads close, and each close returns only when it may.
+/// I5, I10: two threads close; each close returns only when the device is closed.
 #[test]
-fn closing_twice_at_once_ends() {
+fn two_concurrent_closes_return() {
     walk("two closes at once", 1_500, || {
         let device = Arc::new(Device::open_with(sim(), options()).unwrap());
-        let (client, given) = (device.new_client(), Given::default());
-        let askers = start(&client, &given, 1, closed);
+        let (client, submitted) = (device.new_client(), Submitted::default());
+        let callers = start(&client, &submitted, 1, closed);
         drop(client);
         let other = {
             let device = device.clone();
             spawn(move || close(&device))
         };
         let mut reports = [close(&device), other.join().unwrap()];
-        join(askers);
+        join(callers);
         reports.sort_by_key(|report| report.drained);
         let [nothing, mut report] = reports;
-        assert!(!nothing.drained, "one close reports");
+        assert!(!nothing.drained, "only one close reports");
         report.slices_held = 0;
         assert_drained(&report);
-        given.assert_all_ran();
+        submitted.assert_all_ran();
     });
 }
 
-/// I10, I11: a device that sleeps is woken by the last drop of a kernel, and what the kernel owns goes then, although
-/// nobody asks for anything.
+/// I10, I11: the last drop of a kernel wakes a sleeping device, which drops what the kernel owns
+/// without any request.
 #[test]
-fn a_last_drop_wakes_a_device_that_sleeps() {
-    walk("a last drop beside a device that sleeps", 500, || {
+fn a_last_drop_wakes_a_sleeping_device() {
+    walk("a last drop beside a sleeping device", 500, || {
         let device = Device::open_with(sim(), options()).unwrap();
         let client = device.new_client();
         let kept = Arc::new(());
@@ -85,7 +85,7 @@ fn a_last_drop_wakes_a_device_that_sleeps() {
         let kernel = Kernel::new("owner").native(move |_, _| _ = &owned);
         let kernel = client.kernel(kernel).unwrap();
         client.sync().wait().unwrap();
-        // Time to fall asleep, in most schedules.
+        // Enough time to fall asleep, in most schedules.
         (0..SETTLING).for_each(|_| thread::yield_now());
         drop(kernel);
         while Arc::strong_count(&kept) > 1 {
@@ -96,26 +96,26 @@ fn a_last_drop_wakes_a_device_that_sleeps() {
     });
 }
 
-/// Where a device is dropped.
+/// The place where a device is dropped.
 #[derive(Clone, Copy)]
 enum Place {
-    /// A callback, of which some find the device closed.
+    /// A callback; some run when the device is closed already.
     Callback,
     /// A host function.
     Host,
-    /// The destructor of what a kernel captures.
+    /// The destructor of a value that a kernel captures.
     Destructor,
     /// Another thread.
     Elsewhere,
 }
 
-/// Drops a device when it is dropped itself, after what was its last client.
+/// Drops first what may be the last client, then the device.
 struct Last {
     _client: ComputeClient,
     _device: Device,
 }
 
-/// Gives the device away, to be dropped there.
+/// Moves the device to the place that drops it.
 fn drop_at(place: Place, device: Device) -> Result<(), Error> {
     let client = device.new_client();
     let stream = client.new_stream();
@@ -143,31 +143,31 @@ fn drop_at(place: Place, device: Device) -> Result<(), Error> {
     }
 }
 
-/// Askers, while the device is dropped in that place. Nobody waits for its end: it must end by itself.
-fn ask_and_drop(place: Place, device: Device) {
-    let (client, given) = (device.new_client(), Given::default());
-    let askers = start(&client, &given, 1, closed);
+/// Runs callers while the device is dropped in that place. No thread waits for its end.
+fn call_and_drop(place: Place, device: Device) {
+    let (client, submitted) = (device.new_client(), Submitted::default());
+    let callers = start(&client, &submitted, 1, closed);
     if choose(2) == 0 {
-        // It may then be the last client that is dropped there.
+        // The last client may then be dropped in that place.
         drop(client);
     }
     drop_at(place, device).unwrap();
-    join(askers);
+    join(callers);
     while thread::alive() > 0 {
         thread::yield_now();
     }
-    given.assert_all_ran();
+    submitted.assert_all_ran();
 }
 
 fn walk_drops(name: &str, place: Place) {
     let on_sim = move || {
         let sim = sim();
         let findings = sim.findings();
-        ask_and_drop(place, Device::open_with(sim, options()).unwrap());
+        call_and_drop(place, Device::open_with(sim, options()).unwrap());
         findings.assert_clean();
     };
     walk(name, 750, on_sim);
-    let on_cpu = move || ask_and_drop(place, Device::open_with(cpu(), options()).unwrap());
+    let on_cpu = move || call_and_drop(place, Device::open_with(cpu(), options()).unwrap());
     walk(&format!("{name}, on the CPU"), 300, on_cpu);
 }
 
@@ -185,7 +185,7 @@ fn a_device_may_be_dropped_in_a_host_function() {
 
 /// I5, I10.
 #[test]
-fn a_device_may_be_dropped_by_the_destructor_of_what_a_kernel_owns() {
+fn a_device_may_be_dropped_by_the_destructor_of_a_captured_value() {
     walk_drops("a drop in a destructor", Place::Destructor);
 }
 
@@ -195,11 +195,11 @@ fn a_device_may_be_dropped_on_any_thread() {
     walk_drops("a drop on another thread", Place::Elsewhere);
 }
 
-/// Holds a guard for a while.
+/// Holds a guard for some time.
 fn hold<O: Open>(stream: &Stream) -> Result<(), Error> {
     let values = stream.create(&[1_u32])?;
     let guard = stream.get_resource::<O>((update(&values),)).wait()?;
-    // It waits for the guard.
+    // The fill waits for the guard.
     stream.fill(&values, 2)?;
     (0..choose(20)).for_each(|_| thread::yield_now());
     let answer = stream.read(&values);
@@ -208,28 +208,24 @@ fn hold<O: Open>(stream: &Stream) -> Result<(), Error> {
     Ok(())
 }
 
-/// I5, I6, I10: a close waits for a guard, and nobody else does.
+/// I5, I6, I10: a close waits for a guard; other requests end regardless.
 #[test]
 fn a_close_waits_for_a_guard_and_ends_with_it() {
-    walk(
-        "a guard that is held while the device closes",
-        1_500,
-        || {
-            let device = Device::open_with(sim(), options()).unwrap();
-            let (client, given) = (device.new_client(), Given::default());
-            let mut threads = start(&client, &given, 1, closed);
-            let stream = client.new_stream();
-            threads.push(spawn(move || {
-                let held = hold::<Sim>(&stream);
-                assert!(held.as_ref().err().is_none_or(closed), "{held:?}");
-            }));
-            drop(client);
-            let closer = spawn(move || close(&device));
-            join(threads);
-            let mut report = closer.join().unwrap();
-            report.slices_held = 0;
-            assert_drained(&report);
-            given.assert_all_ran();
-        },
-    );
+    walk("a guard held while the device closes", 1_500, || {
+        let device = Device::open_with(sim(), options()).unwrap();
+        let (client, submitted) = (device.new_client(), Submitted::default());
+        let mut threads = start(&client, &submitted, 1, closed);
+        let stream = client.new_stream();
+        threads.push(spawn(move || {
+            let held = hold::<Sim>(&stream);
+            assert!(held.as_ref().err().is_none_or(closed), "{held:?}");
+        }));
+        drop(client);
+        let closer = spawn(move || close(&device));
+        join(threads);
+        let mut report = closer.join().unwrap();
+        report.slices_held = 0;
+        assert_drained(&report);
+        submitted.assert_all_ran();
+    });
 }

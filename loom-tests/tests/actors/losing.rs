@@ -1,4 +1,4 @@
-//! A device that is lost at any call or task, and opened again while others ask (I5, I10).
+//! A device that is lost at any call or task, and reopened while callers submit (I5, I10).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use millstream::sim::Faults;
 use millstream::{Device, Error, Health, ReopenError};
 use millstream_sync::facade::thread::{JoinHandle, spawn};
 
-use crate::askers::{Given, join, launches, start};
+use crate::callers::{Submitted, join, launches, start};
 use crate::rig::{choose, close, options, sim, walk};
 
 fn lost(error: &Error) -> bool {
@@ -22,7 +22,7 @@ fn is_lost(device: &Device) -> bool {
     matches!(device.health(), Health::Lost { epoch: 0, .. })
 }
 
-/// Lost at one of the first calls, or while one of the first tasks runs; or not at all.
+/// Chooses a loss at one of the first calls or while one of the first tasks runs, or none.
 fn faults() -> Faults {
     match choose(2) {
         0 => Faults::none().lost_from(1 + choose(40)),
@@ -30,8 +30,8 @@ fn faults() -> Faults {
     }
 }
 
-/// Follows the health of a device to its close, and opens it again when it is lost, if it is to. Tells how often
-/// it was lost.
+/// Follows the health of a device until its close; reopens it after a loss if `reopens`. Returns
+/// the number of losses.
 fn supervise(device: &Arc<Device>, reopens: bool) -> JoinHandle<u32> {
     let (device, mut watch) = (device.clone(), device.watch_health());
     spawn(move || {
@@ -54,59 +54,59 @@ fn supervise(device: &Arc<Device>, reopens: bool) -> JoinHandle<u32> {
 
 /// I5, I10.
 #[test]
-fn every_ask_of_a_dying_device_ends() {
-    walk("asks of a device that dies", 1_500, || {
+fn every_request_to_a_lost_device_ends() {
+    walk("requests to a device that is lost", 1_500, || {
         let device = Device::open_with(sim().faults(faults()), options()).unwrap();
         let device = Arc::new(device);
-        let (client, given) = (device.new_client(), Given::default());
+        let (client, submitted) = (device.new_client(), Submitted::default());
         let supervisor = supervise(&device, false);
-        let told = device.clone();
-        let is_told = move |error: &Error| lost(error) && is_lost(&told);
-        join(start(&client, &given, 1, is_told));
+        let watched = device.clone();
+        let is_reported = move |error: &Error| lost(error) && is_lost(&watched);
+        join(start(&client, &submitted, 1, is_reported));
         let was_lost = is_lost(&device);
-        // Whoever comes later is told the same.
+        // A later request gets the same error.
         assert!(!was_lost || client.sync().wait().as_ref().is_err_and(lost));
         let report = close(&device);
         assert_eq!(report.threads_left, 0, "{report:?}");
-        // It may be lost as late as while it closes.
+        // The device may be lost as late as during the close.
         assert!(!was_lost || !report.drained, "{report:?}");
-        // Who looks late is told the latest.
+        // A late observer reads only the latest state.
         assert!(supervisor.join().unwrap() <= u32::from(!report.drained));
-        given.assert_all_told();
+        submitted.assert_all_answered();
     });
 }
 
-/// I5, I10: the loss and the close meet in any order.
+/// I5, I10: the loss and the close happen in any order.
 #[test]
-fn a_dying_device_can_be_closed_at_any_moment() {
-    walk("a device that dies and is closed", 1_500, || {
+fn a_lost_device_can_be_closed_at_any_moment() {
+    walk("a device that is lost and closed", 1_500, || {
         let device = Device::open_with(sim().faults(faults()), options()).unwrap();
-        let (client, given) = (device.new_client(), Given::default());
-        let askers = start(&client, &given, 1, gone);
+        let (client, submitted) = (device.new_client(), Submitted::default());
+        let callers = start(&client, &submitted, 1, gone);
         drop(client);
         let closer = spawn(move || close(&device));
-        join(askers);
+        join(callers);
         let report = closer.join().unwrap();
         assert_eq!(report.threads_left, 0, "{report:?}");
-        given.assert_all_told();
+        submitted.assert_all_answered();
     });
 }
 
-/// I5, I10: who asks while a device is opened again gets the old epoch's answer or the new one's.
+/// I5, I10: a request during the reopening gets the old epoch's answer or the new one's.
 #[test]
-fn a_device_is_opened_again_while_others_ask() {
-    walk("a device that dies and is opened again", 1_000, || {
+fn a_lost_device_is_reopened_while_callers_submit() {
+    walk("a device that is lost and reopened", 1_000, || {
         let device = Device::open_with(sim().faults(faults()), options()).unwrap();
         let device = Arc::new(device);
-        let (client, given) = (device.new_client(), Given::default());
+        let (client, submitted) = (device.new_client(), Submitted::default());
         let supervisor = supervise(&device, true);
-        join(start(&client, &given, 2, lost));
+        join(start(&client, &submitted, 2, lost));
         if device.health() == (Health::Running { epoch: 1 }) {
-            launches(&client, &given).unwrap();
+            launches(&client, &submitted).unwrap();
         }
         let report = close(&device);
         assert_eq!(report.threads_left, 0, "{report:?}");
         assert!(supervisor.join().unwrap() <= 1);
-        given.assert_all_told();
+        submitted.assert_all_answered();
     });
 }

@@ -1,13 +1,13 @@
-//! Limits of one or two: whoever waits for room gets it, or is told (I5, I6, I12).
+//! Limits of one or two: a caller that waits for room gets it, or an error (I5, I6, I12).
 
 use millstream::{ComputeClient, Device, DeviceOptions, Error};
 use millstream_sync::channel::{self, Sender};
 use millstream_sync::facade::thread::{self, spawn};
 
-use crate::askers::{Given, join, start};
+use crate::callers::{Submitted, join, start};
 use crate::rig::{assert_drained, choose, close, cpu, options, sim, walk};
 
-/// Every limit that may be one is one.
+/// Sets every limit to one, or to one or two.
 fn tight() -> DeviceOptions {
     options()
         .mailbox_capacity(1 + choose(2) as usize)
@@ -23,8 +23,8 @@ fn never(_: &Error) -> bool {
     false
 }
 
-/// Asks without waiting for room, again and again until there is some.
-fn insist(client: &ComputeClient) -> Result<(), Error> {
+/// Submits without waiting, and repeats until there is room.
+fn submit_until_accepted(client: &ComputeClient) -> Result<(), Error> {
     let stream = client.new_stream();
     let values = stream.create(&[1_u32])?;
     loop {
@@ -37,39 +37,39 @@ fn insist(client: &ComputeClient) -> Result<(), Error> {
     Ok(())
 }
 
-fn ask_tightly(device: &Device) {
-    let given = Given::default();
+fn call_with_tight_limits(device: &Device) {
+    let submitted = Submitted::default();
     let mut threads = Vec::new();
     for _ in 0..2 {
-        threads.append(&mut start(&device.new_client(), &given, 1, never));
+        threads.append(&mut start(&device.new_client(), &submitted, 1, never));
     }
     let client = device.new_client();
-    threads.push(spawn(move || insist(&client).unwrap()));
+    threads.push(spawn(move || submit_until_accepted(&client).unwrap()));
     join(threads);
     assert_drained(&close(device));
-    given.assert_all_ran();
+    submitted.assert_all_ran();
 }
 
 /// I5, I6, I12.
 #[test]
-fn nobody_waits_for_room_for_ever() {
+fn every_wait_for_room_ends() {
     walk("seven threads of three clients, limits of one", 500, || {
         let sim = sim();
         let findings = sim.findings();
-        ask_tightly(&Device::open_with(sim, tight()).unwrap());
+        call_with_tight_limits(&Device::open_with(sim, tight()).unwrap());
         findings.assert_clean();
     });
 }
 
 /// I5, I6, I12.
 #[test]
-fn nobody_waits_for_room_of_a_cpu_for_ever() {
-    walk("the same on the CPU", 300, || {
-        ask_tightly(&Device::open_with(cpu(), tight()).unwrap());
+fn every_wait_for_room_on_a_cpu_ends() {
+    walk("limits of one, on the CPU", 300, || {
+        call_with_tight_limits(&Device::open_with(cpu(), tight()).unwrap());
     });
 }
 
-/// Fills, and leaves the answer a callback that does it again.
+/// Fills, and registers a callback that does so again.
 fn link(client: &ComputeClient, left: u32, ran: &Sender<u32>) -> Result<(), Error> {
     let stream = client.new_stream();
     let values = stream.create(&[1_u32])?;
@@ -90,32 +90,34 @@ fn link(client: &ComputeClient, left: u32, ran: &Sender<u32>) -> Result<(), Erro
 fn callbacks_that_submit_lose_nothing() {
     walk("callbacks that submit, limits of one", 300, || {
         let device = Device::open_with(cpu(), tight()).unwrap();
-        let (ran, hear) = channel::unbounded();
+        let (ran, runs) = channel::unbounded();
         let threads = (0..2).map(|_| {
             let (client, ran) = (device.new_client(), ran.clone());
             spawn(move || link(&client, 2, &ran).unwrap())
         });
         join(threads.collect());
         for _ in 0..6 {
-            hear.recv().unwrap();
+            runs.recv().unwrap();
         }
         assert_drained(&close(&device));
     });
 }
 
-/// I5, I12: who waits for room is told of the end.
+/// I5, I12: a caller that waits for room returns when the device closes.
 #[test]
-fn a_close_ends_the_wait_for_room() {
+fn a_close_ends_waits_for_room() {
     walk("limits of one, and a close", 750, || {
         let device = Device::open_with(sim(), tight()).unwrap();
-        let (client, given) = (device.new_client(), Given::default());
-        let askers = start(&client, &given, 1, |error| matches!(error, Error::Closed));
+        let (client, submitted) = (device.new_client(), Submitted::default());
+        let callers = start(&client, &submitted, 1, |error| {
+            matches!(error, Error::Closed)
+        });
         drop(client);
         let closer = spawn(move || close(&device));
-        join(askers);
+        join(callers);
         let mut report = closer.join().unwrap();
         report.slices_held = 0;
         assert_drained(&report);
-        given.assert_all_ran();
+        submitted.assert_all_ran();
     });
 }

@@ -1,4 +1,4 @@
-//! The devices of the walks, the walking, and what must hold at the end of every schedule.
+//! The devices of the walks, their runner, and the checks at the end of every schedule.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,12 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler};
 
 /// Stack of each thread; shuttle's 32 KiB are too few for a device.
 const STACK_BYTES: usize = 256 << 10;
-/// Steps of one schedule; more are taken for threads that wake each other for ever. The longest seen have some
-/// thousands.
+/// Steps of one schedule. A longer one counts as a livelock; the longest seen have some thousands.
 const STEPS_MAX: usize = 200_000;
 
-/// Walks so many random schedules, and as many that preempt rarely but at the worst places. `MILLSTREAM_WALKS`
-/// multiplies them. `MILLSTREAM_SCHEDULE` names a file with the one schedule to walk instead, as a failed walk
-/// prints it.
+/// Runs `schedules` random schedules, and as many that preempt rarely but at critical points (PCT).
+/// `MILLSTREAM_WALKS` multiplies them. `MILLSTREAM_SCHEDULE` names a file with the one schedule to
+/// run instead, as printed by a failed walk.
 pub(crate) fn walk(name: &str, schedules: usize, f: impl Fn() + Send + Sync + Copy + 'static) {
     let times = std::env::var("MILLSTREAM_WALKS").ok();
     let times = times.and_then(|times| times.parse().ok()).unwrap_or(1);
@@ -25,7 +24,7 @@ pub(crate) fn walk(name: &str, schedules: usize, f: impl Fn() + Send + Sync + Co
     config.max_steps = shuttle::MaxSteps::FailAfter(STEPS_MAX);
     let whole = move || {
         f();
-        // I10: whatever was closed elsewhere ends by itself.
+        // I10: a device that is closed elsewhere ends all its threads.
         while thread::alive() > 0 {
             thread::yield_now();
         }
@@ -52,7 +51,7 @@ pub(crate) fn choose(n: u64) -> u64 {
     shuttle::rand::thread_rng().gen_range(0..n)
 }
 
-/// Room for little of everything, so that every limit is met.
+/// Small limits, so that every limit is reached.
 pub(crate) fn options() -> DeviceOptions {
     let memory = MemoryOptions::default().page_bytes(4 << 10).small_max(256);
     DeviceOptions::default()
@@ -65,24 +64,24 @@ pub(crate) fn options() -> DeviceOptions {
         .memory(memory)
 }
 
-/// A simulator of two queues that chooses as the schedule says.
+/// A simulator of two queues whose choices depend on the schedule.
 pub(crate) fn sim() -> Sim {
     Sim::seed(choose(1 << 32)).queues(2).memory_bytes(64 << 10)
 }
 
-/// A device whose queues are threads, and a thread that shares their cubes.
+/// A CPU whose queues are threads, with another thread that shares their cubes.
 pub(crate) fn cpu() -> Cpu {
     Cpu::default().queues(2).threads(2).memory_limit(64 << 10)
 }
 
-/// I6, I10: everything was done, and nothing is left.
+/// I6, I10: every task has run, and nothing is left.
 pub(crate) fn assert_drained(report: &Report) {
     assert!(report.drained, "{report:?}");
     let left = (report.tasks_left, report.slices_held, report.threads_left);
     assert_eq!((left, report.values_parked), ((0, 0, 0), 0));
 }
 
-/// Closes for as long as it takes.
+/// Closes the device without a time limit.
 pub(crate) fn close(device: &Device) -> Report {
     device.close(Duration::MAX)
 }

@@ -1,4 +1,4 @@
-//! Bell: no ring is lost, whoever sleeps.
+//! Bell: no ring is lost, with one sleeper or two.
 
 use millstream_loom::{Bound, check};
 use millstream_sync::bell::Bell;
@@ -9,7 +9,7 @@ use millstream_sync::facade::atomic::{AtomicU32, Ordering};
 fn sleep_until(bell: &Bell, posted: &AtomicU32, round: u32) {
     loop {
         let heard = bell.heard();
-        // Relaxed: the bell orders it.
+        // Relaxed: ordered by the bell.
         if posted.load(Ordering::Relaxed) == round {
             return;
         }
@@ -50,7 +50,7 @@ fn a_late_ring_does_not_hide_the_next() {
 }
 
 #[test]
-fn a_ring_wakes_everybody() {
+fn a_ring_wakes_every_sleeper() {
     check("bell: two sleepers", Bound::ThreeThreads, |sides| {
         let shared = Arc::new((Bell::new(), AtomicU32::new(0)));
         let (one, two) = (shared.clone(), shared.clone());

@@ -1,4 +1,4 @@
-//! The facade's channel, as the hand-over to the GC actor uses it.
+//! The facade's channel, used as for the hand-over to the GC actor.
 
 use millstream_loom::{Bound, Payload, check};
 use millstream_sync::channel::{Receiver, bounded, unbounded};
@@ -9,9 +9,9 @@ fn drain<T>(rx: Receiver<T>) -> Vec<T> {
 }
 
 #[test]
-fn a_hand_over_ends_with_its_last_sender() {
+fn receiving_ends_when_the_last_sender_is_dropped() {
     check(
-        "channel: a hand-over and its end",
+        "channel: send and receive to the end",
         Bound::TwoThreads,
         |sides| {
             let (tx, rx) = bounded(1);
@@ -29,7 +29,7 @@ fn a_hand_over_ends_with_its_last_sender() {
 }
 
 #[test]
-fn a_full_channel_hands_back() {
+fn a_full_channel_returns_the_message() {
     check(
         "channel: try_send to a full channel",
         Bound::TwoThreads,
@@ -37,7 +37,7 @@ fn a_full_channel_hands_back() {
             let (tx, rx) = bounded(1);
             let hand_over = move || {
                 tx.send(1).unwrap();
-                // What does not fit stays with the device actor, and goes later.
+                // A message that does not fit stays with the device actor and is sent later.
                 if let Err(full) = tx.try_send(2) {
                     tx.send(full.into_inner()).unwrap();
                 }
@@ -49,7 +49,7 @@ fn a_full_channel_hands_back() {
 }
 
 #[test]
-fn a_dropped_receiver_is_told() {
+fn a_message_to_a_dropped_receiver_is_dropped() {
     check(
         "channel: receiver dropped against send",
         Bound::TwoThreads,

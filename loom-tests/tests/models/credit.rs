@@ -1,4 +1,4 @@
-//! Credit: nobody waits for ever, neither for room nor past the end.
+//! Credit: every wait ends, by room or by the end of the budget.
 
 use super::{SPIN, gate, spinner};
 use millstream_loom::{Bound, Payload, check};
@@ -6,7 +6,7 @@ use millstream_sync::credit::{AcquireError, Credit};
 use millstream_sync::facade::Arc;
 use std::task::{Poll, Waker};
 
-/// A budget that is used up.
+/// Returns a budget that is used up.
 fn used_up(limit: u64) -> Arc<Credit> {
     let credit = Arc::new(Credit::new(limit));
     credit.try_acquire(limit).unwrap();
@@ -19,7 +19,7 @@ fn acquire_one(credit: &Arc<Credit>) -> impl FnOnce() -> Result<(), AcquireError
 }
 
 #[test]
-fn a_release_reaches_who_waits() {
+fn a_release_wakes_the_waiter() {
     check("credit: acquire against release", Bound::None, |sides| {
         let credit = used_up(1);
         let holder = credit.clone();
@@ -29,7 +29,7 @@ fn a_release_reaches_who_waits() {
 }
 
 #[test]
-fn one_release_serves_two() {
+fn one_release_grants_two_waiters() {
     check(
         "credit: two waiters, one release",
         Bound::ThreeThreads,
@@ -44,9 +44,9 @@ fn one_release_serves_two() {
 }
 
 #[test]
-fn who_goes_beyond_the_limit_leaves_those_who_wait_their_turn() {
+fn exceeding_the_limit_keeps_the_waiters_queued() {
     check(
-        "credit: a waiter, and one who goes beyond",
+        "credit: a waiter, and a caller that exceeds the limit",
         Bound::None,
         |sides| {
             let credit = used_up(1);
@@ -78,13 +78,17 @@ fn credit_orders_its_holders() {
             };
             sides.run(hold(shared.clone()), hold(shared.clone()));
             assert_eq!((shared.1.get(), shared.0.in_use()), (2, 0));
-            assert_eq!(shared.0.try_acquire(1), Ok(()), "nobody is left waiting");
+            assert_eq!(
+                shared.0.try_acquire(1),
+                Ok(()),
+                "no request is left in the queue"
+            );
         },
     );
 }
 
 #[test]
-fn the_end_is_an_answer() {
+fn the_end_fails_a_wait() {
     check("credit: acquire against the end", Bound::None, |sides| {
         let credit = used_up(1);
         let closer = credit.clone();
@@ -110,7 +114,7 @@ fn a_release_against_the_end_loses_no_credit() {
             assert_eq!(
                 credit.try_acquire(1).is_ok(),
                 got.is_err(),
-                "nobody is left waiting"
+                "no request is left in the queue"
             );
         },
     );
@@ -120,35 +124,39 @@ fn a_release_against_the_end_loses_no_credit() {
 fn a_place_is_woken_by_its_grant() {
     check("credit: a place against release", Bound::None, |sides| {
         let credit = used_up(1);
-        let (asker, holder) = (credit.clone(), credit.clone());
-        let poll_to_the_end = move || {
+        let (waiter, holder) = (credit.clone(), credit.clone());
+        let poll_until_ready = move || {
             let gate = gate();
-            let (waker, mut place) = (Waker::from(gate.clone()), asker.place(1));
+            let (waker, mut place) = (Waker::from(gate.clone()), waiter.place(1));
             gate.wait_until(&mut spinner(), || match place.poll(&waker) {
                 Poll::Ready(answer) => Some(answer),
                 Poll::Pending => None,
             })
         };
-        let (got, ()) = sides.run(poll_to_the_end, move || holder.release(1));
+        let (got, ()) = sides.run(poll_until_ready, move || holder.release(1));
         assert_eq!((got, credit.in_use()), (Ok(()), 1));
     });
 }
 
 #[test]
-fn a_place_that_is_given_up_keeps_nothing() {
+fn a_dropped_place_keeps_no_credit() {
     check(
-        "credit: a place given up against release",
+        "credit: a place dropped against release",
         Bound::None,
         |sides| {
             let credit = used_up(1);
-            let (asker, holder) = (credit.clone(), credit.clone());
-            let poll_and_go = move || {
-                if asker.place(1).poll(Waker::noop()).is_ready() {
-                    asker.release(1);
+            let (waiter, holder) = (credit.clone(), credit.clone());
+            let poll_and_drop = move || {
+                if waiter.place(1).poll(Waker::noop()).is_ready() {
+                    waiter.release(1);
                 }
             };
-            sides.run(poll_and_go, move || holder.release(1));
-            assert_eq!(credit.try_acquire(1), Ok(()), "nobody is left waiting");
+            sides.run(poll_and_drop, move || holder.release(1));
+            assert_eq!(
+                credit.try_acquire(1),
+                Ok(()),
+                "no request is left in the queue"
+            );
         },
     );
 }

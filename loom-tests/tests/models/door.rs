@@ -1,4 +1,4 @@
-//! Door: what was published is seen by a thread that is inside afterwards, and the owner does not sleep over it.
+//! Door: published work is seen inside, and the owner does not sleep while work is left.
 
 use millstream_loom::{Bound, check};
 use millstream_sync::door::Door;
@@ -8,7 +8,7 @@ use millstream_sync::gate::Gate;
 
 use super::spinner;
 
-/// What is posted, and how much of it was seen inside.
+/// The number of posts, and how many of them were seen inside.
 struct Shared {
     posted: AtomicU32,
     door: Door<u32>,
@@ -25,7 +25,7 @@ impl Shared {
     }
 
     fn post(&self) {
-        // Relaxed: the door orders it.
+        // Relaxed: ordered by the door.
         self.posted.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -36,8 +36,8 @@ impl Shared {
         news
     }
 
-    /// Comes by after posting.
-    fn come_by(&self) {
+    /// Visits the door after a post.
+    fn visit(&self) {
         while let Some(mut inside) = self.door.try_enter() {
             self.seen(&mut inside);
             if !self.door.leave(inside) {
@@ -46,7 +46,8 @@ impl Shared {
         }
     }
 
-    /// Posts, and sees to it in the owner's stead where that sleeps. The last of `all` is left to the owner.
+    /// Posts, and takes the post in the owner's place if the owner sleeps. Leaves the last of `all`
+    /// posts to the owner.
     fn post_and_step_in(&self, all: u32) {
         self.post();
         self.gate.wake_unless(|| {
@@ -59,7 +60,7 @@ impl Shared {
         });
     }
 
-    /// The owner, until it has seen `all`.
+    /// Runs the owner until it has seen `all` posts.
     fn own(&self, all: u32) {
         loop {
             let mut inside = self.door.enter();
@@ -78,44 +79,40 @@ impl Shared {
 }
 
 #[test]
-fn nothing_is_left_behind() {
-    check("door: two come by", Bound::None, |sides| {
+fn no_work_is_left_behind() {
+    check("door: two visitors", Bound::None, |sides| {
         let shared = Shared::new();
         let (one, two) = (shared.clone(), shared.clone());
         let side = |shared: Arc<Shared>| {
             move || {
                 shared.post();
-                shared.come_by();
+                shared.visit();
             }
         };
         sides.run(side(one), side(two));
-        assert_eq!(*shared.door.enter(), 2, "something was left behind");
+        assert_eq!(*shared.door.enter(), 2, "a post was left behind");
     });
 }
 
 #[test]
-fn who_steps_in_leaves_the_rest_to_the_owner() {
-    check(
-        "door: owner and one who steps in",
-        Bound::TwoThreads,
-        |sides| {
-            let shared = Shared::new();
-            let owner = shared.clone();
-            sides.run(
-                move || owner.own(2),
-                move || {
-                    shared.post_and_step_in(2);
-                    shared.post_and_step_in(2);
-                },
-            );
-        },
-    );
+fn a_visitor_leaves_the_rest_to_the_owner() {
+    check("door: owner and one visitor", Bound::TwoThreads, |sides| {
+        let shared = Shared::new();
+        let owner = shared.clone();
+        sides.run(
+            move || owner.own(2),
+            move || {
+                shared.post_and_step_in(2);
+                shared.post_and_step_in(2);
+            },
+        );
+    });
 }
 
 #[test]
-fn two_step_in_beside_the_owner() {
+fn two_visitors_beside_the_owner() {
     check(
-        "door: owner and two who step in",
+        "door: owner and two visitors",
         Bound::ThreeThreads,
         |sides| {
             let shared = Shared::new();

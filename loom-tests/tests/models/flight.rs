@@ -1,12 +1,12 @@
-//! Flight: what several threads want for a key is done once, and nobody waits for who has left.
+//! Flight: the work for a key runs once, and followers do not wait for a leader that has left.
 
 use super::SPIN;
 use millstream_loom::{Bound, check};
 use millstream_sync::facade::{Arc, Mutex, lock};
 use millstream_sync::flight::{Flights, Role};
 
-/// Asks until the key is known, doing it where nobody else is at it; how often it was done.
-fn ask(flights: &Flights<u32>, done: &Mutex<bool>, does: bool) -> u32 {
+/// Joins until the key is known, and does the work as a leader if `does`; returns how often it did.
+fn join(flights: &Flights<u32>, done: &Mutex<bool>, does: bool) -> u32 {
     let mut times = 0;
     loop {
         match flights.join(&7, || lock(done).then_some(())) {
@@ -23,26 +23,30 @@ fn ask(flights: &Flights<u32>, done: &Mutex<bool>, does: bool) -> u32 {
 }
 
 #[test]
-fn a_key_is_done_once() {
-    check("flight: two ask for a key", Bound::TwoThreads, |sides| {
-        let (flights, done) = (Flights::default(), Arc::new(Mutex::new(false)));
-        let (other, seen) = (flights.clone(), done.clone());
-        let one = move || ask(&flights, &done, true);
-        let (one, two) = sides.run(one, move || ask(&other, &seen, true));
-        assert_eq!(one + two, 1);
-    });
-}
-
-#[test]
-fn nobody_waits_for_who_has_left() {
+fn the_work_for_a_key_runs_once() {
     check(
-        "flight: one leaves without having done it",
+        "flight: two callers of one key",
         Bound::TwoThreads,
         |sides| {
             let (flights, done) = (Flights::default(), Arc::new(Mutex::new(false)));
             let (other, seen) = (flights.clone(), done.clone());
-            let one = move || ask(&flights, &done, true);
-            let (one, two) = sides.run(one, move || ask(&other, &seen, false));
+            let one = move || join(&flights, &done, true);
+            let (one, two) = sides.run(one, move || join(&other, &seen, true));
+            assert_eq!(one + two, 1);
+        },
+    );
+}
+
+#[test]
+fn followers_are_woken_when_the_leader_leaves() {
+    check(
+        "flight: a leader leaves without doing the work",
+        Bound::TwoThreads,
+        |sides| {
+            let (flights, done) = (Flights::default(), Arc::new(Mutex::new(false)));
+            let (other, seen) = (flights.clone(), done.clone());
+            let one = move || join(&flights, &done, true);
+            let (one, two) = sides.run(one, move || join(&other, &seen, false));
             assert_eq!((one, two), (1, 0));
         },
     );

@@ -67,7 +67,7 @@ fn two_sleeps_in_a_row_through_a_waker() {
 }
 
 #[test]
-fn an_armed_gate_rings() {
+fn an_armed_gate_wakes_its_waker() {
     check("gate: armed with a bell", Bound::TwoThreads, |sides| {
         let (gate, posted) = (gate(), Arc::new(AtomicU32::new(0)));
         let (waking, post) = (gate.clone(), posted.clone());

@@ -1,4 +1,4 @@
-//! Mailbox: nothing accepted is lost, a full one makes room, a closed one answers everybody.
+//! Mailbox: accepted messages are not lost, waiting senders get room, and a close answers all.
 
 use super::{gate, spinner};
 use millstream_loom::{Bound, check};
@@ -19,7 +19,7 @@ fn full() -> (Sender<u32>, Receiver<u32>) {
     (tx, rx)
 }
 
-/// Receives to the end.
+/// Receives until the mailbox is closed and empty.
 fn drain<T: Send>(mut rx: Receiver<T>) -> Vec<T> {
     let mut spin = spinner();
     let got = std::iter::from_fn(|| rx.recv(&mut spin)).collect();
@@ -33,7 +33,7 @@ fn sorted(mut got: Vec<u32>) -> Vec<u32> {
 }
 
 #[test]
-fn two_messages_of_one_sender() {
+fn messages_of_one_sender_arrive_in_order() {
     check(
         "mailbox: one sender, two messages",
         Bound::TwoThreads,
@@ -46,11 +46,12 @@ fn two_messages_of_one_sender() {
     );
 }
 
-/// What is written to a reserved slot is received behind what was reserved before, whenever either is committed.
+/// Messages are received in the order of their reservations, in whatever order they are committed.
 #[test]
-fn messages_come_in_the_order_of_their_reservations() {
+fn messages_arrive_in_the_order_of_their_reservations() {
     check(
-        "mailbox: two reserved slots, committed the other way round",
+        "mailbox: two reserved slots, committed in reverse",
+        // SAFETY: the slot is this thread's until its mailbox commits it.
         Bound::TwoThreads,
         |sides| {
             let (tx, rx) = small();
@@ -72,7 +73,7 @@ fn messages_come_in_the_order_of_their_reservations() {
 }
 
 #[test]
-fn a_freed_slot_is_used_again() {
+fn a_freed_slot_is_reused() {
     check(
         "mailbox: a third message in the first slot",
         Bound::TwoThreads,
@@ -92,7 +93,7 @@ fn a_freed_slot_is_used_again() {
 }
 
 #[test]
-fn a_full_mailbox_makes_room() {
+fn a_sender_that_waits_for_room_is_woken() {
     check(
         "mailbox: one sender, three messages (full)",
         Bound::TwoThreads,
@@ -106,7 +107,7 @@ fn a_full_mailbox_makes_room() {
 }
 
 #[test]
-fn two_senders() {
+fn two_senders_lose_no_message() {
     check(
         "mailbox: two senders, one message each",
         Bound::ThreeThreads,
@@ -148,15 +149,15 @@ fn deep_two_senders_wait_for_room() {
     two_senders_wait_for_room_within(Bound::ThreeThreads);
 }
 
-/// Sends as a task would: tries, and is woken when there may be room. Not at a gate, whose fences would hide those of
-/// the mailbox.
+/// Sends as a task: tries, and is woken when there may be room. Not at a gate, whose fences would
+/// hide missing fences of the mailbox.
 fn send_as_a_task(tx: &Sender<u32>, message: u32) -> bool {
     let mut place = RoomPlace::new();
     let send = poll_fn(|context| match tx.try_send(message) {
         Ok(_) => Poll::Ready(true),
         Err(TrySendError::Closed(_)) => Poll::Ready(false),
         Err(TrySendError::Full(_)) => match tx.poll_room(&mut place, context.waker()) {
-            // The one sender: nobody takes the room first.
+            // The only sender: no other takes the room first.
             Poll::Ready(Ok(())) => Poll::Ready(tx.try_send(message).is_ok()),
             Poll::Ready(Err(_)) => Poll::Ready(false),
             Poll::Pending => Poll::Pending,
@@ -181,15 +182,15 @@ fn a_task_that_waits_for_room_is_woken() {
 }
 
 #[test]
-fn closing_releases_a_task_that_waits() {
+fn closing_releases_a_waiting_task() {
     check(
-        "mailbox: close against a task that waits",
+        "mailbox: close against a waiting task",
         Bound::TwoThreads,
         |sides| {
             let (tx, mut rx) = full();
             let close = move || {
                 rx.close();
-                rx // keeps what was accepted: no room is made
+                rx // keeps the accepted messages: no room is made
             };
             let (rx, sent) = sides.run(close, move || send_as_a_task(&tx, 2));
             assert!(!sent);
@@ -198,11 +199,11 @@ fn closing_releases_a_task_that_waits() {
     );
 }
 
-/// As many tasks as there are messages stand in front of the thread, are woken, and never poll again.
+/// Two tasks, one for each message, wait in front of the thread, are woken, and never poll again.
 #[test]
-fn tasks_that_are_gone_keep_no_room_from_a_thread() {
+fn dropped_tasks_do_not_absorb_the_wake_of_a_thread() {
     check(
-        "mailbox: a thread behind tasks that are gone",
+        "mailbox: a thread behind dropped tasks",
         Bound::TwoThreads,
         |sides| {
             let (tx, rx) = full();
@@ -217,9 +218,9 @@ fn tasks_that_are_gone_keep_no_room_from_a_thread() {
 }
 
 #[test]
-fn the_last_sender_closes() {
+fn dropping_the_last_sender_closes_the_mailbox() {
     check(
-        "mailbox: the last sender goes",
+        "mailbox: the last sender is dropped",
         Bound::TwoThreads,
         |sides| {
             let (tx, rx) = small::<u32>();
@@ -254,7 +255,7 @@ fn an_upgraded_probe_keeps_the_mailbox_open() {
 }
 
 #[test]
-fn a_probe_knows_the_messages_that_were_sent_before() {
+fn the_tail_covers_earlier_sends() {
     check(
         "mailbox: the tail covers earlier sends",
         Bound::TwoThreads,
@@ -271,7 +272,7 @@ fn a_probe_knows_the_messages_that_were_sent_before() {
 }
 
 #[test]
-fn closing_tells_what_was_accepted() {
+fn messages_accepted_before_a_close_are_received() {
     check("mailbox: close against send", Bound::TwoThreads, |sides| {
         let (tx, mut rx) = small();
         let receive = move || {
@@ -292,7 +293,7 @@ fn closing_releases_a_blocked_sender() {
             let (tx, mut rx) = full();
             let close = move || {
                 rx.close();
-                rx // keeps what was accepted: no room is made
+                rx // keeps the accepted messages: no room is made
             };
             let (rx, sent) = sides.run(close, move || tx.send(2).is_ok());
             assert!(!sent);
@@ -302,7 +303,7 @@ fn closing_releases_a_blocked_sender() {
 }
 
 #[test]
-fn a_dropped_receiver_drops_what_was_accepted() {
+fn dropping_the_receiver_drops_accepted_messages() {
     check(
         "mailbox: receiver dropped against send",
         Bound::TwoThreads,
@@ -312,7 +313,7 @@ fn a_dropped_receiver_drops_what_was_accepted() {
             let copy = message.clone();
             let send = move || match tx.try_send(copy) {
                 Ok(_) | Err(TrySendError::Closed(_)) => {}
-                Err(TrySendError::Full(_)) => panic!("there is room for two"),
+                Err(TrySendError::Full(_)) => panic!("the mailbox has room for two messages"),
             };
             sides.run(move || drop(rx), send);
             assert_eq!(Arc::strong_count(&message), 1);
@@ -321,7 +322,7 @@ fn a_dropped_receiver_drops_what_was_accepted() {
 }
 
 #[test]
-fn a_dropped_receiver_releases_a_blocked_sender() {
+fn dropping_the_receiver_releases_a_blocked_sender() {
     check(
         "mailbox: receiver dropped against a blocked sender",
         Bound::TwoThreads,

@@ -1,5 +1,5 @@
-//! The models, one file per primitive. Empty without `--cfg loom` and the feature `loom`; `tests/ci.rs`
-//! runs them.
+//! The models, one file per primitive. Empty without `--cfg loom` and the feature `loom`; `cargo
+//! xtask models` runs them.
 #![cfg(all(loom, feature = "loom"))]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -9,11 +9,11 @@ mod credit;
 mod door;
 mod flight;
 mod gate;
-mod law;
 mod mailbox;
 mod overflow;
 mod poison;
 mod reply;
+mod requests;
 mod slots;
 mod team;
 mod timeline;
@@ -23,7 +23,7 @@ use millstream_sync::facade::{SpinPolicy, Spinner};
 use millstream_sync::gate::Gate;
 use std::sync::Arc;
 
-/// In a model nobody spins, whatever the policy.
+/// In a model no thread spins, under any policy.
 const SPIN: SpinPolicy = SpinPolicy::never();
 
 fn spinner() -> Spinner {

@@ -1,10 +1,10 @@
-//! Overflow: a sender that never waits, whose entries come in their order, each once.
+//! Overflow: a sender that never waits; entries arrive in order, each once.
 
 use super::spinner;
 use millstream_loom::{Bound, check};
 use millstream_sync::overflow::{Feed, Inbox, queue};
 
-/// Receives so many, sleeping where there are none.
+/// Receives `count` entries, sleeping while there are none.
 fn receive(mut inbox: Inbox<Box<u32>>, count: usize) -> Vec<u32> {
     inbox.attach();
     let mut got = Vec::with_capacity(count);
@@ -18,14 +18,14 @@ fn receive(mut inbox: Inbox<Box<u32>>, count: usize) -> Vec<u32> {
     got
 }
 
-/// With a full ring, and so many in the overflow.
+/// Creates a queue with a full ring and `overflown` entries in the overflow.
 fn full(overflown: u32) -> (Feed<Box<u32>>, Inbox<Box<u32>>) {
     let (mut feed, inbox) = queue(2);
     (0..2 + overflown).for_each(|entry| feed.push(Box::new(entry)));
     (feed, inbox)
 }
 
-/// One more than lie in the ring and in the overflow, while all are received.
+/// Pushes one more entry while all are received.
 fn one_more(name: &str, overflown: u32) {
     check(name, Bound::TwoThreads, move |sides| {
         let (mut feed, inbox) = full(overflown);
@@ -42,13 +42,13 @@ fn one_more(name: &str, overflown: u32) {
 }
 
 #[test]
-fn what_overflows_comes_after_the_ring() {
+fn overflow_entries_come_after_ring_entries() {
     one_more("overflow: a full ring, one more", 0);
 }
 
 #[test]
-fn the_ring_is_used_again_after_the_overflow_alone() {
-    one_more("overflow: one in it, one more", 1);
+fn later_ring_entries_come_after_the_overflow() {
+    one_more("overflow: one entry in it, one more", 1);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Poison cell: a mark is seen by who comes after, and only its range is healed.
+//! Poison cell: later threads see a mark, and clearing a range keeps the marks of others.
 
 use super::SPIN;
 use millstream_loom::{Bound, check};
@@ -7,7 +7,7 @@ use millstream_sync::poison::PoisonCell;
 use millstream_sync::timeline::Timeline;
 
 #[test]
-fn a_mark_is_seen_by_who_comes_after() {
+fn a_mark_is_visible_after_its_cursor_completed() {
     check(
         "poison: a mark, ordered by a timeline",
         Bound::TwoThreads,
@@ -29,7 +29,7 @@ fn a_mark_is_seen_by_who_comes_after() {
 }
 
 #[test]
-fn healing_one_range_keeps_the_mark_of_another() {
+fn clearing_one_range_keeps_the_mark_of_another() {
     check(
         "poison: mark against clear, disjoint ranges",
         Bound::TwoThreads,
@@ -58,7 +58,7 @@ fn two_first_marks_share_one_list() {
 }
 
 #[test]
-fn a_reset_against_a_look_is_sound() {
+fn a_reset_during_a_find_drops_the_reason_once() {
     check("poison: reset against find", Bound::TwoThreads, |sides| {
         let cell = Arc::new(PoisonCell::new());
         let why = Arc::new(1);

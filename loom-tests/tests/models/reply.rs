@@ -1,4 +1,4 @@
-//! Reply: every end is an answer, whoever goes first.
+//! Reply: a send and a drop both end the wait, whichever side comes first.
 
 use super::{SPIN, gate, spinner};
 use millstream_loom::{Bound, check};
@@ -17,7 +17,7 @@ fn poll(rx: &mut ReplyReceiver<Box<u32>>, waker: &Waker) -> Poll<Answer> {
     rx.poll_take(&mut Context::from_waker(waker))
 }
 
-/// Polls with a gate for a waker, as an executor would.
+/// Polls with a gate as the waker, as an executor would.
 fn block_on(rx: &mut ReplyReceiver<Box<u32>>) -> Answer {
     let gate = gate();
     let waker = Waker::from(gate.clone());
@@ -28,7 +28,7 @@ fn block_on(rx: &mut ReplyReceiver<Box<u32>>) -> Answer {
 }
 
 #[test]
-fn a_value_arrives() {
+fn a_wait_returns_the_sent_value() {
     check("reply: send and wait", Bound::None, |sides| {
         let (tx, mut rx) = reply();
         let wait = move || (rx.wait(&SPIN), rx.try_take());
@@ -38,7 +38,7 @@ fn a_value_arrives() {
 }
 
 #[test]
-fn a_value_is_taken_as_soon_as_it_is_there() {
+fn try_take_returns_nothing_or_the_value() {
     check("reply: send and try_take", Bound::None, |sides| {
         let (tx, mut rx) = reply();
         let (got, ()) = sides.run(move || rx.try_take(), move || tx.send(Box::new(7)));
@@ -46,14 +46,14 @@ fn a_value_is_taken_as_soon_as_it_is_there() {
     });
 }
 
-/// Waits for the answer, then for the cursor that it speaks of, as a caller does.
+/// Waits for the answer, then for the cursor that it names, as callers do.
 fn wait_for(mut rx: ReplyReceiver<u64>, timeline: &Timeline) -> Result<u64, Ended> {
     let cursor = rx.wait(&SPIN).unwrap();
     timeline.wait(cursor, &SPIN).map(|()| cursor)
 }
 
 #[test]
-fn a_thread_that_is_handed_over_is_woken_by_the_cursor() {
+fn send_for_wakes_a_parked_thread_when_the_cursor_completes() {
     check(
         "reply: sent for a cursor, then published",
         Bound::TwoThreads,
@@ -71,7 +71,7 @@ fn a_thread_that_is_handed_over_is_woken_by_the_cursor() {
 }
 
 #[test]
-fn a_thread_is_not_handed_over_to_a_cursor_that_has_passed() {
+fn send_for_a_completed_cursor_wakes_the_thread() {
     check(
         "reply: sent for a cursor while it is published",
         Bound::ThreeThreads,
@@ -90,9 +90,9 @@ fn a_thread_is_not_handed_over_to_a_cursor_that_has_passed() {
 }
 
 #[test]
-fn a_thread_that_is_handed_over_is_woken_by_the_end() {
+fn send_for_wakes_a_parked_thread_when_the_timeline_ends() {
     check(
-        "reply: sent for a cursor that never comes",
+        "reply: sent for a cursor, then ended",
         Bound::TwoThreads,
         |sides| {
             let ((tx, rx), timeline) = (reply(), Arc::new(Timeline::new()));
@@ -108,7 +108,7 @@ fn a_thread_that_is_handed_over_is_woken_by_the_end() {
 }
 
 #[test]
-fn a_dropped_sender_is_an_answer() {
+fn a_dropped_sender_closes_the_reply() {
     check("reply: dropped sender", Bound::None, |sides| {
         let (tx, mut rx) = reply::<u32>();
         let (got, ()) = sides.run(move || rx.wait(&SPIN), move || drop(tx));
@@ -117,7 +117,7 @@ fn a_dropped_sender_is_an_answer() {
 }
 
 #[test]
-fn a_dropped_receiver_loses_no_memory() {
+fn a_value_for_a_dropped_receiver_is_dropped() {
     check("reply: dropped receiver", Bound::None, |sides| {
         let (tx, rx) = reply();
         let value = Arc::new(1);
@@ -134,15 +134,15 @@ fn a_registered_receiver_may_be_dropped() {
         Bound::None,
         |sides| {
             let (tx, mut rx) = reply();
-            let poll_and_go = move || poll(&mut rx, &Waker::from(gate()));
-            let (polled, ()) = sides.run(poll_and_go, move || tx.send(Box::new(7)));
+            let poll_and_drop = move || poll(&mut rx, &Waker::from(gate()));
+            let (polled, ()) = sides.run(poll_and_drop, move || tx.send(Box::new(7)));
             assert!(matches!(polled, Poll::Pending | Poll::Ready(Ok(_))));
         },
     );
 }
 
 #[test]
-fn a_poll_is_woken() {
+fn a_pending_poll_is_woken() {
     check("reply: polled to the end", Bound::TwoThreads, |sides| {
         let (tx, mut rx) = reply();
         let (got, ()) = sides.run(move || block_on(&mut rx), move || tx.send(Box::new(7)));
@@ -151,7 +151,7 @@ fn a_poll_is_woken() {
 }
 
 #[test]
-fn the_waker_changes_between_polls() {
+fn a_changed_waker_is_woken() {
     check(
         "reply: the waker changes between polls",
         Bound::TwoThreads,
@@ -168,18 +168,14 @@ fn the_waker_changes_between_polls() {
 }
 
 #[test]
-fn waiting_after_a_poll() {
-    check(
-        "reply: waited for after a poll",
-        Bound::TwoThreads,
-        |sides| {
-            let (tx, mut rx) = reply();
-            let wait = move || match poll(&mut rx, &Waker::from(gate())) {
-                Poll::Ready(answer) => answer,
-                Poll::Pending => rx.wait(&SPIN),
-            };
-            let (got, ()) = sides.run(wait, move || drop(tx));
-            assert_eq!(got, Err(Closed));
-        },
-    );
+fn a_wait_after_a_poll_ends() {
+    check("reply: a wait after a poll", Bound::TwoThreads, |sides| {
+        let (tx, mut rx) = reply();
+        let wait = move || match poll(&mut rx, &Waker::from(gate())) {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => rx.wait(&SPIN),
+        };
+        let (got, ()) = sides.run(wait, move || drop(tx));
+        assert_eq!(got, Err(Closed));
+    });
 }

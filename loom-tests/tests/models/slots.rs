@@ -1,4 +1,4 @@
-//! Slots: the count, the free list, the dropped list, and the stamp that makes frees safe (I4).
+//! Slots: the count, the free list, the dropped list, and the stamp of a drop (I4).
 
 use super::{SPIN, gate, spinner};
 use millstream_loom::{Bound, Payload, check};
@@ -7,10 +7,10 @@ use millstream_sync::mailbox::mailbox;
 use millstream_sync::slots::{Outlook, Sink, Slots};
 use std::sync::Arc;
 
-/// A sink whose device thread sleeps at a gate, or nowhere.
-struct Desk(Option<Arc<Gate>>);
+/// A sink whose device thread sleeps at the gate, if there is one.
+struct GateSink(Option<Arc<Gate>>);
 
-impl Sink for Desk {
+impl Sink for GateSink {
     fn stamp(&self) -> u64 {
         0
     }
@@ -22,12 +22,12 @@ impl Sink for Desk {
     }
 }
 
-fn table<P: Default + Send + Sync + 'static>(limit: u32) -> Arc<Slots<P, Desk>> {
-    Slots::new(limit, Desk(None))
+fn table<P: Default + Send + Sync + 'static>(limit: u32) -> Arc<Slots<P, GateSink>> {
+    Slots::new(limit, GateSink(None))
 }
 
-/// Recycles what was dropped, after a look at each payload.
-fn collect(table: &Slots<Payload, Desk>, mut look: impl FnMut(&Payload)) -> usize {
+/// Recycles the dropped slots after calling `look` with each payload.
+fn collect(table: &Slots<Payload, GateSink>, mut look: impl FnMut(&Payload)) -> usize {
     table.take_dropped(|index, _| {
         look(table.slot(index).unwrap().payload());
         table.recycle(index);
@@ -35,19 +35,19 @@ fn collect(table: &Slots<Payload, Desk>, mut look: impl FnMut(&Payload)) -> usiz
 }
 
 #[test]
-fn the_last_drop_may_be_on_either_thread() {
+fn the_last_drop_comes_after_all_uses() {
     check("slots: last drop on either thread", Bound::None, |sides| {
         let table = table::<Payload>(4);
         let one = table.acquire().unwrap();
         let two = one.clone();
-        let use_and_drop = |held: millstream_sync::slots::Counted<Payload, Desk>| {
+        let use_and_drop = |held: millstream_sync::slots::Counted<Payload, GateSink>| {
             assert_eq!(held.payload().get(), 0);
             drop(held);
         };
         let (taken, ()) = sides.run(
             move || {
                 use_and_drop(one);
-                // What the device thread does with a dropped slot comes after all that its holders did.
+                // The device thread's use of a dropped slot comes after all uses by its handles.
                 let taken = collect(&table, |payload| payload.set(1));
                 (taken, table)
             },
@@ -58,7 +58,7 @@ fn the_last_drop_may_be_on_either_thread() {
 }
 
 #[test]
-fn alone_means_that_the_others_are_done() {
+fn is_unique_means_that_other_handles_are_done() {
     check("slots: is_unique against drop", Bound::None, |sides| {
         let table = table::<Payload>(4);
         let one = table.acquire().unwrap();
@@ -74,7 +74,7 @@ fn alone_means_that_the_others_are_done() {
 }
 
 #[test]
-fn a_clone_against_a_drop() {
+fn a_clone_during_a_drop_keeps_the_count() {
     check("slots: clone against drop", Bound::None, |sides| {
         let table = table::<()>(4);
         let one = table.acquire().unwrap();
@@ -88,27 +88,27 @@ fn a_clone_against_a_drop() {
 }
 
 #[test]
-fn a_slot_is_not_handed_out_twice() {
+fn a_free_slot_is_acquired_once() {
     check(
         "slots: acquire against recycle (ABA)",
         Bound::TwoThreads,
         |sides| {
             let table = table::<()>(4);
             drop([table.acquire().unwrap(), table.acquire().unwrap()]);
-            // Slot 1 is recycled last and so comes first.
+            // Slot 1 is recycled last, so it is acquired first.
             table.take_dropped(|index, _| table.recycle(index));
             let (here, there) = (table.clone(), table.clone());
-            // The same slot comes and goes while the other thread may be looking at it.
-            let come_and_go = move || {
-                let comes_again = here.acquire().unwrap();
-                let stays = here.acquire().unwrap();
-                drop(comes_again);
+            // The same slot is popped and pushed while the other thread may be reading it.
+            let pop_and_push = move || {
+                let pushed_again = here.acquire().unwrap();
+                let kept = here.acquire().unwrap();
+                drop(pushed_again);
                 here.take_dropped(|index, _| here.recycle(index));
-                stays
+                kept
             };
-            let (stays, theirs) = sides.run(come_and_go, move || there.acquire().unwrap());
+            let (kept, theirs) = sides.run(pop_and_push, move || there.acquire().unwrap());
             let last = table.acquire().unwrap();
-            let mut held = [stays.id().index, theirs.id().index, last.id().index];
+            let mut held = [kept.id().index, theirs.id().index, last.id().index];
             held.sort_unstable();
             assert!(held[0] != held[1] && held[1] != held[2], "{held:?}");
         },
@@ -116,7 +116,7 @@ fn a_slot_is_not_handed_out_twice() {
 }
 
 #[test]
-fn a_recycled_slot_is_as_its_recycler_left_it() {
+fn an_acquired_slot_is_as_its_recycler_left_it() {
     check("slots: acquire after recycle", Bound::None, |sides| {
         let table = table::<Payload>(1);
         drop(table.acquire().unwrap());
@@ -132,7 +132,7 @@ fn a_recycled_slot_is_as_its_recycler_left_it() {
 }
 
 #[test]
-fn two_droppers_and_one_taker() {
+fn every_dropped_slot_is_taken_once() {
     check(
         "slots: two droppers and one taker",
         Bound::ThreeThreads,
@@ -143,7 +143,7 @@ fn two_droppers_and_one_taker() {
                 move || held.payload().set(7)
             };
             let (one, two) = (use_and_drop(), use_and_drop());
-            let take = |table: Arc<Slots<Payload, Desk>>| {
+            let take = |table: Arc<Slots<Payload, GateSink>>| {
                 collect(&table, |payload| {
                     assert_eq!(payload.get(), 7);
                     payload.set(0);
@@ -158,7 +158,7 @@ fn two_droppers_and_one_taker() {
 }
 
 #[test]
-fn a_stamp_covers_what_was_sent_before() {
+fn the_stamp_of_a_drop_is_after_the_sends_before_it() {
     check(
         "slots: the stamp covers earlier sends",
         Bound::TwoThreads,
@@ -167,7 +167,7 @@ fn a_stamp_covers_what_was_sent_before() {
             let table = Slots::<(), _>::new(4, tx.probe());
             let one = table.acquire().unwrap();
             let two = one.clone();
-            // A message carries the plain index, and then the handle goes.
+            // A message carries the plain index; the handle is dropped after the send.
             let send_and_drop = move || tx.try_send(two.id().index).unwrap();
             let ((), position) = sides.run(move || drop(one), send_and_drop);
             assert_eq!(table.take_dropped(|_, stamp| assert!(stamp > position)), 1);
@@ -182,7 +182,7 @@ fn a_drop_wakes_the_device_thread() {
         Bound::TwoThreads,
         |sides| {
             let gate = gate();
-            let table = Slots::<(), _>::new(4, Desk(Some(gate.clone())));
+            let table = Slots::<(), _>::new(4, GateSink(Some(gate.clone())));
             let held = [table.acquire().unwrap(), table.acquire().unwrap()];
             let serve = move || {
                 let mut taken = 0;
@@ -198,10 +198,10 @@ fn a_drop_wakes_the_device_thread() {
     );
 }
 
-/// A slot, once there is one, unless all are held.
+/// Acquires a slot; waits until one is free. `None` if all are held.
 fn wait_for_slot(
-    table: &Arc<Slots<Payload, Desk>>,
-) -> Option<millstream_sync::slots::Counted<Payload, Desk>> {
+    table: &Arc<Slots<Payload, GateSink>>,
+) -> Option<millstream_sync::slots::Counted<Payload, GateSink>> {
     loop {
         if let Ok(slot) = table.acquire() {
             return Some(slot);
@@ -215,7 +215,7 @@ fn wait_for_slot(
 }
 
 #[test]
-fn who_waits_for_a_slot_learns_of_its_return() {
+fn a_waiter_is_woken_when_a_slot_is_recycled() {
     check("slots: a waiter against recycling", Bound::None, |sides| {
         let table = table::<Payload>(1);
         drop(table.acquire().unwrap());
@@ -224,12 +224,12 @@ fn who_waits_for_a_slot_learns_of_its_return() {
             move || collect(&table, |_| ()),
             move || wait_for_slot(&waiter),
         );
-        assert!(taken == 1 && slot.is_some(), "none was held");
+        assert!(taken == 1 && slot.is_some(), "no slot was held");
     });
 }
 
 #[test]
-fn a_table_whose_slots_are_all_held_is_not_waited_for() {
+fn a_full_table_of_held_slots_is_not_waited_for() {
     check(
         "slots: a waiter against a last drop",
         Bound::TwoThreads,
@@ -242,7 +242,7 @@ fn a_table_whose_slots_are_all_held_is_not_waited_for() {
                 collect(&table, |_| ())
             };
             let (taken, slot) = sides.run(drop_and_recycle, move || {
-                // It waits only once the slot was dropped.
+                // It waits only if the slot has been dropped.
                 wait_for_slot(&waiter).is_some()
             });
             assert_eq!(taken, 1);
@@ -252,17 +252,21 @@ fn a_table_whose_slots_are_all_held_is_not_waited_for() {
 }
 
 #[test]
-fn the_table_goes_with_its_last_handle() {
+fn the_last_handle_frees_the_table() {
     check(
-        "slots: the table goes with its last handle",
+        "slots: the last handle frees the table",
         Bound::TwoThreads,
         |sides| {
             let gate = gate();
-            let table = Slots::<Payload, _>::new(4, Desk(Some(gate.clone())));
+            let table = Slots::<Payload, _>::new(4, GateSink(Some(gate.clone())));
             let held = table.acquire().unwrap();
             let copy = held.clone();
             sides.run(move || drop((table, held)), move || drop(copy));
-            assert_eq!(Arc::strong_count(&gate), 1, "the sink went with the table");
+            assert_eq!(
+                Arc::strong_count(&gate),
+                1,
+                "the sink was dropped with the table"
+            );
         },
     );
 }

@@ -1,17 +1,17 @@
-//! Team: every piece once, the job outlives every look, and the stop ends everybody.
+//! Team: each piece runs once, the job outlives every access, and the stop ends all members.
 
 use super::SPIN;
 use millstream_loom::{Bound, Payload, check};
 use millstream_sync::team::{Member, Seat, Team, team};
 
-/// A team of one member and one seat.
+/// Creates a team of one member and one seat.
 fn pair() -> (Team, Member, Seat) {
     let (team, mut members, mut seats) = team(1, 1, SPIN);
     (team, members.pop().unwrap(), seats.pop().unwrap())
 }
 
-/// Posts a job of as many pieces as there are cells and finds that each was run once. What the pieces wrote
-/// is seen without any synchronization but the team's, and the cells are gone before the next job.
+/// Posts a job with a piece for each cell, and asserts that each ran once. Only the team
+/// synchronizes the pieces' writes, and the cells are dropped before the next job.
 fn share<const PIECES: usize>(seat: &mut Seat) {
     let cells = [(); PIECES].map(|()| Payload::new(0));
     let work = |range: std::ops::Range<u64>| {
@@ -34,7 +34,7 @@ fn the_stop_ends_a_member() {
 }
 
 #[test]
-fn each_piece_runs_once_and_is_seen() {
+fn each_piece_runs_once_and_its_writes_are_visible() {
     check("team: one job of two pieces", Bound::TwoThreads, |sides| {
         let (team, member, mut seat) = pair();
         let post = move || {
@@ -59,16 +59,16 @@ fn a_late_member_leaves_the_next_job_alone() {
 }
 
 #[test]
-fn a_panic_is_told_once_everybody_is_out() {
+fn a_panic_is_returned_after_all_members_have_left() {
     check("team: a piece that panics", Bound::TwoThreads, |sides| {
         let (team, member, mut seat) = pair();
         let post = move || {
             let cell = Payload::new(0);
-            let told = seat.share(0, 1, 1, &|_| {
+            let shared = seat.share(0, 1, 1, &|_| {
                 cell.set(1);
                 std::panic::resume_unwind(Box::new(()));
             });
-            assert!(told.is_err_and(|panic| panic.is::<()>()));
+            assert!(shared.is_err_and(|panic| panic.is::<()>()));
             assert_eq!(cell.get(), 1);
             team.stop();
         };
@@ -88,7 +88,7 @@ fn two_seats_share_one_member() {
                 seats.pop().unwrap(),
                 seats.pop().unwrap(),
             );
-            // The seats may end in either order; the later one stops the team.
+            // The seats may finish in either order; the later one stops the team.
             let team = std::sync::Arc::new((team, std::sync::atomic::AtomicU32::new(0)));
             let other = team.clone();
             let stop_last = |team: &(Team, std::sync::atomic::AtomicU32)| {

@@ -1,4 +1,4 @@
-//! Timeline: who waits for a cursor is woken, by its publication or by the end.
+//! Timeline: a waiter for a cursor is woken by its publication or by the end.
 
 use super::{SPIN, gate, spinner};
 use millstream_loom::{Bound, Payload, check};
@@ -21,22 +21,18 @@ fn a_wait_ends_when_the_cursor_is_published() {
 }
 
 #[test]
-fn a_published_cursor_carries_what_was_done() {
-    check(
-        "timeline: a cursor carries what was done",
-        Bound::None,
-        |sides| {
-            let shared = Arc::new((Timeline::new(), Payload::new(0)));
-            let publisher = shared.clone();
-            let look = move || (shared.0.completed() == 1).then(|| shared.1.get());
-            let publish = move || {
-                publisher.1.set(7);
-                publisher.0.publish(1);
-            };
-            let (seen, ()) = sides.run(look, publish);
-            assert!(seen.is_none_or(|seen| seen == 7));
-        },
-    );
+fn writes_before_a_published_cursor_are_visible() {
+    check("timeline: writes before a cursor", Bound::None, |sides| {
+        let shared = Arc::new((Timeline::new(), Payload::new(0)));
+        let publisher = shared.clone();
+        let look = move || (shared.0.completed() == 1).then(|| shared.1.get());
+        let publish = move || {
+            publisher.1.set(7);
+            publisher.0.publish(1);
+        };
+        let (seen, ()) = sides.run(look, publish);
+        assert!(seen.is_none_or(|seen| seen == 7));
+    });
 }
 
 #[test]
@@ -82,7 +78,7 @@ fn a_registered_waker_is_woken() {
 }
 
 #[test]
-fn a_cancelled_registration_leaves_nothing() {
+fn a_cancelled_registration_keeps_no_waker() {
     check(
         "timeline: cancel against publish",
         Bound::TwoThreads,
@@ -102,7 +98,7 @@ fn a_cancelled_registration_leaves_nothing() {
 }
 
 #[test]
-fn the_end_wakes_who_waits() {
+fn the_end_wakes_a_waiter() {
     check("timeline: wait against the end", Bound::None, |sides| {
         let (one, two) = timeline();
         let (waited, ()) = sides.run(move || one.wait(1, &SPIN), move || two.end());

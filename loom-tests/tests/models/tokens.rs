@@ -1,4 +1,4 @@
-//! Tokens: who takes one comes after all that its last holder did.
+//! Tokens: taking a token comes after all that its last holder did.
 
 use millstream_loom::{Bound, Payload, check};
 use millstream_sync::facade::Arc;
@@ -6,7 +6,7 @@ use millstream_sync::timeline::Timeline;
 use millstream_sync::tokens::Tokens;
 use std::task::{Wake, Waker};
 
-/// What the token of a set of one stands for.
+/// A token set of one, and the memory that its token protects.
 struct Entry {
     tokens: Tokens,
     cell: Payload,
@@ -29,7 +29,7 @@ impl Entry {
         token.is_some()
     }
 
-    /// Reads as its holder, and gives it back.
+    /// Reads as the holder, and gives the token back.
     fn end(&self) -> u32 {
         let read = self.cell.get();
         self.tokens.give_back(0);
@@ -37,7 +37,7 @@ impl Entry {
     }
 }
 
-/// As the samples of a device's metrics go: the entry is left as a waker at a cursor.
+/// A waker at a cursor that holds the token, as in the samples of a device's metrics.
 struct Probe(Entry);
 
 impl Wake for Probe {
@@ -47,7 +47,7 @@ impl Wake for Probe {
 }
 
 #[test]
-fn who_takes_a_token_comes_after_its_last_holder() {
+fn taking_a_token_comes_after_its_last_holder() {
     check(
         "tokens: one thread takes, one gives back",
         Bound::None,
@@ -56,13 +56,16 @@ fn who_takes_a_token_comes_after_its_last_holder() {
             assert!(entry.take(4));
             let other = entry.clone();
             let (again, read) = sides.run(move || entry.take(5), move || other.end());
-            assert_eq!(read, 4, "it was ours: {again}");
+            assert_eq!(
+                read, 4,
+                "the holder reads its own write; taken again: {again}"
+            );
         },
     );
 }
 
 #[test]
-fn a_probe_ends_once_and_is_taken_again() {
+fn a_token_given_back_by_a_waker_is_taken_again() {
     check(
         "tokens: a probe at a timeline",
         Bound::TwoThreads,
@@ -78,7 +81,11 @@ fn a_probe_ends_once_and_is_taken_again() {
                 probe.0.take(5)
             };
             let (again, ()) = sides.run(follow_twice, move || publisher.publish(1));
-            assert_eq!(kept.0.tokens.take().is_none(), again, "it came back once");
+            assert_eq!(
+                kept.0.tokens.take().is_none(),
+                again,
+                "it was given back once"
+            );
         },
     );
 }

@@ -1,17 +1,19 @@
-//! A model that finds a bug: a simulation thread makes frames on the device, a render thread shows the latest.
+//! A model that finds a bug: a simulation thread makes frames on the device, a render thread shows
+//! the latest.
 //!
-//! `Frames` has two buffers. The simulation steps into the one that is not shown, then says which one is the
-//! latest. With the two lines of `step` the other way round it says so before the frame has been made, which
-//! almost always works: the renderer must look in between. The model looks in between.
+//! `Frames` has two buffers. The simulation writes the one that is not shown, then publishes its
+//! number. With the two lines of `step` in the opposite order it publishes the number before it has
+//! launched the frame. That almost always works: the renderer must read in between. The model reads
+//! in between.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use millstream::{CubeCount, Device, Error, Handle, Kernel, KernelHandle, Stream, sim::Sim, write};
 
-/// When a frame is said to be the latest.
+/// When the number of a frame is published.
 #[derive(Clone, Copy, PartialEq)]
-enum Say {
+enum Publish {
     AfterTheLaunch,
     /// The bug.
     BeforeTheLaunch,
@@ -20,7 +22,7 @@ enum Say {
 struct Frames {
     draw: KernelHandle,
     buffers: [Handle<u32>; 2],
-    /// The number of the latest frame, which lies in buffer `latest % 2`.
+    /// The number of the latest frame, which is in buffer `latest % 2`.
     latest: AtomicUsize,
 }
 
@@ -45,20 +47,20 @@ impl Frames {
     }
 
     /// Makes the next frame. For the simulation thread.
-    fn step(&self, stream: &Stream, say: Say) -> Result<(), Error> {
+    fn step(&self, stream: &Stream, publish: Publish) -> Result<(), Error> {
         let next = self.latest.load(Ordering::Relaxed) + 1;
-        if say == Say::BeforeTheLaunch {
+        if publish == Publish::BeforeTheLaunch {
             self.latest.store(next, Ordering::Release);
         }
         let image = write(&self.buffers[next % 2]);
         stream.launch(&self.draw, CubeCount::single(), (image, next as u32))?;
-        if say == Say::AfterTheLaunch {
+        if publish == Publish::AfterTheLaunch {
             self.latest.store(next, Ordering::Release);
         }
         Ok(())
     }
 
-    /// The latest frame: its number, and its image. For the render thread.
+    /// Returns the number and the image of the latest frame. For the render thread.
     fn show(&self, stream: &Stream) -> Result<(usize, Vec<u32>), Error> {
         let latest = self.latest.load(Ordering::Acquire);
         let image = stream.read(&self.buffers[latest % 2]).wait()?;
@@ -66,13 +68,14 @@ impl Frames {
     }
 }
 
-/// One step while the renderer shows: it must see the frame that it was told of.
-fn the_renderer_sees_the_frame_that_it_was_told_of(say: Say) {
+/// Makes one frame while the renderer shows: it must see the published frame.
+fn the_renderer_sees_the_published_frame(publish: Publish) {
     loom::model(move || {
         let device = Device::open(Sim::seed(7)).unwrap();
         let frames = Arc::new(Frames::new(&device).unwrap());
         let (simulation, client) = (frames.clone(), device.new_client());
-        let stepping = thread::spawn(move || simulation.step(&client.new_stream(), say).unwrap());
+        let stepping =
+            thread::spawn(move || simulation.step(&client.new_stream(), publish).unwrap());
         let (latest, image) = frames.show(&device.new_client().new_stream()).unwrap();
         assert_eq!(
             image, [latest as u32; 2],
@@ -83,12 +86,12 @@ fn the_renderer_sees_the_frame_that_it_was_told_of(say: Say) {
 }
 
 #[test]
-fn a_frame_is_told_after_it_was_sent() {
-    the_renderer_sees_the_frame_that_it_was_told_of(Say::AfterTheLaunch);
+fn a_frame_published_after_its_launch_is_shown() {
+    the_renderer_sees_the_published_frame(Publish::AfterTheLaunch);
 }
 
 #[test]
 #[should_panic(expected = "frame 1 shows another one")]
-fn the_model_finds_a_frame_that_is_told_too_early() {
-    the_renderer_sees_the_frame_that_it_was_told_of(Say::BeforeTheLaunch);
+fn the_model_finds_a_frame_published_before_its_launch() {
+    the_renderer_sees_the_published_frame(Publish::BeforeTheLaunch);
 }

@@ -1,5 +1,5 @@
-//! Models as a user of the library writes them: code of his own, on a device that is part of the model. Empty
-//! without `--cfg loom` and the feature `users`; `tests/ci.rs` runs them.
+//! Models as users of the library write them: code of their own, on a device that is part of the
+//! model. Empty without `--cfg loom` and the feature `users`; `cargo xtask models` runs them.
 #![cfg(all(loom, feature = "users"))]
 #![allow(clippy::unwrap_used, reason = "tests")]
 

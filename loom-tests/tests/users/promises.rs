@@ -1,4 +1,4 @@
-//! What a device promises to those who model with it: no less than it does elsewhere, and no more.
+//! The guarantees of a device in a user's model: the same as elsewhere, no less and no more.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ fn open() -> Device {
     Device::open(Sim::seed(3)).unwrap()
 }
 
-/// I1: what was done before something was sent comes before what is done by who has seen its result.
+/// I1: what happens before a send happens before what a thread does after it has seen the result.
 #[test]
-fn who_has_waited_sees_what_was_done_before_the_send() {
+fn writes_before_a_send_are_visible_after_a_wait() {
     loom::model(|| {
         let device = open();
         let stream = device.new_client().new_stream();
@@ -32,10 +32,10 @@ fn who_has_waited_sees_what_was_done_before_the_send() {
     });
 }
 
-/// Two threads that send are not ordered by it: a model that hid this would hide bugs.
+/// Two threads that both send are not ordered by it: a model that hid this would hide bugs.
 #[test]
 #[should_panic(expected = "Causality violation")]
-fn sending_orders_nobody() {
+fn two_sends_order_no_threads() {
     loom::model(|| {
         let device = open();
         let sum = device.new_client().new_stream().create(&[0_u32]).unwrap();
@@ -46,7 +46,7 @@ fn sending_orders_nobody() {
             client.new_stream().fill(&shared, 1).unwrap();
             theirs.1.store(1, Ordering::Relaxed);
         });
-        // Their send was first, and we know: but not from having waited.
+        // The other send came first, as we read without ordering; we have not waited for it.
         if note.1.load(Ordering::Relaxed) == 1 {
             device.new_client().new_stream().fill(&sum, 2).unwrap();
             let _ = note.0.get();
@@ -55,9 +55,9 @@ fn sending_orders_nobody() {
     });
 }
 
-/// I5: a future is woken though nobody pumps, whoever sends what it waits for.
+/// I5: a future is woken without a pump, whichever thread sends its task.
 #[test]
-fn a_future_ends_without_anybody_who_pumps() {
+fn a_future_completes_without_a_pump() {
     loom::model(|| {
         let device = open();
         let client = device.new_client();
@@ -70,27 +70,27 @@ fn a_future_ends_without_anybody_who_pumps() {
     });
 }
 
-/// I5: a callback comes, and so does what waits for it outside of the library.
+/// I5: a callback runs without a pump, and so does code outside of the library that waits for it.
 #[test]
-fn a_callback_comes_without_anybody_who_pumps() {
+fn a_callback_runs_without_a_pump() {
     loom::model(|| {
         let device = open();
         let stream = device.new_client().new_stream();
         let called = Arc::new(loom::sync::Notify::new());
         let call = called.clone();
-        let asking = thread::spawn(move || {
+        let requesting = thread::spawn(move || {
             let answer = stream.sync();
             answer.on_ready(move |_| call.notify()).unwrap();
         });
         called.wait();
-        asking.join().unwrap();
+        requesting.join().unwrap();
     });
 }
 
-/// I5, I6: a host function runs, and those who wait for what it was to do are told, though the thread that runs
-/// it is another one than the one that waits.
+/// I5, I6: host functions run, and waits for them end, even if another thread than the waiting one
+/// runs them.
 #[test]
-fn a_host_function_runs_once_and_before_who_waits_for_it() {
+fn a_host_function_runs_once_and_before_waits_for_it_end() {
     loom::model(|| {
         let device = open();
         let count = Arc::new(AtomicUsize::new(0));
@@ -111,9 +111,10 @@ fn a_host_function_runs_once_and_before_who_waits_for_it() {
     });
 }
 
-/// A limit is met or not, as the other thread has dropped its memory or not; the model sees both.
+/// A limit is reached or not, depending on whether the other thread has dropped its memory; the
+/// model explores both.
 #[test]
-fn both_sides_of_a_limit_are_seen() {
+fn both_outcomes_at_a_limit_are_explored() {
     let (met, unmet) = (flag(), flag());
     let (saw_met, saw_unmet) = (met.clone(), unmet.clone());
     loom::model(move || {
@@ -135,13 +136,13 @@ fn both_sides_of_a_limit_are_seen() {
     assert!(is_set(&met) && is_set(&unmet));
 }
 
-/// I10: closing against asking: every ask is answered, by what was asked or by the close.
+/// I10: every request concurrent with a close returns its value or the error of the close.
 #[test]
-fn a_close_answers_who_asks() {
+fn a_close_answers_concurrent_requests() {
     loom::model(|| {
         let device = open();
         let stream = device.new_client().new_stream();
-        let asking = thread::spawn(move || match stream.create(&[1_u32]) {
+        let requesting = thread::spawn(move || match stream.create(&[1_u32]) {
             Ok(values) => match stream.read(&values).wait() {
                 Ok(read) => assert_eq!(read, [1]),
                 Err(error) => assert!(matches!(error, Error::Closed), "{error}"),
@@ -149,14 +150,15 @@ fn a_close_answers_who_asks() {
             Err(error) => assert!(matches!(error, Error::Closed), "{error}"),
         });
         device.close(Duration::from_secs(1));
-        asking.join().unwrap();
+        requesting.join().unwrap();
     });
 }
 
-/// A user's own mistake is told as loom tells it: here two threads that wait for each other through the device.
+/// A user's own mistake is reported as loom reports it: here two threads wait for each other
+/// through the device.
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_guard_that_waits_for_who_waits_for_it_is_a_deadlock() {
+fn two_threads_that_wait_for_each_other_are_a_deadlock() {
     loom::model(|| {
         let device = Device::open(Cpu::default()).unwrap();
         let stream = device.new_client().new_stream();
@@ -170,9 +172,9 @@ fn a_guard_that_waits_for_who_waits_for_it_is_a_deadlock() {
     });
 }
 
-/// A kernel may hold what loom knows: it runs between those who sent it and those who wait for it.
+/// A kernel may access loom's types: it runs between its send and the end of a wait for it.
 #[test]
-fn a_kernel_is_ordered_with_its_sender_and_its_waiter() {
+fn a_kernel_runs_after_its_send_and_before_its_wait_ends() {
     loom::model(|| {
         let device = open();
         let client = device.new_client();
@@ -197,7 +199,7 @@ fn a_kernel_is_ordered_with_its_sender_and_its_waiter() {
     });
 }
 
-/// Something that is seen in one execution of many, outside of loom's sight.
+/// Whether something was seen in any execution; loom does not track it.
 type Flag = std::sync::Arc<std::sync::atomic::AtomicBool>;
 
 fn flag() -> Flag {
@@ -212,9 +214,10 @@ fn is_set(flag: &Flag) -> bool {
     flag.load(std::sync::atomic::Ordering::Relaxed)
 }
 
-/// I12: room that is awaited comes though nobody pumps, also from another thread's future that is dropped half way.
+/// I12: a wait for room ends without a pump, even beside a future of another thread that is dropped
+/// while it waits.
 #[test]
-fn room_that_is_awaited_comes_without_anybody_who_pumps() {
+fn awaited_room_comes_without_a_pump() {
     loom::model(|| {
         let device = open();
         let client = device.client_builder().max_tasks(2).build();

@@ -1,7 +1,7 @@
 //! A model that holds: a tally on the device, to which any thread adds.
 //!
-//! What is checked is `Tally`, as a service would have it: it has no lock, because the runtime puts whatever
-//! touches the same memory in one order. The model tries every order of the calls of its threads.
+//! The model checks `Tally`, as a service would have it. It has no lock, because the runtime orders
+//! tasks that use the same memory. The model explores every order of its threads' calls.
 
 use loom::thread;
 use millstream::{
@@ -31,7 +31,7 @@ impl Tally {
         Ok(Self { client, add, sum })
     }
 
-    /// Adds, and says how much there is then.
+    /// Adds an amount, and returns the sum.
     fn add(&self, amount: u32) -> Result<u32, Error> {
         let stream = self.client.new_stream();
         stream.launch(&self.add, CubeCount::single(), (update(&self.sum), amount))?;
@@ -40,7 +40,7 @@ impl Tally {
 }
 
 #[test]
-fn nothing_that_is_added_is_lost() {
+fn no_addition_is_lost() {
     for seed in 0..2 {
         loom::model(move || {
             let device = Device::open(Sim::seed(seed)).unwrap();
@@ -49,7 +49,7 @@ fn nothing_that_is_added_is_lost() {
             let adding = thread::spawn(move || other.add(2).unwrap());
             let mine = tally.add(40).unwrap();
             let theirs = adding.join().unwrap();
-            // Each sees its own, and one of them both.
+            // Each thread sees its own addition, and one of them both.
             assert!(matches!((mine, theirs), (40, 42) | (42, 2) | (42, 42)));
         });
     }

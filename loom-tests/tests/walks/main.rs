@@ -1,6 +1,6 @@
-//! Random schedules (shuttle) of small systems of actors, which are too large for loom. They find errors of
-//! protocol, not of memory ordering. Empty without `--cfg shuttle` and the feature `shuttle`; `tests/ci.rs`
-//! runs them.
+//! Random schedules (shuttle) of small systems of actors, which are too large for loom. They find
+//! errors of protocol, not of memory ordering. Empty without `--cfg shuttle` and the feature
+//! `shuttle`; `cargo xtask models` runs them.
 #![cfg(all(shuttle, feature = "shuttle"))]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 const SPIN: SpinPolicy = SpinPolicy::never();
 
-/// Walks `schedules` random schedules, and as many that preempt rarely but at the worst places.
+/// Runs `schedules` random schedules, and as many that preempt rarely but at critical points (PCT).
 fn walk(name: &str, schedules: usize, f: impl Fn() + Send + Sync + Copy + 'static) {
     let start = std::time::Instant::now();
     shuttle::check_random(f, schedules);
@@ -32,22 +32,22 @@ fn gate() -> std::sync::Arc<Gate> {
     std::sync::Arc::new(Gate::new())
 }
 
-type Ask = (u32, ReplySender<u32>);
+type Request = (u32, ReplySender<u32>);
 
-fn ask(tx: &Sender<Ask>, question: u32) -> Result<u32, Closed> {
+fn request(tx: &Sender<Request>, question: u32) -> Result<u32, Closed> {
     let (answer, mut rx) = reply();
     drop(tx.send((question, answer)));
     rx.wait(&SPIN)
 }
 
-/// The law: an accepted ask always ends, even against shutdown (I5).
+/// An accepted request always ends, even against a shutdown (I5).
 #[test]
-fn asks_end_when_the_actor_dies() {
+fn requests_end_when_the_actor_stops() {
     walk(
-        "three askers, four asks each, a dying actor",
+        "three callers, four requests each, an actor that stops",
         10_000,
         || {
-            let (tx, mut rx) = mailbox::<Ask>(2, gate());
+            let (tx, mut rx) = mailbox::<Request>(2, gate());
             let actor = thread::spawn(move || {
                 let mut spin = Spinner::new(SPIN);
                 for _ in 0..5 {
@@ -57,30 +57,32 @@ fn asks_end_when_the_actor_dies() {
                     }
                 }
             });
-            let askers: Vec<_> = (0..3)
-                .map(|who| {
+            let callers: Vec<_> = (0..3)
+                .map(|caller| {
                     let tx = tx.clone();
                     thread::spawn(move || {
-                        for question in who * 10..who * 10 + 4 {
-                            let answer = ask(&tx, question);
+                        for question in caller * 10..caller * 10 + 4 {
+                            let answer = request(&tx, question);
                             assert!(answer == Ok(question + 1) || answer == Err(Closed));
                         }
                     })
                 })
                 .collect();
             drop(tx);
-            askers.into_iter().for_each(|asker| asker.join().unwrap());
+            callers
+                .into_iter()
+                .for_each(|caller| caller.join().unwrap());
             actor.join().unwrap();
         },
     );
 }
 
-/// A task in the mailbox carries a plain index; its slot is recycled only after it (I4), and every slot
-/// comes back (I10).
+/// A message carries a plain index; its slot is recycled only after the message was received (I4),
+/// and every slot is recycled in the end (I10).
 #[test]
 fn a_slot_outlives_the_messages_that_name_it() {
     type Table = Slots<(), Probe<(u32, u32)>>;
-    walk("frees behind messages", 10_000, || {
+    walk("drops behind messages", 10_000, || {
         let (tx, mut rx) = mailbox::<(u32, u32)>(4, gate());
         let table = Table::new(8, tx.probe());
         let device = {
@@ -93,7 +95,8 @@ fn a_slot_outlives_the_messages_that_name_it() {
                         let work = rx.has_next() || table.has_dropped() || rx.is_finished();
                         work.then_some(())
                     });
-                    // The frees first, though their messages may not have come yet: the stamps tell.
+                    // The drops first, though earlier messages may not have arrived: the stamps
+                    // prevent a recycling.
                     table.take_dropped(|index, stamp| dropped.push_back((index, stamp)));
                     while dropped
                         .front()
@@ -104,7 +107,7 @@ fn a_slot_outlives_the_messages_that_name_it() {
                     }
                     while let Some((index, generation)) = rx.try_recv() {
                         let slot = table.slot(index).unwrap();
-                        assert_eq!(slot.generation(), generation, "recycled under a message");
+                        assert_eq!(slot.generation(), generation, "recycled before its message");
                     }
                     if rx.is_finished() && !table.has_dropped() && dropped.is_empty() {
                         return;
@@ -116,7 +119,7 @@ fn a_slot_outlives_the_messages_that_name_it() {
             let id = held.id();
             tx.send((id.index, id.generation)).unwrap();
         };
-        // Both clients hold the first slot, and each makes slots of its own.
+        // Both clients hold the first slot, and each acquires a slot of its own.
         let shared = table.acquire().unwrap();
         let clients: Vec<_> = (0..2)
             .map(|_| {
@@ -142,8 +145,8 @@ fn a_slot_outlives_the_messages_that_name_it() {
     });
 }
 
-/// Device, queue and GC: credit bounds what is in flight, the timeline tells when slices may go, and
-/// nobody waits for ever.
+/// Device, queue and GC: credit bounds what is in flight, the timeline says when slices may be
+/// freed, and every wait ends.
 #[test]
 fn work_in_flight_is_bounded_and_collected() {
     walk("credit, timeline and GC hand-over", 10_000, || {

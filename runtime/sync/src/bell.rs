@@ -1,9 +1,35 @@
-//! Many sleepers, many ringers: everybody who sleeps wakes when it rings.
+//! Parks any number of threads until a thread rings.
 //!
-//! The same handshake as the gate's, over a count of rings instead of a flag: the ringer counts, fences and
-//! looks for sleepers; the sleeper enters the list, fences and looks at the count. One of the two sees the
-//! other. Who sleeps has heard the bell up to some count and then found nothing to do, so a ring in between
-//! sends him back at once.
+//! A caller reads the count of rings ([`Bell::heard`]), looks for work, and sleeps if it found
+//! none. A ring after that read sends it back at once.
+//!
+//! # State
+//! `rings` only grows. `list` holds the threads that sleep, and `sleepers` is its length, written
+//! under the list's lock so that a ringer reads one word. A ringer empties the list and unparks
+//! every thread of it; a sleeper that stops waiting removes its own entry.
+//!
+//! # No ring is lost (I5)
+//! The handshake is that of the [gate](crate::gate): each side writes, fences, then reads what the
+//! other side wrote.
+//!
+//! ```text
+//!   sleeper                                     ringer
+//!   heard = rings              (Acquire)
+//!   look for work: none                         publish work
+//!   enter the list, sleepers = length           rings += 1               (Release)
+//!   fence(SeqCst)                               fence(SeqCst)
+//!   rings != heard: return                      sleepers != 0:           (Relaxed)
+//!   park, enter the list again, fence, ..         empty the list, unpark its threads
+//! ```
+//! If the ringer's fence comes first, the sleeper reads the new count; otherwise the ringer reads
+//! that a thread sleeps. The Release of `rings` pairs with the Acquire in `heard`: a thread that
+//! sees the ring sees the work.
+//!
+//! A sleeper enters the list again after each park. A ring that it had already heard may reach the
+//! list late and remove the entry; without a new entry the next ring would not find the thread.
+//!
+//! Checked by the models in `loom-tests/tests/models/bell.rs`; the mutants `bell_*` remove each
+//! fence and the second entry.
 
 use crate::facade::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use crate::facade::thread::{self, Thread};
@@ -12,11 +38,11 @@ use std::sync::Arc;
 use std::task::Wake;
 use std::time::Instant;
 
-/// Many sleepers, many ringers.
+/// Parks any number of threads until a thread rings.
 #[derive(Debug, Default)]
 pub struct Bell {
     rings: AtomicU64,
-    /// How many are in `list`; written under its lock.
+    /// The length of `list`; written under its lock.
     sleepers: AtomicUsize,
     list: Mutex<List>,
 }
@@ -27,25 +53,26 @@ struct List {
     sleepers: Vec<(u64, Thread)>,
 }
 
-/// How often a bell had rung at some moment.
+/// The number of times a bell had rung at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "listen first, look for work, then sleep"]
+#[must_use = "call `heard` first, then look for work, then sleep"]
 pub struct Heard(u64);
 
 impl Bell {
-    /// A bell that nobody listens to.
+    /// Creates a bell without sleepers.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Wakes everybody who sleeps. Call it after publishing work.
+    /// Wakes all threads that sleep. Call it after publishing work.
     #[inline]
     pub fn ring(&self) {
-        // Release: pairs with the Acquire of a sleeper's look; he sees the work.
+        // Release: pairs with the Acquire in `heard`; a sleeper that sees the ring sees the work.
         self.rings.fetch_add(1, Ordering::Release);
-        // SeqCst: pairs with the fence in `sleep`; count-then-look here, enter-then-look there.
+        // SeqCst: pairs with the fence in `sleep`. Here: count, then read `sleepers`; there: enter
+        // the list, then read the count.
         fence(Ordering::SeqCst);
-        // Relaxed: the fence orders it.
+        // Relaxed: ordered by the fence.
         if self.sleepers.load(Ordering::Relaxed) != 0 {
             self.wake_all();
         }
@@ -61,15 +88,15 @@ impl Bell {
         self.sleepers.store(0, Ordering::Relaxed);
     }
 
-    /// How often it has rung. To be asked before the look for work that comes before sleeping.
+    /// Returns how often the bell has rung. Call it before the look for work that precedes [`Self::sleep`].
     #[inline]
     pub fn heard(&self) -> Heard {
-        // Acquire: what was published before these rings is seen.
+        // Acquire: pairs with the Release in `ring`; work published before these rings is visible.
         Heard(self.rings.load(Ordering::Acquire))
     }
 
-    /// Sleeps until it has rung since `heard`, and says so, or until the deadline has passed. Blocks. In a
-    /// model no deadline comes.
+    /// Sleeps until the bell has rung since `heard`, or until the deadline. Blocks. Returns `true`
+    /// if it has rung. In a model deadlines never pass.
     pub fn sleep(&self, heard: Heard, deadline: Option<Instant>) -> bool {
         let mut ticket = self.enter();
         let rung = loop {
@@ -81,7 +108,7 @@ impl Bell {
             if !thread::park_until(deadline) {
                 break self.heard() != heard;
             }
-            // A ring that had been heard before may have come late to the list, and taken us off.
+            // A ring that `heard` counts may have reached the list late and removed our entry.
             self.leave(ticket);
             ticket = self.enter();
         };
@@ -89,9 +116,9 @@ impl Bell {
         rung
     }
 
-    /// How many threads sleep at this moment.
+    /// Returns the number of threads that sleep at this moment.
     pub fn sleepers(&self) -> usize {
-        // Relaxed: a figure.
+        // Relaxed: a statistic.
         self.sleepers.load(Ordering::Relaxed)
     }
 
@@ -105,7 +132,7 @@ impl Bell {
         ticket
     }
 
-    /// Whoever rang has taken us off the list, unless he did not see us.
+    /// Removes the sleeper's entry, unless a ringer has removed it.
     fn leave(&self, ticket: u64) {
         let mut list = lock(&self.list);
         list.sleepers.retain(|(other, _)| *other != ticket);
@@ -114,7 +141,7 @@ impl Bell {
     }
 }
 
-/// So that a bell can be given where a waker is taken.
+/// Lets a bell serve as a waker.
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
         self.ring();
@@ -131,7 +158,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_ring_wakes_everybody_and_nobody_stays_on_the_list() {
+    fn a_ring_wakes_every_sleeper_and_empties_the_list() {
         const ROUNDS: u64 = if cfg!(miri) { 50 } else { 2_000 };
         let bell = Arc::new(Bell::new());
         let posted = Arc::new(AtomicU64::new(0));
@@ -158,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_in_between_sends_back_at_once_and_a_deadline_passes() {
+    fn a_ring_after_heard_returns_at_once_and_a_deadline_passes() {
         let bell = Bell::new();
         let heard = bell.heard();
         bell.ring();

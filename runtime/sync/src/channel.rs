@@ -1,6 +1,6 @@
-//! The control plane's channel, and the GC hand-over's: crossbeam's in a build, one of our own over the
-//! facade in a model, with the same names and errors. Many producers, many consumers; never on the path of
-//! a task or a free.
+//! The channel of the control plane and of the hand-over to the GC: crossbeam's in a build, our own
+//! over the facade in a model, with the same names and errors. Many producers, many consumers;
+//! never on the path of a task or a free.
 
 #[cfg(not(any(all(loom, feature = "loom"), all(shuttle, feature = "shuttle"))))]
 pub use crossbeam_channel::{
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_channel_delivers_and_tells_that_the_other_side_is_gone() {
+    fn a_channel_delivers_and_reports_that_the_other_side_is_gone() {
         let (tx, rx) = bounded(1);
         tx.send(1).unwrap();
         assert!(matches!(tx.try_send(2), Err(TrySendError::Full(2))));

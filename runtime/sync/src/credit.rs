@@ -1,12 +1,42 @@
 //! A bounded budget in flight, of tasks or bytes (I12); first come, first served.
 //!
-//! One word holds what is in use and whether somebody waits. While nobody waits, acquiring is one
-//! compare-and-swap and releasing one subtraction. Once somebody waits, all others queue up behind, so that
-//! small requests do not starve a large one. Whoever releases grants on behalf of the waiters, in their
-//! order and for as long as the room lasts: a woken waiter already has what it asked for.
+//! While no caller waits, acquiring is one compare-and-swap and releasing one subtraction. Once a
+//! caller waits, all others queue behind it, so that small requests do not starve a large one. A
+//! release grants on behalf of the waiters, in their order, while the front one fits: a woken
+//! waiter already has its credit.
 //!
-//! No wake is lost: a waiter sets WAITED_FOR by an exchange that proves that there was no room, and a
-//! release that comes later sees it in the same word.
+//! # Transitions of `state` (the amount in use, and WAITED_FOR)
+//!
+//! | transition | condition | access |
+//! | --- | --- | --- |
+//! | take: + amount | no WAITED_FOR, and it fits | CAS, Acquire |
+//! | take beyond: + amount | it fits the limit and the headroom; WAITED_FOR stays | CAS, Acquire |
+//! | wait: set WAITED_FOR | it does not fit, or the queue is not empty; under the lock | CAS, Acquire |
+//! | release: - amount | | subtraction, Release; WAITED_FOR before: grant |
+//! | grant: + amount | the front request fits; under the lock, which also removes it | CAS, AcqRel |
+//! | clear WAITED_FOR | the queue is empty; under the lock | and, Relaxed |
+//!
+//! # No wake is lost (I5)
+//!
+//! ```text
+//!   waiter                                      holder
+//!   lock the queue
+//!   CAS: no room, set WAITED_FOR                state -= amount          (Release)
+//!   enter the queue, unlock                     WAITED_FOR was set:
+//!   park                                          lock the queue
+//!   not in the queue: granted                     front fits: state += its amount, remove it
+//!                                                 unlock, wake it
+//! ```
+//! Both sides change the same word. If the release comes first, the waiter's CAS finds room and
+//! takes it; otherwise the release reads WAITED_FOR, and the lock is free only once the waiter is
+//! in the queue. The Release of a release pairs with the Acquire of the take that uses its room,
+//! also through a grant, of which the waiter learns by the lock.
+//!
+//! A waiter that gives up leaves the queue and grants those behind it, which may fit; if it was
+//! granted meanwhile, it releases. [`Credit::end`] wakes all waiters, which remove themselves.
+//!
+//! Checked by the models in `loom-tests/tests/models/credit.rs`; the mutants `credit_*` break
+//! transitions and wakes.
 
 use crate::facade::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::facade::thread;
@@ -18,16 +48,16 @@ use std::ops::Deref;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
-/// In `state`: somebody waits. The bits above count what is in use.
+/// In `state`: a caller waits. The bits above count the amount in use.
 const WAITED_FOR: u64 = 1;
 const ONE: u64 = 2;
 /// The greatest budget.
 const LIMIT_MAX: u64 = u64::MAX / ONE;
 
-/// There is no room at the moment, or others wait for it.
+/// The amount does not fit at the moment, or other callers wait for credit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exceeded {
-    /// In use at the moment.
+    /// The amount in use at the moment.
     pub in_use: u64,
     /// The budget.
     pub limit: u64,
@@ -41,14 +71,14 @@ impl fmt::Display for Exceeded {
 
 impl std::error::Error for Exceeded {}
 
-/// Why a wait for credit brought none.
+/// Why a wait for credit failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcquireError {
-    /// The budget has ended: nobody waits any more.
+    /// The budget has ended.
     Ended,
-    /// More than the whole budget was asked for.
+    /// More than the whole budget was requested.
     TooLarge {
-        /// What was asked for.
+        /// The amount requested.
         asked: u64,
         /// The budget.
         limit: u64,
@@ -60,7 +90,7 @@ impl fmt::Display for AcquireError {
         match self {
             Self::Ended => f.write_str("the budget has ended"),
             Self::TooLarge { asked, limit } => {
-                write!(f, "asked for {asked} of a budget of {limit}")
+                write!(f, "cannot acquire {asked} of a budget of {limit}")
             }
         }
     }
@@ -79,7 +109,7 @@ pub struct Credit {
 #[derive(Default)]
 struct Queue {
     next_ticket: u64,
-    /// Those who wait. Being granted means being taken out.
+    /// The requests that wait. A granted request is removed.
     waiting: VecDeque<Request>,
 }
 
@@ -98,7 +128,7 @@ impl Queue {
     }
 }
 
-/// How entering the queue went.
+/// The result of entering the queue.
 enum Entered {
     Granted,
     Ended,
@@ -106,7 +136,7 @@ enum Entered {
 }
 
 impl Credit {
-    /// A budget of `limit`.
+    /// Creates a budget of `limit`.
     pub fn new(limit: u64) -> Self {
         Self {
             state: Padded(AtomicU64::new(0)),
@@ -116,14 +146,14 @@ impl Credit {
         }
     }
 
-    /// In use at the moment.
+    /// Returns the amount in use.
     #[inline]
     pub fn in_use(&self) -> u64 {
-        // Relaxed: a figure.
+        // Relaxed: a statistic.
         self.state.load(Ordering::Relaxed) / ONE
     }
 
-    /// The budget.
+    /// Returns the budget.
     #[inline]
     pub fn limit(&self) -> u64 {
         self.limit
@@ -133,8 +163,8 @@ impl Credit {
         amount <= self.limit.saturating_sub(state / ONE)
     }
 
-    /// Takes `amount` without waiting. Fails also while others wait, whose turn is first. It goes on
-    /// counting after [`Self::end`].
+    /// Takes `amount` without waiting. Fails if other callers wait, since they come first. Works
+    /// after [`Self::end`] as well.
     #[inline]
     pub fn try_acquire(&self, amount: u64) -> Result<(), Exceeded> {
         self.take(amount, |state| {
@@ -142,14 +172,15 @@ impl Credit {
         })
     }
 
-    /// Takes `amount` without waiting, as long as no more than `headroom` beyond the limit is in use then: for a caller that
-    /// cannot wait. It goes before those who wait, who get nothing until less than the limit is in use.
+    /// Takes `amount` without waiting if at most `headroom` beyond the limit is in use afterwards.
+    /// For a caller that cannot wait: it overtakes those that wait, which get nothing until their
+    /// amounts fit the limit again.
     pub fn try_acquire_beyond(&self, amount: u64, headroom: u64) -> Result<(), Exceeded> {
         let limit = self.limit.saturating_add(headroom).min(LIMIT_MAX);
         self.take(amount, |state| amount <= limit.saturating_sub(state / ONE))
     }
 
-    /// Takes `amount` where `may` says so of the state.
+    /// Takes `amount` if `may` returns `true` for the state.
     #[inline]
     fn take(&self, amount: u64, may: impl Fn(u64) -> bool) -> Result<(), Exceeded> {
         // Relaxed: a guess for the exchange.
@@ -163,7 +194,7 @@ impl Credit {
             }
             // WAITED_FOR stays as it is.
             let next = state + amount * ONE;
-            // Acquire: what was done before the room was given back comes before what is done with it.
+            // Acquire: pairs with `release`; what was done before the room was given back happens before.
             let (won, lost) = (Ordering::Acquire, Ordering::Relaxed);
             match self.state.compare_exchange_weak(state, next, won, lost) {
                 Ok(_) => return Ok(()),
@@ -172,20 +203,20 @@ impl Credit {
         }
     }
 
-    /// Takes `amount`; may block until there is room. Asking for more than the budget fails at once.
+    /// Takes `amount`; may block until there is room. Fails at once if `amount` exceeds the budget.
     #[inline]
     pub fn acquire(&self, amount: u64, spin: &SpinPolicy) -> Result<(), AcquireError> {
         match self.try_acquire(amount) {
             Ok(()) => Ok(()),
-            // Without a deadline there is always an answer.
+            // Without a deadline it is never `None`.
             Err(_) => self
                 .acquire_slow(amount, *spin, None)
                 .unwrap_or(Err(AcquireError::Ended)),
         }
     }
 
-    /// Takes `amount`; blocks until there is room or the deadline has passed (`None`). In a model no
-    /// deadline comes.
+    /// Takes `amount`; blocks until there is room or the deadline has passed (`None`). In a model
+    /// deadlines never pass.
     pub fn acquire_deadline(
         &self,
         amount: u64,
@@ -213,22 +244,22 @@ impl Credit {
                 return Some(Ok(()));
             }
             let mut place = self.place(amount);
-            let mut look = || place.look(|| Waiter::Thread(thread::current()));
-            let nap = spin.nap_begins();
+            let mut poll = || place.poll_with(|| Waiter::Thread(thread::current()));
+            let parked = spin.park_begins();
             let mut in_time = true;
             let outcome = loop {
-                match look() {
+                match poll() {
                     Poll::Ready(outcome) => break Some(outcome),
                     Poll::Pending if !in_time => break None,
                     Poll::Pending => in_time = thread::park_until(deadline),
                 }
             };
-            spin.nap_ended(nap);
+            spin.park_ended(parked);
             outcome
         })
     }
 
-    /// More than the budget is never there.
+    /// Fails if `amount` exceeds the whole budget: such a request would wait forever.
     fn check(&self, amount: u64) -> Result<(), AcquireError> {
         let (asked, limit) = (amount, self.limit);
         match asked > limit {
@@ -237,12 +268,13 @@ impl Credit {
         }
     }
 
-    /// A place in the queue for `amount`, for who waits by polling. It is taken by the first poll.
+    /// Returns a place for `amount`, for a caller that waits by polling. It enters the queue at its
+    /// first poll.
     pub fn place(&self, amount: u64) -> Place<&Self> {
         Place::new(self, amount)
     }
 
-    /// Whether nobody waits any more.
+    /// Returns `true` if the budget has ended.
     pub fn has_ended(&self) -> bool {
         // Acquire: pairs with `end`.
         self.ended.load(Ordering::Acquire)
@@ -262,7 +294,7 @@ impl Credit {
             } else {
                 state | WAITED_FOR
             };
-            // Acquire: as in `try_acquire`.
+            // Acquire: as in `take`.
             let (won, lost) = (Ordering::Acquire, Ordering::Relaxed);
             match self.state.compare_exchange_weak(state, next, won, lost) {
                 Ok(_) if has_room => return Entered::Granted,
@@ -280,10 +312,10 @@ impl Credit {
         Entered::Waiting(ticket)
     }
 
-    /// Gives `amount` back, and grants those who wait and now fit.
+    /// Gives `amount` back, and grants waiting requests that fit now.
     #[inline]
     pub fn release(&self, amount: u64) {
-        // Release: pairs with the Acquire of whoever takes this room.
+        // Release: pairs with the Acquire of the take that uses this room.
         let before = self.state.fetch_sub(amount * ONE, Ordering::Release);
         debug_assert!(
             before / ONE >= amount,
@@ -294,10 +326,10 @@ impl Credit {
         }
     }
 
-    /// Grants those in front for as long as they fit.
+    /// Grants requests from the front while they fit.
     #[cold]
     fn grant(&self) {
-        // Woken outside the lock: a waker is foreign code, and may come back here.
+        // Woken after the lock: a waker is foreign code, and may call this budget.
         while let Some(granted) = self.grant_front() {
             if let Some(waiter) = granted.waiter {
                 waiter.wake();
@@ -305,7 +337,7 @@ impl Credit {
         }
     }
 
-    /// Grants the one in front if he fits; clears WAITED_FOR when nobody is left.
+    /// Grants the front request if it fits; clears WAITED_FOR if no request is left.
     fn grant_front(&self) -> Option<Request> {
         let mut queue = lock(&self.queue);
         let granted = match queue.waiting.front() {
@@ -313,7 +345,7 @@ impl Credit {
             Some(front) => {
                 let amount = front.amount;
                 let taken = |state| self.fits(state, amount).then(|| state + amount * ONE);
-                // Acquire and Release: the waiter comes after whoever made the room; it learns of the
+                // AcqRel: the waiter comes after the threads that made the room; it learns of the
                 // grant by the lock.
                 let (won, lost) = (Ordering::AcqRel, Ordering::Relaxed);
                 self.state.fetch_update(won, lost, taken).ok()?;
@@ -321,18 +353,19 @@ impl Credit {
             }
         };
         if queue.waiting.is_empty() {
-            // Relaxed: only the holder of the lock sets it.
+            // Relaxed: it is set and cleared under the lock only.
             self.state.fetch_and(!WAITED_FOR, Ordering::Relaxed);
         }
         granted
     }
 
-    /// Everyone who waits gets `Ended`, and nobody will wait any more.
+    /// Ends the budget: all waits fail with `Ended`, now and later.
     pub fn end(&self) {
         // Release: pairs with `has_ended`.
         self.ended.store(true, Ordering::Release);
-        // Whoever is not in the queue yet enters it under this lock, and sees `ended` there. They take
-        // themselves out. Their wakers are taken, not cloned, and woken after the lock: both are foreign code.
+        // A request that is not in the queue yet enters it under this lock and reads `ended` there.
+        // Waiters remove themselves. Their wakers are taken, not cloned, and woken after the lock:
+        // both run foreign code.
         let waiting: Vec<_> = {
             let mut queue = lock(&self.queue);
             let requests = queue.waiting.iter_mut();
@@ -344,18 +377,19 @@ impl Credit {
     }
 }
 
-/// A place in the queue of those who wait for credit. Dropping it gives the place up, and what it was granted
-/// meanwhile.
+/// A place in the queue of a budget. Dropping it leaves the queue, and releases the credit if it
+/// was granted meanwhile.
 #[derive(Debug)]
 pub struct Place<C: Deref<Target = Credit>> {
     credit: C,
     amount: u64,
-    /// While it is in the queue, or granted and not told so.
+    /// While the request is in the queue, or granted and not yet polled.
     ticket: Option<u64>,
 }
 
 impl<C: Deref<Target = Credit>> Place<C> {
-    /// A place in the queue for `amount` of `credit`, for who waits by polling. It is taken by the first poll.
+    /// Creates a place for `amount` of `credit`, for a caller that waits by polling. It enters the
+    /// queue at its first poll.
     pub fn new(credit: C, amount: u64) -> Self {
         Self {
             credit,
@@ -364,16 +398,16 @@ impl<C: Deref<Target = Credit>> Place<C> {
         }
     }
 
-    /// The credit, which is the caller's then; or `waker` will be woken when there is an answer. Never blocks.
+    /// Ready once the caller has the credit, or an error; otherwise registers `waker`. Never blocks.
     pub fn poll(&mut self, waker: &Waker) -> Poll<Result<(), AcquireError>> {
         if let Err(error) = self.credit.check(self.amount) {
             return Poll::Ready(Err(error));
         }
-        self.look(|| Waiter::Task(waker.clone()))
+        self.poll_with(|| Waiter::Task(waker.clone()))
     }
 
-    /// Enters the queue, or looks how it stands there.
-    fn look(&mut self, waiter: impl FnOnce() -> Waiter) -> Poll<Result<(), AcquireError>> {
+    /// Enters the queue, or reads the state of its request there.
+    fn poll_with(&mut self, waiter: impl FnOnce() -> Waiter) -> Poll<Result<(), AcquireError>> {
         let waiter = waiter();
         let Some(ticket) = self.ticket else {
             return match self.credit.enter(self.amount, waiter) {
@@ -387,7 +421,7 @@ impl<C: Deref<Target = Credit>> Place<C> {
         };
         let mut queue = lock(&self.credit.queue);
         let Some(place) = queue.place(ticket) else {
-            self.ticket = None; // taken out: granted
+            self.ticket = None; // granted: it was removed
             return Poll::Ready(Ok(()));
         };
         if self.credit.has_ended() {
@@ -401,7 +435,7 @@ impl<C: Deref<Target = Credit>> Place<C> {
         Poll::Pending
     }
 
-    /// Leaves the queue, and what was granted to those behind.
+    /// Leaves the queue and grants those behind; releases the credit if it was granted already.
     fn leave(&mut self) {
         let Some(ticket) = self.ticket.take() else {
             return;
@@ -412,7 +446,7 @@ impl<C: Deref<Target = Credit>> Place<C> {
             .and_then(|place| queue.waiting.remove(place));
         drop(queue);
         match left {
-            // Those behind may be asking for less.
+            // Those behind may need less.
             Some(_) => self.credit.grant(),
             None => self.credit.release(self.amount),
         }

@@ -1,4 +1,4 @@
-//! How a budget behaves with real threads.
+//! The budget with real threads.
 
 use super::*;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 const NEVER: SpinPolicy = SpinPolicy::never();
 
-/// Returns once somebody waits.
-fn until_waited_for(credit: &Credit) {
+/// Returns once a caller waits.
+fn until_a_caller_waits(credit: &Credit) {
     while credit.state.load(Ordering::SeqCst) & WAITED_FOR == 0 {
         std::thread::yield_now();
     }
@@ -29,9 +29,9 @@ fn the_budget_is_kept() {
     assert_eq!((credit.in_use(), credit.limit()), (0, 10));
 }
 
-/// I12: beyond the limit there is a limit as well, and those who wait for less than the limit wait on.
+/// I12: the headroom is bounded as well, and waiting requests wait until they fit the limit.
 #[test]
-fn who_cannot_wait_may_go_beyond_the_budget_so_far() {
+fn a_caller_that_cannot_wait_exceeds_the_budget_up_to_the_headroom() {
     let credit = Credit::new(2);
     assert_eq!(credit.try_acquire_beyond(1, 2), Ok(()));
     assert_eq!(credit.try_acquire_beyond(3, 2), Ok(()));
@@ -52,7 +52,7 @@ fn who_cannot_wait_may_go_beyond_the_budget_so_far() {
 }
 
 #[test]
-fn more_than_the_budget_fails_at_once() {
+fn acquiring_more_than_the_budget_fails_at_once() {
     let credit = Credit::new(10);
     let too_large = AcquireError::TooLarge {
         asked: 11,
@@ -73,10 +73,10 @@ fn a_large_request_is_not_starved_by_small_ones() {
         let credit = credit.clone();
         std::thread::spawn(move || credit.acquire(4, &NEVER))
     };
-    until_waited_for(&credit);
+    until_a_caller_waits(&credit);
     assert!(
         credit.try_acquire(1).is_err(),
-        "there is room for one, but its turn comes later"
+        "it fits, but a large request waits first"
     );
     credit.release(1);
     assert_eq!(large.join().unwrap(), Ok(()));
@@ -84,7 +84,7 @@ fn a_large_request_is_not_starved_by_small_ones() {
 }
 
 #[test]
-fn the_end_answers_everyone_who_waits() {
+fn the_end_fails_all_waits() {
     let credit = Arc::new(Credit::new(1));
     credit.try_acquire(1).unwrap();
     let waiters: Vec<_> = (0..3)
@@ -93,28 +93,32 @@ fn the_end_answers_everyone_who_waits() {
             std::thread::spawn(move || credit.acquire(1, &NEVER))
         })
         .collect();
-    until_waited_for(&credit);
+    until_a_caller_waits(&credit);
     credit.end();
     for waiter in waiters {
         assert_eq!(waiter.join().unwrap(), Err(AcquireError::Ended));
     }
     assert_eq!(credit.acquire(1, &NEVER), Err(AcquireError::Ended));
     credit.release(1);
-    assert_eq!(credit.try_acquire(1), Ok(()), "counting goes on");
+    assert_eq!(
+        credit.try_acquire(1),
+        Ok(()),
+        "a budget that has ended still counts"
+    );
 }
 
 #[test]
-fn a_request_that_gives_up_lets_those_behind_pass() {
+fn a_request_that_gives_up_lets_those_behind_proceed() {
     let credit = Arc::new(Credit::new(2));
     credit.try_acquire(1).unwrap();
     let small = {
         let credit = credit.clone();
         std::thread::spawn(move || {
-            until_waited_for(&credit);
+            until_a_caller_waits(&credit);
             credit.acquire(1, &NEVER)
         })
     };
-    // Again where the small one came too late to see it wait.
+    // Repeat if the small request came too late to find this one waiting.
     while !small.is_finished() {
         let soon = Instant::now() + Duration::from_millis(5);
         assert_eq!(credit.acquire_deadline(2, &NEVER, soon), None);
@@ -145,12 +149,12 @@ fn many_threads_share_a_small_budget() {
     assert_eq!(
         credit.state.load(Ordering::SeqCst),
         0,
-        "nobody is left waiting"
+        "no request is left in the queue"
     );
 }
 
 #[test]
-fn a_place_is_kept_between_polls_and_left_by_dropping_it() {
+fn a_place_is_kept_between_polls_and_released_by_its_drop() {
     let credit = Credit::new(2);
     credit.try_acquire(2).unwrap();
     let (mut first, mut second) = (credit.place(2), credit.place(1));
@@ -169,7 +173,7 @@ fn a_place_is_kept_between_polls_and_left_by_dropping_it() {
     assert_eq!(credit.place(1).poll(Waker::noop()), ended);
 }
 
-/// Wakers are foreign code, cloning and dropping them too: it may come back here (I5).
+/// I5: cloning, waking and dropping a waker run foreign code, which may call the budget.
 #[test]
 fn no_code_of_a_waker_runs_under_the_lock() {
     let credit = Arc::new(Credit::new(1));
@@ -186,7 +190,7 @@ fn no_code_of_a_waker_runs_under_the_lock() {
     credit.release(1);
     assert_eq!(first.poll(&waker), Poll::Ready(Ok(())));
     credit.end();
-    // Who was woken by the end and is granted before he looks has what he asked for.
+    // A request that the end has woken, and that is granted before it is polled, has its credit.
     credit.release(1);
     assert_eq!(second.poll(&waker), Poll::Ready(Ok(())));
 }

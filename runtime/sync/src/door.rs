@@ -1,16 +1,50 @@
-//! A lock around state that its owner thread works on, and that another thread may work on while the owner sleeps.
+//! A lock around state that its owner thread works on, and that another thread may work on while
+//! the owner sleeps (stepping in).
 //!
-//! The owner sleeps at a [`Gate`] while there is nothing to do. Another thread that has published work tries the door once
-//! and never blocks. If the door is shut, that thread sets `again`, and the thread inside looks around once more after it
-//! has left:
+//! The owner sleeps at a [`Gate`] while there is no work. A visitor, which is a thread that has
+//! published work, tries to lock the door once and never blocks. If the door is locked, the visitor
+//! sets `again`, and the thread inside looks for work once more after it has left.
+//!
+//! # State
+//! The lock `inside`, and the flag `again`. A visitor sets `again` when it finds the door locked;
+//! the thread that leaves clears it and looks for work again, or wakes a thread that does.
+//!
+//! # No work is left behind (I6)
+//! Each side writes, fences, then reads what the other side wrote:
 //!
 //! ```text
-//!   visitor:  publish; try; [shut] again = true; fence; try        thread inside:  work; open; fence; again?
+//!   visitor                                   thread inside
+//!   publish work
+//!   try to lock: fails                        work
+//!   again = true             (Release)        unlock
+//!   fence(SeqCst)                             fence(SeqCst)
+//!   try to lock once more                     again?                  (Relaxed, then swap, Acquire)
+//!     locked: done                              true: look for work again
+//!     free:   do the work
 //! ```
-//! Each side writes, fences, then reads what the other side wrote: either the visitor's second try finds the door open, or
-//! the thread that left sees `again`. So a thread that was inside after the publication has seen the published work
-//! (`door::nothing_is_left_behind`), and with [`Door::idle`] the owner sleeps only while that holds
-//! (`door::who_steps_in_leaves_the_rest_to_the_owner`).
+//! If the visitor's fence comes first, the thread that leaves reads `again`; otherwise the
+//! visitor's second try finds the door unlocked. Either way a thread is inside after the
+//! publication and sees the work: by the lock, or by `again`, whose Release pairs with the Acquire
+//! of the swap.
+//!
+//! # Owner and visitor
+//!
+//! ```text
+//!   owner                                     visitor
+//!   idle: asleep = ASLEEP, has_news? no       publish work
+//!   park                                      wake_unless: ASLEEP, so try to lock
+//!                                             do the work, leave
+//!                                               no work left: return true, the owner sleeps on
+//!                                               work left, or `again`: return false, wake the owner
+//! ```
+//! A visitor that leaves work to the owner makes `has_news` return `true` before it leaves. The
+//! owner polls `has_news` with the door locked, between setting `ASLEEP` and parking. So it parks
+//! only if it has seen no news, or if another thread is inside, which then sees `again` and wakes
+//! it if needed.
+//!
+//! Checked by the models in `loom-tests/tests/models/door.rs`: `no_work_is_left_behind`,
+//! `a_visitor_leaves_the_rest_to_the_owner`, `two_visitors_beside_the_owner`. The mutants `door_*`
+//! remove each fence and the second try.
 
 use crate::facade::atomic::{AtomicBool, Ordering, fence};
 use crate::facade::{Mutex, MutexGuard, Spinner, lock, try_lock};
@@ -21,12 +55,12 @@ use std::time::Instant;
 #[derive(Debug, Default)]
 pub struct Door<T> {
     inside: Mutex<T>,
-    /// A thread found the door shut since the last look.
+    /// Whether a visitor has found the door locked since this was last cleared.
     again: AtomicBool,
 }
 
 impl<T> Door<T> {
-    /// A door with no thread inside.
+    /// Creates an unlocked door.
     pub fn new(inside: T) -> Self {
         Self {
             inside: Mutex::new(inside),
@@ -34,41 +68,46 @@ impl<T> Door<T> {
         }
     }
 
-    /// Enters. Blocks while another thread is inside. For the owner; it leaves by [`Door::leave`].
+    /// Locks the door. Blocks while another thread is inside. For the owner; it leaves by [`Door::leave`].
     pub fn enter(&self) -> MutexGuard<'_, T> {
         lock(&self.inside)
     }
 
-    /// Enters; if another thread is inside, has that thread look around once more. Never blocks. Call it after publishing work.
+    /// Locks the door if no thread is inside; otherwise makes that thread look for work once more.
+    /// Never blocks. Call it after publishing work.
     pub fn try_enter(&self) -> Option<MutexGuard<'_, T>> {
         try_lock(&self.inside).or_else(|| {
-            // Release: who sees it sees what was published before.
+            // Release: pairs with the swap in `leave`; a thread that sees the flag sees the published work.
             self.again.store(true, Ordering::Release);
-            // SeqCst: pairs with the fence in `leave`; either the one inside sees `again`, or we find it gone.
+            // SeqCst: pairs with the fence in `leave`; either the thread inside sees `again`, or
+            // our second try locks.
             fence(Ordering::SeqCst);
             try_lock(&self.inside)
         })
     }
 
-    /// Enters if no thread is inside, to look only: a thread that is inside does not look around again for this.
+    /// Locks the door if no thread is inside, only to read the state: a thread that is inside does
+    /// not look for work again because of it.
     pub fn look(&self) -> Option<MutexGuard<'_, T>> {
         try_lock(&self.inside)
     }
 
-    /// Leaves, and returns whether another thread found the door shut meanwhile. If so, the caller looks around once
-    /// more, or wakes a thread that does.
-    #[must_use = "a thread that found the door shut relies on another look"]
+    /// Unlocks the door. Returns `true` if a visitor has found it locked meanwhile; the caller then
+    /// looks for work once more, or wakes a thread that does.
+    #[must_use = "a visitor that found the door locked relies on another look for work"]
     pub fn leave(&self, inside: MutexGuard<'_, T>) -> bool {
         drop(inside);
         // SeqCst: pairs with the fence in `try_enter`.
         fence(Ordering::SeqCst);
-        // Relaxed, ordered by the fence: a look first, the flag is seldom set. Acquire: pairs with `try_enter`.
+        // Relaxed, ordered by the fence: a load first, as the flag is seldom set. Acquire: pairs
+        // with `try_enter`.
         self.again.load(Ordering::Relaxed) && self.again.swap(false, Ordering::Acquire)
     }
 
-    /// The owner's sleep, outside: until `has_news` returns true, or another thread found the door shut. May return
-    /// early. Blocks, but not beyond the deadline. A visitor that does all the work need not wake the gate. A visitor
-    /// that leaves work to the owner makes `has_news` return true, leaves, and wakes the gate.
+    /// Sleeps outside the door until `has_news` returns `true`, or a visitor found the door locked.
+    /// For the owner. May return early. Blocks, but not beyond the deadline. A visitor that does
+    /// all the work need not wake the gate. A visitor that leaves work to the owner makes
+    /// `has_news` return `true`, leaves, and wakes the gate.
     pub fn idle(
         &self,
         gate: &Gate,
@@ -77,7 +116,7 @@ impl<T> Door<T> {
         mut has_news: impl FnMut(&mut T) -> bool,
     ) {
         let look = || {
-            // A thread that is inside looks around once more, and wakes us if we are needed.
+            // A thread that is inside looks for work once more, and wakes us if it leaves some to us.
             let mut inside = self.try_enter()?;
             let news = has_news(&mut inside);
             (self.leave(inside) || news).then_some(())
@@ -97,7 +136,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     #[test]
-    fn who_finds_it_shut_is_looked_for_once() {
+    fn a_failed_try_is_reported_once_by_leave() {
         let door = Door::new(());
         let inside = door.enter();
         assert!(door.look().is_none());
@@ -108,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_posted_is_taken_by_the_owner_or_by_who_posts() {
+    fn posted_work_is_taken_by_the_owner_or_by_a_visitor() {
         const EACH: usize = if cfg!(miri) { 50 } else { 20_000 };
         let shared = Arc::new((Door::new(0), Gate::new(), AtomicUsize::new(0)));
         let posters: Vec<_> = (0..2)

@@ -1,4 +1,8 @@
-//! One does it, the others wait: what several threads want for a key is done once.
+//! Runs the work for a key once, however many threads want it (single flight).
+//!
+//! The first caller of [`Flights::join`] leads and does the work; later callers follow, and may
+//! wait. When the lead is dropped, however the work ended, all followers are woken and call `join`
+//! again. Checked by the models in `loom-tests/tests/models/flight.rs`.
 //!
 //! ```
 //! use millstream_sync::flight::{Flights, Role};
@@ -17,29 +21,31 @@ use std::hash::Hash;
 use crate::facade::{Arc, Mutex, SpinPolicy, lock};
 use crate::reply::{ReplySender, reply};
 
-/// Who waits for each key that somebody is at.
+/// The keys in flight, each with the senders of its waiting followers.
 type Waiting<K> = Mutex<HashMap<K, Vec<ReplySender<()>>>>;
 
-/// Keys that somebody is at, and who waits for each. Clones are the same.
+/// The keys in flight. Clones share them.
 pub struct Flights<K> {
     waiting: Arc<Waiting<K>>,
 }
 
-/// Who asks for a key that is not known.
+/// The role of a caller whose value is not known yet.
 pub enum Role<K: Hash + Eq> {
-    /// The first: it does what is to be done.
+    /// The first caller: it does the work.
     Leader(Lead<K>),
-    /// Somebody is at it already.
+    /// Another caller does the work already.
     Follower(Follow<K>),
 }
 
-/// The right to do what a key needs. Its end, however it comes, is told to all that wait: they ask anew.
+/// The right to do the work for a key. Dropping it wakes all followers that wait; they call
+/// [`Flights::join`] again.
 pub struct Lead<K: Hash + Eq> {
     key: K,
     waiting: Arc<Waiting<K>>,
 }
 
-/// The end of what somebody else is at. Costs nobody anything until it is waited for: who only looks may come as often as it likes.
+/// The end of work that another caller does. It registers only when it waits, so `join` may be
+/// repeated freely.
 pub struct Follow<K> {
     key: K,
     waiting: Arc<Waiting<K>>,
@@ -62,11 +68,12 @@ impl<K> Clone for Flights<K> {
 }
 
 impl<K: Hash + Eq + Clone> Flights<K> {
-    /// Joins who is at a key, or becomes it, unless `known` has what is wanted. That is asked under the lock, so that nobody does what somebody
-    /// else has just done, and must ask nothing of these flights.
+    /// Returns the value that `known` returns, or the caller's role for the key. `known` runs under
+    /// the lock, so that no caller repeats work that has just ended; it must not call methods of
+    /// these flights.
     ///
     /// # Errors
-    /// The role of a caller who does not have what is wanted.
+    /// The caller's role, if the value is not known.
     pub fn join<T>(&self, key: &K, known: impl Fn() -> Option<T>) -> Result<T, Role<K>> {
         let mut waiting = lock(&self.waiting);
         if let Some(known) = known() {
@@ -80,7 +87,7 @@ impl<K: Hash + Eq + Clone> Flights<K> {
         Err(Role::Leader(Lead { key, waiting: all }))
     }
 
-    /// Is somebody at it?
+    /// Returns `true` if a caller does the work for the key.
     pub fn is_under_way(&self, key: &K) -> bool {
         lock(&self.waiting).contains_key(key)
     }
@@ -88,16 +95,17 @@ impl<K: Hash + Eq + Clone> Flights<K> {
 
 impl<K: Hash + Eq> Drop for Lead<K> {
     fn drop(&mut self) {
-        let told = lock(&self.waiting).remove(&self.key);
-        // Without the lock: who is woken may ask at once.
-        for sender in told.into_iter().flatten() {
+        let followers = lock(&self.waiting).remove(&self.key);
+        // After the lock: a follower that is woken may call `join` at once.
+        for sender in followers.into_iter().flatten() {
             sender.send(());
         }
     }
 }
 
 impl<K: Hash + Eq> Follow<K> {
-    /// Waits until nobody is at it, however that ended; where somebody else has begun anew meanwhile, for that one.
+    /// Waits until no caller does the work, however it ended. If another caller has started anew by
+    /// then, waits for that one.
     pub fn wait(self, spin: &SpinPolicy) {
         let (sender, mut receiver) = reply();
         if let Some(others) = lock(&self.waiting).get_mut(&self.key) {
@@ -105,7 +113,7 @@ impl<K: Hash + Eq> Follow<K> {
         } else {
             return;
         }
-        // That nobody will tell is an end, too.
+        // A dropped sender ends the wait as well.
         let _ = receiver.wait(spin);
     }
 
@@ -119,9 +127,9 @@ impl<K: Hash + Eq> Follow<K> {
 mod tests {
     use super::*;
 
-    /// I12: a frame that looks each time, and never waits, leaves nothing behind.
+    /// I12: a caller that polls in each frame and never waits leaves no entry behind.
     #[test]
-    fn who_only_looks_is_not_remembered_i12() {
+    fn polling_join_registers_no_waiter_i12() {
         let flights = Flights::default();
         let unknown = || None::<()>;
         let lead = flights.join(&7, unknown);
@@ -135,12 +143,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_is_not_waited_for_i5() {
+    fn waiting_after_the_lead_ended_returns_at_once_i5() {
         let flights = Flights::default();
         let unknown = || None::<()>;
         let lead = flights.join(&7, unknown);
         let Err(Role::Follower(follow)) = flights.join(&7, unknown) else {
-            panic!("somebody is at it");
+            panic!("the key is in flight");
         };
         drop(lead);
         follow.wait(&SpinPolicy::never());

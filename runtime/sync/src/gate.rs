@@ -1,11 +1,45 @@
-//! One sleeper, many wakers.
+//! Parks one thread until another thread has work for it: one sleeper, any number of wakers.
 //!
-//! Each side writes, fences, then reads what the other side wrote: the waker publishes its work, fences
-//! and reads `asleep`; the sleeper sets `asleep`, fences and looks for work once more. One of the two
-//! sees the other, so no wake is lost; and while the sleeper is awake a wake is a fence and a load.
+//! The gate carries no work. The sleeper passes `poll` to [`Gate::wait_until`], which looks for
+//! work elsewhere, such as in a mailbox; a waker publishes its work there and then calls
+//! [`Gate::wake`]. At most one thread may sleep at a gate at a time; of two, one might not be
+//! woken.
 //!
-//! The gate carries no work: what there is to do, the caller's `poll` finds elsewhere. Two threads must
-//! not sleep at one gate at the same time; one of them might not be woken.
+//! # States of `asleep`
+//!
+//! | from | to | by | access |
+//! | --- | --- | --- | --- |
+//! | `AWAKE` | `ASLEEP` | the sleeper, before its last poll; `arm` | swap, Release: publishes `owner` |
+//! | `ASLEEP` | `AWAKE` | one waker, which then wakes `owner` | swap, AcqRel |
+//! | `ASLEEP` | `AWAKE` | the sleeper, if its last poll found work | swap, Relaxed |
+//! | `ASLEEP` | `AWAKE` | the sleeper, if its deadline has passed | swap, Acquire |
+//!
+//! # No wake is lost (I5)
+//! Each side writes, fences, then reads what the other side wrote:
+//!
+//! ```text
+//!   sleeper                                   waker
+//!   owner = this thread                       publish work
+//!   asleep = ASLEEP           (Release)       fence(SeqCst)
+//!   fence(SeqCst)                             asleep == ASLEEP?            (Relaxed)
+//!   poll()                                      no:  the sleeper polls later
+//!     found:   asleep = AWAKE                   yes: asleep.swap(AWAKE)    (AcqRel)
+//!     nothing: park while ASLEEP (Acquire)           unpark owner
+//! ```
+//! If the waker's fence comes first, the sleeper's poll finds the work; otherwise the waker reads
+//! `ASLEEP`. While the sleeper is awake, a wake costs a fence and a load.
+//!
+//! The sleeper's Release swap pairs with the Acquire of the waker's swap: the waker wakes the owner
+//! of this sleep. The Release of the waker's swap pairs with the sleeper's Acquire load: the work
+//! is visible when the sleeper returns from parking.
+//!
+//! # Stepping in
+//! [`Gate::wake_unless`] calls a function if the sleeper sleeps, and wakes the sleeper only if that
+//! function returns `false`. So a waker can do the sleeper's work in its place, under the lock of
+//! [`Door`](crate::door::Door), whose protocol says why no work is left behind.
+//!
+//! Checked by the models in `loom-tests/tests/models/gate.rs`; the mutants `gate_*` remove each
+//! fence and the last poll.
 
 use crate::facade::atomic::{AtomicU32, Ordering, fence};
 use crate::facade::thread;
@@ -18,18 +52,18 @@ use std::time::Instant;
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 
-/// One sleeper, many wakers.
+/// Parks one thread until another thread has work for it.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Gate {
-    /// `ASLEEP` from before the sleeper's last look until somebody takes it upon himself to wake it.
+    /// `ASLEEP` from before the sleeper's last poll until a waker or the sleeper itself resets it.
     asleep: AtomicU32,
-    /// Whom to wake. Written before `asleep` is set.
+    /// The waiter to wake. Written before `asleep` is set.
     owner: Mutex<Option<Waiter>>,
 }
 
 impl Gate {
-    /// A gate without a sleeper.
+    /// Creates a gate without a sleeper.
     pub fn new() -> Self {
         Self {
             asleep: AtomicU32::new(AWAKE),
@@ -37,14 +71,14 @@ impl Gate {
         }
     }
 
-    /// Names the calling thread as the sleeper. Going to sleep does so too.
+    /// Registers the calling thread as the sleeper. Going to sleep does so too.
     pub fn attach(&self) {
         *lock(&self.owner) = Some(Waiter::Thread(thread::current()));
     }
 
-    /// Lets the next wake wake `waker`, once, as if it slept here. The caller looks for work once more, and
-    /// leaves the gate to the waker then. Not at a gate at which a thread sleeps, and not with a waker of
-    /// somebody else: it is cloned and dropped under the gate's lock.
+    /// Makes the next wake wake `waker`, once, as if it slept here. The caller looks for work once
+    /// more afterwards and then leaves the gate to the waker. Do not call it on a gate at which a
+    /// thread sleeps, nor with a foreign waker: it is cloned and dropped under the gate's lock.
     pub fn arm(&self, waker: &Waker) {
         *lock(&self.owner) = Some(Waiter::Task(waker.clone()));
         // Release: as in `sleep`.
@@ -59,13 +93,15 @@ impl Gate {
         self.wake_unless(|| false);
     }
 
-    /// As [`Self::wake`], but calls `instead` where a thread sleeps. If `instead` has done that thread's work, it returns
-    /// true, and the thread sleeps on.
+    /// Wakes the sleeper if it sleeps and `instead` returns `false`. `instead` is called only if
+    /// the sleeper sleeps; it returns `true` if it has done the sleeper's work, which then sleeps
+    /// on.
     #[inline]
     pub fn wake_unless(&self, instead: impl FnOnce() -> bool) {
-        // SeqCst: pairs with the fence in `sleep`; publish-then-read here, set-then-look there.
+        // SeqCst: pairs with the fence in `sleep`. Here: publish, then read `asleep`; there: set
+        // it, then poll.
         fence(Ordering::SeqCst);
-        // Relaxed: the fence orders it.
+        // Relaxed: ordered by the fence.
         if self.asleep.load(Ordering::Relaxed) != AWAKE && !instead() {
             self.wake_sleeper();
         }
@@ -73,8 +109,8 @@ impl Gate {
 
     #[cold]
     fn wake_sleeper(&self) {
-        // AcqRel: Acquire pairs with `sleep`'s Release, so `owner` is the sleeper of this sleep; Release
-        // hands what was published to the sleeper, which reads `asleep` with Acquire.
+        // AcqRel: Acquire pairs with the Release in `sleep`, so `owner` is that of this sleep;
+        // Release publishes the work to the sleeper, which reads `asleep` with Acquire.
         if self.asleep.swap(AWAKE, Ordering::AcqRel) != AWAKE {
             let owner = lock(&self.owner).clone();
             if let Some(owner) = owner {
@@ -83,7 +119,7 @@ impl Gate {
         }
     }
 
-    /// Polls until there is something: spins first, then sleeps. Blocks.
+    /// Polls until `poll` returns a value: spins first, then sleeps. Blocks.
     #[inline]
     pub fn wait_until<R>(&self, spin: &mut Spinner, mut poll: impl FnMut() -> Option<R>) -> R {
         loop {
@@ -96,7 +132,8 @@ impl Gate {
         }
     }
 
-    /// Polls until there is something or the deadline has passed. Blocks. In a model no deadline comes.
+    /// Polls until `poll` returns a value or the deadline has passed. Blocks. In a model deadlines
+    /// never pass.
     pub fn wait_until_deadline<R>(
         &self,
         spin: &mut Spinner,
@@ -116,7 +153,7 @@ impl Gate {
         }
     }
 
-    /// Sleeps once: returns when woken, when the deadline has passed, or with what the last look found.
+    /// Sleeps once. Returns the last poll's value, or `None` if woken or past the deadline.
     fn sleep<R>(
         &self,
         spin: &mut Spinner,
@@ -124,24 +161,24 @@ impl Gate {
         poll: &mut impl FnMut() -> Option<R>,
     ) -> Option<R> {
         self.attach();
-        // Release: whoever sees ASLEEP sees the owner. A swap, not a store: wakers swap it too.
+        // Release: a waker that sees ASLEEP sees the owner. A swap, not a store: wakers swap it too.
         self.asleep.swap(ASLEEP, Ordering::Release);
         // SeqCst: pairs with the fence in `wake`.
         fence(Ordering::SeqCst);
         if let Some(found) = poll() {
-            // Relaxed: only this thread acts on it.
+            // Relaxed: only this thread depends on it.
             self.asleep.swap(AWAKE, Ordering::Relaxed);
             return Some(found);
         }
-        let nap = spin.nap_begins();
-        // Acquire: pairs with the waker's Release.
+        let parked = spin.park_begins();
+        // Acquire: pairs with the Release in `wake_sleeper`.
         while self.asleep.load(Ordering::Acquire) != AWAKE {
             if !thread::park_until(deadline) {
-                // Acquire: a waker may have been first.
+                // Acquire: a waker may have reset it first.
                 self.asleep.swap(AWAKE, Ordering::Acquire);
             }
         }
-        spin.nap_ended(nap);
+        spin.park_ended(parked);
         None
     }
 }
@@ -152,7 +189,7 @@ impl Default for Gate {
     }
 }
 
-/// So that a gate can be given where a waker is taken.
+/// Lets a gate serve as a waker.
 impl Wake for Gate {
     fn wake(self: Arc<Self>) {
         Gate::wake(&self);
@@ -210,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_is_a_waker() {
+    fn a_gate_serves_as_a_waker() {
         let gate = Arc::new(Gate::new());
         let rung = Arc::new(AtomicUsize::new(0));
         let waker = Waker::from(gate.clone());

@@ -1,29 +1,29 @@
-//! The door to threads and atomics, and the primitives that millstream builds on it.
+//! The facade over threads and atomics, and millstream's synchronization primitives.
 //!
-//! Nothing here knows about devices. Every primitive is written against [`facade`], which is std in a
-//! build and loom's or shuttle's types where these check it, so that each one is model checked (the models
-//! live in `loom-tests`).
+//! Nothing here knows about devices. Every primitive uses the types of [`facade`]: std's in a
+//! build, loom's or shuttle's under these checkers. So each primitive is model checked; the models
+//! are in `loom-tests`.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
-//! | [`facade`] | atomics, `Arc`, `Mutex`, cells, threads, and how long to spin before parking |
-//! | [`gate`] | one sleeper, many wakers |
-//! | [`bell`] | many sleepers, many ringers |
-//! | [`door`] | what its owner, or a thread that comes by, is inside of |
-//! | [`mailbox`] | bounded ring, many producers, one consumer; messages live in the slots |
-//! | [`overflow`] | a mailbox whose one sender never waits |
-//! | [`flight`] | one does what several want, the others wait |
-//! | [`reply`] | one value, one waiter; dropping either side is an answer |
+//! | [`facade`] | atomics, `Arc`, `Mutex`, cells, threads, and the policy for spinning before parking |
+//! | [`gate`] | parks one thread; any number of wakers |
+//! | [`bell`] | parks any number of threads; any thread rings |
+//! | [`door`] | a lock whose owner sleeps while another thread does its work (stepping in) |
+//! | [`mailbox`] | bounded ring, many producers, one consumer; messages are built and used in the slots |
+//! | [`overflow`] | a mailbox with one sender that never waits |
+//! | [`flight`] | runs the work for a key once, however many threads want it |
+//! | [`reply`] | a one-shot channel; dropping the sender is an answer |
 //! | [`timeline`] | a queue's published progress |
-//! | [`slots`] | counted slots, the free list, the dropped list |
-//! | [`poison`] | failed byte ranges of a slice |
-//! | [`ranges`] | byte ranges with values: what a poison cell keeps |
+//! | [`slots`] | a table of reference-counted slots, with deferred drops |
+//! | [`poison`] | poisoned byte ranges of a slice |
+//! | [`ranges`] | byte ranges with values |
 //! | [`credit`] | a bounded budget in flight, first come, first served |
-//! | [`tokens`] | a fixed set of them: one thread takes, any gives back |
+//! | [`tokens`] | a fixed set of tokens: one thread takes, any thread gives back |
 //! | [`team`] | threads that share the pieces of jobs |
-//! | [`payload`] | what a panic of user code carries |
+//! | [`payload`] | panic payloads of user code |
 //! | [`channel`] | the control plane's channel |
-//! | `wait` | whom to wake: a thread or a task |
+//! | `wait` | a waiter: a thread or a task |
 
 pub mod bell;
 pub mod channel;

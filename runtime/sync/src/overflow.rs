@@ -1,11 +1,23 @@
-//! A queue from one thread to another that neither blocks its sender nor loses anything: a ring, and an overflow behind it.
+//! A queue from one thread to another whose sender never blocks and which loses nothing: a ring,
+//! and an overflow list behind it.
 //!
-//! The ring is a [`mailbox`], for which whoever uses this bounds what is usually under way. What comes on top of that goes to
-//! the overflow, a list under a lock, until the receiver has taken that whole.
+//! The ring is a [`mailbox`], large enough for the usual number of entries in flight. Further
+//! entries go to the overflow, a list under a lock, until the receiver has taken the whole list.
 //!
-//! Order: once something lies in the overflow everything after goes there too, and the receiver takes the
-//! overflow only after it has seen, under the overflow's lock, that the ring is empty. So ring before
-//! overflow, and what was taken from the overflow before the ring again.
+//! # Order (I1)
+//! While the overflow is not empty, every new entry goes there. The receiver takes the overflow
+//! only after it has seen, under the overflow's lock, that the ring is empty. So ring entries come
+//! before overflow entries, and taken overflow entries before later ring entries.
+//!
+//! ```text
+//!   sender                                      receiver
+//!   any?                      (Relaxed)         an entry that was taken, else from the ring
+//!     no:  into the ring, if it has room        ring empty, any?         (Acquire)
+//!     yes: lock, append                           lock, ring still empty?
+//!          any = true         (Release)             take the list, any = false   (Release)
+//!          unlock, wake
+//! ```
+//! Checked by the models in `loom-tests/tests/models/overflow.rs`.
 
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
@@ -15,11 +27,11 @@ use crate::facade::{Arc, Mutex, Spinner, lock};
 use crate::gate::Gate;
 use crate::mailbox::{self, Receiver, Refused, Sender};
 
-/// Entries that stay allocated for the next overflow; more room than this is given back.
+/// The capacity that is kept for the next overflow; more is freed.
 const OVERFLOW_KEPT: usize = 4096;
 
 struct Overflow<T> {
-    /// Does anything lie in `entries`? Written under their lock.
+    /// Whether `entries` is not empty. Written under their lock.
     any: AtomicBool,
     entries: Mutex<VecDeque<T>>,
 }
@@ -35,11 +47,11 @@ pub struct Feed<T> {
 pub struct Inbox<T> {
     ring: Receiver<T>,
     overflow: Arc<Overflow<T>>,
-    /// Entries from the overflow, next in line.
+    /// Entries taken from the overflow; they come next.
     taken: VecDeque<T>,
 }
 
-/// A queue of this capacity before it overflows, whose receiver sleeps at a gate of its own.
+/// Creates a queue whose ring has this capacity; the receiver sleeps at a gate of its own.
 pub fn queue<T: Send>(capacity: usize) -> (Feed<T>, Inbox<T>) {
     let gate = std::sync::Arc::new(Gate::new());
     let (sender, receiver) = mailbox::mailbox(capacity, gate.clone());
@@ -61,30 +73,31 @@ pub fn queue<T: Send>(capacity: usize) -> (Feed<T>, Inbox<T>) {
 }
 
 impl<T> Feed<T> {
-    /// Appends the entry that `write` builds, in its slot where there is one, and wakes the receiver. `write` runs once. Never waits.
-    /// If `write` panics in a slot the process aborts, since the slot cannot be taken back.
+    /// Appends the entry that `write` builds, in a ring slot if there is one, and wakes the
+    /// receiver. `write` runs once. Never waits. If `write` panics in a slot the process aborts,
+    /// since a claimed slot cannot be returned.
     ///
     /// # Safety
-    /// `write` initializes what it is given.
+    /// `write` initializes the slot.
     #[inline]
     pub unsafe fn push_with(&mut self, write: impl FnMut(&mut MaybeUninit<T>)) {
         // SAFETY: the caller's promise.
         unsafe { self.push_unless(write, || false) }
     }
 
-    /// As [`Feed::push_with`], but where the receiver sleeps `instead` may say that it need not be woken: the caller
-    /// receives in its stead, or wakes it later.
+    /// As [`Feed::push_with`], but calls `instead` if the receiver sleeps; it returns `true` if the
+    /// caller receives in the receiver's place or wakes it later.
     ///
     /// # Safety
-    /// `write` initializes what it is given.
+    /// `write` initializes the slot.
     #[inline]
     pub unsafe fn push_unless(
         &mut self,
         mut write: impl FnMut(&mut MaybeUninit<T>),
         instead: impl Fn() -> bool,
     ) {
-        // Relaxed: this thread alone sets the flag. When it was cleared, the overflow had been taken,
-        // and the receiver finishes what it has taken before it looks at the ring.
+        // Relaxed: only this thread sets the flag. If it was cleared, the overflow had been taken,
+        // and the receiver finishes the taken entries before it reads the ring.
         if !self.overflow.any.load(Ordering::Relaxed) {
             // SAFETY: the caller's promise.
             match unsafe { self.ring.try_send_unless(&mut write, &instead) } {
@@ -97,7 +110,7 @@ impl<T> Feed<T> {
     }
 
     /// # Safety
-    /// `write` initializes what it is given.
+    /// `write` initializes the slot.
     #[cold]
     unsafe fn push_overflow(
         &self,
@@ -109,7 +122,7 @@ impl<T> Feed<T> {
         let mut entries = lock(&self.overflow.entries);
         // SAFETY: the caller promises that it is initialized, and it is moved out once.
         entries.push_back(unsafe { slot.assume_init() });
-        // Release: pairs with the receiver's Acquire; a flag seen is an entry to be found.
+        // Release: pairs with the receiver's Acquire; a receiver that sees the flag finds the entry.
         self.overflow.any.store(true, Ordering::Release);
         drop(entries);
         self.gate.wake_unless(instead);
@@ -119,7 +132,7 @@ impl<T> Feed<T> {
     #[inline]
     pub fn push(&mut self, entry: T) {
         let mut entry = Some(entry);
-        // SAFETY: `write` runs once, when the entry is there.
+        // SAFETY: `write` runs once, while `entry` is `Some`.
         unsafe {
             self.push_with(|slot| {
                 if let Some(entry) = entry.take() {
@@ -129,19 +142,19 @@ impl<T> Feed<T> {
         }
     }
 
-    /// Wakes the receiver to look around.
+    /// Wakes the receiver, which then calls its `stop` again.
     pub fn wake(&self) {
         self.gate.wake();
     }
 }
 
 impl<T> Inbox<T> {
-    /// Names the calling thread as the one that receives.
+    /// Registers the calling thread as the receiver.
     pub fn attach(&self) {
         self.ring.attach();
     }
 
-    /// Lets `f` use the next entry in place, if there is one; then it is dropped.
+    /// Passes the next entry to `f` in place, if there is one, then drops it.
     #[inline]
     pub fn next_with<R>(&mut self, mut f: impl FnMut(&mut T) -> R) -> Option<R> {
         if let Some(mut entry) = self.taken.pop_front() {
@@ -150,14 +163,14 @@ impl<T> Inbox<T> {
         if let Some(done) = self.ring.try_recv_with(&mut f) {
             return Some(done);
         }
-        // Acquire: pairs with the feed's Release.
+        // Acquire: pairs with the Release in `push_overflow`.
         if self.overflow.any.load(Ordering::Acquire) && self.take_overflow() {
             return self.next_with(f);
         }
         None
     }
 
-    /// Lets `f` look at the next entry, which stays.
+    /// Passes the next entry to `f` without consuming it.
     pub fn peek_with<R>(&mut self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         // Acquire: as in `next_with`.
         if self.taken.is_empty()
@@ -172,12 +185,12 @@ impl<T> Inbox<T> {
         }
     }
 
-    /// Takes the overflow if it is next in line, and says whether anything is next in line now.
+    /// Takes the overflow if the ring is empty. Returns `true` if an entry is next now.
     #[cold]
     fn take_overflow(&mut self) -> bool {
         let mut entries = lock(&self.overflow.entries);
-        // Looked at under the lock: while the overflow is not empty the ring gets nothing new, so what
-        // is older than the overflow is seen here.
+        // Checked under the lock: while the overflow is not empty the ring gets no new entry, so
+        // every entry that is older than the overflow is visible here.
         if self.ring.has_next() {
             return true;
         }
@@ -185,25 +198,25 @@ impl<T> Inbox<T> {
             self.taken = VecDeque::new();
         }
         std::mem::swap(&mut *entries, &mut self.taken);
-        // Release: the feed must not see the flag cleared before the overflow was taken; it is under
-        // the lock as well, for the feed sets it there.
+        // Release: the sender must not see the flag cleared before the overflow is taken. It sets
+        // the flag under the lock as well.
         self.overflow.any.store(false, Ordering::Release);
         !self.taken.is_empty()
     }
 
-    /// Is anything there, as far as this end can see?
+    /// Returns `true` if an entry is visible to this end.
     #[inline]
     pub fn has_next(&self) -> bool {
         // Acquire: as in `next_with`.
         !self.taken.is_empty() || self.ring.has_next() || self.overflow.any.load(Ordering::Acquire)
     }
 
-    /// Where the receiver sleeps.
+    /// Returns the gate at which the receiver sleeps.
     pub fn gate(&self) -> &std::sync::Arc<Gate> {
         self.ring.gate()
     }
 
-    /// Sleeps until an entry or `stop` is there. Blocks.
+    /// Sleeps until there is an entry or `stop` returns `true`. Blocks.
     pub fn wait(&self, spin: &mut Spinner, stop: impl Fn() -> bool) {
         self.ring
             .gate()
@@ -216,7 +229,7 @@ mod tests {
     use super::*;
     use crate::facade::SpinPolicy;
 
-    /// Receives what is there.
+    /// Receives all present entries.
     fn drain(inbox: &mut Inbox<u64>) -> Vec<u64> {
         std::iter::from_fn(|| inbox.next_with(|entry| *entry)).collect()
     }
@@ -262,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_dropped_i10() {
+    fn remaining_entries_are_dropped_with_the_queue_i10() {
         let entry = std::sync::Arc::new(());
         let (mut feed, inbox) = queue(2);
         (0..5).for_each(|_| feed.push(entry.clone()));

@@ -1,20 +1,20 @@
-//! What a panic of user code carries, and how it ends.
+//! Panic payloads of user code: how they are dropped and read.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a panic carries.
+/// A panic payload.
 pub type Payload = Box<dyn Any + Send>;
 
-/// Drops what a panic carries, which is user code and may panic itself. What comes of that is leaked: it might go on
-/// for ever.
+/// Drops a payload. Its destructor is user code and may panic too; the payload of that second panic
+/// is leaked, since dropping it could panic without end.
 pub fn end(payload: Payload) {
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(again);
     }
 }
 
-/// What a panic of user code said. Its payload is dropped here, where that may panic as well.
+/// Returns the message of a panic of user code and drops the payload, whose destructor may panic too.
 pub fn panic_message(payload: Payload) -> String {
     let message = match payload.downcast_ref::<&str>() {
         Some(text) => Some((*text).to_owned()),
@@ -28,19 +28,19 @@ pub fn panic_message(payload: Payload) -> String {
 mod tests {
     use super::*;
 
-    struct Rude;
+    struct PanicsOnDrop;
 
-    impl Drop for Rude {
+    impl Drop for PanicsOnDrop {
         fn drop(&mut self) {
-            panic!("even here");
+            panic!("a destructor that panics");
         }
     }
 
     #[test]
-    fn a_payload_is_dropped_and_may_panic_then() {
+    fn dropping_a_payload_may_panic() {
         let alive = std::sync::Arc::new(());
         end(Box::new(alive.clone()));
         assert_eq!(std::sync::Arc::strong_count(&alive), 1);
-        end(Box::new(Rude));
+        end(Box::new(PanicsOnDrop));
     }
 }

@@ -1,10 +1,28 @@
-//! Failed byte ranges of a slice, in the order in which they failed (I7).
+//! Poisoned byte ranges of a slice, each with its reason, in the order in which they were marked
+//! (I7). A clean cell is two words, and reading it is one load.
 //!
-//! The ranges are exact up to [`RANGES_MAX`](crate::ranges::RANGES_MAX) of them in a slice.
+//! # State
+//! `marks` is null until the first mark, then a box that lives as long as the cell; the first
+//! marker publishes it by a CAS. `dirty` is `true` exactly if the list has a range. It is written
+//! under the list's lock, together with the list: a thread that cleans one range and a thread that
+//! marks another leave the flag of the last one that held the lock.
 //!
-//! `dirty` is written under the lock, together with the list that it speaks of. A reader that is ordered
-//! after the marker, by a timeline or a lock, sees the mark; concurrent use on disjoint ranges is sound.
-//! A clean cell is two words and one load.
+//! ```text
+//!   queue, task fails                           reader of the data
+//!   lock the list, set the range
+//!   dirty = true             (Release)
+//!   unlock
+//!   publish the cursor                          wait for the cursor
+//!                                               dirty?                   (Acquire)
+//!                                                 false: clean
+//!                                                 true:  lock the list, find the range
+//! ```
+//! A reader that a timeline or a lock orders after the mark sees it. The Release of `dirty` pairs
+//! with the Acquire in `is_clean` for a reader that is not ordered otherwise. Threads may use
+//! disjoint ranges at the same time.
+//!
+//! The ranges are exact up to [`RANGES_MAX`](crate::ranges::RANGES_MAX) of them in a slice. Checked
+//! by the models in `loom-tests/tests/models/poison.rs`.
 
 use crate::facade::atomic::{AtomicBool, AtomicPtr, Ordering};
 use crate::facade::{Mutex, MutexGuard, lock};
@@ -13,22 +31,22 @@ use std::fmt;
 use std::ops::Range;
 use std::ptr;
 
-/// Failed byte ranges of a slice and why they failed.
+/// The poisoned byte ranges of a slice and their reasons.
 pub struct PoisonCell<E> {
-    /// Whether there is any mark.
+    /// Whether any range is marked.
     dirty: AtomicBool,
-    /// Null until the first mark; then a box that stays until the cell goes.
+    /// Null until the first mark; then a box that lives as long as the cell.
     marks: AtomicPtr<Mutex<Ranges<E>>>,
     _owned: std::marker::PhantomData<E>,
 }
 
-// SAFETY: the marks are reached under their lock only, and move between threads.
+// SAFETY: the marks are accessed under their lock only, and move between threads.
 unsafe impl<E: Send> Send for PoisonCell<E> {}
-// SAFETY: as above; a found `E` is a clone made under the lock.
+// SAFETY: as above; `find` returns a clone made under the lock.
 unsafe impl<E: Send> Sync for PoisonCell<E> {}
 
 impl<E> PoisonCell<E> {
-    /// A clean cell. It allocates at its first mark.
+    /// Creates a clean cell. It allocates at its first mark.
     pub fn new() -> Self {
         Self {
             dirty: AtomicBool::new(false),
@@ -37,10 +55,10 @@ impl<E> PoisonCell<E> {
         }
     }
 
-    /// Whether nothing is marked.
+    /// Returns `true` if no range is marked.
     #[inline]
     pub fn is_clean(&self) -> bool {
-        // Acquire: whoever is not ordered after the marker otherwise is so by this.
+        // Acquire: pairs with `settle`, for a thread that is not ordered after the mark otherwise.
         !self.dirty.load(Ordering::Acquire)
     }
 
@@ -56,7 +74,7 @@ impl<E> PoisonCell<E> {
             return marks;
         }
         let new = Box::into_raw(Box::new(Mutex::new(Ranges::default())));
-        // AcqRel: Release publishes the box. Acquire on failure: somebody else's is used.
+        // AcqRel: Release publishes the box. Acquire on failure: another thread's box is used.
         let (won, lost) = (Ordering::AcqRel, Ordering::Acquire);
         match self.marks.compare_exchange(ptr::null_mut(), new, won, lost) {
             // SAFETY: just published; it lives as long as the cell.
@@ -64,20 +82,20 @@ impl<E> PoisonCell<E> {
             Err(theirs) => {
                 // SAFETY: made above and never published.
                 drop(unsafe { Box::from_raw(new) });
-                // SAFETY: not null, and published by somebody else; it lives as long as the cell.
+                // SAFETY: not null, and published by another thread; it lives as long as the cell.
                 unsafe { &*theirs }
             }
         }
     }
 
-    /// Writes the flag that goes with the list, then gives the lock back.
+    /// Writes the flag that matches the list, then unlocks it.
     fn settle(&self, marks: MutexGuard<'_, Ranges<E>>) {
         let dirty = !marks.is_empty();
         // Release: pairs with `is_clean`.
         self.dirty.store(dirty, Ordering::Release);
     }
 
-    /// Forgets every mark.
+    /// Removes all marks.
     pub fn reset(&self) {
         if self.is_clean() {
             return;
@@ -92,7 +110,7 @@ impl<E> PoisonCell<E> {
 }
 
 impl<E: Clone> PoisonCell<E> {
-    /// Marks the range as failed; what was marked there before is replaced. An empty range marks nothing.
+    /// Marks the range as poisoned, replacing earlier marks of its bytes. An empty range marks nothing.
     pub fn mark(&self, range: Range<u64>, why: E) {
         if range.is_empty() {
             return;
@@ -102,7 +120,7 @@ impl<E: Clone> PoisonCell<E> {
         self.settle(marks);
     }
 
-    /// Heals the range: something defined every byte of it.
+    /// Makes the range clean: every byte of it has been overwritten.
     #[inline]
     pub fn clear(&self, range: Range<u64>) {
         if !self.is_clean() {
@@ -119,7 +137,7 @@ impl<E: Clone> PoisonCell<E> {
         }
     }
 
-    /// Why some byte of the range failed: of several reasons the oldest.
+    /// Returns the oldest reason for which a byte of the range is poisoned.
     #[inline]
     pub fn find(&self, range: Range<u64>) -> Option<E> {
         if self.is_clean() {

@@ -1,10 +1,10 @@
-//! What a poison cell marks, heals and finds.
+//! What a poison cell marks, cleans and finds.
 
 use super::*;
 use std::sync::Arc;
 
 #[test]
-fn a_mark_is_found_where_it_overlaps_until_it_is_healed() {
+fn a_mark_is_found_by_overlapping_ranges_until_it_is_cleared() {
     let cell = PoisonCell::new();
     assert!(cell.is_clean() && cell.find(0..100).is_none());
     cell.mark(10..20, "a");
@@ -48,7 +48,7 @@ fn nothing_overlaps_an_empty_range() {
 }
 
 #[test]
-fn reset_forgets_and_the_cell_can_be_used_again() {
+fn a_reset_removes_all_marks_and_the_cell_can_be_used_again() {
     let why = Arc::new(());
     let cell = PoisonCell::new();
     cell.mark(0..10, why.clone());
@@ -61,7 +61,7 @@ fn reset_forgets_and_the_cell_can_be_used_again() {
 }
 
 #[test]
-fn disjoint_ranges_from_several_threads_do_not_disturb_each_other() {
+fn threads_with_disjoint_ranges_do_not_interfere() {
     let cell = Arc::new(PoisonCell::new());
     let queues: Vec<_> = (0..3u64)
         .map(|queue| {

@@ -1,14 +1,13 @@
-//! Disjoint byte ranges, each with a value: sorted, bounded, and exact up to the bound.
+//! Disjoint byte ranges, each with a value: sorted, bounded, and exact up to the bound. A poison
+//! cell keeps the poisoned bytes of a slice in it. There is no synchronization here.
 //!
-//! Failed bytes of a slice are kept so, with the reason why they failed. No synchronization is here.
-//!
-//! A list holds up to [`RANGES_MAX`] ranges exactly. Beyond it the two neighbours with the fewest bytes between them become
-//! one range, which has those bytes as well and the older of the two values. So a list never loses a byte, and its size is
-//! bounded (I12).
+//! A list holds up to [`RANGES_MAX`] ranges exactly. Beyond that the two neighbours with the fewest
+//! bytes between them become one range, which includes those bytes and has the older of the two
+//! values. So a list never loses a byte, and its size is bounded (I12).
 
 use std::ops::Range;
 
-/// Most ranges of one list.
+/// The greatest number of ranges of one list.
 pub const RANGES_MAX: usize = 4_096;
 
 /// One range.
@@ -38,14 +37,14 @@ impl<T> Default for Ranges<T> {
 }
 
 impl<T> Ranges<T> {
-    /// Whether no byte has a value.
+    /// Returns `true` if no byte has a value.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 }
 
 impl<T: Clone> Ranges<T> {
-    /// Gives the bytes this value, instead of what they had. No bytes change nothing.
+    /// Sets the value of the bytes, replacing earlier ones. An empty range changes nothing.
     pub fn set(&mut self, bytes: Range<u64>, value: T) {
         if bytes.is_empty() {
             return;
@@ -60,21 +59,21 @@ impl<T: Clone> Ranges<T> {
         self.bound(None);
     }
 
-    /// Takes the values of the bytes away.
+    /// Removes the values of the bytes.
     pub fn clear(&mut self, bytes: &Range<u64>) {
         if let Some(gap) = self.cut(bytes) {
             self.bound(Some(gap));
         }
     }
 
-    /// The oldest value of any of the bytes.
+    /// Returns the oldest value of any of the bytes.
     pub fn find(&self, bytes: &Range<u64>) -> Option<&T> {
         let found = &self.list[self.overlapping(bytes)];
         let oldest = found.iter().min_by_key(|entry| entry.age);
         oldest.map(|entry| &entry.value)
     }
 
-    /// The entries that share a byte with these.
+    /// Returns the entries that overlap the bytes.
     fn overlapping(&self, bytes: &Range<u64>) -> Range<usize> {
         if bytes.is_empty() {
             return 0..0;
@@ -86,7 +85,7 @@ impl<T: Clone> Ranges<T> {
         first..first + behind
     }
 
-    /// Takes the bytes out of every entry. Where that makes two of one, returns the index of the first of them.
+    /// Removes the bytes from every entry. If that splits an entry, returns the index of its first part.
     fn cut(&mut self, bytes: &Range<u64>) -> Option<usize> {
         let found = self.overlapping(bytes);
         let (first, last) = (
@@ -108,8 +107,8 @@ impl<T: Clone> Ranges<T> {
         is_split.then_some(start)
     }
 
-    /// Makes one of the two nearest neighbours, if there are too many entries; but not of those around the gap behind entry
-    /// `gap`, whose bytes were just cleared.
+    /// Merges the two nearest neighbours if there are too many entries; but not those around the
+    /// gap behind entry `gap`, whose bytes were just cleared.
     fn bound(&mut self, gap: Option<usize>) {
         if self.list.len() <= RANGES_MAX {
             return;
@@ -164,19 +163,19 @@ mod tests {
         assert_eq!(ranges.list.len(), RANGES_MAX);
         let has = |ranges: &Ranges<usize>, byte| ranges.find(&(byte..byte + 1)).is_some();
         assert!((0..count as u64).all(|index| has(&ranges, index * 10)));
-        // A hole in a full list is a hole.
+        // A gap made in a full list stays a gap.
         let wide = ranges
             .list
             .iter()
             .find(|entry| entry.bytes.end - entry.bytes.start > 3);
-        let hole = wide.expect("some were merged").bytes.start + 2;
+        let hole = wide.expect("neighbours were merged").bytes.start + 2;
         ranges.clear(&(hole..hole + 1));
         assert!(!has(&ranges, hole) && has(&ranges, hole - 1) && has(&ranges, hole + 1));
         assert_eq!(ranges.list.len(), RANGES_MAX);
     }
 
     #[test]
-    fn any_sequence_of_changes_agrees_with_a_value_for_each_byte() {
+    fn any_sequence_of_changes_agrees_with_a_value_per_byte() {
         let mut state = 7_u64;
         let mut draw = |below: u64| {
             state = state

@@ -1,4 +1,6 @@
-//! One value, one waiter: the answer to an ask. Dropping the sender is an answer too (I5).
+//! A one-shot channel: one value, one waiter. Dropping the sender is an answer too (I5).
+//!
+//! # States
 //!
 //! ```text
 //!            register            send / drop
@@ -6,9 +8,27 @@
 //!     ^  <--- unregister --+                     ^
 //!     +------------------ send / drop -----------+
 //! ```
-//! `value` is the sender's until FULL, then the receiver's. `waiter` is the receiver's in EMPTY; whoever
-//! moves the state out of WAITING owns it: the sender by its one swap, or the receiver, which goes back to
-//! EMPTY to change its waker. One allocation, shared by both sides.
+//! `value` belongs to the sender until FULL, then to the receiver. `waiter` belongs to the receiver
+//! in EMPTY. In WAITING it belongs to the side that leaves the state: the sender by its one swap,
+//! or the receiver, which goes back to EMPTY to change its waker. Both sides share one allocation.
+//!
+//! # Orderings
+//!
+//! ```text
+//!   receiver                                    sender
+//!   waiter = this thread                        value = v
+//!   EMPTY -> WAITING          (Release)         swap(FULL)              (AcqRel)
+//!     failed, FULL: take      (Acquire)           was WAITING: take the waiter, wake it
+//!   park until FULL           (Acquire)
+//!   take the value
+//! ```
+//! The Release of `announce` pairs with the Acquire of the swap: the sender sees the waiter. The
+//! Release of the swap pairs with the receiver's Acquire: it sees the value. Both sides change one
+//! word, so no wake is lost: the swap comes before the announcement, which then fails, or reads
+//! WAITING.
+//!
+//! Checked by the models in `loom-tests/tests/models/reply.rs`; the mutants `reply_*` remove each
+//! ordering, the answer of a dropped sender and the return to EMPTY.
 
 use crate::facade::atomic::{AtomicU32, Ordering};
 use crate::facade::cell::UnsafeCell;
@@ -26,13 +46,13 @@ const WAITING: u32 = 1;
 const FULL: u32 = 2;
 const CLOSED: u32 = 3;
 
-/// No answer comes: the sender was dropped, or the answer has been taken.
+/// There is no answer: the sender was dropped, or the answer has been taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Closed;
 
 impl fmt::Display for Closed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no answer comes")
+        f.write_str("there is no answer")
     }
 }
 
@@ -44,25 +64,25 @@ struct Cell<T> {
     waiter: UnsafeCell<Option<Waiter>>,
 }
 
-// SAFETY: the value moves from the sender to the receiver, which `T: Send` allows; the state says who may
-// touch which cell when (see the file's head).
+// SAFETY: the value moves from the sender to the receiver, which `T: Send` allows; the state says
+// which side may access which cell (see the head of the module).
 unsafe impl<T: Send> Send for Cell<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Cell<T> {}
 
-/// Answers, once.
+/// Sends the answer, once.
 pub struct ReplySender<T> {
     cell: Arc<Cell<T>>,
     sent: bool,
 }
 
-/// Waits for the answer.
+/// Receives the answer.
 pub struct ReplyReceiver<T> {
     cell: Arc<Cell<T>>,
     taken: bool,
 }
 
-/// Makes both sides, with one allocation.
+/// Creates both sides with one allocation.
 pub fn reply<T>() -> (ReplySender<T>, ReplyReceiver<T>) {
     let cell = Arc::new(Cell {
         state: AtomicU32::new(EMPTY),
@@ -79,15 +99,16 @@ pub fn reply<T>() -> (ReplySender<T>, ReplyReceiver<T>) {
 }
 
 impl<T> Cell<T> {
-    /// The sender's last word: FULL or CLOSED. Whoever waits is to be woken.
+    /// Ends the exchange: `end` is FULL or CLOSED. Returns the waiter, to be woken.
     #[inline]
     #[must_use]
     fn finish(&self, end: u32) -> Option<Waiter> {
-        // AcqRel: Release hands the value over; Acquire takes the waiter that WAITING announced.
+        // AcqRel: Release publishes the value; Acquire pairs with the Release in `announce`, which
+        // published the waiter.
         if self.state.swap(end, Ordering::AcqRel) != WAITING {
             return None;
         }
-        // SAFETY: this swap took the state out of WAITING, so the waiter is the sender's.
+        // SAFETY: this swap moved the state out of WAITING, so the waiter is the sender's.
         self.waiter.with_mut(|waiter| unsafe { (*waiter).take() })
     }
 
@@ -97,7 +118,7 @@ impl<T> Cell<T> {
         self.state.load(Ordering::Acquire) >= FULL
     }
 
-    /// Leaves somebody to be woken. False: finished meanwhile, nobody will be.
+    /// Registers a waiter. Returns `false` if the exchange has ended meanwhile; it will not be woken then.
     #[must_use]
     fn register(&self, waiter: Waiter) -> bool {
         if !self.unregister() {
@@ -113,7 +134,7 @@ impl<T> Cell<T> {
 
     #[must_use]
     fn announce(&self) -> bool {
-        // Release: hands the waiter over. Acquire on failure: pairs with `finish`.
+        // Release: publishes the waiter. Acquire on failure: pairs with `finish`.
         let (won, lost) = (Ordering::Release, Ordering::Acquire);
         match self.state.compare_exchange(EMPTY, WAITING, won, lost) {
             Ok(_) => true,
@@ -121,10 +142,10 @@ impl<T> Cell<T> {
         }
     }
 
-    /// Takes the waiter back, so that it may be changed. False: finished meanwhile.
+    /// Takes the waiter back, so that it may be changed. Returns `false` if the exchange has ended.
     #[must_use]
     fn unregister(&self) -> bool {
-        // Relaxed on success: the waiter was written by this side. Acquire on failure: pairs with `finish`.
+        // Relaxed on success: this side wrote the waiter. Acquire on failure: pairs with `finish`.
         let (won, lost) = (Ordering::Relaxed, Ordering::Acquire);
         match self.state.compare_exchange(WAITING, EMPTY, won, lost) {
             Ok(_) => true,
@@ -132,13 +153,13 @@ impl<T> Cell<T> {
         }
     }
 
-    /// Takes the answer of a finished cell.
+    /// Takes the value after the end of the exchange.
     fn take(&self) -> Result<T, Closed> {
         // Acquire: pairs with `finish`.
         if self.state.load(Ordering::Acquire) != FULL {
             return Err(Closed);
         }
-        // SAFETY: FULL, so the value is the receiver's, of which there is one.
+        // SAFETY: FULL, so the value is the receiver's, and there is one receiver.
         self.value
             .with_mut(|value| unsafe { (*value).take() })
             .ok_or(Closed)
@@ -146,7 +167,7 @@ impl<T> Cell<T> {
 }
 
 impl<T> ReplySender<T> {
-    /// Answers, and wakes whoever waits.
+    /// Sends the answer and wakes the waiter.
     #[inline]
     pub fn send(self, value: T) {
         if let Some(waiter) = self.fill(value) {
@@ -154,8 +175,9 @@ impl<T> ReplySender<T> {
         }
     }
 
-    /// Answers with what is of use once `cursor` has completed. A thread that is parked for the answer is woken then, and not before:
-    /// it parks once. A task is woken now, as it may have something to do with the answer alone.
+    /// Sends an answer that is useful only once `cursor` has completed. A parked thread is woken
+    /// then and not before, so that it parks once. A task is woken now, since it may use the answer
+    /// alone.
     pub fn send_for(self, value: T, timeline: &Timeline, cursor: u64) {
         match self.fill(value) {
             None => {}
@@ -168,7 +190,7 @@ impl<T> ReplySender<T> {
     #[must_use]
     fn fill(mut self, value: T) -> Option<Waiter> {
         self.sent = true;
-        // SAFETY: before FULL the value is the sender's, of which there is one.
+        // SAFETY: before FULL the value is the sender's, and there is one sender.
         self.cell
             .value
             .with_mut(|slot| unsafe { *slot = Some(value) });
@@ -187,13 +209,13 @@ impl<T> Drop for ReplySender<T> {
 }
 
 impl<T> ReplyReceiver<T> {
-    /// Whether [`Self::try_take`] would answer.
+    /// Returns `true` if [`Self::try_take`] would return an answer.
     #[inline]
     pub fn is_ready(&self) -> bool {
         self.taken || self.cell.is_finished()
     }
 
-    /// The answer, if it is there. After it has been taken: `Closed`.
+    /// Returns the answer if there is one; [`Closed`] after it has been taken.
     #[inline]
     pub fn try_take(&mut self) -> Option<Result<T, Closed>> {
         self.is_ready().then(|| self.take())
@@ -206,12 +228,13 @@ impl<T> ReplyReceiver<T> {
         self.cell.take()
     }
 
-    /// The answer; blocks until it comes.
+    /// Returns the answer; blocks until there is one.
     pub fn wait(&mut self, spin: &SpinPolicy) -> Result<T, Closed> {
         self.wait_some(spin, None).unwrap_or(Err(Closed))
     }
 
-    /// The answer; blocks until it comes or the deadline has passed (`None`). In a model no deadline comes.
+    /// Returns the answer; blocks until there is one or the deadline has passed (`None`). In a
+    /// model deadlines never pass.
     pub fn wait_deadline(
         &mut self,
         spin: &SpinPolicy,
@@ -230,9 +253,9 @@ impl<T> ReplyReceiver<T> {
             Spinner::of_thread(*spin, |spin| {
                 let ready = spin.spin(&mut || cell.is_finished().then_some(()));
                 if ready.is_none() && cell.register(Waiter::Thread(thread::current())) {
-                    let nap = spin.nap_begins();
+                    let parked = spin.park_begins();
                     while !cell.is_finished() && thread::park_until(deadline) {}
-                    spin.nap_ended(nap);
+                    spin.park_ended(parked);
                 }
             });
             if deadline.is_some() && cell.unregister() {
@@ -242,7 +265,8 @@ impl<T> ReplyReceiver<T> {
         Some(self.take())
     }
 
-    /// The answer, or `Pending` with the waker kept; only the last waker is woken.
+    /// Returns the answer, or registers the task's waker and returns `Pending`; only the last waker
+    /// is woken.
     pub fn poll_take(&mut self, context: &mut Context<'_>) -> Poll<Result<T, Closed>> {
         if !self.is_ready() && self.cell.register(Waiter::Task(context.waker().clone())) {
             return Poll::Pending;

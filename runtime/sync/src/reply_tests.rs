@@ -1,4 +1,4 @@
-//! How a reply behaves with real threads.
+//! The one-shot channel with real threads.
 
 use super::*;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 #[derive(Default)]
-struct Rings(AtomicUsize);
+struct WakeCount(AtomicUsize);
 
-impl Wake for Rings {
+impl Wake for WakeCount {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
     }
 }
 
-impl Rings {
+impl WakeCount {
     fn count(&self) -> usize {
         self.0.load(std::sync::atomic::Ordering::SeqCst)
     }
@@ -33,7 +33,7 @@ fn a_value_is_taken_once() {
 }
 
 #[test]
-fn a_dropped_sender_is_an_answer() {
+fn a_dropped_sender_closes_the_reply() {
     let (tx, mut rx) = reply::<u32>();
     let other = std::thread::spawn(move || drop(tx));
     assert_eq!(rx.wait(&SpinPolicy::never()), Err(Closed));
@@ -41,7 +41,7 @@ fn a_dropped_sender_is_an_answer() {
 }
 
 #[test]
-fn waiting_in_every_way_brings_the_value() {
+fn a_wait_returns_the_value_with_and_without_spinning() {
     for policy in [SpinPolicy::never(), SpinPolicy::default()] {
         for _ in 0..if cfg!(miri) { 10 } else { 2_000 } {
             let (tx, mut rx) = reply();
@@ -67,7 +67,10 @@ fn a_deadline_passes_and_the_reply_can_be_waited_for_again() {
 
 #[test]
 fn only_the_last_waker_is_woken() {
-    let (first, second) = (Arc::new(Rings::default()), Arc::new(Rings::default()));
+    let (first, second) = (
+        Arc::new(WakeCount::default()),
+        Arc::new(WakeCount::default()),
+    );
     let (tx, mut rx) = reply();
     for rings in [&first, &second] {
         let waker = Waker::from(rings.clone());
@@ -81,7 +84,7 @@ fn only_the_last_waker_is_woken() {
 }
 
 #[test]
-fn a_value_nobody_takes_is_dropped() {
+fn a_value_that_is_not_taken_is_dropped() {
     let value = Arc::new(());
     for receiver_first in [true, false] {
         let (tx, rx) = reply();

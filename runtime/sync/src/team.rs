@@ -1,20 +1,30 @@
 //! A fixed team of threads that share the pieces of jobs.
 //!
-//! ```text
-//!   seat:   job, counter --OPEN--> takes chunks -> closes -> waits until nobody is inside
-//!   member: sleeps ... finds OPEN -> enters -> takes chunks -> closes -> leaves, the last wakes the seat
-//! ```
-//! Each seat has a slot of its own and runs one job at a time. Whoever sits there posts a job, takes chunks
-//! of it like everybody else, and goes on once nobody is inside the slot. Members that find no open slot
-//! sleep (I11). Nothing here starts a thread.
+//! A seat is the right to post jobs in one slot, one job at a time. Its thread posts a job, takes
+//! chunks of it as the members do, and returns once no member is inside the slot. Members that find
+//! no open slot sleep (I11). Nothing here starts a thread.
 //!
+//! ```text
+//!   seat                                       member
+//!   write job, next = first piece              sleep at its gate
+//!   state |= OPEN          (Release)
+//!   wake members                               state & OPEN?            (Relaxed, a hint)
+//!                                              state += 1               (Acquire): sees the job
+//!   take chunks: next += chunk                 take chunks: next += chunk
+//!   state &= !OPEN                             state &= !OPEN
+//!                                              state -= 1               (Release)
+//!   wait until state == 0  (Acquire)             was 1: wake the seat
+//! ```
 //! Invariants
-//! 1. `state` is OPEN while there may be chunks left; its other bits count the members inside.
-//! 2. A member may look at the job only between an entry that found OPEN and its exit. It may enter a
+//! 1. `state` has OPEN while there may be chunks left; its other bits count the members inside.
+//! 2. A member may read the job only between an entry that found OPEN and its exit. It may enter a
 //!    closed slot by mistake, and then leaves at once.
-//! 3. Only the slot's seat opens it, and only after it has seen it closed with nobody who may look; so
-//!    the job, which lies on the seat's stack, outlives every look.
-//! 4. Whoever finds the counter used up closes the slot before he leaves it.
+//! 3. Only the slot's seat opens it, and only after it has seen it closed and empty; so the job,
+//!    which lies on the seat's stack, outlives every access.
+//! 4. A thread that finds the counter used up closes the slot before it leaves.
+//!
+//! The Release of an exit pairs with the seat's Acquire: the seat sees what the members wrote.
+//! Checked by the models in `loom-tests/tests/models/team.rs`.
 
 use crate::facade::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::facade::cell::UnsafeCell;
@@ -31,17 +41,18 @@ use std::sync::atomic::AtomicUsize;
 /// In a slot's `state`: there may be chunks left.
 const OPEN: u32 = 1 << 31;
 
-/// Chunks that each thread of the team takes of one job, on average: enough to even out pieces of
-/// unequal cost, few enough that the shared counter costs nothing.
+/// Chunks that each thread of the team takes of one job, on average: enough to balance pieces of
+/// unequal cost, few enough that the shared counter costs little.
 const CHUNKS_PER_THREAD: u64 = 8;
 
-/// Most pieces of one job. The counter may run over by a chunk for each thread, and must not wrap.
+/// The greatest number of pieces of one job. The counter may exceed it by a chunk for each thread,
+/// and must not wrap.
 pub const PIECES_MAX: u64 = 1 << 62;
 
 /// Runs a range of pieces of a job.
 pub type Work<'a> = dyn Fn(Range<u64>) + Sync + 'a;
 
-/// What a piece of work panicked with.
+/// The payload of a panic of a piece.
 pub type Panic = Box<dyn Any + Send>;
 
 /// A job in a slot. It belongs to the slot's seat while the slot is closed and empty.
@@ -52,7 +63,7 @@ struct Job {
 }
 
 struct Slot {
-    /// OPEN, and how many members are inside.
+    /// OPEN, and the number of members inside.
     state: Padded<AtomicU32>,
     /// The next piece of the job.
     next: Padded<AtomicU64>,
@@ -63,8 +74,8 @@ struct Slot {
     done: Gate,
 }
 
-// SAFETY: the job is written by the slot's seat alone, while nobody looks (invariant 3), and its work is
-// `Sync`.
+// SAFETY: only the slot's seat writes the job, while no member is inside (invariant 3), and its
+// work is `Sync`.
 unsafe impl Send for Slot {}
 // SAFETY: as above.
 unsafe impl Sync for Slot {}
@@ -73,32 +84,32 @@ struct Board {
     slots: Box<[Slot]>,
     /// Where each member sleeps.
     members: Box<[Gate]>,
-    /// The member that is woken first by the next job, so that jobs spread. It decides nothing, and is
-    /// std's in every face so that it adds no state to a model.
+    /// The member that the next job wakes first, so that jobs spread. Nothing depends on it; it is
+    /// std's under every model checker, so that it adds no state to a model.
     first: AtomicUsize,
     stop: AtomicBool,
     spin: SpinPolicy,
 }
 
-/// What ends a team.
+/// Stops a team.
 pub struct Team {
     board: Arc<Board>,
 }
 
-/// What one thread of the team serves with.
+/// One thread's part in a team.
 pub struct Member {
     board: Arc<Board>,
     index: usize,
 }
 
-/// A place at which jobs are posted, one after the other.
+/// The right to post jobs in one slot, one after the other.
 pub struct Seat {
     board: Arc<Board>,
     slot: usize,
     spin: Spinner,
 }
 
-/// A team of `members` that serve `seats` seats and wait as `spin` says.
+/// Creates a team of `members` members and `seats` seats, which wait as `spin` says.
 pub fn team(members: usize, seats: usize, spin: SpinPolicy) -> (Team, Vec<Member>, Vec<Seat>) {
     let board = Arc::new(Board {
         slots: (0..seats).map(|_| Slot::new()).collect(),
@@ -122,22 +133,23 @@ pub fn team(members: usize, seats: usize, spin: SpinPolicy) -> (Team, Vec<Member
 }
 
 impl Team {
-    /// Ends the members after what they are in. A job that is posted later is its seat's own.
+    /// Stops the members after the jobs that they are in. A job that is posted later is run by its
+    /// seat alone.
     pub fn stop(&self) {
-        // Relaxed: the gates' fences order it before the members' last look.
+        // Relaxed: the gates' fences order it before the members' last poll.
         self.board.stop.store(true, Ordering::Relaxed);
         self.board.members.iter().for_each(Gate::wake);
     }
 }
 
 impl Member {
-    /// Helps with job after job until the team is stopped. Blocks until then.
+    /// Runs chunks of job after job until the team is stopped. Blocks until then.
     pub fn serve(self) {
         let Self { board, index } = self;
         let mut spin = Spinner::new(board.spin);
         loop {
             let found = board.members[index].wait_until(&mut spin, || {
-                // Relaxed: the gate's fence orders it.
+                // Relaxed: ordered by the gate's fence.
                 if board.stop.load(Ordering::Relaxed) {
                     return Some(None);
                 }
@@ -156,19 +168,20 @@ impl Member {
 }
 
 impl Seat {
-    /// Threads that may share a job, the caller among them.
+    /// Returns the number of threads that may share a job, including the caller.
     #[inline]
     pub fn threads(&self) -> usize {
         self.board.members.len() + 1
     }
 
-    /// Runs the pieces `from..pieces` on the calling thread and those that help, each piece exactly once, and
-    /// answers how many pieces the caller ran itself. Wakes up to `helpers` members; one that is awake helps
-    /// unasked. `pieces` is at most [`PIECES_MAX`]. After a panic the remaining pieces are skipped. Blocks
-    /// until nobody works on them any more.
+    /// Runs the pieces `from..pieces` on the calling thread and the members, each piece exactly
+    /// once, and returns the number of pieces that the caller ran. Wakes up to `helpers` members; a
+    /// member that is awake may help too. `pieces` is at most [`PIECES_MAX`]. After a panic the
+    /// remaining pieces are skipped. Blocks until no member is inside.
     ///
     /// # Errors
-    /// The first panic. Dropping it runs the code of whoever panicked. Others of the same job are dropped here.
+    /// The payload of the first panic; dropping it runs user code. Payloads of later panics of the
+    /// same job are dropped here.
     pub fn share(
         &mut self,
         from: u64,
@@ -179,8 +192,8 @@ impl Seat {
         debug_assert!(pieces <= PIECES_MAX, "the counter must not wrap");
         let slot = &self.board.slots[self.slot];
         let share = pieces.saturating_sub(from) / (self.threads() as u64 * CHUNKS_PER_THREAD);
-        // SAFETY: the lifetime is erased only in the slot, and nobody looks there any more when this
-        // function returns (invariant 3); nothing below unwinds before that.
+        // SAFETY: the lifetime is erased only in the slot, and no thread reads it there once this
+        // function has returned (invariant 3); nothing below unwinds before that.
         let work = unsafe { std::mem::transmute::<*const Work<'_>, *const Work<'static>>(work) };
         slot.open(
             Job {
@@ -190,7 +203,7 @@ impl Seat {
             },
             from,
         );
-        self.board.call(helpers);
+        self.board.wake_members(helpers);
 
         let own = slot.take_chunks();
         slot.close();
@@ -205,13 +218,13 @@ impl Seat {
 
 impl Board {
     /// Wakes up to `helpers` members that sleep.
-    fn call(&self, helpers: usize) {
+    fn wake_members(&self, helpers: usize) {
         let members = self.members.len();
         let helpers = helpers.min(members);
         if helpers == 0 {
             return;
         }
-        // Relaxed: it spreads the work and decides nothing.
+        // Relaxed: it spreads the work; nothing depends on it.
         let first = self.first.fetch_add(helpers, Ordering::Relaxed);
         for offset in 0..helpers {
             self.members[first.wrapping_add(offset) % members].wake();
@@ -243,25 +256,25 @@ impl Slot {
         }
     }
 
-    /// Posts a job. To be called by the slot's seat, which has seen the slot closed and empty.
+    /// Posts a job. For the slot's seat, which has seen the slot closed and empty.
     fn open(&self, job: Job, from: u64) {
         self.job.with_mut(|place| {
-            // SAFETY: the slot is closed and nobody looks, so the job is the seat's (invariant 3).
+            // SAFETY: the slot is closed and empty, so the job is the seat's (invariant 3).
             unsafe { *place = job }
         });
-        // Relaxed: handed over by the opening.
+        // Relaxed: published by the store of OPEN.
         self.next.store(from, Ordering::Relaxed);
-        // Release: pairs with the Acquire of an entry; whoever finds OPEN finds the job.
+        // Release: pairs with the Acquire in `enter`; a member that finds OPEN sees the job.
         self.state.fetch_or(OPEN, Ordering::Release);
     }
 
-    /// Enters if the slot is open. A look first, so that idle members leave the line alone.
+    /// Enters if the slot is open. A load first, so that idle members do not write to the cache line.
     fn enter(&self) -> bool {
-        // Relaxed: only a hint, the entry below decides.
+        // Relaxed: a hint; the addition below decides.
         if self.state.load(Ordering::Relaxed) & OPEN == 0 {
             return false;
         }
-        // Acquire: pairs with the opening's Release.
+        // Acquire: pairs with the Release in `open`.
         let before = self.state.fetch_add(1, Ordering::Acquire);
         if before & OPEN != 0 {
             return true;
@@ -270,28 +283,28 @@ impl Slot {
         false
     }
 
-    /// Leaves. The last one to leave a closed slot wakes its seat.
+    /// Leaves. The last member that leaves a closed slot wakes its seat.
     fn exit(&self) {
-        // Release: pairs with the seat's Acquire; it sees what was written inside.
+        // Release: pairs with the seat's Acquire in `is_empty`; it sees what was written inside.
         let before = self.state.fetch_sub(1, Ordering::Release);
         if before == 1 {
             self.done.wake();
         }
     }
 
-    /// Says that the counter is used up.
+    /// Marks the counter as used up.
     fn close(&self) {
-        // Relaxed: nothing is handed over by closing.
+        // Relaxed: closing publishes nothing.
         self.state.fetch_and(!OPEN, Ordering::Relaxed);
     }
 
-    /// Is the slot closed, and everybody out who was in?
+    /// Returns `true` if the slot is closed and no member is inside.
     fn is_empty(&self) -> bool {
-        // Acquire: pairs with the Release of an exit; what members wrote is seen.
+        // Acquire: pairs with the Release in `exit`; the members' writes are visible.
         self.state.load(Ordering::Acquire) == 0
     }
 
-    /// Takes chunks until none is left; answers how many pieces were run here. To be called inside.
+    /// Takes chunks until none is left; returns the number of pieces run here. Call it inside only.
     fn take_chunks(&self) -> u64 {
         // SAFETY: inside an open slot, or the slot's own seat (invariants 2 and 3).
         let (work, pieces, chunk) = self
@@ -299,7 +312,7 @@ impl Slot {
             .with(|job| unsafe { (&*(*job).work, (*job).pieces, (*job).chunk) });
         let mut own = 0;
         loop {
-            // Relaxed: the counter only tells pieces apart.
+            // Relaxed: the counter only assigns pieces.
             let start = self.next.fetch_add(chunk, Ordering::Relaxed);
             if start >= pieces {
                 return own;
@@ -309,7 +322,7 @@ impl Slot {
                 Ok(()) => own += end - start,
                 Err(panic) => {
                     self.keep_first(panic);
-                    // Relaxed: as above. What others have taken they finish.
+                    // Relaxed: as above. Other threads finish the chunks that they have taken.
                     self.next.fetch_max(pieces, Ordering::Relaxed);
                 }
             }

@@ -1,12 +1,12 @@
-//! The team with real threads: what the models are too small for.
+//! The team with real threads and sizes for which the models are too small.
 
 use super::*;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Ends the members also where a test fails: they are waited for.
-struct Ended(Team);
+/// Stops the members even if a test fails, since the scope joins them.
+struct StopOnDrop(Team);
 
-impl Drop for Ended {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.stop();
     }
@@ -16,7 +16,7 @@ impl Drop for Ended {
 fn with_team(members: usize, seats: usize, f: impl FnOnce(Vec<Seat>)) {
     let (team, members, seats) = team(members, seats, SpinPolicy::default());
     std::thread::scope(|scope| {
-        let _ended = Ended(team);
+        let _stop = StopOnDrop(team);
         members
             .into_iter()
             .for_each(|member| _ = scope.spawn(|| member.serve()));
@@ -25,7 +25,7 @@ fn with_team(members: usize, seats: usize, f: impl FnOnce(Vec<Seat>)) {
 }
 
 #[test]
-fn what_is_posted_after_the_stop_is_run_by_its_seat() {
+fn a_job_posted_after_the_stop_is_run_by_its_seat() {
     let (team, members, mut seats) = team(1, 1, SpinPolicy::never());
     team.stop();
     members.into_iter().for_each(Member::serve);
@@ -33,19 +33,19 @@ fn what_is_posted_after_the_stop_is_run_by_its_seat() {
 }
 
 #[test]
-fn only_the_first_panic_of_a_job_is_handed_over_and_all_others_end() {
-    struct Rude;
-    impl Drop for Rude {
+fn share_returns_the_first_panic_and_drops_the_others() {
+    struct PanicsOnDrop;
+    impl Drop for PanicsOnDrop {
         fn drop(&mut self) {
             panic!("a payload that panics when it is dropped");
         }
     }
     with_team(3, 1, |mut seats| {
         for _ in 0..if cfg!(miri) { 2 } else { 200 } {
-            let told = seats[0].share(0, 64, 3, &|_| std::panic::panic_any(Rude));
-            std::mem::forget(told.unwrap_err());
+            let shared = seats[0].share(0, 64, 3, &|_| std::panic::panic_any(PanicsOnDrop));
+            std::mem::forget(shared.unwrap_err());
         }
-        // By whom is open: a member that does not sleep yet comes unasked.
+        // Which thread runs it is open: a member that is still awake may help.
         let ran = AtomicU64::new(0);
         let count = |range: Range<u64>| _ = ran.fetch_add(range.end - range.start, Relaxed);
         assert!(seats[0].share(0, 9, 0, &count).unwrap() <= 9);
@@ -53,15 +53,15 @@ fn only_the_first_panic_of_a_job_is_handed_over_and_all_others_end() {
     });
 }
 
-/// Nothing of a panic is kept: a kernel that panics again and again on several threads costs no memory.
+/// Payloads are not kept: a kernel that panics again and again on several threads leaks no memory.
 #[test]
-fn what_panics_carry_is_dropped() {
+fn panic_payloads_are_dropped() {
     let alive = std::sync::Arc::new(());
     with_team(3, 1, |mut seats| {
         for _ in 0..if cfg!(miri) { 2 } else { 200 } {
             let carried = || alive.clone();
-            let told = seats[0].share(0, 64, 3, &|_| std::panic::panic_any(carried()));
-            drop(told.unwrap_err());
+            let shared = seats[0].share(0, 64, 3, &|_| std::panic::panic_any(carried()));
+            drop(shared.unwrap_err());
         }
     });
     assert_eq!(std::sync::Arc::strong_count(&alive), 1);

@@ -1,10 +1,34 @@
 //! A queue's published progress: "cursor c has completed" is one load.
 //!
-//! The publisher stores the cursor, fences, and reads `next_target`, the least cursor that anybody waits
-//! for; a waiter enters its target, fences, and reads the cursor. One of the two sees the other, so nobody
-//! waits for ever (I5), and publishing costs a store, a fence and a load while nobody waits.
+//! One thread at a time publishes; any thread may wait, register wakers and end the timeline.
 //!
-//! Who may do what: one publisher at a time; waiting, registering and ending from any thread.
+//! # State
+//! `cursor` only grows. `ended` is set once. `next_target` is the least cursor in the list of
+//! waiters, or `NO_TARGET`; it is written under the list's lock, so that a publisher decides with
+//! one load whether to take the lock. While no thread waits, a publication costs a store, a fence
+//! and a load.
+//!
+//! # No wake is lost (I5)
+//! Each side writes, fences, then reads what the other side wrote:
+//!
+//! ```text
+//!   waiter for cursor t                         publisher of cursor c
+//!   insert t, next_target = least               cursor = c               (Release)
+//!   fence(SeqCst)                               fence(SeqCst)
+//!   cursor >= t?                (Acquire)       next_target <= c?        (Relaxed)
+//!     yes: cancel its entry, done                 yes: remove waiters up to c, wake them
+//!     no:  park                                   no:  done
+//! ```
+//! If the publisher's fence comes first, the waiter reads the new cursor; otherwise the publisher
+//! reads the target. The Release of the cursor pairs with the Acquire in `completed`: a thread that
+//! reads the cursor sees what was done up to it.
+//!
+//! The end needs no fence: [`Timeline::end`] sets `ended` (Release), then takes the lock and wakes
+//! the list. A waiter that is not in the list by then enters it under that lock later, and reads
+//! `ended` afterwards.
+//!
+//! Checked by the models in `loom-tests/tests/models/timeline.rs`; the mutants `timeline_*` remove
+//! the orderings of the cursor, each fence and the wake of the end.
 
 use crate::facade::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::facade::{Mutex, Padded, SpinPolicy, Spinner, lock, thread};
@@ -18,12 +42,12 @@ pub use waiters::WaitKey;
 
 mod waiters;
 
-/// In `next_target`: nobody waits.
-const NOBODY: u64 = u64::MAX;
-/// How many are taken out of the list under one lock, to be woken after it.
+/// In `next_target`: no thread waits.
+const NO_TARGET: u64 = u64::MAX;
+/// The number of waiters that are removed under one lock, to be woken after it.
 const WAKES_PER_LOCK: usize = 8;
 
-/// Nothing will be published any more, and the cursor waited for has not been.
+/// The timeline ended before the cursor completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ended;
 
@@ -38,32 +62,32 @@ impl std::error::Error for Ended {}
 /// A queue's published progress.
 pub struct Timeline {
     cursor: Padded<AtomicU64>,
-    /// The least target in `waiters`, or `NOBODY`; written under their lock.
+    /// The least target in `waiters`, or `NO_TARGET`; written under their lock.
     next_target: AtomicU64,
     ended: AtomicBool,
     waiters: Mutex<Waiters>,
 }
 
 impl Timeline {
-    /// At cursor 0, which has completed.
+    /// Creates a timeline at cursor 0, which has completed.
     pub fn new() -> Self {
         Self {
             cursor: Padded(AtomicU64::new(0)),
-            next_target: AtomicU64::new(NOBODY),
+            next_target: AtomicU64::new(NO_TARGET),
             ended: AtomicBool::new(false),
             waiters: Mutex::new(Waiters::default()),
         }
     }
 
-    /// The greatest cursor that has completed.
+    /// Returns the greatest cursor that has completed.
     #[inline]
     pub fn completed(&self) -> u64 {
-        // Acquire: pairs with `publish`; what was done up to the cursor is seen.
+        // Acquire: pairs with `publish`; what was done up to the cursor is visible.
         self.cursor.load(Ordering::Acquire)
     }
 
-    /// Publishes progress and wakes those whose target is reached. One publisher at a time; a cursor that
-    /// is not greater than the last one is ignored.
+    /// Publishes progress and wakes the waiters whose target is reached. One publisher at a time.
+    /// Ignores a cursor that is not greater than the last one.
     #[inline]
     pub fn publish(&self, cursor: u64) {
         // Relaxed: the publisher's own store.
@@ -80,18 +104,18 @@ impl Timeline {
         }
     }
 
-    /// Nothing will be published any more: everyone who waits is woken.
+    /// Ends the timeline: no cursor will be published any more. Wakes all waiters.
     pub fn end(&self) {
-        // Release: pairs with `outcome`. No fence is needed: a waiter enters the list under the lock that
-        // is taken next, and looks at `ended` afterwards.
+        // Release: pairs with `has_ended`. No fence is needed: a waiter enters the list under the
+        // lock that is taken next, and reads `ended` afterwards.
         self.ended.store(true, Ordering::Release);
         self.wake_up_to(u64::MAX);
     }
 
-    /// Whether nothing will be published any more.
+    /// Returns `true` if the timeline has ended.
     #[inline]
     pub fn has_ended(&self) -> bool {
-        // Acquire: pairs with `end`; the last cursor is seen by whoever sees the end.
+        // Acquire: pairs with `end`; a thread that sees the end sees the last cursor.
         self.ended.load(Ordering::Acquire)
     }
 
@@ -114,18 +138,20 @@ impl Timeline {
     }
 
     fn set_next_target(&self, waiters: &Waiters) {
-        // Relaxed: written under the lock; the publisher's look is ordered by fences.
-        self.next_target
-            .store(waiters.next_target().unwrap_or(NOBODY), Ordering::Relaxed);
+        // Relaxed: written under the lock; the publisher's load is ordered by fences.
+        self.next_target.store(
+            waiters.next_target().unwrap_or(NO_TARGET),
+            Ordering::Relaxed,
+        );
     }
 
-    /// What a wait for `cursor` would answer by now; `None`: it would wait. Never blocks.
+    /// Returns the result of a wait for `cursor`, or `None` if it would block. Never blocks.
     #[inline]
     pub fn look(&self, cursor: u64) -> Option<Result<(), Ended>> {
         if self.completed() >= cursor {
             return Some(Ok(()));
         }
-        // The end first, then the cursor again: it may have been published just before the end.
+        // `ended` first, then the cursor again: it may have been published just before the end.
         let ended = self.has_ended();
         if self.completed() >= cursor {
             return Some(Ok(()));
@@ -142,8 +168,8 @@ impl Timeline {
         self.wait_slow(cursor, *spin, None).unwrap_or(Err(Ended))
     }
 
-    /// Waits until the cursor has completed or the deadline has passed (`None`). Blocks. In a model no
-    /// deadline comes.
+    /// Waits until the cursor has completed or the deadline has passed (`None`). Blocks. In a model
+    /// deadlines never pass.
     pub fn wait_deadline(
         &self,
         cursor: u64,
@@ -168,19 +194,19 @@ impl Timeline {
             let Some(key) = self.register_waiter(cursor, Waiter::Thread(thread::current())) else {
                 return self.look(cursor);
             };
-            let nap = spin.nap_begins();
+            let parked = spin.park_begins();
             let mut outcome = self.look(cursor);
             while outcome.is_none() && thread::park_until(deadline) {
                 outcome = self.look(cursor);
             }
-            spin.nap_ended(nap);
+            spin.park_ended(parked);
             self.cancel(key);
             outcome
         })
     }
 
-    /// Leaves a waker to be woken once when the cursor completes or the timeline ends. `None`: that is so
-    /// already, and the waker is neither kept nor woken.
+    /// Registers a waker, to be woken once when the cursor completes or the timeline ends. `None`
+    /// if that is the case already; the waker is then neither kept nor woken.
     pub fn register(&self, cursor: u64, waker: &Waker) -> Option<WaitKey> {
         if self.look(cursor).is_some() {
             return None;
@@ -188,7 +214,7 @@ impl Timeline {
         self.register_waiter(cursor, Waiter::Task(waker.clone()))
     }
 
-    /// Wakes a waiter once the cursor completes or the timeline ends, at once if that is so already.
+    /// Wakes a waiter once the cursor completes or the timeline ends; at once if that is the case already.
     pub(crate) fn wake_at(&self, cursor: u64, waiter: Waiter) {
         let kept = match self.look(cursor) {
             Some(_) => None,
@@ -206,14 +232,15 @@ impl Timeline {
         drop(waiters);
         // SeqCst: pairs with the fence in `publish`.
         fence(Ordering::SeqCst);
-        // Who publishes meanwhile may have taken it out to be woken; then it is kept, as far as anybody can tell.
+        // A publisher may have removed the waiter to wake it; then the wake comes, and it counts as
+        // registered.
         let is_kept = self.look(cursor).is_none() || !self.cancel(key);
         is_kept.then_some(key)
     }
 
-    /// Replaces a waker that has not been woken yet. False: it has been woken, look again.
+    /// Replaces a waker. Returns `false` if it has been woken already; the caller then looks again.
     pub fn replace(&self, key: WaitKey, waker: &Waker) -> bool {
-        // Foreign code, cloning and dropping alike: before the lock and after it.
+        // Cloning and dropping a waker run foreign code: before the lock and after it.
         let mut waiter = Waiter::Task(waker.clone());
         let mut waiters = lock(&self.waiters);
         let Some(place) = waiters.get_mut(key) else {
@@ -225,13 +252,13 @@ impl Timeline {
         true
     }
 
-    /// Removes a waker that has not been woken yet. False: it has been.
+    /// Removes a waker. Returns `false` if it has been woken already.
     pub fn cancel(&self, key: WaitKey) -> bool {
         let mut waiters = lock(&self.waiters);
         let removed = waiters.remove(key);
         self.set_next_target(&waiters);
         drop(waiters);
-        // A waker is foreign code, its drop too: after the lock.
+        // Dropping a waker runs foreign code: after the lock.
         removed.is_some()
     }
 }

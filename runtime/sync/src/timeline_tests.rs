@@ -1,4 +1,4 @@
-//! How a timeline behaves with real threads.
+//! The timeline with real threads.
 
 use super::*;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use std::task::Wake;
 use std::time::Duration;
 
 #[derive(Default)]
-struct Rings(AtomicUsize);
+struct WakeCount(AtomicUsize);
 
-impl Wake for Rings {
+impl Wake for WakeCount {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-impl Rings {
+impl WakeCount {
     fn count(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
@@ -31,7 +31,7 @@ fn progress_is_monotonic() {
 }
 
 #[test]
-fn the_end_answers_what_has_not_completed() {
+fn the_end_fails_waits_for_cursors_that_have_not_completed() {
     let timeline = Timeline::new();
     timeline.publish(5);
     timeline.end();
@@ -45,21 +45,21 @@ fn the_end_answers_what_has_not_completed() {
 }
 
 #[test]
-fn a_deadline_passes() {
+fn a_deadline_ends_a_wait_and_removes_its_entry() {
     let timeline = Timeline::new();
     let until = Instant::now() + Duration::from_millis(1);
     assert_eq!(timeline.wait_deadline(1, &SpinPolicy::never(), until), None);
     assert_eq!(
         timeline.next_target.load(Ordering::SeqCst),
-        NOBODY,
-        "the place was given back"
+        NO_TARGET,
+        "the entry was removed"
     );
 }
 
 #[test]
 fn wakers_are_woken_once_when_their_target_is_reached() {
     let timeline = Timeline::new();
-    let rings: Vec<_> = (0..20).map(|_| Arc::new(Rings::default())).collect();
+    let rings: Vec<_> = (0..20).map(|_| Arc::new(WakeCount::default())).collect();
     for (i, ring) in rings.iter().enumerate().rev() {
         let waker = Waker::from(ring.clone());
         assert!(timeline.register(i as u64 + 1, &waker).is_some());
@@ -75,7 +75,10 @@ fn wakers_are_woken_once_when_their_target_is_reached() {
 #[test]
 fn a_cancelled_waker_is_not_woken_and_a_replaced_one_is() {
     let timeline = Timeline::new();
-    let (first, second) = (Arc::new(Rings::default()), Arc::new(Rings::default()));
+    let (first, second) = (
+        Arc::new(WakeCount::default()),
+        Arc::new(WakeCount::default()),
+    );
     let waker = Waker::from(first.clone());
     let (a, b) = (
         timeline.register(1, &waker).unwrap(),
@@ -89,7 +92,7 @@ fn a_cancelled_waker_is_not_woken_and_a_replaced_one_is() {
 }
 
 #[test]
-fn nobody_waits_for_ever() {
+fn every_wait_ends() {
     const END: u64 = if cfg!(miri) { 50 } else { 3_000 };
     let timeline = Arc::new(Timeline::new());
     let waiters: Vec<_> = [SpinPolicy::never(), SpinPolicy::default()]
@@ -108,7 +111,7 @@ fn nobody_waits_for_ever() {
     }
 }
 
-/// Wakers are foreign code, cloning and dropping them too: it may come back here (I5).
+/// I5: cloning, waking and dropping a waker run foreign code, which may call the timeline.
 #[test]
 fn no_code_of_a_waker_runs_under_the_lock() {
     let timeline = Arc::new(Timeline::new());

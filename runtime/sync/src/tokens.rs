@@ -1,21 +1,25 @@
 //! A fixed set of tokens: one thread takes them, any thread gives them back.
 //!
-//! A token is a right to something that its number names, such as an entry of a table: who holds it may write there. A bit
-//! for each, so that taking and giving back are one step each and nobody waits.
+//! A token is the right to something that its number names, such as an entry of a table: its holder
+//! may write there. The set is one word with a bit for each free token, so that taking and giving
+//! back are one step each and no thread waits.
+//!
+//! The Release of `give_back` pairs with the Acquire of `take`: the new holder sees the writes of
+//! the last one. Checked by the models in `loom-tests/tests/models/tokens.rs`.
 
 use crate::facade::atomic::{AtomicU64, Ordering};
 
-/// Which tokens are free.
+/// A fixed set of tokens.
 #[derive(Debug)]
 pub struct Tokens {
     free: AtomicU64,
 }
 
 impl Tokens {
-    /// As many tokens as there can be.
+    /// The greatest number of tokens of one set.
     pub const MAX: usize = u64::BITS as usize;
 
-    /// All free; `count` of them, [`Tokens::MAX`] where it is more.
+    /// Creates a set of `count` free tokens, at most [`Tokens::MAX`].
     pub fn new(count: usize) -> Self {
         let all = match Self::MAX.saturating_sub(count) as u32 {
             u64::BITS => 0,
@@ -26,24 +30,25 @@ impl Tokens {
         }
     }
 
-    /// A token, as its number; `None` where all are taken. One thread at a time.
+    /// Takes a token and returns its number, or `None` if all are taken. One thread at a time.
     #[inline]
     pub fn take(&self) -> Option<usize> {
-        // Acquire: pairs with `give_back`; what its last holder did comes before.
+        // Acquire: pairs with `give_back`; the last holder's writes happen before.
         let free = self.free.load(Ordering::Acquire);
         let token = free.trailing_zeros();
         if token == u64::BITS {
             return None;
         }
-        // Relaxed: nobody else takes, so what was free still is; and whoever it is handed on to learns of it by other ways.
+        // Relaxed: no other thread takes, so the token is still free. A thread that receives it
+        // from this one is ordered by the means of passing it.
         self.free.fetch_and(!(1 << token), Ordering::Relaxed);
         Some(token as usize)
     }
 
-    /// Who has taken it, or was handed it, is done with it. One that is free already stays free.
+    /// Gives a token back, by the thread that took it or received it. A free token stays free.
     ///
     /// # Panics
-    /// Where there is no such token in any set: from [`Tokens::MAX`] on.
+    /// If `token` is [`Tokens::MAX`] or greater.
     #[inline]
     pub fn give_back(&self, token: usize) {
         assert!(token < Self::MAX, "there is no token {token}");
@@ -59,9 +64,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     proptest! {
-        /// Against a set, whatever is taken and given back (I12).
+        /// I12: the set agrees with a `BTreeSet` for any sequence of takes and returns.
         #[test]
-        fn it_is_a_set(count in 0..70_usize, steps in prop::collection::vec(any::<Option<u8>>(), 0..300)) {
+        fn tokens_agree_with_a_set(count in 0..70_usize, steps in prop::collection::vec(any::<Option<u8>>(), 0..300)) {
             let tokens = Tokens::new(count);
             let mut free: BTreeSet<usize> = (0..count.min(Tokens::MAX)).collect();
             let mut taken = Vec::new();

@@ -1,11 +1,11 @@
-//! Whom to wake: a parked thread, or an async task's waker. Waking either too often does no harm.
+//! A waiter: a parked thread, or the waker of an async task. A spurious wake does no harm.
 
 use crate::facade::thread::Thread;
 use crate::payload;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
-/// Cloning and dropping a waker are foreign code as waking is: none of them under a lock.
+/// A waiter. Cloning and dropping a waker run foreign code, as waking does: none of them under a lock.
 #[derive(Clone, Debug)]
 pub(crate) enum Waiter {
     Thread(Thread),
@@ -16,8 +16,8 @@ impl Waiter {
     pub(crate) fn wake(self) {
         match self {
             Self::Thread(thread) => thread.unpark(),
-            // A waker is foreign code on the thread of whoever publishes: its panic must reach neither that
-            // thread nor those that are still to be woken.
+            // A waker is foreign code on the publisher's thread: its panic must reach neither that
+            // thread nor the remaining waiters.
             Self::Task(waker) => {
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
                     payload::end(panic);
@@ -31,15 +31,15 @@ impl Waiter {
 pub(crate) mod tests {
     use std::task::{RawWaker, RawWakerVTable, Waker};
 
-    /// What a waker does when it is cloned, woken or dropped.
-    type Act = Box<dyn Fn() + Sync>;
+    /// The function that a test's waker calls.
+    type Callback = Box<dyn Fn() + Sync>;
 
-    /// A waker that calls `act` whenever foreign code of a waker may run. It is leaked: a few bytes of a test.
+    /// Creates a waker that calls `act` when it is cloned, woken or dropped. It leaks a few bytes.
     pub(crate) fn acting(act: impl Fn() + Sync + 'static) -> Waker {
-        let act: Act = Box::new(act);
-        let act: &'static Act = Box::leak(Box::new(act));
+        let act: Callback = Box::new(act);
+        let act: &'static Callback = Box::leak(Box::new(act));
         let data = std::ptr::from_ref(act).cast();
-        // SAFETY: the data lives for ever, is never written and may be shared; the functions own nothing.
+        // SAFETY: the data is never freed or written and may be shared; the functions own nothing.
         unsafe { Waker::from_raw(RawWaker::new(data, &ACTING)) }
     }
 
@@ -54,8 +54,8 @@ pub(crate) mod tests {
     );
 
     fn call(data: *const ()) {
-        // SAFETY: all wakers with this table are made by `acting`.
-        let act = unsafe { &*data.cast::<Act>() };
+        // SAFETY: only `acting` makes wakers with this table.
+        let act = unsafe { &*data.cast::<Callback>() };
         act();
     }
 }

@@ -8,65 +8,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use millstream_protocol::id::{ClientId, Cursor, Point, QueueId, StreamId};
-use millstream_protocol::message::{Op, Task};
 use millstream_protocol::priority::Priority;
 use millstream_sync::credit::Credit;
-use smallvec::SmallVec;
 
-use crate::objects::NO_OBJECT;
-
-/// A task that a stream holds.
-pub(crate) struct HeldTask {
-    pub(crate) task: Task,
-    /// Points on other queues that it must come after, at most one a queue.
-    pub(crate) after: SmallVec<[Point; 1]>,
-    /// Tasks of other streams, by stream and sequence, that it must come after and that are not issued yet. They
-    /// will turn into points. Each edge leads to an earlier mailbox position, so there is no cycle. The reverse of
-    /// each is a [`Waiter`] of the other stream.
-    pub(crate) awaits: SmallVec<[(u32, u64); 1]>,
-    /// The key of the kernel or recording that it names, if it names one.
-    pub(crate) object: u32,
-    /// Did its sender take credit of the stream for it?
-    pub(crate) paid: bool,
-    /// When it was admitted, if its latency is sampled; else 0.
-    pub(crate) admitted_ns: u64,
-}
-
-impl HeldTask {
-    pub(crate) fn empty() -> Box<Self> {
-        Box::new(Self {
-            task: Task::new(None, Op::Taken),
-            after: SmallVec::new(),
-            awaits: SmallVec::new(),
-            object: NO_OBJECT,
-            paid: true,
-            admitted_ns: 0,
-        })
-    }
-
-    /// The task comes after `point`.
-    #[inline]
-    pub(crate) fn come_after(&mut self, point: Point) {
-        if !joins(&mut self.after, point) {
-            self.after.push(point);
-        }
-    }
-}
-
-/// One more point to come after. Does it join one of the same queue? The latest of each queue stands for the earlier ones (I3).
-pub(crate) fn joins(after: &mut [Point], point: Point) -> bool {
-    match after.iter_mut().find(|other| other.queue == point.queue) {
-        Some(other) => {
-            other.cursor = other.cursor.max(point.cursor);
-            true
-        }
-        None => false,
-    }
-}
+use super::task::HeldTask;
 
 /// Why the first held task of a stream cannot go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Parked {
+pub(super) enum Parked {
     /// It can.
     No,
     /// It waits for memory.
@@ -81,120 +30,120 @@ pub(crate) enum Parked {
 const CREDIT_CHUNK_MAX: u64 = 32;
 
 /// Issued tasks whose credit is given back together, of a stream that may hold `limit`.
-pub(crate) fn credit_chunk(limit: u64) -> u64 {
+pub(super) fn credit_chunk(limit: u64) -> u64 {
     CREDIT_CHUNK_MAX.min(limit / 4)
 }
 
 /// A task of another stream that waits for one of ours to be issued.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Waiter {
+pub(super) struct Waiter {
     /// Our task.
-    pub(crate) sequence: u64,
+    pub(super) sequence: u64,
     /// The waiting stream.
-    pub(crate) stream: u32,
+    pub(super) stream: u32,
     /// Its task.
-    pub(crate) task: u64,
+    pub(super) task: u64,
 }
 
 /// A profile's token covers these tasks of a stream.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Covers {
-    pub(crate) token: u64,
+pub(super) struct Covers {
+    pub(super) token: u64,
     /// The first of its tasks, and the first that is not its own any more.
-    pub(crate) from: u64,
-    pub(crate) until: u64,
+    pub(super) from: u64,
+    pub(super) until: u64,
 }
 
 /// A logical stream.
 pub(crate) struct StreamActor {
-    pub(crate) id: StreamId,
-    pub(crate) client: ClientId,
+    pub(super) id: StreamId,
+    pub(super) client: ClientId,
     /// How urgent its client's work is.
-    pub(crate) own_priority: Priority,
-    /// Tasks that it may issue in one turn are so many times those of others.
-    pub(crate) weight: usize,
+    pub(super) own_priority: Priority,
+    /// How many times as many tasks as a stream of weight 1 it may issue in one turn.
+    pub(super) weight: usize,
     /// By priority: a stream of that priority waits for our tasks up to this sequence.
-    pub(crate) inherited: [u64; Priority::COUNT],
+    pub(super) inherited: [u64; Priority::COUNT],
     /// What its client is called, for timelines.
-    pub(crate) client_name: Arc<str>,
+    pub(super) client_name: Arc<str>,
     /// Its number, for timelines.
-    pub(crate) number: u64,
+    pub(super) number: u64,
     /// Tasks accepted and not yet issued; callers wait for it.
-    pub(crate) credit: Arc<Credit>,
+    pub(super) credit: Arc<Credit>,
     /// Where it sits. Changes only when idle.
-    pub(crate) queue: QueueId,
-    pub(crate) held: VecDeque<Box<HeldTask>>,
+    pub(super) queue: QueueId,
+    pub(super) held: VecDeque<Box<HeldTask>>,
     /// Tasks issued so far; the first held task has the sequence after it.
-    pub(crate) issued: u64,
+    pub(super) issued: u64,
     /// Cursor of the last task that was issued.
-    pub(crate) last: Cursor,
-    pub(crate) parked: Parked,
+    pub(super) last: Cursor,
+    pub(super) parked: Parked,
     /// Is it in its queue's turn?
-    pub(crate) in_turn: bool,
+    pub(super) in_turn: bool,
     /// Tasks issued in its present go, which goes on where a full queue cut it short.
-    pub(crate) gone: usize,
+    pub(super) gone: usize,
     /// Who waits for a held task to be issued, the earliest task first.
-    pub(crate) waiters: BinaryHeap<Reverse<Waiter>>,
+    pub(super) waiters: BinaryHeap<Reverse<Waiter>>,
     /// Credit of issued tasks that is not given back yet.
-    pub(crate) unreleased: u64,
+    pub(super) unreleased: u64,
     /// Issued tasks whose credit is given back together.
-    pub(crate) credit_chunk: u64,
+    pub(super) credit_chunk: u64,
     /// The profiles that it is in, by token. Without the heap while there are none.
-    pub(crate) covered: Vec<Covers>,
+    pub(super) covered: Vec<Covers>,
     /// The last handle is gone.
-    pub(crate) dropped: bool,
+    pub(super) dropped: bool,
 }
 
 impl StreamActor {
+    /// Its id.
+    pub(crate) fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// The client that made it.
+    pub(crate) fn client(&self) -> ClientId {
+        self.client
+    }
+
+    /// What its client is called, for timelines.
+    pub(crate) fn client_name(&self) -> &Arc<str> {
+        &self.client_name
+    }
+
+    /// Its number, for timelines.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Where it sits.
+    pub(crate) fn queue(&self) -> QueueId {
+        self.queue
+    }
+
+    /// Tasks that it has issued.
+    pub(crate) fn issued(&self) -> u64 {
+        self.issued
+    }
+
+    /// Tasks that it holds.
+    pub(crate) fn holds(&self) -> usize {
+        self.held.len()
+    }
+
     /// The last task that was issued, if any.
-    pub(crate) fn last_point(&self) -> Option<Point> {
+    pub(super) fn last_point(&self) -> Option<Point> {
         (self.last > 0).then(|| Point::new(self.queue, self.last))
-    }
-
-    /// The profile of `token` covers what it is given from here on.
-    pub(crate) fn cover(&mut self, token: u64) {
-        // Tokens come in about the order of their numbers: nearly always this is the end.
-        let at = self.covered.partition_point(|covers| covers.token < token);
-        let covers = Covers {
-            token,
-            from: self.next_sequence(),
-            until: u64::MAX,
-        };
-        self.covered.insert(at, covers);
-    }
-
-    /// Where it has something of `token`.
-    fn covers_at(&self, token: u64) -> Option<usize> {
-        let found = self
-            .covered
-            .binary_search_by_key(&token, |covers| covers.token);
-        found.ok()
-    }
-
-    /// What it is given from here on is not covered by `token`. Tells the first sequence that is not, if it covered any.
-    pub(crate) fn end_cover(&mut self, token: u64) -> Option<u64> {
-        let until = self.next_sequence();
-        let at = self.covers_at(token)?;
-        self.covered[at].until = until;
-        Some(until)
-    }
-
-    /// It has nothing of `token` any more.
-    pub(crate) fn uncover(&mut self, token: u64) {
-        if let Some(at) = self.covers_at(token) {
-            self.covered.remove(at);
-        }
     }
 
     /// The sequence that the next admitted task gets.
     #[inline]
-    pub(crate) fn next_sequence(&self) -> u64 {
+    pub(super) fn next_sequence(&self) -> u64 {
         self.issued + self.held.len() as u64 + 1
     }
 
     /// How urgent its first held task is: the priority of its client, or of the most urgent stream that waits for it.
     #[inline]
-    pub(crate) fn priority(&self) -> Priority {
+    pub(super) fn priority(&self) -> Priority {
         let inherited = Priority::ALL.into_iter().rev();
         inherited
             .take_while(|priority| *priority > self.own_priority)
@@ -204,7 +153,7 @@ impl StreamActor {
 
     /// A stream of this priority waits for the tasks up to `sequence`. Returns the held ones that were less urgent until now,
     /// as a range of `held`; empty if there are none.
-    pub(crate) fn inherit(&mut self, priority: Priority, sequence: u64) -> Range<usize> {
+    pub(super) fn inherit(&mut self, priority: Priority, sequence: u64) -> Range<usize> {
         if self.own_priority >= priority {
             return 0..0;
         }
@@ -218,17 +167,23 @@ impl StreamActor {
         index(known)..index(sequence)
     }
 
+    /// Where in `held` the task with this sequence is, unless it was issued.
+    #[inline]
+    pub(super) fn index_of(&self, sequence: u64) -> Option<usize> {
+        usize::try_from(sequence.checked_sub(self.issued + 1)?).ok()
+    }
+
     /// The held task with this sequence.
     #[inline]
-    pub(crate) fn held_mut(&mut self, sequence: u64) -> Option<&mut HeldTask> {
-        let index = usize::try_from(sequence.checked_sub(self.issued + 1)?).ok()?;
+    pub(super) fn held_mut(&mut self, sequence: u64) -> Option<&mut HeldTask> {
+        let index = self.index_of(sequence)?;
         self.held.get_mut(index).map(|held| &mut **held)
     }
 
     /// One task more was issued: gives credit back, some tasks at a time. What is kept back is less
-    /// than a quarter of the limit, so it holds nobody up.
+    /// than a quarter of the limit, so that callers still find room.
     #[inline(always)]
-    pub(crate) fn release_credit(&mut self) {
+    pub(super) fn release_credit(&mut self) {
         self.unreleased += 1;
         if self.unreleased >= self.credit_chunk {
             self.give_credit_back();
@@ -243,7 +198,7 @@ impl StreamActor {
 
     /// Can its first held task be tried?
     #[inline]
-    pub(crate) fn can_go(&self) -> bool {
+    pub(super) fn can_go(&self) -> bool {
         self.parked == Parked::No && self.held.front().is_some_and(|held| held.awaits.is_empty())
     }
 }

@@ -2,41 +2,55 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`actor`] | a logical stream: the tasks that it holds, and why its first one cannot go yet |
-//! | [`queue`] | a physical queue: how far it was issued, and how far it is |
-//! | [`turns`] | whose turn it is among the streams of one queue |
+//! | `actor` | a logical stream: the tasks that it holds, and why its first one cannot go yet |
+//! | `task` | a task that a stream holds |
+//! | `queue` | a physical queue: how far it was issued, and how far it is |
+//! | `turns` | whose turn it is among the streams of one queue |
+//! | `holding` | how a task enters its stream, and how it leaves it |
+//! | `goes` | when a stream is in its queue's turn, and how many tasks it may issue then |
+//! | `cursors` | which cursor the next task of a queue takes, how far the device has come, and whether there is room |
+//! | `covers` | which tasks of a stream the token of a profile covers |
 //! | `host_turns` | host functions: which waits for what, and which run |
+//! | `parking` | reservations that wait for memory |
 //! | `seats` | on which queue a stream sits |
+//! | `remains` | what is left of streams when their device goes away |
 //! | `waits` | which held tasks come after which, and what becomes of that as they are issued |
 //!
-//! [`Scheduler`] owns them. It calls no backend and knows no bytes: what conflicts is told by the hazards, and what a task does is
-//! the conductor's.
+//! [`Scheduler`] owns them: each change of a stream or a queue is one of its methods, named after the step, and the conductor
+//! sees both through questions. A [`HeldTask`] is what the two pass to each other. The scheduler calls no backend and knows no
+//! bytes: what conflicts is told by the hazards, and what a task does is the conductor's.
 
-pub(crate) mod actor;
+mod actor;
+mod covers;
+mod cursors;
+mod goes;
+mod holding;
 mod host_turns;
-pub(crate) mod queue;
+mod parking;
+mod queue;
+mod remains;
 mod seats;
-pub(crate) mod turns;
+mod task;
+mod turns;
 mod waits;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use millstream_protocol::id::{Cursor, Point, QueueId};
+use millstream_protocol::id::{ClientId, QueueId};
 use millstream_protocol::options::{Settings, Strategy};
 use millstream_sync::timeline::Timeline;
 use slab::Slab;
 
-use actor::{HeldTask, StreamActor};
-use queue::QueueState;
+use actor::StreamActor;
+pub(crate) use holding::First;
+pub(crate) use host_turns::{HostEnd, HostTurn};
+pub(crate) use queue::QueueState;
 pub(crate) use seats::NewStream;
-use turns::Turns;
-
-/// Blocks kept for reuse: enough for every queue to be full, beyond it memory goes back.
-const SPARE_BLOCKS_MAX: usize = 4_096;
+pub(crate) use task::{HeldTask, joins};
 
 /// The streams and queues of a device.
 pub(crate) struct Scheduler {
@@ -62,25 +76,6 @@ pub(crate) struct Scheduler {
     depth: u64,
     /// The same where nothing needs it to be less.
     depth_max: u64,
-}
-
-/// A go of a stream on its queue.
-pub(crate) struct Go {
-    pub(crate) stream: u32,
-    /// Tasks that it may issue.
-    pub(crate) quantum: usize,
-    /// Those of them that it has issued already: its go was cut short by a full queue.
-    pub(crate) gone: usize,
-}
-
-/// What a task leaves when it has been issued.
-pub(crate) struct Finished {
-    /// Its place in its stream.
-    pub(crate) sequence: u64,
-    /// Tasks of other streams wait for it.
-    pub(crate) is_waited_for: bool,
-    /// The last handle of its stream is gone.
-    pub(crate) stream_dropped: bool,
 }
 
 impl Scheduler {
@@ -109,19 +104,19 @@ impl Scheduler {
 
     /// The same, to be changed.
     #[inline(always)]
-    pub(crate) fn stream_mut(&mut self, key: u32) -> &mut StreamActor {
+    fn stream_mut(&mut self, key: u32) -> &mut StreamActor {
         &mut self.streams[key as usize]
     }
 
     /// The stream with this key, unless it is gone.
     #[inline]
-    pub(crate) fn get(&self, key: u32) -> Option<&StreamActor> {
+    fn get(&self, key: u32) -> Option<&StreamActor> {
         self.streams.get(key as usize)
     }
 
     /// The same, to be changed.
     #[inline]
-    pub(crate) fn get_mut(&mut self, key: u32) -> Option<&mut StreamActor> {
+    fn get_mut(&mut self, key: u32) -> Option<&mut StreamActor> {
         self.streams.get_mut(key as usize)
     }
 
@@ -138,6 +133,19 @@ impl Scheduler {
             .map(|(key, stream)| (key as u32, stream))
     }
 
+    /// The keys of a client's streams.
+    pub(crate) fn streams_of_client(&self, client: ClientId) -> Vec<u32> {
+        let streams = self.streams();
+        let own = streams.filter(|(_, stream)| stream.client == client);
+        own.map(|(key, _)| key).collect()
+    }
+
+    /// The numbers of the streams that have handles.
+    pub(crate) fn live_numbers(&self) -> HashSet<u64> {
+        let live = self.streams().filter(|(_, stream)| !stream.dropped);
+        live.map(|(_, stream)| stream.number).collect()
+    }
+
     /// How many streams there are.
     pub(crate) fn stream_count(&self) -> usize {
         self.streams.len()
@@ -148,25 +156,31 @@ impl Scheduler {
         self.streams().map(|(key, _)| key).collect()
     }
 
+    /// The queue on which a stream sits.
+    #[inline(always)]
+    pub(crate) fn queue_of(&self, stream: u32) -> QueueId {
+        self.stream(stream).queue
+    }
+
     /// A queue.
     #[inline(always)]
     pub(crate) fn queue(&self, queue: QueueId) -> &QueueState {
         &self.queues[queue.index()]
     }
 
-    /// The queues, in the order of their ids.
-    #[inline(always)]
-    pub(crate) fn queues(&self) -> &[QueueState] {
-        &self.queues
+    /// The ids of the queues, in their order.
+    pub(crate) fn queue_ids(&self) -> impl Iterator<Item = QueueId> + Clone + use<> {
+        (0..self.queues.len()).map(|index| QueueId(index as u8))
     }
 
-    /// The same, with their ids.
+    /// The queues with their ids, in the order of these.
     pub(crate) fn numbered_queues(&self) -> impl Iterator<Item = (QueueId, &QueueState)> {
         let numbered = self.queues.iter().enumerate();
         numbered.map(|(index, queue)| (QueueId(index as u8), queue))
     }
 
     /// The timeline of a queue.
+    #[inline]
     pub(crate) fn timeline(&self, queue: QueueId) -> &Arc<Timeline> {
         &self.queues[queue.index()].timeline
     }
@@ -175,237 +189,5 @@ impl Scheduler {
     #[inline(always)]
     pub(crate) fn held(&self) -> u64 {
         self.held
-    }
-
-    /// Tasks of one batch.
-    #[inline]
-    pub(crate) fn batch(&self) -> usize {
-        self.batch
-    }
-
-    /// Tasks that a queue has in flight at most.
-    #[inline]
-    pub(crate) fn depth(&self) -> u64 {
-        self.depth
-    }
-
-    /// From here on it has no more than this, nor more than it was made for.
-    pub(crate) fn limit_depth(&mut self, tasks: usize) {
-        self.depth = self.depth_max.min(tasks as u64);
-    }
-
-    /// A block for a task that is to be held.
-    #[inline]
-    pub(crate) fn take_block(&mut self) -> Box<HeldTask> {
-        self.spare.pop().unwrap_or_else(HeldTask::empty)
-    }
-
-    /// A block of a task that was issued, without its contents.
-    #[inline]
-    pub(crate) fn put_block(&mut self, block: Box<HeldTask>) {
-        if self.spare.len() < SPARE_BLOCKS_MAX {
-            self.spare.push(block);
-        }
-    }
-
-    /// A stream holds one task more. How many it holds now, and the sequence of this one.
-    #[inline]
-    pub(crate) fn hold(&mut self, stream: u32, held: Box<HeldTask>) -> (usize, u64) {
-        let actor = &mut self.streams[stream as usize];
-        actor.held.push_back(held);
-        self.queues[actor.queue.index()].held += 1;
-        self.held += 1;
-        let holds = actor.held.len();
-        let sequence = actor.issued + holds as u64;
-        self.join_turn(stream);
-        (holds, sequence)
-    }
-
-    /// The first task of a stream has left it, to end at `last`.
-    #[inline]
-    pub(crate) fn finish(&mut self, stream: u32, last: Point, paid: bool) -> Finished {
-        self.held -= 1;
-        self.queues[last.queue.index()].held -= 1;
-        let actor = &mut self.streams[stream as usize];
-        actor.issued += 1;
-        actor.last = actor.last.max(last.cursor);
-        if paid {
-            actor.release_credit();
-        }
-        Finished {
-            sequence: actor.issued,
-            is_waited_for: !actor.waiters.is_empty(),
-            stream_dropped: actor.dropped,
-        }
-    }
-
-    /// A task of a stream that holds none was issued at once, to end at `last`.
-    #[inline(always)]
-    pub(crate) fn passed_through(&mut self, stream: u32, last: Cursor, paid: bool) {
-        let actor = &mut self.streams[stream as usize];
-        actor.issued += 1;
-        actor.last = last;
-        if paid {
-            actor.release_credit();
-        }
-    }
-
-    /// A stream whose first task can be tried is in its queue's turn.
-    #[inline]
-    pub(crate) fn join_turn(&mut self, stream: u32) {
-        let actor = &mut self.streams[stream as usize];
-        if !actor.in_turn && actor.can_go() {
-            actor.in_turn = true;
-            actor.gone = 0;
-            let priority = actor.priority();
-            self.queues[actor.queue.index()].turn.join(stream, priority);
-        }
-    }
-
-    /// Does a stream wait for its turn on this queue?
-    #[inline]
-    pub(crate) fn has_turns(&self, queue: QueueId) -> bool {
-        !self.queues[queue.index()].turn.is_empty()
-    }
-
-    /// The next go on a queue.
-    pub(crate) fn next_go(&mut self, queue: QueueId) -> Option<Go> {
-        let stream = self.queues[queue.index()].turn.next()?;
-        let quantum = match self.strategy {
-            Strategy::Interleave => 1,
-            Strategy::Sequential => self.batch,
-        };
-        let actor = &mut self.streams[stream as usize];
-        actor.in_turn = false;
-        Some(Go {
-            stream,
-            quantum: quantum.saturating_mul(actor.weight),
-            gone: std::mem::take(&mut actor.gone),
-        })
-    }
-
-    /// The queue is full: the go is the next one still. A stream has only one place in the turn; what it did in software may have
-    /// given it another.
-    pub(crate) fn put_back(&mut self, queue: QueueId, stream: u32, gone: usize) {
-        let turn = &mut self.queues[queue.index()].turn;
-        let actor = &mut self.streams[stream as usize];
-        actor.gone = gone;
-        if std::mem::replace(&mut actor.in_turn, true) {
-            turn.leave(stream);
-        }
-        turn.put_back(stream, actor.priority());
-    }
-
-    /// The place of the next task of a queue.
-    #[inline(always)]
-    pub(crate) fn next_point(&mut self, queue: QueueId) -> Point {
-        let state = &mut self.queues[queue.index()];
-        state.issued += 1;
-        Point::new(queue, state.issued)
-    }
-
-    /// A task takes so many cursors beyond its first.
-    #[inline]
-    pub(crate) fn take_cursors(&mut self, queue: QueueId, cursors: u64) {
-        self.queues[queue.index()].issued += cursors;
-    }
-
-    /// The batch that a queue was given ends: up to which cursor, and how many tasks it is. None, if there is none.
-    #[inline]
-    pub(crate) fn end_batch(&mut self, queue: QueueId) -> Option<(Cursor, u64)> {
-        let state = &mut self.queues[queue.index()];
-        let tasks = state.issued - state.flushed;
-        state.flushed = state.issued;
-        (tasks > 0).then_some((state.issued, tasks))
-    }
-
-    /// Tasks of the batch that a queue is being given.
-    #[inline]
-    pub(crate) fn batch_so_far(&self, queue: QueueId) -> u64 {
-        let state = &self.queues[queue.index()];
-        state.issued - state.flushed
-    }
-
-    /// Looks at the progress of a queue, and says how far it has come.
-    #[inline]
-    pub(crate) fn look(&mut self, queue: QueueId) -> Cursor {
-        let state = &mut self.queues[queue.index()];
-        state.look();
-        state.completed
-    }
-
-    /// Has a queue enough in flight, as of the last look?
-    #[inline]
-    pub(crate) fn seems_full(&self, queue: QueueId) -> bool {
-        self.queues[queue.index()].in_flight() >= self.depth
-    }
-
-    /// The same, having looked. What was issued is on its way: else it would never complete.
-    pub(crate) fn is_full(&mut self, queue: QueueId) -> bool {
-        let state = &mut self.queues[queue.index()];
-        state.look();
-        state.full = state.in_flight() >= self.depth;
-        state.full
-    }
-
-    /// Looks at all queues. Says whether any has come further since its progress was taken up last.
-    #[inline]
-    pub(crate) fn progress(&mut self) -> bool {
-        let mut moved = false;
-        for queue in &mut self.queues {
-            queue.look();
-            // Others look too, when a queue is full or a host function waits; what they saw is taken
-            // up here all the same.
-            if queue.completed > queue.taken_up {
-                queue.taken_up = queue.completed;
-                queue.full = false;
-                moved = true;
-            }
-        }
-        moved
-    }
-
-    /// Is there anything to flush?
-    pub(crate) fn can_flush(&self) -> bool {
-        self.queues
-            .iter()
-            .any(|queue| queue.issued > queue.flushed || (!queue.full && !queue.turn.is_empty()))
-    }
-
-    /// Has everything that was issued completed, and is nothing held?
-    pub(crate) fn is_drained(&self) -> bool {
-        let mut queues = self.queues.iter();
-        self.held == 0 && queues.all(|queue| queue.issued == queue.completed)
-    }
-
-    /// The last point of each queue that has work in flight.
-    pub(crate) fn last_points(&self) -> impl Iterator<Item = Point> {
-        let busy = self.numbered_queues();
-        busy.filter(|(_, queue)| queue.in_flight() > 0)
-            .map(|(id, queue)| Point::new(id, queue.issued))
-    }
-
-    /// Has this point passed, as of the last look?
-    #[inline]
-    pub(crate) fn has_passed(&self, point: Point) -> bool {
-        self.queues[point.queue.index()].completed >= point.cursor
-    }
-
-    /// The cursor of a queue that is full at which there is room again.
-    pub(crate) fn wants_room(&self, queue: QueueId) -> Option<Cursor> {
-        let state = &self.queues[queue.index()];
-        let waits = state.full && !state.turn.is_empty();
-        waits.then(|| state.completed + (state.in_flight() / 2).max(1))
-    }
-
-    /// The device is lost: nothing is held any more, and nothing has a turn.
-    pub(crate) fn lose(&mut self) {
-        self.held = 0;
-        self.host_turns.clear();
-        self.spare.clear();
-        for queue in &mut self.queues {
-            queue.held = 0;
-            queue.turn = Turns::default();
-        }
     }
 }

@@ -10,26 +10,26 @@ use crate::scheduler::turns::Turns;
 
 /// One queue of the device.
 pub(crate) struct QueueState {
-    pub(crate) timeline: Arc<Timeline>,
+    pub(super) timeline: Arc<Timeline>,
     /// Cursor of the last issued task.
-    pub(crate) issued: Cursor,
+    pub(super) issued: Cursor,
     /// Cursor up to which batches were ended.
-    pub(crate) flushed: Cursor,
+    pub(super) flushed: Cursor,
     /// Progress, as of the last look.
-    pub(crate) completed: Cursor,
+    pub(super) completed: Cursor,
     /// Progress whose consequences (memory, slots, host functions) were drawn.
-    pub(crate) taken_up: Cursor,
+    pub(super) taken_up: Cursor,
     /// Tasks that streams which sit here hold.
-    pub(crate) held: u64,
-    pub(crate) turn: Turns,
+    pub(super) held: u64,
+    pub(super) turn: Turns,
     /// The priority that the device gives it, where it gives any.
     serves: Option<Priority>,
     /// Streams that sit here.
-    pub(crate) streams: u32,
+    pub(super) streams: u32,
     /// The same by their clients' priority.
-    pub(crate) streams_by: [u32; 3],
+    pub(super) streams_by: [u32; 3],
     /// Issuing stopped because enough is in flight.
-    pub(crate) full: bool,
+    pub(super) full: bool,
 }
 
 impl QueueState {
@@ -49,6 +49,18 @@ impl QueueState {
         }
     }
 
+    /// Cursor of the last issued task.
+    #[inline(always)]
+    pub(crate) fn issued(&self) -> Cursor {
+        self.issued
+    }
+
+    /// Progress, as of the last look.
+    #[inline(always)]
+    pub(crate) fn completed(&self) -> Cursor {
+        self.completed
+    }
+
     /// Tasks that the device has and that have not completed, as of the last look.
     #[inline]
     pub(crate) fn in_flight(&self) -> u64 {
@@ -56,20 +68,20 @@ impl QueueState {
     }
 
     /// A stream sits down.
-    pub(crate) fn seat(&mut self, priority: Priority) {
+    pub(super) fn seat(&mut self, priority: Priority) {
         self.streams += 1;
         self.streams_by[priority as usize] += 1;
     }
 
     /// A stream gets up.
-    pub(crate) fn unseat(&mut self, priority: Priority) {
+    pub(super) fn unseat(&mut self, priority: Priority) {
         self.streams -= 1;
         self.streams_by[priority as usize] -= 1;
     }
 
     /// How badly it suits streams of this priority: not at all (0) if it is theirs on the device, more if streams of
     /// another sit here, most if it is another's.
-    pub(crate) fn misfit(&self, priority: Priority) -> u8 {
+    pub(super) fn misfit(&self, priority: Priority) -> u8 {
         match self.serves {
             Some(serves) if serves == priority => 0,
             Some(_) => 3,
@@ -79,7 +91,7 @@ impl QueueState {
 
     /// Looks at the progress again.
     #[inline]
-    pub(crate) fn look(&mut self) {
+    pub(super) fn look(&mut self) {
         let completed = self.timeline.completed().min(self.issued);
         self.completed = self.completed.max(completed);
     }

@@ -22,6 +22,14 @@ pub(crate) struct NewStream {
     pub(crate) credit_is_shared: bool,
 }
 
+/// A stream that was.
+pub(crate) struct GoneStream {
+    pub(crate) id: StreamId,
+    pub(crate) client: ClientId,
+    /// Tasks that it issued.
+    pub(crate) issued: u64,
+}
+
 impl Scheduler {
     /// A stream comes, and sits down where it suits best. Its key.
     pub(crate) fn add(&mut self, new: NewStream) -> u32 {
@@ -66,8 +74,13 @@ impl Scheduler {
         fewest.map_or(QueueId(0), |(queue, _)| queue)
     }
 
+    /// The last handle of a stream is gone: the stream goes with its last task.
+    pub(crate) fn mark_dropped(&mut self, stream: u32) {
+        self.streams[stream as usize].dropped = true;
+    }
+
     /// A dropped stream that holds nothing goes.
-    pub(crate) fn remove_if_done(&mut self, key: u32) -> Option<StreamActor> {
+    pub(crate) fn remove_if_done(&mut self, key: u32) -> Option<GoneStream> {
         let stream = &self.streams[key as usize];
         if !stream.dropped || !stream.held.is_empty() || !stream.waiters.is_empty() {
             return None;
@@ -78,7 +91,11 @@ impl Scheduler {
             queue.turn.leave(key);
         }
         queue.unseat(stream.own_priority);
-        Some(stream)
+        Some(GoneStream {
+            id: stream.id,
+            client: stream.client,
+            issued: stream.issued,
+        })
     }
 
     /// An idle stream sits down where the least is in flight. Only then: the order within a stream is

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use millstream_protocol::id::{ClientId, Point, QueueId, StreamId};
+use millstream_protocol::message::Op;
 use millstream_protocol::options::{Settings, Strategy};
 use millstream_protocol::priority::Priority;
 use millstream_sync::credit::Credit;
 use millstream_sync::slots::SlotId;
 use millstream_sync::timeline::Timeline;
 
-use super::actor::Parked;
-use super::queue::QueueState;
-use super::{NewStream, Scheduler};
+use super::{First, HeldTask, NewStream, QueueState, Scheduler};
 
 struct Rig {
     scheduler: Scheduler,
@@ -59,16 +58,25 @@ impl Rig {
         }
     }
 
+    /// Takes the first task of a stream out of it.
+    fn take(&mut self, stream: u32) -> Box<HeldTask> {
+        self.scheduler.take_first(stream).unwrap()
+    }
+
+    /// Ends a task in software that was taken out of its stream.
+    fn end_in_software(&mut self, stream: u32, held: Box<HeldTask>) {
+        self.scheduler.unpark(stream);
+        let place = Point::new(self.scheduler.queue_of(stream), 0);
+        self.scheduler.finish(stream, place, held.paid);
+        self.scheduler.put_block(held);
+        self.scheduler.resume(stream);
+    }
+
     /// Issues the first task of a stream.
     fn issue(&mut self, stream: u32) -> Point {
-        let actor = self.scheduler.stream_mut(stream);
-        let (queue, held) = (actor.queue, actor.held.pop_front().unwrap());
-        let point = self.scheduler.next_point(queue);
-        let finished = self.scheduler.finish(stream, point, held.paid);
-        if finished.is_waited_for {
-            self.scheduler
-                .wake_waiters(stream, finished.sequence, point);
-        }
+        let held = self.take(stream);
+        let point = self.scheduler.next_point(self.scheduler.queue_of(stream));
+        self.scheduler.finish(stream, point, held.paid);
         self.scheduler.put_block(held);
         point
     }
@@ -78,15 +86,13 @@ impl Rig {
         let mut order = Vec::new();
         while let Some(go) = self.scheduler.next_go(queue) {
             for _ in 0..go.quantum {
-                let actor = self.scheduler.stream(go.stream);
-                let first = actor.held.front();
-                if !first.is_some_and(|first| first.awaits.is_empty()) {
+                if !matches!(self.scheduler.first(go.stream), First::Ready(..)) {
                     break;
                 }
                 self.issue(go.stream);
                 order.push(go.stream);
             }
-            self.scheduler.join_turn(go.stream);
+            self.scheduler.resume(go.stream);
         }
         order
     }
@@ -150,7 +156,7 @@ fn only_an_idle_stream_sits_down_elsewhere_i1() {
     let [a, _, c] = streams[..] else {
         unreachable!()
     };
-    let queue = |rig: &Rig, stream: u32| rig.scheduler.stream(stream).queue;
+    let queue = |rig: &Rig, stream: u32| rig.scheduler.queue_of(stream);
     assert_eq!(
         queue(&rig, a),
         queue(&rig, c),
@@ -194,6 +200,80 @@ fn tasks_that_others_wait_for_are_as_urgent_and_wake_them() {
 }
 
 #[test]
+fn a_task_that_is_put_back_keeps_its_place_and_counts_as_held_i1() {
+    let mut rig = Rig::new(1, Strategy::Interleave);
+    let a = rig.stream(Priority::Normal);
+    for number in 1..=3 {
+        let mut held = rig.scheduler.take_block();
+        (held.paid, held.admitted_ns) = (false, number);
+        assert_eq!(rig.scheduler.hold(a, held), (number as usize, number));
+    }
+    let first = rig.take(a);
+    assert_eq!((first.admitted_ns, rig.scheduler.held()), (1, 3));
+    assert!(rig.scheduler.is_held(a, 1), "it is not issued");
+    rig.scheduler.put_first_back(a, first);
+    for number in 1..=3 {
+        let first = rig.scheduler.first_held(a);
+        assert_eq!(first.map(|first| first.admitted_ns), Some(number));
+        rig.issue(a);
+        assert!(!rig.scheduler.is_held(a, number));
+        assert_eq!(rig.scheduler.held(), 3 - number);
+    }
+    assert!(matches!(rig.scheduler.first(a), First::None) && !rig.scheduler.holds_any(a));
+    assert_eq!(rig.scheduler.last_sequence(a), Some(3));
+}
+
+#[test]
+fn a_held_task_is_found_by_its_sequence() {
+    let mut rig = Rig::new(1, Strategy::Interleave);
+    let a = rig.stream(Priority::Normal);
+    rig.hold(a, 2);
+    rig.issue(a);
+    rig.scheduler.task_mut(a, 2).unwrap().op = Op::Mark;
+    let found = |sequence| rig.scheduler.task(a, sequence);
+    assert!(found(1).is_none(), "it was issued");
+    assert!(matches!(found(2).unwrap().op, Op::Mark));
+    assert!(found(3).is_none(), "the stream has no such task");
+}
+
+#[test]
+fn a_task_ends_with_the_last_cursor_that_it_took() {
+    let mut rig = Rig::new(1, Strategy::Interleave);
+    let a = rig.stream(Priority::Normal);
+    rig.hold(a, 2);
+    let held = rig.take(a);
+    let point = rig.scheduler.next_point(QueueId(0));
+    rig.scheduler.take_cursors(QueueId(0), 2);
+    let finished = rig.scheduler.finish(a, point, held.paid);
+    assert_eq!(finished.last, Point::new(QueueId(0), 3));
+    let held = rig.take(a);
+    rig.end_in_software(a, held);
+    assert_eq!(
+        rig.scheduler.ends_of(&[a])[..],
+        [finished.last],
+        "what is done in software takes no cursor"
+    );
+}
+
+#[test]
+fn a_parked_stream_is_not_in_turn() {
+    let mut rig = Rig::new(1, Strategy::Interleave);
+    let (a, b) = (rig.stream(Priority::Normal), rig.stream(Priority::Normal));
+    rig.hold(a, 2);
+    assert_eq!(rig.scheduler.next_go(QueueId(0)).unwrap().stream, a);
+    rig.scheduler.park_for_memory(a);
+    rig.scheduler.resume(a);
+    assert!(rig.scheduler.waits_for_memory(a) && !rig.scheduler.has_turns(QueueId(0)));
+    assert!(matches!(rig.scheduler.first(a), First::Waits));
+    rig.hold(a, 1);
+    rig.hold(b, 1);
+    assert_eq!(rig.order(QueueId(0)), [b], "others pass it by");
+    rig.scheduler.unpark(a);
+    rig.scheduler.resume(a);
+    assert_eq!(rig.order(QueueId(0)), [a, a, a]);
+}
+
+#[test]
 fn host_function_has_its_turn_when_its_predecessors_have_completed_i2() {
     let mut rig = Rig::new(2, Strategy::Interleave);
     let (a, b) = (rig.stream(Priority::Normal), rig.stream(Priority::Normal));
@@ -204,12 +284,85 @@ fn host_function_has_its_turn_when_its_predecessors_have_completed_i2() {
     held.come_after(point);
     rig.scheduler.hold(b, held);
     rig.scheduler.park_on_host(b);
-    assert_eq!(rig.scheduler.stream(b).parked, Parked::HostTurn);
-    assert_eq!(rig.scheduler.next_host_turn(0), None);
-    assert_eq!(rig.scheduler.host_wants(QueueId(0)), Some(1));
+    assert!(matches!(rig.scheduler.first(b), First::Waits));
+    assert!(rig.scheduler.next_host_turn(0).is_none());
+    assert_eq!(rig.scheduler.wants(QueueId(0)), Some(1));
     rig.timelines[0].publish(1);
-    assert_eq!(rig.scheduler.next_host_turn(0), Some((b, 0)));
+    let turn = rig.scheduler.next_host_turn(0).unwrap();
+    assert_eq!((turn.stream, turn.sequence, turn.next), (b, 1, 0));
     assert!(!rig.scheduler.has_host_turns());
+}
+
+/// I1: what comes after a host function in its stream does not go before the function has ended.
+#[test]
+fn a_host_function_that_runs_is_the_first_of_its_stream_until_it_has_ended_i1() {
+    let mut rig = Rig::new(1, Strategy::Interleave);
+    let a = rig.stream(Priority::Normal);
+    rig.hold(a, 2);
+    assert_eq!(rig.scheduler.next_go(QueueId(0)).unwrap().stream, a);
+    rig.scheduler.park_on_host(a);
+    let turn = rig.scheduler.next_host_turn(0).unwrap();
+    rig.scheduler.host_begins(a, turn.held, "work".into());
+    assert!(rig.scheduler.host_runs() && rig.scheduler.held() == 2);
+    rig.scheduler.resume(a);
+    assert!(rig.order(QueueId(0)).is_empty());
+    assert!(rig.scheduler.host_ends(a, 2).is_none(), "another task");
+    let ended = rig.scheduler.host_ends(a, 1).unwrap();
+    assert_eq!(ended.name.as_deref(), Some("work"));
+    rig.end_in_software(a, ended.held);
+    assert!(!rig.scheduler.host_runs() && rig.scheduler.host_ends(a, 1).is_none());
+    assert_eq!(rig.order(QueueId(0)), [a]);
+}
+
+#[test]
+fn a_token_covers_the_tasks_between_its_start_and_its_end() {
+    let mut rig = Rig::new(1, Strategy::Interleave);
+    let a = rig.stream(Priority::Normal);
+    rig.hold(a, 1);
+    rig.scheduler.cover(a, 7);
+    rig.hold(a, 1);
+    rig.scheduler.cover(a, 5);
+    let (id, until) = rig.scheduler.end_cover(a, 7).unwrap();
+    assert_eq!((id, until), (rig.scheduler.stream(a).id(), 3));
+    assert!(rig.scheduler.end_cover(a, 6).is_none(), "it covers none");
+    rig.hold(a, 1);
+    let mut covering = Vec::new();
+    for _ in 0..3 {
+        covering.push(rig.scheduler.tokens_of_next(a).collect::<Vec<_>>());
+        rig.issue(a);
+    }
+    assert_eq!(covering, [vec![], vec![7], vec![5]]);
+    rig.scheduler.uncover(a, 5);
+    rig.scheduler.uncover(a, 7);
+    assert!(!rig.scheduler.is_covered(a));
+}
+
+#[test]
+fn a_lost_device_leaves_what_its_streams_held() {
+    let mut rig = Rig::new(2, Strategy::Interleave);
+    let (a, b) = (rig.stream(Priority::Normal), rig.stream(Priority::Normal));
+    rig.hold(a, 3);
+    let point = rig.issue(a);
+    let mut held = rig.scheduler.take_block();
+    rig.scheduler.come_after((b, 1), &mut held, (a, 3));
+    rig.scheduler.hold(b, held);
+    let left = rig.scheduler.lose();
+    let left: Vec<_> = left
+        .iter()
+        .map(|remains| (remains.last, remains.held.len()))
+        .collect();
+    assert_eq!(left, [(Some(point), 2), (None, 1)]);
+    assert_eq!(rig.scheduler.held(), 0);
+    assert!(rig.order(QueueId(0)).is_empty() && rig.order(QueueId(1)).is_empty());
+    assert_eq!(
+        rig.scheduler.last_of(rig.scheduler.stream(a).id()),
+        Some(point)
+    );
+    rig.scheduler.mark_dropped(a);
+    assert!(
+        rig.scheduler.remove_if_done(a).is_some(),
+        "nothing waits for its tasks"
+    );
 }
 
 #[test]
@@ -217,7 +370,7 @@ fn a_dropped_stream_goes_with_its_last_task() {
     let mut rig = Rig::new(1, Strategy::Interleave);
     let a = rig.stream(Priority::Normal);
     rig.hold(a, 1);
-    rig.scheduler.stream_mut(a).dropped = true;
+    rig.scheduler.mark_dropped(a);
     assert!(rig.scheduler.remove_if_done(a).is_none());
     rig.issue(a);
     assert!(rig.scheduler.remove_if_done(a).is_some());

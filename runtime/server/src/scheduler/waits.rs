@@ -11,7 +11,8 @@ use millstream_protocol::priority::Priority;
 use smallvec::{SmallVec, smallvec};
 
 use super::Scheduler;
-use super::actor::{HeldTask, Waiter};
+use super::actor::Waiter;
+use super::task::HeldTask;
 
 impl Scheduler {
     /// A task that is to be held by `stream`, as its task `sequence`, comes after the held task `theirs` of another stream.
@@ -67,8 +68,8 @@ impl Scheduler {
         }
     }
 
-    /// Tasks that waited for this one to be issued come after its point now.
-    pub(crate) fn wake_waiters(&mut self, stream: u32, sequence: u64, point: Point) {
+    /// Tasks that waited for this one to be issued come after `point` now, where it ends.
+    pub(super) fn wake_waiters(&mut self, stream: u32, sequence: u64, point: Point) {
         loop {
             let waiters = &mut self.streams[stream as usize].waiters;
             let Some(Reverse(waiter)) = waiters

@@ -10,7 +10,7 @@ use millstream_protocol::message::{Op, Rare, Reply, Task};
 use super::Server;
 use super::traits::Traits;
 use crate::hazards::User;
-use crate::scheduler::actor::{HeldTask, joins};
+use crate::scheduler::{HeldTask, joins};
 use millstream_protocol::hazard::log::Use;
 
 /// Why a stream is flushed, for the logs.
@@ -76,7 +76,7 @@ impl<B: Backend> Server<B> {
     fn admit_held(&mut self, stream: u32, message: &mut Task, traits: Traits, paid: bool) {
         let reserves = matches!(message.op, Op::Reserve { .. });
         if reserves && self.admit_reserve(stream, message) {
-            self.scheduler.stream_mut(stream).release_credit();
+            self.scheduler.release_credit(stream);
             message.extra = Rare::default();
             return;
         }
@@ -88,11 +88,10 @@ impl<B: Backend> Server<B> {
         held.object = self.objects.hold(&held.task.op);
         self.admit_hazards(stream, &mut held);
         let (holds, sequence) = self.scheduler.hold(stream, held);
-        let queue = self.scheduler.stream(stream).queue;
         if reserves && holds == 1 {
             // It waits for memory from now on, before a reservation that is asked for later.
             self.issue_first(stream);
-        } else if self.scheduler.queue(queue).full {
+        } else if self.scheduler.sits_on_full(stream) {
             // What has room by now is given out by turns: a stream that keeps sending would have it all.
         } else if traits.has(Traits::ASKED) {
             self.flush_prefix(stream, sequence, Why::Asked);
@@ -100,15 +99,7 @@ impl<B: Backend> Server<B> {
             self.flush_prefix(stream, sequence, Why::Full);
         }
         if under_terms {
-            self.note_asker_if_held(stream, sequence);
-        }
-    }
-
-    #[cold]
-    fn note_asker_if_held(&mut self, stream: u32, sequence: u64) {
-        let actor = self.scheduler.get(stream);
-        if actor.is_some_and(|actor| actor.issued < sequence) {
-            self.note_asker(stream);
+            self.note_asker(stream, sequence);
         }
     }
 
@@ -154,8 +145,8 @@ impl<B: Backend> Server<B> {
                 self.flush_conflicts(stream, slice, &binding);
             }
         }
-        let actor = self.scheduler.stream(stream);
-        let (queue, sequence) = (actor.queue, actor.next_sequence());
+        let queue = self.scheduler.queue_of(stream);
+        let sequence = self.scheduler.next_sequence(stream);
         let on_host = matches!(held.task.op, Op::Host(_));
         let user = User::held(stream, sequence, (!on_host).then_some(queue));
         let Self {
@@ -217,8 +208,7 @@ impl<B: Backend> Server<B> {
     pub(super) fn flush_streams(&mut self, ids: &[StreamId]) {
         for id in ids {
             if let Some(stream) = self.objects.stream(*id) {
-                let last = self.scheduler.stream(stream).next_sequence() - 1;
-                self.flush_prefix(stream, last, Why::Asked);
+                self.flush_stream(stream);
             }
         }
     }

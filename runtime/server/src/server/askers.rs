@@ -16,7 +16,7 @@ use millstream_protocol::failure::Failure;
 use millstream_protocol::message::{Op, Task};
 
 use super::Server;
-use super::loss::tell;
+use super::host::answer_caller;
 
 /// A held task: the key of its stream and its sequence there.
 type Place = (u32, u64);
@@ -112,19 +112,16 @@ fn has_asker(task: &Task) -> bool {
 }
 
 impl<B: Backend> Server<B> {
-    /// The last task of a stream is held, and could not be issued.
-    pub(super) fn note_asker(&mut self, stream: u32) {
-        let Some(actor) = self.scheduler.get(stream) else {
-            return;
-        };
-        let place = (stream, actor.next_sequence() - 1);
-        let last = actor.held.back().map(|held| &held.task);
-        if let Some(task) = last.filter(|task| has_asker(task))
+    /// A task under terms was admitted, and may be held.
+    #[cold]
+    pub(super) fn note_asker(&mut self, stream: u32, sequence: u64) {
+        let held = self.scheduler.task(stream, sequence);
+        if let Some(task) = held.filter(|task| has_asker(task))
             && let Some(terms) = task.terms()
         {
             // A token that was cancelled before sends no second message.
             self.askers.cancelled |= terms.withdrawn(self.askers.now).is_some();
-            self.askers.add(place, terms.deadline());
+            self.askers.add((stream, sequence), terms.deadline());
         }
     }
 
@@ -139,11 +136,9 @@ impl<B: Backend> Server<B> {
     pub(super) fn answer_withdrawn(&mut self) {
         for (stream, sequence) in self.askers.candidates() {
             let now = self.askers.now;
-            let actor = self.scheduler.get_mut(stream);
-            let Some(held) = actor.and_then(|actor| actor.held_mut(sequence)) else {
+            let Some(task) = self.scheduler.task_mut(stream, sequence) else {
                 continue;
             };
-            let task = &mut held.task;
             let Some((reason, deadline)) = task
                 .terms()
                 .and_then(|terms| Some((terms.withdrawn(now)?, terms.deadline())))
@@ -154,7 +149,7 @@ impl<B: Backend> Server<B> {
             match &mut task.op {
                 Op::Host(work) => {
                     let failure = Failure::not_run(&work.name, reason);
-                    tell(work, &failure, &self.loss.gone);
+                    answer_caller(work, self.device.error_of(failure));
                 }
                 Op::CopyOut(_) => {
                     let failure = Failure::not_run(&self.objects.names().copy_out, reason);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::error::Error;
-use millstream_protocol::id::{Point, QueueId};
+use millstream_protocol::id::Point;
 use millstream_protocol::message::{Ask, Scope};
 use millstream_protocol::message::{Op, Reply, Task, Ticket};
 use millstream_protocol::report::{MemoryReport, MemoryUsage, QueueStats};
@@ -12,11 +12,9 @@ use millstream_sync::facade::{Mutex, lock};
 use smallvec::SmallVec;
 
 use super::Server;
-use super::admit::Why;
-use super::progress::Pages;
 use super::traits::Traits;
 use crate::memory::Account;
-use crate::scheduler::queue::QueueState;
+use crate::observers::journal::Journal;
 
 impl<B: Backend> Server<B> {
     /// Answers an ask. Answers to askers who are gone are dropped.
@@ -53,18 +51,16 @@ impl<B: Backend> Server<B> {
             }
             Ask::Cleanup(reply) => {
                 self.progress();
-                let mut pages = Pages(&mut self.backend, &mut self.loss);
-                let bytes = self.memory.cleanup(&mut pages);
+                let bytes = self.free_pages();
                 self.table.sink().staging.clear();
                 reply.send(Ok(bytes));
             }
             Ask::Lost(reply) => {
-                let why = "a compilation met a lost device";
-                self.loss.notice(&mut self.backend, why);
-                reply.send(Err(self.loss.gone.error()));
+                self.device.lose("a compilation found the device lost");
+                reply.send(Err(self.device.gone().error()));
             }
             Ask::Log(reply) => {
-                let log = self.loss.journal.as_mut().map(|journal| journal.take());
+                let log = self.device.log().map(Journal::take);
                 reply.send(log.ok_or(Error::NoLog));
             }
             Ask::Trace(reply) => reply.send(Ok(self.take_trace())),
@@ -86,7 +82,7 @@ impl<B: Backend> Server<B> {
         };
         let holding: Vec<u32> = streams
             .into_iter()
-            .filter(|key| !self.scheduler.stream(*key).held.is_empty())
+            .filter(|key| self.scheduler.holds_any(*key))
             .collect();
         if holding.is_empty() {
             reply.send(Ok(ticket));
@@ -96,10 +92,7 @@ impl<B: Backend> Server<B> {
         let still: Vec<u32> = holding
             .iter()
             .copied()
-            .filter(|key| {
-                let stream = self.scheduler.get(*key);
-                stream.is_some_and(|stream| !stream.held.is_empty())
-            })
+            .filter(|key| self.scheduler.holds_any(*key))
             .collect();
         if still.is_empty() {
             ticket.points = self.points_of(&Scope::Device, &[]);
@@ -111,7 +104,7 @@ impl<B: Backend> Server<B> {
             reply: Mutex::new(Some((reply, ticket, still.len()))),
         });
         for stream in still {
-            let mut part = Task::new(Some(self.scheduler.stream(stream).id), Op::Taken);
+            let mut part = Task::new(Some(self.scheduler.stream(stream).id()), Op::Taken);
             part.op = Op::Host(Box::new(millstream_protocol::message::HostWork {
                 name: self.objects.names().other.clone(),
                 resources: false,
@@ -125,10 +118,7 @@ impl<B: Backend> Server<B> {
 
     pub(super) fn flush_keys(&mut self, streams: &[u32]) {
         for stream in streams {
-            if let Some(actor) = self.scheduler.get(*stream) {
-                let last = actor.next_sequence() - 1;
-                self.flush_prefix(*stream, last, Why::Asked);
-            }
+            self.flush_stream(*stream);
         }
     }
 
@@ -138,11 +128,7 @@ impl<B: Backend> Server<B> {
                 .iter()
                 .filter_map(|id| self.objects.stream(*id))
                 .collect(),
-            Scope::Client(client) => {
-                let streams = self.scheduler.streams();
-                let own = streams.filter(|(_, stream)| stream.client == *client);
-                own.map(|(key, _)| key).collect()
-            }
+            Scope::Client(client) => self.scheduler.streams_of_client(*client),
             Scope::Device => self.scheduler.keys(),
         }
     }
@@ -150,23 +136,10 @@ impl<B: Backend> Server<B> {
     /// Where the issued work of a scope ends. For clients that is where their queues are: work of
     /// their dropped streams is there too.
     fn points_of(&self, scope: &Scope, streams: &[u32]) -> SmallVec<[Point; 2]> {
-        let mut points = SmallVec::<[Point; 2]>::new();
         match scope {
-            Scope::Streams(_) => {
-                for stream in streams.iter().map(|key| self.scheduler.stream(*key)) {
-                    match points.iter_mut().find(|point| point.queue == stream.queue) {
-                        Some(point) => point.cursor = point.cursor.max(stream.last),
-                        None => points.push(Point::new(stream.queue, stream.last)),
-                    }
-                }
-            }
-            Scope::Client(_) | Scope::Device => {
-                let queues = self.scheduler.numbered_queues();
-                points.extend(queues.map(|(id, queue)| Point::new(id, queue.issued)));
-            }
+            Scope::Streams(_) => self.scheduler.ends_of(streams),
+            Scope::Client(_) | Scope::Device => self.scheduler.ends(),
         }
-        points.retain(|point| point.cursor > 0);
-        points
     }
 
     /// Memory, whole.
@@ -183,17 +156,11 @@ impl<B: Backend> Server<B> {
     }
 
     pub(super) fn queue_stats(&self) -> Vec<QueueStats> {
-        let stats = |(id, queue): (QueueId, &QueueState)| {
-            let mut stats = QueueStats::default();
-            stats.tasks = queue.issued;
-            stats.completed = queue.timeline.completed().min(queue.issued);
-            stats.in_flight_max = self.scheduler.depth();
-            stats.held = queue.held;
-            stats.streams = u64::from(queue.streams);
-            stats.busy_ns = self.backend.busy_ns(id);
-            stats
-        };
-        self.scheduler.numbered_queues().map(stats).collect()
+        let mut stats = self.scheduler.queue_stats();
+        for (id, stats) in self.scheduler.queue_ids().zip(&mut stats) {
+            stats.busy_ns = self.device.backend().busy_ns(id);
+        }
+        stats
     }
 }
 

@@ -56,8 +56,8 @@ impl<B: Backend> Server<B> {
     /// The last handle of `slot` is gone, and so is every message that could name it. What streams
     /// still hold tasks on stays linked until those are issued.
     fn honour_drop(&mut self, slot: u32) {
-        if let Some(journal) = &mut self.loss.journal {
-            journal.note_dropped(slot);
+        if let Some(log) = self.device.log() {
+            log.note_dropped(slot);
         }
         match self.objects.at(slot) {
             Some((Kind::Slice, key)) => {
@@ -77,7 +77,7 @@ impl<B: Backend> Server<B> {
                 self.remove_object(gone);
             }
             Some((Kind::Stream, key)) => {
-                self.scheduler.stream_mut(key).dropped = true;
+                self.scheduler.mark_dropped(key);
                 self.remove_stream_if_done(key);
             }
             Some((Kind::Client, key)) => {
@@ -147,7 +147,7 @@ impl<B: Backend> Server<B> {
         let (slot, busy, dropped_ns) = (freed.id.index(), freed.busy, freed.dropped_ns);
         self.objects.unlink(slot);
         if let Backing::Reserved(reservation) = freed.backing {
-            self.backend.slice_released(freed.id);
+            self.device.slice_released(freed.id);
             self.log_memory("freed", reservation.bytes);
             self.memory.release(freed.client, reservation, busy.clone());
         }

@@ -6,7 +6,6 @@
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::id::QueueId;
-use millstream_protocol::message::Op;
 
 use super::Server;
 use super::admit::Why;
@@ -15,15 +14,12 @@ use super::issue::Issued;
 impl<B: Backend> Server<B> {
     /// Issues what a stream holds up to `sequence`, as far as it can go.
     pub(super) fn flush_prefix(&mut self, stream: u32, sequence: u64, why: Why) {
-        let actor = self.scheduler.get(stream);
-        let Some(actor) = actor.filter(|actor| actor.issued < sequence) else {
+        if !self.scheduler.is_held(stream, sequence) {
             return;
-        };
-        let queue = actor.queue;
+        }
+        let queue = self.scheduler.queue_of(stream);
         self.log_flush(stream, why);
-        // A dropped stream is gone with its last task.
-        let issued = |server: &Self| server.scheduler.get(stream).map(|actor| actor.issued);
-        while issued(self).is_some_and(|issued| issued < sequence) {
+        while self.scheduler.is_held(stream, sequence) {
             if self.issue_first(stream) != Issued::Yes {
                 break;
             }
@@ -31,10 +27,17 @@ impl<B: Backend> Server<B> {
         self.end_batch(queue);
     }
 
+    /// Issues all that a stream holds, as far as it can go.
+    pub(super) fn flush_stream(&mut self, stream: u32) {
+        if let Some(last) = self.scheduler.last_sequence(stream) {
+            self.flush_prefix(stream, last, Why::Asked);
+        }
+    }
+
     /// Issues what all streams hold, as far as it can go: queue after queue, by strategy. What one
     /// queue sets free on another is taken up in the same call.
     pub fn flush_all(&mut self) {
-        let queues = (0..self.scheduler.queues().len()).map(|index| QueueId(index as u8));
+        let queues = self.scheduler.queue_ids();
         queues.clone().for_each(|queue| self.end_batch(queue));
         loop {
             let mut moved = false;
@@ -58,7 +61,7 @@ impl<B: Backend> Server<B> {
             let mut outcome = Issued::Yes;
             loop {
                 // Where a stream has come to is told in the go of what it came by.
-                let takes_time = self.takes_time(stream);
+                let takes_time = self.scheduler.first_takes_time(stream);
                 if takes_time && go.gone >= go.quantum {
                     break;
                 }
@@ -70,8 +73,7 @@ impl<B: Backend> Server<B> {
                 moved = true;
             }
             match outcome {
-                Issued::Yes if !self.scheduler.contains(stream) => {}
-                Issued::Yes => self.scheduler.join_turn(stream),
+                Issued::Yes => self.scheduler.resume(stream),
                 Issued::Full => {
                     self.scheduler.put_back(queue, stream, go.gone);
                     break;
@@ -83,19 +85,11 @@ impl<B: Backend> Server<B> {
         moved
     }
 
-    /// Is the first held task of a stream work, and not only a place in the order?
-    fn takes_time(&self, stream: u32) -> bool {
-        let actor = self.scheduler.get(stream);
-        let first = actor.and_then(|actor| actor.held.front());
-        !first
-            .is_some_and(|held| matches!(held.task.op, Op::Answer(_) | Op::Mark | Op::DropAfter(_)))
-    }
-
     /// Ends the batch that a queue has been given: its point becomes observable.
     pub(super) fn end_batch(&mut self, queue: QueueId) {
         if let Some((cursor, tasks)) = self.scheduler.end_batch(queue) {
             self.observers.count_batch(tasks);
-            self.backend.flush(queue, cursor);
+            self.device.flush(queue, cursor);
         }
     }
 }

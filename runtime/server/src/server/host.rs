@@ -4,22 +4,22 @@
 use std::any::Any;
 
 use millstream_protocol::backend::Backend;
+use millstream_protocol::error::Error;
 use millstream_protocol::failure::{Failure, FailureRef};
 use millstream_protocol::leaving::Release;
 use millstream_protocol::message::{HostWork, Op, Task};
 
 use super::issue::Issued;
-use super::loss::tell;
 use super::{Effect, HostToken, Server};
 use crate::points::Points;
-use crate::scheduler::actor::Parked;
+use crate::scheduler::{HostEnd, HostTurn};
 
 impl<B: Backend> Server<B> {
     /// A host function waits in software until everything before it has completed, so that it never
     /// stands in the way of other streams of its queue.
     pub(super) fn park_host(&mut self, stream: u32) -> Issued {
         self.scheduler.park_on_host(stream);
-        self.end_batch(self.scheduler.stream(stream).queue);
+        self.end_batch(self.scheduler.queue_of(stream));
         self.start_host_turns();
         Issued::Parked
     }
@@ -27,37 +27,32 @@ impl<B: Backend> Server<B> {
     /// Starts the host functions whose predecessors have completed.
     pub(super) fn start_host_turns(&mut self) {
         let mut from = 0;
-        while let Some((stream, at)) = self.scheduler.next_host_turn(from) {
-            self.start_host(stream);
-            from = at;
+        while let Some(turn) = self.scheduler.next_host_turn(from) {
+            from = turn.next;
+            self.start_host(turn);
         }
     }
 
-    fn start_host(&mut self, stream: u32) {
-        let actor = self.scheduler.stream_mut(stream);
+    fn start_host(&mut self, turn: HostTurn) {
+        let (stream, mut held) = (turn.stream, turn.held);
         let token = HostToken {
             stream,
-            sequence: actor.issued + 1,
-        };
-        actor.parked = Parked::HostRuns;
-        let Some(mut held) = actor.held.pop_front() else {
-            return;
+            sequence: turn.sequence,
         };
         let Op::Host(mut work) = std::mem::replace(&mut held.task.op, Op::Taken) else {
             debug_assert!(false, "only a host function has a turn");
-            return self.scheduler.stream_mut(stream).held.push_front(held);
+            return self.scheduler.put_first_back(stream, held);
         };
         let outcome = match self.withdrawn_host(&held.task, &work) {
             Some(failure) => Err(failure),
             None => self.host_resources(&held.task, &work),
         };
-        let failed = outcome.is_err();
         match outcome {
             Ok(resources) => {
                 if let Some(terms) = held.task.terms() {
                     terms.begins_on_host();
                 }
-                self.scheduler.host_begins(stream, work.name.clone());
+                self.scheduler.host_begins(stream, held, work.name.clone());
                 // What the closure owns goes when it returns, and may have the last handle of a slice.
                 let (run, release) = (work.run, Release::begin(&self.table));
                 work.run = Box::new(move |done, resources| {
@@ -71,15 +66,12 @@ impl<B: Backend> Server<B> {
                 });
             }
             Err(failure) => {
-                tell(&mut work, &failure, &self.loss.gone);
+                answer_caller(&mut work, self.device.error_of(failure.clone()));
                 self.fail(&mut held.task, failure);
                 // Dropping user code is running user code: not on this thread.
                 self.collect_after(work, Points::default());
+                self.finish_in_software(stream, held);
             }
-        }
-        self.scheduler.stream_mut(stream).held.push_front(held);
-        if failed {
-            self.finish_in_software(stream);
         }
     }
 
@@ -102,25 +94,18 @@ impl<B: Backend> Server<B> {
         if !work.resources {
             return Ok(None);
         }
-        match self.backend.resources(&self.scratch.bound) {
-            Ok(resources) => Ok(Some(resources)),
-            Err(refused) => Err(self.loss.refusal(&mut self.backend, &work.name, refused)),
-        }
+        let resources = self.device.resources(&work.name, &self.scratch.bound);
+        resources.map(Some)
     }
 
     /// A host function ended, or panicked with this message.
     pub fn host_finished(&mut self, token: HostToken, outcome: Result<(), String>) {
-        if self.is_lost() || self.loss.is_abandoned() {
-            self.scheduler.host_ends(token.stream);
+        if self.device.has_ended() {
+            self.scheduler.forget_host(token.stream);
             return;
         }
-        let Some(actor) = self.scheduler.get_mut(token.stream) else {
-            return;
-        };
-        if actor.parked != Parked::HostRuns || actor.issued + 1 != token.sequence {
-            return;
-        }
-        let Some(mut held) = actor.held.pop_front() else {
+        let ended = self.scheduler.host_ends(token.stream, token.sequence);
+        let Some(HostEnd { mut held, name }) = ended else {
             return;
         };
         if let Some(terms) = held.task.terms() {
@@ -128,7 +113,6 @@ impl<B: Backend> Server<B> {
         }
         match outcome {
             Ok(()) => {
-                self.scheduler.host_ends(token.stream);
                 // What was bound for writing is data again, whenever its failure became known.
                 if self.resolve(&held.task).is_ok() {
                     millstream_protocol::settle::outputs(&self.table, &self.scratch.bound, &Ok(()));
@@ -136,18 +120,18 @@ impl<B: Backend> Server<B> {
                 self.heal(&held.task);
             }
             Err(message) => {
-                let name = self
-                    .scheduler
-                    .host_ends(token.stream)
-                    .unwrap_or_else(|| self.objects.names().other.clone());
+                let name = name.unwrap_or_else(|| self.objects.names().other.clone());
                 let failure = Failure::panicked(&name, message);
                 self.fail(&mut held.task, failure);
             }
         }
-        self.scheduler
-            .stream_mut(token.stream)
-            .held
-            .push_front(held);
-        self.finish_in_software(token.stream);
+        self.finish_in_software(token.stream, held);
+    }
+}
+
+/// Answers the caller of a host function that does not run, if it waits for an answer.
+pub(super) fn answer_caller(work: &mut HostWork, error: Error) {
+    if let Some(answer) = work.told.take() {
+        answer(error);
     }
 }

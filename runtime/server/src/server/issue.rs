@@ -12,7 +12,7 @@ use super::Server;
 use super::admit::binding_at;
 use crate::hazards::Unbound;
 use crate::objects::NO_OBJECT;
-use crate::scheduler::actor::{HeldTask, Parked};
+use crate::scheduler::{First, HeldTask};
 
 /// What became of an attempt to issue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,16 +30,11 @@ pub(super) enum Issued {
 impl<B: Backend> Server<B> {
     /// Issues the first task that a stream holds.
     pub(super) fn issue_first(&mut self, stream: u32) -> Issued {
-        let Some(actor) = self.scheduler.get(stream) else {
-            return Issued::Empty;
+        let (queue, first) = match self.scheduler.first(stream) {
+            First::None => return Issued::Empty,
+            First::Waits => return Issued::Parked,
+            First::Ready(queue, first) => (queue, first),
         };
-        let Some(first) = actor.held.front() else {
-            return Issued::Empty;
-        };
-        if actor.parked != Parked::No || !first.awaits.is_empty() {
-            return Issued::Parked;
-        }
-        let queue = actor.queue;
         match &first.task.op {
             Op::Reserve { .. } => return self.issue_reserve(stream),
             Op::Host(_) => return self.park_host(stream),
@@ -48,7 +43,7 @@ impl<B: Backend> Server<B> {
         if self.is_full(queue) {
             return Issued::Full;
         }
-        let Some(mut held) = self.scheduler.stream_mut(stream).held.pop_front() else {
+        let Some(mut held) = self.scheduler.take_first(stream) else {
             return Issued::Empty;
         };
         let point = self.next_point(queue);
@@ -97,18 +92,14 @@ impl<B: Backend> Server<B> {
                 continue;
             }
             // The point must have been recorded before anything waits for it.
-            if self.scheduler.queue(point.queue).flushed < point.cursor {
+            if !self.scheduler.is_flushed(*point) {
                 self.end_batch(point.queue);
             }
             let clock = self.hazards.clock_at(*point);
             self.log_wait(queue, *point);
-            match self.backend.queue_wait(queue, *point) {
-                Ok(()) => {
-                    self.hazards.waits(place, *point, clock);
-                    self.observers.count_wait(place, *point);
-                }
-                // Going on without the wait would be going on without the order (I2).
-                Err(refused) => self.loss.notice(&mut self.backend, &refused.to_string()),
+            if self.device.wait(queue, *point) {
+                self.hazards.waits(place, *point, clock);
+                self.observers.count_wait(place, *point);
             }
         }
     }
@@ -139,7 +130,7 @@ impl<B: Backend> Server<B> {
         }
         if matches!(task.op, Op::Launch { count, .. } if count.is_zero()) {
             // It reads and writes nothing, so no failure passes through it, and it heals nothing (I7).
-            return self.backend.mark(point.queue, point.cursor);
+            return self.device.mark(point);
         }
         let outcome = match (withdrawn, resolved) {
             (Some(failure), _) => Err(failure),
@@ -154,7 +145,7 @@ impl<B: Backend> Server<B> {
         match outcome {
             Ok(()) => self.heal(task),
             Err(failure) => {
-                self.backend.mark(point.queue, point.cursor);
+                self.device.mark(point);
                 self.fail(task, failure);
             }
         }
@@ -170,9 +161,7 @@ impl<B: Backend> Server<B> {
         let reason = terms.withdrawn(self.askers.now())?;
         terms.removed();
         self.observers.count().withdrawn += 1;
-        if let Some(journal) = &mut self.loss.journal {
-            journal.note_withdrawn(task, &reason);
-        }
+        self.device.log_withdrawn(task, &reason);
         Some(Failure::not_run(&self.objects.name_of(task), reason))
     }
 
@@ -187,11 +176,11 @@ impl<B: Backend> Server<B> {
     /// A task that was to be at `point` may have taken more cursors than that: it ends with the last.
     #[inline]
     fn note_last(&self, task: &Task, point: Point) {
-        let state = self.scheduler.queue(point.queue);
-        if state.issued > point.cursor
+        let last = self.scheduler.queue(point.queue).issued();
+        if last > point.cursor
             && let Some(terms) = task.terms()
         {
-            terms.ends_later(&state.timeline, point.cursor, state.issued);
+            terms.ends_later(self.scheduler.timeline(point.queue), point.cursor, last);
         }
     }
 
@@ -242,15 +231,8 @@ impl<B: Backend> Server<B> {
 
     /// The task is at `point`: its entries say so, its stream goes on, who waited for it may go.
     pub(super) fn finish(&mut self, stream: u32, mut held: Box<HeldTask>, point: Point) {
-        // A task may have taken more cursors than its first; cursor 0 is a task done in software.
-        let cursor = if point.cursor == 0 {
-            0
-        } else {
-            self.scheduler.queue(point.queue).issued
-        };
-        let last = Point::new(point.queue, cursor);
-        let finished = self.scheduler.finish(stream, last, held.paid);
-        let sequence = finished.sequence;
+        let finished = self.scheduler.finish(stream, point, held.paid);
+        let (sequence, last) = (finished.sequence, finished.last);
         for index in 0.. {
             let Some(binding) = binding_at(&held.task, index) else {
                 break;
@@ -273,27 +255,17 @@ impl<B: Backend> Server<B> {
             }
             held.task.extra = Rare::default();
         }
-        held.after.clear();
-        held.awaits.clear();
         self.scheduler.put_block(held);
-        if finished.is_waited_for {
-            self.scheduler.wake_waiters(stream, sequence, last);
-        }
         if finished.stream_dropped {
             self.remove_stream_if_done(stream);
         }
     }
 
-    /// The first task of a stream is done without a queue: who waits for it waits for nothing.
-    pub(super) fn finish_in_software(&mut self, stream: u32) {
-        let actor = self.scheduler.stream_mut(stream);
-        actor.parked = Parked::No;
-        let queue = actor.queue;
-        if let Some(held) = actor.held.pop_front() {
-            self.finish(stream, held, Point::new(queue, 0));
-        }
-        if self.scheduler.contains(stream) {
-            self.scheduler.join_turn(stream);
-        }
+    /// The first task of a stream, which was taken out of it, is done without a queue: who waits for it waits for nothing.
+    pub(super) fn finish_in_software(&mut self, stream: u32, held: Box<HeldTask>) {
+        self.scheduler.unpark(stream);
+        let queue = self.scheduler.queue_of(stream);
+        self.finish(stream, held, Point::new(queue, 0));
+        self.scheduler.resume(stream);
     }
 }

@@ -31,7 +31,7 @@ impl<B: Backend> Server<B> {
     pub(super) fn metrics(&self, mailbox_depth: u64) -> Metrics {
         let faults = self.table.sink().faults.look();
         let mut metrics = Metrics::default();
-        metrics.epoch = self.loss.gone.epoch();
+        metrics.epoch = self.device.gone().epoch();
         metrics.stats = self.stats();
         metrics.mailbox_depth = mailbox_depth;
         metrics.mailbox_capacity = self.observers.mailbox_capacity();
@@ -56,11 +56,11 @@ impl<B: Backend> Server<B> {
         clients.sort_unstable_by_key(ClientMetrics::client);
         for (_, stream) in self.scheduler.streams() {
             // Streams of a client that is gone are its own no more.
-            let place = clients.binary_search_by_key(&stream.client, ClientMetrics::client);
+            let place = clients.binary_search_by_key(&stream.client(), ClientMetrics::client);
             if let Some(client) = place.ok().map(|place| &mut clients[place]) {
                 client.streams += 1;
-                client.tasks += stream.issued;
-                client.tasks_held += stream.held.len() as u64;
+                client.tasks += stream.issued();
+                client.tasks_held += stream.holds() as u64;
             }
         }
         clients

@@ -67,7 +67,6 @@ use askers::Askers;
 use dropping::Drops;
 use effects::Effects;
 pub use effects::{Effect, HostToken};
-use loss::Loss;
 use millstream_protocol::backend::{Backend, BoundSlice};
 use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::message::{Op, Task};
@@ -76,17 +75,17 @@ use millstream_protocol::report::Stats;
 use millstream_protocol::table::Table;
 use traits::Traits;
 
+use crate::device::Device;
 use crate::hazards::Hazards;
 use crate::memory::Memory;
 use crate::objects::Objects;
 use crate::observers::Observers;
 use crate::observers::journal::Journal;
-use crate::scheduler::Scheduler;
-use crate::scheduler::queue::QueueState;
+use crate::scheduler::{QueueState, Scheduler};
 
 /// The deciding half of a device.
 pub struct Server<B: Backend> {
-    backend: B,
+    device: Device<B>,
     table: Arc<Table>,
     objects: Objects,
     hazards: Hazards,
@@ -96,7 +95,8 @@ pub struct Server<B: Backend> {
     drops: Drops,
     effects: Effects,
     askers: Askers,
-    loss: Loss,
+    /// Tasks that were accepted and will not be issued, as the device is lost.
+    tasks_lost: u64,
     scratch: Scratch,
     /// Slices that got memory when a task defined them anew.
     #[cfg(test)]
@@ -122,7 +122,7 @@ impl<B: Backend> Server<B> {
         let properties = backend.properties();
         // Deeper than the driver takes without blocking would block the device thread.
         settings.max_in_flight = settings.max_in_flight.min(properties.max_queue_depth);
-        let journal = (settings.journal_bytes_max > 0)
+        let log = (settings.journal_bytes_max > 0)
             .then(|| Box::new(Journal::new(properties.backend, settings.journal_bytes_max)));
         let queue_count = properties.queues;
         let queues = (0..queue_count).map(|queue| {
@@ -139,12 +139,12 @@ impl<B: Backend> Server<B> {
                 properties.alignment,
                 properties.memory_bytes,
             ),
-            backend,
+            device: Device::new(backend, log),
             table,
             drops: Drops::new(queue_count),
             effects: Effects::default(),
             askers: Askers::default(),
-            loss: Loss::new(journal),
+            tasks_lost: 0,
             scratch: Scratch::default(),
             #[cfg(test)]
             reserved_again: Default::default(),
@@ -177,25 +177,25 @@ impl<B: Backend> Server<B> {
     /// messages, so that those that are not logged pay nothing.
     #[inline]
     pub fn is_logged(&self) -> bool {
-        self.loss.journal.is_some()
+        self.device.is_logged()
     }
 
     /// As [`Server::admit`], and logs it.
     pub fn admit_logged(&mut self, message: &mut Task) {
-        if let Some(journal) = &mut self.loss.journal {
-            journal.note(message);
+        if let Some(log) = self.device.log() {
+            log.note(message);
         }
         self.admit(message);
     }
 
     /// The backend.
     pub fn backend(&self) -> &B {
-        &self.backend
+        self.device.backend()
     }
 
     /// The backend, for what the actors do with it.
     pub fn backend_mut(&mut self) -> &mut B {
-        &mut self.backend
+        self.device.backend_mut()
     }
 
     /// Has any task had a deadline? Then the server is to be told the time at every turn.
@@ -246,7 +246,7 @@ impl<B: Backend> Server<B> {
     /// The counters, as an answer.
     fn stats(&self) -> Stats {
         let mut stats = self.observers.counters().clone();
-        (stats.values_parked, stats.bytes_left) = self.loss.gone.remains();
+        (stats.values_parked, stats.bytes_left) = self.device.gone().remains();
         stats.waits_implied = self.hazards.implied();
         stats.streams = self.scheduler.stream_count() as u64;
         stats.tasks_held = self.tasks_held();

@@ -1,7 +1,5 @@
 //! Whose task is where: what the timeline and profiles need to know of a task beside its times.
 
-use std::collections::HashSet;
-
 use millstream_protocol::backend::Backend;
 use millstream_protocol::id::Point;
 use millstream_protocol::message::Task;
@@ -39,8 +37,7 @@ impl<B: Backend> Server<B> {
     fn note_span_of(&mut self, stream: u32, task: &Task, point: Point) {
         let traced = self.observers.timeline().is_on();
         let tasks = self.objects.tasks_of(task);
-        let covered = !self.scheduler.stream(stream).covered.is_empty();
-        let tokens = match covered && does_work(&task.op) {
+        let tokens = match self.scheduler.is_covered(stream) && does_work(&task.op) {
             true => self.tokens_of_next(stream, tasks as u64),
             false => Tokens::new(),
         };
@@ -49,9 +46,9 @@ impl<B: Backend> Server<B> {
         }
         let actor = self.scheduler.stream(stream);
         let owner = Owner {
-            client: actor.client,
-            client_name: actor.client_name.clone(),
-            stream: actor.number,
+            client: actor.client(),
+            client_name: actor.client_name().clone(),
+            stream: actor.number(),
         };
         // Those of one answer or replay have cursors that follow each other.
         for index in 0..tasks {
@@ -74,11 +71,9 @@ impl<B: Backend> Server<B> {
                 self.progress_profiles(true);
                 Vec::new()
             }
-            false => self.backend.take_spans(),
+            false => self.device.take_spans(),
         };
-        let streams = self.scheduler.streams().map(|(_, stream)| stream);
-        let live = streams.filter(|stream| !stream.dropped);
-        let live: HashSet<u64> = live.map(|stream| stream.number).collect();
+        let live = self.scheduler.live_numbers();
         let scheduler = &self.scheduler;
         let passed = |point: Point| scheduler.has_passed(point);
         self.observers.timeline().take(taken, &live, passed)

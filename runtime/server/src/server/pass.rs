@@ -16,7 +16,7 @@ use super::traits::Traits;
 use crate::hazards::User;
 use crate::objects::NO_OBJECT;
 use crate::observers::sampling::PASSING;
-use crate::scheduler::actor::joins;
+use crate::scheduler::joins;
 use millstream_protocol::hazard::log::Use;
 
 impl<B: Backend> Server<B> {
@@ -54,12 +54,12 @@ impl<B: Backend> Server<B> {
                 self.fail_at(task, failure, point);
             }
         } else if let (Op::Mark, true) = (&task.op, is_plain) {
-            self.backend.mark(point.queue, point.cursor);
+            self.device.mark(point);
         } else {
             self.run_passing(task, object, sound, (point, last));
         }
         debug_assert!(
-            self.scheduler.queue(queue).issued == last.cursor,
+            self.scheduler.queue(queue).issued() == last.cursor,
             "a cursor is left out"
         );
         self.scheduler.passed_through(stream, last.cursor, paid);
@@ -154,9 +154,9 @@ impl<B: Backend> Server<B> {
         self.run(task, object, resolved, point);
         // A task that came to nothing has taken one cursor, and the logs say that it ends with its last: nothing is at the others,
         // each of which the backend is told of, as cursors go up by one.
-        while self.scheduler.queue(last.queue).issued < last.cursor {
+        while self.scheduler.queue(last.queue).issued() < last.cursor {
             let empty = self.scheduler.next_point(last.queue);
-            self.backend.mark(empty.queue, empty.cursor);
+            self.device.mark(empty);
         }
         // What the backend did not take of the message is dropped here: the mailbox does not.
         task.op = Op::Taken;
@@ -175,7 +175,7 @@ impl<B: Backend> Server<B> {
     /// A task that was to run at `point` failed: its place there stays empty.
     #[cold]
     fn fail_at(&mut self, task: &mut Task, failure: FailureRef, point: Point) {
-        self.backend.mark(point.queue, point.cursor);
+        self.device.mark(point);
         self.fail(task, failure);
     }
 }

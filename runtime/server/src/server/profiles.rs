@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::error::{Error, ProfileError};
-use millstream_protocol::id::{Cursor, Point};
+use millstream_protocol::id::{ClientId, Cursor, Point};
 use millstream_protocol::message::Scope;
 use millstream_protocol::profile::Profile;
 use millstream_sync::reply::ReplySender;
@@ -21,17 +21,16 @@ impl<B: Backend> Server<B> {
             self.observers.profiles_mut().forget(token);
         }
         for stream in self.streams_of(&scope) {
-            self.scheduler.stream_mut(stream).cover(number);
+            self.scheduler.cover(stream, number);
         }
         self.observers.profiles_mut().start(number, scope);
         self.record_spans_if_needed();
     }
 
     /// A new stream is in the profiles of its client, and of the device.
-    pub(super) fn cover_new(&mut self, stream: u32) {
-        let actor = self.scheduler.stream_mut(stream);
-        for token in self.observers.profiles().of_new_stream(actor.client) {
-            actor.cover(token);
+    pub(super) fn cover_new(&mut self, stream: u32, client: ClientId) {
+        for token in self.observers.profiles().of_new_stream(client) {
+            self.scheduler.cover(stream, token);
         }
     }
 
@@ -48,17 +47,13 @@ impl<B: Backend> Server<B> {
             return reply.send(Err(ProfileError::Unknown.into()));
         };
         let streams = self.streams_of(&scope);
-        let mut holding = Vec::new();
-        for stream in &streams {
-            let actor = self.scheduler.stream_mut(*stream);
-            if let Some(until) = actor.end_cover(number) {
-                holding.push((actor.id, until));
-            }
-        }
+        let scheduler = &mut self.scheduler;
+        let holding = streams.iter();
+        let holding = holding.filter_map(|stream| scheduler.end_cover(*stream, number));
         let ended = Ended {
             calls,
             reply,
-            holding,
+            holding: holding.collect(),
         };
         self.observers.profiles_mut().end(number, ended);
         self.flush_keys(&streams);
@@ -67,14 +62,7 @@ impl<B: Backend> Server<B> {
 
     /// The tokens that cover the task that a stream issues next.
     pub(super) fn tokens_of_next(&mut self, stream: u32, tasks: u64) -> Tokens {
-        let actor = self.scheduler.stream(stream);
-        let sequence = actor.issued + 1;
-        let mut tokens = Tokens::new();
-        for covers in &actor.covered {
-            if (covers.from..covers.until).contains(&sequence) {
-                tokens.push(covers.token);
-            }
-        }
+        let mut tokens: Tokens = self.scheduler.tokens_of_next(stream).collect();
         for index in (0..tokens.len()).rev() {
             if self.observers.profiles().is_full_for(tokens[index], tasks) {
                 let token = tokens.remove(index);
@@ -91,7 +79,7 @@ impl<B: Backend> Server<B> {
             return;
         };
         for stream in self.streams_of(&scope) {
-            self.scheduler.stream_mut(stream).uncover(token);
+            self.scheduler.uncover(stream, token);
         }
     }
 
@@ -106,11 +94,11 @@ impl<B: Backend> Server<B> {
         if !moved && !asked {
             return;
         }
-        let spans = self.backend.take_spans();
+        let spans = self.device.take_spans();
         self.observers.take_up(spans);
         for (id, queue) in self.scheduler.numbered_queues() {
-            let idle = queue.completed == queue.issued;
-            let until = if idle { Cursor::MAX } else { queue.completed };
+            let idle = queue.in_flight() == 0;
+            let until = if idle { Cursor::MAX } else { queue.completed() };
             self.observers.profiles_mut().passed(id.index(), until);
         }
         if asked {
@@ -126,16 +114,13 @@ impl<B: Backend> Server<B> {
         let (objects, scheduler) = (&self.objects, &self.scheduler);
         let holds = |id, until| {
             let stream = objects.stream(id);
-            stream.is_some_and(|key| scheduler.stream(key).issued + 1 < until)
+            stream.is_some_and(|key| scheduler.is_held(key, until - 1))
         };
-        let passed = |point: Point| {
-            let queue = scheduler.queue(point.queue);
-            queue.completed >= point.cursor.min(queue.issued)
-        };
+        let passed = |point: Point| scheduler.is_over(point);
         let profiles = self.observers.profiles_mut();
         if profiles.is_complete(token, holds, passed) {
             self.uncover(token);
-            let clock = self.backend.clock();
+            let clock = self.device.backend().clock();
             self.observers.profiles_mut().tell(token, clock);
         }
     }
@@ -147,7 +132,7 @@ impl<B: Backend> Server<B> {
                 true => self.observers.profile_spans(),
                 false => 0,
             };
-            let depth = self.backend.record_spans(room);
+            let depth = self.device.record_spans(room);
             self.scheduler.limit_depth(depth);
         }
     }

@@ -3,37 +3,10 @@
 use millstream_protocol::backend::Backend;
 use millstream_protocol::failure::{Failure, Reason};
 use millstream_protocol::id::Point;
-use millstream_protocol::memory::{PageError, PageId};
 use millstream_protocol::message::Op;
 
-use super::loss::Loss;
 use super::{Effect, Server};
-use crate::memory::PageSource;
 use crate::points::Points;
-
-/// A backend as the source of pages, until it is lost.
-pub(super) struct Pages<'a, B: Backend>(pub(super) &'a mut B, pub(super) &'a mut Loss);
-
-impl<B: Backend> PageSource for Pages<'_, B> {
-    fn allocate_page(&mut self, bytes: u64) -> Result<PageId, PageError> {
-        if self.1.noticed {
-            return Err(PageError::Lost);
-        }
-        let span = tracing::debug_span!(target: "millstream", "allocate_page", bytes);
-        let _entered = span.enter();
-        self.0.allocate(bytes).inspect_err(|error| {
-            if *error == PageError::Lost {
-                self.1.notice(self.0, "it has no pages any more");
-            }
-        })
-    }
-
-    fn free_page(&mut self, page: PageId) {
-        if !self.1.noticed {
-            self.0.free(page);
-        }
-    }
-}
 
 impl<B: Backend> Server<B> {
     /// Looks at all queues and takes up what their progress sets free. Says whether there was any.
@@ -42,12 +15,12 @@ impl<B: Backend> Server<B> {
         let moved = self.scheduler.progress();
         if moved {
             for (id, queue) in self.scheduler.numbered_queues() {
-                self.hazards.completed(id, queue.completed);
+                self.hazards.completed(id, queue.completed());
             }
             self.retire_passed();
             if self.memory.has_busy() {
                 for (id, queue) in self.scheduler.numbered_queues() {
-                    self.memory.passed(id, queue.completed);
+                    self.memory.passed(id, queue.completed());
                 }
             }
             if self.scheduler.has_host_turns() {
@@ -55,8 +28,7 @@ impl<B: Backend> Server<B> {
             }
         }
         if self.memory.has_due() {
-            self.memory
-                .trim(&mut Pages(&mut self.backend, &mut self.loss));
+            self.memory.trim(&mut self.device);
         }
         if !self.memory.is_line_empty() {
             self.serve_line();
@@ -81,18 +53,17 @@ impl<B: Backend> Server<B> {
         let anyone_waits = !self.memory.is_line_empty();
         let queues = self.scheduler.numbered_queues();
         queues.filter_map(move |(id, queue)| {
-            let room = self.scheduler.wants_room(id);
-            let host = self.scheduler.host_wants(id);
+            let issuing = self.scheduler.wants(id);
             let memory = match anyone_waits {
                 true => self.memory.oldest_busy(id),
                 false => None,
             };
             let profiles = self.observers.profiles();
-            let profiles = profiles.wants(id.index(), queue.issued, queue.completed);
-            let cursor = [room, host, memory, profiles]
+            let profiles = profiles.wants(id.index(), queue.issued(), queue.completed());
+            let cursor = [issuing, memory, profiles]
                 .into_iter()
                 .flatten()
-                .filter(|cursor| *cursor > queue.completed)
+                .filter(|cursor| *cursor > queue.completed())
                 .min()?;
             Some(Point::new(id, cursor))
         })
@@ -108,7 +79,7 @@ impl<B: Backend> Server<B> {
     pub fn watch_freed(&mut self) {
         for (id, queue) in self.scheduler.numbered_queues() {
             let busy = self.memory.oldest_busy(id);
-            if let Some(cursor) = self.drops.next_watch(id, busy, queue.completed) {
+            if let Some(cursor) = self.drops.next_watch(id, busy, queue.completed()) {
                 let point = Point::new(id, cursor);
                 self.effects.push(Effect::Watch(point));
             }
@@ -119,30 +90,29 @@ impl<B: Backend> Server<B> {
     /// in tasks is dropped; values that issued tasks may use stay until the server is dropped.
     pub fn abandon(&mut self) -> u64 {
         let mut left = 0;
-        self.loss.abandon();
+        self.device.close();
         self.askers.forget();
         self.table.sink().releases.forget_wait();
         self.table.sink().staging.end();
         for stream in self.scheduler.keys() {
             // Whoever waits for room in the stream waits no longer (I5).
-            self.scheduler.stream(stream).credit.end();
-            while let Some(mut held) = self.scheduler.stream_mut(stream).held.pop_front() {
+            let remains = self.scheduler.close(stream);
+            for mut held in remains.held {
                 left += 1;
                 let failure = Failure::not_run(&self.objects.name_of(&held.task), Reason::Closed);
                 self.fail(&mut held.task, failure);
                 match std::mem::replace(&mut held.task.op, Op::Taken) {
                     Op::DropAfter(value) => {
                         // What came before it may be using the value.
-                        let last = self.scheduler.stream(stream).last_point();
                         let mut after = Points::default();
-                        last.into_iter().for_each(|last| after.insert(last));
+                        after.extend(remains.last);
                         self.collect_after(value, after);
                     }
                     op => drop(op),
                 }
             }
         }
-        let gone = &self.loss.gone;
+        let gone = self.device.gone();
         self.observers.profiles_mut().lose(|| gone.error());
         // Nobody fetches what was to run on the host; whoever it would have told is told by its end (I5).
         // Values to be collected stay: the device may be using them.
@@ -157,7 +127,6 @@ impl<B: Backend> Server<B> {
 
     /// Gives the pages back that no slice has; nothing runs any more. Returns their bytes.
     pub fn free_pages(&mut self) -> u64 {
-        let mut pages = Pages(&mut self.backend, &mut self.loss);
-        self.memory.cleanup(&mut pages)
+        self.memory.cleanup(&mut self.device)
     }
 }

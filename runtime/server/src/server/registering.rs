@@ -32,7 +32,7 @@ impl<B: Backend> Server<B> {
                 stale,
             } => {
                 let plan = self.objects.plan(tasks, order);
-                let prepared = self.backend.prepare(&plan);
+                let prepared = self.device.prepare(&plan);
                 self.objects.add_recording(id, plan, prepared, stale);
             }
             Registration::Stream {
@@ -61,7 +61,7 @@ impl<B: Backend> Server<B> {
                 });
                 self.objects.link_stream(id, key);
                 if self.observers.profiles().are_any() {
-                    self.cover_new(key);
+                    self.cover_new(key, client);
                 }
             }
         }

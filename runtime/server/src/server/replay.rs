@@ -24,12 +24,12 @@ impl<B: Backend> Server<B> {
             return;
         };
         if self.objects.recording(key).is_none() {
-            return self.backend.mark(point.queue, point.cursor);
+            return self.device.mark(point);
         }
         let faulty = match self.bind_parameters(task) {
             Ok(faulty) => faulty,
             Err(failure) => {
-                self.backend.mark(point.queue, point.cursor);
+                self.device.mark(point);
                 let failure = Failure::input(&self.objects.names().replay, failure);
                 return self.fail(task, failure);
             }
@@ -47,11 +47,11 @@ impl<B: Backend> Server<B> {
         (overlap, faulty): (bool, bool),
     ) {
         let Some(stored) = self.objects.recording(key) else {
-            return self.backend.mark(point.queue, point.cursor);
+            return self.device.mark(point);
         };
         let tasks = stored.plan.tasks().len();
         if tasks == 0 {
-            return self.backend.mark(point.queue, point.cursor);
+            return self.device.mark(point);
         }
         if !stored.stale.is_empty() {
             self.forget_stale(key, point.queue);
@@ -79,7 +79,7 @@ impl<B: Backend> Server<B> {
         let inner = &mut self.scratch.inner;
         inner.clear();
         inner.extend(stale.filter(|bound| bound.page.is_some() && bound.len > 0));
-        self.backend.forget(queue, inner);
+        self.device.forget(queue, inner);
     }
 
     /// Runs the tasks of a recording whose parameters have no failed ranges, and tells how many have their place on the queue: all,
@@ -87,11 +87,10 @@ impl<B: Backend> Server<B> {
     fn replay_sound(&mut self, key: u32, words: &[u64], point: Point, overlap: bool) -> usize {
         let Self {
             objects,
-            backend,
+            device,
             scheduler,
             scratch,
             observers,
-            loss,
             ..
         } = self;
         let Some(stored) = objects.recording_mut(key) else {
@@ -106,37 +105,40 @@ impl<B: Backend> Server<B> {
         let place = (point.queue, point.cursor);
         let mut replay = Replay::new(plan, place, &scratch.bound, words, bound);
         replay.overlap = overlap;
-        let outcome = backend.replay(&mut replay, prepared);
-        let begun = match &outcome {
-            Ok(()) => plan.tasks().len(),
-            Err((index, _)) => index + 1,
-        };
+        let (begun, failure) = device.replay(&mut replay, plan, prepared);
         // The replay has the cursor of its first task already.
         scheduler.take_cursors(point.queue, begun as u64 - 1);
         observers.count().tasks += begun as u64 - 1;
-        match outcome {
-            Ok(()) => observers.count().launches += plan.launches(),
-            Err((index, refused)) => {
-                let failure = loss.refusal(backend, &plan.call(index).name, refused);
-                backend.mark(point.queue, point.cursor + index as u64);
+        match failure {
+            None => observers.count().launches += plan.launches(),
+            Some(failure) => {
+                let index = begun - 1;
+                device.mark(Point::new(point.queue, point.cursor + index as u64));
                 self.fail_recorded((key, index), &failure);
             }
         }
         begun
     }
 
-    /// Resolves the parameters and says whether any has failed ranges, or no memory.
+    /// Returns `true` if the slice of a parameter got no memory.
+    fn lacks_memory(&self, binding: &Binding) -> bool {
+        let key = self.objects.slice(binding.slice);
+        let got_none = |key| matches!(self.hazards.backing(key), Backing::Failed(..));
+        binding.len > 0 && key.is_some_and(got_none)
+    }
+
+    /// Binds the parameters. Returns `true` if any of them has poisoned ranges, or no memory.
     fn bind_parameters(&mut self, task: &Task) -> Result<bool, FailureRef> {
         self.scratch.bound.clear();
+        // Memory before bindings: two parameters may stand for one slice, and only the second may be written.
+        for binding in task.all_bindings() {
+            if binding.access.writes() && self.lacks_memory(binding) {
+                self.reserve_again(binding.slice, task.stream);
+            }
+        }
         let mut faulty = false;
         for binding in task.all_bindings() {
-            let key = self.objects.slice(binding.slice);
-            let has_none = |key| matches!(self.hazards.backing(key), Backing::Failed(..));
-            let mut lacks_memory = binding.len > 0 && key.is_some_and(has_none);
-            if lacks_memory && binding.access.writes() {
-                lacks_memory = !self.reserve_again(binding.slice, task.stream);
-            }
-            if let Some(key) = key
+            if let Some(key) = self.objects.slice(binding.slice)
                 && !self.hazards.is_clean(key)
             {
                 // What a replay writes before it reads is data again, or fails anew; but where another parameter
@@ -150,7 +152,7 @@ impl<B: Backend> Server<B> {
                 faulty |= !self.hazards.is_clean(key);
             }
             // Failed ranges are judged by inner task, and so is a slice that got no memory.
-            if lacks_memory {
+            if self.lacks_memory(binding) {
                 faulty = true;
                 self.scratch.bound.push(without_memory(binding));
                 continue;
@@ -176,9 +178,8 @@ impl<B: Backend> Server<B> {
         let inherited = self.inherited((key, index), first);
         let Self {
             objects,
-            backend,
+            device,
             scratch,
-            loss,
             observers,
             ..
         } = self;
@@ -193,8 +194,7 @@ impl<B: Backend> Server<B> {
             None => {
                 let place = (first.queue, first.cursor);
                 let mut replay = Replay::new(plan, place, &scratch.bound, words, bound);
-                let issued = replay.issue(backend, index);
-                issued.map_err(|refused| loss.refusal(backend, name, refused))
+                device.replay_one(&mut replay, index, name)
             }
         };
         // A count that is read on the device may be zero: then nothing is defined.
@@ -202,7 +202,7 @@ impl<B: Backend> Server<B> {
         observers.count().launches += u64::from(outcome.is_ok() && is_launch);
         match outcome {
             Err(failure) => {
-                self.backend.mark(point.queue, point.cursor);
+                self.device.mark(point);
                 self.fail_recorded((key, index), &failure);
             }
             Ok(()) if defines => {

@@ -8,10 +8,8 @@ use millstream_protocol::message::{Op, Task};
 
 use super::Server;
 use super::issue::Issued;
-use super::progress::Pages;
 use crate::hazards::Backing;
 use crate::memory::{Asked, Manner, ReserveError};
-use crate::scheduler::actor::Parked;
 
 /// Whether a reservation has waited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +42,7 @@ impl<B: Backend> Server<B> {
             return Ok(());
         };
         let has_waited = patience == Patience::Parked;
-        let queue = self.scheduler.stream(stream).queue;
+        let queue = self.scheduler.queue_of(stream);
         let (scheduler, hazards) = (&self.scheduler, &self.hazards);
         let covered = |point: Point| {
             scheduler.has_passed(point)
@@ -55,11 +53,10 @@ impl<B: Backend> Server<B> {
             queue,
             has_waited,
         };
-        let mut pages = Pages(&mut self.backend, &mut self.loss);
-        let granted = self.memory.reserve(&mut pages, asked, manner, &covered)?;
+        let device = &mut self.device;
+        let granted = self.memory.reserve(device, asked, manner, &covered)?;
         let reservation = granted.reservation;
-        self.backend
-            .slice_reserved(id, Some(reservation.page), reservation.offset, bytes);
+        self.device.slice_reserved(id, reservation, bytes);
         self.log_memory("reserved", reservation.bytes);
         let residue = (!has_waited).then_some(&granted.residue);
         self.hazards
@@ -148,19 +145,27 @@ impl<B: Backend> Server<B> {
         let reason = terms.withdrawn(self.askers.now())?;
         terms.removed();
         self.observers.count().withdrawn += 1;
-        if let Some(journal) = &mut self.loss.journal {
-            journal.note_withdrawn(task, &reason);
-        }
+        self.device.log_withdrawn(task, &reason);
         Some(Failure::not_run(&self.objects.names().reserve, reason))
     }
 
     /// Tries a reservation that had to wait.
     pub(super) fn issue_reserve(&mut self, stream: u32) -> Issued {
-        let Some(held) = self.scheduler.stream(stream).held.front() else {
+        let Some(held) = self.scheduler.take_first(stream) else {
             return Issued::Empty;
         };
+        let outcome = self.try_reserve(stream, &held.task);
+        match outcome {
+            Issued::Yes => self.finish_in_software(stream, held),
+            _ => self.scheduler.put_first_back(stream, held),
+        }
+        outcome
+    }
+
+    /// Settles the reservation that `task` asks for, or parks its stream.
+    fn try_reserve(&mut self, stream: u32, task: &Task) -> Issued {
         let (Op::Reserve { mode, position, .. }, Some(binding)) =
-            (&held.task.op, held.task.bindings.first().copied())
+            (&task.op, task.bindings.first().copied())
         else {
             return Issued::Empty;
         };
@@ -168,26 +173,18 @@ impl<B: Backend> Server<B> {
         let Some(slice) = self.objects.slice(binding.slice) else {
             return Issued::Empty;
         };
-        if !held.task.extra.is_none()
-            && let Some(held) = self.scheduler.stream_mut(stream).held.pop_front()
-        {
-            let failure = self.withdrawn_reserve(&held.task);
-            self.scheduler.stream_mut(stream).held.push_front(held);
-            if let Some(failure) = failure {
-                self.fail_slice(slice, failure);
-                self.finish_in_software(stream);
-                return Issued::Yes;
-            }
+        if let Some(failure) = self.withdrawn_reserve(task) {
+            self.fail_slice(slice, failure);
+            return Issued::Yes;
         }
         match self.reserve(slice, stream, mode, Patience::Parked) {
             Ok(()) => {
-                let held = self.scheduler.stream(stream).held.front();
-                if let Some(terms) = held.and_then(|held| held.task.terms()) {
+                if let Some(terms) = task.terms() {
                     terms.done();
                 }
             }
             Err(ReserveError::OutOfMemory { .. }) => {
-                self.scheduler.stream_mut(stream).parked = Parked::Memory;
+                self.scheduler.park_for_memory(stream);
                 let asked = self.asked(slice, stream);
                 self.observers.count().tasks_parked += u64::from(self.memory.wait(asked, position));
                 return Issued::Parked;
@@ -201,7 +198,6 @@ impl<B: Backend> Server<B> {
                 self.observers.count().failures += 1;
             }
         }
-        self.finish_in_software(stream);
         Issued::Yes
     }
 }

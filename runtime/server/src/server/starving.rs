@@ -13,14 +13,13 @@ use millstream_protocol::message::Op;
 
 use super::Server;
 use super::issue::Issued;
-use crate::scheduler::actor::Parked;
 
 impl<B: Backend> Server<B> {
     /// When the first task that waits is to be given up: a reservation that finds no memory, or one of which a caller waits for
     /// the answer.
     pub fn next_deadline(&self) -> Option<Instant> {
         let deadline = |stream: u32| {
-            let held = self.scheduler.get(stream)?.held.front()?;
+            let held = self.scheduler.first_held(stream)?;
             held.task.terms()?.deadline()
         };
         let reservations = self.memory.line().filter_map(deadline);
@@ -37,9 +36,9 @@ impl<B: Backend> Server<B> {
         let scheduler = &self.scheduler;
         self.memory.sort_line(|stream| scheduler.contains(stream));
         while let Some(stream) = self.memory.first_in_line() {
-            self.scheduler.stream_mut(stream).parked = Parked::No;
+            self.scheduler.unpark(stream);
             match self.issue_first(stream) {
-                Issued::Parked if self.scheduler.stream(stream).parked == Parked::Memory => {
+                Issued::Parked if self.scheduler.waits_for_memory(stream) => {
                     if self.memory_may_return() {
                         return;
                     }
@@ -50,15 +49,13 @@ impl<B: Backend> Server<B> {
                     self.starve(stream);
                 }
                 Issued::Full => {
-                    self.scheduler.stream_mut(stream).parked = Parked::Memory;
+                    self.scheduler.park_for_memory(stream);
                     return;
                 }
                 _ => {}
             }
             self.memory.leave_line(stream);
-            if self.scheduler.contains(stream) {
-                self.scheduler.join_turn(stream);
-            }
+            self.scheduler.resume(stream);
         }
         self.table.sink().releases.forget_wait();
     }
@@ -88,11 +85,9 @@ impl<B: Backend> Server<B> {
     /// A stream in the line that is not the first gets no memory.
     fn give_up(&mut self, stream: u32) {
         self.memory.give_up(stream);
-        self.scheduler.stream_mut(stream).parked = Parked::No;
+        self.scheduler.unpark(stream);
         self.starve(stream);
-        if self.scheduler.contains(stream) {
-            self.scheduler.join_turn(stream);
-        }
+        self.scheduler.resume(stream);
     }
 
     /// Can anything that was admitted already free memory without its user doing more?
@@ -121,7 +116,7 @@ impl<B: Backend> Server<B> {
 
     /// The reservation that a stream waits for fails.
     fn starve(&mut self, stream: u32) {
-        let Some(held) = self.scheduler.stream(stream).held.front() else {
+        let Some(held) = self.scheduler.first_held(stream) else {
             return;
         };
         let (Op::Reserve { .. }, Some(binding)) =
@@ -141,6 +136,8 @@ impl<B: Backend> Server<B> {
             Failure::not_run(&self.objects.names().reserve, reason),
         );
         self.observers.count().failures += 1;
-        self.finish_in_software(stream);
+        if let Some(held) = self.scheduler.take_first(stream) {
+            self.finish_in_software(stream, held);
+        }
     }
 }

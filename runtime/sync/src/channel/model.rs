@@ -1,5 +1,5 @@
-//! The channel of a model: a queue behind one lock and two condition variables, since crossbeam cannot run
-//! inside one. A capacity of zero (rendezvous) is taken as one.
+//! The channel of a model: a queue behind one lock and two condition variables, since crossbeam
+//! cannot run inside a model. A capacity of zero (rendezvous) becomes one.
 
 use crate::facade::{Arc, Condvar, Mutex, lock};
 pub use crossbeam_channel::{RecvError, SendError, TryRecvError, TrySendError};
@@ -25,12 +25,12 @@ pub struct Sender<T>(Arc<Shared<T>>);
 /// The receiving side.
 pub struct Receiver<T>(Arc<Shared<T>>);
 
-/// A channel without a bound.
+/// Creates an unbounded channel.
 pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
     bounded(usize::MAX)
 }
 
-/// A channel of this many messages, at least one.
+/// Creates a channel with a capacity of at least one message.
 pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let queue = VecDeque::new();
     let state = State {
@@ -80,19 +80,19 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Messages waiting.
+    /// Returns the number of messages waiting.
     pub fn len(&self) -> usize {
         lock(&self.0.state).queue.len()
     }
 
-    /// Whether no message is waiting.
+    /// Returns `true` if no message is waiting.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl<T> Receiver<T> {
-    /// The next message; blocks until there is one.
+    /// Returns the next message; blocks until there is one.
     pub fn recv(&self) -> Result<T, RecvError> {
         let mut state = lock(&self.0.state);
         loop {
@@ -111,7 +111,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// The next message, if there is one.
+    /// Returns the next message, if there is one.
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         let mut state = lock(&self.0.state);
         match state.queue.pop_front() {
@@ -124,12 +124,12 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Messages waiting.
+    /// Returns the number of messages waiting.
     pub fn len(&self) -> usize {
         lock(&self.0.state).queue.len()
     }
 
-    /// Whether no message is waiting.
+    /// Returns `true` if no message is waiting.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

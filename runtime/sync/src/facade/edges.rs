@@ -1,9 +1,10 @@
-//! What a device promises about the memory of those who use it: what was done before something was sent comes
-//! before what is done after it was waited for. In a build the primitives see to it, and this is nothing at all.
-//! In a user's model, where they are out of loom's sight, this is what loom sees of a device.
+//! The happens-before edges of a device: what a thread did before it sent a task happens before
+//! what another thread does after it waited for that task. In a build the primitives provide this
+//! order, and the methods here do nothing. In a user's model loom does not see the primitives; it
+//! sees these edges.
 //!
-//! Sending releases and nothing else, waiting acquires and nothing else: two threads that both send are not
-//! ordered by that, so a model finds the race of those who believe it. One lock around the device would hide it.
+//! Sending only releases and waiting only acquires: two threads that both send are not ordered by
+//! it, so a model finds the race of code that assumes so. One lock around the device would hide it.
 
 /// The happens-before edges of one device.
 #[derive(Debug, Default)]
@@ -13,31 +14,31 @@ pub struct Edges {
 }
 
 impl Edges {
-    /// Something is about to be sent.
+    /// Marks that a task is about to be sent.
     #[inline(always)]
     pub fn release(&self) {
         #[cfg(all(loom, feature = "model"))]
         self.touch(std::sync::atomic::Ordering::Release);
     }
 
-    /// Something was done on behalf of those who wait, the caller perhaps among them.
+    /// Marks that work was done on behalf of waiting threads, perhaps including the caller.
     #[inline(always)]
     pub fn pass_on(&self) {
         #[cfg(all(loom, feature = "model"))]
         self.touch(std::sync::atomic::Ordering::AcqRel);
     }
 
-    /// What was sent before is about to be done, or was waited for.
+    /// Marks that tasks sent before are about to run, or were waited for.
     #[inline(always)]
     pub fn acquire(&self) {
         #[cfg(all(loom, feature = "model"))]
         self.touch(std::sync::atomic::Ordering::Acquire);
     }
 
-    /// A read-modify-write: it sees the latest, and goes on with what others have released.
+    /// A read-modify-write, which reads the latest value and continues the release sequence.
     #[cfg(all(loom, feature = "model"))]
     fn touch(&self, order: std::sync::atomic::Ordering) {
-        // A model that has failed is taken down out of order.
+        // A model that has failed is torn down out of order.
         if !std::thread::panicking() {
             self.moment.fetch_add(0, order);
         }

@@ -1,8 +1,7 @@
 //! Parking in a loom model.
 //!
-//! Parking goes over `loom::sync::Notify`, because `loom::thread::unpark` wakes a thread out of *any*
-//! block, also out of `join` (tokio-rs/loom#249, #422). Time does not pass in a model: a deadline
-//! never comes.
+//! It uses `loom::sync::Notify`, because `loom::thread::unpark` wakes a thread out of *any* block,
+//! including `join` (tokio-rs/loom#249, #422). Time does not pass in a model: deadlines never pass.
 
 use loom::sync::Notify;
 use std::sync::Arc;
@@ -10,14 +9,14 @@ use std::time::Instant;
 
 loom::thread_local! { static ME: Arc<Notify> = Arc::new(Notify::new()); }
 
-/// A thread of the model, to be unparked.
+/// A thread of the model.
 #[derive(Clone, Debug)]
 pub struct Thread(Arc<Notify>);
 
 impl Thread {
-    /// Wakes the thread, or lets its next park return at once.
+    /// Wakes the thread, or makes its next park return at once.
     pub fn unpark(&self) {
-        // A model that has failed is taken down, and nobody runs any more.
+        // A model that has failed is torn down, and no thread runs any more.
         if !std::thread::panicking() {
             self.0.notify();
         }
@@ -34,12 +33,12 @@ pub fn park() {
     ME.with(Clone::clone).wait();
 }
 
-/// Blocks until unparked: no deadline comes in a model.
+/// Blocks until unparked: in a model deadlines never pass.
 pub fn park_deadline(_: Instant) {
     park();
 }
 
-/// Blocks until unparked; true: no deadline comes in a model.
+/// Blocks until unparked and returns `true`: in a model deadlines never pass.
 pub fn park_until(_: Option<Instant>) -> bool {
     park();
     true

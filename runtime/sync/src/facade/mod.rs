@@ -1,27 +1,28 @@
-//! The only door to atomics, locks, cells and threads.
+//! The facade: the only access to atomics, locks, cells and threads.
 //!
-//! One of several faces stands behind it: std in a build; loom under `--cfg loom` **with the feature
-//! `loom`**, for models of our primitives; loom's threads alone with the feature `model`, for users' models, so
-//! that a user's own loom build without either is left alone; shuttle likewise, for
-//! random schedules of systems that are too large for loom. The names are the same in each. `UnsafeCell` has loom's closure API, so that a model sees each access.
+//! It has one of several implementations with the same names: std in a build; loom under `--cfg
+//! loom` **with the feature `loom`**, for models of our primitives; loom's threads alone with the
+//! feature `model`, for users' models, so that a user's own loom build without either is
+//! unaffected; shuttle likewise, for random schedules of systems that are too large for loom.
+//! `UnsafeCell` has loom's closure API, so that a model sees each access.
 //!
-//! What is not here: clocks beyond `Instant` (only waiting reads one), sleeps, condition variables.
+//! The facade has no clock other than `Instant`, which only waiting reads.
 
 #[cfg(all(loom, feature = "loom"))]
-#[path = "loom_face.rs"]
-mod face;
+#[path = "loom.rs"]
+mod imp;
 #[cfg(all(shuttle, feature = "shuttle"))]
-#[path = "shuttle_face.rs"]
-mod face;
+#[path = "shuttle.rs"]
+mod imp;
 #[cfg(all(loom, feature = "model", not(feature = "loom")))]
-#[path = "model_face.rs"]
-mod face;
+#[path = "model.rs"]
+mod imp;
 #[cfg(not(any(
     all(loom, any(feature = "loom", feature = "model")),
     all(shuttle, feature = "shuttle")
 )))]
-#[path = "std_face.rs"]
-mod face;
+#[path = "std.rs"]
+mod imp;
 
 mod edges;
 mod spin;
@@ -29,23 +30,23 @@ mod thread_flag;
 
 pub use edges::Edges;
 #[cfg(any(all(loom, feature = "loom"), all(shuttle, feature = "shuttle")))]
-pub(crate) use face::Condvar;
-pub(crate) use face::IN_MODEL;
+pub(crate) use imp::Condvar;
+pub(crate) use imp::IN_MODEL;
 #[doc(hidden)]
-pub use face::checker;
-pub use face::{Arc, Mutex, MutexGuard, THREADS, atomic, cell, relax, thread, with_stack};
+pub use imp::checker;
+pub use imp::{Arc, Mutex, MutexGuard, THREADS, atomic, cell, relax, thread, with_stack};
 pub use spin::{SpinPolicy, Spinner, set_spinner_limit, spins_begun};
 
 use std::sync::{PoisonError, TryLockError};
 
-/// Locks, and takes the lock as it is when its last holder panicked: what our locks guard is whole
-/// between any two statements.
+/// Locks a mutex. Ignores poisoning: what our locks guard is consistent between any two statements,
+/// so also after a panic of the last holder.
 #[inline]
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As [`lock`], but says so where somebody holds it.
+/// As [`lock`], but returns `None` if another thread holds the lock.
 #[inline]
 pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
@@ -55,49 +56,49 @@ pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// A number that is shown and decides nothing. It is std's in every face, so that it adds no state
-/// to a model.
+/// A statistic: a number that is reported and that nothing depends on. It is std's under every
+/// model checker, so that it adds no state to a model.
 #[derive(Debug, Default)]
 pub struct Figure(std::sync::atomic::AtomicU64);
 
 impl Figure {
-    /// Starts at `value`.
+    /// Creates a statistic that starts at `value`.
     pub const fn new(value: u64) -> Self {
         Self(std::sync::atomic::AtomicU64::new(value))
     }
 
-    /// The number as of lately.
+    /// Returns the number. It may be stale.
     #[inline]
     pub fn get(&self) -> u64 {
-        // Relaxed: nothing is decided by it.
+        // Relaxed: nothing depends on it.
         self.0.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     /// Replaces the number.
     #[inline]
     pub fn set(&self, value: u64) {
-        // Relaxed: nothing is decided by it.
+        // Relaxed: nothing depends on it.
         self.0.store(value, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Adds to the number, from any thread; beyond the greatest it begins anew.
+    /// Adds to the number, from any thread; wraps on overflow.
     #[inline]
     pub fn add(&self, more: u64) {
-        // Relaxed: nothing is decided by it.
+        // Relaxed: nothing depends on it.
         self.0.fetch_add(more, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Makes the number `value` where it is less, from any thread.
+    /// Sets the number to `value` if that is greater, from any thread.
     #[inline]
     pub fn raise(&self, value: u64) {
-        // Relaxed: nothing is decided by it.
+        // Relaxed: nothing depends on it.
         self.0
             .fetch_max(value, std::sync::atomic::Ordering::Relaxed);
     }
 }
 
-/// Keeps what is written often away from its neighbours: two cache lines, since adjacent ones are
-/// fetched in pairs.
+/// Keeps a value that is written often on cache lines of its own: two of them, since adjacent lines
+/// are fetched in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Padded<T>(pub T);

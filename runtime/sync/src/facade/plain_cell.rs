@@ -1,4 +1,4 @@
-//! Cells for faces whose checker does not look into them: std's, behind loom's closure API.
+//! std's cell behind loom's closure API, for the implementations without loom's cells.
 
 /// `std::cell::UnsafeCell` behind loom's closure API.
 #[derive(Debug, Default)]
@@ -12,13 +12,13 @@ impl<T> UnsafeCell<T> {
         Self(std::cell::UnsafeCell::new(value))
     }
 
-    /// A shared access, for as long as the closure runs.
+    /// Calls `f` with a pointer for shared access.
     #[inline(always)]
     pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
         f(self.0.get())
     }
 
-    /// An exclusive access, for as long as the closure runs.
+    /// Calls `f` with a pointer for exclusive access.
     #[inline(always)]
     pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
         f(self.0.get())

@@ -1,10 +1,10 @@
-//! Flags of threads. A model's threads share one thread of the system, so they need flags of their own.
+//! Per-thread flags. A model's threads share one thread of the system, so they need flags of their own.
 
-/// Declares a flag of each thread, false at first: a type with `get`, `set` and `replace`.
+/// Declares a per-thread flag, initially `false`: a type with `get`, `set` and `replace`.
 ///
 /// ```
 /// millstream_sync::thread_flag! {
-///     /// Is the thread at work?
+///     /// Whether the thread is at work.
 ///     AtWork
 /// }
 /// let before = AtWork::replace(true);
@@ -23,26 +23,26 @@ macro_rules! thread_flag {
                     static FLAG: ::std::cell::Cell<bool> = ::std::cell::Cell::new(false)
                 }
                 if !$crate::facade::THREADS && ::std::thread::panicking() {
-                    // A model that has failed is taken down, its threads' flags with it.
+                    // A model that has failed is torn down, its threads' flags with it.
                     return f(&::std::cell::Cell::new(false));
                 }
                 FLAG.with(f)
             }
 
             #[inline]
-            #[allow(dead_code, reason = "not every flag needs each")]
+            #[allow(dead_code, reason = "not every flag uses each method")]
             fn get() -> bool {
                 Self::with(::std::cell::Cell::get)
             }
 
             #[inline]
-            #[allow(dead_code, reason = "not every flag needs each")]
+            #[allow(dead_code, reason = "not every flag uses each method")]
             fn set(value: bool) {
                 Self::with(|flag| flag.set(value));
             }
 
             #[inline]
-            #[allow(dead_code, reason = "not every flag needs each")]
+            #[allow(dead_code, reason = "not every flag uses each method")]
             fn replace(value: bool) -> bool {
                 Self::with(|flag| flag.replace(value))
             }

@@ -1,11 +1,11 @@
-//! The one consumer's side. Receiving in place: a message is used where it lies, then dropped there.
+//! The consumer's side. A message may be used in place, in its slot, and is then dropped there.
 
 use super::ring::{Cursor, Ring};
 use crate::facade::{Arc, Spinner, relax, thread};
 use crate::gate::Gate;
 use std::fmt;
 
-/// Pauses between looks at a producer that has claimed a slot and not yet filled it, before yielding.
+/// Pauses between polls of a slot that is claimed and not yet published, before yielding.
 const PAUSES_BEFORE_YIELD: u32 = 64;
 
 /// Receives messages, in the order of their positions.
@@ -22,26 +22,26 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Names the calling thread as the one that sleeps at the gate.
+    /// Registers the calling thread as the one that sleeps at the gate.
     pub fn attach(&self) {
         self.ring.gate.attach();
     }
 
-    /// Lets `f` use the next message in place; afterwards it is dropped there and its slot freed, also
-    /// when `f` unwinds. While `f` runs, [`Self::head`] does not count the message yet.
+    /// Passes the next message to `f` in place, then drops it and frees its slot, even if `f`
+    /// unwinds. While `f` runs, [`Self::head`] does not count the message yet.
     #[inline]
     pub fn try_recv_with<R>(&mut self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.ring.take_with(&mut self.cursor, f)
     }
 
-    /// Lets `f` look at the next message, which stays.
+    /// Passes the next message to `f` without consuming it.
     #[inline]
     pub fn peek_with<R>(&mut self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.ring.peek_with(&mut self.cursor, f)
     }
 
-    /// As [`Self::try_recv_with`], for an `f` that takes everything out of the message that is to be
-    /// dropped: what it leaves is leaked. Saves the check of an emptied message.
+    /// As [`Self::try_recv_with`], for an `f` that moves everything out of the message that must be
+    /// dropped: the remainder is leaked. Saves the drop of an emptied message.
     #[inline]
     pub fn try_recv_emptied<R>(&mut self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.ring.take_emptied(&mut self.cursor, f)
@@ -53,7 +53,7 @@ impl<T> Receiver<T> {
         self.ring.take(&mut self.cursor)
     }
 
-    /// The next message; blocks until there is one. `None`: closed and empty.
+    /// Returns the next message; blocks until there is one. `None`: the mailbox is closed and empty.
     #[inline]
     pub fn recv(&mut self, spin: &mut Spinner) -> Option<T> {
         if let Some(message) = self.try_recv() {
@@ -66,26 +66,26 @@ impl<T> Receiver<T> {
         })
     }
 
-    /// Whether a message is waiting.
+    /// Returns `true` if a message is waiting.
     #[inline]
     pub fn has_next(&self) -> bool {
         self.ring.is_published(self.cursor.head)
     }
 
-    /// Messages consumed so far, which is the position of the next one.
+    /// Returns the number of messages consumed, which is the position of the next one.
     #[inline]
     pub fn head(&self) -> u64 {
         self.cursor.head
     }
 
-    /// Refuses further messages; what was accepted can still be received.
+    /// Refuses further messages; accepted ones can still be received.
     pub fn close(&mut self) {
         self.ring.close();
         self.ring.wake_all_senders();
     }
 
-    /// Refuses further messages and lets `f` use every accepted one, which is dropped afterwards. Waits for producers that are just
-    /// filling their slots.
+    /// Refuses further messages and passes every accepted one to `f`, after which it is dropped.
+    /// Waits for producers that have claimed a slot and not yet published it.
     pub fn finish_with(&mut self, mut f: impl FnMut(&mut T)) {
         self.close();
         let end = self.ring.tail();
@@ -102,37 +102,38 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Closed, and every accepted message received.
+    /// Returns `true` if the mailbox is closed and every accepted message has been received.
     #[inline]
     pub fn is_finished(&self) -> bool {
         self.ring.is_finished(&self.cursor)
     }
 
-    /// Wakes one producer that waits for room if half of the ring is free; it wakes the next. Call it once
-    /// per burst. Forgetting it costs time only: receiving looks by itself now and then.
+    /// Wakes a producer that waits for room if at least half of the ring is free; it wakes the
+    /// next. Call it once per burst, to save time only: receiving does the same now and then.
     #[inline]
     pub fn wake_senders(&mut self) {
-        self.ring.look_if_half_empty(&mut self.cursor);
+        self.ring.wake_if_half_empty(&mut self.cursor);
     }
 
-    /// Where the receiver sleeps.
+    /// Returns the gate at which the receiver sleeps.
     pub fn gate(&self) -> &std::sync::Arc<Gate> {
         &self.ring.gate
     }
 
-    /// How many messages fit.
+    /// Returns the number of messages that fit.
     pub fn capacity(&self) -> usize {
         self.ring.capacity()
     }
 
-    /// Messages accepted and not yet received.
+    /// Returns the number of messages accepted and not yet received.
     pub fn depth(&self) -> usize {
         usize::try_from(self.ring.tail() - self.cursor.head).unwrap_or(usize::MAX)
     }
 }
 
 impl<T> Drop for Receiver<T> {
-    /// Closes and drops every accepted message, waiting for producers that are just filling their slots.
+    /// Closes the mailbox and drops every accepted message. Waits for producers that have claimed a
+    /// slot and not yet published it.
     fn drop(&mut self) {
         self.finish_with(|_| ());
     }

@@ -1,9 +1,8 @@
-//! The ring: claiming, publishing, taking, closing. What may be touched by whom:
-//! a slot's value belongs to the producer from its claim to its publication, then to the receiver until
-//! it frees the slot. `Cursor` belongs to the one receiver.
+//! The ring: claiming, publishing, receiving, closing. The protocol is at the head of the
+//! [mailbox](super). `Cursor` belongs to the one receiver.
 
-use super::crowd::{Crowd, Ticket};
 use super::reserved::Reserved;
+use super::wait_list::{Ticket, WaitList};
 use super::{Closed, Refused};
 use crate::facade::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use crate::facade::cell::UnsafeCell;
@@ -14,11 +13,11 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// In `tail`: nothing more is accepted. The other bits count accepted messages.
+/// In `tail`: the mailbox is closed. The other bits count accepted messages.
 const CLOSED: u64 = 1 << 63;
 
-/// The turn lies in front, in one cache line with the first bytes of the message: what a short message
-/// needs travels between the cores as one line.
+/// The turn comes first, in one cache line with the first bytes of the message, so that a short
+/// message moves between cores as one line.
 #[repr(C, align(64))]
 struct Slot<T> {
     turn: AtomicU64,
@@ -26,28 +25,28 @@ struct Slot<T> {
 }
 
 pub(super) struct Ring<T> {
-    /// Messages accepted so far, and CLOSED.
+    /// The number of messages accepted so far, and CLOSED.
     tail: Padded<AtomicU64>,
-    /// Messages received so far, for `depth` only.
-    taken: Padded<Figure>,
+    /// The number of messages received so far, for `depth` only.
+    received: Padded<Figure>,
     pub(super) senders: Padded<AtomicUsize>,
-    crowd: Padded<Crowd>,
+    wait_list: Padded<WaitList>,
     pub(super) gate: Arc<Gate>,
     mask: u64,
     slots: Box<[Slot<T>]>,
 }
 
-// SAFETY: a value moves from one producer to the one receiver, which `T: Send` allows; the turn of a
-// slot says who may touch it (invariant 1).
+// SAFETY: a value moves from one producer to the one receiver, which `T: Send` allows; the turn of
+// a slot says which thread may access it (invariant 1).
 unsafe impl<T: Send> Send for Ring<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Ring<T> {}
 
-/// The receiver's side of the ring.
+/// The receiver's state.
 pub(super) struct Cursor {
-    /// Messages received.
+    /// The number of messages received.
     pub(super) head: u64,
-    /// Messages received since the receiver last looked for waiting producers.
+    /// The number of messages received since the receiver last looked for waiting producers.
     unreported: u64,
 }
 
@@ -58,7 +57,7 @@ impl Cursor {
     };
 }
 
-/// A message being built or consumed may not unwind past its slot.
+/// Aborts when dropped: a panic while a message is built would leave its slot claimed.
 struct AbortOnUnwind;
 
 impl Drop for AbortOnUnwind {
@@ -76,9 +75,9 @@ impl<T> Ring<T> {
         };
         Self {
             tail: Padded(AtomicU64::new(0)),
-            taken: Padded(Figure::new(0)),
+            received: Padded(Figure::new(0)),
             senders: Padded(AtomicUsize::new(1)),
-            crowd: Padded(Crowd::new()),
+            wait_list: Padded(WaitList::new()),
             gate,
             mask: capacity - 1,
             slots: (0..capacity).map(slot).collect(),
@@ -92,7 +91,7 @@ impl<T> Ring<T> {
             index < self.slots.len(),
             "the mask is one less than the slots"
         );
-        // SAFETY: there are `mask + 1` slots, as `new` has made them. A checked index costs each message 12 instructions.
+        // SAFETY: `new` made `mask + 1` slots. A checked index costs each message 12 instructions.
         unsafe { self.slots.get_unchecked(index) }
     }
 
@@ -100,7 +99,7 @@ impl<T> Ring<T> {
         self.slots.len()
     }
 
-    /// Accepts a message at the returned position; the caller must fill it.
+    /// Claims the next position, which accepts its message; the caller must fill the slot.
     #[inline]
     pub(super) fn claim(&self) -> Result<u64, Refused> {
         // Relaxed throughout: the tail orders nothing, the slot's turn does.
@@ -109,7 +108,7 @@ impl<T> Ring<T> {
             if tail & CLOSED != 0 {
                 return Err(Refused::Closed);
             }
-            // Acquire: pairs with the receiver's Release in `free`; the slot's old value is gone.
+            // Acquire: pairs with the Release in `free`; the slot's old value has been dropped.
             let turn = self.slot(tail).turn.load(Ordering::Acquire);
             let lag = turn.wrapping_sub(tail).cast_signed();
             if lag == 0 {
@@ -131,7 +130,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Claims, waiting for room: spins, then parks.
+    /// Claims the next position; waits for room: spins, then parks.
     #[cold]
     pub(super) fn claim_waiting(&self, spin: SpinPolicy) -> Result<u64, Closed> {
         let mut attempt = || match self.claim() {
@@ -144,12 +143,12 @@ impl<T> Ring<T> {
         }
         let mut ticket = Ticket::NEW;
         loop {
-            self.crowd.enter(&mut ticket);
-            // SeqCst: pairs with the fence in `look_for_waiting`; register-then-look here,
-            // free-then-look there.
+            self.wait_list.enter(&mut ticket);
+            // SeqCst: pairs with the fence in `wake_if_waiting`. Here: enter the list, then claim;
+            // there: free, then read the list.
             fence(Ordering::SeqCst);
             if let Some(outcome) = attempt() {
-                self.crowd.leave(&ticket);
+                self.wait_list.leave(&ticket);
                 self.pass_baton();
                 return outcome;
             }
@@ -157,22 +156,23 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Whether a message would be accepted right now.
+    /// Returns `true` if a message would be accepted right now.
     fn has_room(&self) -> Result<bool, Closed> {
-        // Relaxed: the tail orders nothing. What is found here is a hint: the claim itself acquires.
+        // Relaxed: the tail orders nothing. The result is a hint: the claim itself acquires.
         let tail = self.tail.load(Ordering::Relaxed);
         if tail & CLOSED != 0 {
             return Err(Closed(()));
         }
-        // A turn behind the tail is a slot that was not freed; one ahead of it means that the tail is an old one.
+        // A turn behind the tail: the slot is not free. A turn ahead of it: the tail read is stale.
         let turn = self.slot(tail).turn.load(Ordering::Relaxed);
         Ok(turn.wrapping_sub(tail).cast_signed() >= 0)
     }
 
-    /// Whether there is room; or `waker` will be woken when there may be, and the ticket keeps its place.
+    /// Ready if there is room; otherwise registers `waker` to be woken when there may be. The
+    /// ticket keeps its place.
     pub(super) fn poll_room(&self, ticket: &mut Ticket, waker: &Waker) -> Poll<Result<(), Closed>> {
-        self.crowd.enter_task(ticket, waker);
-        // SeqCst: pairs with the fence in `look_for_waiting`, as in `claim_waiting`.
+        self.wait_list.enter_task(ticket, waker);
+        // SeqCst: pairs with the fence in `wake_if_waiting`, as in `claim_waiting`.
         fence(Ordering::SeqCst);
         match self.has_room() {
             Ok(true) => Poll::Ready(Ok(())),
@@ -181,20 +181,21 @@ impl<T> Ring<T> {
         }
     }
 
-    /// The task of this ticket waits no longer.
+    /// Removes the ticket's task from the wait list.
     pub(super) fn leave_room(&self, ticket: &Ticket) {
-        self.crowd.leave(ticket);
+        self.wait_list.leave(ticket);
     }
 
-    /// A producer that waited and got its turn wakes the next while there is room. This saves time and
-    /// nothing else: its message is yet to be received, and the receiver looks again afterwards.
+    /// Wakes the next waiting producer if there is room; for a producer that waited and has
+    /// claimed. This saves time only: its message is yet to be received, and the receiver looks
+    /// again afterwards.
     fn pass_baton(&self) {
-        if self.crowd.is_waiting() {
-            // Relaxed: a hint, see above.
+        if self.wait_list.is_waiting() {
+            // Relaxed: a hint, as above.
             let tail = self.tail.load(Ordering::Relaxed);
             let has_room = self.slot(tail).turn.load(Ordering::Relaxed) == tail;
             if has_room {
-                self.crowd.wake_one();
+                self.wait_list.wake_one();
             }
         }
     }
@@ -209,7 +210,8 @@ impl<T> Ring<T> {
         unsafe { self.fill_unless(pos, write, || false) }
     }
 
-    /// As [`Self::fill`], but where the receiver sleeps `instead` may receive in its stead, and says so.
+    /// As [`Self::fill`], but calls `instead` if the receiver sleeps; it returns `true` if it has
+    /// received in the receiver's place, which then sleeps on.
     ///
     /// # Safety
     /// As [`Self::fill`].
@@ -229,58 +231,59 @@ impl<T> Ring<T> {
         unsafe { self.commit(pos, instead) };
     }
 
-    /// The slot of a claimed position, to be written to and committed.
+    /// Returns the slot of a claimed position, to be written and committed.
     #[inline]
     pub(super) fn reserved(&self, pos: u64) -> Reserved<T> {
         let value = self.slot(pos).value.with_mut(|value| value);
-        // SAFETY: it lies in the ring.
+        // SAFETY: a slot of the ring, so not null.
         Reserved::new(unsafe { NonNull::new_unchecked(value) }, pos)
     }
 
-    /// Publishes the message of a claimed position, which is written, and wakes the receiver unless `instead` receives in its stead.
+    /// Publishes the message of a claimed position, which has been written, and wakes the receiver
+    /// unless `instead` returns `true`.
     ///
     /// # Safety
     /// `pos` comes from a claim and is committed once; its slot is initialized.
     #[inline]
     pub(super) unsafe fn commit(&self, pos: u64, instead: impl FnOnce() -> bool) {
         let slot = self.slot(pos);
-        // In a model this is where the message is written.
+        // For loom: a write access to the message, which may have been written through a plain pointer.
         slot.value.with_mut(|_| ());
-        // Release: pairs with the receiver's Acquire in `is_published`.
+        // Release: pairs with the receiver's Acquire in `is_published` and `next_published`.
         slot.turn.store(pos + 1, Ordering::Release);
         self.gate.wake_unless(instead);
     }
 
     #[inline]
     pub(super) fn is_published(&self, pos: u64) -> bool {
-        // Acquire: pairs with the producer's Release in `fill`.
+        // Acquire: pairs with the producer's Release in `commit`.
         self.slot(pos).turn.load(Ordering::Acquire) == pos + 1
     }
 
-    /// The slot of the next message, if there is one. Where there is none, producers that wait for room are
-    /// told of what was freed.
+    /// Returns the slot of the next message, if there is one. Otherwise wakes a producer that waits
+    /// for room.
     #[inline]
-    fn arrived(&self, cursor: &mut Cursor) -> Option<&Slot<T>> {
+    fn next_published(&self, cursor: &mut Cursor) -> Option<&Slot<T>> {
         let slot = self.slot(cursor.head);
-        // Acquire: pairs with the producer's Release in `fill`.
+        // Acquire: pairs with the producer's Release in `commit`.
         if slot.turn.load(Ordering::Acquire) == cursor.head + 1 {
             return Some(slot);
         }
         if cursor.unreported != 0 {
-            self.look_for_waiting(cursor);
+            self.wake_if_waiting(cursor);
         }
         None
     }
 
-    /// Lets `f` consume the next message in place, then drops it and frees its slot, also when `f` unwinds.
+    /// Passes the next message to `f` in place, then drops it and frees its slot, even if `f` unwinds.
     #[inline]
     pub(super) fn take_with<R>(
         &self,
         cursor: &mut Cursor,
         f: impl FnOnce(&mut T) -> R,
     ) -> Option<R> {
-        let slot = self.arrived(cursor)?;
-        let taken = Taken(Freed {
+        let slot = self.next_published(cursor)?;
+        let taken = DropAndFree(FreeOnDrop {
             ring: self,
             slot,
             cursor,
@@ -293,36 +296,36 @@ impl<T> Ring<T> {
         Some(out)
     }
 
-    /// Lets `f` look at the next message, which stays.
+    /// Passes the next message to `f` without consuming it.
     #[inline]
     pub(super) fn peek_with<R>(
         &self,
         cursor: &mut Cursor,
         f: impl FnOnce(&mut T) -> R,
     ) -> Option<R> {
-        let slot = self.arrived(cursor)?;
+        let slot = self.next_published(cursor)?;
         // SAFETY: published and not yet freed, so the value is initialized and the receiver's alone.
         let look = |value: *mut MaybeUninit<T>| f(unsafe { (*value).assume_init_mut() });
         Some(slot.value.with_mut(look))
     }
 
-    /// Lets `f` empty the next message in place and frees its slot, also when `f` unwinds. What `f` leaves
-    /// in the message is not dropped.
+    /// Passes the next message to `f` in place and frees its slot, even if `f` unwinds. What `f`
+    /// leaves in the message is not dropped.
     #[inline]
     pub(super) fn take_emptied<R>(
         &self,
         cursor: &mut Cursor,
         f: impl FnOnce(&mut T) -> R,
     ) -> Option<R> {
-        let slot = self.arrived(cursor)?;
-        let freed = Freed {
+        let slot = self.next_published(cursor)?;
+        let freed = FreeOnDrop {
             ring: self,
             slot,
             cursor,
         };
         let out = slot.value.with_mut(|value| {
-            // SAFETY: published and not yet freed, so the value is initialized and the receiver's alone. It
-            // is not touched again after `freed` goes; not dropping it leaks at most.
+            // SAFETY: published and not yet freed, so the value is initialized and the receiver's
+            // alone. It is not accessed after `freed` is dropped; not dropping it leaks at most.
             f(unsafe { (*value).assume_init_mut() })
         });
         drop(freed);
@@ -332,7 +335,7 @@ impl<T> Ring<T> {
     /// Moves the next message out.
     #[inline]
     pub(super) fn take(&self, cursor: &mut Cursor) -> Option<T> {
-        let slot = self.arrived(cursor)?;
+        let slot = self.next_published(cursor)?;
         // SAFETY: published and not yet freed; the slot is freed right after, so the value is read once.
         let value = slot
             .value
@@ -341,7 +344,7 @@ impl<T> Ring<T> {
         Some(value)
     }
 
-    /// Gives `slot`, the one at the head, back to the producers; its value is gone.
+    /// Returns `slot`, the one at the head, to the producers; its value has been moved out or dropped.
     #[inline]
     fn free(&self, slot: &Slot<T>, cursor: &mut Cursor) {
         // Release: pairs with the producers' Acquire in `claim`.
@@ -349,39 +352,40 @@ impl<T> Ring<T> {
         slot.turn.store(turn, Ordering::Release);
         cursor.head += 1;
         cursor.unreported += 1;
-        self.taken.set(cursor.head);
+        self.received.set(cursor.head);
         if cursor.unreported > self.mask / 2 {
-            self.look_for_waiting(cursor);
+            self.wake_if_waiting(cursor);
         }
     }
 
     /// Wakes one producer if any waits for the room that was made.
-    pub(super) fn look_for_waiting(&self, cursor: &mut Cursor) {
+    pub(super) fn wake_if_waiting(&self, cursor: &mut Cursor) {
         cursor.unreported = 0;
-        // SeqCst: pairs with the fence in `claim_waiting`.
+        // SeqCst: pairs with the fences in `claim_waiting` and `poll_room`.
         fence(Ordering::SeqCst);
-        if self.crowd.is_waiting() {
-            self.crowd.wake_one();
+        if self.wait_list.is_waiting() {
+            self.wait_list.wake_one();
         }
     }
 
-    /// Looks for waiting producers once half of the ring is free.
-    pub(super) fn look_if_half_empty(&self, cursor: &mut Cursor) {
+    /// Wakes one waiting producer if at least half of the ring is free.
+    pub(super) fn wake_if_half_empty(&self, cursor: &mut Cursor) {
         if cursor.unreported != 0 && self.tail() - cursor.head <= self.slots.len() as u64 / 2 {
-            self.look_for_waiting(cursor);
+            self.wake_if_waiting(cursor);
         }
     }
 
     /// Refuses further messages.
     pub(super) fn close(&self) {
-        // AcqRel: Release for whoever sees CLOSED; Acquire so that the closer knows what was accepted.
+        // AcqRel: Release for threads that read CLOSED; Acquire so that the closer knows the
+        // accepted messages.
         self.tail.fetch_or(CLOSED, Ordering::AcqRel);
     }
 
-    /// Tells the producers that wait for room that there will be none. They register under the crowd's
-    /// lock and look at the tail afterwards: whoever is not found there sees CLOSED.
+    /// Wakes all producers that wait for room: there will be none. They enter the list under its
+    /// lock and read the tail afterwards, so a producer that is not in the list yet reads CLOSED.
     pub(super) fn wake_all_senders(&self) {
-        self.crowd.wake_all();
+        self.wait_list.wake_all();
     }
 
     #[inline]
@@ -390,14 +394,15 @@ impl<T> Ring<T> {
         self.tail.load(Ordering::Acquire) & CLOSED != 0
     }
 
-    /// Messages accepted so far. Coherence alone makes it cover every acceptance that happened before.
+    /// Returns the number of messages accepted so far. By coherence alone it covers every
+    /// acceptance that happened before.
     #[inline]
     pub(super) fn tail(&self) -> u64 {
-        // Acquire: a position read here is not older than what the caller reads afterwards.
+        // Acquire: a position read here is not older than the caller's later reads.
         self.tail.load(Ordering::Acquire) & !CLOSED
     }
 
-    /// Closed, and everything accepted has been received.
+    /// Returns `true` if the mailbox is closed and every accepted message has been received.
     #[inline]
     pub(super) fn is_finished(&self, cursor: &Cursor) -> bool {
         // Acquire: pairs with `close`.
@@ -405,29 +410,29 @@ impl<T> Ring<T> {
     }
 
     pub(super) fn depth(&self) -> usize {
-        usize::try_from(self.tail().saturating_sub(self.taken.get())).unwrap_or(usize::MAX)
+        usize::try_from(self.tail().saturating_sub(self.received.get())).unwrap_or(usize::MAX)
     }
 }
 
 /// Frees the slot at the cursor when dropped.
-struct Freed<'a, T> {
+struct FreeOnDrop<'a, T> {
     ring: &'a Ring<T>,
     slot: &'a Slot<T>,
     cursor: &'a mut Cursor,
 }
 
-impl<T> Drop for Freed<'_, T> {
+impl<T> Drop for FreeOnDrop<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.ring.free(self.slot, self.cursor);
     }
 }
 
-/// A message in the receiver's hands: dropped in place when this goes, and then its slot is freed, also
-/// when dropping the message unwinds.
-struct Taken<'a, T>(Freed<'a, T>);
+/// Drops the message in place when dropped itself, then frees its slot, even if the message's
+/// destructor unwinds.
+struct DropAndFree<'a, T>(FreeOnDrop<'a, T>);
 
-impl<T> Drop for Taken<'_, T> {
+impl<T> Drop for DropAndFree<'_, T> {
     #[inline]
     fn drop(&mut self) {
         let value = &self.0.slot.value;

@@ -1,8 +1,8 @@
 //! The producers' side: `Sender`, which keeps the mailbox open, and `Probe`, which does not.
 
-use super::crowd::Ticket;
 use super::reserved::Reserved;
 use super::ring::Ring;
+use super::wait_list::Ticket;
 use super::{Closed, ClosedMarker, Refused, TrySendError};
 use crate::facade::atomic::Ordering;
 use crate::facade::{Arc, SpinPolicy};
@@ -11,24 +11,24 @@ use std::fmt;
 use std::mem::MaybeUninit;
 use std::task::{Poll, Waker};
 
-/// Sends messages. When the last sender goes, the mailbox closes and the receiver is woken.
+/// Sends messages. When the last sender is dropped, the mailbox closes and the receiver is woken.
 pub struct Sender<T> {
     ring: Arc<Ring<T>>,
     spin: SpinPolicy,
 }
 
-/// Keeps the ring's memory, but not the mailbox open.
+/// Keeps the ring's memory alive, but not the mailbox open.
 pub struct Probe<T> {
     ring: Arc<Ring<T>>,
 }
 
-/// A task's place among the producers that wait for room in one mailbox.
+/// A task's place in the wait list of producers for one mailbox.
 #[derive(Debug)]
-#[must_use = "a place is given up by `Sender::leave_room`"]
+#[must_use = "release a place by `Sender::leave_room`"]
 pub struct RoomPlace(Ticket);
 
 impl RoomPlace {
-    /// A place that is taken by the first poll.
+    /// Creates a place, which enters the list at its first poll.
     pub const fn new() -> Self {
         Self(Ticket::NEW)
     }
@@ -41,7 +41,7 @@ impl Default for RoomPlace {
 }
 
 impl<T> Sender<T> {
-    /// The sender that `Ring::new` has counted.
+    /// Creates a sender that the ring's count includes already.
     pub(super) fn first(ring: Arc<Ring<T>>) -> Self {
         Self {
             ring,
@@ -49,14 +49,14 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sets how long a full mailbox is waited for by spinning; clones inherit it.
+    /// Sets how long a send spins while the mailbox is full, before it parks; clones inherit it.
     #[must_use]
     pub fn with_spin(mut self, spin: SpinPolicy) -> Self {
         self.spin = spin;
         self
     }
 
-    /// Sends without waiting; the answer is the message's position.
+    /// Sends without waiting; returns the message's position.
     #[inline]
     pub fn try_send(&self, message: T) -> Result<u64, TrySendError<T>> {
         match self.ring.claim() {
@@ -65,7 +65,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends; may block until there is room.
+    /// Sends; may block until there is room. Returns the message's position.
     #[inline]
     pub fn send(&self, message: T) -> Result<u64, Closed<T>> {
         match self.claim_waiting() {
@@ -74,9 +74,10 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends without waiting a message that `write` builds in its slot; where the receiver sleeps, `instead` may receive in its
-    /// stead, and says so. `write` runs only when the message is accepted; if it panics the process aborts, since the slot cannot be
-    /// taken back.
+    /// Sends without waiting a message that `write` builds in its slot. If the receiver sleeps,
+    /// calls `instead`, which returns `true` if it has received in the receiver's place. `write`
+    /// runs only if the message is accepted; if it panics the process aborts, since a claimed slot
+    /// cannot be returned.
     ///
     /// # Safety
     /// `write` initializes the slot.
@@ -92,23 +93,23 @@ impl<T> Sender<T> {
         Ok(pos)
     }
 
-    /// Reserves a slot, if there is one now. Later messages are not received before it is committed, and it cannot be given back: see
-    /// [`Self::commit`].
+    /// Claims a slot, if one is free. Later messages are not received before it is committed, and
+    /// it cannot be returned: see [`Self::commit`].
     #[inline]
     pub fn try_reserve(&self) -> Result<Reserved<T>, Refused> {
         let pos = self.ring.claim()?;
         Ok(self.ring.reserved(pos))
     }
 
-    /// As [`Self::try_reserve`], but may block until there is a slot.
+    /// Claims a slot; may block until one is free. See [`Self::try_reserve`].
     #[inline]
     pub fn reserve(&self) -> Result<Reserved<T>, ClosedMarker> {
         let pos = self.claim_waiting()?;
         Ok(self.ring.reserved(pos))
     }
 
-    /// Sends the message that was written to a slot, and answers with its position. Where the receiver sleeps, `instead` may receive
-    /// in its stead, and says so.
+    /// Sends the message that was written to a slot, and returns its position. If the receiver
+    /// sleeps, calls `instead`, which returns `true` if it has received in the receiver's place.
     ///
     /// # Safety
     /// The slot was reserved in this mailbox and is initialized.
@@ -131,39 +132,40 @@ impl<T> Sender<T> {
 
     #[inline]
     fn put(&self, pos: u64, message: T) -> u64 {
-        // SAFETY: `pos` was just claimed, and the slot is written.
+        // SAFETY: `pos` was just claimed, and `write` initializes the slot.
         unsafe { self.ring.fill(pos, |slot| _ = slot.write(message)) };
         pos
     }
 
-    /// Looks for room, for a task that waits by polling: ready when a message would be accepted, or `waker` will be
-    /// woken when that may be so. Room that is found is not kept: other producers may take it first, and then the same
-    /// place is polled again, which has not lost its turn. Never blocks. [`Self::leave_room`] gives the place up.
+    /// Waits for room by polling: ready if a message would be accepted; otherwise registers
+    /// `waker`, to be woken when there may be room. The room is not reserved: if another producer
+    /// takes it first, poll the same place again, which has kept its position. Never blocks.
+    /// [`Self::leave_room`] releases the place.
     pub fn poll_room(&self, place: &mut RoomPlace, waker: &Waker) -> Poll<Result<(), Closed>> {
         self.ring.poll_room(&mut place.0, waker)
     }
 
-    /// Gives a place up. To be called when its task has sent, or waits no longer.
+    /// Releases a place. Call it when the task has sent or stops waiting.
     pub fn leave_room(&self, place: RoomPlace) {
         self.ring.leave_room(&place.0);
     }
 
-    /// Messages accepted and not yet received, as of lately.
+    /// Returns the number of messages accepted and not yet received. It may be stale.
     pub fn depth(&self) -> usize {
         self.ring.depth()
     }
 
-    /// How many messages fit.
+    /// Returns the number of messages that fit.
     pub fn capacity(&self) -> usize {
         self.ring.capacity()
     }
 
-    /// Whether nothing is accepted any more.
+    /// Returns `true` if the mailbox is closed.
     pub fn is_closed(&self) -> bool {
         self.ring.is_closed()
     }
 
-    /// A probe of this mailbox.
+    /// Returns a probe of this mailbox.
     pub fn probe(&self) -> Probe<T> {
         Probe {
             ring: self.ring.clone(),
@@ -184,7 +186,7 @@ impl<T> Clone for Sender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        // AcqRel: whoever closes comes after what the other senders did.
+        // AcqRel: the sender that closes comes after all sends of the others.
         if self.ring.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.ring.close();
             self.ring.gate.wake();
@@ -193,14 +195,14 @@ impl<T> Drop for Sender<T> {
 }
 
 impl<T> Probe<T> {
-    /// The position after the last accepted message: greater than the position of every message whose
-    /// acceptance happened before this call.
+    /// Returns the position after the last accepted message: greater than the position of every
+    /// message whose acceptance happened before this call.
     #[inline]
     pub fn tail(&self) -> u64 {
         self.ring.tail()
     }
 
-    /// Whether nothing is accepted any more.
+    /// Returns `true` if the mailbox is closed.
     pub fn is_closed(&self) -> bool {
         self.ring.is_closed()
     }
@@ -211,16 +213,18 @@ impl<T> Probe<T> {
         self.ring.gate.wake();
     }
 
-    /// Wakes the receiver if it sleeps and `instead` does not do what it would be woken for.
+    /// Wakes the receiver if it sleeps and `instead` returns `false`; see [`Gate::wake_unless`].
+    ///
+    /// [`Gate::wake_unless`]: crate::gate::Gate::wake_unless
     #[inline]
     pub fn wake_unless(&self, instead: impl FnOnce() -> bool) {
         self.ring.gate.wake_unless(instead);
     }
 
-    /// A sender, while there is at least one.
+    /// Returns a sender, if one is still alive.
     pub fn upgrade(&self) -> Option<Sender<T>> {
         let count = &self.ring.senders;
-        // Relaxed: as in `clone`; zero stays zero.
+        // Relaxed: as in `clone`; a count of zero never grows.
         let mut now = count.load(Ordering::Relaxed);
         while now != 0 {
             match count.compare_exchange(now, now + 1, Ordering::Relaxed, Ordering::Relaxed) {

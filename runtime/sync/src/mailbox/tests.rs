@@ -1,4 +1,4 @@
-//! How a mailbox behaves with real threads; the orderings are the models' business.
+//! The mailbox with real threads; the models check the orderings.
 
 use super::*;
 use crate::facade::{SpinPolicy, Spinner};
@@ -20,7 +20,7 @@ impl Drop for Counting {
 }
 
 #[test]
-fn capacity_is_a_power_of_two_and_a_full_mailbox_says_so() {
+fn capacity_is_rounded_up_and_a_full_mailbox_returns_the_message() {
     let (tx, mut rx) = small(3);
     assert_eq!(tx.capacity(), 4);
     assert!((0..4).all(|i| tx.try_send(i) == Ok(i)));
@@ -34,7 +34,7 @@ fn capacity_is_a_power_of_two_and_a_full_mailbox_says_so() {
 }
 
 #[test]
-fn the_last_sender_closes_and_what_was_accepted_is_received() {
+fn dropping_the_last_sender_closes_and_accepted_messages_are_received() {
     let (tx, mut rx) = small(4);
     let other = tx.clone();
     tx.try_send(1).unwrap();
@@ -53,7 +53,7 @@ fn the_last_sender_closes_and_what_was_accepted_is_received() {
 }
 
 #[test]
-fn a_closed_mailbox_refuses_and_hands_back() {
+fn a_closed_mailbox_returns_the_message() {
     let (tx, mut rx) = small(2);
     tx.try_send(1).unwrap();
     rx.close();
@@ -67,7 +67,7 @@ fn a_closed_mailbox_refuses_and_hands_back() {
 #[test]
 fn messages_are_built_and_consumed_in_place() {
     let (tx, mut rx) = small::<[u64; 56]>(2);
-    // SAFETY: the slot is written.
+    // SAFETY: the slot is initialized.
     let sent = unsafe { tx.try_send_unless(|slot| _ = slot.write([7; 56]), || false) };
     assert_eq!(sent, Ok(0));
     assert_eq!(
@@ -76,7 +76,7 @@ fn messages_are_built_and_consumed_in_place() {
     );
     let refused = {
         rx.close();
-        // SAFETY: the slot would be written.
+        // SAFETY: the slot would be initialized.
         unsafe { tx.try_send_unless(|slot| _ = slot.write([0; 56]), || false) }
     };
     assert_eq!(refused, Err(Refused::Closed));
@@ -90,7 +90,7 @@ fn a_consumer_that_panics_drops_its_message_once_and_frees_the_slot() {
         tx.try_send(Counting(drops.clone())).unwrap();
     }
     let unwound = catch_unwind(AssertUnwindSafe(|| {
-        rx.try_recv_with(|_| panic!("on purpose"))
+        rx.try_recv_with(|_| panic!("a consumer that panics"))
     }));
     assert!(unwound.is_err());
     assert_eq!((drops.load(SeqCst), rx.head()), (1, 1));
@@ -100,7 +100,7 @@ fn a_consumer_that_panics_drops_its_message_once_and_frees_the_slot() {
 }
 
 #[test]
-fn a_dropped_receiver_drops_what_was_accepted_and_releases_blocked_senders() {
+fn dropping_the_receiver_drops_accepted_messages_and_releases_blocked_senders() {
     let drops = Arc::new(AtomicUsize::new(0));
     let (tx, rx) = small(2);
     let senders: Vec<_> = (0..3)
@@ -123,16 +123,16 @@ fn a_dropped_receiver_drops_what_was_accepted_and_releases_blocked_senders() {
 }
 
 #[test]
-fn each_senders_messages_arrive_once_and_in_order() {
+fn messages_of_each_sender_arrive_once_and_in_order() {
     const SENDERS: usize = 4;
     const MESSAGES: usize = if cfg!(miri) { 30 } else { 5_000 };
     for capacity in [2, 64] {
         let (tx, mut rx) = small(capacity);
         let senders: Vec<_> = (0..SENDERS)
-            .map(|who| {
+            .map(|sender| {
                 let tx = tx.clone();
                 std::thread::spawn(move || {
-                    (0..MESSAGES).for_each(|i| _ = tx.send((who, i)).unwrap());
+                    (0..MESSAGES).for_each(|i| _ = tx.send((sender, i)).unwrap());
                 })
             })
             .collect();
@@ -140,12 +140,12 @@ fn each_senders_messages_arrive_once_and_in_order() {
         rx.attach();
         let mut next = [0; SENDERS];
         let mut spin = Spinner::new(SpinPolicy::default());
-        while let Some((who, i)) = rx.recv(&mut spin) {
-            assert_eq!(next[who], i);
-            next[who] += 1;
-            while let Some((who, i)) = rx.try_recv_with(|message| *message) {
-                assert_eq!(next[who], i);
-                next[who] += 1;
+        while let Some((sender, i)) = rx.recv(&mut spin) {
+            assert_eq!(next[sender], i);
+            next[sender] += 1;
+            while let Some((sender, i)) = rx.try_recv_with(|message| *message) {
+                assert_eq!(next[sender], i);
+                next[sender] += 1;
             }
             rx.wake_senders();
         }

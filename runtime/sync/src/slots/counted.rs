@@ -1,5 +1,5 @@
-//! A counted hold on a slot. Cloning is one relaxed increment; the last drop stamps the slot, pushes it on
-//! the dropped list and wakes the one who recycles.
+//! A counted handle of a slot. Cloning is one relaxed increment; the last drop stamps the slot,
+//! pushes it on the dropped list and wakes the device thread.
 
 use super::{Exhausted, Sink, Slot, SlotId, Slots};
 use crate::facade::atomic::{Ordering, fence};
@@ -8,13 +8,13 @@ use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// More handles than this and the process aborts, as with `Arc`.
+/// With more handles than this the process aborts, as with `Arc`.
 const COUNT_MAX: u32 = i32::MAX as u32;
 
-/// One of possibly many holds on a slot.
+/// A counted handle of a slot.
 pub struct Counted<P: Default + Send + Sync + 'static, S: Sink> {
-    /// All holds on one slot share **one** strong count of the table, so that cloning touches the slot
-    /// only. The last hold gives it back.
+    /// All handles of one slot share **one** strong count of the table, so that cloning touches
+    /// only the slot. The last handle releases it.
     table: ManuallyDrop<Arc<Slots<P, S>>>,
     slot: NonNull<Slot<P>>,
     id: SlotId,
@@ -33,14 +33,14 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
             Some(found) => found,
             None => self.make()?,
         };
-        // Relaxed: the slot is this thread's alone until the handle is handed on.
+        // Relaxed: the slot is this thread's alone until the handle is passed on.
         slot.count.store(1, Ordering::Relaxed);
         Ok(Counted::first(self.clone(), slot, index))
     }
 }
 
 impl<P: Default + Send + Sync + 'static, S: Sink> Counted<P, S> {
-    /// The first hold on a slot of `table` whose count is one.
+    /// Creates the first handle of a slot of `table` whose count is one.
     #[inline]
     fn first(table: Arc<Slots<P, S>>, slot: &Slot<P>, index: u32) -> Self {
         let id = SlotId {
@@ -55,33 +55,33 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Counted<P, S> {
         }
     }
 
-    /// Which slot, in which of its lives.
+    /// Returns the slot's index and generation.
     #[inline]
     pub fn id(&self) -> SlotId {
         self.id
     }
 
-    /// The slot.
+    /// Returns the slot.
     #[inline]
     pub fn slot(&self) -> &Slot<P> {
         // SAFETY: the table keeps its slots in place for as long as it lives, and `self` keeps the table.
         unsafe { self.slot.as_ref() }
     }
 
-    /// What both sides share.
+    /// Returns the payload, which clients and the device share.
     #[inline]
     pub fn payload(&self) -> &P {
         self.slot().payload()
     }
 
-    /// The table.
+    /// Returns the table.
     #[inline]
     pub fn table(&self) -> &Arc<Slots<P, S>> {
         &self.table
     }
 
-    /// Whether this is the only hold. If so, it stays so until this one is cloned, and everything that
-    /// other holds did happened before.
+    /// Returns `true` if this is the only handle. It stays the only one until it is cloned, and
+    /// everything that other handles did happened before.
     #[inline]
     pub fn is_unique(&self) -> bool {
         self.slot().count() == 1
@@ -91,12 +91,12 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Counted<P, S> {
 impl<P: Default + Send + Sync + 'static, S: Sink> Clone for Counted<P, S> {
     #[inline]
     fn clone(&self) -> Self {
-        // Relaxed: the new hold is made from one that exists, and is handed on by other means.
+        // Relaxed: the new handle is made from one that exists, and is passed on by other means.
         if self.slot().count.fetch_add(1, Ordering::Relaxed) > COUNT_MAX {
             std::process::abort();
         }
-        // SAFETY: the copy never drops the `Arc` unless its hold is the last one, and then it is the only
-        // copy left; until then the slot's one strong count keeps the table.
+        // SAFETY: the copy drops the `Arc` only if its handle is the last one, and then it is the
+        // only copy left; until then the slot's one strong count keeps the table.
         let table = unsafe { ptr::read(&raw const self.table) };
         Self {
             table,
@@ -109,7 +109,7 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Clone for Counted<P, S> {
 impl<P: Default + Send + Sync + 'static, S: Sink> Drop for Counted<P, S> {
     #[inline]
     fn drop(&mut self) {
-        // Release: what this hold did comes before the last drop.
+        // Release: what this handle did happens before the last drop.
         if self.slot().count.fetch_sub(1, Ordering::Release) == 1 {
             // Acquire: pairs with the other drops' Release.
             fence(Ordering::Acquire);
@@ -122,13 +122,13 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Counted<P, S> {
     fn drop_last(&mut self) {
         let table = &**self.table;
         let stamp = table.sink.stamp();
-        // Only the first push wakes: later ones find a list that somebody is being woken for.
+        // Only the push on an empty list wakes: it wakes the device thread for later pushes as well.
         let was_empty = table.push_dropped(self.id.index, self.slot(), stamp);
         if was_empty {
             table.sink.wake();
         }
-        // SAFETY: the slot is not this hold's any more, but its strong count of the table still is; it is
-        // given back once, here, and `table` is not used again.
+        // SAFETY: the slot is not this handle's any more, but its strong count of the table still
+        // is; it is released once, here, and `table` is not used again.
         unsafe { ManuallyDrop::drop(&mut self.table) };
     }
 }

@@ -1,50 +1,60 @@
-//! What a caller may expect that finds the table full: a slot that returns by itself, or none.
+//! Waiting at a full table: whether a dropped slot is still to be recycled, and the wake when it has been.
 //!
-//! A slot that is *held* has a count. One that was dropped returns by itself, when the device thread recycles it. So a caller waits as
-//! long as fewer than all are held:
+//! A slot is *held* while it is COUNTED. A dropped slot becomes free without its former holders,
+//! when the device thread recycles it. So a caller waits while fewer than all slots are held:
 //!
 //! ```text
-//!   waiter:  cursor = returns.completed(); sets WAITED_FOR in the empty free list; all held? else waits for cursor + 1
-//!   device:  pushes a slot on the free list; WAITED_FOR was set? publishes the next cursor
+//!   waiter                                        device thread
+//!   cursor = returns.completed() + 1
+//!   free: EMPTY -> EMPTY | WAITED_FOR (Release)
+//!   all held? fail                                free: EMPTY | WAITED_FOR -> slot   (Release)
+//!   wait for `cursor` on `returns`                WAITED_FOR was set: fence(Acquire)
+//!                                                 returns.publish(completed + 1)
 //! ```
-//! No wake is lost. The waiter's exchange proves that the list is empty, in the word that the next recycling exchanges: that one sees
-//! the bit. And there is a next one: all slots were acquired by then, so that with fewer than all held one of them was dropped and
-//! not yet recycled. A count of drops that is an old one only makes the caller fail as if it had come earlier.
+//! No wake is lost (I5). The waiter's exchange proves that the free list is empty, in the same word
+//! that the next recycling exchanges, so that recycling reads the bit. There is a next recycling:
+//! all slots had been acquired by then, so if fewer than all are held, one was dropped and is not
+//! yet recycled. The Release of the waiter's exchange pairs with the device's Acquire fence: the
+//! waiter reads its cursor before the device publishes the next one. A stale count of drops only
+//! makes the caller fail, as if it had come earlier.
+//!
+//! Checked by the models `slots::a_waiter_is_woken_when_a_slot_is_recycled` and
+//! `slots::a_full_table_of_held_slots_is_not_waited_for`.
 
 use super::table::{NIL, WAITED_FOR, unpack};
 use super::{Sink, Slots};
 use crate::facade::atomic::{Ordering, fence};
 use crate::timeline::Timeline;
 
-/// What a caller may expect that finds the table full.
+/// Whether a caller that found the table full can expect a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outlook {
-    /// There may be a free slot by now.
+    /// A slot may be free by now.
     Free,
     /// All slots are held: only their holders can make room.
     Held,
-    /// Some are held; one of the others will be free once [`Slots::returns`] has passed the cursor.
+    /// Some slots are held; another one is free once [`Slots::returns`] has passed the cursor.
     Returning {
-        /// Slots that are held.
+        /// The number of slots that are held.
         held: u32,
-        /// What to wait for.
+        /// The cursor of [`Slots::returns`] to wait for.
         cursor: u64,
     },
 }
 
 impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
-    /// Looks what a caller may expect whose [`Slots::acquire`] found nothing. Never waits.
+    /// Returns what a caller can expect whose [`Slots::acquire`] found no slot. Never waits.
     #[cold]
     pub fn outlook(&self) -> Outlook {
-        // Before the bit is set: what is published because of that bit is the next one.
+        // Before the bit is set: the publication that the bit causes is the next one.
         let cursor = self.returns.completed() + 1;
         // Relaxed: a guess for the exchange. It is not older than the cursor, which was acquired.
         let mut head = self.free.load(Ordering::Relaxed);
         while head & WAITED_FOR == 0 {
-            if unpack(head).0 != NIL || !self.is_made_whole() {
+            if unpack(head).0 != NIL || !self.has_made_all() {
                 return Outlook::Free;
             }
-            // Release: pairs with the fence in `tell_returned`, so that the look at the cursor comes before it.
+            // Release: pairs with the fence in `publish_return`; the cursor was read before.
             let (won, lost) = (Ordering::Release, Ordering::Relaxed);
             match self
                 .free
@@ -60,21 +70,21 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
         }
     }
 
-    /// Slots that are held, of those acquired up to this look at the free list. Those that were acquired and dropped since
-    /// may make it fewer than none.
+    /// Returns the number of held slots among those acquired up to this load of the free list.
+    /// Slots acquired and dropped since then may make the difference negative.
     fn held(&self, head: u64) -> u32 {
         let held = self.acquired(head).wrapping_sub(self.ever_dropped());
         if held.cast_signed() < 0 { 0 } else { held }
     }
 
-    /// Passes another cursor each time a slot returns that was waited for.
+    /// Returns the timeline that passes another cursor each time a slot that was waited for is recycled.
     pub fn returns(&self) -> &Timeline {
         &self.returns
     }
 
-    /// A slot has returned that was waited for. All who wait look again. On the device thread only.
+    /// Publishes that a slot that was waited for is free. All waiters try again. For the device thread only.
     #[cold]
-    pub(super) fn tell_returned(&self) {
+    pub(super) fn publish_return(&self) {
         // Acquire: pairs with the Release in `outlook`.
         fence(Ordering::Acquire);
         self.returns.publish(self.returns.completed() + 1);

@@ -1,4 +1,4 @@
-//! A table that grows without moving: segments of doubling size, allocated on demand.
+//! A table that grows without moving its entries: segments of doubling size, allocated on demand.
 //!
 //! Segment `k` holds `FIRST << k` entries. A segment is published once and freed with the table.
 
@@ -8,8 +8,8 @@ use std::ptr;
 
 /// Entries of the first segment; few in a model.
 const FIRST_LOG2: u32 = if IN_MODEL { 1 } else { 6 };
-/// Enough segments for every `u32`; in a model for some hundred entries, or where each of them is one more thing
-/// for loom to follow, for a few.
+/// Enough segments for every `u32`; in a model for some hundred entries, or for a few where loom
+/// tracks each of them.
 const SEGMENTS: usize = match IN_MODEL {
     true if cfg!(all(loom, feature = "loom")) => 3,
     true => 8,
@@ -19,11 +19,11 @@ const SEGMENTS: usize = match IN_MODEL {
 pub(super) struct Segments<E> {
     heads: [AtomicPtr<E>; SEGMENTS],
     growing: Mutex<()>,
-    /// The entries are owned.
+    /// Owns the entries.
     _owned: std::marker::PhantomData<E>,
 }
 
-/// Segment and offset of an index.
+/// Returns the segment and the offset of an index.
 #[inline(always)]
 fn place(index: u32) -> (usize, usize) {
     let shifted = (index >> FIRST_LOG2) + 1;
@@ -45,7 +45,7 @@ impl<E: Default> Segments<E> {
         }
     }
 
-    /// The entry, if its segment exists.
+    /// Returns the entry, if its segment exists.
     #[inline]
     pub(super) fn get(&self, index: u32) -> Option<&E> {
         let (segment, offset) = place(index);
@@ -54,12 +54,12 @@ impl<E: Default> Segments<E> {
         if head.is_null() {
             return None;
         }
-        // SAFETY: a published segment has `segment_len` entries, lives as long as `self`, and is only
-        // ever given out shared.
+        // SAFETY: a published segment has `segment_len` entries, lives as long as `self`, and is
+        // only shared.
         Some(unsafe { &*head.add(offset) })
     }
 
-    /// The entry; its segment is allocated if need be. `None` beyond the last segment.
+    /// Returns the entry; allocates its segment if needed. `None` beyond the last segment.
     pub(super) fn ensure(&self, index: u32) -> Option<&E> {
         if let Some(entry) = self.get(index) {
             return Some(entry);

@@ -1,9 +1,9 @@
-//! The table: the free list, the dropped list, and what a slot is.
+//! The table: its slots, the free list and the dropped list.
 //!
-//! The free list is a Treiber stack with a tag that every pop increments, so that a head seen before is
-//! not taken for the same head when slots went through other hands meanwhile (ABA). The dropped list is
-//! pushed one by one and taken whole, so it needs none. It counts its pushes: with the pops and makings it tells how many slots are
-//! held, without another word on the way of a drop.
+//! The free list is a Treiber stack. Each pop increments a tag in its head, so that an exchange
+//! fails if slots were popped and pushed since the head was read (ABA). The dropped list needs no
+//! tag: slots are pushed one by one and taken all at once. Its head counts the pushes; with the tag
+//! and `made` that yields the number of held slots, without another word on the path of a drop.
 
 use super::Sink;
 use super::segments::Segments;
@@ -14,19 +14,19 @@ use crate::timeline::Timeline;
 use std::fmt;
 use std::sync::Arc;
 
-/// An index in 28 bits and a tag in 35: 268 million slots, and 34 thousand million pops between two
-/// looks of one thread at the same head. The bit above is [`WAITED_FOR`].
+/// An index has 28 bits and a tag 35: 268 million slots, and 34 billion pops between two reads of
+/// the same head by one thread. The bit above is [`WAITED_FOR`].
 const INDEX_BITS: u32 = 28;
 const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
 /// The end of a list.
 pub(super) const NIL: u32 = INDEX_MASK as u32;
-/// In `free`, only while it is empty: a caller waits for a slot.
+/// In `free`, only while the list is empty: a caller waits for a slot.
 pub(super) const WAITED_FOR: u64 = 1 << 63;
 
 /// Every slot of the table is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exhausted {
-    /// How many slots there may be.
+    /// The greatest number of slots.
     pub limit: u32,
 }
 
@@ -38,28 +38,29 @@ impl fmt::Display for Exhausted {
 
 impl std::error::Error for Exhausted {}
 
-/// A slot at one of its lives.
+/// A slot's index and generation.
 #[derive(Copy, Clone, Eq, PartialEq, PartialOrd, Ord, Hash, Debug)]
 pub struct SlotId {
-    /// Which slot.
+    /// The slot's index.
     pub index: u32,
-    /// Which of its lives: how often it was recycled before.
+    /// How often the slot was recycled before.
     pub generation: u32,
 }
 
-/// One slot. Its fields belong to whoever has the slot (invariant 1), except the count, the generation
-/// and the payload, which all may read.
+/// One slot. Its fields belong to the holder of the slot's state (invariant 1), except the count,
+/// the generation and the payload, which all threads may read.
 pub struct Slot<P> {
     pub(super) count: AtomicU32,
     generation: AtomicU32,
-    /// The next slot in the list that this one is in.
+    /// The next slot in the list that contains this one.
     next: AtomicU32,
     stamp: UnsafeCell<u64>,
     payload: P,
 }
 
-// SAFETY: `stamp` is written by the last dropper before its Release push and read by the device thread
-// after its Acquire take; everything else is atomic, or `P`, which is shared between threads.
+// SAFETY: `stamp` is written by the last dropper before its Release push and read by the device
+// thread after its Acquire take; everything else is atomic, or `P`, which is shared between
+// threads.
 unsafe impl<P: Send + Sync> Send for Slot<P> {}
 // SAFETY: as above.
 unsafe impl<P: Send + Sync> Sync for Slot<P> {}
@@ -77,41 +78,41 @@ impl<P: Default> Default for Slot<P> {
 }
 
 impl<P> Slot<P> {
-    /// How often the slot was recycled.
+    /// Returns how often the slot was recycled.
     #[inline]
     pub fn generation(&self) -> u32 {
-        // Relaxed: whoever may rely on it has acquired the slot by the free list or by a message.
+        // Relaxed: a thread that depends on it has acquired the slot by the free list or by a message.
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// What both sides share.
+    /// Returns the payload, which clients and the device share.
     #[inline]
     pub fn payload(&self) -> &P {
         &self.payload
     }
 
-    /// Handles at the moment.
+    /// Returns the number of handles at this moment.
     #[inline]
     pub fn count(&self) -> u32 {
-        // Acquire: pairs with the drops' Release, so that "one left" means alone.
+        // Acquire: pairs with the drops' Release, so that a count of one means exclusive access.
         self.count.load(Ordering::Acquire)
     }
 }
 
 /// The table of counted slots.
 pub struct Slots<P, S> {
-    /// First free slot and tag, and [`WAITED_FOR`].
+    /// The first free slot, the tag, and [`WAITED_FOR`].
     pub(super) free: Padded<AtomicU64>,
-    /// Last dropped slot, or `NIL`, and above it how many were ever dropped.
+    /// The last dropped slot or `NIL`, and above it the number of drops so far.
     dropped: Padded<AtomicU64>,
-    /// Slots ever made.
+    /// The number of slots made so far.
     made: Padded<AtomicU32>,
-    /// Slots given back; with `made` and the free list's tag it tells how many live.
+    /// The number of recyclings so far; with `made` and the free list's tag it yields the live slots.
     recycled: AtomicU32,
     pub(super) limit: u32,
     segments: Segments<Slot<P>>,
     pub(super) sink: S,
-    /// Passes a cursor whenever a slot returns that was waited for.
+    /// Passes a cursor whenever a slot that was waited for is recycled.
     pub(super) returns: Timeline,
 }
 
@@ -127,7 +128,7 @@ pub(super) fn unpack(head: u64) -> (u32, u64) {
 }
 
 impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
-    /// A table of up to `limit` slots (at most 2^28 - 1). It allocates as it grows.
+    /// Creates a table of up to `limit` slots (at most 2^28 - 1). It allocates as it grows.
     pub fn new(limit: u32, sink: S) -> Arc<Self> {
         Arc::new(Self {
             free: Padded(AtomicU64::new(pack(NIL, 0))),
@@ -141,15 +142,15 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
         })
     }
 
-    /// Where last drops are told.
+    /// Returns the sink that last drops notify.
     pub fn sink(&self) -> &S {
         &self.sink
     }
 
     #[inline]
     pub(super) fn pop_free(&self) -> Option<(u32, &Slot<P>)> {
-        // Acquire here and on failure: pairs with `recycle`; the slot is as its recycler left it. Pops
-        // continue the release sequence, so the push of a slot further down is seen too.
+        // Acquire here and on failure: pairs with `recycle`; the slot is as its recycler left it.
+        // Pops continue the release sequence, so the push of a slot further down is visible too.
         let acquire = Ordering::Acquire;
         let mut head = self.free.load(acquire);
         loop {
@@ -158,7 +159,7 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
                 return None;
             }
             let slot = self.segments.get(index)?;
-            // Relaxed: if the slot went elsewhere meanwhile the tag has changed and the exchange fails.
+            // Relaxed: if the slot was popped meanwhile, the tag has changed and the exchange fails.
             let next = slot.next.load(Ordering::Relaxed);
             let next = pack(next, tag + 1);
             match self
@@ -175,7 +176,7 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
     pub(super) fn make(&self) -> Result<(u32, &Slot<P>), Exhausted> {
         let exhausted = Exhausted { limit: self.limit };
         let more = |made: u32| (made < self.limit).then_some(made + 1);
-        // Relaxed: a ticket; the segment's own Release and Acquire order its entries.
+        // Relaxed: it only assigns an index; the segment's own Release and Acquire order its entries.
         let (won, lost) = (Ordering::Relaxed, Ordering::Relaxed);
         let index = self
             .made
@@ -185,25 +186,25 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
         Ok((index, slot))
     }
 
-    /// The slot of an index that was given out once.
+    /// Returns the slot of an index that has been handed out.
     #[inline]
     pub fn slot(&self, index: u32) -> Option<&Slot<P>> {
         self.segments.get(index)
     }
 
-    /// Pushes a slot whose count has reached zero. True: the list was empty.
+    /// Pushes a slot whose count has reached zero. Returns `true` if the list was empty.
     #[inline]
     pub(super) fn push_dropped(&self, index: u32, slot: &Slot<P>, stamp: u64) -> bool {
         // SAFETY: the count is zero and the slot not yet pushed, so it is this thread's alone.
         slot.stamp.with_mut(|place| unsafe { *place = stamp });
-        // Release: pairs with `take_dropped`. Relaxed otherwise: nothing behind the head is read.
+        // Release: pairs with `take_dropped`. Relaxed otherwise: only the head itself is read.
         let (won, lost) = (Ordering::Release, Ordering::Relaxed);
         let mut head = self.dropped.load(Ordering::Relaxed);
         loop {
             let last = (head & INDEX_MASK) as u32;
             // Relaxed: published by the exchange.
             slot.next.store(last, Ordering::Relaxed);
-            // The count above wraps: only differences of it are used.
+            // The count above the index wraps: only differences of it are used.
             let next = (head >> INDEX_BITS).wrapping_add(1) << INDEX_BITS | u64::from(index);
             match self.dropped.compare_exchange_weak(head, next, won, lost) {
                 Ok(_) => return last == NIL,
@@ -212,24 +213,24 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
         }
     }
 
-    /// Whether slots wait to be taken by [`Self::take_dropped`].
+    /// Returns `true` if [`Self::take_dropped`] would find a slot.
     #[inline]
     pub fn has_dropped(&self) -> bool {
-        // Relaxed: a hint; the taking acquires.
+        // Relaxed: a hint; `take_dropped` acquires.
         self.dropped.load(Ordering::Relaxed) & INDEX_MASK != INDEX_MASK
     }
 
-    /// Gives `f` every dropped slot and its stamp, the oldest first; returns how many. `f` may recycle
-    /// them. For the device thread only.
+    /// Calls `f` with the index and stamp of each dropped slot, the oldest first; returns how many
+    /// there were. `f` may recycle them. For the device thread only.
     pub fn take_dropped(&self, mut f: impl FnMut(u32, u64)) -> usize {
         if !self.has_dropped() {
             return 0;
         }
-        // Acquire: pairs with every push, through the release sequence of exchanges.
-        // It makes the list empty, and keeps the count.
+        // Acquire: pairs with every push, through the release sequence of exchanges. Setting the
+        // index to NIL empties the list and keeps the count.
         let taken = self.dropped.fetch_or(INDEX_MASK, Ordering::Acquire);
         let mut at = (taken & INDEX_MASK) as u32;
-        // The list is youngest first: turn it round.
+        // The list has the youngest slot first: reverse it.
         let mut oldest = NIL;
         while let Some(slot) = self.listed(at) {
             // Relaxed, here and below: the slots are this thread's.
@@ -258,8 +259,8 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
         }
     }
 
-    /// Ends this life of a slot that [`Self::take_dropped`] gave: the next generation is free. The caller
-    /// has reset the payload. For the device thread only.
+    /// Ends this generation of a slot that [`Self::take_dropped`] returned; the next one is free.
+    /// The caller has reset the payload. For the device thread only.
     #[inline]
     pub fn recycle(&self, index: u32) {
         let Some(slot) = self.segments.get(index) else {
@@ -271,7 +272,7 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
         slot.generation
             .store(slot.generation().wrapping_add(1), Ordering::Relaxed);
         self.recycled.fetch_add(1, Ordering::Relaxed);
-        // Release: pairs with `pop_free`. Relaxed otherwise: nothing behind the head is read.
+        // Release: pairs with `pop_free`. Relaxed otherwise: only the head itself is read.
         let (won, lost) = (Ordering::Release, Ordering::Relaxed);
         let mut head = self.free.load(Ordering::Relaxed);
         loop {
@@ -282,34 +283,35 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
                 .free
                 .compare_exchange_weak(head, pack(index, tag), won, lost)
             {
-                Ok(_) if head & WAITED_FOR != 0 => return self.tell_returned(),
+                Ok(_) if head & WAITED_FOR != 0 => return self.publish_return(),
                 Ok(_) => return,
                 Err(now) => head = now,
             }
         }
     }
 
-    /// Slots acquired up to a look at the free list's head, modulo 2^32: every acquisition was a pop (the tag) or a making.
+    /// Returns how many slots had been acquired when `head` was read, modulo 2^32: each acquisition
+    /// was a pop, which the tag counts, or a making.
     pub(super) fn acquired(&self, head: u64) -> u32 {
-        // Relaxed: a figure.
+        // Relaxed: a statistic.
         (unpack(head).1 as u32).wrapping_add(self.made.load(Ordering::Relaxed))
     }
 
-    /// Slots ever dropped, modulo 2^32.
+    /// Returns the number of drops so far, modulo 2^32.
     pub(super) fn ever_dropped(&self) -> u32 {
-        // Relaxed: a figure.
+        // Relaxed: a statistic.
         (self.dropped.load(Ordering::Relaxed) >> INDEX_BITS) as u32
     }
 
-    /// Are all slots made that there may be?
-    pub(super) fn is_made_whole(&self) -> bool {
+    /// Returns `true` if the table has made as many slots as its limit allows.
+    pub(super) fn has_made_all(&self) -> bool {
         // Relaxed: it only grows.
         self.made.load(Ordering::Relaxed) >= self.limit
     }
 
-    /// Slots acquired and not yet recycled, as of lately.
+    /// Returns the number of slots acquired and not yet recycled. It may be stale.
     pub fn live(&self) -> u32 {
-        // Relaxed: a figure.
+        // Relaxed: a statistic.
         let acquired = self.acquired(self.free.load(Ordering::Relaxed));
         acquired.wrapping_sub(self.recycled.load(Ordering::Relaxed))
     }

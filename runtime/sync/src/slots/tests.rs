@@ -1,4 +1,4 @@
-//! How slots travel, with real threads; the orderings are the models' business.
+//! Slots with real threads; the models check the orderings.
 
 use super::*;
 use crate::gate::Gate;
@@ -8,14 +8,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Counts wakes, and stamps with a counter.
+/// A sink that counts wakes, and whose stamps count up.
 #[derive(Clone, Default)]
-struct Desk {
+struct CountingSink {
     stamps: Arc<AtomicU64>,
     wakes: Arc<AtomicU64>,
 }
 
-impl Sink for Desk {
+impl Sink for CountingSink {
     fn stamp(&self) -> u64 {
         self.stamps.fetch_add(1, SeqCst)
     }
@@ -28,13 +28,13 @@ impl Sink for Desk {
 #[test]
 fn a_slot_is_small() {
     assert!(size_of::<Slot<PoisonCell<Arc<str>>>>() <= 48);
-    assert!(size_of::<Counted<(), Desk>>() <= 24);
+    assert!(size_of::<Counted<(), CountingSink>>() <= 24);
 }
 
 #[test]
 fn the_last_drop_puts_a_slot_on_the_list_oldest_first() {
-    let desk = Desk::default();
-    let table = Slots::<(), _>::new(100, desk.clone());
+    let sink = CountingSink::default();
+    let table = Slots::<(), _>::new(100, sink.clone());
     let held: Vec<_> = (0..3).map(|_| table.acquire().unwrap()).collect();
     let copy = held[1].clone();
     assert!(held[0].is_unique() && !copy.is_unique());
@@ -47,7 +47,7 @@ fn the_last_drop_puts_a_slot_on_the_list_oldest_first() {
         3
     );
     assert_eq!(order, [(0, 0), (2, 1), (1, 2)]);
-    assert_eq!(desk.wakes.load(SeqCst), 1, "only the first push wakes");
+    assert_eq!(sink.wakes.load(SeqCst), 1, "only the first push wakes");
     assert!(!table.has_dropped());
     assert_eq!(table.live(), 3);
     order.iter().for_each(|&(index, _)| table.recycle(index));
@@ -56,7 +56,7 @@ fn the_last_drop_puts_a_slot_on_the_list_oldest_first() {
 
 #[test]
 fn a_recycled_slot_has_a_new_generation_and_keeps_its_payload() {
-    let table = Slots::<AtomicU64, _>::new(100, Desk::default());
+    let table = Slots::<AtomicU64, _>::new(100, CountingSink::default());
     let first = table.acquire().unwrap();
     let id = first.id();
     first.payload().store(7, SeqCst);
@@ -75,31 +75,34 @@ fn a_recycled_slot_has_a_new_generation_and_keeps_its_payload() {
 }
 
 #[test]
-fn a_full_table_says_so_until_a_slot_is_recycled() {
-    let table = Slots::<(), _>::new(2, Desk::default());
+fn acquiring_from_a_full_table_fails_until_a_slot_is_recycled() {
+    let table = Slots::<(), _>::new(2, CountingSink::default());
     let held = [table.acquire().unwrap(), table.acquire().unwrap()];
     assert_eq!(table.acquire().unwrap_err(), Exhausted { limit: 2 });
     drop(held);
-    assert!(table.acquire().is_err(), "dropped is not yet recycled");
+    assert!(
+        table.acquire().is_err(),
+        "a dropped slot is not yet recycled"
+    );
     table.take_dropped(|index, _| table.recycle(index));
     assert!(table.acquire().is_ok());
 }
 
 #[test]
-fn handles_keep_the_table_and_the_last_one_frees_it() {
-    let desk = Desk::default();
-    let table = Slots::<Option<Arc<()>>, _>::new(100, desk.clone());
+fn handles_keep_the_table_alive_and_the_last_one_frees_it() {
+    let sink = CountingSink::default();
+    let table = Slots::<Option<Arc<()>>, _>::new(100, sink.clone());
     let held = table.acquire().unwrap();
     let (copy, weak) = (held.clone(), Arc::downgrade(&table));
     drop((table, held));
     assert!(weak.upgrade().is_some());
     std::thread::spawn(move || drop(copy)).join().unwrap();
     assert!(weak.upgrade().is_none());
-    assert_eq!(Arc::strong_count(&desk.wakes), 1);
+    assert_eq!(Arc::strong_count(&sink.wakes), 1);
 }
 
 #[test]
-fn a_stamp_covers_what_was_sent_before() {
+fn the_stamp_of_a_drop_is_after_the_sends_before_it() {
     let (tx, mut rx) = mailbox::<u32>(8, Arc::new(Gate::new()));
     let table = Slots::<(), Probe<u32>>::new(100, tx.probe());
     let held = table.acquire().unwrap();
@@ -110,16 +113,16 @@ fn a_stamp_covers_what_was_sent_before() {
 }
 
 #[test]
-fn slots_are_never_in_two_hands() {
+fn a_slot_has_one_holder_at_a_time() {
     const THREADS: usize = 3;
     const ROUNDS: usize = if cfg!(miri) { 20 } else { 4_000 };
-    let table = Slots::<AtomicU64, _>::new(200, Desk::default());
+    let table = Slots::<AtomicU64, _>::new(200, CountingSink::default());
     let done = Arc::new(AtomicU64::new(0));
     let clients: Vec<_> = (0..THREADS)
-        .map(|who| {
+        .map(|client| {
             let (table, done) = (table.clone(), done.clone());
             std::thread::spawn(move || {
-                let mine = who as u64 + 1;
+                let mine = client as u64 + 1;
                 for _ in 0..ROUNDS {
                     let held: Vec<_> = (0..4).filter_map(|_| table.acquire().ok()).collect();
                     for one in &held {

@@ -1,28 +1,29 @@
-//! Who waits on a timeline: a heap by target whose entries can be taken out from the middle.
+//! The waiters of a timeline: a binary heap by target, with removal from the middle.
 //!
-//! A binary heap in one vector, the next to be woken first, and beside it where in the heap each slot's
-//! entry lies at the moment. Entering, taking out and waking move at most as many entries as the heap is
-//! deep, and in the steady state nothing is allocated: both vectors keep their room (I9), up to a limit.
+//! The heap is one vector with the next waiter to wake at its head; a second vector has the
+//! position of each slot's entry in the heap. Inserting, removing and waking move at most as many
+//! entries as the heap is deep. In the steady state nothing is allocated: both vectors keep their
+//! capacity (I9), up to a limit.
 //!
 //! Plain data, guarded by the timeline's lock.
 
 use crate::wait::Waiter;
 
-/// Room for so many waiters is kept when nobody waits any more; what a crowd beyond it needed is given back.
-const ROOM_KEPT: usize = 1_024;
+/// The number of waiters whose capacity is kept once the heap is empty; more is freed.
+const CAPACITY_KEPT: usize = 1_024;
 
-/// A place in a timeline's list, to be cancelled or replaced.
+/// A registered waker of a timeline, to be cancelled or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[must_use = "cancel the registration when it is not needed any more"]
+#[must_use = "cancel the registration when it is no longer needed"]
 pub struct WaitKey {
     slot: usize,
-    /// Tells apart those who have had the slot, one after the other.
+    /// Distinguishes the entries that used the slot one after the other.
     ticket: u64,
 }
 
 struct Entry {
     target: u64,
-    /// Unique, and ascending: of equal targets the first to come is woken first.
+    /// Unique and ascending: of equal targets, the first to register is woken first.
     ticket: u64,
     slot: usize,
     waiter: Waiter,
@@ -37,19 +38,19 @@ impl Entry {
 #[derive(Default)]
 pub(super) struct Waiters {
     next_ticket: u64,
-    /// No entry comes before its parent, the one at `(index - 1) / 2`.
+    /// No entry comes before its parent, which is at `(index - 1) / 2`.
     heap: Vec<Entry>,
-    /// Of a taken slot the index of its entry in `heap`, of a vacant one the next vacant slot.
+    /// For a used slot the index of its entry in `heap`, for a vacant one the next vacant slot.
     places: Vec<usize>,
-    /// The first vacant slot, where there are more slots than entries.
+    /// The first vacant slot, if there are more slots than entries.
     vacant: usize,
-    /// Entries compared so far: what the tests count instead of time.
+    /// The number of comparisons so far: the tests count them instead of time.
     #[cfg(test)]
     compared: u64,
 }
 
 impl Waiters {
-    /// Enters a waiter.
+    /// Inserts a waiter.
     pub(super) fn insert(&mut self, target: u64, waiter: Waiter) -> WaitKey {
         let (ticket, place) = (self.next_ticket, self.heap.len());
         self.next_ticket += 1;
@@ -61,34 +62,35 @@ impl Waiters {
             waiter,
         });
         self.places[slot] = place;
-        self.rise(place);
+        self.sift_up(place);
         WaitKey { slot, ticket }
     }
 
-    /// Takes a waiter out, unless it has been woken.
+    /// Removes a waiter, unless it has been woken.
     pub(super) fn remove(&mut self, key: WaitKey) -> Option<Waiter> {
         let place = self.place(key)?;
         Some(self.remove_at(place))
     }
 
-    /// Takes out the next to be woken, if its target is reached.
+    /// Removes the next waiter to wake, if its target is reached.
     pub(super) fn pop_reached(&mut self, cursor: u64) -> Option<Waiter> {
         let next = self.heap.first()?;
         (next.target <= cursor).then(|| self.remove_at(0))
     }
 
-    /// A waiter that has not been woken.
+    /// Returns a waiter that has not been woken.
     pub(super) fn get_mut(&mut self, key: WaitKey) -> Option<&mut Waiter> {
         let place = self.place(key)?;
         Some(&mut self.heap[place].waiter)
     }
 
-    /// The least target.
+    /// Returns the least target.
     pub(super) fn next_target(&self) -> Option<u64> {
         self.heap.first().map(|entry| entry.target)
     }
 
-    /// Where in the heap the entry of this key is. What a vacant slot says is no entry's ticket.
+    /// Returns the position of this key's entry in the heap. A vacant slot's value never matches:
+    /// tickets are unique.
     fn place(&self, key: WaitKey) -> Option<usize> {
         let place = *self.places.get(key.slot)?;
         let entry = self.heap.get(place)?;
@@ -111,18 +113,18 @@ impl Waiters {
         self.vacant = removed.slot;
         if let Some(moved) = self.heap.get(place) {
             self.places[moved.slot] = place;
-            // Out of another branch it may belong above as well as below.
-            if !self.rise(place) {
-                self.sink(place);
+            // The moved entry comes from another branch: it may belong above or below.
+            if !self.sift_up(place) {
+                self.sift_down(place);
             }
-        } else if self.heap.is_empty() && self.places.len() > ROOM_KEPT {
-            self.give_back();
+        } else if self.heap.is_empty() && self.places.len() > CAPACITY_KEPT {
+            self.free_capacity();
         }
         removed.waiter
     }
 
-    /// Moves an entry up to where it belongs and says whether it moved.
-    fn rise(&mut self, mut place: usize) -> bool {
+    /// Moves an entry up to its position; returns `true` if it moved.
+    fn sift_up(&mut self, mut place: usize) -> bool {
         let start = place;
         while place > 0 && self.is_before(place, (place - 1) / 2) {
             self.swap(place, (place - 1) / 2);
@@ -131,8 +133,8 @@ impl Waiters {
         place != start
     }
 
-    /// Moves an entry down to where it belongs.
-    fn sink(&mut self, mut place: usize) {
+    /// Moves an entry down to its position.
+    fn sift_down(&mut self, mut place: usize) {
         loop {
             let (left, right) = (2 * place + 1, 2 * place + 2);
             let child = match right < self.heap.len() && self.is_before(right, left) {
@@ -161,9 +163,9 @@ impl Waiters {
         self.places[self.heap[other].slot] = other;
     }
 
-    /// Gives back the room of a crowd that is gone. Tickets go on, so no old key finds a new entry.
+    /// Frees the capacity of a large heap that is empty. Tickets go on, so no old key finds a new entry.
     #[cold]
-    fn give_back(&mut self) {
+    fn free_capacity(&mut self) {
         self.heap = Vec::new();
         self.places = Vec::new();
     }
@@ -174,19 +176,20 @@ mod tests {
     use super::*;
     use std::task::Waker;
 
-    /// As many as a busy service may await at once. Under Miri each look at a slice costs its length.
-    const CROWD: u64 = if cfg!(miri) { 256 } else { 100_000 };
+    /// As many waiters as a busy service may have at once. Under Miri each access of a slice costs
+    /// its length.
+    const WAITERS: u64 = if cfg!(miri) { 256 } else { 100_000 };
 
     fn waiter() -> Waiter {
         Waiter::Task(Waker::noop().clone())
     }
 
-    /// The numbers below `CROWD` in an order without pattern: the multiplier is odd and no divisor of it.
+    /// The numbers below `WAITERS` in an order without pattern: the multiplier is coprime to it.
     fn shuffled() -> impl Iterator<Item = u64> {
-        (0..CROWD).map(|i| i * 70_001 % CROWD)
+        (0..WAITERS).map(|i| i * 70_001 % WAITERS)
     }
 
-    /// A heap is less than 17 deep here, a step compares at most twice a level.
+    /// The heap is less than 17 deep here; a step compares at most twice a level.
     fn assert_few_steps(waiters: &Waiters, operations: u64) {
         let most = operations * 2 * 17;
         assert!(waiters.compared <= most, "{} compared", waiters.compared);
@@ -202,24 +205,24 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_is_woken_in_order_in_few_steps() {
+    fn many_waiters_are_woken_in_order_in_few_steps() {
         let mut waiters = Waiters::default();
         for target in shuffled() {
             let _ = waiters.insert(target, waiter());
         }
         let woken: Vec<_> = pop_all(&mut waiters).iter().map(|woken| woken.0).collect();
-        assert_eq!(woken, (0..CROWD).collect::<Vec<_>>());
-        assert_few_steps(&waiters, 2 * CROWD);
-        if CROWD as usize > ROOM_KEPT {
+        assert_eq!(woken, (0..WAITERS).collect::<Vec<_>>());
+        assert_few_steps(&waiters, 2 * WAITERS);
+        if WAITERS as usize > CAPACITY_KEPT {
             assert_eq!(waiters.heap.capacity() + waiters.places.capacity(), 0);
         }
     }
 
     #[test]
-    fn a_crowd_is_cancelled_in_another_order_in_few_steps() {
+    fn many_waiters_are_cancelled_in_another_order_in_few_steps() {
         let mut waiters = Waiters::default();
         let keys: Vec<_> = shuffled().map(|t| waiters.insert(t, waiter())).collect();
-        // Every other one, in an order that is neither that of coming nor that of the targets.
+        // Every other one, neither in the order of registration nor in that of the targets.
         for at in shuffled().filter(|at| at % 2 == 0) {
             assert!(waiters.remove(keys[at as usize]).is_some());
             assert!(waiters.remove(keys[at as usize]).is_none(), "once");
@@ -228,11 +231,11 @@ mod tests {
         left.sort_unstable();
         let woken: Vec<_> = pop_all(&mut waiters).iter().map(|woken| woken.0).collect();
         assert_eq!(woken, left);
-        assert_few_steps(&waiters, 2 * CROWD);
+        assert_few_steps(&waiters, 2 * WAITERS);
     }
 
     #[test]
-    fn of_equal_targets_the_first_to_come_is_woken_first() {
+    fn equal_targets_are_woken_in_the_order_of_registration() {
         let mut waiters = Waiters::default();
         let keys: Vec<_> = (0..100).map(|i| waiters.insert(i % 3, waiter())).collect();
         waiters.remove(keys[4]);
@@ -241,27 +244,27 @@ mod tests {
     }
 
     #[test]
-    fn an_old_key_finds_nobody_who_came_later() {
+    fn an_old_key_does_not_find_the_next_entry_of_its_slot() {
         let mut waiters = Waiters::default();
         let old = waiters.insert(1, waiter());
         waiters.remove(old);
         let new = waiters.insert(1, waiter());
-        assert_eq!((old.slot, new.slot), (0, 0), "the slot is used again");
+        assert_eq!((old.slot, new.slot), (0, 0), "the slot is reused");
         assert!(waiters.get_mut(old).is_none() && waiters.remove(old).is_none());
         assert!(waiters.get_mut(new).is_some());
     }
 
-    /// I9: what few need is there from the first time on.
+    /// I9: the capacity for a few waiters is allocated once.
     #[test]
-    fn few_waiters_take_no_room_anew() {
+    fn a_few_waiters_allocate_once() {
         let mut waiters = Waiters::default();
-        let mut room = None;
+        let mut capacity = None;
         for round in 0..1_000 {
             let keys = [0, 1, 2, 3].map(|i| waiters.insert(round + i, waiter()));
             waiters.remove(keys[(round % 4) as usize]);
             while waiters.pop_reached(u64::MAX).is_some() {}
             let now = (waiters.heap.as_ptr(), waiters.places.as_ptr());
-            assert_eq!(*room.get_or_insert(now), now);
+            assert_eq!(*capacity.get_or_insert(now), now);
         }
         assert_eq!(waiters.places.len(), 4);
     }

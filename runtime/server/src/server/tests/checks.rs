@@ -147,8 +147,8 @@ impl Run {
                 .sum::<u64>(),
             0
         );
-        for queue in scheduler.queues() {
-            assert_eq!((queue.turn.is_empty(), queue.streams), (true, 0));
+        for (id, queue) in scheduler.queue_ids().zip(scheduler.queue_stats()) {
+            assert_eq!((scheduler.has_turns(id), queue.streams), (false, 0));
         }
         assert_eq!((self.rig.collects(), self.rig.hosts()), (0, 0));
         self.rig.server.free_pages();

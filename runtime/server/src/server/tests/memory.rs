@@ -471,3 +471,43 @@ fn parameter_without_memory_fails_only_the_tasks_that_touch_it_and_only_until_th
     rig.drain();
     assert_eq!(replayed(&mut rig), [true, true]);
 }
+
+/// Two parameters of a replay stand for one slice without memory, of which the first is read and the second is written: the slice gets
+/// memory for both, and what reads it after the write finds data (I7).
+#[test]
+fn parameters_of_one_slice_without_memory_are_bound_to_the_same_memory_i7() {
+    let mut rig = rig(1);
+    let (kernel, a) = (rig.kernel(), rig.stream());
+    let mut all = fill_up(&mut rig, &a);
+    let lacking = rig.slice(&a, 1024);
+    rig.drain();
+    let (early, late) = (all.pop().unwrap(), all.pop().unwrap());
+    let (read, written) = (all[0].read(), all[1].write());
+    let tasks = [
+        (1, vec![read, early.write()]),
+        (2, vec![written]),
+        (3, vec![read, late.write()]),
+    ];
+    let recording = rig.record(&kernel, &tasks);
+    let bound = recording.parameters.iter().map(|parameter| {
+        if parameter.slice == read.slice {
+            lacking.read()
+        } else if parameter.slice == written.slice {
+            lacking.write()
+        } else {
+            *parameter
+        }
+    });
+    let bound: Vec<_> = bound.collect();
+    drop(all);
+    rig.drain();
+    rig.replay(&a, &recording, &bound);
+    let answers = [&early, &late].map(|slice| rig.copy_out(&a, &[slice.read()]));
+    rig.drain();
+    let found = answers.map(|mut answer| matches!(answer.look(&rig), Some(Ok(_))));
+    assert_eq!(
+        found,
+        [false, true],
+        "what reads it before the write fails alone"
+    );
+}

@@ -287,7 +287,7 @@ impl Rig {
     /// The queue that a stream sits on.
     pub(super) fn queue_of(&self, stream: millstream_protocol::id::StreamId) -> QueueId {
         let key = self.server.objects.stream(stream).unwrap();
-        self.server.scheduler.stream(key).queue
+        self.server.scheduler.queue_of(key)
     }
 }
 

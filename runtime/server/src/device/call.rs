@@ -1,0 +1,177 @@
+//! The backend's call for one task whose bindings are resolved.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use millstream_protocol::backend::{Backend, BoundCount, BoundSlice, HostData, Launch, Place};
+use millstream_protocol::error::Refused;
+use millstream_protocol::failure::FailureRef;
+use millstream_protocol::id::Point;
+use millstream_protocol::launch::{INLINE_WORDS, LaunchCount};
+use millstream_protocol::layout::Strided;
+use millstream_protocol::leaving::Release;
+use millstream_protocol::message::{CopyOut, Custom, HostSource, Op, Task};
+use millstream_protocol::table::Table;
+
+use super::Device;
+use crate::objects::{OpNames, PreparedKernel};
+
+impl<B: Backend> Device<B> {
+    /// The call for a launch.
+    #[inline]
+    pub(crate) fn launch(
+        &mut self,
+        task: &Task,
+        count: &LaunchCount,
+        prepared: &PreparedKernel,
+        bound: &[BoundSlice],
+        point: Point,
+    ) -> Result<(), FailureRef> {
+        let (count, bindings) = match (count, bound) {
+            (LaunchCount::Static(count), bindings) => (BoundCount::Static(*count), bindings),
+            (LaunchCount::Dynamic, [bindings @ .., count]) => {
+                (BoundCount::Dynamic(*count), bindings)
+            }
+            (LaunchCount::Dynamic, []) => (BoundCount::Static([0; 3]), &[][..]),
+        };
+        let extra = task.extra.more();
+        let launch = Launch {
+            name: prepared.kernel.name(),
+            kernel: &prepared.code,
+            count,
+            mode: task.mode,
+            bindings,
+            scalars: task.scalars(),
+            metadata: extra.map_or(&[], |extra| &extra.metadata),
+            tensor_maps: extra.map_or(&[], |extra| &extra.tensor_maps),
+        };
+        let launched = self.backend.launch(point.queue, point.cursor, &launch);
+        launched.map_err(|refused| self.refusal(prepared.kernel.name(), refused))
+    }
+
+    /// The call for a task that is neither a launch nor a replay. An operation without a call is an empty task. Copies to the
+    /// host take a cursor each, from `point` on.
+    pub(crate) fn call(
+        &mut self,
+        task: &mut Task,
+        names: &OpNames,
+        table: &Arc<Table>,
+        bound: &[BoundSlice],
+        point: Point,
+    ) -> Result<(), FailureRef> {
+        match (&mut task.op, bound) {
+            (Op::CopyIn(_), [target, ..]) => self.copy_in(task, &names.copy_in, target, point),
+            (Op::CopyOut(copy), _) if !copy.landings.is_empty() => {
+                let layouts = task.extra.more().map_or(&[][..], |extra| &extra.layouts);
+                self.copy_out(copy, &names.copy_out, (bound, layouts), point)
+            }
+            (Op::Copy, [source, target, ..]) => {
+                let outcome = self.backend.copy(place(point, &names.copy), source, target);
+                outcome.map_err(|refused| self.refusal(&names.copy, refused))
+            }
+            (Op::Fill(pattern), [target, ..]) => {
+                debug_assert!(
+                    pattern.divides(target.offset, target.len),
+                    "views are whole elements"
+                );
+                let outcome = self
+                    .backend
+                    .fill(place(point, &names.fill), target, *pattern);
+                outcome.map_err(|refused| self.refusal(&names.fill, refused))
+            }
+            (Op::Custom(_), _) => match std::mem::replace(&mut task.op, Op::Taken) {
+                Op::Custom(custom) => self.custom(*custom, table, bound, point),
+                _ => Ok(()),
+            },
+            _ => {
+                self.mark(point);
+                Ok(())
+            }
+        }
+    }
+
+    fn custom(
+        &mut self,
+        Custom { name, work }: Custom,
+        table: &Arc<Table>,
+        bound: &[BoundSlice],
+        point: Point,
+    ) -> Result<(), FailureRef> {
+        // The closure may own handles, and is dropped once it has run.
+        let release = Release::begin(table);
+        let run = Box::new(move |resources: &mut dyn Any| {
+            let outcome = work(resources);
+            drop(release);
+            outcome
+        });
+        let outcome = self.backend.custom(place(point, &name), bound, run);
+        outcome.map_err(|refused| self.refusal(&name, refused))
+    }
+
+    fn copy_in(
+        &mut self,
+        task: &mut Task,
+        name: &Arc<str>,
+        target: &BoundSlice,
+        point: Point,
+    ) -> Result<(), FailureRef> {
+        let extra = task.extra.more_mut();
+        let layouts = extra.map(|extra| std::mem::take(&mut extra.layouts));
+        let layout = layouts
+            .as_ref()
+            .and_then(|layouts| layouts.first()?.as_ref());
+        let source = match std::mem::replace(&mut task.op, Op::Taken) {
+            Op::CopyIn(HostSource::Words(len)) => {
+                let mut words = [0; INLINE_WORDS];
+                words[..task.words().len()].copy_from_slice(task.words());
+                HostData::Words {
+                    words,
+                    len: len as usize,
+                }
+            }
+            Op::CopyIn(HostSource::Owned(owned)) => HostData::Owned(owned),
+            _ => {
+                self.mark(point);
+                return Ok(());
+            }
+        };
+        let outcome = self
+            .backend
+            .copy_in(place(point, name), target, layout, source);
+        outcome.map_err(|refused| self.refusal(name, refused))
+    }
+
+    /// The copies of one answer. If the first is refused, none takes place; a later one that is refused fails by itself.
+    fn copy_out(
+        &mut self,
+        copy: &CopyOut,
+        name: &Arc<str>,
+        (bound, layouts): (&[BoundSlice], &[Option<Strided>]),
+        point: Point,
+    ) -> Result<(), FailureRef> {
+        for (index, (source, landing)) in bound.iter().zip(&copy.landings).enumerate() {
+            let here = Point::new(point.queue, point.cursor + index as u64);
+            let layout = layouts.get(index).and_then(Option::as_ref);
+            let outcome = self
+                .backend
+                .copy_out(place(here, name), source, layout, landing.clone());
+            match outcome.map_err(|refused: Refused| self.refusal(name, refused)) {
+                Ok(()) => {}
+                Err(failure) if index == 0 => return Err(failure),
+                Err(failure) => {
+                    self.mark(here);
+                    landing.fail(failure);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn place<'a>(point: Point, name: &'a Arc<str>) -> Place<'a> {
+    Place {
+        queue: point.queue,
+        cursor: point.cursor,
+        name,
+    }
+}

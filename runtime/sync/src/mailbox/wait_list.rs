@@ -1,0 +1,130 @@
+//! The wait list of producers that wait for room: parked threads, and tasks with a waker; first
+//! come, first served.
+//!
+//! `waiting` is the length of the list, written under its lock only, so that the receiver decides
+//! with one load whether to wake. A wake removes the producer from the list; a producer that finds
+//! the mailbox full again returns to its old place, by its ticket.
+//!
+//! Each wake reaches a thread if one waits. A task may be polled late, or have been dropped, so a
+//! wake spent on a task alone could be lost, and the threads behind it would sleep beside an empty
+//! mailbox. Therefore a wake takes the first thread and all tasks in front of it.
+
+use crate::facade::atomic::{AtomicUsize, Ordering};
+use crate::facade::thread;
+use crate::facade::{Mutex, lock};
+use crate::wait::Waiter;
+use std::collections::VecDeque;
+use std::task::Waker;
+
+pub(super) struct WaitList {
+    waiting: AtomicUsize,
+    list: Mutex<List>,
+}
+
+struct List {
+    next_ticket: u64,
+    /// Sorted by ticket, the oldest first.
+    queue: VecDeque<(u64, Waiter)>,
+}
+
+/// One producer's place in the list, kept over all its waits for one message.
+#[derive(Debug)]
+pub(super) struct Ticket(Option<u64>);
+
+impl Ticket {
+    pub(super) const NEW: Self = Self(None);
+}
+
+impl WaitList {
+    pub(super) fn new() -> Self {
+        let list = List {
+            next_ticket: 0,
+            queue: VecDeque::new(),
+        };
+        Self {
+            waiting: AtomicUsize::new(0),
+            list: Mutex::new(list),
+        }
+    }
+
+    /// Returns `true` if a producer waits. The caller has fenced after making room.
+    #[inline]
+    pub(super) fn is_waiting(&self) -> bool {
+        // Relaxed: ordered by the caller's fence.
+        self.waiting.load(Ordering::Relaxed) != 0
+    }
+
+    /// Enters the calling thread unless it is in the list. The caller then fences and tries once
+    /// more before parking.
+    pub(super) fn enter(&self, ticket: &mut Ticket) {
+        self.enter_as(ticket, Waiter::Thread(thread::current()));
+    }
+
+    /// Enters a task, or replaces its waker. The caller then fences and looks for room once more.
+    pub(super) fn enter_task(&self, ticket: &mut Ticket, waker: &Waker) {
+        self.enter_as(ticket, Waiter::Task(waker.clone()));
+    }
+
+    fn enter_as(&self, ticket: &mut Ticket, waiter: Waiter) {
+        let mut list = lock(&self.list);
+        let number = *ticket.0.get_or_insert(list.next_ticket);
+        list.next_ticket = list.next_ticket.max(number + 1);
+        let at = list.queue.partition_point(|(n, _)| *n < number);
+        let before = match list.queue.get_mut(at) {
+            Some((n, before)) if *n == number => Some(std::mem::replace(before, waiter)),
+            _ => {
+                list.queue.insert(at, (number, waiter));
+                None
+            }
+        };
+        self.count(&list);
+        drop(list);
+        // Dropping a waker runs foreign code: after the lock.
+        drop(before);
+    }
+
+    pub(super) fn leave(&self, ticket: &Ticket) {
+        let Some(number) = ticket.0 else { return };
+        let mut list = lock(&self.list);
+        let at = list.queue.partition_point(|(n, _)| *n < number);
+        let is_mine = list.queue.get(at).is_some_and(|(n, _)| *n == number);
+        let left = is_mine.then(|| list.queue.remove(at));
+        self.count(&list);
+        drop(list);
+        drop(left);
+    }
+
+    /// Wakes the producer that has waited longest; if that is a task, all up to the first thread.
+    #[cold]
+    pub(super) fn wake_one(&self) {
+        let mut list = lock(&self.list);
+        let is_thread = |(_, waiter): &(u64, Waiter)| matches!(waiter, Waiter::Thread(_));
+        let first = list.queue.iter().position(is_thread);
+        let woken = first.map_or(list.queue.len(), |first| first + 1);
+        if woken == 1 {
+            // The common case, without allocating.
+            let only = list.queue.pop_front();
+            self.count(&list);
+            drop(list);
+            return only.into_iter().for_each(|(_, waiter)| waiter.wake());
+        }
+        let woken: Vec<_> = list.queue.drain(..woken).collect();
+        self.count(&list);
+        drop(list);
+        woken.into_iter().for_each(|(_, waiter)| waiter.wake());
+    }
+
+    /// Wakes all producers: the mailbox is closed.
+    pub(super) fn wake_all(&self) {
+        let mut list = lock(&self.list);
+        let all = std::mem::take(&mut list.queue);
+        self.count(&list);
+        drop(list);
+        all.into_iter().for_each(|(_, waiter)| waiter.wake());
+    }
+
+    fn count(&self, list: &List) {
+        // Relaxed: written under the lock; loads are ordered by fences.
+        self.waiting.store(list.queue.len(), Ordering::Relaxed);
+    }
+}
