@@ -1,4 +1,4 @@
-//! Whose task is where: what the timeline and profiles need to know of a task beside its times.
+//! The owners and names of tasks at their points, for traces and profiles.
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::id::Point;
@@ -8,19 +8,19 @@ use millstream_protocol::report::TraceSpan;
 use super::Server;
 use crate::observers::does_work;
 use crate::observers::profiles::Tokens;
-use crate::observers::timeline::Owner;
+use crate::observers::trace::Owner;
 
 impl<B: Backend> Server<B> {
-    /// Remembers whose task, admitted then, is to be at `point`. While nobody wants to know, this is one load and one branch.
+    /// Records a task that will be at `point` for the observers. One load and one branch while nothing observes tasks.
     #[inline]
     pub(super) fn note_task(&mut self, stream: u32, task: &Task, point: Point, admitted_ns: u64) {
         if self.observers.note_tasks() {
-            self.note_wanted_task(stream, task, point, admitted_ns);
+            self.note_observed_task(stream, task, point, admitted_ns);
         }
     }
 
     #[cold]
-    fn note_wanted_task(&mut self, stream: u32, task: &Task, point: Point, admitted_ns: u64) {
+    fn note_observed_task(&mut self, stream: u32, task: &Task, point: Point, admitted_ns: u64) {
         if self.observers.is_followed(&task.op, admitted_ns) {
             let tasks = self.objects.tasks_of(task);
             let last = point.cursor + (tasks as u64).max(1) - 1;
@@ -32,10 +32,10 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Somebody wants to know when the task at `point` runs.
+    /// Records a task for the trace and the profiles that cover it.
     #[inline(never)]
     fn note_span_of(&mut self, stream: u32, task: &Task, point: Point) {
-        let traced = self.observers.timeline().is_on();
+        let traced = self.observers.trace().is_on();
         let tasks = self.objects.tasks_of(task);
         let tokens = match self.scheduler.is_covered(stream) && does_work(&task.op) {
             true => self.tokens_of_next(stream, tasks as u64),
@@ -50,7 +50,7 @@ impl<B: Backend> Server<B> {
             client_name: actor.client_name().clone(),
             stream: actor.number(),
         };
-        // Those of one answer or replay have cursors that follow each other.
+        // The tasks of one answer or replay have consecutive cursors.
         for index in 0..tasks {
             let name = self.objects.name_of_part(task, index);
             let here = Point::new(point.queue, point.cursor + index as u64);
@@ -58,15 +58,15 @@ impl<B: Backend> Server<B> {
                 self.note_profiled(here, &name, &tokens);
             }
             if traced {
-                self.observers.timeline().note(here, owner.clone(), name);
+                self.observers.trace().note(here, owner.clone(), name);
             }
         }
     }
 
-    /// The backend's spans with the names and streams that are remembered.
+    /// Takes the backend's spans, with the recorded names and streams.
     pub(super) fn take_trace(&mut self) -> Vec<TraceSpan> {
-        let taken = match self.observers.profiles().records() {
-            // They go by way of the profiles, which want them, too.
+        let taken = match self.observers.profiles().is_recording() {
+            // The profiles take the spans first, since they need them, too.
             true => {
                 self.progress_profiles(true);
                 Vec::new()
@@ -76,6 +76,6 @@ impl<B: Backend> Server<B> {
         let live = self.scheduler.live_numbers();
         let scheduler = &self.scheduler;
         let passed = |point: Point| scheduler.has_passed(point);
-        self.observers.timeline().take(taken, &live, passed)
+        self.observers.trace().take(taken, &live, passed)
     }
 }

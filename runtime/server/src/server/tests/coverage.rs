@@ -1,12 +1,12 @@
-//! What random programs have met, counted: so that none of it can drop out of them unnoticed.
+//! The cases that random programs have met, counted, so that no case silently disappears from them.
 
 use std::collections::BTreeMap;
 
-/// How often each thing happened.
+/// The number of times that each case was met.
 #[derive(Default)]
-pub(super) struct Seen(BTreeMap<&'static str, u64>);
+pub(super) struct Coverage(BTreeMap<&'static str, u64>);
 
-/// What every run of many programs must meet.
+/// The cases that every run of many programs must meet.
 const ALL: [&str; 20] = [
     "launch",
     "dynamic launch",
@@ -26,11 +26,11 @@ const ALL: [&str; 20] = [
     "guard over failed data",
     "abandoned",
     "abandoned with tasks held",
-    "abandoned with asks open",
+    "abandoned with requests open",
     "abandoned with guards out",
 ];
 
-impl Seen {
+impl Coverage {
     pub(super) fn note(&mut self, what: &'static str) {
         debug_assert!(ALL.contains(&what), "{what} is missing in the list");
         *self.0.entry(what).or_default() += 1;
@@ -42,13 +42,13 @@ impl Seen {
         }
     }
 
-    pub(super) fn add(&mut self, other: &Seen) {
+    pub(super) fn add(&mut self, other: &Coverage) {
         for (what, count) in &other.0 {
             *self.0.entry(what).or_default() += count;
         }
     }
 
-    /// Nothing is rarer than once in a hundred programs.
+    /// Checks that each case was met at least once in a hundred programs.
     pub(super) fn check(&self, programs: u64) {
         for what in ALL {
             let count = self.0.get(what).copied().unwrap_or(0);

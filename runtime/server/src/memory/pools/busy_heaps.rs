@@ -1,10 +1,12 @@
-//! Freed ranges that some point still uses, of one size class.
+//! The busy ranges of one size class: freed ranges that some point still uses.
 //!
-//! A range waits on one of its points, its *home*; what other points it has are its *rest*, and when
-//! home has passed it moves on to one of those. Per queue there are two heaps, least cursor first:
-//! ranges with one point, and ranges with more, so that the latter never hide the former. A heap gives
-//! at both ends: its last leaf, which is the range freed most recently where cursors rise (hot, and
-//! covered for the queue itself), and its least cursor, the first to be covered elsewhere or to pass.
+//! A range waits for one of its points, its *home*. If it has *other points*, it moves on to one of them when its home
+//! has passed. Each queue has two heaps, least cursor first: one for ranges with one point, and one for ranges with
+//! other points, so that the latter never hide the former.
+//!
+//! A heap is read at both ends. Its last leaf is the most recently freed range if cursors rise, which is hot in caches
+//! and covered for the queue itself. Its root has the least cursor, so it is the first to be covered for other queues
+//! or to pass.
 
 use millstream_protocol::id::{Cursor, MAX_QUEUES, Point, QueueId};
 
@@ -13,38 +15,38 @@ use super::reservation::Origin;
 /// A range that waits for a point.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    /// The cursor, on the queue of the heap, that it waits for.
+    /// The cursor that it waits for, on the queue of the heap.
     pub(super) cursor: Cursor,
     /// The range.
     pub(super) origin: Origin,
-    /// Where its other points are kept, or [`Entry::SOLE`].
-    pub(super) rest: u32,
+    /// The key of its other points, or [`Entry::NO_OTHERS`].
+    pub(super) others: u32,
 }
 
 impl Entry {
-    /// No other point.
-    pub(super) const SOLE: u32 = u32::MAX;
+    /// The range has no other points.
+    pub(super) const NO_OTHERS: u32 = u32::MAX;
 }
 
-/// The waiting ranges of one class.
+/// The busy ranges of one class.
 #[derive(Default, Debug)]
-pub(super) struct Busy {
-    /// Which heaps are not empty: a bit per queue, those with a rest above.
+pub(super) struct BusyHeaps {
+    /// A bit for each heap that is not empty: one per queue, those of ranges with other points above.
     filled: u32,
-    /// The heaps, as far as used, indexed like the bits.
+    /// The heaps, as far as they were used, indexed like the bits.
     heaps: Vec<Heap>,
 }
 
-impl Busy {
+impl BusyHeaps {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.filled == 0
     }
 
-    /// Adds a range whose home is on `queue`. Returns whether it is the first of its heap.
+    /// Adds a range whose home is on `queue`. Returns `true` if it is the only one of its heap.
     #[inline]
     pub(super) fn push(&mut self, queue: QueueId, entry: Entry) -> bool {
-        let index = heap_index(queue, entry.rest != Entry::SOLE);
+        let index = heap_index(queue, entry.others != Entry::NO_OTHERS);
         if index >= self.heaps.len() {
             self.heaps.resize_with(index + 1, Heap::default);
         }
@@ -54,8 +56,9 @@ impl Busy {
         first
     }
 
-    /// Takes a range for `queue` for which `suits(its home, entry)`, if one of those at hand does:
-    /// its own latest, then the oldest of each queue, then the same among those with a rest.
+    /// Takes a range for `queue` for which `suits` returns `true`, if one of the candidates suits. They are tried in
+    /// this order: the queue's own latest range, the oldest of each queue, then the same among ranges with other
+    /// points.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -67,7 +70,7 @@ impl Busy {
             .or_else(|| self.take_elsewhere(queue, &suits))
     }
 
-    /// Any of them but the queue's own latest.
+    /// Takes any candidate but the queue's own latest.
     #[inline(never)]
     fn take_elsewhere(
         &mut self,
@@ -79,14 +82,14 @@ impl Busy {
             .or_else(|| self.take_first(true, suits))
     }
 
-    /// The last leaf of a heap, if it suits.
+    /// Takes the last leaf of a heap, if it suits.
     #[inline]
     fn take_last(
         &mut self,
         index: usize,
         suits: &impl Fn(Point, &Entry) -> bool,
     ) -> Option<(Point, Entry)> {
-        // An empty heap may not even be there.
+        // A heap that was never used does not exist.
         let heap = self.heaps.get_mut(index)?;
         let entry = *heap.last()?;
         let home = home(index, &entry);
@@ -94,17 +97,17 @@ impl Busy {
             return None;
         }
         heap.pop_last();
-        self.taken(index);
+        self.mark_if_empty(index);
         Some((home, entry))
     }
 
-    /// The oldest of any queue, if it suits.
+    /// Takes the oldest range of any queue that suits.
     fn take_first(
         &mut self,
-        rest: bool,
+        others: bool,
         suits: &impl Fn(Point, &Entry) -> bool,
     ) -> Option<(Point, Entry)> {
-        let mut filled = self.filled & ((1 << MAX_QUEUES) - 1) << heap_index(QueueId(0), rest);
+        let mut filled = self.filled & ((1 << MAX_QUEUES) - 1) << heap_index(QueueId(0), others);
         while filled != 0 {
             let index = filled.trailing_zeros() as usize;
             filled &= filled - 1;
@@ -112,14 +115,14 @@ impl Busy {
             let home = home(index, &entry);
             if suits(home, &entry) {
                 self.heaps[index].pop_first();
-                self.taken(index);
+                self.mark_if_empty(index);
                 return Some((home, entry));
             }
         }
         None
     }
 
-    /// Takes a range whose home, at most `cursor` on `queue`, has passed.
+    /// Takes a range whose home is on `queue` at or before `cursor` and so has passed.
     #[inline]
     pub(super) fn pop_passed(&mut self, queue: QueueId, cursor: Cursor) -> Option<Entry> {
         for index in [heap_index(queue, false), heap_index(queue, true)] {
@@ -127,7 +130,7 @@ impl Busy {
                 continue;
             }
             let heap = &mut self.heaps[index];
-            // When everything has passed the last leaf has too, and costs no sifting.
+            // If everything has passed, so has the last leaf, and taking it needs no sifting.
             let passed = if heap.last().is_some_and(|last| last.cursor <= cursor) {
                 heap.pop_last()
             } else if heap.first().is_some_and(|first| first.cursor <= cursor) {
@@ -136,14 +139,14 @@ impl Busy {
                 None
             };
             if passed.is_some() {
-                self.taken(index);
+                self.mark_if_empty(index);
                 return passed;
             }
         }
         None
     }
 
-    /// The least cursor on `queue` that a range here waits for.
+    /// Returns the least cursor on `queue` that a range waits for.
     pub(super) fn oldest(&self, queue: QueueId) -> Option<Cursor> {
         [heap_index(queue, false), heap_index(queue, true)]
             .into_iter()
@@ -151,29 +154,29 @@ impl Busy {
             .min()
     }
 
-    /// A range has left a heap.
+    /// Clears the bit of a heap that a range was taken from, if the heap is empty.
     #[inline]
-    fn taken(&mut self, index: usize) {
+    fn mark_if_empty(&mut self, index: usize) {
         if self.heaps[index].0.is_empty() {
             self.filled &= !(1 << index);
         }
     }
 }
 
-/// The point that an entry of a heap waits for.
+/// Returns the point that an entry of a heap waits for.
 #[inline]
 fn home(index: usize, entry: &Entry) -> Point {
     Point::new(QueueId((index % MAX_QUEUES) as u8), entry.cursor)
 }
 
-/// The heap, and the bit, of a queue.
+/// Returns the index of a queue's heap, and of its bit.
 #[inline]
-fn heap_index(queue: QueueId, rest: bool) -> usize {
+fn heap_index(queue: QueueId, others: bool) -> usize {
     debug_assert!(queue.index() < MAX_QUEUES);
-    queue.index() + if rest { MAX_QUEUES } else { 0 }
+    queue.index() + if others { MAX_QUEUES } else { 0 }
 }
 
-/// A binary heap, least cursor first, that also gives its last leaf.
+/// A binary heap, least cursor first, that also gives access to its last leaf.
 #[derive(Default, Debug)]
 struct Heap(Vec<Entry>);
 
@@ -242,13 +245,13 @@ mod tests {
         Entry {
             cursor,
             origin: Origin::Dedicated(range),
-            rest: Entry::SOLE,
+            others: Entry::NO_OTHERS,
         }
     }
 
     #[test]
-    fn the_queue_itself_gets_its_latest_and_others_the_oldest() {
-        let mut busy = Busy::default();
+    fn take_prefers_the_latest_range_of_the_own_queue_and_the_oldest_of_others() {
+        let mut busy = BusyHeaps::default();
         assert!(busy.push(A, entry(1, 1)));
         (2..=9).for_each(|cursor| assert!(!busy.push(A, entry(cursor, cursor as u32))));
         assert_eq!(
@@ -267,8 +270,8 @@ mod tests {
     }
 
     #[test]
-    fn cursors_pass_in_any_order_of_release() {
-        let mut busy = Busy::default();
+    fn pop_passed_takes_exactly_the_ranges_up_to_the_cursor() {
+        let mut busy = BusyHeaps::default();
         let mut cursors: Vec<Cursor> = (0..200).map(|step| step * 7919 % 211).collect();
         cursors.iter().for_each(|cursor| {
             busy.push(B, entry(*cursor, *cursor as u32));
@@ -289,17 +292,17 @@ mod tests {
     }
 
     #[test]
-    fn ranges_with_a_rest_never_hide_those_without() {
-        let mut busy = Busy::default();
+    fn range_with_other_points_does_not_hide_one_without() {
+        let mut busy = BusyHeaps::default();
         busy.push(A, entry(1, 1));
         busy.push(
             A,
             Entry {
-                rest: 0,
+                others: 0,
                 ..entry(2, 2)
             },
         );
-        let suits = |_: Point, entry: &Entry| entry.rest == Entry::SOLE;
+        let suits = |_: Point, entry: &Entry| entry.others == Entry::NO_OTHERS;
         assert_eq!(
             busy.take(A, suits).map(|(_, entry)| entry.origin),
             Some(Origin::Dedicated(1))

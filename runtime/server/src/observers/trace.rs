@@ -1,4 +1,4 @@
-//! The timeline: whose task is where and what it waited for, until the backend says when it ran.
+//! The trace: the owner of each task and its waits, until the backend reports its span.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -7,34 +7,34 @@ use millstream_protocol::backend::Span;
 use millstream_protocol::id::{ClientId, Point};
 use millstream_protocol::report::{TraceSpan, TraceWait};
 
-/// Whose a task is.
+/// The owner of a task.
 #[derive(Clone)]
 pub(crate) struct Owner {
     pub(crate) client: ClientId,
     pub(crate) client_name: Arc<str>,
-    /// The stream's number.
+    /// The number of the stream.
     pub(crate) stream: u64,
 }
 
-/// A task that the timeline is to tell of.
-struct Noted {
+/// A task whose span the trace will report.
+struct TracedTask {
     point: Point,
     owner: Owner,
     name: Arc<str>,
 }
 
-/// What is remembered for a timeline; of each kind at most as much as was asked for.
-pub(crate) struct Timeline {
+/// The bounded records of a trace, at most `capacity` of each kind.
+pub(crate) struct Trace {
     capacity: usize,
-    tasks: VecDeque<Noted>,
-    /// Which tasks waited for which.
+    tasks: VecDeque<TracedTask>,
+    /// The tasks and the points that they waited for.
     waits: VecDeque<(Point, Point)>,
-    /// Spans that were taken for profiles, and are the timeline's as well.
+    /// Spans that were taken for profiles, and belong to the trace as well.
     spans: VecDeque<Span>,
 }
 
-impl Timeline {
-    /// One that keeps `capacity` tasks; with 0 it is off.
+impl Trace {
+    /// Creates a trace of at most `capacity` tasks. With 0 it is off.
     pub(super) fn new(capacity: usize) -> Self {
         Self {
             capacity,
@@ -44,18 +44,22 @@ impl Timeline {
         }
     }
 
-    /// Is anything kept?
+    /// Returns `true` if the trace is on.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.capacity > 0
     }
 
-    /// The task at `point` is this one's.
+    /// Records the owner and the name of the task at `point`.
     pub(crate) fn note(&mut self, point: Point, owner: Owner, name: Arc<str>) {
-        push_bounded(&mut self.tasks, Noted { point, owner, name }, self.capacity);
+        push_bounded(
+            &mut self.tasks,
+            TracedTask { point, owner, name },
+            self.capacity,
+        );
     }
 
-    /// The task that is to be at `place` waits for another.
+    /// Records that the task at `place` waits for another.
     #[inline]
     pub(super) fn note_wait(&mut self, place: Point, waited_for: Point) {
         if self.is_on() {
@@ -63,15 +67,15 @@ impl Timeline {
         }
     }
 
-    /// Keeps spans that profiles were given.
+    /// Stores spans that were taken for profiles.
     pub(super) fn keep(&mut self, spans: &[Span]) {
         for span in spans.iter().filter(|_| self.capacity > 0) {
             push_bounded(&mut self.spans, span.clone(), self.capacity);
         }
     }
 
-    /// These spans and those that were kept, with the names and streams that are remembered. `live` are the numbers of the streams
-    /// that are there, and `passed` says whether a task is over.
+    /// Takes the spans of completed tasks, with their names and owners: `taken` and the stored ones. `live` has the
+    /// numbers of the streams that exist, and `passed` returns `true` if a point has passed.
     pub(crate) fn take(
         &mut self,
         mut taken: Vec<Span>,
@@ -89,9 +93,9 @@ impl Timeline {
             });
         }
         let mut spans: Vec<TraceSpan> = Vec::new();
-        // What has not run yet is told the next time, and stays in its order: the oldest gives way. The last of a place is the one
-        // that has it.
-        let mut later: VecDeque<Noted> = VecDeque::new();
+        // A task that has not run is reported by a later call, and keeps its order so that the oldest is evicted first.
+        // If two tasks had one place, the later one has it.
+        let mut later: VecDeque<TracedTask> = VecDeque::new();
         for task in std::mem::take(&mut self.tasks).into_iter().rev() {
             match ran.remove(&task.point) {
                 Some(span) => spans.push(TraceSpan {
@@ -107,7 +111,7 @@ impl Timeline {
                     waits: waits.remove(&task.point).unwrap_or_default(),
                 }),
                 None if !passed(task.point) => later.push_front(task),
-                // It is over, and nobody took its times.
+                // It has passed, and its span was not recorded.
                 None => {}
             }
         }
@@ -119,7 +123,7 @@ impl Timeline {
     }
 }
 
-/// Puts a value into a ring: without room, the oldest gives way.
+/// Appends a value to a ring buffer. If the buffer is full, the oldest value is evicted.
 fn push_bounded<T>(ring: &mut VecDeque<T>, value: T, capacity: usize) {
     if ring.len() == capacity {
         ring.pop_front();
@@ -146,42 +150,43 @@ mod tests {
         }
     }
 
-    fn timeline(capacity: usize, tasks: u64) -> Timeline {
-        let mut timeline = Timeline::new(capacity);
+    fn trace(capacity: usize, tasks: u64) -> Trace {
+        let mut trace = Trace::new(capacity);
         for cursor in 1..=tasks {
             let owner = Owner {
                 client: ClientId(1),
                 client_name: "client".into(),
                 stream: cursor,
             };
-            timeline.note(at(cursor), owner, "task".into());
+            trace.note(at(cursor), owner, "task".into());
         }
-        timeline
+        trace
     }
 
     #[test]
-    fn what_has_not_run_is_told_the_next_time_with_its_waits() {
-        let mut timeline = timeline(8, 3);
-        timeline.note_wait(at(3), Point::new(QueueId(1), 7));
+    fn task_that_has_not_run_is_reported_later_with_its_waits() {
+        let mut trace = trace(8, 3);
+        trace.note_wait(at(3), Point::new(QueueId(1), 7));
         let live = HashSet::from([1, 3]);
-        let first = timeline.take(vec![span(2), span(1)], &live, |point| point.cursor <= 2);
-        let told = |spans: &[TraceSpan]| -> Vec<_> {
-            let told = spans.iter();
-            told.map(|span| (span.cursor, span.stream_ended, span.waits.len()))
+        let first = trace.take(vec![span(2), span(1)], &live, |point| point.cursor <= 2);
+        let fields = |spans: &[TraceSpan]| -> Vec<_> {
+            let fields = spans.iter();
+            fields
+                .map(|span| (span.cursor, span.stream_ended, span.waits.len()))
                 .collect()
         };
-        assert_eq!(told(&first), [(1, false, 0), (2, true, 0)]);
-        let second = timeline.take(vec![span(3)], &live, |_| true);
-        assert_eq!(told(&second), [(3, false, 1)]);
-        assert!(timeline.tasks.is_empty() && timeline.waits.is_empty());
+        assert_eq!(fields(&first), [(1, false, 0), (2, true, 0)]);
+        let second = trace.take(vec![span(3)], &live, |_| true);
+        assert_eq!(fields(&second), [(3, false, 1)]);
+        assert!(trace.tasks.is_empty() && trace.waits.is_empty());
     }
 
-    /// I12: of more than was asked for the oldest give way.
+    /// I12: if there are more records than the capacity, the oldest are evicted.
     #[test]
-    fn no_more_is_kept_than_was_asked_for_i12() {
-        let mut timeline = timeline(2, 5);
-        timeline.keep(&[span(3), span(4), span(5)]);
-        let spans = timeline.take(Vec::new(), &HashSet::new(), |_| true);
+    fn trace_keeps_only_the_newest_tasks_i12() {
+        let mut trace = trace(2, 5);
+        trace.keep(&[span(3), span(4), span(5)]);
+        let spans = trace.take(Vec::new(), &HashSet::new(), |_| true);
         let cursors: Vec<_> = spans.iter().map(|span| span.cursor).collect();
         assert_eq!(cursors, [4, 5]);
     }

@@ -1,7 +1,7 @@
-//! Registering: how a thing becomes known under its slot.
+//! Registration: how objects are added under their slots.
 //!
-//! A thing becomes known by a registration or reservation, lives while it has handles or held tasks, and
-//! gives its slot back at last, which is [`drops`](super::drops)'s.
+//! An object is added by a registration or reservation, and lives while it has handles or held tasks. Then
+//! [`drops`](super::drops) removes it and recycles its slot.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::Server;
 use crate::scheduler::NewStream;
 
 impl<B: Backend> Server<B> {
-    /// Makes a thing known under its slot.
+    /// Adds an object under its slot.
     pub(super) fn register(&mut self, registration: Registration) {
         match registration {
             Registration::Kernel { id, kernel, code } => self.objects.add_kernel(id, kernel, code),
@@ -46,7 +46,7 @@ impl<B: Backend> Server<B> {
                 credit,
                 credit_is_shared,
             } => {
-                self.seat_client(client, &client_name, seat);
+                self.add_client(client, &client_name, seat);
                 if let Some(bytes) = soft_limit {
                     self.memory.accounts_mut().limit(client, bytes);
                 }
@@ -60,21 +60,21 @@ impl<B: Backend> Server<B> {
                     credit_is_shared,
                 });
                 self.objects.link_stream(id, key);
-                if self.observers.profiles().are_any() {
+                if self.observers.profiles().has_work() {
                     self.cover_new(key, client);
                 }
             }
         }
     }
 
-    /// A client has a stream: what is kept of it is kept until its slot is dropped.
-    fn seat_client(&mut self, client: ClientId, name: &Arc<str>, seat: Option<SeatId>) {
-        if seat.is_some_and(|seat| self.objects.seat_client(client, seat)) {
+    /// Adds the client of a stream. Its account is kept until its slot is dropped.
+    fn add_client(&mut self, client: ClientId, name: &Arc<str>, seat: Option<SeatId>) {
+        if seat.is_some_and(|seat| self.objects.add_client(client, seat)) {
             self.memory.accounts_mut().open(client, name.clone());
         }
     }
 
-    /// Makes a slice known that has no memory yet.
+    /// Adds a slice that has no memory yet, and returns its key.
     pub(super) fn insert_slice(&mut self, id: SliceId, client: ClientId, bytes: u64) -> u32 {
         let key = self.hazards.insert(id, client, bytes);
         self.objects.link_slice(id, key);

@@ -1,4 +1,4 @@
-//! What is left of streams when their device goes away: the tasks that they hold, and callers that wait for room.
+//! The end of streams when their device is lost or closed: held tasks are taken out, and credits end.
 
 use std::collections::VecDeque;
 
@@ -9,37 +9,37 @@ use super::actor::StreamActor;
 use super::task::HeldTask;
 use super::turns::Turns;
 
-/// What a stream held when its device went away.
-pub(crate) struct Remains {
-    /// Where the issued tasks of the stream end, if it has issued any.
+/// The tasks that a stream held when its device was lost or closed.
+pub(crate) struct AbandonedStream {
+    /// The point of the last issued task of the stream, if there is one.
     pub(crate) last: Option<Point>,
     /// The tasks that it held, in order.
     pub(crate) held: VecDeque<Box<HeldTask>>,
 }
 
 impl Scheduler {
-    /// Callers that wait for room in streams wait no longer.
+    /// Ends the credits of all streams, so that callers which wait for credit return.
     pub(crate) fn end_credits(&self) {
         for (_, stream) in self.streams() {
             stream.credit.end();
         }
     }
 
-    /// The device is closed: callers that wait for room in a stream wait no longer, and what it holds is taken out.
-    pub(crate) fn close(&mut self, stream: u32) -> Remains {
+    /// Closes a stream because its device is closed: ends its credit, and takes out the tasks that it holds.
+    pub(crate) fn close(&mut self, stream: u32) -> AbandonedStream {
         let actor = self.stream_mut(stream);
         actor.credit.end();
         take_held(actor)
     }
 
-    /// The device is lost: nothing is held any more, and nothing has a turn. Returns what the streams held.
-    pub(crate) fn lose(&mut self) -> Vec<Remains> {
+    /// Takes out the tasks of all streams because the device is lost. No stream holds a task or has a turn afterwards.
+    pub(crate) fn lose(&mut self) -> Vec<AbandonedStream> {
         self.held = 0;
-        self.host_turns.clear();
+        self.waiting_hosts.clear();
         self.spare.clear();
         for queue in &mut self.queues {
             queue.held = 0;
-            queue.turn = Turns::default();
+            queue.turns = Turns::default();
         }
         let lose = |(_, actor): (_, &mut StreamActor)| {
             actor.waiters.clear();
@@ -48,15 +48,16 @@ impl Scheduler {
         self.streams.iter_mut().map(lose).collect()
     }
 
-    /// Where the issued tasks of a stream end that its id may lead to no more. Looks through all streams.
+    /// Returns the point of the last issued task of a stream, whose id may not be linked any more. Searches all
+    /// streams.
     pub(crate) fn last_of(&self, id: StreamId) -> Option<Point> {
         let mut streams = self.streams().map(|(_, stream)| stream);
         streams.find(|stream| stream.id == id)?.last_point()
     }
 }
 
-fn take_held(actor: &mut StreamActor) -> Remains {
-    Remains {
+fn take_held(actor: &mut StreamActor) -> AbandonedStream {
+    AbandonedStream {
         last: actor.last_point(),
         held: std::mem::take(&mut actor.held),
     }

@@ -1,4 +1,4 @@
-//! What is told of everything that is counted and measured: [`Metrics`].
+//! The metrics of a device: [`Metrics`].
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use crate::observers::meter::Meter;
 use crate::observers::sampling::NOT_FOLLOWED;
 
 impl<B: Backend> Server<B> {
-    /// The same server, which measures with the other threads of its device.
+    /// Sets the meter that the server shares with the other threads of its device.
     pub fn with_meter(mut self, meter: Arc<Meter>) -> Self {
         self.observers.measure_with(meter);
         self
     }
 
-    /// A task failed.
+    /// Counts a failed task.
     #[cold]
     pub(super) fn count_failure(&mut self, reason: &Reason) {
         self.observers.count().failures += 1;
         self.table.sink().faults.count(reason);
     }
 
-    /// Everything, when there were so many messages in the mailbox. Looks at each stream and client, at what waits to be free, and
-    /// at each slice where any task has ever failed.
+    /// Returns all metrics; `mailbox_depth` is the number of messages in the mailbox. Visits each stream and client,
+    /// each slot that waits to be recycled, and, once any task has failed, each slice.
     pub(super) fn metrics(&self, mailbox_depth: u64) -> Metrics {
         let faults = self.table.sink().faults.look();
         let mut metrics = Metrics::default();
@@ -55,7 +55,7 @@ impl<B: Backend> Server<B> {
         let mut clients: Vec<_> = self.memory.accounts().all().map(of).collect();
         clients.sort_unstable_by_key(ClientMetrics::client);
         for (_, stream) in self.scheduler.streams() {
-            // Streams of a client that is gone are its own no more.
+            // Streams of a removed client are not counted for any client.
             let place = clients.binary_search_by_key(&stream.client(), ClientMetrics::client);
             if let Some(client) = place.ok().map(|place| &mut clients[place]) {
                 client.streams += 1;
@@ -79,8 +79,8 @@ impl<B: Backend> Server<B> {
         let since = retiring().map(|retiring| retiring.since_ns);
         let oldest = since.filter(|since_ns| *since_ns != NOT_FOLLOWED).min();
         let mut collection = Collection::default();
-        collection.drops_ahead = self.drops.early() as u64;
-        collection.slices_waiting = (retiring().count() + self.drops.in_use()) as u64;
+        collection.drops_ahead = self.drops.pending_count() as u64;
+        collection.slices_waiting = (retiring().count() + self.drops.held_slices()) as u64;
         collection.values_waiting = self.effects.values_waiting(self.observers.values_done());
         collection.slice_waits_ns_max =
             oldest.map(|since| self.observers.now_ns().saturating_sub(since));

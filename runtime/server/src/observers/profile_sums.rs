@@ -1,4 +1,4 @@
-//! What is kept of the tasks of one token: sums, so that a profile of an hour has the size of one of a second.
+//! The sums of one profile: its size does not depend on how long it runs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use std::time::Duration;
 use millstream_protocol::failure::FailureRef;
 use millstream_protocol::profile::{ClockSource, KernelProfile, Profile, ProfileDuration};
 
-use super::stretches::Stretches;
+use super::interval_union::IntervalUnion;
 
-/// Names of one profile (I12). Tasks of those beyond are counted together.
+/// The most names of one profile (I12). The tasks of further names are counted together.
 const NAMES_MAX: usize = 4096;
 
-/// The name of those.
+/// The name of the tasks of further names.
 const OTHERS: &str = "(others)";
 
-/// The tasks of one name.
+/// The sums of the tasks of one name.
 #[derive(Debug)]
 struct Sums {
     name: Arc<str>,
@@ -26,12 +26,12 @@ struct Sums {
     greatest_ns: u64,
 }
 
-/// The tasks of one token, as far as they are over.
+/// The sums of the tasks of one token that have completed.
 #[derive(Default, Debug)]
-pub(crate) struct Gathered {
+pub(crate) struct ProfileSums {
     by_name: HashMap<Arc<str>, usize>,
     sums: Vec<Sums>,
-    stretches: Stretches,
+    intervals: IntervalUnion,
     tasks: u64,
     timed: u64,
     first_ns: u64,
@@ -40,15 +40,15 @@ pub(crate) struct Gathered {
     failure: Option<FailureRef>,
 }
 
-impl Gathered {
-    /// The task that was added last failed as it ran.
+impl ProfileSums {
+    /// Records that the task that was added last failed while it ran.
     #[cold]
     pub(crate) fn fail(&mut self, failure: &FailureRef) {
         self.failed += 1;
         self.failure.get_or_insert_with(|| failure.clone());
     }
 
-    /// A task is over; it ran from and to these nanoseconds of the device's clock, if that is known.
+    /// Adds a completed task. `span` is its start and end in nanoseconds of the device's clock, if these are known.
     pub(crate) fn add(&mut self, name: &Arc<str>, span: Option<(u64, u64)>) {
         self.tasks += 1;
         let index = match self.by_name.get(name) {
@@ -72,22 +72,22 @@ impl Gathered {
         };
         self.last_ns = self.last_ns.max(end);
         self.timed += 1;
-        self.stretches.add(start, end);
+        self.intervals.add(start, end);
     }
 
-    /// The place of tasks whose name is not known yet.
+    /// Returns the index of the sums of a name that is not known yet.
     #[cold]
     fn place(&mut self, name: &Arc<str>) -> usize {
-        let room = self.sums.len() < NAMES_MAX;
-        if !room && self.sums.len() > NAMES_MAX {
+        let has_room = self.sums.len() < NAMES_MAX;
+        if !has_room && self.sums.len() > NAMES_MAX {
             return NAMES_MAX;
         }
         let index = self.sums.len();
-        let name = match room {
+        let name = match has_room {
             true => name.clone(),
             false => OTHERS.into(),
         };
-        if room {
+        if has_room {
             self.by_name.insert(name.clone(), index);
         }
         self.sums.push(Sums {
@@ -101,7 +101,8 @@ impl Gathered {
         index
     }
 
-    /// The profile of these tasks, timed by `clock`, asked for by calls so far apart.
+    /// Returns the profile of these tasks. `clock` timed them, and `calls` is the time between the calls that started
+    /// and ended the profile.
     pub(crate) fn profile(self, clock: ClockSource, calls: Duration, is_cut: bool) -> Profile {
         let of = |ns| ProfileDuration {
             duration: Duration::from_nanos(ns),
@@ -124,8 +125,8 @@ impl Gathered {
             longest_first.then_with(|| one.name.cmp(&other.name))
         });
         profile.elapsed = of(self.last_ns.saturating_sub(self.first_ns));
-        profile.busy = of(self.stretches.sum_ns());
-        profile.busy_short = Duration::from_nanos(self.stretches.short_ns());
+        profile.busy = of(self.intervals.sum_ns());
+        profile.busy_short = Duration::from_nanos(self.intervals.short_ns());
         profile.calls.duration = calls;
         profile.tasks = self.tasks;
         profile.untimed = self.tasks - self.timed;
@@ -140,17 +141,17 @@ impl Gathered {
 mod tests {
     use super::*;
 
-    fn gathered(tasks: &[(&str, Option<(u64, u64)>)]) -> Profile {
-        let mut gathered = Gathered::default();
+    fn sums(tasks: &[(&str, Option<(u64, u64)>)]) -> Profile {
+        let mut sums = ProfileSums::default();
         for (name, span) in tasks {
-            gathered.add(&Arc::from(*name), *span);
+            sums.add(&Arc::from(*name), *span);
         }
-        gathered.profile(ClockSource::Virtual, Duration::ZERO, false)
+        sums.profile(ClockSource::Virtual, Duration::ZERO, false)
     }
 
     #[test]
-    fn sums_are_by_name_and_those_without_times_are_said() {
-        let profile = gathered(&[
+    fn sums_are_by_name_and_untimed_tasks_are_counted() {
+        let profile = sums(&[
             ("a", Some((100, 110))),
             ("b", Some((105, 155))),
             ("a", Some((200, 230))),
@@ -174,13 +175,13 @@ mod tests {
     }
 
     #[test]
-    fn names_are_bounded_and_none_of_their_tasks_is_lost_i12() {
-        let mut gathered = Gathered::default();
+    fn names_are_bounded_and_every_task_is_counted_i12() {
+        let mut sums = ProfileSums::default();
         let names = NAMES_MAX as u64 + 100;
         for name in (0..names).chain(0..names) {
-            gathered.add(&Arc::from(name.to_string()), Some((name, name + 1)));
+            sums.add(&Arc::from(name.to_string()), Some((name, name + 1)));
         }
-        let profile = gathered.profile(ClockSource::HOST, Duration::ZERO, false);
+        let profile = sums.profile(ClockSource::HOST, Duration::ZERO, false);
         assert_eq!(profile.kernels.len(), NAMES_MAX + 1);
         assert_eq!(profile.kernel(OTHERS).map(|others| others.tasks), Some(200));
         assert_eq!(
@@ -194,8 +195,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_takes_no_time() {
-        let profile = gathered(&[]);
+    fn profile_without_tasks_has_no_time() {
+        let profile = sums(&[]);
         assert_eq!(
             (profile.tasks, profile.elapsed.duration),
             (0, Duration::ZERO)

@@ -1,4 +1,4 @@
-//! The device's side of the log: messages become entries, in the order in which they are admitted.
+//! The writer of the submission log: messages become entries, in the order in which they are admitted.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,29 +11,29 @@ use millstream_protocol::launch::{LaunchCount, TensorMap};
 use millstream_protocol::message::{Extra, HostSource, Op, Registration, Task};
 use millstream_protocol::recording::{RecordedOp, RecordedTask};
 
-/// The number of what was never seen. No log gets so far.
+/// The number of an object that the log has not seen. No log has that many objects.
 const UNKNOWN: u32 = u32::MAX;
 
-/// What a device has taken since it was opened, or since somebody last asked.
-pub(crate) struct Journal {
+/// The submission log of a device, since it was opened or since the log was last taken.
+pub(crate) struct LogWriter {
     backend: &'static str,
-    /// Entries, encoded.
+    /// The encoded entries.
     bytes: Vec<u8>,
     bytes_max: u64,
-    /// Entries so far, and those of earlier parts.
+    /// The number of entries so far, and of those in earlier parts.
     entries: u64,
     entries_before: u64,
-    /// How often it was taken.
+    /// The number of times that it was taken.
     part: u32,
-    /// There was no room for an entry: nothing that came after it is here.
+    /// Whether an entry had no room. The log contains nothing after that.
     cut: bool,
-    /// The numbers of what lives, by slot of the table.
+    /// The numbers of live objects, by slot of the table.
     numbers: HashMap<u32, u32>,
     next: u32,
 }
 
-impl Journal {
-    /// A log of at most so many bytes at a time.
+impl LogWriter {
+    /// Creates a log of at most `bytes_max` bytes between two takes.
     pub(crate) fn new(backend: &'static str, bytes_max: u64) -> Self {
         Self {
             backend,
@@ -48,7 +48,7 @@ impl Journal {
         }
     }
 
-    /// What was logged since the last call.
+    /// Takes the entries since the last call.
     pub(crate) fn take(&mut self) -> SubmissionLog {
         let body = std::mem::take(&mut self.bytes);
         let entries = self.entries - self.entries_before;
@@ -64,7 +64,7 @@ impl Journal {
         log
     }
 
-    /// A message is about to be admitted.
+    /// Writes the entry of a message that is about to be admitted.
     pub(crate) fn note(&mut self, message: &mut Task) {
         match &message.op {
             Op::Taken | Op::Answer(_) | Op::DropAfter(_) | Op::Ask(_) | Op::Flush => return,
@@ -101,7 +101,7 @@ impl Journal {
         }
     }
 
-    /// A task is withdrawn.
+    /// Writes that a task was withdrawn.
     #[cold]
     pub(crate) fn note_withdrawn(&mut self, task: &Task, reason: &Reason) {
         if let Some(entry) = task.extra.more().and_then(|more| more.entry) {
@@ -109,7 +109,8 @@ impl Journal {
         }
     }
 
-    /// The last handle of what is in this slot is gone, and so is every message that names it.
+    /// Writes that an object was dropped: its last handle is gone, and the mailbox has passed every message that names
+    /// it.
     pub(crate) fn note_dropped(&mut self, slot: u32) {
         if let Some(object) = self.numbers.remove(&slot) {
             self.add(&Entry::Dropped { object });
@@ -262,10 +263,10 @@ impl Journal {
     }
 
     fn add(&mut self, entry: &Entry<'_>) {
-        // Numbers do not come again: the log ends before there are none left.
+        // Numbers are not reused: the log ends before there are none left.
         self.cut |= entry.is_numbered() && self.next == UNKNOWN;
         let before = self.bytes.len();
-        // An upload without room is not copied first.
+        // An upload that has no room is not copied first.
         self.cut |= bulk(entry) > self.bytes_max.saturating_sub(before as u64);
         if self.cut {
             return;
@@ -280,7 +281,7 @@ impl Journal {
     }
 }
 
-/// Bytes that an entry takes at least.
+/// Returns the least number of bytes that an entry takes.
 fn bulk(entry: &Entry<'_>) -> u64 {
     match entry {
         Entry::Task {
@@ -295,28 +296,28 @@ fn bulk(entry: &Entry<'_>) -> u64 {
 mod tests {
     use super::*;
 
-    /// I12: the bound holds for what is taken, too, not only for what is kept.
+    /// I12: the bound holds for copies in progress, too, not only for stored bytes.
     #[test]
-    fn an_upload_without_room_is_not_copied() {
-        let mut journal = Journal::new("cpu", 100);
+    fn upload_that_has_no_room_is_not_copied_i12() {
+        let mut writer = LogWriter::new("cpu", 100);
         let data: Vec<u8> = vec![1; 1 << 20];
         let op = Op::CopyIn(HostSource::Owned(Box::new(data)));
-        journal.note(&mut Task::new(None, op));
-        assert!(journal.bytes.capacity() < 1 << 10);
-        assert!(!journal.take().is_complete());
+        writer.note(&mut Task::new(None, op));
+        assert!(writer.bytes.capacity() < 1 << 10);
+        assert!(!writer.take().is_complete());
     }
 
     #[test]
-    fn a_log_ends_before_its_numbers_begin_anew() {
-        let mut journal = Journal::new("cpu", 1 << 10);
-        journal.next = UNKNOWN - 1;
+    fn log_ends_before_its_numbers_wrap() {
+        let mut writer = LogWriter::new("cpu", 1 << 10);
+        writer.next = UNKNOWN - 1;
         for slot in 0..3 {
             let steps = Vec::new();
-            journal.add(&Entry::Recording { steps });
-            journal.give_number(slot);
+            writer.add(&Entry::Recording { steps });
+            writer.give_number(slot);
         }
-        assert_eq!(journal.number(0), UNKNOWN - 1);
-        let log = journal.take();
+        assert_eq!(writer.number(0), UNKNOWN - 1);
+        let log = writer.take();
         assert!(!log.is_complete() && log.len() == 1);
     }
 }

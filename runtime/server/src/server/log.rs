@@ -1,4 +1,4 @@
-//! What is said in the logs, through `tracing`. Formatted only when wanted: a silent log costs one comparison.
+//! Log messages, through `tracing`. They are formatted only if they are wanted: a silent log costs one comparison.
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::binding::Binding;
@@ -6,20 +6,20 @@ use millstream_protocol::id::{ClientId, Point, QueueId};
 use millstream_protocol::options::LogLevel;
 
 use super::Server;
-use super::admit::Why;
+use super::admit::FlushReason;
 use crate::memory::Account;
 
 impl<B: Backend> Server<B> {
-    /// Basic: which streams flush, and why.
+    /// Level basic: a stream is flushed, and why.
     #[inline]
-    pub(super) fn log_flush(&self, stream: u32, why: Why) {
+    pub(super) fn log_flush(&self, stream: u32, reason: FlushReason) {
         if self.observers.logs().streams >= LogLevel::Basic {
             let actor = self.scheduler.stream(stream);
-            tracing::debug!(target: "millstream::streams", stream = actor.number(), queue = actor.queue().0, tasks = actor.holds(), ?why, "flush");
+            tracing::debug!(target: "millstream::streams", stream = actor.number(), queue = actor.queue().0, tasks = actor.holds(), why = ?reason, "flush");
         }
     }
 
-    /// Basic: what waits on what.
+    /// Level basic: a queue waits for a point.
     #[inline]
     pub(super) fn log_wait(&self, queue: QueueId, point: Point) {
         if self.observers.logs().streams >= LogLevel::Basic {
@@ -27,7 +27,7 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Full: each shared binding, with its reason.
+    /// Level full: a binding conflicts with a held task.
     #[inline]
     pub(super) fn log_conflict(&self, stream: u32, other: u32, binding: &Binding) {
         if self.observers.logs().streams >= LogLevel::Full {
@@ -39,7 +39,7 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Always: a client has gone above its soft limit.
+    /// Always: a client has crossed its soft limit.
     #[cold]
     pub(super) fn log_crossing(&self, client: ClientId) {
         let Account {
@@ -48,7 +48,7 @@ impl<B: Backend> Server<B> {
         tracing::warn!(target: "millstream::memory", client = client.0, in_use, soft_limit, "the client is above its soft limit");
     }
 
-    /// Basic: memory reserved, freed, and not to be had.
+    /// Level basic: memory is reserved or freed, or a reservation fails.
     #[inline]
     pub(super) fn log_memory(&self, what: &'static str, bytes: u64) {
         if self.observers.logs().memory >= LogLevel::Basic {

@@ -1,5 +1,11 @@
-//! What is on its way to be dropped: slots whose messages the mailbox has not passed, slices that held tasks use, and slots whose
-//! memory is used still.
+//! Deferred drops: slots whose messages the mailbox has not passed, slices that held tasks name, and slots whose memory
+//! is still in use.
+//!
+//! ```text
+//!  dropped, stamped ──► pending ──► due ──► held tasks name the slice ──► retiring ──► recycled
+//!                       the mailbox         until they are issued         until its last uses
+//!                       passes the stamp                                  have passed (I4)
+//! ```
 
 use std::collections::VecDeque;
 
@@ -7,112 +13,114 @@ use millstream_protocol::id::{Cursor, Point, QueueId};
 
 use crate::points::Points;
 
-/// A slot of a freed slice that may be recycled once its last uses have passed.
+/// A slot of a freed slice, which may be recycled once its last uses have passed.
 pub(super) struct Retiring {
     pub(super) slot: u32,
-    /// Its use on this queue.
+    /// Its last use on this queue.
     pub(super) cursor: Cursor,
-    /// Its uses on other queues.
+    /// Its last uses on other queues.
     pub(super) others: Points,
     /// When it was dropped, if latencies are sampled; else 0.
     pub(super) since_ns: u64,
 }
 
-/// Those of one queue, by the cursor that they wait for.
+/// The retiring slots of one queue, by the cursor that they wait for.
 #[derive(Default)]
-struct Retirement {
+struct RetiringSlots {
     slots: VecDeque<Retiring>,
-    /// The GC actor was told to watch for this cursor.
+    /// The greatest cursor that the GC actor was requested to watch.
     watched: Cursor,
 }
 
-/// What is on its way to be dropped.
-pub(super) struct Drops {
-    /// Messages admitted: the position up to which drops can be honoured.
+/// The deferred drops of a device.
+pub(super) struct DeferredDrops {
+    /// The number of admitted messages: drops with stamps up to this are due.
     messages: u64,
-    /// Drops that the mailbox has not passed yet: slot and stamp.
-    early: VecDeque<(u32, u64)>,
-    /// Dropped slices that streams still hold tasks on.
-    in_use: usize,
-    retiring: Vec<Retirement>,
+    /// Drops that the mailbox has not passed: slot and stamp.
+    pending: VecDeque<(u32, u64)>,
+    /// The number of dropped slices that held tasks name.
+    held_slices: usize,
+    retiring: Vec<RetiringSlots>,
 }
 
-impl Drops {
-    /// Nothing, on so many queues.
+impl DeferredDrops {
+    /// Creates deferred drops for this number of queues.
     pub(super) fn new(queues: usize) -> Self {
         Self {
             messages: 0,
-            early: VecDeque::new(),
-            in_use: 0,
-            retiring: (0..queues).map(|_| Retirement::default()).collect(),
+            pending: VecDeque::new(),
+            held_slices: 0,
+            retiring: (0..queues).map(|_| RetiringSlots::default()).collect(),
         }
     }
 
-    /// One more message was admitted.
+    /// Counts an admitted message.
     #[inline(always)]
     pub(super) fn pass(&mut self) {
         self.messages += 1;
     }
 
-    /// The position in the mailbox of the message that is being admitted.
+    /// Returns the mailbox position of the message that is being admitted.
     pub(super) fn position(&self) -> u64 {
         self.messages
     }
 
-    /// Has the mailbox passed every message that could name what was dropped at this stamp, and all that was dropped before?
+    /// Returns `true` if a drop with this stamp is due: the mailbox has passed every message that may name the slot,
+    /// and no earlier drop is pending.
     pub(super) fn is_due(&self, stamp: u64) -> bool {
-        stamp <= self.messages && self.early.is_empty()
+        stamp <= self.messages && self.pending.is_empty()
     }
 
-    /// The mailbox has not passed what may name a dropped slot.
-    pub(super) fn comes_early(&mut self, slot: u32, stamp: u64) {
-        self.early.push_back((slot, stamp));
+    /// Defers the drop of a slot until the mailbox has passed `stamp`.
+    pub(super) fn defer(&mut self, slot: u32, stamp: u64) {
+        self.pending.push_back((slot, stamp));
     }
 
-    /// The next of those that the mailbox has passed by now.
+    /// Returns the next pending drop that is due.
     pub(super) fn next_due(&mut self) -> Option<u32> {
-        let (slot, stamp) = self.early.front().copied()?;
+        let (slot, stamp) = self.pending.front().copied()?;
         if stamp > self.messages {
             return None;
         }
-        self.early.pop_front();
+        self.pending.pop_front();
         Some(slot)
     }
 
-    /// Are there any that the mailbox has not passed?
-    pub(super) fn are_early(&self) -> bool {
-        !self.early.is_empty()
+    /// Returns `true` if a drop is pending.
+    pub(super) fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
     }
 
-    /// How many those are.
-    pub(super) fn early(&self) -> usize {
-        self.early.len()
+    /// Returns the number of pending drops.
+    pub(super) fn pending_count(&self) -> usize {
+        self.pending.len()
     }
 
-    /// A slice was dropped that streams hold tasks on.
-    pub(super) fn enters_use(&mut self) {
-        self.in_use += 1;
+    /// Counts a dropped slice that held tasks name.
+    pub(super) fn add_held_slice(&mut self) {
+        self.held_slices += 1;
     }
 
-    /// The last of these tasks was issued.
-    pub(super) fn leaves_use(&mut self) {
-        self.in_use -= 1;
+    /// Counts one less: the last held task that names such a slice was issued.
+    pub(super) fn remove_held_slice(&mut self) {
+        self.held_slices -= 1;
     }
 
-    /// Dropped slices that streams hold tasks on.
-    pub(super) fn in_use(&self) -> usize {
-        self.in_use
+    /// Returns the number of dropped slices that held tasks name.
+    pub(super) fn held_slices(&self) -> usize {
+        self.held_slices
     }
 
-    /// A slot waits for its last uses, of which the one on this queue is the next.
+    /// Adds a slot that waits for its last uses, the first of which is on `queue`.
     pub(super) fn retire(&mut self, retiring: Retiring, queue: QueueId) {
-        // Nearly sorted by cursor: frees follow issues. Sorted, so that only the front is looked at.
+        // Slots come nearly sorted by cursor, since frees follow issues. The list is kept sorted, so that only its
+        // front is read.
         let list = &mut self.retiring[queue.index()].slots;
         let at = list.partition_point(|other| other.cursor <= retiring.cursor);
         list.insert(at, retiring);
     }
 
-    /// A slot whose last uses have passed, and since when it has waited.
+    /// Returns a slot whose last uses have passed, and since when it has waited.
     pub(super) fn next_retired(&mut self, passed: impl Fn(Point) -> bool) -> Option<(u32, u64)> {
         for index in 0..self.retiring.len() {
             let queue = QueueId(index as u8);
@@ -133,13 +141,13 @@ impl Drops {
         None
     }
 
-    /// The slots that wait.
+    /// Iterates over the slots that wait.
     pub(super) fn retiring(&self) -> impl Iterator<Item = &Retiring> {
         self.retiring.iter().flat_map(|queue| &queue.slots)
     }
 
-    /// The last cursor of a queue that a slot waits for, or `busy` memory, if that has not passed and nobody watches for it. It is
-    /// watched for from here on.
+    /// Returns the last cursor of a queue that a slot or `busy` memory waits for, if it has not passed and is not
+    /// watched. It counts as watched from here on.
     pub(super) fn next_watch(
         &mut self,
         queue: QueueId,
@@ -154,7 +162,7 @@ impl Drops {
         is_new.then_some(cursor)
     }
 
-    /// The device is lost: no use will pass.
+    /// Removes all waiting slots: the device is lost, so no use will pass.
     pub(super) fn lose(&mut self) {
         for queue in &mut self.retiring {
             queue.slots.clear();
@@ -179,10 +187,10 @@ mod tests {
         }
     }
 
-    /// I4: a slot is not used again before its last use on any queue.
+    /// I4: a slot is not recycled before its last use on each queue.
     #[test]
-    fn slot_waits_for_its_uses_on_every_queue_i4() {
-        let mut drops = Drops::new(2);
+    fn slot_is_recycled_after_its_last_use_on_each_queue_i4() {
+        let mut drops = DeferredDrops::new(2);
         drops.retire(retiring(1, 5, &[at(1, 3)]), QueueId(0));
         drops.retire(retiring(2, 4, &[]), QueueId(0));
         let passed = |first: u64, second: u64| {
@@ -195,20 +203,20 @@ mod tests {
     }
 
     #[test]
-    fn drops_are_due_in_their_order() {
-        let mut drops = Drops::new(1);
+    fn drop_is_due_only_after_earlier_drops() {
+        let mut drops = DeferredDrops::new(1);
         assert!(drops.is_due(0) && !drops.is_due(1));
-        drops.comes_early(7, 2);
-        assert!(!drops.is_due(0), "an earlier one goes first");
+        drops.defer(7, 2);
+        assert!(!drops.is_due(0), "an earlier drop is pending");
         drops.pass();
         assert_eq!(drops.next_due(), None);
         drops.pass();
-        assert_eq!((drops.next_due(), drops.are_early()), (Some(7), false));
+        assert_eq!((drops.next_due(), drops.has_pending()), (Some(7), false));
     }
 
     #[test]
-    fn each_cursor_is_watched_for_once() {
-        let mut drops = Drops::new(1);
+    fn cursor_is_watched_once() {
+        let mut drops = DeferredDrops::new(1);
         drops.retire(retiring(1, 5, &[]), QueueId(0));
         assert_eq!(drops.next_watch(QueueId(0), Some(3), 1), Some(5));
         assert_eq!(drops.next_watch(QueueId(0), Some(3), 1), None);

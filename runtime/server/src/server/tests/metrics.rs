@@ -1,4 +1,4 @@
-//! What is counted and measured, to the unit: the clock is the test's.
+//! The counters and times, exactly: the test controls the clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ struct Timed {
 }
 
 impl Timed {
-    /// Follows one task of `every`. The clock stands at 1.
+    /// Creates a rig that samples one task in `every`. The clock is at 1.
     fn new(queues: usize, every: u64) -> Self {
         let mut rig = Rig::new(queues, DeviceOptions::default().sample_latencies(every));
         let clock = Arc::new(AtomicU64::new(1));
@@ -35,7 +35,7 @@ impl Timed {
         self
     }
 
-    /// A stream with a slice of its own.
+    /// Creates a stream with a slice of its own.
     fn stream(&mut self) -> (Stream, Slice) {
         let stream = self.rig.stream();
         let slice = self.rig.slice(&stream, 64);
@@ -56,41 +56,45 @@ impl Timed {
     }
 }
 
-/// How many, and the greatest.
-fn told(histogram: &Histogram) -> (u64, u64) {
+/// Returns the number of values and the greatest.
+fn figures(histogram: &Histogram) -> (u64, u64) {
     (histogram.count(), histogram.greatest())
 }
 
 #[test]
-fn a_task_waits_in_its_stream_and_runs_on_its_queue() {
+fn held_task_is_timed_from_admission_to_issue_and_to_completion() {
     let mut timed = Timed::new(1, 1);
     let (one, _other) = (timed.stream(), timed.stream());
     timed.at(10).launch(&one);
-    // Two streams share the queue: the task is held until the device has nothing else to do.
+    // Two streams share the queue, so the task is held until the device has nothing else to do.
     timed.rig.admit();
     assert_eq!(timed.metrics().clients[0].tasks_held, 1);
     timed.at(25).rig.rest();
-    assert_eq!(told(&timed.latencies().queued_ns), (1, 15));
-    assert_eq!(told(&timed.latencies().runs_ns), (0, 0), "it runs");
+    assert_eq!(figures(&timed.latencies().queued_ns), (1, 15));
+    assert_eq!(
+        figures(&timed.latencies().runs_ns),
+        (0, 0),
+        "it has not completed"
+    );
     timed.at(60).rig.step(0);
-    assert_eq!(told(&timed.latencies().runs_ns), (1, 35));
+    assert_eq!(figures(&timed.latencies().runs_ns), (1, 35));
     assert_eq!(timed.latencies().missed, 0);
 }
 
 #[test]
-fn a_task_that_goes_straight_through_has_waited_for_nothing() {
+fn task_that_passes_through_has_not_queued() {
     let mut timed = Timed::new(1, 1);
     let lone = timed.stream();
     timed.at(10).launch(&lone);
     timed.rig.rest();
     timed.at(11).rig.step(0);
     let latencies = timed.latencies();
-    assert_eq!(told(&latencies.queued_ns), (1, 0));
-    assert_eq!(told(&latencies.runs_ns), (1, 1));
+    assert_eq!(figures(&latencies.queued_ns), (1, 0));
+    assert_eq!(figures(&latencies.runs_ns), (1, 1));
 }
 
 #[test]
-fn one_task_of_so_many_is_followed_and_no_place_in_the_order() {
+fn one_task_in_n_is_followed_and_points_are_not_counted() {
     let mut timed = Timed::new(1, 4);
     let (one, other) = (timed.stream(), timed.stream());
     for _ in 0..6 {
@@ -104,9 +108,9 @@ fn one_task_of_so_many_is_followed_and_no_place_in_the_order() {
     assert_eq!(latencies.runs_ns.count(), 3);
 }
 
-/// I12.
+/// I12: at most 64 tasks are followed at once.
 #[test]
-fn what_cannot_be_followed_to_its_end_is_counted() {
+fn task_without_a_free_probe_is_counted_as_missed_i12() {
     let mut timed = Timed::new(1, 1);
     let lone = timed.stream();
     for _ in 0..70 {
@@ -121,7 +125,7 @@ fn what_cannot_be_followed_to_its_end_is_counted() {
 }
 
 #[test]
-fn a_dropped_slice_waits_for_its_last_use() {
+fn dropped_slice_waits_for_its_last_use() {
     let mut timed = Timed::new(1, 1);
     let (stream, slice) = timed.stream();
     timed
@@ -141,11 +145,11 @@ fn a_dropped_slice_waits_for_its_last_use() {
     timed.rig.rest();
     let waits = timed.metrics().collection;
     assert_eq!((waits.slices_waiting, waits.slice_waits_ns_max), (0, None));
-    assert_eq!(told(&timed.latencies().slice_waits_ns), (1, 30));
+    assert_eq!(figures(&timed.latencies().slice_waits_ns), (1, 30));
 }
 
 #[test]
-fn a_slice_that_was_dropped_while_a_stream_held_its_task_waits_from_then_on() {
+fn slice_dropped_with_a_held_task_waits_from_its_drop_on() {
     let mut timed = Timed::new(1, 1);
     let (one, _other) = (timed.stream(), timed.stream());
     timed.launch(&one);
@@ -157,8 +161,8 @@ fn a_slice_that_was_dropped_while_a_stream_held_its_task_waits_from_then_on() {
     timed.at(60).rig.rest();
     timed.at(90).rig.step(0);
     timed.rig.rest();
-    assert_eq!(told(&timed.latencies().slice_waits_ns), (1, 40));
-    // One that nothing uses waits for nothing.
+    assert_eq!(figures(&timed.latencies().slice_waits_ns), (1, 40));
+    // A slice that no task uses waits for nothing.
     let (_stream, idle) = timed.stream();
     drop(idle);
     timed.rig.rest();
@@ -166,7 +170,7 @@ fn a_slice_that_was_dropped_while_a_stream_held_its_task_waits_from_then_on() {
 }
 
 #[test]
-fn batches_are_as_large_as_what_a_queue_was_given_at_once() {
+fn batch_sizes_are_the_numbers_of_tasks_flushed_together() {
     let mut timed = Timed::new(1, 0);
     let (one, _other) = (timed.stream(), timed.stream());
     for size in [3, 1, 5] {
@@ -178,11 +182,11 @@ fn batches_are_as_large_as_what_a_queue_was_given_at_once() {
     assert_eq!(sizes, [(1, 1), (3, 1), (5, 1)]);
     assert_eq!(metrics.stats.queues[0].in_flight(), 9);
     assert_eq!(metrics.stats.queues[0].streams, 2);
-    assert!(metrics.latencies.is_none(), "nobody asked for them");
+    assert!(metrics.latencies.is_none(), "no latencies are sampled");
 }
 
 #[test]
-fn what_a_client_has_done_stays_when_its_streams_go() {
+fn tasks_of_a_client_are_counted_after_its_streams_are_removed() {
     let mut timed = Timed::new(1, 0);
     let (one, other) = (timed.stream(), timed.stream());
     timed.launch(&one);

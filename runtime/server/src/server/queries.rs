@@ -1,4 +1,4 @@
-//! Answers about the device itself.
+//! Answers to queries about the device.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use millstream_sync::facade::{Mutex, lock};
 use smallvec::SmallVec;
 
 use super::Server;
-use super::traits::Traits;
+use super::op_flags::OpFlags;
 use crate::memory::Account;
-use crate::observers::journal::Journal;
+use crate::observers::log_writer::LogWriter;
 
 impl<B: Backend> Server<B> {
-    /// Answers an ask. Answers to askers who are gone are dropped.
-    pub(super) fn ask(&mut self, ask: Ask) {
-        // Who dropped something and then asks sees it dropped.
+    /// Answers a query. An answer to a caller that has gone away is dropped.
+    pub(super) fn answer_query(&mut self, query: Ask) {
+        // A caller that drops a value and then queries must observe the drop.
         self.honour_drops();
-        match ask {
+        match query {
             Ask::Sync { scope, reply } => self.sync(&scope, reply),
             Ask::Flush { scope } => {
                 let streams = self.streams_of(&scope);
@@ -60,7 +60,7 @@ impl<B: Backend> Server<B> {
                 reply.send(Err(self.device.gone().error()));
             }
             Ask::Log(reply) => {
-                let log = self.device.log().map(Journal::take);
+                let log = self.device.log().map(LogWriter::take);
                 reply.send(log.ok_or(Error::NoLog));
             }
             Ask::Trace(reply) => reply.send(Ok(self.take_trace())),
@@ -73,8 +73,8 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Answers once all streams of the scope have issued what they hold now. Each stream that holds
-    /// something carries a part of the answer in its own order; the last part gives the answer.
+    /// Answers once all streams of the scope have issued the tasks that they hold now. Each stream that still holds
+    /// tasks after a flush carries a part of the answer in its own order, and the last part sends the answer.
     fn sync(&mut self, scope: &Scope, reply: Reply) {
         let streams = self.streams_of(scope);
         let mut ticket = Ticket {
@@ -108,11 +108,11 @@ impl<B: Backend> Server<B> {
             part.op = Op::Host(Box::new(millstream_protocol::message::HostWork {
                 name: self.objects.names().other.clone(),
                 resources: false,
-                run: part_of(shared.clone()),
-                told: Some(told_of(shared.clone())),
+                run: run_part(shared.clone()),
+                told: Some(fail_part(shared.clone())),
             }));
-            let traits = Traits::of(&part.op);
-            self.admit_task(&mut part, traits, false);
+            let flags = OpFlags::of(&part.op);
+            self.admit_task(&mut part, flags, false);
         }
     }
 
@@ -133,8 +133,8 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Where the issued work of a scope ends. For clients that is where their queues are: work of
-    /// their dropped streams is there too.
+    /// Returns the points at which the issued work of a scope ends. For a client these are the points of all queues:
+    /// work of its dropped streams is there, too.
     fn points_of(&self, scope: &Scope, streams: &[u32]) -> SmallVec<[Point; 2]> {
         match scope {
             Scope::Streams(_) => self.scheduler.ends_of(streams),
@@ -142,17 +142,17 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Memory, whole.
+    /// Returns the memory usage of the device.
     pub(super) fn memory_usage(&self) -> MemoryUsage {
         let usage = self.memory.usage();
-        let mut told = MemoryUsage::default();
-        told.in_use = usage.in_use;
-        told.reserved = usage.reserved;
-        told.padding = usage.padding;
-        told.waiting = usage.busy;
-        told.high_water = usage.high_water;
-        told.live_slices = usage.live;
-        told
+        let mut report = MemoryUsage::default();
+        report.in_use = usage.in_use;
+        report.reserved = usage.reserved;
+        report.padding = usage.padding;
+        report.waiting = usage.busy;
+        report.high_water = usage.high_water;
+        report.live_slices = usage.live;
+        report
     }
 
     pub(super) fn queue_stats(&self) -> Vec<QueueStats> {
@@ -164,13 +164,13 @@ impl<B: Backend> Server<B> {
     }
 }
 
-/// The answer to a sync over several streams that could not all go at once.
+/// The answer to a sync over several streams that could not all be issued at once.
 struct SyncParts {
     reply: Mutex<Option<(Reply, Ticket, usize)>>,
 }
 
-/// No part will come any more.
-fn told_of(shared: Arc<SyncParts>) -> millstream_protocol::message::FailFn {
+/// Returns the function that fails the sync: no further part will run.
+fn fail_part(shared: Arc<SyncParts>) -> millstream_protocol::message::FailFn {
     Box::new(move |error| {
         let parts = lock(&shared.reply).take();
         if let Some((reply, ..)) = parts {
@@ -179,8 +179,8 @@ fn told_of(shared: Arc<SyncParts>) -> millstream_protocol::message::FailFn {
     })
 }
 
-/// One stream's part: when everything before it has completed, one part less is missing.
-fn part_of(shared: Arc<SyncParts>) -> millstream_protocol::message::HostFn {
+/// Returns one stream's part. It runs when everything before it has completed, and counts one missing part less.
+fn run_part(shared: Arc<SyncParts>) -> millstream_protocol::message::HostFn {
     Box::new(move |_done, _resources| {
         let mut parts = lock(&shared.reply);
         if let Some((reply, ticket, missing)) = parts.take() {

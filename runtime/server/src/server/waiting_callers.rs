@@ -1,11 +1,11 @@
-//! Callers that wait for an answer of a held task whose time is up.
+//! Callers that wait for the answer of a held task that was withdrawn.
 //!
-//! A withdrawn task keeps its place in the order and is removed when its turn comes, which may be late: behind a host function, or
-//! behind memory that is missing. Its caller is answered at once. What becomes of the task is decided at its turn all the same, so
-//! that failures are marked in issue order.
+//! A withdrawn task keeps its place in the order and is removed at its turn, which may be late: behind a host function,
+//! or behind missing memory. Its caller is answered at once. The task itself is still decided at its turn, so that
+//! failures are marked in issue order.
 //!
-//! Known here are the tasks under terms that bring an answer (copies to the host, host functions with a reply) and that could not be
-//! issued when they were admitted. An entry goes when its caller is answered or its task has left the stream.
+//! This module has the held tasks under terms that bring an answer: copies to the host, and host functions with a
+//! reply. An entry is removed when its caller is answered or its task has left the stream.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -18,29 +18,29 @@ use millstream_protocol::message::{Op, Task};
 use super::Server;
 use super::host::answer_caller;
 
-/// A held task: the key of its stream and its sequence there.
+/// A held task: the key of its stream, and its sequence there.
 type Place = (u32, u64);
 
-/// Held tasks under terms, of which callers wait for an answer.
+/// The held tasks under terms for whose answers callers wait.
 #[derive(Default)]
-pub(super) struct Askers {
+pub(super) struct WaitingCallers {
     all: BTreeSet<Place>,
-    /// Those with a deadline, by it.
+    /// The tasks with a deadline, by deadline.
     timed: BTreeSet<(Instant, Place)>,
-    /// Whether a token may have been cancelled since the last look.
+    /// Whether a token may have been cancelled since the last check.
     cancelled: bool,
     /// The time, if any task has had a deadline.
     now: Option<Instant>,
-    wants_time: bool,
+    needs_time: bool,
 }
 
-impl Askers {
-    /// The earliest deadline.
+impl WaitingCallers {
+    /// Returns the earliest deadline.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         Some(self.timed.first()?.0)
     }
 
-    /// A token may have been cancelled.
+    /// Records that a token may have been cancelled.
     pub(super) fn note_cancel(&mut self) {
         self.cancelled = !self.all.is_empty();
     }
@@ -49,29 +49,29 @@ impl Askers {
         self.all.is_empty()
     }
 
-    /// A task has a deadline, and its caller has seen the clock at `since`.
-    pub(super) fn want_time(&mut self, since: Instant) {
-        self.wants_time = true;
-        self.tell_time(since);
+    /// Records that a task has a deadline and that its caller has seen the time `since`.
+    pub(super) fn need_time(&mut self, since: Instant) {
+        self.needs_time = true;
+        self.set_time(since);
     }
 
-    /// Has any task had a deadline?
-    pub(super) fn wants_time(&self) -> bool {
-        self.wants_time
+    /// Returns `true` if any task has had a deadline.
+    pub(super) fn needs_time(&self) -> bool {
+        self.needs_time
     }
 
-    /// It is `now`.
-    pub(super) fn tell_time(&mut self, now: Instant) {
+    /// Sets the time.
+    pub(super) fn set_time(&mut self, now: Instant) {
         self.now = self.now.max(Some(now));
     }
 
-    /// The time, if any task has had a deadline.
+    /// Returns the time, if any task has had a deadline.
     pub(super) fn now(&self) -> Option<Instant> {
         self.now
     }
 
-    /// Nobody waits any more.
-    pub(super) fn forget(&mut self) {
+    /// Removes all entries.
+    pub(super) fn clear(&mut self) {
         self.all.clear();
         self.timed.clear();
         self.cancelled = false;
@@ -90,7 +90,7 @@ impl Askers {
         }
     }
 
-    /// The tasks whose terms may have withdrawn them by now.
+    /// Returns the tasks whose terms may have withdrawn them by now.
     fn candidates(&mut self) -> Vec<Place> {
         if std::mem::take(&mut self.cancelled) {
             return self.all.iter().copied().collect();
@@ -102,8 +102,8 @@ impl Askers {
     }
 }
 
-/// Whether a caller waits for an answer that the task's own turn would bring.
-fn has_asker(task: &Task) -> bool {
+/// Returns `true` if a caller waits for an answer that the turn of the task would bring.
+fn has_waiting_caller(task: &Task) -> bool {
     match &task.op {
         Op::CopyOut(_) => true,
         Op::Host(work) => work.told.is_some(),
@@ -112,30 +112,31 @@ fn has_asker(task: &Task) -> bool {
 }
 
 impl<B: Backend> Server<B> {
-    /// A task under terms was admitted, and may be held.
+    /// Adds the caller of a task under terms that was admitted and may be held.
     #[cold]
-    pub(super) fn note_asker(&mut self, stream: u32, sequence: u64) {
+    pub(super) fn add_waiting_caller(&mut self, stream: u32, sequence: u64) {
         let held = self.scheduler.task(stream, sequence);
-        if let Some(task) = held.filter(|task| has_asker(task))
+        if let Some(task) = held.filter(|task| has_waiting_caller(task))
             && let Some(terms) = task.terms()
         {
-            // A token that was cancelled before sends no second message.
-            self.askers.cancelled |= terms.withdrawn(self.askers.now).is_some();
-            self.askers.add((stream, sequence), terms.deadline());
+            // A token that was cancelled before the task was sent sends no further message.
+            self.waiting_callers.cancelled |= terms.withdrawn(self.waiting_callers.now).is_some();
+            self.waiting_callers
+                .add((stream, sequence), terms.deadline());
         }
     }
 
-    /// A task under terms has left its stream.
+    /// Removes the entry of a task that has left its stream.
     #[cold]
-    pub(super) fn forget_asker(&mut self, place: Place, deadline: Option<Instant>) {
-        self.askers.remove(place, deadline);
+    pub(super) fn remove_waiting_caller(&mut self, place: Place, deadline: Option<Instant>) {
+        self.waiting_callers.remove(place, deadline);
     }
 
-    /// Answers the callers whose tasks have been withdrawn and are still held.
+    /// Answers the callers whose tasks were withdrawn and are still held.
     #[cold]
     pub(super) fn answer_withdrawn(&mut self) {
-        for (stream, sequence) in self.askers.candidates() {
-            let now = self.askers.now;
+        for (stream, sequence) in self.waiting_callers.candidates() {
+            let now = self.waiting_callers.now;
             let Some(task) = self.scheduler.task_mut(stream, sequence) else {
                 continue;
             };
@@ -145,7 +146,7 @@ impl<B: Backend> Server<B> {
             else {
                 continue;
             };
-            self.askers.remove((stream, sequence), deadline);
+            self.waiting_callers.remove((stream, sequence), deadline);
             match &mut task.op {
                 Op::Host(work) => {
                     let failure = Failure::not_run(&work.name, reason);
@@ -153,7 +154,7 @@ impl<B: Backend> Server<B> {
                 }
                 Op::CopyOut(_) => {
                     let failure = Failure::not_run(&self.objects.names().copy_out, reason);
-                    // What is left of it keeps its place, and does nothing there.
+                    // The rest of the task keeps its place, as an empty task.
                     if let Op::CopyOut(copy) = std::mem::replace(&mut task.op, Op::Mark) {
                         copy.reply.send(Err(Error::Failed(failure)));
                     }

@@ -1,7 +1,8 @@
-//! Which held tasks come after which.
+//! Dependencies between held tasks of different streams.
 //!
-//! Each edge leads from a held task to an earlier one of another stream, so there is no cycle. It turns into a point when the
-//! earlier one is issued.
+//! Each link leads from a held task to a task of another stream that is earlier in the mailbox, so there is no cycle.
+//! When the earlier task is issued, the link becomes a point. Each link is stored twice: in `awaits` of the later task,
+//! and as a [`Waiter`] of the earlier task's stream.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -15,14 +16,14 @@ use super::actor::Waiter;
 use super::task::HeldTask;
 
 impl Scheduler {
-    /// A task that is to be held by `stream`, as its task `sequence`, comes after the held task `theirs` of another stream.
+    /// Makes a task come after the held task `theirs` of another stream. `stream` will hold it as its task `sequence`.
     pub(crate) fn come_after(
         &mut self,
         (stream, sequence): (u32, u64),
         held: &mut HeldTask,
         (other, theirs): (u32, u64),
     ) {
-        // One edge a task: two bindings may conflict with the same one.
+        // One link per task: two bindings may conflict with the same task.
         if !held.awaits.contains(&(other, theirs)) {
             held.awaits.push((other, theirs));
             let waiter = Waiter {
@@ -34,19 +35,18 @@ impl Scheduler {
         }
     }
 
-    /// What a task of `stream` waits for becomes as urgent as the stream.
-    pub(crate) fn hurry(&mut self, stream: u32, awaits: &[(u32, u64)]) {
+    /// Raises the priority of the tasks that a task of `stream` awaits to that of the stream.
+    pub(crate) fn raise_priority(&mut self, stream: u32, awaits: &[(u32, u64)]) {
         let priority = self.streams[stream as usize].own_priority;
         for (other, sequence) in awaits {
             self.inherit(*other, *sequence, priority);
         }
     }
 
-    /// A stream of this priority waits for another's tasks up to `sequence`: they become as urgent, and so does what they
-    /// wait for.
+    /// Raises the priority of a stream's tasks up to `sequence`, and of the tasks that these await.
     ///
-    /// The walk follows the edges of the tasks that become more urgent, with a list instead of recursion, since a chain may be as
-    /// long as there are streams. Each task is visited once for each priority.
+    /// The walk follows the links of the tasks whose priority rises. It uses a list instead of recursion, since a chain
+    /// may be as long as there are streams. It visits each task once for each priority.
     fn inherit(&mut self, stream: u32, sequence: u64, priority: Priority) {
         let mut open: SmallVec<[(u32, u64); 8]> = smallvec![(stream, sequence)];
         while let Some((stream, sequence)) = open.pop() {
@@ -57,18 +57,18 @@ impl Scheduler {
             if tasks.is_empty() {
                 continue;
             }
-            let edges = actor.held.range(tasks).flat_map(|held| &held.awaits);
-            open.extend(edges.copied());
-            if actor.in_turn {
-                let urgency = actor.priority();
-                let turn = &mut self.queues[actor.queue.index()].turn;
-                turn.leave(stream);
-                turn.join(stream, urgency);
+            let links = actor.held.range(tasks).flat_map(|held| &held.awaits);
+            open.extend(links.copied());
+            if actor.waits_for_turn {
+                let priority = actor.priority();
+                let turns = &mut self.queues[actor.queue.index()].turns;
+                turns.leave(stream);
+                turns.join(stream, priority);
             }
         }
     }
 
-    /// Tasks that waited for this one to be issued come after `point` now, where it ends.
+    /// Makes the tasks that awaited this one come after `point`, its last point.
     pub(super) fn wake_waiters(&mut self, stream: u32, sequence: u64, point: Point) {
         loop {
             let waiters = &mut self.streams[stream as usize].waiters;
@@ -84,14 +84,14 @@ impl Scheduler {
                 && let Some(held) = actor.held_mut(waiter.task)
             {
                 held.awaits
-                    .retain(|edge| *edge != (stream, waiter.sequence));
+                    .retain(|link| *link != (stream, waiter.sequence));
                 held.come_after(point);
-                self.join_turn(waiter.stream);
+                self.join_turns(waiter.stream);
             }
         }
     }
 
-    /// The tasks that wait, themselves or through others, for the first tasks of these streams.
+    /// Iterates over the tasks that wait, directly or transitively, for the first tasks of these streams.
     pub(crate) fn stuck_behind(
         &self,
         streams: impl Iterator<Item = u32>,

@@ -1,61 +1,61 @@
-//! All freed ranges that some point still uses, and which points have passed (I4).
+//! All busy ranges, by class and queue, and the points that have passed (I4).
 //!
-//! A range enters with its points and leaves either to a queue for which all of them are covered,
-//! with those that are still open as its residue, or clean, when all of them have passed. Points
-//! that are known to have passed are never kept: what is here waits for something that will come.
+//! A range enters with its points. It leaves in one of two ways: to a queue for which all of its points are covered,
+//! with the open ones as its residue, or clean, when all of them have passed. Points that have passed are never stored,
+//! so each range here waits for a point that will come.
 
 use millstream_protocol::id::{Cursor, MAX_QUEUES, Point, QueueId};
 use slab::Slab;
 
-use super::busy::{Busy, Entry};
+use super::busy_heaps::{BusyHeaps, Entry};
 use super::class::{CLASSES, Class};
 use super::reservation::Origin;
 use crate::points::Points;
 
-/// Words of a set of classes.
+/// The number of words of a set of classes.
 const WORDS: usize = CLASSES / 64;
 
-/// Ranges that wait, by class and queue.
+/// The busy ranges, by class and queue.
 #[derive(Debug)]
-pub(super) struct Waiting {
-    /// The waiting ranges of each class.
-    classes: Vec<Busy>,
-    /// Per queue, the classes of which something may wait for it.
+pub(super) struct BusyRanges {
+    /// The busy ranges of each class.
+    classes: Vec<BusyHeaps>,
+    /// For each queue, the classes with ranges that may wait for it.
     active: [[u64; WORDS]; MAX_QUEUES],
-    /// The points of a range besides its home.
-    rests: Slab<Points>,
-    /// Everything up to this cursor has passed.
+    /// The other points of ranges: all but their homes.
+    other_points: Slab<Points>,
+    /// For each queue, the cursor up to which everything has passed.
     passed: [Cursor; MAX_QUEUES],
-    /// How many ranges wait.
+    /// The number of busy ranges.
     count: usize,
 }
 
-/// A range that left for a queue.
+/// A range that was taken for a queue.
 pub(super) struct Taken {
     pub(super) origin: Origin,
     home: Point,
-    rest: u32,
+    others: u32,
 }
 
-impl Waiting {
+impl BusyRanges {
     pub(super) fn new() -> Self {
         Self {
-            classes: (0..CLASSES).map(|_| Busy::default()).collect(),
+            classes: (0..CLASSES).map(|_| BusyHeaps::default()).collect(),
             active: [[0; WORDS]; MAX_QUEUES],
-            rests: Slab::new(),
+            other_points: Slab::new(),
             passed: [0; MAX_QUEUES],
             count: 0,
         }
     }
 
-    /// Keeps a range until its points have passed. Returns false, and keeps nothing, if all have.
+    /// Adds a range that waits for its points. Returns `false`, and adds nothing, if all of them have passed.
     #[inline]
     pub(super) fn push(&mut self, origin: Origin, points: &Points) -> bool {
         match points.only() {
             Some(home) if has_passed(&self.passed, home) => false,
             Some(home) => {
                 self.count += 1;
-                self.settle_at(origin, home, Entry::SOLE);
+                self.insert_at(origin, home, Entry::NO_OTHERS);
                 true
             }
             None => self.push_many(origin, points.clone()),
@@ -69,13 +69,13 @@ impl Waiting {
             return false;
         };
         self.count += 1;
-        let rest = self.keep_rest(points);
-        self.settle_at(origin, home, rest);
+        let others = self.keep_others(points);
+        self.insert_at(origin, home, others);
         true
     }
 
-    /// Takes a range of `class` that `queue` may use without a wait. Its points are the
-    /// [residue](Self::residue), which must be asked for.
+    /// Takes a range of `class` that `queue` may use without a wait. The caller must take its points by
+    /// [`residue`](Self::residue).
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -88,11 +88,12 @@ impl Waiting {
         if busy.is_empty() {
             return None;
         }
-        let (rests, passed) = (&self.rests, &self.passed);
+        let (other_points, passed) = (&self.other_points, &self.passed);
         let rest_covered = |entry: &Entry| {
             let covered =
-                |rest: &Points| rest.all(|point| has_passed(passed, point) || covered(point));
-            entry.rest == Entry::SOLE || rests.get(entry.rest as usize).is_some_and(covered)
+                |others: &Points| others.all(|point| has_passed(passed, point) || covered(point));
+            entry.others == Entry::NO_OTHERS
+                || other_points.get(entry.others as usize).is_some_and(covered)
         };
         let (home, entry) = busy.take(queue, |home, entry| {
             fits(entry.origin) && covered(home) && rest_covered(entry)
@@ -101,23 +102,23 @@ impl Waiting {
         Some(Taken {
             origin: entry.origin,
             home,
-            rest: entry.rest,
+            others: entry.others,
         })
     }
 
-    /// The open points of a range that was taken.
+    /// Returns the open points of a range that was taken.
     #[inline]
     pub(super) fn residue(&mut self, taken: &Taken) -> Points {
-        if taken.rest == Entry::SOLE {
+        if taken.others == Entry::NO_OTHERS {
             return Points::from(taken.home);
         }
-        let mut points = self.take_rest(taken.rest);
+        let mut points = self.take_others(taken.others);
         points.insert(taken.home);
         points
     }
 
-    /// Everything on `queue` up to `cursor` has passed: `clean` is called with every range that
-    /// waits for nothing more. Returns whether there was one.
+    /// Records that everything on `queue` up to `cursor` has passed. Calls `clean` for each range that has no open
+    /// points any more. Returns `true` if there was one.
     pub(super) fn pass(
         &mut self,
         queue: QueueId,
@@ -136,12 +137,12 @@ impl Waiting {
                 let class = Class((word * 64) as u16 + classes.trailing_zeros() as u16);
                 classes &= classes - 1;
                 while let Some(entry) = self.classes[class.index()].pop_passed(queue, cursor) {
-                    let mut rest = self.take_rest(entry.rest);
-                    match rest.pop() {
-                        // Another queue's: all points of this one up to `cursor` are gone.
+                    let mut others = self.take_others(entry.others);
+                    match others.pop() {
+                        // A point of another queue: all points of this queue up to `cursor` are removed.
                         Some(home) => {
-                            let rest = self.keep_rest(rest);
-                            self.settle_at(entry.origin, home, rest);
+                            let others = self.keep_others(others);
+                            self.insert_at(entry.origin, home, others);
                         }
                         None => {
                             self.count -= 1;
@@ -157,7 +158,7 @@ impl Waiting {
         self.count < before
     }
 
-    /// The oldest cursor on `queue` that some range waits for.
+    /// Returns the least cursor on `queue` that a range waits for.
     pub(super) fn oldest(&self, queue: QueueId) -> Option<Cursor> {
         if self.count == 0 {
             return None;
@@ -178,41 +179,44 @@ impl Waiting {
         oldest
     }
 
-    /// Does nothing wait?
+    /// Returns `true` if no range is busy.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Puts a range, counted already, where it waits for `home`.
+    /// Inserts a range, which is counted already, where it waits for `home`.
     #[inline]
-    fn settle_at(&mut self, origin: Origin, home: Point, rest: u32) {
+    fn insert_at(&mut self, origin: Origin, home: Point, others: u32) {
         let class = origin.class();
         let entry = Entry {
             cursor: home.cursor,
             origin,
-            rest,
+            others,
         };
         if self.classes[class.index()].push(home.queue, entry) {
             self.active[home.queue.index()][class.index() / 64] |= 1 << (class.index() % 64);
         }
     }
 
-    /// Keeps the points of an entry besides its home.
-    fn keep_rest(&mut self, rest: Points) -> u32 {
-        if rest.is_empty() {
-            Entry::SOLE
+    /// Stores the other points of an entry, and returns their key.
+    fn keep_others(&mut self, others: Points) -> u32 {
+        if others.is_empty() {
+            Entry::NO_OTHERS
         } else {
-            self.rests.insert(rest) as u32
+            self.other_points.insert(others) as u32
         }
     }
 
-    /// The points of an entry besides its home that have not passed.
-    fn take_rest(&mut self, rest: u32) -> Points {
-        if rest == Entry::SOLE {
+    /// Removes the other points of an entry, and returns those that have not passed.
+    fn take_others(&mut self, others: u32) -> Points {
+        if others == Entry::NO_OTHERS {
             return Points::new();
         }
-        let mut points = self.rests.try_remove(rest as usize).unwrap_or_default();
+        let mut points = self
+            .other_points
+            .try_remove(others as usize)
+            .unwrap_or_default();
         points.retain_open(|point| has_passed(&self.passed, point));
         points
     }
