@@ -144,7 +144,7 @@ pub(crate) fn uploads_beyond_the_limit_return_busy_with_the_figures(on: On) {
     valve.open();
     assert_eq!(
         refused.to_string(),
-        "an upload of 1.0 KiB finds 1.0 KiB of at most 1.0 KiB on their way (`max_upload_bytes`), try again later"
+        "no room for an upload of 1.0 KiB: 1.0 KiB of at most 1.0 KiB are in flight (`max_upload_bytes`), try again later"
     );
     assert_eq!(stream.read(&values).wait().unwrap(), [1; 256]);
     stream.write(&values, &[2; 256]).unwrap();
@@ -290,7 +290,7 @@ pub(crate) fn create_without_room_for_both_of_its_tasks_submits_neither_i12(on: 
         .new_stream();
     let message = tiny.nowait().create(&[1_u32]).unwrap_err().to_string();
     assert!(
-        message.contains("`create` is two tasks, give it 2"),
+        message.contains("`create` submits 2 tasks, so raise the limit to 2"),
         "{message}"
     );
     let waited = tiny.create(&[9_u32]).unwrap();

@@ -109,8 +109,8 @@ pub(crate) fn parameter_is_identified_by_its_handle_i5(on: On) {
     let other = stream.create(&other).unwrap();
     args().bind(&kept, &other).replay(&stream.nowait()).unwrap();
     assert_eq!(stream.read(&out).wait().unwrap(), [2, 3, 4, 5, 6, 7, 0, 0]);
-    let no_parameter = "`replay` was not accepted: no task of the recording touches what a handle is bound to: \
-                   bind it to a handle that `Recorder::parameter` gave for this recording";
+    let no_parameter = "`replay` was not accepted: no task of the recording accesses the handle to bind to: \
+                   bind to a handle that `Recorder::parameter` returned for this recording";
     assert_eq!(
         error_text(args().bind(&unused, &out).replay(&stream)),
         no_parameter
@@ -137,8 +137,8 @@ pub(crate) fn parameter_is_identified_by_its_handle_i5(on: On) {
                 .bind(&kept.slice(3..).unwrap(), &other)
                 .replay(&stream)
         ),
-        "`replay` was not accepted: parameter 0 of the recording is named by a view of a part of it; \
-         name it by the handle that was recorded"
+        "`replay` was not accepted: parameter 0 of the recording is bound through a view of a part of it; \
+         bind it through the recorded handle"
     );
     assert_eq!(
         error_text(recording.bind(&to, &out).replay(&stream)),
@@ -187,7 +187,7 @@ pub(crate) fn view_of_a_parameter_is_the_same_view_of_the_bound_handle(on: On) {
     assert_eq!(
         error_text(recording.replay_with(&stream, &[(0, &odd)])),
         "`replay` was not accepted: parameter 0 of the recording was recorded at byte 0, the handle starts at byte 1: \
-         both must lie alike within 4 bytes"
+         both must have the same offset modulo 4 bytes"
     );
     let short = values.slice(1..).unwrap();
     assert_eq!(
@@ -265,14 +265,8 @@ pub(crate) fn incomplete_replay_is_refused_and_submits_nothing(on: On) {
             .trim_start_matches("`replay` was not accepted: ")
             .to_owned()
     };
-    assert_eq!(
-        refused(&[input, output], &[]),
-        "it takes 1 word, 0 were given"
-    );
-    assert_eq!(
-        refused(&[input, output], &[1, 2]),
-        "it takes 1 word, 2 were given"
-    );
+    assert_eq!(refused(&[input, output], &[]), "expected 1 word, got 0");
+    assert_eq!(refused(&[input, output], &[1, 2]), "expected 1 word, got 2");
     let unbound = "parameter 2 of the recording has no memory of its own; bind a handle to it";
     assert_eq!(refused(&[input], &[1]), unbound);
     assert_eq!(
@@ -283,7 +277,7 @@ pub(crate) fn incomplete_replay_is_refused_and_submits_nothing(on: On) {
         refused(&[input, output, (3, from.as_bytes())], &[1]),
         "parameter 3 of the recording does not exist, there are 3"
     );
-    assert!(error_text(recording.replay(&stream)).contains("it takes 1 word, 0 were given"));
+    assert!(error_text(recording.replay(&stream)).contains("expected 1 word, got 0"));
     let other = on.open();
     let foreign = other.client().new_stream().create(&[0_u32; LEN]).unwrap();
     let bound = [(0, foreign.as_bytes()), output];

@@ -247,7 +247,7 @@ fn usize_and_isize_scalars_are_64_bits_wide() {
     let refused = stream.launch(&kernel, 1, (write(&out), 5, shift, true));
     assert_eq!(
         refused.unwrap_err().to_string(),
-        "`takes` was not accepted: scalar `len` is declared as u64, the call gives i32: write a literal as `5_u64`, and a value as `value as u64`"
+        "`takes` was not accepted: scalar `len` is declared as u64, the call passes i32: write a literal as `5_u64`, and a value as `value as u64`"
     );
 }
 
