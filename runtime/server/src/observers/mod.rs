@@ -25,8 +25,8 @@
 //!
 //! # What checks it
 //!
-//! The unit tests of each module, `server/tests/metrics.rs`, and the facts `profiles`, `profiled` and `metrics` of the
-//! conformance suite.
+//! The unit tests of each module, `server/tests/metrics.rs`, and the modules `profiles`, `profiled_programs` and
+//! `metrics` of the conformance suite.
 
 mod interval_union;
 pub(crate) mod log_writer;
