@@ -2,10 +2,7 @@
 //!
 //! Each bench is a complete round trip on your machine, to compare before and after a change. `benches/peers` measures
 //! the runtime alone, beside a peer.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a bench that cannot run has no result"
-)]
+#![allow(clippy::unwrap_used, reason = "a bench that cannot run has no result")]
 
 // The same code as in `millstream bench`, so both measure the same.
 #[path = "../cli/src/bench/rig.rs"]
