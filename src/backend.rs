@@ -16,8 +16,8 @@
 
 pub use millstream_host as host_memory;
 pub use millstream_protocol::backend::*;
+pub use millstream_protocol::device_status::Gone;
 pub use millstream_protocol::error::Refused;
-pub use millstream_protocol::gone::Gone;
 pub use millstream_protocol::id::{Cursor, MAX_QUEUES, Point, RecordingId};
 pub use millstream_protocol::kernel::{BackendKernel, NativeKernel, NativeView};
 pub use millstream_protocol::landing::Landing;

@@ -58,7 +58,7 @@ use std::time::{Duration, Instant};
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::channel::{ComputeChannel, Job, Refusal};
-use millstream_protocol::gone::Gone;
+use millstream_protocol::device_status::Gone;
 use millstream_protocol::marks::{
     is_runtime_thread, mark_runtime_thread, mark_user_code, runs_user_code,
 };

@@ -34,10 +34,10 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
+use millstream_protocol::deferred_drop::Leaving;
+use millstream_protocol::device_status::Gone;
 use millstream_protocol::error::OpenError;
-use millstream_protocol::gone::Gone;
 use millstream_protocol::id::Point;
-use millstream_protocol::leaving::Leaving;
 use millstream_protocol::marks::mark_runtime_thread;
 use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 use millstream_server::observers::meter::Meter;

@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::channel::{ComputeChannel, Job, Refusal, StepIn};
-use millstream_protocol::gone::Gone;
+use millstream_protocol::deferred_drop::Leaving;
+use millstream_protocol::device_status::Gone;
 use millstream_protocol::health::Recovery;
-use millstream_protocol::leaving::Leaving;
 use millstream_protocol::marks::{is_runtime_thread, mark_runtime_thread, runs_user_code};
 use millstream_protocol::message::Task;
 use millstream_protocol::report::Report;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use millstream_protocol::channel::Job;
-use millstream_protocol::leaving::Leaving;
+use millstream_protocol::deferred_drop::Leaving;
 use millstream_server::server::Effect;
 use millstream_sync::bell::Bell;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};

@@ -310,7 +310,7 @@ fn a_bundle_is_accepted_only_for_its_device_and_version() {
     assert!(matches!(refused, StoreError::OtherDevice { .. }));
     assert_eq!(
         refused.to_string(),
-        "it was tuned on a processor 1.0, and this is a processor 2.0: tune here, or import it on such a device"
+        "the choices were tuned on a processor 1.0, but this is a processor 2.0: tune here, or load them on such a device"
     );
     assert!(matches!(
         other.import(b"", &here()),

@@ -59,8 +59,8 @@
 
 use std::sync::Arc;
 
+use millstream_protocol::device_status::Gone;
 use millstream_protocol::error::OpenError;
-use millstream_protocol::gone::Gone;
 use millstream_protocol::health::Recovery;
 use millstream_protocol::id::{Cursor, QueueId};
 use millstream_protocol::landing::Landing;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::gone::Gone;
+use millstream_protocol::device_status::Gone;
 use millstream_protocol::health::Recovery;
 use millstream_protocol::table::Table;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};

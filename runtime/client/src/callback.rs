@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use millstream_protocol::deferred_drop::Release;
 use millstream_protocol::error::Error;
-use millstream_protocol::leaving::Release;
 use millstream_sync::facade::{Mutex, lock};
 
 use crate::{Pending, Permit, Requester, Returned};

@@ -5,9 +5,9 @@ use std::sync::{Arc, Weak};
 
 use millstream_protocol::backend::{Backend, Compiler};
 use millstream_protocol::channel::{ComputeChannel, Refusal, Slot};
+use millstream_protocol::device_status::Gone;
 use millstream_protocol::error::{Error, Full};
 use millstream_protocol::failure::{FailureRef, Reason};
-use millstream_protocol::gone::Gone;
 use millstream_protocol::id::Point;
 use millstream_protocol::journal::SubmissionLog;
 use millstream_protocol::message::{Ask, Scope};

@@ -1,0 +1,259 @@
+//! Copies for late readers: items that read a buffer and depend on the store that overwrites it.
+//!
+//! Such an item has an anti-dependency on the store (it must run before it) and a true dependency on it (it must run
+//! after it). A copy of the old version, made before the store, breaks this cycle.
+//!
+//! Most readers precede the store in one topological order, computed once, and need no search. For the others the items
+//! that depend on the store are searched until all of these readers are found or the search ends; only then can one
+//! store cost a walk over much of the schedule.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::error::ScheduleError;
+use crate::lazy::node::Op;
+use crate::schedule::order::Versions;
+use crate::schedule::walk::Local;
+
+/// The state of resolving versions.
+pub(super) struct Resolution {
+    /// For each buffer, the versions that are stored into it.
+    stored: HashMap<Local, Vec<Local>>,
+    /// The first version of each buffer that is resolved: all readers of the buffer precede it.
+    pub(super) resolved: HashMap<Local, Local>,
+    /// The ranks of items in an order that satisfies all of this; `None` once it does not.
+    ranks: Option<Vec<usize>>,
+    /// For each node, the roots that are this node.
+    roots: HashMap<Local, Vec<usize>>,
+}
+
+impl Versions<'_> {
+    pub(super) fn start_resolution(&mut self) -> Resolution {
+        let mut stored: HashMap<Local, Vec<Local>> = HashMap::new();
+        for (version, base) in &self.bases {
+            stored.entry(*base).or_default().push(*version);
+        }
+        let mut roots: HashMap<Local, Vec<usize>> = HashMap::new();
+        for (index, root) in self.walk.roots.iter().enumerate() {
+            roots.entry(*root).or_default().push(index);
+        }
+        let ranks = Some(self.uses.ranks(&self.items, &stored));
+        Resolution {
+            stored,
+            resolved: HashMap::new(),
+            ranks,
+            roots,
+        }
+    }
+
+    /// Makes the readers of the base that run after the new version read a copy.
+    pub(super) fn copy_for_late_readers(
+        &mut self,
+        version: Local,
+        base: Local,
+        resolution: &mut Resolution,
+    ) -> Result<(), ScheduleError> {
+        let writers = self.uses.writers(version);
+        let mut readers = self.uses.readers(base);
+        readers.retain(|index| !self.items[*index].makes(version));
+        let late_readers = self.late_readers(version, &writers, readers, resolution);
+        let is_custom = matches!(self.walk.node(version).op, Op::Custom(_));
+        let mut in_place = writers.iter().map(|index| &self.items[*index]);
+        let in_place_too = is_custom
+            && in_place.any(|item| {
+                // A kernel of a user writes one buffer.
+                let outputs = item.writes.iter();
+                let mut outputs = outputs.map(|written| item.bindings[written.binding]);
+                let bound = |output| item.bindings.iter().filter(move |bound| **bound == output);
+                outputs.any(|output| bound(output).count() > 1)
+            });
+        let roots = resolution.roots.remove(&base).unwrap_or_default();
+        if late_readers.is_empty() && roots.is_empty() && !in_place_too {
+            return Ok(());
+        }
+        let copy = self.copy(base, self.walk.is_held(base))?;
+        if let Some(ranks) = &mut resolution.ranks {
+            // Directly before the store.
+            let first = writers.iter().map(|writer| ranks[*writer]).min();
+            ranks.push(first.unwrap_or(usize::MAX));
+        }
+        for index in late_readers {
+            self.redirect(index, base, copy);
+        }
+        for root in roots {
+            self.walk.roots[root] = copy;
+        }
+        if in_place_too {
+            for index in writers {
+                let item = &mut self.items[index];
+                let outputs = item.writes.iter().map(|written| written.binding);
+                let outputs: Vec<usize> = outputs.collect();
+                for (index, bound) in item.bindings.iter_mut().enumerate() {
+                    if *bound == base && !outputs.contains(&index) {
+                        *bound = copy;
+                    }
+                }
+                item.reads.push(copy);
+                self.uses.add_reader(index, copy);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the readers of a buffer that run after its new version, which `writers` make.
+    fn late_readers(
+        &mut self,
+        version: Local,
+        writers: &[usize],
+        readers: Vec<usize>,
+        resolution: &mut Resolution,
+    ) -> Vec<usize> {
+        let first = |ranks: &Vec<usize>| writers.iter().map(|writer| ranks[*writer]).min();
+        let before = |ranks: &Vec<usize>, index: usize| Some(ranks[index]) < first(ranks);
+        let may_be_late = |index: &usize| match &resolution.ranks {
+            Some(ranks) => !before(ranks, *index),
+            None => true,
+        };
+        let (mut late_readers, candidates): (Vec<usize>, Vec<usize>) = readers
+            .into_iter()
+            .partition(|index| self.belongs_to_runs(*index, version));
+        let candidates: Vec<usize> = candidates.into_iter().filter(may_be_late).collect();
+        let count = late_readers.len() + candidates.len();
+        late_readers.extend(self.after(writers, &candidates, resolution));
+        if late_readers.len() < count {
+            // A reader precedes the new version, but not in this order.
+            resolution.ranks = None;
+        }
+        late_readers
+    }
+
+    /// Returns `true` if an item belongs to runs, and a version is made before all runs.
+    fn belongs_to_runs(&self, item: usize, version: Local) -> bool {
+        let mut written = self.items[item].written();
+        self.walk.is_held(version) && !written.all(|node| self.walk.is_held(node))
+    }
+
+    /// Returns which of the items `candidates` run after a version that `writers` make: items that read it, items that
+    /// store over a buffer that such an item reads, and so on transitively.
+    fn after(
+        &mut self,
+        writers: &[usize],
+        candidates: &[usize],
+        resolution: &Resolution,
+    ) -> Vec<usize> {
+        let mut found = Vec::new();
+        if candidates.is_empty() {
+            return found;
+        }
+        let candidates: HashSet<usize> = candidates.iter().copied().collect();
+        let mut after = HashSet::new();
+        let mut pending = writers.to_vec();
+        while let Some(index) = pending.pop() {
+            let item = &self.items[index];
+            let stored_over = item
+                .reads
+                .iter()
+                .filter_map(|read| resolution.resolved.get(read));
+            let stored_over = stored_over.filter(|over| !item.makes(**over));
+            let mut next = Vec::new();
+            for written in item.written() {
+                next.extend(self.uses.users(written, &resolution.stored));
+            }
+            for over in stored_over {
+                next.extend(self.uses.writers(*over));
+            }
+            for next in next {
+                if !after.insert(next) {
+                    continue;
+                }
+                if candidates.contains(&next) {
+                    found.push(next);
+                    if found.len() == candidates.len() {
+                        return found;
+                    }
+                }
+                pending.push(next);
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lazy::buffer::LazyBuffer;
+    use crate::lazy::graph::Graph;
+    use crate::schedule::emit::{lower, too_large};
+    use crate::schedule::fuse::Fuser;
+    use crate::schedule::walk::Walk;
+    use millstream_ir::DType;
+
+    /// Returns how many items resolving the versions of these roots visits, and how many copies it makes.
+    fn resolved(roots: &[LazyBuffer]) -> (usize, usize) {
+        let roots: Vec<&LazyBuffer> = roots.iter().collect();
+        let mut walk = Walk::new(&roots).expect("the roots are valid");
+        let mut items = Vec::new();
+        let made = Fuser::new(&walk).run(|group| {
+            items.extend(lower(&walk, &group)?);
+            Ok(())
+        });
+        made.expect("sizes do not overflow");
+        let before = items.len();
+        let mut versions = Versions::new(&mut walk, items, |walk, group| {
+            lower(walk, group)?.ok_or_else(|| too_large(walk, group))
+        });
+        versions.resolve().expect("copies can be made");
+        versions.sort().expect("there is an order");
+        (versions.uses.visited, versions.items.len() - before)
+    }
+
+    /// Asserts that ten times as many stores visit at most eleven times as many items.
+    fn is_linear(roots: impl Fn(&Graph, usize) -> Vec<LazyBuffer>, copies: usize) {
+        let at = |stores| resolved(&roots(&Graph::new(), stores));
+        let ((few, few_copies), (many, many_copies)) = (at(40), at(400));
+        assert_eq!((few_copies, many_copies), (40 * copies, 400 * copies));
+        assert!(many <= 11 * few, "{few} and {many} items");
+    }
+
+    #[test]
+    fn many_buffers_with_readers_are_resolved_in_linear_time() {
+        let roots = |graph: &Graph, stores: usize| {
+            let each = (0..stores).flat_map(|index| {
+                let w = graph.input(format!("w{index}"), DType::F32, [4]);
+                [&w * 2.0, w.set(&(&w - 1.0))]
+            });
+            each.collect()
+        };
+        is_linear(roots, 0);
+    }
+
+    #[test]
+    fn many_versions_of_one_buffer_with_readers_are_resolved_in_linear_time() {
+        let roots = |graph: &Graph, stores: usize| {
+            let mut x = graph.input("x", DType::F32, [4]);
+            let mut roots = Vec::new();
+            for _ in 0..stores {
+                roots.push(&x * 2.0);
+                x = x.set(&(&x - 1.0));
+            }
+            roots.push(x);
+            roots
+        };
+        is_linear(roots, 0);
+    }
+
+    #[test]
+    fn many_late_readers_are_found_in_linear_time() {
+        let roots = |graph: &Graph, stores: usize| {
+            let mut x = graph.input("x", DType::F32, [4]);
+            let mut roots = Vec::new();
+            for _ in 0..stores {
+                let new = x.set(&(&x - 1.0));
+                roots.push(&new * &x);
+                x = new;
+            }
+            roots
+        };
+        is_linear(roots, 1);
+    }
+}

@@ -1,0 +1,259 @@
+//! Turns groups into items: programs with their bindings, and kernels of users.
+
+use std::sync::Arc;
+
+use millstream_ir::nest::{BufferMode, Op as Ir, Store};
+use millstream_ir::{Nest, Program};
+use smallvec::{SmallVec, smallvec};
+
+use crate::error::ScheduleError;
+use crate::lazy::callee::Callee;
+use crate::lazy::node::Op;
+use crate::schedule::axes::{Affine, Axes};
+use crate::schedule::expression;
+use crate::schedule::group::{AccessPattern, Group, Kind, Sink};
+use crate::schedule::item::{Item, ItemKind, Work, Written};
+use crate::schedule::lower::{Lowered, Lowering, lower_nest};
+use crate::schedule::order::{base_of, moving_group};
+use crate::schedule::product::lower_product;
+use crate::schedule::walk::{Local, Walk, WalkNode};
+use crate::shape::Shape;
+use crate::size::Size;
+
+/// Returns the item of a group, or `None` if the group must go through a buffer ([`Lowering::Conflict`]).
+pub(super) fn lower(walk: &Walk, group: &Group) -> Result<Option<Item>, ScheduleError> {
+    let made = match group.kind {
+        Kind::Call => call(walk, group),
+        Kind::Product => product(walk, group),
+        _ if group.product.is_some() => product(walk, group),
+        _ => match lower_nest(walk, group, base_of(walk, walk.node(group.sink.node))) {
+            Some(Lowering::Conflict) => return Ok(None),
+            Some(Lowering::Nest(lowered)) => nest(walk, group, *lowered),
+            None => None,
+        },
+    };
+    made.map(Some).ok_or_else(|| too_large(walk, group))
+}
+
+pub(super) fn too_large(walk: &Walk, group: &Group) -> ScheduleError {
+    ScheduleError::TooLarge(walk.node(group.sink.node).shape.to_string())
+}
+
+fn nest(walk: &Walk, group: &Group, lowered: Lowered) -> Option<Item> {
+    let sink = walk.node(group.sink.node);
+    let kind = match sink.op {
+        Op::Set(_) => ItemKind::Set,
+        Op::Copy => ItemKind::Copy,
+        _ => ItemKind::Kernel,
+    };
+    let nest = &lowered.nest;
+    let lengths = group.axes.outer().into_iter().chain(group.axes.inner());
+    let elements = Size::product(
+        lengths
+            .map(|axis| group.axes.length(axis))
+            .collect::<Vec<_>>(),
+    )?;
+    let work = nest.values.len() as i64;
+    Some(Item {
+        kind,
+        flops: elements.times(&Size::fixed(work))?,
+        expression: expression::nest(nest, &lowered.words),
+        writes: group
+            .sinks()
+            .zip(&nest.stores)
+            .map(|(sink, store)| written(nest, sink, store))
+            .collect(),
+        bindings: lowered.buffers,
+        words: lowered.words,
+        reads: lowered.reads,
+        work: Work::Program(Arc::new(Program::Nest(lowered.nest))),
+    })
+}
+
+/// Returns what one store of a nest writes.
+fn written(nest: &Nest, sink: &Sink, store: &Store) -> Written {
+    let stored = nest.accesses[usize::from(store.access)].buffer;
+    Written {
+        node: sink.node,
+        binding: usize::from(stored),
+        overwrites: !sink.partial && sink.scatter.is_none() && !loads(nest, stored),
+        in_place: in_place(nest, store),
+    }
+}
+
+/// Returns `true` if the nest loads from a buffer.
+fn loads(nest: &Nest, buffer: u16) -> bool {
+    nest.values.iter().any(|value| match value.op {
+        Ir::Load(access) | Ir::Gather { access, .. } => {
+            nest.accesses[usize::from(access)].buffer == buffer
+        }
+        _ => false,
+    })
+}
+
+/// Returns the bindings whose memory an output may take: those that are loaded only at the place where the output is
+/// stored.
+fn in_place(nest: &Nest, store: &Store) -> Vec<usize> {
+    if store.scatter.is_some() {
+        return Vec::new();
+    }
+    let stored = &nest.accesses[usize::from(store.access)];
+    let output = nest.buffers[usize::from(stored.buffer)];
+    // Equal accesses have the same words, so they have the same places.
+    let fits = |index: usize| {
+        let mut walks = nest
+            .accesses
+            .iter()
+            .filter(|a| usize::from(a.buffer) == index);
+        let same =
+            walks.all(|access| access.strides == stored.strides && access.offset == stored.offset);
+        let is_read = nest.buffers[index].mode == BufferMode::Read;
+        same && is_read && nest.buffers[index].dtype == output.dtype
+    };
+    let gathers = nest
+        .values
+        .iter()
+        .any(|value| matches!(value.op, Ir::Gather { .. }));
+    if gathers {
+        return Vec::new();
+    }
+    (0..nest.buffers.len())
+        .filter(|index| fits(*index))
+        .collect()
+}
+
+fn product(walk: &Walk, group: &Group) -> Option<Item> {
+    let lowered = lower_product(walk, group)?;
+    let Program::Matmul(matmul) = &lowered.program else {
+        return None;
+    };
+    Some(Item {
+        kind: ItemKind::Matmul,
+        expression: expression::product(matmul, &lowered.words),
+        flops: lowered.flops,
+        writes: smallvec![Written {
+            node: group.sink.node,
+            binding: 2,
+            overwrites: !group.sink.partial,
+            in_place: Vec::new(),
+        }],
+        bindings: lowered.bindings,
+        words: lowered.words,
+        reads: lowered.reads,
+        work: Work::Program(Arc::new(lowered.program)),
+    })
+}
+
+fn call(walk: &Walk, group: &Group) -> Option<Item> {
+    let node = walk.node(group.sink.node);
+    let Op::Custom(custom) = &node.op else {
+        return None;
+    };
+    let argument = |use_id: &u32| {
+        let mut at = *use_id;
+        // Skip reshapes: they have the same buffer.
+        loop {
+            let member = group.members.iter().find(|member| member.use_id == at)?;
+            match member.operands.first() {
+                Some(operand) if matches!(member.pattern, AccessPattern::Whole(None)) => {
+                    at = *operand
+                }
+                _ => return Some(member.node),
+            }
+        }
+    };
+    let mut bindings: Vec<Local> = group
+        .arguments
+        .iter()
+        .map(argument)
+        .collect::<Option<_>>()?;
+    let reads = if custom.in_place {
+        bindings[..bindings.len() - 1].to_vec()
+    } else {
+        let reads = bindings.clone();
+        bindings.push(group.sink.node);
+        reads
+    };
+    let kind = match (&custom.callee, custom.in_place) {
+        (Callee::Ssa(_), _) => ItemKind::Ssa,
+        (Callee::Kernel(_), true) => ItemKind::CustomInPlace,
+        (Callee::Kernel(_), false) => ItemKind::Custom,
+    };
+    Some(Item {
+        kind,
+        expression: custom.callee.name().to_owned(),
+        flops: Size::ZERO,
+        writes: smallvec![Written {
+            node: group.sink.node,
+            binding: bindings.len() - 1,
+            overwrites: !custom.in_place,
+            in_place: Vec::new(),
+        }],
+        words: custom.scalars.clone(),
+        reads,
+        bindings,
+        work: Work::Custom(custom.clone()),
+    })
+}
+
+/// Returns the items of a group that reads other elements of the buffer that it stores to: one item fills a temporary
+/// buffer, the other moves it.
+pub(super) fn through_a_buffer(
+    walk: &mut Walk,
+    mut group: Group,
+) -> Result<[Item; 2], ScheduleError> {
+    let (into, address) = (group.sink.node, group.sink.address.clone());
+    let failed = || ScheduleError::TooLarge("a buffer that is stored to".to_owned());
+    let outer = group.axes.outer().into_iter().chain(group.axes.inner());
+    let resolved = group.axes.resolve(&address).ok_or_else(failed)?;
+    // The axes that the store walks, in the order of the buffer.
+    let mut walked: Vec<_> = outer
+        .filter(|axis| resolved.terms.iter().any(|(known, _)| known == axis))
+        .collect();
+    walked.sort_unstable();
+    let lengths: Vec<Size> = walked
+        .iter()
+        .map(|axis| group.axes.length(*axis).clone())
+        .collect();
+    let shape = Shape::new(lengths);
+    let strides = shape.dense_strides().ok_or_else(failed)?;
+    let mut dense = Affine::zero();
+    let mut moved = Affine {
+        constant: address.constant.clone(),
+        ..Affine::zero()
+    };
+    let (axes, map) = Axes::of(&shape);
+    for (place, axis) in walked.iter().enumerate() {
+        dense
+            .add(&Affine::axis(*axis), &strides[place])
+            .ok_or_else(failed)?;
+        moved
+            .add(&map[place], &resolved.factor(*axis))
+            .ok_or_else(failed)?;
+    }
+    let seen = WalkNode {
+        op: Op::Copy,
+        operands: SmallVec::new(),
+        shape,
+        dtype: walk.node(into).dtype,
+        id: walk.node(into).id,
+        written: 0,
+    };
+    let is_held = walk.is_held(into);
+    let buffer = walk.add(seen, is_held);
+    group.sink.node = buffer;
+    group.sink.address = dense;
+    group.sink.partial = false;
+    let mut first = lower(walk, &group)?.ok_or_else(failed)?;
+    first.kind = ItemKind::Kernel;
+    let second = moving_group(
+        axes,
+        AccessPattern::At(map.into()),
+        buffer,
+        into,
+        moved,
+        true,
+    );
+    let second = lower(walk, &second)?.ok_or_else(failed)?;
+    Ok([first, second])
+}

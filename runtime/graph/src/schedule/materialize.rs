@@ -1,0 +1,164 @@
+//! Opens the groups that fill the buffer of a node: one for most nodes, several if parts of the buffer are stored
+//! separately.
+
+use std::rc::Rc;
+
+use smallvec::SmallVec;
+
+use crate::lazy::node::Op;
+use crate::schedule::axes::{Affine, Axes, Map};
+use crate::schedule::fuse::Fuser;
+use crate::schedule::group::{AccessPattern, Group, GroupId, Kind, Sink, UseId};
+use crate::schedule::order::base_of;
+use crate::schedule::walk::Local;
+use crate::shape::Shape;
+use crate::size::Size;
+
+impl Fuser<'_> {
+    /// Opens the groups that fill a node's buffer.
+    pub(super) fn materialize(&mut self, local: Local) -> Option<()> {
+        let node = self.walk.node(local);
+        match &node.op {
+            Op::Matmul => {
+                let (axes, map) = Axes::of(&node.shape);
+                let address = Affine::flat(&map, &node.shape)?;
+                let id = self.open(Group::new(Kind::Product, axes, sink(local, address)));
+                let arguments = self.sides(id, local, &map);
+                if let Some(group) = self.groups[id as usize].as_mut() {
+                    group.arguments = arguments;
+                    group.product = Some(local);
+                }
+            }
+            Op::Custom(_) => {
+                let kind = Kind::Call;
+                let id = self.open(Group::new(
+                    kind,
+                    Axes::default(),
+                    sink(local, Affine::zero()),
+                ));
+                // An argument that occurs twice is one use, bound twice.
+                let uses = node
+                    .operands
+                    .iter()
+                    .map(|operand| self.add_use(id, *operand, AccessPattern::Whole(None)));
+                let arguments: SmallVec<[UseId; 3]> = uses.collect();
+                let nothing = arguments.is_empty();
+                if let Some(group) = self.groups[id as usize].as_mut() {
+                    group.arguments = arguments;
+                }
+                if let Some(base) = base_of(self.walk, node) {
+                    self.forced[base as usize] = true;
+                }
+                if nothing {
+                    self.finish(id);
+                }
+            }
+            Op::Cat { axis } => {
+                let strides = node.shape.dense_strides()?;
+                let mut start = Size::ZERO;
+                for part in &node.operands {
+                    let shape = &self.walk.node(*part).shape;
+                    let mut address = placed(shape, &strides)?;
+                    address.constant = start.times(&strides[*axis])?;
+                    start = start.plus(&shape[*axis])?;
+                    self.store(local, address, *part, true);
+                }
+            }
+            Op::Set(layout) => {
+                let (base, values) = (node.operands[0], node.operands[1]);
+                self.forced[base as usize] = true;
+                let shape = &self.walk.node(values).shape;
+                // The store covers the whole buffer in its own order: neither its old content nor its failures (I7) are
+                // needed.
+                let is_whole = *shape == node.shape
+                    && layout.offset.is(0)
+                    && Some(&layout.strides) == shape.dense_strides().as_ref();
+                let mut address = placed(shape, &layout.strides)?;
+                address.constant = layout.offset.clone();
+                self.store(local, address, values, !is_whole);
+            }
+            Op::Scatter { axis, adds } => self.scatter(local, *axis, *adds)?,
+            _ => {
+                let (axes, map) = Axes::of(&node.shape);
+                let address = Affine::flat(&map, &node.shape)?;
+                let id = self.open(Group::new(Kind::Nest, axes, sink(local, address)));
+                self.add_sink_node(id, local, map);
+            }
+        }
+        Some(())
+    }
+
+    /// Makes a node the first member of the group that fills its buffer.
+    fn add_sink_node(&mut self, group: GroupId, local: Local, map: Map) {
+        let pattern = AccessPattern::At(Rc::new(map));
+        let use_id = self.add_use(group, local, pattern);
+        if let Some(group) = self.groups[group as usize].as_mut() {
+            group.sink.value = use_id;
+        }
+        let usage = self.uses[local as usize].pop();
+        let joined = usage.is_some_and(|usage| self.join(local, &usage));
+        debug_assert!(joined, "a group can compute the node that it fills");
+    }
+
+    /// Opens a group that stores the elements of a node at a place in the buffer of another.
+    fn store(&mut self, into: Local, address: Affine, node: Local, partial: bool) {
+        let (axes, map) = Axes::of(&self.walk.node(node).shape);
+        let mut sink = sink(into, address);
+        sink.partial = partial;
+        let id = self.open(Group::new(Kind::Nest, axes, sink));
+        let use_id = self.add_use(id, node, AccessPattern::At(Rc::new(map)));
+        if let Some(group) = self.groups[id as usize].as_mut() {
+            group.sink.value = use_id;
+        }
+    }
+
+    /// Opens a group that copies the base, and one that stores values at their indices, in order.
+    fn scatter(&mut self, local: Local, axis: usize, adds: bool) -> Option<()> {
+        let node = self.walk.node(local);
+        let (base, index, values) = (node.operands[0], node.operands[1], node.operands[2]);
+        let (_, map) = Axes::of(&node.shape);
+        let address = Affine::flat(&map, &node.shape)?;
+        self.store(local, address, base, false);
+        let shape = &self.walk.node(index).shape;
+        let (mut axes, map) = Axes::of(shape);
+        let strides = node.shape.dense_strides()?;
+        let mut others = strides.clone();
+        others[axis] = Size::ZERO;
+        let address = placed(shape, &others)?;
+        if let [(along, _)] = map[axis].terms[..] {
+            axes.make_inner(&[along]);
+        }
+        let mut sink = sink(local, address);
+        sink.partial = true;
+        let id = self.open(Group::new(Kind::Ordered, axes, sink));
+        let map = Rc::new(map);
+        let value = self.add_use(id, values, AccessPattern::At(map.clone()));
+        let place = self.add_use(id, index, AccessPattern::At(map));
+        if let Some(group) = self.groups[id as usize].as_mut() {
+            group.sink.value = value;
+            let (stride, length) = (strides[axis].clone(), node.shape[axis].clone());
+            group.sink.scatter = Some((place, stride, length, adds));
+        }
+        Some(())
+    }
+}
+
+fn sink(node: Local, address: Affine) -> Sink {
+    Sink {
+        node,
+        address,
+        value: 0,
+        scatter: None,
+        partial: false,
+    }
+}
+
+/// Returns the place of the elements of a shape with these strides, in terms of the axes of the shape.
+fn placed(shape: &Shape, strides: &[Size]) -> Option<Affine> {
+    let (_, map) = Axes::of(shape);
+    let mut address = Affine::zero();
+    for (index, stride) in map.iter().zip(strides) {
+        address.add(index, stride)?;
+    }
+    Some(address)
+}

@@ -1,0 +1,313 @@
+//! Merges groups that read the same buffers into one with several sinks, so that the buffers are read once.
+//!
+//! ```text
+//!  b1 = sum(b0)    b2 = max(b0)    b3 = sum(b0 * b0)     becomes     b1 = sum(b0); b2 = max(b0); b3 = sum(b0 * b0)
+//! ```
+//! Two groups are merged if
+//!
+//! 1. they have loops of the same lengths, the reduced ones included;
+//! 2. one of them loads everything that the other loads, each element at the same index of the loops, or loads what the
+//!    other stores at the same index, which is then in a register;
+//! 3. they depend on the same buffers. What the second reads of the first counts as what the first reads.
+//!
+//! **Failures (I7).** A task with a poisoned input poisons all its outputs. By rule 3 each group of a merged one
+//! depends on every buffer that the merged group reads, so each would have been poisoned alone as well. A group that
+//! stores a part of a buffer, or into an existing one, also depends on the content of that buffer: it is never merged.
+//!
+//! **Order.** Merging creates no cycle. If merged group A needed merged group B and B needed A, then by rule 3 every
+//! group of A would need a group of B and the other way round, which ends at unmerged groups, and of those none needs
+//! itself. A store over a buffer runs after all readers of the old version: by rule 3 these are all groups of a merged
+//! one, or only what it stores.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::lazy::node::Op;
+use crate::schedule::axes::{Affine, Axes, AxisId, Map};
+use crate::schedule::group::{
+    AccessPattern, FEW_ROWS, Group, Kind, LONG_ROW, MAX_POINTERS, MAX_VALUES, Member, Sink, UseId,
+};
+use crate::schedule::order::base_of;
+use crate::schedule::walk::{Local, Walk};
+use crate::size::Size;
+
+/// The most groups with the same reads that one group is compared with: this keeps merging many groups of one buffer
+/// linear.
+const COMPARED_MAX: usize = 8;
+
+/// Returns `true` if a group may be merged: it stores all of a buffer that no other group stores to.
+pub(super) fn may_merge(walk: &Walk, group: &Group) -> bool {
+    let node = walk.node(group.sink.node);
+    group.kind == Kind::Nest
+        && group.product.is_none()
+        && !group.sink.partial
+        && group.sink.scatter.is_none()
+        && !matches!(node.op, Op::Scatter { .. })
+        && base_of(walk, node).is_none()
+}
+
+/// Merges groups where the rules allow it. All of them satisfy [`may_merge`].
+pub(super) fn merge(walk: &Walk, mut groups: Vec<Group>) -> Vec<Group> {
+    // Producers come before their readers.
+    groups.sort_unstable_by_key(|group| group.sink.node);
+    let mut all: Vec<MergedGroup> = Vec::with_capacity(groups.len());
+    let mut makers: HashMap<Local, usize> = HashMap::new();
+    let mut readers: HashMap<Vec<Local>, Vec<usize>> = HashMap::new();
+    for group in groups {
+        let (node, reads) = (group.sink.node, reads(&group));
+        let alike = readers.get(&reads).map_or(&[][..], Vec::as_slice);
+        let alike = alike.iter().rev().take(COMPARED_MAX);
+        let made = reads.iter().filter_map(|read| makers.get(read));
+        let candidates: SmallVec<[usize; 4]> = made.chain(alike).copied().collect();
+        let found = candidates.into_iter().find_map(|place| {
+            let renamed = all[place].renamed(walk, &group, &reads)?;
+            Some((place, renamed))
+        });
+        let place = match found {
+            Some((place, (members, sink))) => {
+                all[place].add(members, sink);
+                place
+            }
+            None => {
+                readers.entry(reads.clone()).or_default().push(all.len());
+                let is_resolved = false;
+                all.push(MergedGroup {
+                    group,
+                    reads,
+                    is_resolved,
+                });
+                all.len() - 1
+            }
+        };
+        makers.insert(node, place);
+    }
+    all.into_iter().map(|joint| joint.group).collect()
+}
+
+/// Returns the nodes whose buffers a group loads, sorted.
+fn reads(group: &Group) -> Vec<Local> {
+    let loaded = group.members.iter().filter(|member| !member.computed);
+    let mut reads: Vec<Local> = loaded.map(|member| member.node).collect();
+    reads.sort_unstable();
+    reads.dedup();
+    reads
+}
+
+/// A group that others are merged into.
+struct MergedGroup {
+    group: Group,
+    /// The reads of the first group, which are the dependencies of all.
+    reads: Vec<Local>,
+    /// Whether no member names a split axis.
+    is_resolved: bool,
+}
+
+impl MergedGroup {
+    /// Returns the members and the sink of a group with these reads, in terms of the axes of this one. `None` if the
+    /// two must not be merged.
+    fn renamed(
+        &mut self,
+        walk: &Walk,
+        group: &Group,
+        reads: &[Local],
+    ) -> Option<(Vec<Member>, Sink)> {
+        let mine = &self.group;
+        let is_held = walk.is_held(group.sink.node) == walk.is_held(mine.sink.node);
+        let sinks = mine.other_sinks.len() + 2;
+        let values = mine.members.len() + group.members.len();
+        let fits = self.reads.len() + sinks <= MAX_POINTERS && values <= MAX_VALUES;
+        let may_be = is_held && fits && same_lengths(&mine.axes, &group.axes);
+        if !may_be || !self.has_same_dependencies(reads)? {
+            return None;
+        }
+        self.resolve()?;
+        let names = axes_of(&group.axes).zip(axes_of(&self.group.axes));
+        let names = names.collect();
+        let mut members = members_over(group, &names)?;
+        let mut sink = group.sink.clone();
+        sink.address = renamed(&group.axes, &sink.address, &names)?;
+        for member in &mut members {
+            self.forward_store(walk, member)?;
+        }
+        let (mine, theirs) = (places(walk, &self.group.members)?, places(walk, &members)?);
+        let is_part =
+            |of: &[(Local, Place)], all: &[(Local, Place)]| of.iter().all(|it| all.contains(it));
+        (is_part(&theirs, &mine) || is_part(&mine, &theirs)).then_some((members, sink))
+    }
+
+    /// Returns `true` if a group with these reads depends on the same buffers (rule 3). `None` if the number of rows
+    /// overflows.
+    fn has_same_dependencies(&self, reads: &[Local]) -> Option<bool> {
+        let is_stored = |node: &&Local| self.group.sinks().any(|sink| sink.node == **node);
+        let (stored, other_sinks): (Vec<&Local>, Vec<&Local>) = reads.iter().partition(is_stored);
+        if stored.is_empty() {
+            return Some(!other_sinks.is_empty() && other_sinks.into_iter().eq(&self.reads));
+        }
+        // Rows that no cache holds are loaded from memory for each pass over them, in one kernel or in several.
+        Some(
+            !has_few_long_rows(&self.group.axes)?
+                && other_sinks.iter().all(|read| self.reads.contains(read)),
+        )
+    }
+
+    /// Replaces split axes by their parts, in all members and sinks.
+    fn resolve(&mut self) -> Option<()> {
+        if !self.is_resolved {
+            let own = axes_of(&self.group.axes).map(|axis| (axis, axis));
+            self.group.members = members_over(&self.group, &own.collect())?;
+            let sinks = [&mut self.group.sink].into_iter();
+            for sink in sinks.chain(&mut self.group.other_sinks) {
+                sink.address = self.group.axes.resolve(&sink.address)?;
+            }
+            self.is_resolved = true;
+        }
+        Some(())
+    }
+
+    /// Replaces a load of a buffer that this group stores at the same index by the stored value. `None` if the index
+    /// differs.
+    fn forward_store(&self, walk: &Walk, member: &mut Member) -> Option<()> {
+        let mut sinks = self.group.sinks();
+        let Some(sink) = sinks.find(|sink| sink.node == member.node) else {
+            return Some(());
+        };
+        if member.computed || place(walk, member)? != Place::At(sink.address.clone()) {
+            return None;
+        }
+        member.operands = smallvec![sink.value];
+        member.pattern = AccessPattern::Stored;
+        member.computed = true;
+        Some(())
+    }
+
+    /// Adds members and a sink. Members that exist already are reused.
+    fn add(&mut self, members: Vec<Member>, mut sink: Sink) {
+        let mut known: HashMap<Local, Vec<usize>> = HashMap::new();
+        for (place, member) in self.group.members.iter().enumerate() {
+            known.entry(member.node).or_default().push(place);
+        }
+        let mut same: HashMap<UseId, UseId> = HashMap::new();
+        let mut more = Vec::with_capacity(members.len());
+        // Operands come last, so they are mapped first.
+        for mut member in members.into_iter().rev() {
+            for operand in &mut member.operands {
+                *operand = same.get(operand).copied().unwrap_or(*operand);
+            }
+            let places = known.get(&member.node).into_iter().flatten();
+            let mut places = places.map(|place| &self.group.members[*place]);
+            match places.find(|other| is_same(other, &member)) {
+                Some(other) => {
+                    same.insert(member.use_id, other.use_id);
+                }
+                None => more.push(member),
+            }
+        }
+        more.reverse();
+        more.append(&mut self.group.members);
+        self.group.members = more;
+        sink.value = same.get(&sink.value).copied().unwrap_or(sink.value);
+        self.group.other_sinks.push(sink);
+    }
+}
+
+/// Returns the axes of all loops, with parts in the place of split axes.
+fn axes_of(axes: &Axes) -> impl Iterator<Item = AxisId> + use<> {
+    axes.outer().into_iter().chain(axes.inner())
+}
+
+fn same_lengths(one: &Axes, other: &Axes) -> bool {
+    let same = |mine: Vec<AxisId>, theirs: Vec<AxisId>| {
+        let mine = mine.iter().map(|axis| one.length(*axis));
+        mine.eq(theirs.iter().map(|axis| other.length(*axis)))
+    };
+    same(one.outer(), other.outer()) && same(one.inner(), other.inner())
+}
+
+/// Returns `true` if few long rows are reduced ([`FEW_ROWS`]). `None` if their number overflows.
+fn has_few_long_rows(axes: &Axes) -> Option<bool> {
+    if !axes.has_inner() {
+        return Some(false);
+    }
+    let count = |all: Vec<AxisId>| Size::product(all.iter().map(|axis| axes.length(*axis)))?.max();
+    Some(count(axes.outer())? < FEW_ROWS && count(axes.inner())? > LONG_ROW)
+}
+
+/// Renames the axes of an affine.
+fn renamed(axes: &Axes, affine: &Affine, names: &HashMap<AxisId, AxisId>) -> Option<Affine> {
+    let resolved = axes.resolve(affine)?;
+    let mut renamed = Affine {
+        constant: resolved.constant,
+        ..Affine::zero()
+    };
+    for (axis, factor) in &resolved.terms {
+        renamed.add(&Affine::axis(*names.get(axis)?), factor)?;
+    }
+    Some(renamed)
+}
+
+/// Returns the members of a group with its axes renamed.
+fn members_over(group: &Group, names: &HashMap<AxisId, AxisId>) -> Option<Vec<Member>> {
+    let named = |map: &Rc<Map>| -> Option<Rc<Map>> {
+        let map = map.iter().map(|index| renamed(&group.axes, index, names));
+        map.collect::<Option<Map>>().map(Rc::new)
+    };
+    let member = |member: &Member| {
+        let pattern = match &member.pattern {
+            AccessPattern::At(map) => AccessPattern::At(named(map)?),
+            AccessPattern::Side(map) => AccessPattern::Side(named(map)?),
+            AccessPattern::Flat(flat) => AccessPattern::Flat(renamed(&group.axes, flat, names)?),
+            AccessPattern::Whole(Some(map)) => AccessPattern::Whole(Some(named(map)?)),
+            pattern @ (AccessPattern::Whole(None) | AccessPattern::Stored) => pattern.clone(),
+        };
+        Some(Member {
+            pattern,
+            ..member.clone()
+        })
+    };
+    group.members.iter().map(member).collect()
+}
+
+/// The place that a member is loaded from.
+#[derive(Clone, PartialEq, Debug)]
+enum Place {
+    At(Affine),
+    /// At an index that another value holds, along one axis.
+    Gathered(Option<Rc<Map>>),
+}
+
+fn place(walk: &Walk, member: &Member) -> Option<Place> {
+    Some(match &member.pattern {
+        AccessPattern::At(map) | AccessPattern::Side(map) => {
+            Place::At(Affine::flat(map, &walk.node(member.node).shape)?)
+        }
+        AccessPattern::Flat(flat) => Place::At(flat.clone()),
+        AccessPattern::Whole(map) => Place::Gathered(map.clone()),
+        AccessPattern::Stored => return None,
+    })
+}
+
+/// Returns everything that members load. `None` if an index overflows.
+fn places(walk: &Walk, members: &[Member]) -> Option<Vec<(Local, Place)>> {
+    let loaded = members.iter().filter(|member| !member.computed);
+    loaded
+        .map(|member| Some((member.node, place(walk, member)?)))
+        .collect()
+}
+
+/// Returns `true` if two members compute the same value.
+fn is_same(one: &Member, other: &Member) -> bool {
+    let is_there = match (&one.pattern, &other.pattern) {
+        (AccessPattern::At(a), AccessPattern::At(b))
+        | (AccessPattern::Side(a), AccessPattern::Side(b)) => a == b,
+        (AccessPattern::Whole(a), AccessPattern::Whole(b)) => a == b,
+        (AccessPattern::Flat(a), AccessPattern::Flat(b)) => a == b,
+        (AccessPattern::Stored, AccessPattern::Stored) => true,
+        _ => false,
+    };
+    is_there
+        && one.node == other.node
+        && one.computed == other.computed
+        && one.operands == other.operands
+}

@@ -1,0 +1,174 @@
+//! Tunes how reductions are split: whole schedules with different splits are measured against each other.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, OnceLock};
+
+use millstream_client::handle::Handle;
+use millstream_client::{ComputeClient, Stream};
+use millstream_protocol::error::Error;
+use millstream_tune::{Failure, Fastest, Tunable, TunableSet};
+
+use crate::compiled::{CompiledSchedule, GraphCache};
+use crate::error::ScheduleError;
+use crate::lazy::buffer::LazyBuffer;
+use crate::lazy::node::NodeId;
+use crate::schedule::Schedule;
+use crate::schedule::item::Work;
+use crate::schedule::split::Parts;
+use crate::tuner::{FILL_BYTE, GraphTuner, ProgramKey, sizes};
+
+/// The candidates, the default first: no splits; splits of more and shorter rows; splits of many short rows, such as
+/// columns of a table.
+fn candidates() -> [(&'static str, Parts); 4] {
+    let default = Parts::default();
+    let middling = default.of_up_to(256).of_rows_beyond(1 << 13);
+    let short = default.of_up_to(4096).of_rows_beyond(1 << 10);
+    [
+        ("usual", default),
+        ("whole", Parts::never()),
+        ("middling", middling.of_at_least(1 << 11).at_most(1 << 12)),
+        ("short", short.of_at_least(1 << 8).at_most(1 << 14)),
+    ]
+}
+
+/// Buffers that replace those of a graph, by node, or the error of their allocation.
+#[derive(Clone)]
+struct Inputs(Result<Arc<HashMap<NodeId, Handle<u8>>>, Failure>);
+
+impl Inputs {
+    fn new(stream: &Stream, bytes: &HashMap<NodeId, u64>) -> Self {
+        let buffer = |(node, bytes): (&NodeId, &u64)| {
+            let buffer = stream.empty::<u8>(*bytes as usize)?;
+            stream.fill(&buffer, FILL_BYTE)?;
+            Ok((*node, buffer))
+        };
+        let made: Result<_, Error> = bytes.iter().map(buffer).collect();
+        Self(made.map(Arc::new).map_err(Failure::new))
+    }
+}
+
+impl Schedule {
+    /// Creates the schedule of these roots, with reductions split as is the fastest: as the cache's tuner knows, or as
+    /// it measures now. To measure, several schedules run on separate memory, as many bytes as all inputs have. The
+    /// tuner's policy decides whether a graph that it does not know is measured. Graphs without reductions, and those
+    /// with kernels of users, are scheduled as by [`Schedule::create`].
+    ///
+    /// Blocks while it tunes: it compiles the schedules, tunes their programs too, and measures them.
+    ///
+    /// # Errors
+    /// As [`Schedule::create`]; [`ScheduleError::NoTuner`]; [`ScheduleError::Tuning`].
+    pub fn create_tuned(
+        roots: &[&LazyBuffer],
+        client: &ComputeClient,
+        cache: &Arc<GraphCache>,
+    ) -> Result<Self, ScheduleError> {
+        let tuner = cache.tuner.as_ref().ok_or(ScheduleError::NoTuner)?;
+        let default_schedule = Self::create(roots)?;
+        let Some(mut key) = tuner.key_of(&default_schedule) else {
+            return Ok(default_schedule);
+        };
+        let mut found: Vec<(&str, ProgramKey, Self)> = Vec::new();
+        for (name, parts) in candidates() {
+            let schedule = Self::create_in_parts(roots, parts)?;
+            if let Some(key) = tuner.key_of(&schedule)
+                && found.iter().all(|(_, known, _)| *known != key)
+            {
+                found.push((name, key, schedule));
+            }
+        }
+        if found.len() < 2 {
+            return Ok(default_schedule);
+        }
+        // Keys that round to the same lengths may still have different splits, so the names are part of the key.
+        let names: Vec<&str> = found.iter().map(|(name, ..)| *name).collect();
+        key.name = format!("schedule: {}", names.join(", "));
+        let of = |index: usize| {
+            found
+                .get(index)
+                .map_or(&default_schedule, |(.., it)| it)
+                .clone()
+        };
+        if let Fastest::Hit(index) = tuner.tuner().fastest(&key) {
+            return Ok(of(index));
+        }
+        let stream = client.new_stream();
+        let bytes = default_schedule.bytes_of_inputs(client)?;
+        let scratch = stream.clone();
+        let mut set = TunableSet::new("graph parts", move |_: &ProgramKey, _: &Inputs| {
+            Inputs::new(&scratch, &bytes)
+        });
+        for (name, _, schedule) in &found {
+            let run = trial(schedule.clone(), client, cache, &stream);
+            set = set.with(Tunable::new(*name, run));
+        }
+        let none = Inputs(Err(Failure::new("no memory was prepared for the trial")));
+        Ok(of(tuner.choose(
+            &set,
+            &key,
+            &none,
+            &stream,
+            tuner.policy,
+        )?))
+    }
+
+    /// Returns the number of bytes of each input and buffer, by node.
+    fn bytes_of_inputs(
+        &self,
+        client: &ComputeClient,
+    ) -> Result<HashMap<NodeId, u64>, ScheduleError> {
+        let mut bytes = HashMap::new();
+        for (node, of_input) in self.memory(client)?.input_nodes() {
+            match bytes.entry(node) {
+                Entry::Vacant(place) => _ = place.insert(of_input),
+                Entry::Occupied(mut known) => {
+                    let most = of_input.max(*known.get());
+                    known.insert(most);
+                }
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+/// Returns a function that runs a schedule on given inputs. The first call compiles it.
+fn trial(
+    schedule: Schedule,
+    client: &ComputeClient,
+    cache: &Arc<GraphCache>,
+    stream: &Stream,
+) -> impl Fn(Inputs) -> Result<(), Failure> + Send + Sync + 'static {
+    let (client, cache, stream) = (client.clone(), cache.clone(), stream.clone());
+    let compiled: OnceLock<Result<CompiledSchedule, Failure>> = OnceLock::new();
+    move |Inputs(inputs)| {
+        let inputs = inputs?;
+        let compile = || {
+            let compiled = schedule.compile_with_cache(&client, &cache);
+            compiled.map_err(Failure::new)
+        };
+        let compiled = compiled.get_or_init(compile).clone()?;
+        let run = compiled.run().at_greatest().with_inputs(&inputs);
+        run.submit(&stream).map(|_| ()).map_err(Failure::new)
+    }
+}
+
+impl GraphTuner {
+    /// Returns the key of a schedule: its programs and their lengths. `None` if it has kernels of users, or if a length
+    /// overflows.
+    fn key_of(&self, schedule: &Schedule) -> Option<ProgramKey> {
+        let mut key = ProgramKey {
+            name: "schedule".to_owned(),
+            program: 0,
+            sizes: Vec::new(),
+        };
+        for item in schedule.items() {
+            let Work::Program(program) = &item.work else {
+                return None;
+            };
+            // Rotate to encode the order, and so that equal programs do not cancel out.
+            key.program = key.program.rotate_left(5) ^ self.hash_of(program);
+            key.sizes.extend(sizes(item)?);
+        }
+        Some(key)
+    }
+}

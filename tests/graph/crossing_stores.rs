@@ -1,0 +1,193 @@
+//! Crossing stores: each of several stores needs a buffer as it was before another one.
+
+use millstream::graph::{Call, DType, Graph, LazyBuffer, Schedule};
+use millstream::ir::ssa::Builder;
+use millstream::{CancelToken, Handle};
+use rstest::rstest;
+use rstest_reuse::apply;
+
+use crate::every_device;
+use crate::support::On;
+
+#[apply(every_device)]
+fn crossing_stores_swap_two_buffers(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.new_stream();
+    let (ha, hb) = (
+        stream.create(&[1.0_f32, 2.0]).unwrap(),
+        stream.create(&[3.0_f32, 4.0]).unwrap(),
+    );
+    let graph = Graph::new();
+    let (a, b) = (graph.buffer(&ha, [2]), graph.buffer(&hb, [2]));
+    let (a_new, b_new) = (a.set(&b), b.set(&a));
+    let roots = [&a_new, &b_new];
+    let compiled = Schedule::create(&roots).unwrap().compile(&client).unwrap();
+    for round in 0..3 {
+        compiled.run().submit(&stream).unwrap();
+        let (a, b) = (
+            stream.read(&ha).wait().unwrap(),
+            stream.read(&hb).wait().unwrap(),
+        );
+        let (odd, even) = (vec![3.0, 4.0], vec![1.0, 2.0]);
+        let want = if round % 2 == 0 {
+            (odd, even)
+        } else {
+            (even, odd)
+        };
+        assert_eq!((a, b), want, "round {round}");
+    }
+}
+
+#[apply(every_device)]
+fn cyclic_updates_read_the_old_versions(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.new_stream();
+    let start = [[1.0_f32, -2.0, 0.5], [0.0, 1.0, 4.0], [2.0, 2.0, -8.0]];
+    let handles: Vec<Handle<f32>> = start.iter().map(|x| stream.create(x).unwrap()).collect();
+    let graph = Graph::new();
+    let x: Vec<LazyBuffer> = handles.iter().map(|h| graph.buffer(h, [3])).collect();
+    // A cycle: each buffer is updated by the next.
+    let new: Vec<LazyBuffer> = (0..3)
+        .map(|index| x[index].set(&(&x[index] + &x[(index + 1) % 3] * 0.5)))
+        .collect();
+    let roots: Vec<&LazyBuffer> = new.iter().collect();
+    let compiled = Schedule::create(&roots).unwrap().compile(&client).unwrap();
+    let mut want = start;
+    for _ in 0..4 {
+        compiled.run().submit(&stream).unwrap();
+        let old = want;
+        for (index, row) in want.iter_mut().enumerate() {
+            let other = old[(index + 1) % 3];
+            row.iter_mut().zip(other).for_each(|(x, y)| *x += y * 0.5);
+        }
+        for (handle, want) in handles.iter().zip(&want) {
+            assert_eq!(stream.read(handle).wait().unwrap(), want);
+        }
+    }
+}
+
+#[apply(every_device)]
+fn second_store_into_an_old_version_may_read_the_first(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.new_stream();
+    let graph = Graph::new();
+    let b = graph.input("b", DType::F32, [4]);
+    let first = b.set(&(&b + 1.0));
+    let second = b.set(&(&b * &first));
+    let roots = [&first, &second];
+    let compiled = Schedule::create(&roots).unwrap().compile(&client).unwrap();
+    let handle = stream.create(&[1.0_f32, 2.0, 3.0, 4.0]).unwrap();
+    let outputs = compiled.run().input(&b, &handle).submit(&stream).unwrap();
+    let read = |index: usize| outputs[index].read::<f32>(&stream).unwrap().wait().unwrap();
+    assert_eq!(read(0), [2.0, 3.0, 4.0, 5.0]);
+    assert_eq!(read(1), [2.0, 6.0, 12.0, 20.0]);
+}
+
+#[apply(every_device)]
+fn call_in_place_reads_its_other_arguments_in_their_old_version(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.new_stream();
+    // Adds the elements in reverse order, by one thread, which would see its own stores.
+    let k = Builder::new("mirrored", [1, 1, 1]);
+    let (from, to) = (k.read("from", DType::F32), k.update("to", DType::F32));
+    let n = k.scalar("n", DType::I64);
+    k.range(0_i64, n, 1_i64, |i| {
+        to.set(i, to.get(i) + from.get(n - i - 1_i64));
+    });
+    let mirrored = k.build().unwrap();
+    let graph = Graph::new();
+    let b = graph.input("b", DType::F32, [4]);
+    let call = || {
+        Call::ssa(mirrored.clone(), [1, 1, 1])
+            .scalar(4)
+            .make_in_place([&b], &b)
+    };
+    let (first, second) = (call(), call());
+    let compiled = Schedule::create(&[&first, &second])
+        .unwrap()
+        .compile(&client)
+        .unwrap();
+    let handle = stream.create(&[1.0_f32, 2.0, 3.0, 5.0]).unwrap();
+    let outputs = compiled.run().input(&b, &handle).submit(&stream).unwrap();
+    for index in 0..2 {
+        let got = outputs[index].read::<f32>(&stream).unwrap().wait().unwrap();
+        assert_eq!(got, [6.0, 5.0, 5.0, 6.0], "version {index}");
+    }
+}
+
+#[apply(every_device)]
+fn withdrawn_run_leaves_no_failure_in_the_temporaries_i7(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.new_stream();
+    let graph = Graph::new();
+    let x = graph.input("x", DType::F32, [2, 2]);
+    let w = graph.input("w", DType::F32, [4, 2]);
+    let both = LazyBuffer::cat(&[&x + 1.0, &x * 2.0], 0);
+    let y = w.t().matmul(&both);
+    let compiled = Schedule::create_one(&y).unwrap().compile(&client).unwrap();
+    let ones = stream.create(&[1.0_f32; 8]).unwrap();
+    let good = ones.slice(..4).unwrap();
+    let token = CancelToken::new();
+    token.cancel();
+    let withdrawn = stream.with_cancel(&token);
+    let run = || compiled.run().input(&x, &good).input(&w, &ones);
+    let outputs = run().submit(&withdrawn).unwrap();
+    assert!(outputs[0].read::<f32>(&stream).unwrap().wait().is_err());
+    let outputs = run().submit(&stream).unwrap();
+    let got = outputs[0].read::<f32>(&stream).unwrap().wait().unwrap();
+    assert_eq!(got, [8.0; 4]);
+}
+
+#[apply(every_device)]
+fn temporary_of_zero_bytes_is_bound(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.new_stream();
+    let graph = Graph::new();
+    let x = graph.input("x", DType::F32, [0, 4]);
+    let w = graph.input("w", DType::F32, [4, 4]);
+    let y = x.matmul(&w).matmul(&w);
+    let compiled = Schedule::create_one(&y).unwrap().compile(&client).unwrap();
+    let (none, ones) = (
+        stream.empty::<f32>(0).unwrap(),
+        stream.create(&[1.0_f32; 16]).unwrap(),
+    );
+    let run = compiled.run().input(&x, &none).input(&w, &ones);
+    let outputs = run.submit(&stream).unwrap();
+    assert_eq!(
+        outputs[0].read::<f32>(&stream).unwrap().wait().unwrap(),
+        [0.0_f32; 0]
+    );
+}
+
+#[test]
+fn output_that_overlaps_an_input_or_another_output_is_refused() {
+    let rig = On::Cpu.open();
+    let client = rig.client();
+    let stream = client.new_stream();
+    let graph = Graph::new();
+    let x = graph.input("x", DType::F32, [6, 6]);
+    let roots = [&(x.t() * 2.0), &(&x + 1.0)];
+    let compiled = Schedule::create(&roots).unwrap().compile(&client).unwrap();
+    let handle = stream.create(&[1.0_f32; 36]).unwrap();
+    let other = stream.empty::<f32>(72).unwrap();
+    let run = |first: &Handle<f32>, second: &Handle<f32>| {
+        let run = compiled.run().input(&x, &handle);
+        let done = run.output(0, first).output(1, second).submit(&stream);
+        done.err().map(|error| error.to_string())
+    };
+    let [front, back, middle] = [0..36, 36..72, 10..46].map(|range| other.slice(range).unwrap());
+    let text = |root: usize| {
+        Some(format!(
+            "the buffer for root {root} overlaps an input or the buffer of another root: bind a separate buffer, or update the input with `set`"
+        ))
+    };
+    assert_eq!(run(&handle, &back), text(0));
+    assert_eq!(run(&front, &middle), text(1));
+    assert_eq!(run(&front, &back), None);
+}
