@@ -1,6 +1,6 @@
 //! What the examples of graphs share: their options, how they end, and paper for their pictures.
 
-#[path = "../../cli/src/demo/lettering.rs"]
+#[path = "../../cli/src/demo/glyphs.rs"]
 #[allow(dead_code, reason = "the examples need less of it than the demo")]
 mod lettering;
 pub(crate) mod options;

@@ -42,14 +42,14 @@ struct Report {
 /// Runs the command.
 pub(crate) fn run(args: &DrawArgs) -> Result<Exit, CommandError> {
     let path = &args.file;
-    let unreadable = |source| CommandError::DrawingUnreadable {
+    let unreadable = |source| CommandError::ScheduleUnreadable {
         path: path.clone(),
         source,
     };
     let bytes = fs::metadata(path).map_err(unreadable)?.len();
     if bytes > BYTES_MAX {
         let (path, most) = (path.clone(), BYTES_MAX >> 20);
-        return Err(CommandError::DrawingTooLarge {
+        return Err(CommandError::ScheduleTooLarge {
             path,
             what: "MiB",
             most,
@@ -57,16 +57,16 @@ pub(crate) fn run(args: &DrawArgs) -> Result<Exit, CommandError> {
     }
     let text = fs::read(path).map_err(unreadable)?;
     let text = String::from_utf8_lossy(&text);
-    let graph = dot::parse(&text).map_err(|source| CommandError::NoDrawing {
+    let graph = dot::parse(&text).map_err(|source| CommandError::NotASchedule {
         path: path.clone(),
         source: Box::new(source),
     })?;
     let layered = layers::Layered::new(&graph).map_err(|why| match why {
-        layers::Unlayered::Circle(node) => CommandError::DrawingInCircles {
+        layers::Unlayered::Circle(node) => CommandError::ScheduleCycle {
             path: path.clone(),
             node,
         },
-        layers::Unlayered::TooLarge => CommandError::DrawingTooLarge {
+        layers::Unlayered::TooLarge => CommandError::ScheduleTooLarge {
             path: path.clone(),
             what: "places of nodes and edges",
             most: layers::PLACES_MAX as u64,

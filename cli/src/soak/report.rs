@@ -94,7 +94,7 @@ impl Report {
     pub(crate) fn exit(&self) -> Exit {
         match self.violations.is_empty() {
             true => Exit::Success,
-            false => Exit::Wrong,
+            false => Exit::Failure,
         }
     }
 
@@ -292,7 +292,7 @@ mod tests {
             ..clean
         };
         let bad = report(leaking);
-        assert_eq!((bad.exit(), bad.exit_code), (Exit::Wrong, 1));
+        assert_eq!((bad.exit(), bad.exit_code), (Exit::Failure, 1));
         let text = render(&bad);
         assert!(text.contains("VIOLATION everything was dropped, and the device has"));
         assert!(

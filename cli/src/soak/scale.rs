@@ -56,7 +56,7 @@ impl Report {
     pub(crate) fn exit(&self) -> Exit {
         match self.violations.is_empty() {
             true => Exit::Success,
-            false => Exit::Wrong,
+            false => Exit::Failure,
         }
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn spans(path: &Path) -> Result<Vec<TraceSpan>, CommandError> {
     let read = serde_json::from_reader(BufReader::with_capacity(BUFFER, file));
     let Timeline { events } = read.map_err(|source| match source.is_io() {
         true => unreadable(source.into()),
-        false => CommandError::NoTimeline {
+        false => CommandError::NotATimeline {
             path: path.to_owned(),
             source,
         },

@@ -15,15 +15,15 @@ const SILENT_MAX: u128 = 6;
 /// The frame that is there now.
 pub(crate) fn read(path: &Path) -> Result<Frame, CommandError> {
     let text = fs::read(path).map_err(|source| match source.kind() {
-        ErrorKind::NotFound => CommandError::NoPublication {
+        ErrorKind::NotFound => CommandError::MetricsMissing {
             path: path.to_owned(),
         },
-        _ => CommandError::PublicationUnreadable {
+        _ => CommandError::MetricsUnreadable {
             path: path.to_owned(),
             source,
         },
     })?;
-    serde_json::from_slice(&text).map_err(|source| CommandError::NoFrame {
+    serde_json::from_slice(&text).map_err(|source| CommandError::NotAMetricsFile {
         path: path.to_owned(),
         source,
     })

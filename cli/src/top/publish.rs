@@ -46,7 +46,7 @@ impl Publication {
         let Some(path) = path else { return Ok(None) };
         let writer = Writer::new(path, Source::new(command, device), device.new_client());
         let (stop, stopped) = mpsc::channel();
-        let mut writer = writer.map_err(|source| CommandError::PublicationUnwritable {
+        let mut writer = writer.map_err(|source| CommandError::MetricsUnwritable {
             path: path.to_owned(),
             source,
         })?;
