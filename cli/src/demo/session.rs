@@ -22,9 +22,9 @@ use super::results::Results;
 use super::workers::{self, Prepared, Run};
 use crate::args::{DemoArgs, DemoBackend, Order};
 use crate::exit::CommandError;
-use crate::timeline::Saved;
+use crate::timeline::TimelineFile;
 use crate::timeline::picture::{self, Caption};
-use crate::top::{self, Publication};
+use crate::top::{self, Publisher};
 use crate::units::counted;
 
 /// The spans that the device keeps: enough for about twenty thousand photographs.
@@ -55,9 +55,13 @@ pub(crate) fn run_on(
     }
     let mut results = Results::new(&settings.output, &settings.input)?;
     // The file is created before the run, so that a wrong path fails at once.
-    let saved = args.timeline.as_deref().map(Saved::create).transpose()?;
+    let timeline_file = args
+        .timeline
+        .as_deref()
+        .map(TimelineFile::create)
+        .transpose()?;
     let device = open(args)?;
-    let publication = Publication::start(args.publish.as_deref(), "demo", &device)?;
+    let publisher = Publisher::start(args.publish.as_deref(), "demo", &device)?;
     let client = device.new_client();
     let streams: Vec<Stream> = (0..settings.threads).map(|_| client.new_stream()).collect();
     let pipeline = Pipeline::new(&client, kernels).map_err(device_error)?;
@@ -94,7 +98,7 @@ pub(crate) fn run_on(
 
     let profile = token.map(|token| device.end_profile(token).wait());
     let profile = profile.transpose().map_err(device_error)?;
-    drop(publication);
+    drop(publisher);
     let stats = device.stats().map_err(device_error)?;
     let runtime = runtime_facts(&stats, tally.run_seconds());
     let name = device.properties().name.to_string();
@@ -114,8 +118,8 @@ pub(crate) fn run_on(
         },
     );
     results.finish(&subtitle, &timeline)?;
-    if let Some(saved) = saved {
-        saved.write(&spans)?;
+    if let Some(file) = timeline_file {
+        file.write(&spans)?;
     }
     // Handles and streams are dropped first, so that the close reports only leaks.
     drop((pipeline, streams, client));
@@ -153,7 +157,7 @@ pub(crate) fn open(args: &DemoArgs) -> Result<Device, CommandError> {
     };
     let options = DeviceOptions::default()
         .strategy(strategy)
-        .sample_latencies(top::sampling(args.publish.as_deref()))
+        .sample_latencies(top::sample_every(args.publish.as_deref()))
         .trace(TRACE_SPANS_MAX);
     let queues = args.queues as usize;
     let opened = match args.backend {

@@ -21,7 +21,7 @@ use super::watch::{INTERVAL, Watch};
 use super::worker::{self, Load};
 use crate::args::{Backend, SoakArgs};
 use crate::exit::CommandError;
-use crate::top::{self, Publication};
+use crate::top::{self, Publisher};
 
 /// Device memory, in pages of 1 MiB: little enough to run out sometimes.
 const MEMORY_BYTES: u64 = 32 << 20;
@@ -49,10 +49,10 @@ pub(crate) fn run(args: &SoakArgs) -> Result<Report, CommandError> {
     system::stop_on_interrupt(&soak.load.ground.tally.stop);
     silence_intended_panics();
     let device = &soak.load.device;
-    let publication = Publication::start(args.publish.as_deref(), "soak", device)?;
+    let publisher = Publisher::start(args.publish.as_deref(), "soak", device)?;
     let (even, watch) = soak.work(args)?;
-    // The publication has handles of the device, which must not count as left.
-    drop(publication);
+    // The publisher has handles of the device, which must not count as left.
+    drop(publisher);
     soak.finish(settings, threads_before, even, watch)
 }
 
@@ -85,7 +85,7 @@ impl Soak {
             .max_pages_cached(4);
         let options = DeviceOptions::default()
             .memory(memory)
-            .sample_latencies(top::sampling(args.publish.as_deref()));
+            .sample_latencies(top::sample_every(args.publish.as_deref()));
         let faults = args.has_faults();
         let (opened, findings) = match args.backend {
             Backend::Cpu => {
