@@ -180,7 +180,7 @@ impl CommandError {
                 "name a readable file; `millstream demo --timeline FILE` writes one"
             }
             Self::NotATimeline { .. } | Self::EmptyTimeline { .. } => {
-                "name a complete file that `millstream demo --timeline FILE` or `millstream::timeline::write` wrote, for a device with `DeviceOptions::trace`"
+                "name a file that `millstream demo --timeline FILE` or `millstream::timeline::write` wrote completely, for a device with `DeviceOptions::trace`"
             }
             Self::TimelineUnwritable { .. } => {
                 "name a file in an existing, writable folder with --timeline"
