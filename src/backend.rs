@@ -1,23 +1,23 @@
-//! What a backend is made of: the trait, what it is given, and what it may share with others.
+//! The interface of a backend: the trait, its inputs, and helpers that backends may share.
 //!
-//! A *backend* makes a kind of device: [`Open`] is its options, [`Backend`] the device. It stays thin, for the runtime
-//! validates, orders and owns (the trait's documentation says who has which duty). `examples/backend` is a small one that is
-//! whole; the guide's page "Writing a backend" walks through it, and says how the suite of the runtime's behaviour
-//! (`millstream-conformance`) runs on yours.
+//! A *backend* implements a kind of device: [`Open`] is its options, [`Backend`] the device. A backend stays thin,
+//! since the runtime validates, orders and owns; the trait's documentation states which side has which duty.
+//! `examples/backend` is a small complete backend. The guide's page "Writing a backend" explains it, and how to run the
+//! conformance suite (`millstream-conformance`) on a backend.
 //!
 //! | | |
 //! | --- | --- |
-//! | [`Timeline`], [`Cursor`], [`Point`] | how far a queue is; a backend publishes it, and everybody waits on it |
-//! | [`settle`], [`Table`] | failures that become known while a task runs, where tasks can fail then |
-//! | [`Block`], [`for_each_run`], [`host_memory`] | for devices whose memory is the host's: pages, strided copies, native kernels and resources |
-//! | [`HostMemory`], [`HostContext::set_host_memory`] | pinned memory that uploads of clients lie in from the start, where a device has such |
-//! | [`Spawner`], [`Thread`], [`mark_runtime_thread`] | threads of the backend's own |
-//! | [`Gone`] | how a backend tells of a loss that it notices by itself |
+//! | [`Timeline`], [`Cursor`], [`Point`] | the progress of a queue: a backend publishes it, and all waits use it |
+//! | [`settle`], [`Table`] | failures that occur while a task runs, for devices whose tasks can fail then |
+//! | [`Block`], [`for_each_run`], [`host_memory`] | for devices with host memory: pages, strided copies, native kernels |
+//! | [`HostMemory`], [`HostContext::set_host_memory`] | pinned host memory for uploads, if the device has it |
+//! | [`Spawner`], [`Thread`], [`mark_runtime_thread`] | the backend's own threads |
+//! | [`Gone`] | reports a loss that the backend detects |
 
 pub use millstream_host as host_memory;
 pub use millstream_protocol::backend::*;
+pub use millstream_protocol::device_status::Gone;
 pub use millstream_protocol::error::Refused;
-pub use millstream_protocol::gone::Gone;
 pub use millstream_protocol::id::{Cursor, MAX_QUEUES, Point, RecordingId};
 pub use millstream_protocol::kernel::{BackendKernel, NativeKernel, NativeView};
 pub use millstream_protocol::landing::Landing;

@@ -1,4 +1,4 @@
-//! GPUs by CUDA: the backend, and copies from one GPU to another.
+//! The CUDA backend, and copies between GPUs.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,59 +8,67 @@ use crate::{
     Element, Error, Handle, LaunchError, Pending, ResourceGuard, Stream, read, update, write,
 };
 
-/// Copies `from`, of one GPU, to `to`, of another: from GPU to GPU where the two reach each other, through the host where they
-/// do not. It is a task of both streams: it comes after what each was given before, and what follows in either comes after it.
-/// On the way the bytes lie in fresh memory of the target's, so that neither side holds the other up.
+/// Copies `from` on one GPU to `to` on another: directly if the GPUs have peer access, otherwise through the
+/// host. The copy is a task of both streams: it runs after their earlier tasks, and before their later ones.
+/// The bytes pass through fresh memory of the target GPU, so that neither stream delays the other.
 ///
-/// Blocks until the bytes are with the target: an event of one GPU's queue is in no order of the other's.
-/// [`copy_across_async`] is the same without blocking. Where both are of one device it is [`Stream::copy`] of the target's
-/// stream, which does not block.
+/// Blocks until the bytes have arrived at the target, since the queues of two GPUs have no common order.
+/// [`copy_across_async`] does the same without blocking. If both handles are of one device, this is [`Stream::copy`] on
+/// the target's stream, which does not wait for the copy.
 ///
 /// # Errors
-/// [`Error::Launch`] when the lengths differ; [`Error::WrongBackend`]; what reading the source answers; the failure of the target
-/// where the driver refused the copy.
+/// [`Error::Launch`] if the lengths differ; [`Error::WrongBackend`]; the failure of the source's data; the failure of
+/// the target if the driver refuses the copy.
 pub fn copy_across<T: Element>(
     (source, from): (&Stream, &Handle<T>),
     (target, to): (&Stream, &Handle<T>),
 ) -> Result<(), Error> {
-    if is_within(target, from, to)? {
+    if copy_within_device(target, from, to)? {
         return Ok(());
     }
-    let aside = target.client().new_stream();
-    let between = aside.empty::<T>(to.len())?;
-    let place = aside.get_resource::<Cuda>((write(&between),)).wait()?;
-    let mut sending = Sending::begin(source, from, place, between)?;
-    let passed = sending.take().map_or(Ok(()), |over| over.wait().map(drop));
-    match sending.arrive(passed, target, to)? {
+    let side_stream = target.client().new_stream();
+    let staging = side_stream.empty::<T>(to.len())?;
+    let place = side_stream
+        .get_resource::<Cuda>((write(&staging),))
+        .wait()?;
+    let mut transfer = Transfer::begin(source, from, place, staging)?;
+    let passed = transfer
+        .take_arrival()
+        .map_or(Ok(()), |arrived| arrived.wait().map(drop));
+    match transfer.finish(passed, target, to)? {
         Some(refused) => refused.wait().map(drop),
         None => Ok(()),
     }
 }
 
-/// As [`copy_across`], on whatever executor. Dropped before its end it copies nothing.
+/// As [`copy_across`], awaited on any executor. Dropped before it completes, the future copies nothing to the target.
 ///
 /// # Errors
-/// As [`copy_across`].
+/// Same as [`copy_across`].
 pub async fn copy_across_async<T: Element>(
     (source, from): (&Stream, &Handle<T>),
     (target, to): (&Stream, &Handle<T>),
 ) -> Result<(), Error> {
-    if is_within(target, from, to)? {
+    if copy_within_device(target, from, to)? {
         return Ok(());
     }
-    let aside = target.client().new_stream();
-    let between = aside.empty::<T>(to.len())?;
-    let place = aside.get_resource::<Cuda>((write(&between),)).await?;
-    let mut sending = Sending::begin(source, from, place, between)?;
-    let passed = sending.passed().await;
-    match sending.arrive(passed, target, to)? {
+    let side_stream = target.client().new_stream();
+    let staging = side_stream.empty::<T>(to.len())?;
+    let place = side_stream.get_resource::<Cuda>((write(&staging),)).await?;
+    let mut transfer = Transfer::begin(source, from, place, staging)?;
+    let passed = transfer.wait_for_arrival().await;
+    match transfer.finish(passed, target, to)? {
         Some(refused) => refused.await.map(drop),
         None => Ok(()),
     }
 }
 
-/// Copies within one device, where it is one; says no where there are two.
-fn is_within<T: Element>(target: &Stream, from: &Handle<T>, to: &Handle<T>) -> Result<bool, Error> {
+/// Copies within one device and returns `true`; returns `false` if the handles are of two devices.
+fn copy_within_device<T: Element>(
+    target: &Stream,
+    from: &Handle<T>,
+    to: &Handle<T>,
+) -> Result<bool, Error> {
     match target.copy(from, to) {
         Err(Error::Foreign { .. }) if from.size() == to.size() => Ok(false),
         Err(Error::Foreign { .. }) => Err(Error::Launch {
@@ -74,88 +82,89 @@ fn is_within<T: Element>(target: &Stream, from: &Handle<T>, to: &Handle<T>) -> R
     }
 }
 
-/// What failures and timelines call it.
+/// The task's name in failures and timelines.
 const NAME: &str = "copy across";
 
-/// Bytes on their way to fresh memory of the target's, which is kept until they are there, whoever still waits for that. It is
-/// of a stream of its own: a guard holds back what follows it in its stream.
-struct Sending<T: Element> {
+/// A copy to fresh memory of the target GPU, which this keeps until the bytes have arrived, even if no caller waits any
+/// more. The memory belongs to a stream of its own, since a guard holds back later tasks of its stream.
+struct Transfer<T: Element> {
     place: Option<(ResourceGuard<Cuda>, Handle<T>)>,
-    /// A guard of the source is there once they are. None once it was taken.
-    over: Option<Pending<ResourceGuard<Cuda>>>,
-    /// What the driver said.
+    /// Answered with a guard of the source once the bytes have arrived. `None` once it was taken.
+    arrived: Option<Pending<ResourceGuard<Cuda>>>,
+    /// The driver's error.
     refused: Arc<OnceLock<String>>,
 }
 
-impl<T: Element> Sending<T> {
+impl<T: Element> Transfer<T> {
     fn begin(
         source: &Stream,
         from: &Handle<T>,
         guard: ResourceGuard<Cuda>,
-        between: Handle<T>,
+        staging: Handle<T>,
     ) -> Result<Self, Error> {
         let place = guard.peer_place();
         let refused = Arc::new(OnceLock::new());
-        let says = refused.clone();
+        let error = refused.clone();
         source.with_resource::<Cuda>(NAME, (read(from),), move |resources| {
-            // SAFETY: the place has as many bytes; `Sending` keeps its guard until a guard of the source is there.
+            // SAFETY: the place has the same length, and `Transfer` keeps its guard until a guard of the source has
+            // arrived.
             if let Err(why) = unsafe { resources.copy_to_peer(&place) } {
-                // Set once, by this task.
-                let _ = says.set(why.to_string());
+                // Set once: this task runs once.
+                let _ = error.set(why.to_string());
             }
         })?;
         Ok(Self {
-            place: Some((guard, between)),
-            over: Some(source.get_resource::<Cuda>((update(from),))),
+            place: Some((guard, staging)),
+            arrived: Some(source.get_resource::<Cuda>((update(from),))),
             refused,
         })
     }
 
-    /// What is to be waited for. Who waits for it must not let go before.
-    fn take(&mut self) -> Option<Pending<ResourceGuard<Cuda>>> {
-        self.over.take()
+    /// Takes the answer to wait for. The caller must keep `self` until it has waited.
+    fn take_arrival(&mut self) -> Option<Pending<ResourceGuard<Cuda>>> {
+        self.arrived.take()
     }
 
-    /// The bytes are there, or the source has failed.
-    async fn passed(&mut self) -> Result<(), Error> {
-        let passed = match &mut self.over {
-            Some(over) => over.await.map(drop),
+    /// Waits until the bytes have arrived, or the source has failed.
+    async fn wait_for_arrival(&mut self) -> Result<(), Error> {
+        let passed = match &mut self.arrived {
+            Some(arrived) => arrived.await.map(drop),
             None => Ok(()),
         };
-        self.over = None;
+        self.arrived = None;
         passed
     }
 
-    /// Takes the bytes to where they are to be; where there are none, the target says why, and this answers what to wait
-    /// for.
-    fn arrive(
+    /// Copies the bytes from the fresh memory to the target. If the driver refused the copy, poisons the target with
+    /// its error instead, and returns the answer that reports it.
+    fn finish(
         mut self,
         passed: Result<(), Error>,
         target: &Stream,
         to: &Handle<T>,
     ) -> Result<Option<Pending<ResourceGuard<Cuda>>>, Error> {
-        let Some((guard, between)) = self.place.take() else {
+        let Some((guard, staging)) = self.place.take() else {
             return Ok(None);
         };
         drop(guard);
         passed?;
         let Some(why) = self.refused.get().cloned() else {
-            return target.copy(&between, to).map(|()| None);
+            return target.copy(&staging, to).map(|()| None);
         };
         target.with_resource::<Cuda>(NAME, (write(to),), move |_| {
-            // A custom task tells of its failure so; the hook for panics is not called.
+            // A panic is how a custom task fails; `resume_unwind` does not call the panic hook.
             std::panic::resume_unwind(Box::new(why));
         })?;
         Ok(Some(target.get_resource::<Cuda>((read(to),))))
     }
 }
 
-impl<T: Element> Drop for Sending<T> {
-    /// Nobody waits any more, but the GPU still writes.
+impl<T: Element> Drop for Transfer<T> {
+    /// Keeps the memory until the GPU has written it, although no caller waits any more.
     fn drop(&mut self) {
-        if let (Some(place), Some(over)) = (self.place.take(), self.over.take()) {
-            // Only a closed device refuses, which has ended what it was given.
-            let _ = over.on_ready(move |_| drop(place));
+        if let (Some(place), Some(arrived)) = (self.place.take(), self.arrived.take()) {
+            // Only a closed device returns an error, and its tasks have ended.
+            let _ = arrived.on_ready(move |_| drop(place));
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Everything that a device counts and measures, as one plain value; with the feature `metrics` also for the facade of that crate.
+//! Everything that a device counts and measures, as one plain value. With the feature `metrics` it can be published to
+//! the `metrics` crate's facade.
 //!
-//! The [guide] says what each figure means and what it costs.
+//! The [guide] explains each figure and its cost.
 //!
 //! [guide]: https://github.com/millstream/millstream/blob/main/docs/guide/metrics.md
 

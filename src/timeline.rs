@@ -1,10 +1,12 @@
-//! Timelines as files: what [`Device::trace`](crate::Device::trace) tells, in the trace event format, which
-//! [Perfetto](https://ui.perfetto.dev), `chrome://tracing` and others show, and `millstream timeline FILE` sums up.
+//! Writes timelines to files: converts the spans of [`Device::trace`](crate::Device::trace) to the trace event format,
+//! which [Perfetto](https://ui.perfetto.dev), `chrome://tracing` and others display, and `millstream timeline FILE`
+//! summarizes.
 //!
-//! Each span is there twice: on the lane of its queue, which is what the device did, and on the lane of its stream, among those of
-//! its client, which is whose work it was. An arrow leads from a task to each task of another queue that waited for it. Streams that
-//! have ended and do not overlap in time share a lane: a stream for each request makes as many lanes as there were requests at a time.
-//! The file is written as it is made: nothing is gathered but the numbers of lanes, and where each span ended.
+//! Each span appears twice: on the lane of its queue, which shows what the device ran, and on the lane of its stream
+//! within its client, which shows for whom it ran. An arrow leads from a task to each task of another queue that waited
+//! for it. Streams that have ended and do not overlap in time share a lane, so a program with a stream for each request
+//! has as many lanes as concurrent requests. The file is written incrementally; only lane numbers and the end of each
+//! span are kept in memory.
 //!
 //! ```
 //! use millstream::{Cpu, Device, DeviceOptions, timeline};
@@ -33,20 +35,21 @@ use lanes::Lanes;
 
 use crate::{TraceSpan, TraceWait};
 
-/// Bytes that are gathered before they are written: large enough that the calls do not count.
+/// The size of the write buffer in bytes: large enough that the number of writes does not matter.
 const BUFFER: usize = 64 << 10;
 
-/// The process that the queues' lanes belong to, and the one before those of the clients. Viewers keep 0 for themselves.
+/// The process id of the queues' lanes; those of clients follow. Viewers reserve 0.
 const QUEUES: u32 = 1;
 
-/// Writes a timeline: one JSON object in the trace event format, with times in microseconds that keep their nanoseconds.
+/// Writes a timeline: one JSON object in the trace event format, with times in microseconds and three decimals.
 ///
-/// What is on the lane of a queue has the category `queue`, what is on that of a stream `stream`, and arrows have `wait`. Each span tells its
-/// client, stream and queue, its cursor there, and what it waited for as pairs of queue and cursor. No particular order of spans is needed,
-/// but that an arrow needs the span that is waited for before the one that waits. `out` needs no buffer of its own.
+/// Spans on the lane of a queue have the category `queue`, those on the lane of a stream `stream`, and arrows `wait`.
+/// The arguments of a span are its client, stream, queue and cursor, and what it waited for as pairs of queue and
+/// cursor. Spans may be in any order, except that an arrow requires the span that is waited for before the span that
+/// waits. `out` needs no buffer of its own.
 ///
 /// # Errors
-/// Those of `out`: what it has been given by then is no whole file.
+/// The errors of `out`; the file is incomplete then.
 pub fn write<'a>(
     spans: impl IntoIterator<Item = &'a TraceSpan>,
     out: impl Write,
@@ -81,45 +84,47 @@ struct File<W> {
     out: W,
     buffer: Vec<u8>,
     queues: HashMap<u32, Queue>,
-    /// The process of each client that was met.
+    /// The process id of each client seen so far.
     clients: HashMap<u32, u32>,
     lanes: Lanes,
-    /// Which of them were met, and have been told what they are called.
+    /// Whether each lane has been named.
     named: Vec<bool>,
-    /// Arrows so far: each has a number.
+    /// The number of arrows so far, which is their id.
     arrows: u64,
 }
 
-/// A queue that was met.
+/// A queue seen so far.
 struct Queue {
     lane: u32,
-    /// The last nanosecond of each span, by cursor, of those that came in their order: most do.
+    /// The last nanosecond of each span by cursor, for spans that came in the order of their cursors, as most do.
     ends: Vec<(u64, u64)>,
-    /// And of those that came after a greater one.
-    late: BTreeMap<u64, u64>,
+    /// The same for spans that came after a greater cursor.
+    out_of_order: BTreeMap<u64, u64>,
 }
 
 impl Queue {
-    fn note(&mut self, cursor: u64, last_ns: u64) {
+    fn record(&mut self, cursor: u64, last_ns: u64) {
         match self.ends.last() {
-            Some((greatest, _)) if *greatest >= cursor => _ = self.late.insert(cursor, last_ns),
+            Some((greatest, _)) if *greatest >= cursor => {
+                self.out_of_order.insert(cursor, last_ns);
+            }
             _ => self.ends.push((cursor, last_ns)),
         }
     }
 
-    /// The last nanosecond of the span with this cursor, if it was met.
+    /// Returns the last nanosecond of the span with this cursor, if it has been seen.
     fn end_of(&self, cursor: u64) -> Option<u64> {
         match self
             .ends
             .binary_search_by_key(&cursor, |(cursor, _)| *cursor)
         {
             Ok(place) => Some(self.ends[place].1),
-            Err(_) => self.late.get(&cursor).copied(),
+            Err(_) => self.out_of_order.get(&cursor).copied(),
         }
     }
 }
 
-/// Where a span is drawn.
+/// The position of a lane.
 #[derive(Clone, Copy)]
 struct Lane {
     process: u32,
@@ -140,7 +145,7 @@ impl<W> File<W> {
         self.buffer.extend_from_slice(line.as_bytes());
     }
 
-    /// Says what a lane is called, before the first span on it.
+    /// Writes the name of a lane, before its first span.
     fn lane(&mut self, at: Lane, name: &str, number: u64) {
         let Lane { process, lane } = at;
         let head = format!(
@@ -162,11 +167,11 @@ impl<W> File<W> {
         for wait in &span.waits {
             self.arrow(span, *wait, on_queue);
         }
-        // A clock that went back makes an empty span, not one of centuries.
+        // If the clock went back, write an empty span and not one of centuries.
         let end = span.end_ns.max(span.start_ns);
         let last = (end.saturating_sub(1)).max(span.start_ns);
         if let Some(queue) = self.queues.get_mut(&span.queue) {
-            queue.note(span.cursor, last);
+            queue.record(span.cursor, last);
         }
     }
 
@@ -177,8 +182,15 @@ impl<W> File<W> {
             return Lane { process, lane };
         }
         let lane = self.queues.len() as u32 + 1;
-        let (ends, late) = (Vec::new(), BTreeMap::new());
-        self.queues.insert(span.queue, Queue { lane, ends, late });
+        let (ends, out_of_order) = (Vec::new(), BTreeMap::new());
+        self.queues.insert(
+            span.queue,
+            Queue {
+                lane,
+                ends,
+                out_of_order,
+            },
+        );
         let at = Lane { process, lane };
         self.lane(at, &format!("queue {}", span.queue), span.queue.into());
         at
@@ -246,7 +258,8 @@ impl<W> File<W> {
         out.extend_from_slice(b"}}");
     }
 
-    /// From the end of the span that was waited for to the start of this one. Without that span there is none: it was told before, or it is gone.
+    /// Writes an arrow from the end of the span that was waited for to the start of this one. None if that span is not
+    /// in this file.
     fn arrow(&mut self, span: &TraceSpan, wait: TraceWait, to: Lane) {
         let Some(queue) = self.queues.get(&wait.queue) else {
             return;
@@ -274,7 +287,7 @@ impl<W> File<W> {
     }
 }
 
-/// What the client of a span is called. Spans of older files have numbers alone.
+/// Returns the name of a span's client. Spans of older files have a number only.
 fn client_of(span: &TraceSpan) -> Cow<'_, str> {
     match &*span.client_name {
         "" => format!("client {}", span.client).into(),
@@ -289,7 +302,7 @@ fn place(out: &mut Vec<u8>, at: Lane) {
     digits(out, at.lane.into());
 }
 
-/// Nanoseconds as microseconds: `1234567` is `1234.567`, exactly.
+/// Writes nanoseconds as microseconds: `1234567` becomes `1234.567`, exactly.
 fn microseconds(out: &mut Vec<u8>, ns: u64) {
     digits(out, ns / 1_000);
     let rest = (ns % 1_000) as u16;
@@ -299,9 +312,9 @@ fn microseconds(out: &mut Vec<u8>, ns: u64) {
     }
 }
 
-/// A whole number. `write!` takes several times as long, and these are most of a file.
+/// Writes a whole number. `write!` takes several times as long, and numbers make up most of a file.
 fn digits(out: &mut Vec<u8>, mut number: u64) {
-    let mut text = [0; 20]; // as many as the greatest has
+    let mut text = [0; 20]; // the digits of `u64::MAX`
     let mut first = text.len();
     loop {
         first -= 1;
@@ -314,7 +327,7 @@ fn digits(out: &mut Vec<u8>, mut number: u64) {
     out.extend_from_slice(&text[first..]);
 }
 
-/// The inside of a JSON string: any name will do, also one that has quotes, or breaks lines.
+/// Writes the contents of a JSON string, with quotes and control characters escaped.
 fn escaped(out: &mut Vec<u8>, name: &str) {
     for &byte in name.as_bytes() {
         match byte {

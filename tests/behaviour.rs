@@ -1,5 +1,5 @@
-//! The behaviour of the runtime, fact by fact, on the devices that need nothing else: the CPU and the simulator. On CUDA the same suite
-//! runs with the tests of `conformance`.
+//! Runs the conformance suite on the devices that need no hardware: the CPU and the simulator. The tests of
+//! `conformance` run it on CUDA.
 
 #[path = "conformance/tests/devices/support/embedded.rs"]
 mod embedded;

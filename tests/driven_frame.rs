@@ -1,17 +1,17 @@
-//! A frame of a game never blocks (I8): on a driven device it submits, pumps and takes what is there, and the
-//! system never puts its thread to sleep. Alone in its binary, whose every thread is counted.
+//! I8: a frame of a game never blocks. On a driven device it submits, pumps and takes finished readbacks, and the
+//! system never puts its thread to sleep. A separate program, since it counts all threads of the process.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::time::Duration;
 
 use millstream::{Cpu, CubeCount, Device, DeviceOptions, Kernel, readbacks, update};
 
-/// Threads of this process.
+/// Returns the number of threads of this process.
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
 
-/// How often the calling thread has gone to sleep so far.
+/// Returns how often the calling thread has gone to sleep.
 fn sleeps() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let line = status
@@ -48,7 +48,7 @@ fn a_frame_of_a_driven_device_never_sleeps_and_starts_no_thread_i8_i11() {
                 .launch(&step, CubeCount::d1(4), (update(&values),))
                 .unwrap();
         }
-        // Where two frames are behind, this one is not read.
+        // While two frames are behind, this one is not read.
         let _ = sender.read(&stream, &values, number);
         driver.pump(Duration::from_millis(5));
         while let Some(done) = frames.try_next() {
@@ -57,7 +57,7 @@ fn a_frame_of_a_driven_device_never_sleeps_and_starts_no_thread_i8_i11() {
             taken += 1;
         }
     };
-    // What may sleep for other reasons (a page that the system must find) does so seldom.
+    // The thread rarely sleeps for other reasons, such as a page fault.
     let mut number = 0;
     let quiet = (0..20).any(|_| {
         let slept = sleeps();

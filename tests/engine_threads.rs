@@ -1,5 +1,5 @@
-//! All threads of a device are its caller's (I10), and a driven one has none (I11). Alone in its binary, since
-//! threads are counted for the whole process.
+//! The caller starts every thread of a device (I10), and a driven device has none (I11). A separate program, since it
+//! counts the threads of the whole process.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod engine;
@@ -16,8 +16,8 @@ fn every_thread_is_the_callers(kind: impl Open) {
     let engine = Arc::new(Engine::default());
     let held = Arc::new(());
     let device = Device::open_with(kind, engine.options(|_| Answer::Start)).unwrap();
-    let kept = held.clone();
-    let kernel = Kernel::new("keeps").native(move |_, _| drop(kept.clone()));
+    let captured = held.clone();
+    let kernel = Kernel::new("keeps").native(move |_, _| drop(captured.clone()));
     let kernel = device.new_client().kernel(kernel).unwrap();
     device
         .new_client()
@@ -25,10 +25,14 @@ fn every_thread_is_the_callers(kind: impl Open) {
         .launch(&kernel, CubeCount::d1(4), ())
         .unwrap();
     use_everything(&device);
-    let mut strangers = names();
-    strangers.retain(|name| name.trim() != "engine");
-    assert_eq!(strangers, before, "a thread that the caller did not start");
-    // A thread is counted when it is asked for, and kept when it has started: another thread of the device may be between the two.
+    let mut foreign_threads = names();
+    foreign_threads.retain(|name| name.trim() != "engine");
+    assert_eq!(
+        foreign_threads, before,
+        "the device started a thread itself"
+    );
+    // A thread is counted when it is requested, and stored when it has started; another thread of the device may be in
+    // between.
     while engine.threads.lock().unwrap().len() != engine.asked() {
         std::thread::yield_now();
     }
@@ -39,10 +43,10 @@ fn every_thread_is_the_callers(kind: impl Open) {
     drop(kernel);
     let report = device.close(PATIENCE);
     assert!(report.drained && report.threads_left == 0, "{report:?}");
-    // Nothing of the device lives on, on any thread: the close has waited for their ends.
+    // The close has waited for all threads, so none of them keeps a part of the device.
     assert_eq!(Arc::strong_count(&held), 1);
     engine.join();
-    // A joined thread may be listed for a moment more.
+    // A joined thread may still be listed for a moment.
     while names() != before {
         std::thread::yield_now();
     }

@@ -1,9 +1,9 @@
 //! I9: in the steady state a launch allocates nothing, on any thread.
 //!
-//! A binary of its own, because it counts every allocation of the process.
+//! A separate program, since it counts every allocation of the process.
 #![allow(
     clippy::unwrap_used,
-    reason = "a test says what it expects by unwrapping"
+    reason = "a test states what it expects by unwrapping"
 )]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -23,22 +23,22 @@ struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: every call is the system allocator's; counting touches no memory of the caller.
+// SAFETY: every call is forwarded to the system allocator; counting touches no memory of the caller.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's promise is forwarded.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's promise is forwarded.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's promise is forwarded.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
@@ -46,7 +46,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// One stream with what its launches need.
+/// A stream, and the kernels and buffers that its launches use.
 struct Rig {
     client: ComputeClient,
     stream: Stream,
@@ -121,7 +121,7 @@ impl Rig {
                 .unwrap();
             let typed = (&b[0], &b[1], &b[2], [1, 2, 3, 4, 5, 6, 7, 8]);
             self.typed.launch(stream, 1, typed).unwrap();
-            // Eight bindings and 128 bytes of scalars are what a message has room for.
+            // Eight bindings and 128 bytes of scalars fit into a message.
             let eight: [_; 8] = std::array::from_fn(|index| update(&b[index]));
             stream
                 .launch(&self.eight, CubeCount::single(), (eight, [7_u64; 16]))
@@ -151,7 +151,7 @@ impl Rig {
         }
     }
 
-    /// One stream writes what several others read, again and again.
+    /// One stream repeatedly writes a buffer that several others read.
     fn shared_buffers_are_passed_around(&self, readers: &[Stream], rounds: usize) {
         let b = &self.buffers;
         let scalars = [1_u64; 8];
@@ -175,8 +175,8 @@ impl Rig {
         }
     }
 
-    /// A recording with four parameters, each replay of which gives so many words: a kernel of as many, and one with more
-    /// bindings and words than a queue's entry has room for.
+    /// Records two kernels with four parameters and `slots` words. The second kernel has more bindings and words than
+    /// the entry of a queue holds.
     fn recorded(&self, slots: u32) -> (Recording, [Handle<u32>; 4]) {
         let sum = (0..12).fold(Kernel::new("sum"), |kernel, index| {
             kernel.reads::<u32>(format!("b{index}"))
@@ -208,7 +208,7 @@ impl Rig {
         (recorder.finish().unwrap(), parameters)
     }
 
-    /// Replays that name the parameters, and replays that know their indices.
+    /// Replays with parameters by handle and by index.
     fn replays(&self, stream: &Stream, recorded: &(Recording, [Handle<u32>; 4]), rounds: u64) {
         let (b, (recording, named)) = (&self.buffers, recorded);
         let bound: [_; 4] = std::array::from_fn(|index| (index, b[index].as_bytes()));
@@ -227,20 +227,20 @@ impl Rig {
         assert_eq!(last, expected);
     }
 
-    /// What `work` allocates, when it has been done before and everything has drained.
+    /// Returns the allocations of `work` after warm-up, once the device has drained.
     fn steady(&self, work: impl Fn()) -> u64 {
         for _ in 0..20 {
             work();
             self.client.sync().wait().unwrap();
         }
-        // A sync allocates its answer, so it is counted by itself and taken off.
+        // A sync allocates its answer, so measure that alone and subtract it.
         let count = |work: &dyn Fn()| {
             let before = ALLOCATIONS.load(Ordering::Relaxed);
             work();
             self.client.sync().wait().unwrap();
             ALLOCATIONS.load(Ordering::Relaxed) - before
         };
-        // What a thread that wakes at its own time allocates (the test harness's) is no launch's.
+        // The minimum excludes other threads of the process, such as the test harness, which wake at any time.
         let of_sync = (0..9).map(|_| count(&|| {})).min().unwrap_or(0);
         (0..9)
             .map(|_| count(&work))
@@ -251,7 +251,7 @@ impl Rig {
 }
 
 #[test]
-fn launching_prepared_kernels_and_recycling_buffers_allocates_nothing() {
+fn launches_and_recycled_buffers_allocate_nothing_i9() {
     let devices = [
         Device::open(Cpu::default().queues(1).threads(1)).unwrap(),
         Device::open_with(
@@ -259,7 +259,7 @@ fn launching_prepared_kernels_and_recycling_buffers_allocates_nothing() {
             DeviceOptions::default().max_tasks(1),
         )
         .unwrap(),
-        // Each task is followed that can be.
+        // Every task that can be sampled is sampled.
         Device::open_with(
             Cpu::default().queues(1).threads(1),
             DeviceOptions::default().sample_latencies(1),

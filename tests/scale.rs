@@ -1,11 +1,11 @@
-//! I10, I12: clients and streams that come and go in great numbers leave nothing behind: in the device, in its
+//! I10, I12: large numbers of clients and streams leave nothing behind after they are dropped: in the device, in its
 //! memory, and on the heap of the process.
 //!
-//! A binary of its own, because it counts the live bytes of the process. `millstream soak --scale` does the same
-//! with ten times as many, and more of it.
+//! A separate program, since it counts the live bytes of the process. `millstream soak --scale` does the same
+//! with ten times as many, and more.
 #![allow(
     clippy::unwrap_used,
-    reason = "a test says what it expects by unwrapping"
+    reason = "a test states what it expects by unwrapping"
 )]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -20,26 +20,26 @@ struct Counting;
 
 static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
 
-// SAFETY: every call is the system allocator's; counting touches no memory of the caller.
+// SAFETY: every call is forwarded to the system allocator; counting touches no memory of the caller.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // Relaxed: a figure.
         LIVE_BYTES.fetch_add(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's promise is forwarded.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // Relaxed: a figure.
         LIVE_BYTES.fetch_sub(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's promise is forwarded.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // Relaxed: a figure.
         LIVE_BYTES.fetch_add(size as i64 - layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's promise is forwarded.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
@@ -47,17 +47,17 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// At once, in one wave.
+/// The number of clients that are alive at the same time.
 const CLIENTS: usize = 1_000;
 const STREAMS_EACH: usize = 10;
-/// Waves before device memory stays the same.
+/// Waves after which the device memory must not grow.
 const WARM_UP: usize = 2;
-/// Waves in a row over which the heap must not grow, and how many there may be until then: tables and lists reach the most that they
-/// hold, each in a wave that timing chooses.
+/// The number of waves in a row over which the heap must not grow, and the most waves until then: tables and lists
+/// reach their largest size in different waves, depending on timing.
 const WAVES: usize = 4;
 const WAVES_MAX: usize = 16;
-/// What the heap may gain over [`WAVES`] waves. A word kept of each stream would be 320,000; queues that double once more, because the
-/// machine is busy, have been 137,952.
+/// The most that the heap may grow over [`WAVES`] waves. One leaked word for each stream would be 320,000 bytes; queues
+/// that double once more on a busy machine have been 137,952.
 const GROWTH_MAX_BYTES: i64 = 256 << 10;
 
 fn add_one() -> Kernel {
@@ -66,7 +66,7 @@ fn add_one() -> Kernel {
         .native(|_, args| args.chunk::<u32>(0)[0] += 1)
 }
 
-/// Opens clients and streams, lets each stream work on its client's buffer, and drops all.
+/// Opens clients and streams, launches on each stream, checks the results, and drops everything.
 fn wave(device: &Device, add_one: &KernelHandle) {
     let clients: Vec<(ComputeClient, Vec<Stream>)> = (0..CLIENTS)
         .map(|_| {
@@ -95,7 +95,7 @@ fn wave(device: &Device, add_one: &KernelHandle) {
     }
 }
 
-fn what_is_left(device: &Device) -> (u64, u64, u64, u64, usize) {
+fn leftovers(device: &Device) -> (u64, u64, u64, u64, usize) {
     device.sync().wait().unwrap();
     let (stats, memory) = (device.stats().unwrap(), device.memory_usage().unwrap());
     (
@@ -112,14 +112,14 @@ fn waves_leave_nothing(device: &Device) {
     let (mut reserved, mut live) = (0, Vec::new());
     for number in 0..WAVES_MAX {
         wave(device, &add_one);
-        assert_eq!(what_is_left(device), (0, 0, 0, 0, 0), "wave {number}");
+        assert_eq!(leftovers(device), (0, 0, 0, 0, 0), "wave {number}");
         let now = device.memory_usage().unwrap().device.reserved;
         let before = std::mem::replace(&mut reserved, now);
         assert!(
             number < WARM_UP || reserved == before,
             "device memory grew, wave {number}"
         );
-        // Relaxed: a figure; the sync came after all that was dropped.
+        // Relaxed: a figure. The sync above comes after all drops.
         live.push(LIVE_BYTES.load(Ordering::Relaxed));
         if number >= WAVES && live[number] - live[number - WAVES] <= GROWTH_MAX_BYTES {
             return;
@@ -128,7 +128,7 @@ fn waves_leave_nothing(device: &Device) {
     panic!("the heap grows with every wave: {live:?} bytes");
 }
 
-/// One test, for the heap is everybody's.
+/// A single test, since the heap belongs to the whole process.
 #[test]
 fn clients_and_streams_that_come_and_go_leave_nothing_behind_i10() {
     waves_leave_nothing(&Device::open(Cpu::default().queues(2).threads(2)).unwrap());

@@ -1,4 +1,4 @@
-//! Spans of the slow paths, for whoever listens to `tracing`; none where tasks are sent and answers are there.
+//! The `tracing` spans of the slow paths; submitting a task and taking an answer that has arrived have none.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::io::{self, Write};
@@ -11,18 +11,18 @@ use tracing::Level;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-/// The spans that a thread begins, a line each.
+/// Writes a line for each span that a thread begins.
 #[derive(Clone, Default)]
-struct Begun(Arc<Mutex<Vec<u8>>>);
+struct SpanLog(Arc<Mutex<Vec<u8>>>);
 
-impl Begun {
-    /// What was begun since the last look.
+impl SpanLog {
+    /// Takes the spans begun since the last call.
     fn take(&self) -> String {
         String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap()
     }
 }
 
-impl Write for Begun {
+impl Write for SpanLog {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -33,7 +33,7 @@ impl Write for Begun {
     }
 }
 
-impl MakeWriter<'_> for Begun {
+impl MakeWriter<'_> for SpanLog {
     type Writer = Self;
 
     fn make_writer(&self) -> Self {
@@ -42,40 +42,40 @@ impl MakeWriter<'_> for Begun {
 }
 
 #[test]
-fn what_is_slow_has_a_span_and_a_launch_has_none() {
-    let begun = Begun::default();
+fn slow_calls_have_a_span_and_launches_have_none() {
+    let log = SpanLog::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(Level::TRACE)
         .with_span_events(FmtSpan::NEW)
-        .with_writer(begun.clone())
+        .with_writer(log.clone())
         .with_ansi(false)
         .finish();
     tracing::subscriber::with_default(subscriber, || {
         let device = Device::open(Cpu::default()).unwrap();
-        assert!(begun.take().contains("open"));
+        assert!(log.take().contains("open"));
         let client = device.new_client();
         let stream = client.new_stream();
         let kernel = Kernel::new("nothing")
             .updates::<u32>("data")
             .native(|_, _| {});
         let kernel = client.kernel(kernel).unwrap();
-        assert!(begun.take().contains("prepare{kernel=nothing}"));
+        assert!(log.take().contains("prepare{kernel=nothing}"));
 
         let data = stream.create(&[1_u32; 16]).unwrap();
         stream.sync().wait().unwrap();
-        begun.take();
+        log.take();
         for _ in 0..100 {
             stream
                 .launch(&kernel, CubeCount::single(), (update(&data),))
                 .unwrap();
         }
-        assert_eq!(begun.take(), "");
+        assert_eq!(log.take(), "");
 
         let graph = Graph::new();
         let x = graph.input("x", DType::F32, [16]);
         let schedule = Schedule::create_one(&x.exp()).unwrap();
         schedule.compile(&client).unwrap();
-        let compiled = begun.take();
+        let compiled = log.take();
         for span in [
             "schedule{roots=1}",
             "compile_schedule{items=1}",
@@ -84,6 +84,6 @@ fn what_is_slow_has_a_span_and_a_launch_has_none() {
             assert!(compiled.contains(span), "no {span} in:\n{compiled}");
         }
         device.close(Duration::from_secs(10));
-        assert!(begun.take().contains("close"));
+        assert!(log.take().contains("close"));
     });
 }

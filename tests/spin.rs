@@ -1,15 +1,15 @@
-//! I11: where the policy says never, no thread of a device spins. A binary of its own, because spins are
+//! I11: with the policy `never`, no thread of a device spins. A separate program, since spins are
 //! counted for the whole process.
 #![allow(
     clippy::unwrap_used,
-    reason = "a test says what it expects by unwrapping"
+    reason = "a test states what it expects by unwrapping"
 )]
 
 use millstream::{Cpu, CubeCount, Device, DeviceOptions, Kernel, SpinPolicy, update};
 use millstream_sync::facade::{set_spinner_limit, spins_begun};
 
-/// Opens a device, makes each of its threads wait more than once, and closes it, so that what they do has
-/// been done. Says how many spins that took.
+/// Opens a device, makes each of its threads wait more than once, and closes it, so that no thread spins
+/// afterwards. Returns the number of spins.
 fn spins_of_a_device(policy: SpinPolicy) -> u32 {
     let before = spins_begun();
     let options = DeviceOptions::default().spin(policy);
@@ -38,9 +38,9 @@ fn spins_of_a_device(policy: SpinPolicy) -> u32 {
 }
 
 #[test]
-fn no_thread_of_a_device_spins_where_the_policy_is_never() {
-    set_spinner_limit(Some(1_000)); // However few cores there are.
+fn no_thread_of_a_device_spins_with_the_policy_never_i11() {
+    set_spinner_limit(Some(1_000)); // independent of the number of cores
     assert_eq!(spins_of_a_device(SpinPolicy::never()), 0);
-    // The same with a policy that allows it: the count can rise.
+    // A policy that allows spinning raises the count, so the counter works.
     assert_ne!(spins_of_a_device(SpinPolicy::for_us(20)), 0);
 }

@@ -1,7 +1,17 @@
-//! The device actor: one turn takes a burst of messages, what completions and host functions have to
-//! say, flushes what streams hold, and carries out effects.
+//! The device actor: a server with its mailbox and control channel.
 //!
-//! It never waits. Who runs it, and what happens between turns, is `mailbox`'s or `driven`'s.
+//! # One turn
+//! 1. Takes a burst of messages from the mailbox, at most `flush_every`, and admits them.
+//! 2. Honours drops whose stamp the mailbox has passed.
+//! 3. Takes controls: host functions that ended, timelines that ended, a close.
+//! 4. Advances what completions allow, and flushes what streams hold.
+//! 5. Carries out effects: values to the GC, host functions to their threads.
+//!
+//! If the server finds the device lost during any of these, a lost turn follows: it closes the mailbox, ends the
+//! timelines, and answers everything that is held or still arrives (I5).
+//!
+//! A turn never waits. Which thread runs it, and what happens between turns, is decided by `shared_actor` (a device
+//! with threads) or `driven`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -22,84 +32,86 @@ use millstream_sync::mailbox::Receiver;
 use millstream_sync::payload;
 use millstream_sync::timeline::{Timeline, WaitKey};
 
-/// What is told to the device apart from its mailbox. Never lost, never refused.
+/// A message to the device outside its mailbox. Never lost, never refused.
 pub(crate) enum Control {
     /// A host function ended, or panicked with this message.
     HostFinished(HostToken, Result<(), String>),
-    /// The timeline of a queue ended by itself.
+    /// The timeline of a queue has ended: its backend found the device lost.
     TimelineEnded,
-    /// Memory has become free, or there is room for what was kept.
-    LookAround,
-    /// Accept nothing more, finish what there is.
+    /// Memory has been freed, or the GC actor has room for an effect that was kept.
+    Wake,
+    /// Accept no further messages and finish the accepted ones.
     Close,
 }
 
-/// What is left of a closed device, which no thread turns any more.
-pub(crate) trait Heir: Send + Sync {
-    /// Something was told to the device. Says whether nothing that is told later matters.
-    fn look(&self) -> bool;
+/// The deferred teardown of a closed device, which no thread turns any more.
+pub(crate) trait DeferredTeardown: Send + Sync {
+    /// Handles the controls that were sent. Returns `true` if later controls have no effect.
+    fn run(&self) -> bool;
 }
 
-/// How the device is told things apart from its mailbox.
+/// Sends controls to the device.
 #[derive(Clone)]
-pub(crate) struct ToDevice {
+pub(crate) struct ControlSender {
     control: channel::Sender<Control>,
     pub(crate) gate: Arc<Gate>,
     edges: Arc<Edges>,
-    /// Takes what others send the device once no thread turns it. Set only while user code of the device runs, since the heir holds the device.
-    heir: Arc<Mutex<Option<Arc<dyn Heir>>>>,
+    /// Handles controls once no thread turns the device. Set only while user code of the device runs, since it holds
+    /// the device.
+    teardown: Arc<Mutex<Option<Arc<dyn DeferredTeardown>>>>,
 }
 
-impl ToDevice {
-    /// The way to a device that sleeps at this gate, and its end of it.
+impl ControlSender {
+    /// Creates the control channel of a device that sleeps at `gate`.
     pub(crate) fn new(gate: Arc<Gate>, edges: Arc<Edges>) -> (Self, channel::Receiver<Control>) {
         let (control, receiver) = channel::unbounded();
         let device = Self {
             control,
             gate,
             edges,
-            heir: Arc::default(),
+            teardown: Arc::default(),
         };
         (device, receiver)
     }
 
-    /// Tells it this. A device that is gone needs no telling.
-    pub(crate) fn tell(&self, control: Control) {
+    /// Sends a control. Does nothing if the device is gone.
+    pub(crate) fn send(&self, control: Control) {
         self.edges.release();
         let _ = self.control.send(control);
         self.gate.wake();
-        self.look_as_heir();
+        self.run_teardown();
     }
 
-    /// The device is closed, and no thread turns it any more: `heir` takes what was sent before, and what is sent from here on.
-    pub(crate) fn set_heir(&self, heir: Arc<dyn Heir>) {
-        *lock(&self.heir) = Some(heir);
-        self.look_as_heir();
+    /// Passes controls to `teardown` from now on, including those that were sent before. For a closed device that no
+    /// thread turns.
+    pub(crate) fn set_teardown(&self, teardown: Arc<dyn DeferredTeardown>) {
+        *lock(&self.teardown) = Some(teardown);
+        self.run_teardown();
     }
 
-    fn look_as_heir(&self) {
-        let heir = lock(&self.heir).clone();
-        if heir.is_some_and(|heir| heir.look()) {
-            // Dropping it may be the end of the device: after the lock.
-            let heir = lock(&self.heir).take();
-            drop(heir);
+    fn run_teardown(&self) {
+        let teardown = lock(&self.teardown).clone();
+        if teardown.is_some_and(|teardown| teardown.run()) {
+            // Dropping it may end the device, so drop it after the lock.
+            let teardown = lock(&self.teardown).take();
+            drop(teardown);
         }
     }
 }
 
-/// Tells a device of the end of a timeline: a backend's own word that the device is lost, from any thread.
-/// It waits for a cursor that never comes, so it costs nothing until then.
-struct EndWatch(ToDevice);
+/// Notifies a device when a timeline ends: a backend may find the device lost on any thread.
+/// It is registered at a cursor that never comes, so it costs nothing until then.
+struct EndWaker(ControlSender);
 
-impl std::task::Wake for EndWatch {
+impl std::task::Wake for EndWaker {
     fn wake(self: Arc<Self>) {
-        self.0.tell(Control::TimelineEnded);
+        self.0.send(Control::TimelineEnded);
     }
 }
 
-/// Has the device told when one of these timelines ends.
-pub(crate) fn watch_ends(timelines: &[Arc<Timeline>], device: &ToDevice) {
-    let waker = Waker::from(Arc::new(EndWatch(device.clone())));
+/// Registers for the end of each timeline.
+pub(crate) fn watch_timeline_ends(timelines: &[Arc<Timeline>], device: &ControlSender) {
+    let waker = Waker::from(Arc::new(EndWaker(device.clone())));
     for timeline in timelines {
         if timeline.register(u64::MAX, &waker).is_none() {
             waker.wake_by_ref();
@@ -107,13 +119,13 @@ pub(crate) fn watch_ends(timelines: &[Arc<Timeline>], device: &ToDevice) {
     }
 }
 
-/// Where effects go.
-pub(crate) trait Outside {
-    /// Carries the effect out, or hands it back when there is no room for it now.
+/// Carries out effects, with threads or without.
+pub(crate) trait EffectSink {
+    /// Carries the effect out, or hands it back if there is no room for it.
     fn carry_out(&mut self, effect: Effect) -> Result<(), Effect>;
 }
 
-/// A device's deciding half with its mailbox.
+/// A server with its mailbox and its control channel.
 pub(crate) struct DeviceActor<B: Backend> {
     pub(crate) server: Server<B>,
     receiver: Receiver<Task>,
@@ -122,13 +134,13 @@ pub(crate) struct DeviceActor<B: Backend> {
     pub(crate) timelines: Vec<Arc<Timeline>>,
     burst: usize,
     closing: bool,
-    /// The device was lost, and everything that it held was answered.
-    wrecked: bool,
-    /// The last effect found no room outside: the server keeps it, and those after it.
-    outside_full: bool,
+    /// The device was lost, and everything that was held has been answered.
+    loss_handled: bool,
+    /// There was no room for the last effect; the server keeps it, and those after it.
+    sink_full: bool,
     /// Points that wake us, registered while idle.
     watches: Vec<(QueueId, WaitKey)>,
-    wanted: Vec<Point>,
+    wanted_points: Vec<Point>,
 }
 
 impl<B: Backend> DeviceActor<B> {
@@ -148,19 +160,19 @@ impl<B: Backend> DeviceActor<B> {
             timelines,
             burst,
             closing: false,
-            wrecked: false,
-            outside_full: false,
+            loss_handled: false,
+            sink_full: false,
             watches: Vec::new(),
-            wanted: Vec::new(),
+            wanted_points: Vec::new(),
         }
     }
 
-    /// One turn. Says whether there was anything to do.
-    pub(crate) fn turn(&mut self, outside: &mut impl Outside) -> bool {
+    /// Takes one turn. Returns `true` if there was anything to do.
+    pub(crate) fn turn(&mut self, sink: &mut impl EffectSink) -> bool {
         if self.server.wants_time() {
             self.server.tell_time(Instant::now());
         }
-        // Asked once a burst: a log that is off costs no message anything.
+        // Checked once a burst, so that a log that is off costs no message anything.
         let taken = match self.server.is_logged() {
             false => self.take_burst(Server::admit),
             true => self.take_burst(Server::admit_logged),
@@ -169,7 +181,7 @@ impl<B: Backend> DeviceActor<B> {
             self.receiver.wake_senders();
         }
         if self.server.is_lost() {
-            return self.lost_turn(outside);
+            return self.lost_turn(sink);
         }
         let mut worked = taken > 0;
         if taken > 0 || self.server.has_drops() {
@@ -185,12 +197,12 @@ impl<B: Backend> DeviceActor<B> {
             worked = true;
         }
         if self.server.is_lost() {
-            return self.lost_turn(outside);
+            return self.lost_turn(sink);
         }
-        worked | self.carry_out(outside)
+        worked | self.carry_out(sink)
     }
 
-    /// Takes messages while there are any, but not more than a burst, and tells how many.
+    /// Admits messages until there are none or a burst is complete, and returns their number.
     #[inline]
     fn take_burst(&mut self, mut admit: impl FnMut(&mut Server<B>, &mut Task)) -> usize {
         let Self {
@@ -218,21 +230,21 @@ impl<B: Backend> DeviceActor<B> {
             match control {
                 Control::HostFinished(token, outcome) => self.server.host_finished(token, outcome),
                 Control::TimelineEnded => self.server.timeline_ended(),
-                Control::LookAround => {}
+                Control::Wake => {}
                 Control::Close => self.close(),
             }
         }
         worked
     }
 
-    /// One turn of a lost device: whatever it has, and whatever still comes, is answered (I5).
+    /// One turn of a lost device: answers everything that is held, and everything that still arrives (I5).
     #[cold]
-    fn lost_turn(&mut self, outside: &mut impl Outside) -> bool {
+    fn lost_turn(&mut self, sink: &mut impl EffectSink) -> bool {
         let mut worked = false;
-        if !self.wrecked {
-            self.wrecked = true;
+        if !self.loss_handled {
+            self.loss_handled = true;
             worked = true;
-            // From here on those who send are told at once, and those who wait on queues.
+            // From here on senders and waiters on queues receive the error at once.
             self.receiver.close();
             self.timelines.iter().for_each(|timeline| timeline.end());
             self.table.returns().end();
@@ -251,16 +263,16 @@ impl<B: Backend> DeviceActor<B> {
             worked = true;
         }
         worked |= self.take_controls();
-        worked | self.carry_out(outside)
+        worked | self.carry_out(sink)
     }
 
-    fn carry_out(&mut self, outside: &mut impl Outside) -> bool {
+    fn carry_out(&mut self, sink: &mut impl EffectSink) -> bool {
         let mut worked = false;
-        self.outside_full = false;
+        self.sink_full = false;
         while let Some(effect) = self.server.take_effect() {
-            if let Err(effect) = outside.carry_out(effect) {
+            if let Err(effect) = sink.carry_out(effect) {
                 self.server.return_effect(effect);
-                self.outside_full = true;
+                self.sink_full = true;
                 break;
             }
             worked = true;
@@ -268,57 +280,57 @@ impl<B: Backend> DeviceActor<B> {
         worked
     }
 
-    /// Accepts nothing more.
+    /// Closes the mailbox: no further messages are accepted.
     pub(crate) fn close(&mut self) {
         self.closing = true;
         self.receiver.close();
     }
 
-    /// Is the device closing, and everything done?
+    /// Returns `true` if the device is closing and has drained.
     pub(crate) fn is_finished(&self) -> bool {
         self.closing && self.receiver.is_finished() && self.server.is_drained()
     }
 
-    /// Is the device closing?
+    /// Returns `true` if the device is closing.
     pub(crate) fn is_closing(&self) -> bool {
         self.closing
     }
 
-    /// Has somebody something for us? Only loads.
+    /// Returns `true` if there is work: a message, a drop, a control, or a wanted point that has passed. Only loads.
     #[inline]
-    pub(crate) fn has_news(&self) -> bool {
+    pub(crate) fn has_work(&self) -> bool {
         self.receiver.has_next()
             || self.server.has_drops()
             || !self.control.is_empty()
             || self
-                .wanted
+                .wanted_points
                 .iter()
                 .any(|point| self.timelines[point.queue.index()].completed() >= point.cursor)
     }
 
-    /// Before going idle: arranges to be woken by every point whose passing lets the server go on, and
-    /// for the GC actor to watch what only frees memory. Says whether there is something to do at once.
-    pub(crate) fn prepare_idle(&mut self, waker: &Waker, outside: &mut impl Outside) -> bool {
-        self.carry_out(outside);
-        // Where there is no room, the watches would pile up (I12). Whoever makes room wakes us.
-        if !self.outside_full && !self.server.is_lost() {
+    /// Prepares to idle: registers at every point whose passing lets the server go on, and has
+    /// the GC actor watch the points that only free memory. Returns `true` if there is work at once.
+    pub(crate) fn prepare_idle(&mut self, waker: &Waker, sink: &mut impl EffectSink) -> bool {
+        self.carry_out(sink);
+        // Without room the watches would pile up (I12). The GC actor wakes us when it has room.
+        if !self.sink_full && !self.server.is_lost() {
             self.server.watch_freed();
-            self.carry_out(outside);
+            self.carry_out(sink);
         }
-        self.wanted.clear();
-        self.wanted.extend(self.server.wanted());
+        self.wanted_points.clear();
+        self.wanted_points.extend(self.server.wanted());
         if self.closing && !self.server.is_lost() {
-            // What is in flight is waited for as well. On a lost device it will not pass.
-            self.wanted.extend(self.server.last_points());
+            // A close also waits for what is in flight. On a lost device that never completes.
+            self.wanted_points.extend(self.server.last_points());
         }
-        for point in &self.wanted {
+        for point in &self.wanted_points {
             let timeline = &self.timelines[point.queue.index()];
             if let Some(key) = timeline.register(point.cursor, waker) {
                 self.watches.push((point.queue, key));
                 continue;
             }
-            // Passed, or never to pass. We are told of the end as well, but only once whoever ends the
-            // timeline comes to it; until then we would turn in vain.
+            // The cursor has passed, or the timeline has ended. Of its end we are notified as well, but later, by the
+            // thread that ends it; until then every turn would find this point and do nothing.
             if timeline.has_ended() {
                 self.server.timeline_ended();
             }
@@ -327,15 +339,15 @@ impl<B: Backend> DeviceActor<B> {
         false
     }
 
-    /// After idling: forgets the points that were to wake us.
+    /// Ends idling: unregisters the points.
     pub(crate) fn end_idle(&mut self) {
         for (queue, key) in self.watches.drain(..) {
             self.timelines[queue.index()].cancel(key);
         }
-        self.wanted.clear();
+        self.wanted_points.clear();
     }
 
-    /// Waits until no user code of a closed device runs that may look at its memory. Blocks for as long as that takes.
+    /// Blocks until no user code runs that may access the memory of a closed device.
     pub(crate) fn wait_for_user_code(&mut self, gate: &Gate) {
         let mut spinner = Spinner::new(SpinPolicy::never());
         loop {
@@ -347,14 +359,14 @@ impl<B: Backend> DeviceActor<B> {
         }
     }
 
-    /// Leaves the backend to work that cannot be interrupted, and says how many queues that are.
+    /// Leaks the backend, whose tasks cannot be interrupted. Returns the number of busy queues.
     pub(crate) fn leak(self) -> u64 {
         let busy = self.server.busy_queues();
         std::mem::forget(self.server);
         busy
     }
 
-    /// Ends with a lost device: what there is to be said of it, and the server where it may be dropped.
+    /// Ends a lost device. Returns its report, and the server if it may be dropped.
     pub(crate) fn end_lost(self) -> (Report, Option<Server<B>>) {
         let server = self.server;
         let mut report = Report::default();
@@ -363,28 +375,29 @@ impl<B: Backend> DeviceActor<B> {
         if server.recovery() == Some(Recovery::SameProcess) && !server.user_code_runs() {
             return (report, Some(server));
         }
-        // Nothing of it may be touched any more, or somebody may still look at its memory.
+        // The memory may not be touched, or user code may still access it, so the server is leaked.
         report.bytes_left = server.leave_pages();
         report.threads_left = server.busy_queues();
         std::mem::forget(server);
         (report, None)
     }
 
-    /// Nothing will run any more: fails what is held, answers what is left in the mailbox, refuses what comes, wakes the threads that wait.
+    /// Gives up everything that has not run: fails held tasks, answers the mailbox, closes it, and wakes the waiting
+    /// threads. Returns the number of tasks.
     pub(crate) fn abandon(&mut self) -> u64 {
         self.receiver.close();
         for timeline in &self.timelines {
             timeline.end();
         }
         self.table.returns().end();
-        // Dropping what users gave is running their code; what it panics with ends here.
+        // Dropping values runs users' destructors. Their panics end here.
         let mut left = 0;
         let Self {
             server, receiver, ..
         } = self;
         let mut refuse_all = || {
             left += server.abandon();
-            // The mailbox may outlive the close, behind user code that runs: its askers do not wait for that (I5).
+            // User code may keep the mailbox alive beyond the close; its callers do not wait for that (I5).
             receiver.finish_with(|task| server.lose(task));
         };
         while let Err(panic) = catch_unwind(AssertUnwindSafe(&mut refuse_all)) {

@@ -1,10 +1,10 @@
-//! Opening and closing a device.
+//! A device: the value that owns its lifetime, and its close.
 
 use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_client::{ClientBuilder, ComputeClient, Openings, Pending};
+use millstream_client::{ClientBuilder, ComputeClient, DeviceEpochs, Pending};
 use millstream_protocol::error::{Error, ReopenError};
 use millstream_protocol::health::Health;
 use millstream_protocol::journal::SubmissionLog;
@@ -18,196 +18,200 @@ use millstream_protocol::report::{MemoryReport, Report, Stats, TraceSpan};
 use millstream_protocol::vitals::HealthWatch;
 use millstream_sync::facade::{Mutex, lock, thread};
 
-use crate::driven::{Driver, Wheel};
-use crate::epoch::{Closing, Running};
+use crate::driven::{Driver, DriverShared};
+use crate::epoch::{DeviceThreadHandle, Running};
 
-/// A device: one GPU, or the CPU. Opened once, a value; two may live in one process and do not meet.
+/// A device: one GPU, or the CPU. It is a plain value without a global registry; several devices in one process are
+/// independent.
 ///
-/// The value owns the lifetime. Dropping it drains, joins its threads and frees its memory, and may
-/// block as long as work in flight takes; on a thread of the runtime it only starts that.
-/// A guard ([`Stream::get_resource`](millstream_client::Stream::get_resource)) is work in flight: drop it
-/// first. [`Device::close`] does the same with a limit and a report. A device in a `static` is never dropped: close it.
+/// The value owns the device's lifetime. Dropping it drains the device, joins its threads and frees its memory. That
+/// may block as long as work in flight takes; on a thread of the runtime the drop only starts the close. A guard
+/// ([`Stream::get_resource`](millstream_client::Stream::get_resource)) counts as work in flight: drop it first.
+/// [`Device::close`] is a close with a time limit and a report. A device in a `static` is never dropped, so close it.
 ///
 /// # On its own threads
-/// Host functions, callbacks, native kernels, custom tasks, and destructors of values that were given away run
-/// on threads that the device may need. There nothing blocks: a call that waits for an answer always answers
-/// [`Error::WouldDeadlock`], even where the answer is there already, so that the mistake shows the first time.
-/// A call that submits answers so only where it would have to wait for room; its
-/// [`nowait`](millstream_client::Stream::nowait) twin says [`Error::Busy`] there, as everywhere.
+/// Host functions, callbacks, native kernels, custom tasks, and destructors of values that were handed to the runtime
+/// run on threads that the device may need. A call there that waits for an answer always returns
+/// [`Error::WouldDeadlock`], even if the answer has arrived, so that the mistake shows the first time. A call that
+/// submits exceeds the limits by a headroom instead of blocking, and returns [`Error::NoRoomHere`] beyond it; only host
+/// functions and callbacks wait for room in the mailbox. Its [`nowait`](millstream_client::Stream::nowait) variant
+/// returns [`Error::Busy`] if the mailbox is full, as everywhere.
 ///
 /// # When it is lost
-/// Everything outstanding is answered with [`Error::DeviceLost`], and [`Device::health`] says so. Where this
-/// process can go on with it, [`Device::reopen`] begins a new epoch.
+/// Every outstanding request is answered with [`Error::DeviceLost`], and [`Device::health`] reports the loss. If this
+/// process can recover, [`Device::reopen`] starts a new epoch.
 pub struct Device {
-    pub(crate) openings: Arc<Openings>,
+    pub(crate) epochs: Arc<DeviceEpochs>,
     pub(crate) options: DeviceOptions,
     pub(crate) running: Mutex<Running>,
-    /// What runs a device without a thread; closed by whoever closes it.
-    pub(crate) wheel: Option<Arc<Wheel>>,
-    /// Of a device that is part of a model, which whoever calls it runs: it is closed when it is dropped.
+    /// The driven side of a device without a thread; closed with the device.
+    pub(crate) driven: Option<Arc<DriverShared>>,
+    /// The driver of a device inside a model, which every caller runs. Dropped, and so closed, with the device.
     pub(crate) driver: Option<Driver>,
-    /// Opens the device with the options that it was opened with last. Held while it is reopened.
-    pub(crate) again: Mutex<Again>,
+    /// Reopens the device with its last options. Locked while the device is reopened.
+    pub(crate) reopen_fn: Mutex<Reopen>,
 }
 
-/// Opens a lost device with the options that it was opened with last.
-pub(crate) type Again = Box<dyn Fn(&Device) -> Result<Report, ReopenError> + Send>;
+/// Reopens a lost device with the options that it was last opened with.
+pub(crate) type Reopen = Box<dyn Fn(&Device) -> Result<Report, ReopenError> + Send>;
 
 impl Device {
-    /// A client with the defaults.
+    /// Creates a client with the default settings.
     pub fn new_client(&self) -> ComputeClient {
         self.client_builder().build()
     }
 
-    /// A client with a name, or limits.
+    /// Returns a builder of a client with a name, or limits.
     pub fn client_builder(&self) -> ClientBuilder {
-        self.openings.client_builder()
+        self.epochs.client_builder()
     }
 
-    /// What the device is.
+    /// Returns the properties of the device.
     pub fn properties(&self) -> &DeviceProperties {
-        self.openings.properties()
+        self.epochs.properties()
     }
 
-    /// What the device is to code that knows its kind of backend: `CudaRaw` of a GPU by CUDA, for one, with its context
-    /// and streams. None, if it is no `T` to its backend. Of the epoch that is; a device that is opened again has another.
+    /// Returns the backend's raw handle of the current epoch, if it has one of type `T`: for example `CudaRaw` of a
+    /// CUDA GPU, with its context and streams. A reopened device has a new one.
     pub fn raw<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
-        self.openings.current().raw()
+        self.epochs.current().raw()
     }
 
-    /// When everything that was sent before has completed.
+    /// Returns an answer that is ready once everything that was submitted before has completed. May block while the
+    /// mailbox is full.
     pub fn sync(&self) -> Pending<()> {
-        self.openings.current().sync(Scope::Device)
+        self.epochs.current().sync(Scope::Device)
     }
 
-    /// How the device is. Never blocks.
+    /// Returns the health of the device. Never blocks.
     pub fn health(&self) -> Health {
-        self.openings.vitals().health()
+        self.epochs.vitals().health()
     }
 
-    /// Watches how the device is, from now on.
+    /// Watches the health of the device, from now on.
     ///
     /// ```
     /// # fn f(device: &millstream_actors::Device) {
     /// let mut watch = device.watch_health();
     /// std::thread::spawn(move || {
     ///     while let Ok(Some(health)) = watch.wait_timeout(std::time::Duration::MAX) {
-    ///         eprintln!("the device is {health:?}");
+    ///         eprintln!("device health: {health:?}");
     ///     }
     /// });
     /// # }
     /// ```
     pub fn watch_health(&self) -> HealthWatch {
-        self.openings.vitals().watch()
+        self.epochs.vitals().watch()
     }
 
-    /// The device's counters. Blocks for one round trip.
+    /// Returns the device's counters. Blocks for one round trip.
     ///
     /// # Errors
     /// [`Error::Closed`].
     pub fn stats(&self) -> Result<Stats, Error> {
-        self.openings.current().stats().wait()
+        self.epochs.current().stats().wait()
     }
 
-    /// Everything that the device counts and measures: its counters, each client, sizes of batches, faults, what waits to be freed, and
-    /// latencies where they are sampled ([`DeviceOptions::sample_latencies`]). Blocks for one round trip;
-    /// [`ComputeClient::metrics`] does not.
+    /// Returns everything that the device counts and measures: its counters, figures per client, batch sizes, faults,
+    /// memory that waits to be freed, and latencies if they are sampled ([`DeviceOptions::sample_latencies`]). Blocks
+    /// for one round trip; [`ComputeClient::metrics`] does not.
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::DeviceLost`].
     pub fn metrics(&self) -> Result<Metrics, Error> {
-        self.openings.current().metrics().wait()
+        self.epochs.current().metrics().wait()
     }
 
-    /// Memory of the device and of each client. Blocks for one round trip.
+    /// Returns the memory usage of the device and of each client. Blocks for one round trip.
     ///
     /// # Errors
     /// [`Error::Closed`].
     pub fn memory_usage(&self) -> Result<MemoryReport, Error> {
-        self.openings.current().memory().wait()
+        self.epochs.current().memory().wait()
     }
 
-    /// What the device has taken since the last call, in the order in which it took it, if it was opened with
-    /// [`DeviceOptions::log_submissions`]. The parts that several calls answer make one log
-    /// ([`SubmissionLog::append`]). A device that was reopened begins another log. Blocks for one round trip.
+    /// Takes the submissions that the device has admitted since the last call, in order. Requires
+    /// [`DeviceOptions::log_submissions`]. The parts that several calls return make one log
+    /// ([`SubmissionLog::append`]). A reopened device starts another log. Blocks for one round trip.
     ///
-    /// Of a device that was lost, what it had taken until then can be had once more, before it is reopened.
+    /// After a loss one more call returns what the device had admitted until then, before the device is reopened.
     ///
     /// # Errors
-    /// [`Error::NoLog`], [`Error::Closed`]; [`Error::DeviceLost`] where there is nothing left to take.
+    /// [`Error::NoLog`], [`Error::Closed`]; [`Error::DeviceLost`] if there is nothing left to take.
     pub fn take_log(&self) -> Result<SubmissionLog, Error> {
-        let device = self.openings.current();
+        let device = self.epochs.current();
         match device.log().wait() {
             Err(lost @ Error::DeviceLost { .. }) => device.lost_log().ok_or(lost),
             answer => answer,
         }
     }
 
-    /// The timeline's spans since the last call, if the device was opened with
+    /// Takes the timeline's spans since the last call, if the device was opened with
     /// [`DeviceOptions::trace`]. Blocks for one round trip.
     ///
     /// # Errors
     /// [`Error::Closed`].
     pub fn trace(&self) -> Result<Vec<TraceSpan>, Error> {
-        self.openings.current().trace().wait()
+        self.epochs.current().trace().wait()
     }
 
-    /// Starts a profile of what all streams of the device are given from here on, also those that are made later. May wait for
-    /// room in the mailbox. Otherwise as
+    /// Starts a profile of all tasks submitted to streams of the device from now on, including streams made later. May
+    /// block while the mailbox is full. Otherwise like
     /// [`Stream::start_profile`](millstream_client::Stream::start_profile).
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::DeviceLost`].
     pub fn start_profile(&self) -> Result<ProfileToken, Error> {
-        self.openings.current().start_profile(true, Scope::Device)
+        self.epochs.current().start_profile(true, Scope::Device)
     }
 
-    /// Ends a profile of this device, as [`Stream::end_profile`](millstream_client::Stream::end_profile). Asking may wait for
-    /// room in the mailbox.
+    /// Ends a profile of this device, as [`Stream::end_profile`](millstream_client::Stream::end_profile). May block
+    /// while the mailbox is full.
     pub fn end_profile(&self, token: ProfileToken) -> Pending<Profile> {
-        self.openings.current().end_profile(true, token)
+        self.epochs.current().end_profile(true, token)
     }
 
-    /// Accepts nothing more, finishes what was accepted, joins the threads and frees the memory.
-    /// Blocks until then, but not much longer than `timeout`. The report says what has not ended by then: tasks, user code, guards,
-    /// and the threads and memory that they keep. Callers that wait are answered with [`Error::Closed`]. The device's own thread
-    /// waits for the rest in the background, and frees the memory and ends the threads as soon as that is possible.
+    /// Closes the device: accepts no further messages, finishes the accepted ones, joins the threads and frees the
+    /// memory. Blocks until then, but not much longer than `timeout`. The report counts what has not ended by then:
+    /// tasks, user code, guards, and the threads and memory that they hold. Waiting callers receive [`Error::Closed`].
+    /// The device thread waits for the rest in the background, and then frees the memory and ends the threads.
     ///
-    /// A driven device is closed by the calling thread, as by [`Driver::close`], which reports nothing then. What
-    /// another thread pumps at the moment is waited for, and what a guard holds back is not. No thread waits for the rest: the host function that
-    /// ends last, or the guard that is dropped last, frees it there. Tasks that a GPU still runs are waited for when the driver is dropped,
-    /// and a pump frees what is left once they have ended; other tasks that were not run by then are dropped.
+    /// A driven device is closed on the calling thread, as by [`Driver::close`], which reports nothing afterwards. The
+    /// close waits for a pump on another thread, but not for what a guard holds back. No thread waits for the rest: the
+    /// host function that ends last, or the guard that is dropped last, frees it. Tasks that a GPU still runs are
+    /// waited for when the driver is dropped, or a pump frees the rest once they have completed; other tasks that have
+    /// not run by then are dropped.
     ///
-    /// Closing again reports nothing, and so does closing on a thread of the runtime, which only starts it.
+    /// A second close reports nothing. Neither does a close on a thread of the runtime, which only starts it.
     pub fn close(&self, timeout: Duration) -> Report {
         let span = tracing::info_span!(target: "millstream", "close");
         let _entered = span.enter();
         let started = Instant::now();
         let deadline = started
             .checked_add(timeout)
-            .unwrap_or(started + DROP_PATIENCE);
+            .unwrap_or(started + DROP_TIMEOUT);
         let mut running = lock(&self.running);
         let first = !std::mem::replace(&mut running.closed, true);
         running.begin_close(deadline);
         if is_runtime_thread() {
             drop(running);
             if matches!(self.health(), Health::Lost { .. }) {
-                self.openings.vitals().change(Health::Closed);
+                self.epochs.vitals().change(Health::Closed);
             }
             return Report::default();
         }
         let thread = running.thread.take();
         drop(running);
-        if let Some(wheel) = &self.wheel {
-            return wheel.close(Some(deadline));
+        if let Some(driven) = &self.driven {
+            return driven.close(Some(deadline));
         }
         if let Some(thread) = &thread {
             thread.run_unless_begun();
-            self.break_silence(thread, started + SILENCE_MAX);
+            self.warn_if_slow(thread, started + CLOSE_WARNING_DELAY);
         }
-        let reported = thread.map(Closing::report);
+        let reported = thread.map(DeviceThreadHandle::report);
         if first || reported.is_some() {
-            self.openings.vitals().change(Health::Closed);
+            self.epochs.vitals().change(Health::Closed);
         }
         match reported {
             Some(mut report) => {
@@ -219,21 +223,21 @@ impl Device {
     }
 }
 
-/// A device that closes for longer than this says so: its owner may have forgotten a guard.
-const SILENCE_MAX: Duration = Duration::from_secs(2);
+/// A close that takes longer than this logs a warning: the owner may have forgotten a guard.
+const CLOSE_WARNING_DELAY: Duration = Duration::from_secs(2);
 
 impl Device {
-    /// Waits until the device's thread has ended or the time is up, and then tells the log what the close
-    /// goes on waiting for.
-    fn break_silence(&self, thread: &Closing, until: Instant) {
+    /// Waits until the device thread has reported. If that takes until `until`, logs a warning that says what the close
+    /// may be waiting for.
+    fn warn_if_slow(&self, thread: &DeviceThreadHandle, until: Instant) {
         let mut nap = Duration::from_micros(10);
         while !thread.is_reported() {
             if thread::is_past(until) {
                 tracing::warn!(
                     target: "millstream::device",
                     device = %self.properties().name,
-                    "closing waits for work in flight: a kernel or host function that still runs, or a guard \
-                     of `get_resource` that is still held; `Device::close` waits no longer than it is told"
+                    "close is waiting for work in flight: a kernel or host function that still runs, or a guard of \
+                     `get_resource` that is still held; call `Device::close` with a shorter timeout to stop waiting"
                 );
                 return;
             }
@@ -243,18 +247,18 @@ impl Device {
     }
 }
 
-/// How long dropping a device waits for its work. Nobody can be asked, so it is for ever by the
-/// measure of programs; work that never ends is closed with [`Device::close`].
-const DROP_PATIENCE: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long dropping a device waits for its work. A drop has no parameter for it, so this is effectively forever; use
+/// [`Device::close`] for work that never ends.
+const DROP_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Drop for Device {
     fn drop(&mut self) {
         let running = lock(&self.running).thread.is_some();
         if running {
-            self.close(DROP_PATIENCE);
-        } else if self.wheel.is_none() {
-            // Lost, and not reopened: who watches is told that nothing else will come.
-            self.openings.vitals().change(Health::Closed);
+            self.close(DROP_TIMEOUT);
+        } else if self.driven.is_none() {
+            // Lost, and not reopened: notify watchers that nothing will follow.
+            self.epochs.vitals().change(Health::Closed);
         }
     }
 }

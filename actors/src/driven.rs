@@ -1,10 +1,54 @@
-//! A device that its owner runs: no thread is started.
+//! A device without a thread: its owner and waiting callers run it.
 //!
-//! Messages go through the same mailbox, so both channels keep one total order; they are taken when
-//! the owner pumps, when the mailbox is full, or when somebody waits. Whoever waits and finds nothing to
-//! do sleeps at a bell (I11): it rings when a step did something, and when the device's gate is woken. User code (host functions,
-//! callbacks, destructors) runs on the pumping thread, outside the device's lock, so that it may submit. Where the mailbox is full then,
-//! that thread takes what is in it, and runs neither kernels nor other user code meanwhile: user code nests nowhere.
+//! # What runs when, and under which lock
+//! Messages go through the same mailbox as on a device with threads, so both kinds of device have one total order of
+//! messages (I1). The lock is a [`Door`] around [`Core`]; `Inside` marks the thread that holds it.
+//!
+//! | code | runs when | inside the lock |
+//! | --- | --- | --- |
+//! | admission and issuing (`Core::take_messages`) | a pump, a wait, a full mailbox | yes |
+//! | kernels (`Backend::pump`) | a pump, a wait | yes |
+//! | host functions, callbacks, destructors (`run_user_code`) | after a step | no |
+//!
+//! The thread inside never waits, neither for room nor for user code (decision 32). A kernel that finds the mailbox
+//! full gets [`Refusal::NoWait`]. User code runs outside the lock, so it may submit. If it finds the mailbox full, its
+//! thread takes the messages and runs neither kernels nor other user code meanwhile, so user code never nests.
+//!
+//! # A step
+//! Try the lock; if it is free, take a turn and leave. If another thread found the lock taken meanwhile, take one more
+//! turn; if that thread wants the next deadline, ring; if it wants to close, close. Ring if anything was done. Then run
+//! due user code, within the budget. A thread that finds the lock taken leaves its work to the thread inside.
+//!
+//! # The bell
+//! A waiting thread with nothing to do sleeps at a bell (I11):
+//! ```text
+//!  1 reads the number of rings       4 polls the answer, which keeps the bell as its waker
+//!  2 arms the gate with the bell     5 sleeps until the bell has rung since 1, or a deadline
+//!  3 steps
+//! ```
+//! A message, a drop or a control wakes the gate and so rings; so do a step or user code that did something, a job that
+//! becomes due, and a completion through the answer's waker. What happens before 1 is seen by 3 and 4; what happens
+//! after it rings and ends the sleep (I5). A backend that works without being pumped ([`Backend::WORKS_BY_ITSELF`])
+//! rings nothing when a task completes, so while it is under way the sleep ends after [`NAP`].
+//!
+//! # Example: a wait beside a pump
+//! ```text
+//!  thread A waits for a read                    thread B pumps a long kernel
+//!                                               enters; the backend runs the kernel
+//!  4 rings so far; arms the gate
+//!  steps: the lock is taken, marks it wanted
+//!  polls: no answer, leaves the bell as waker
+//!  sleeps
+//!                                               publishes the cursor: A's waker rings (5)
+//!                                               leaves; it was wanted: one more turn; rings (6)
+//!  wakes, takes the answer
+//! ```
+//! # Closing
+//! See `closing`: no thread exists that could wait for what a close leaves behind.
+//!
+//! The models `bell`, `door` and `gate` and the program `actors` of `loom-tests` check the handshakes; `driven/tests`
+//! and `tests/driven_frame.rs` of the workspace check sleeps, and the conformance suite runs every fact on driven
+//! devices.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -14,7 +58,7 @@ use std::time::{Duration, Instant};
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::channel::{ComputeChannel, Job, Refusal};
-use millstream_protocol::gone::Gone;
+use millstream_protocol::device_status::Gone;
 use millstream_protocol::marks::{
     is_runtime_thread, mark_runtime_thread, mark_user_code, runs_user_code,
 };
@@ -26,39 +70,39 @@ use millstream_sync::facade::{Edges, Mutex, lock, thread, with_stack};
 use millstream_sync::mailbox::{Refused, Reserved, RoomPlace, Sender};
 use millstream_sync::thread_flag;
 
-use crate::actor::{DeviceActor, ToDevice};
+use crate::actor::{ControlSender, DeviceActor};
 use crate::gc::Gc;
 use crate::host::run_job;
 
-mod attended;
 mod closing;
+mod driver;
 mod inline;
+mod model;
 #[cfg(test)]
 mod tests;
-mod wheel;
 
-use closing::{Attempt, Left};
-use inline::{Due, Idle, Inline};
-pub use wheel::Driver;
-pub(crate) use wheel::Wheel;
+use closing::{Attempt, Remainder};
+pub use driver::Driver;
+pub(crate) use driver::DriverShared;
+use inline::{Idle, Inline, UserJob};
 
-/// How long one drive of a waiting thread lets the backend run before it looks for its answer.
+/// How long one step of a waiting thread lets the backend run before the thread checks for its answer.
 const DRIVE_BUDGET: Duration = Duration::from_micros(200);
 
-/// How long whoever waits for a device that works by itself sleeps before looking again.
+/// How long a waiting thread sleeps at a time while the backend works without being pumped.
 const NAP: Duration = Duration::from_micros(50);
 
-/// What pumping runs.
+/// The state that a turn needs.
 struct Core<B: Backend> {
-    /// None once the device is closed.
+    /// `None` once the device is closed.
     actor: Option<DeviceActor<B>>,
-    /// What the close has left, until it is freed.
-    left: Option<Arc<Left<B>>>,
+    /// What the close has left behind, until it is freed.
+    remainder: Option<Arc<Remainder<B>>>,
     inline: Inline,
 }
 
 impl<B: Backend> Core<B> {
-    /// One turn of everything. Says whether anything was done.
+    /// Takes one turn of everything. Returns `true` if anything was done.
     fn turn(&mut self, budget: Duration) -> bool {
         with_stack(|| self.turn_here(budget))
     }
@@ -66,15 +110,15 @@ impl<B: Backend> Core<B> {
     fn turn_here(&mut self, budget: Duration) -> bool {
         let mut worked = self.take_messages();
         let _mark = mark_runtime_thread();
-        let _stepping = Stepping::enter();
+        let _inside = InsideMark::enter();
         let Self {
             actor,
-            left,
+            remainder,
             inline,
         } = self;
         let Some(actor) = actor else {
-            return left
-                .take_if(|left| left.free(false) != Attempt::TooEarly)
+            return remainder
+                .take_if(|remainder| remainder.free(false) != Attempt::InUse)
                 .is_some();
         };
         if !actor.server.is_lost() {
@@ -84,29 +128,29 @@ impl<B: Backend> Core<B> {
         worked | inline.collect()
     }
 
-    /// The device's own turn: it decides, and runs nothing that users gave.
+    /// Takes the device's own turn: makes decisions, and runs no code of users.
     fn take_messages(&mut self) -> bool {
         let _mark = mark_runtime_thread();
-        let _stepping = Stepping::enter();
+        let _inside = InsideMark::enter();
         let Self { actor, inline, .. } = self;
         actor.as_mut().is_some_and(|actor| actor.turn(inline))
     }
 }
 
-/// The direct channel of a driven device.
+/// The channel of a driven device.
 pub(crate) struct DirectChannel<B: Backend>(Arc<Direct<B>>);
 
-/// What the channel's clones share.
+/// State shared by the clones of the channel.
 pub(crate) struct Direct<B: Backend> {
     core: Door<Core<B>>,
     idle: Idle,
     sender: Sender<Task>,
-    due: Arc<Mutex<VecDeque<Due>>>,
+    due: Arc<Mutex<VecDeque<UserJob>>>,
     gone: Arc<Gone>,
     edges: Arc<Edges>,
-    /// It was closed while a thread was inside: who leaves finishes that.
+    /// The device was closed while a thread was inside; that thread completes the close when it leaves.
     close_pending: AtomicBool,
-    /// A thread found no way to learn when the next task is to be given up: who leaves rings.
+    /// A thread could not read the next deadline; the thread inside rings when it leaves.
     deadline_wanted: AtomicBool,
 }
 
@@ -128,7 +172,7 @@ impl<B: Backend> DirectChannel<B> {
     pub(crate) fn new(
         actor: DeviceActor<B>,
         sender: Sender<Task>,
-        device: ToDevice,
+        device: ControlSender,
         gc: Gc,
         gone: Arc<Gone>,
         edges: Arc<Edges>,
@@ -142,7 +186,7 @@ impl<B: Backend> DirectChannel<B> {
         };
         let core = Door::new(Core {
             actor: Some(actor),
-            left: None,
+            remainder: None,
             inline,
         });
         Self(Arc::new(Direct {
@@ -168,10 +212,11 @@ impl<B: Backend> Direct<B> {
         }
     }
 
-    /// When a task that waits is to be given up. A thread that is inside rings when it leaves.
+    /// Returns the deadline of the next task that waits. If a thread is inside, it rings when it leaves.
     fn next_deadline(&self) -> Option<Instant> {
         let core = self.core.look().or_else(|| {
-            // Relaxed: the door orders it. Either who is inside finds the door tried, and then this, or we find that it has left.
+            // Relaxed: the door orders it. Either the thread inside finds the door tried and then reads this, or
+            // `try_enter` finds that it has left.
             self.deadline_wanted.store(true, Ordering::Relaxed);
             self.core.try_enter()
         })?;
@@ -185,8 +230,8 @@ impl<B: Backend> Direct<B> {
         next
     }
 
-    /// Does the device work by itself, so that nothing rings when it has done what is waited for? Where somebody is
-    /// inside and cannot be asked, it may.
+    /// Returns `true` if the backend works without being pumped, so that nothing rings when a task completes. Also if a
+    /// thread is inside, since the backend cannot be checked then.
     fn is_under_way(&self) -> bool {
         if !B::WORKS_BY_ITSELF {
             return false;
@@ -196,9 +241,12 @@ impl<B: Backend> Direct<B> {
         };
         let under_way = match &mut core.actor {
             Some(actor) => !actor.server.is_lost() && actor.server.backend_mut().is_under_way(),
-            None => core.left.as_ref().is_some_and(|left| left.is_under_way()),
+            None => core
+                .remainder
+                .as_ref()
+                .is_some_and(|remainder| remainder.is_under_way()),
         };
-        // Who found the device busy meanwhile is owed a look.
+        // A thread that found the device busy meanwhile must look again.
         if self.core.leave(core) {
             self.idle.bell.ring();
             return true;
@@ -207,7 +255,7 @@ impl<B: Backend> Direct<B> {
     }
 
     fn reserve_now(&self) -> Result<Reserved<Task>, Refusal> {
-        // Before the slot is taken, which is what puts messages of threads in order: a model must see both orders.
+        // Before the slot is reserved, which is what orders the messages of threads: a model must explore both orders.
         self.edges.release();
         self.sender.try_reserve().map_err(|refused| match refused {
             Refused::Full => Refusal::Full,
@@ -215,23 +263,23 @@ impl<B: Backend> Direct<B> {
         })
     }
 
-    /// One turn of everything, and one more for each who found the device busy. Says whether anything was
-    /// done. Where somebody else is inside, it is left to them, unless `patient`.
-    fn step_as(&self, mut budget: Duration, patient: bool) -> bool {
+    /// Takes turns of everything: one, and one more whenever a thread found the device busy. Returns `true` if anything
+    /// was done. If another thread is inside, waits for it if `wait`, and otherwise leaves the work to it.
+    fn step_with(&self, mut budget: Duration, wait: bool) -> bool {
         let for_user_code = budget.max(DRIVE_BUDGET);
-        let (worked, _) = self.turn_as(patient, |core| {
+        let (worked, _) = self.turn_with(wait, |core| {
             core.turn(std::mem::replace(&mut budget, Duration::ZERO))
         });
         worked | self.run_user_code(Some(for_user_code))
     }
 
-    /// Turns by `turn`, and once more for each who found the device busy. Says whether anything was done, and whether
-    /// anybody found it busy.
-    fn turn_as(&self, patient: bool, mut turn: impl FnMut(&mut Core<B>) -> bool) -> (bool, bool) {
+    /// Takes turns with `turn`: one, and one more whenever a thread found the device busy. Returns whether anything was
+    /// done, and whether a thread found the device busy.
+    fn turn_with(&self, wait: bool, mut turn: impl FnMut(&mut Core<B>) -> bool) -> (bool, bool) {
         let (mut worked, mut again) = (false, false);
         self.edges.acquire();
         loop {
-            let core = match patient {
+            let core = match wait {
                 true => Some(self.core.enter()),
                 false => self.core.try_enter(),
             };
@@ -245,7 +293,7 @@ impl<B: Backend> Direct<B> {
         if worked {
             self.edges.pass_on();
         }
-        // Relaxed: who set these has tried the door afterwards.
+        // Relaxed: the thread that sets these tries the door afterwards.
         let is_wanted = again && self.deadline_wanted.swap(false, Ordering::Relaxed);
         if worked || is_wanted {
             self.idle.bell.ring();
@@ -256,15 +304,15 @@ impl<B: Backend> Direct<B> {
         (worked, again)
     }
 
-    /// Makes room in the mailbox by a step, on behalf of a caller that has found it full and is not inside the device. Says
-    /// whether anything was done. User code runs no other user code meanwhile, which would fill the mailbox and come back here.
+    /// Makes room in the mailbox, for a caller that found it full and is not inside. Returns `true` if anything was
+    /// done. Called by user code it runs no other user code, which could fill the mailbox and nest here.
     fn make_room(&self) -> bool {
         if !runs_user_code() {
             return self.step(DRIVE_BUDGET);
         }
-        let (worked, again) = self.turn_as(false, |core| with_stack(|| core.take_messages()));
+        let (worked, again) = self.turn_with(false, |core| with_stack(|| core.take_messages()));
         if again && !worked {
-            // They are owed a whole step.
+            // The thread that found the device busy needs a whole step.
             self.idle.bell.ring();
         }
         worked
@@ -280,7 +328,7 @@ impl<B: Backend> Direct<B> {
         let Idle {
             bell, waker, gate, ..
         } = &self.idle;
-        // What happens from here on rings.
+        // Everything that happens from here on rings.
         let heard = bell.heard();
         gate.arm(waker);
         if !step() && !ready(waker) {
@@ -292,13 +340,13 @@ impl<B: Backend> Direct<B> {
         }
     }
 
-    /// Runs the user code that has become due, outside the device: one piece, and more within the budget.
+    /// Runs due user code, outside the lock: at least one job, and more while the budget lasts.
     fn run_user_code(&self, budget: Option<Duration>) -> bool {
         let _mark = mark_user_code();
         let (mut worked, mut until) = (false, None);
         while let Some(due) = { lock(&self.due).pop_front() } {
             if !worked {
-                // Only where there is something to run: a step of a device without user code looks at no clock.
+                // Only if there is a job, so that a step without user code reads no clock.
                 until = budget.and_then(|budget| Instant::now().checked_add(budget));
             }
             due.run();
@@ -315,7 +363,7 @@ impl<B: Backend> Direct<B> {
     }
 
     fn step(&self, budget: Duration) -> bool {
-        self.step_as(budget, false)
+        self.step_with(budget, false)
     }
 }
 
@@ -323,11 +371,11 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
     fn reserve(&self) -> Result<Reserved<Task>, Refusal> {
         let reserved = loop {
             match self.reserve_now() {
-                // Room is made by driving.
+                // The thread inside would have to make the room itself.
                 Err(Refusal::Full) if Inside::get() => break Err(Refusal::NoWait),
                 Err(Refusal::Full) if self.make_room() => {}
-                // Another thread is inside, and will take what is there. User code may wait for that: who is inside never
-                // waits, neither for room nor for user code (decision 32).
+                // Another thread is inside and will take the messages. User code may wait for that: the thread inside
+                // never waits for room or for user code (decision 32).
                 Err(Refusal::Full) if is_runtime_thread() && !runs_user_code() => {
                     break Err(Refusal::NoWait);
                 }
@@ -345,20 +393,20 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
             }
         };
         if reserved.is_err() {
-            self.settle();
+            self.run_model();
         }
         reserved
     }
 
     fn try_reserve(&self) -> Result<Reserved<Task>, Refusal> {
         let mut reserved = self.reserve_now();
-        // To come again later helps user code only where another thread pumps.
+        // Retrying later helps user code only if another thread pumps, so make room now.
         let is_alone = runs_user_code() && !Inside::get();
         if matches!(reserved, Err(Refusal::Full)) && is_alone && self.make_room() {
             reserved = self.reserve_now();
         }
         if reserved.is_err() {
-            self.settle();
+            self.run_model();
         }
         reserved
     }
@@ -366,7 +414,7 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
     unsafe fn commit(&self, slot: Reserved<Task>) {
         // SAFETY: the caller's promise.
         unsafe { self.sender.commit(slot, || false) };
-        self.settle();
+        self.run_model();
     }
 
     fn poll_room(&self, place: &mut RoomPlace, waker: &Waker) -> Poll<Result<(), Refusal>> {
@@ -388,7 +436,7 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
 
     fn drive(&self) -> Option<bool> {
         let worked = self.step(DRIVE_BUDGET);
-        self.settle();
+        self.run_model();
         Some(worked)
     }
 
@@ -398,21 +446,22 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
 
     fn execute(&self, job: Job) {
         if self.gone.has_no_callbacks() {
-            // Nobody pumps any more: the caller is as good a thread as any.
+            // No thread pumps any more, so run the job on this one.
             return run_job(job);
         }
-        lock(&self.due).push_back(Due::Run(job));
-        // The caller need not drive the device: it wakes the threads that do.
+        lock(&self.due).push_back(UserJob::Run(job));
+        // The caller need not drive the device, so wake the threads that do.
         self.idle.bell.ring();
-        // A close may have run the last jobs already. Either it found this one, or, after it had the list, we find its word.
+        // A close may have run the last jobs already. Either it found this job, or it has emptied the list before, and
+        // then `has_no_callbacks` is visible here: the lock of the list orders the two.
         if self.gone.has_no_callbacks() {
             self.run_user_code(None);
         }
     }
 
     fn awaited(&self) {
-        self.idle.attend();
-        self.settle();
+        self.idle.set_awaited();
+        self.run_model();
     }
 
     fn looked(&self) {
@@ -421,35 +470,35 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
 }
 
 thread_flag! {
-    /// Is the thread inside the device, under its lock?
+    /// Whether the thread is inside a driven device, under its lock.
     Inside
 }
 
-/// Marks the thread as inside the device.
-struct Stepping;
+/// Marks the thread as inside the device until dropped.
+struct InsideMark;
 
-impl Stepping {
+impl InsideMark {
     fn enter() -> Self {
         Inside::set(true);
         Self
     }
 }
 
-impl Drop for Stepping {
+impl Drop for InsideMark {
     fn drop(&mut self) {
         Inside::set(false);
     }
 }
 
-/// What a driver needs of its device, whatever the backend.
+/// A driven device without its backend type, for the driver.
 pub(crate) trait Driven: Send + Sync {
     fn step(&self, budget: Duration) -> bool;
 
-    /// Does the device work by itself at what it has been given?
+    /// Whether the backend works on tasks without being pumped.
     fn is_under_way(&self) -> bool;
 
-    /// Closes the device: finishes what can be finished until the deadline, answers everything, and says
-    /// what was left. To be called outside the device. Says nothing where it has been closed already.
+    /// Closes the device: finishes what can finish until the deadline, answers everything, and reports
+    /// what is left. Must be called outside the device. Reports nothing if the device was closed before.
     fn shut_down(&self, deadline: Option<Instant>) -> Report;
 
     #[cfg(test)]

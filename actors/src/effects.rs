@@ -1,4 +1,5 @@
-//! Where the effects of a device thread go: values and points to the GC's thread, host functions to threads for user code.
+//! Carries out the effects of a device thread: values and points go to the GC thread, host functions to threads for
+//! user code.
 
 use std::sync::Arc;
 
@@ -6,20 +7,20 @@ use millstream_protocol::threads::Spawner;
 use millstream_server::points::Points;
 use millstream_server::server::Effect;
 
-use crate::actor::{Outside, ToDevice};
-use crate::gc::{GcThread, Handover, Then};
+use crate::actor::{ControlSender, EffectSink};
+use crate::gc::{Action, GcThread, Handover};
 use crate::host::{HostThreads, host_job};
 
-/// Where the effects of a device thread go.
+/// The threads that carry out the effects of a device thread.
 pub(crate) struct Threads {
     pub(crate) gc: GcThread,
     pub(crate) host: Arc<HostThreads>,
-    pub(crate) device: ToDevice,
-    /// Starts and counts the threads of this epoch.
+    pub(crate) device: ControlSender,
+    /// Spawns and counts the threads of this epoch.
     pub(crate) spawner: Spawner,
 }
 
-impl Outside for Threads {
+impl EffectSink for Threads {
     fn carry_out(&mut self, effect: Effect) -> Result<(), Effect> {
         let handover = match effect {
             Effect::Host {
@@ -33,7 +34,7 @@ impl Outside for Threads {
             }
             Effect::Collect { value, after } => Handover {
                 after,
-                then: Then::Drop(value),
+                action: Action::Drop(value),
                 since_ns: self.gc.meter.now_ns(),
             },
             Effect::Watch(point) => {
@@ -41,19 +42,19 @@ impl Outside for Threads {
                 after.insert(point);
                 Handover {
                     after,
-                    then: Then::WakeDevice(point),
+                    action: Action::WakeDevice(point),
                     since_ns: 0,
                 }
             }
         };
         self.gc
             .hand_over(handover)
-            .map_err(|handover| match handover.then {
-                Then::Drop(value) => Effect::Collect {
+            .map_err(|handover| match handover.action {
+                Action::Drop(value) => Effect::Collect {
                     value,
                     after: handover.after,
                 },
-                Then::WakeDevice(point) => Effect::Watch(point),
+                Action::WakeDevice(point) => Effect::Watch(point),
             })
     }
 }

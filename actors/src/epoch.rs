@@ -1,5 +1,5 @@
-//! One epoch of a device, from its opening to its close or its loss: the parts, and how they are put together
-//! with threads and without.
+//! One epoch of a device, from its opening to its close or loss. Assembles the parts, with threads or
+//! without.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +8,8 @@ use std::time::Instant;
 use millstream_client::DeviceShared;
 use millstream_protocol::backend::{Backend, HostContext, Open};
 use millstream_protocol::channel::{ComputeChannel, StepIn};
+use millstream_protocol::device_status::Gone;
 use millstream_protocol::error::OpenError;
-use millstream_protocol::gone::Gone;
 use millstream_protocol::id::QueueId;
 use millstream_protocol::message::Task;
 use millstream_protocol::options::DeviceOptions;
@@ -24,47 +24,48 @@ use millstream_sync::mailbox::{Sender, mailbox};
 use millstream_sync::reply::{ReplyReceiver, reply};
 use millstream_sync::slots::Slots;
 
-use crate::actor::{Control, DeviceActor, ToDevice, watch_ends};
+use crate::actor::{Control, ControlSender, DeviceActor, watch_timeline_ends};
 use crate::driven::{DirectChannel, Driven};
 use crate::effects::Threads;
 use crate::gc::{Gc, GcThread};
 use crate::host::HostThreads;
-use crate::mailbox::{DeviceThread, End, MailboxChannel};
-use crate::station::Station;
+use crate::mailbox::{DeviceThread, EpochEnd, MailboxChannel};
+use crate::shared_actor::SharedActor;
 
-/// What there is of a device in its current epoch.
+/// The handles of the current epoch that the `Device` keeps.
 pub(crate) struct Running {
-    device: ToDevice,
-    pub(crate) end: End,
-    pub(crate) thread: Option<Closing>,
-    /// It was closed: there will be no other epoch.
+    device: ControlSender,
+    pub(crate) end: EpochEnd,
+    pub(crate) thread: Option<DeviceThreadHandle>,
+    /// The device was closed: no further epoch follows.
     pub(crate) closed: bool,
 }
 
-/// The thread of a device, and what it reports when the device is closed. The report may come before the thread ends.
-pub(crate) struct Closing {
+/// The handle of a device thread, and its report when the device is closed. The report may arrive before the thread
+/// ends.
+pub(crate) struct DeviceThreadHandle {
     thread: Thread<()>,
     report: ReplyReceiver<Report>,
 }
 
-impl Closing {
-    /// Whether the report is there.
+impl DeviceThreadHandle {
+    /// Returns `true` if the report has arrived.
     pub(crate) fn is_reported(&self) -> bool {
         self.report.is_ready()
     }
 
-    /// Runs the thread here if it has not begun.
+    /// Runs the thread's body on this thread if no thread has started it.
     pub(crate) fn run_unless_begun(&self) {
         self.thread.run_unless_begun();
     }
 
-    /// The report, and the end of the thread if it leaves nothing behind. To be called once the device was told to close. Blocks
-    /// until the device has ended, or its time is up.
+    /// Returns the report, and joins the thread if it leaves nothing behind. Call it after the close was requested.
+    /// Blocks until the device has ended or its deadline has passed.
     pub(crate) fn report(mut self) -> Report {
         self.run_unless_begun();
         let report = self.report.wait(&SpinPolicy::never()).unwrap_or_default();
         if report.threads_left == 0 {
-            // What panicked there has been told by the loss of the device.
+            // A panic of the thread was reported as the loss of the device.
             let _ = self.thread.join();
         }
         report
@@ -72,41 +73,41 @@ impl Closing {
 }
 
 impl Running {
-    /// Tells the device to finish what there is until `deadline`.
+    /// Requests the close of the device, which finishes its work until `deadline`.
     pub(crate) fn begin_close(&self, deadline: Instant) {
         *lock(&self.end.deadline) = Some(deadline);
         *lock(&self.end.closer) = Some(std::thread::current().id());
-        self.device.tell(Control::Close);
+        self.device.send(Control::Close);
     }
 }
 
-/// An epoch that is ready to begin.
+/// An epoch that is ready to start.
 pub(crate) struct Opened {
     pub(crate) shared: Arc<DeviceShared>,
     pub(crate) running: Running,
 }
 
 /// The parts of a device before it has a channel.
-pub(crate) struct Parts<B: Backend> {
+pub(crate) struct DeviceParts<B: Backend> {
     pub(crate) actor: DeviceActor<B>,
     pub(crate) sender: Sender<Task>,
-    pub(crate) device: ToDevice,
+    pub(crate) device: ControlSender,
     pub(crate) gc: Gc,
     pub(crate) table: Arc<Table>,
     pub(crate) edges: Arc<Edges>,
     pub(crate) spawner: Spawner,
 }
 
-pub(crate) fn parts<O: Open>(
+pub(crate) fn build_parts<O: Open>(
     kind: O,
     options: &DeviceOptions,
     driven: bool,
     gone: Arc<Gone>,
     before: Option<&DeviceShared>,
-) -> Result<Parts<O::Backend>, OpenError> {
+) -> Result<DeviceParts<O::Backend>, OpenError> {
     options.check()?;
     let settings = options.settings();
-    // How many threads an epoch leaves behind is its own matter.
+    // Each epoch counts its own threads.
     let spawner = settings.spawner.counting_anew();
     let gate = Arc::new(Gate::new());
     let edges = Arc::new(Edges::default());
@@ -140,14 +141,14 @@ pub(crate) fn parts<O: Open>(
         .collect();
     let meter = match settings.latencies_every {
         0 => Meter::new(),
-        _ => Meter::timed(since_now()),
+        _ => Meter::timed(clock_from_now()),
     };
     let server = Server::new(backend, settings.clone(), table.clone())
         .with_gone(gone.clone())
         .with_meter(meter.clone());
-    let (device, controls) = ToDevice::new(gate, edges.clone());
+    let (device, controls) = ControlSender::new(gate, edges.clone());
     let gc = Gc::new(timelines.clone(), device.clone(), gone, meter);
-    watch_ends(&timelines, &device);
+    watch_timeline_ends(&timelines, &device);
     let actor = DeviceActor::new(
         server,
         receiver,
@@ -156,7 +157,7 @@ pub(crate) fn parts<O: Open>(
         timelines,
         settings.flush_every,
     );
-    Ok(Parts {
+    Ok(DeviceParts {
         actor,
         sender,
         device,
@@ -167,27 +168,27 @@ pub(crate) fn parts<O: Open>(
     })
 }
 
-/// A clock that begins now: there are five hundred years of nanoseconds.
-fn since_now() -> ReadClock {
+/// Returns a clock in nanoseconds that starts now; it overflows after 584 years.
+fn clock_from_now() -> ReadClock {
     let began = Instant::now();
     Arc::new(move || u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// A device that runs by itself, before it has its thread.
-struct Unattended<B: Backend> {
-    station: Arc<Station<B>>,
+/// A device with threads, before its device thread is started.
+struct Unstarted<B: Backend> {
+    shared_actor: Arc<SharedActor<B>>,
     shared: Arc<DeviceShared>,
-    device: ToDevice,
+    device: ControlSender,
     spawner: Spawner,
 }
 
-fn unattended<O: Open>(
+fn open_unstarted<O: Open>(
     kind: O,
     options: &DeviceOptions,
-    end: &End,
+    end: &EpochEnd,
     before: Option<&DeviceShared>,
-) -> Result<Unattended<O::Backend>, OpenError> {
-    let parts = parts(kind, options, false, end.gone.clone(), before)?;
+) -> Result<Unstarted<O::Backend>, OpenError> {
+    let parts = build_parts(kind, options, false, end.gone.clone(), before)?;
     let spawner = parts.spawner;
     let host = HostThreads::start(spawner.clone())?;
     let threads = Threads {
@@ -196,101 +197,103 @@ fn unattended<O: Open>(
         device: parts.device.clone(),
         spawner: spawner.clone(),
     };
-    let station = Station::new(parts.actor, threads, parts.sender.probe());
+    let shared_actor = SharedActor::new(parts.actor, threads, parts.sender.probe());
     let mut steps_in: Option<Arc<dyn StepIn>> = None;
     if O::Backend::CALLERS_STEP_IN {
-        let station = steps_in.insert(station.clone());
-        parts.table.sink().set_station(Arc::downgrade(station));
+        let shared_actor = steps_in.insert(shared_actor.clone());
+        parts.table.sink().set_station(Arc::downgrade(shared_actor));
     }
     let channel = Box::new(MailboxChannel::new(parts.sender, host, steps_in));
     let (table, gone) = (parts.table, end.gone.clone());
-    let shared =
-        station.with_actor(|actor| share(actor, channel, table, options.clone(), gone, before));
-    Ok(Unattended {
-        station,
+    let shared = shared_actor
+        .with_actor(|actor| client_state(actor, channel, table, options.clone(), gone, before));
+    Ok(Unstarted {
+        shared_actor,
         shared,
         device: parts.device,
         spawner,
     })
 }
 
-/// Where a device is turned by hand, and the device.
+/// A device without its device thread, whose part the test plays.
 #[cfg(test)]
-type ByHand<B> = (Arc<Station<B>>, Opened);
+type Threadless<B> = (Arc<SharedActor<B>>, Opened);
 
-/// A device without its thread, whose part the caller plays.
+/// Opens a device without its device thread, whose part the test plays.
 #[cfg(test)]
-pub(crate) fn by_hand<O: Open>(
+pub(crate) fn open_without_thread<O: Open>(
     kind: O,
     options: &DeviceOptions,
-) -> Result<ByHand<O::Backend>, OpenError> {
-    let end = End::default();
-    let Unattended {
-        station,
+) -> Result<Threadless<O::Backend>, OpenError> {
+    let end = EpochEnd::default();
+    let Unstarted {
+        shared_actor,
         shared,
         device,
         ..
-    } = unattended(kind, options, &end, None)?;
+    } = open_unstarted(kind, options, &end, None)?;
     let running = Running {
         device,
         end,
         thread: None,
         closed: false,
     };
-    Ok((station, Opened { shared, running }))
+    Ok((shared_actor, Opened { shared, running }))
 }
 
-/// Opens an epoch that runs by itself, after the epoch `before`.
+/// Opens an epoch with threads, after the epoch `before`.
 pub(crate) fn open_threads<O: Open>(
     kind: O,
     options: &DeviceOptions,
-    end: End,
+    end: EpochEnd,
     before: Option<&DeviceShared>,
 ) -> Result<Opened, OpenError> {
-    let Unattended {
-        station,
+    let Unstarted {
+        shared_actor,
         shared,
         device,
         spawner,
-    } = unattended(kind, options, &end, before)?;
+    } = open_unstarted(kind, options, &end, before)?;
     let opened = Arc::new(AtomicBool::new(false));
     let (spin, ending) = (options.settings().spin, end.clone());
-    let (told, report) = reply();
-    let body = DeviceThread::new(station, spin, ending, opened.clone(), told);
+    let (sender, report) = reply();
+    let body = DeviceThread::new(shared_actor, spin, ending, opened.clone(), sender);
     let thread = spawner.spawn(ThreadRole::Device, "millstream-device", move || body.run())?;
-    // Relaxed: whoever drops the body says so under a lock first. Either we read that below, or that lock
-    // comes after ours, and whoever drops it reads this.
+    // Relaxed: a dropped body records that under a lock. Either `never_ran` reads the record below, or the drop takes
+    // that lock after us and reads this store.
     opened.store(true, Ordering::Relaxed);
     if thread.never_ran() {
-        return Err(OpenError::Thread("the device's was dropped".to_owned()));
+        return Err(OpenError::Thread(
+            "the device thread's body was dropped without being run".to_owned(),
+        ));
     }
     let running = Running {
         device,
         end,
-        thread: Some(Closing { thread, report }),
+        thread: Some(DeviceThreadHandle { thread, report }),
         closed: false,
     };
     Ok(Opened { shared, running })
 }
 
-/// Opens an epoch without a thread, after the epoch `before`.
+/// Opens an epoch without threads, after the epoch `before`.
 pub(crate) fn open_driven<O: Open>(
     kind: O,
     options: &DeviceOptions,
-    end: End,
+    end: EpochEnd,
     before: Option<&DeviceShared>,
 ) -> Result<(Opened, Arc<dyn Driven>), OpenError> {
-    // All of it: what a device is made of is moved by value.
+    // On a larger stack: the parts of a device are moved by value.
     with_stack(|| open_driven_here(kind, options, end, before))
 }
 
 fn open_driven_here<O: Open>(
     kind: O,
     options: &DeviceOptions,
-    end: End,
+    end: EpochEnd,
     before: Option<&DeviceShared>,
 ) -> Result<(Opened, Arc<dyn Driven>), OpenError> {
-    let parts = parts(kind, options, true, end.gone.clone(), before)?;
+    let parts = build_parts(kind, options, true, end.gone.clone(), before)?;
     let device = parts.device.clone();
     let gone = end.gone.clone();
     let channel = DirectChannel::new(
@@ -302,8 +305,8 @@ fn open_driven_here<O: Open>(
         parts.edges,
     );
     let face = Box::new(channel.clone());
-    let shared =
-        channel.with_actor(|actor| share(actor, face, parts.table, options.clone(), gone, before));
+    let shared = channel
+        .with_actor(|actor| client_state(actor, face, parts.table, options.clone(), gone, before));
     let running = Running {
         device,
         end,
@@ -313,8 +316,8 @@ fn open_driven_here<O: Open>(
     Ok((Opened { shared, running }, Arc::new(channel)))
 }
 
-/// What clients of an opened device share.
-pub(crate) fn share<B: Backend>(
+/// Creates the state that clients of an opened device share.
+pub(crate) fn client_state<B: Backend>(
     actor: &DeviceActor<B>,
     channel: Box<dyn ComputeChannel>,
     table: Arc<Table>,

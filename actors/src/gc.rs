@@ -1,18 +1,43 @@
-//! The GC actor: waits for points, then drops values, wakes the device thread for memory that has
-//! become free, and never blocks anybody.
+//! The GC actor: waits for points, then drops values, or wakes the device thread because memory has been freed. It
+//! never blocks the threads that hand values over.
 //!
-//! A value whose point can no longer pass (the device is gone) is parked rather than dropped: the
-//! device may still be using it. What is parked is kept for ever, and counted.
+//! # Protocol
+//! ```text
+//!  device thread                             GC actor
+//!  hand_over ──channel (bounded)──► waiting ──every point has passed──► due ──► drop the value / wake the device
+//!      │ full: the server keeps it     │
+//!      ▼                               └─ a timeline ended first ──► parked: never dropped, counted
+//!  retried when the GC actor wakes the device
+//! ```
+//! 1. An entry waits at one point at a time: the first that has not passed, where the actor's waker is registered.
+//! 2. An entry with a point that can no longer pass is parked: the lost device may still use the value. Parked values
+//!    are leaked and counted.
+//! 3. [`Gc::collect`] reads the ends of the timelines before their cursors, since a cursor may be published just before
+//!    the end.
+//! 4. On close the actor takes the channel once more, drops what is due, parks the rest and ends. `closed` is stored
+//!    with Release and loaded with Acquire before the channel is read, so everything handed over before the close is
+//!    taken.
+//!
+//! # Example: a dropped buffer
+//! ```text
+//!  device thread                             queue                      GC actor
+//!  hands over (value, point (0, 7)); idles
+//!                                                                       takes it; cursor is 5: registers at 7; sleeps
+//!                                            publishes 7, wakes it
+//!                                                                       collects: 7 has passed; drops the value
+//! ```
+//! The models `gate`, `channel` and `timeline` of `loom-tests` and its program `actors` check the sleeps; the facts
+//! `lifetime` and `loss` check drops and parking.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
+use millstream_protocol::deferred_drop::Leaving;
+use millstream_protocol::device_status::Gone;
 use millstream_protocol::error::OpenError;
-use millstream_protocol::gone::Gone;
 use millstream_protocol::id::Point;
-use millstream_protocol::leaving::Leaving;
 use millstream_protocol::marks::mark_runtime_thread;
 use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 use millstream_server::observers::meter::Meter;
@@ -23,43 +48,43 @@ use millstream_sync::facade::{SpinPolicy, Spinner};
 use millstream_sync::gate::Gate;
 use millstream_sync::timeline::{Timeline, WaitKey};
 
-use crate::actor::{Control, ToDevice};
-use crate::host::{end_panic, join_until};
+use crate::actor::{Control, ControlSender};
+use crate::host::{discard_panic, join_until};
 
-/// Hand-overs that may wait for the GC actor. Beyond them the device keeps its list.
+/// Hand-overs that may wait in the channel. Beyond them the server keeps its effects.
 const HANDOVER_CAPACITY: usize = 1_024;
 
-/// A hand-over: points to wait for, then something to do.
+/// Points to wait for, and an action to take afterwards.
 pub(crate) struct Handover {
     pub(crate) after: Points,
-    pub(crate) then: Then,
-    /// When it was handed over, if that is measured.
+    pub(crate) action: Action,
+    /// When it was handed over, in nanoseconds; 0 if latencies are not measured.
     pub(crate) since_ns: u64,
 }
 
-/// What follows once the points have passed.
-pub(crate) enum Then {
-    /// Drop this.
+/// What to do once the points have passed.
+pub(crate) enum Action {
+    /// Drops the value.
     Drop(Leaving),
-    /// Wake the device thread: memory that waited for this point has become free.
+    /// Wakes the device thread: memory that waited for this point has been freed.
     WakeDevice(Point),
 }
 
-/// An entry that waits.
+/// A hand-over that waits.
 struct Waiting {
     handover: Handover,
-    /// Where our waker is.
+    /// Where the waker is registered.
     watch: Option<(Point, WaitKey)>,
 }
 
-/// What the GC actor has, without its thread.
+/// The state of the GC actor, without its thread.
 pub(crate) struct Gc {
     timelines: Vec<Arc<Timeline>>,
-    device: ToDevice,
+    device: ControlSender,
     waiting: Vec<Waiting>,
-    /// Values that are kept for ever.
+    /// The number of parked values.
     parked: Arc<AtomicU64>,
-    /// Who tells of them while others go on.
+    /// Counts parked values across the epochs of the device.
     gone: Arc<Gone>,
     pub(crate) meter: Arc<Meter>,
 }
@@ -67,7 +92,7 @@ pub(crate) struct Gc {
 impl Gc {
     pub(crate) fn new(
         timelines: Vec<Arc<Timeline>>,
-        device: ToDevice,
+        device: ControlSender,
         gone: Arc<Gone>,
         meter: Arc<Meter>,
     ) -> Self {
@@ -88,14 +113,14 @@ impl Gc {
         });
     }
 
-    /// Does what has become due and says whether anything had. Values go to `drop_value`.
+    /// Handles every entry that is due, and returns `true` if there was any. Passes values to `drop_value`.
     pub(crate) fn collect(&mut self, mut drop_value: impl FnMut(Leaving)) -> bool {
         let mut worked = false;
         let mut index = 0;
         while index < self.waiting.len() {
             let timelines = &self.timelines;
             let waiting = &mut self.waiting[index];
-            // The ends first, then the cursors: one may have been published just before the end.
+            // Ends before cursors: a cursor may be published just before the end.
             let ended = waiting.handover.after.iter().fold(0_u32, |ended, point| {
                 let queue = point.queue.index();
                 ended | u32::from(timelines[queue].has_ended()) << queue
@@ -105,31 +130,33 @@ impl Gc {
                 .after
                 .retain_open(|point| timelines[point.queue.index()].completed() >= point.cursor);
             let passes = |point: Point| ended >> point.queue.index() & 1 == 0;
-            let stuck = !waiting.handover.after.all(passes);
-            if !stuck && !waiting.handover.after.is_empty() {
+            let never_passes = !waiting.handover.after.all(passes);
+            if !never_passes && !waiting.handover.after.is_empty() {
                 index += 1;
                 continue;
             }
             worked = true;
-            let Handover { then, since_ns, .. } = self.waiting.swap_remove(index).handover;
-            if matches!(then, Then::Drop(_)) {
-                // Before the drop: who sees the end of the value sees it counted.
+            let Handover {
+                action, since_ns, ..
+            } = self.waiting.swap_remove(index).handover;
+            if matches!(action, Action::Drop(_)) {
+                // Counted before the drop, so that a thread which observes the drop finds it counted.
                 self.meter.value_done(since_ns);
             }
-            if stuck {
-                self.park(then);
+            if never_passes {
+                self.park(action);
                 continue;
             }
-            match then {
-                Then::Drop(value) => drop_value(value),
-                Then::WakeDevice(_) => self.device.tell(Control::LookAround),
+            match action {
+                Action::Drop(value) => drop_value(value),
+                Action::WakeDevice(_) => self.device.send(Control::Wake),
             }
         }
         worked
     }
 
-    fn park(&self, then: Then) {
-        if let Then::Drop(value) = then {
+    fn park(&self, action: Action) {
+        if let Action::Drop(value) = action {
             // Relaxed: a figure.
             self.parked.fetch_add(1, Ordering::Relaxed);
             self.gone.park_value();
@@ -137,14 +164,14 @@ impl Gc {
         }
     }
 
-    /// Values that are kept for ever because the work that uses them never ended.
+    /// Returns the number of values that are never dropped, because the work that uses them never completed.
     pub(crate) fn parked(&self) -> u64 {
         // Relaxed: a figure.
         self.parked.load(Ordering::Relaxed)
     }
 
-    /// Leaves our waker at the first open point of every entry that has none. Says whether some entry
-    /// became due meanwhile.
+    /// Registers the waker at the first open point of every entry without one. Returns `true` if an entry became due
+    /// meanwhile.
     fn watch(&mut self, waker: &Waker) -> bool {
         for waiting in &mut self.waiting {
             let Some(point) = waiting.handover.after.iter().next() else {
@@ -155,7 +182,7 @@ impl Gc {
             }
             match self.timelines[point.queue.index()].register(point.cursor, waker) {
                 Some(key) => waiting.watch = Some((point, key)),
-                // Passed, or never to pass.
+                // The cursor has passed, or the timeline has ended.
                 None => return true,
             }
         }
@@ -172,34 +199,34 @@ impl Gc {
             .any(|waiting| waiting.handover.after.iter().next().is_none_or(passed))
     }
 
-    /// What is still waited for will never run: the values go to `drop_value`.
+    /// Passes all values to `drop_value`, since the work that they wait for will never run.
     pub(crate) fn release_all(&mut self, mut drop_value: impl FnMut(Leaving)) {
         for waiting in std::mem::take(&mut self.waiting) {
-            if let Then::Drop(value) = waiting.handover.then {
+            if let Action::Drop(value) = waiting.handover.action {
                 self.meter.value_done(waiting.handover.since_ns);
                 drop_value(value);
             }
         }
     }
 
-    /// Parks what is still waited for.
+    /// Parks all values that still wait.
     pub(crate) fn park_all(&mut self) {
         for waiting in std::mem::take(&mut self.waiting) {
-            self.park(waiting.handover.then);
+            self.park(waiting.handover.action);
         }
     }
 }
 
-/// Drops what a user gave; a panic of its destructor ends here.
+/// Drops a user's value. A panic of its destructor ends here.
 pub(crate) fn drop_value(value: Leaving) {
-    end_panic(catch_unwind(AssertUnwindSafe(|| drop(value))));
+    discard_panic(catch_unwind(AssertUnwindSafe(|| drop(value))));
 }
 
-/// The device's end of a GC actor with a thread.
+/// The device's handle of the GC thread.
 pub(crate) struct GcThread {
     sender: channel::Sender<Handover>,
     gate: Arc<Gate>,
-    /// Nothing more will be handed over.
+    /// Set once nothing more will be handed over.
     closed: Arc<AtomicBool>,
     thread: Option<Thread<()>>,
     parked: Arc<AtomicU64>,
@@ -226,7 +253,7 @@ impl GcThread {
         })
     }
 
-    /// Hands over without waiting; hands it back when the channel is full.
+    /// Hands over without waiting. Returns the hand-over if the channel is full.
     pub(crate) fn hand_over(&self, handover: Handover) -> Result<(), Handover> {
         match self.sender.try_send(handover) {
             Ok(()) => {
@@ -240,13 +267,13 @@ impl GcThread {
         }
     }
 
-    /// Values that are kept for ever because the work that uses them never ended.
+    /// Returns the number of values that are never dropped, because the work that uses them never completed.
     pub(crate) fn parked(&self) -> u64 {
         // Relaxed: a figure, final once the thread was joined.
         self.parked.load(Ordering::Relaxed)
     }
 
-    /// Waits until the actor has done what it can and ended, and says whether it did in time.
+    /// Waits until the actor has done what it can and ended. Returns `false` if the deadline passed first.
     pub(crate) fn join(&mut self, deadline: Instant) -> bool {
         self.close();
         self.thread
@@ -255,18 +282,18 @@ impl GcThread {
     }
 
     fn close(&self) {
-        // Release: the actor that sees it also sees every hand-over before it.
+        // Release: pairs with the Acquire in `run`; the actor then takes every earlier hand-over.
         self.closed.store(true, Ordering::Release);
         self.gate.wake();
     }
 }
 
 impl Drop for GcThread {
-    /// Nothing more comes: a device that could not be opened ends it so.
+    /// Ends the thread of a device that could not be opened.
     fn drop(&mut self) {
         self.close();
         if let Some(thread) = self.thread.take().filter(|thread| !thread.is_current()) {
-            // It waits for no device: nothing was ever handed over that could not pass.
+            // It does not wait for a device: nothing was handed over whose points could not pass.
             drop(thread.join());
         }
     }
@@ -277,7 +304,7 @@ fn run(gc: &mut Gc, receiver: &channel::Receiver<Handover>, gate: &Arc<Gate>, cl
     let waker = Waker::from(gate.clone());
     let mut spinner = Spinner::new(SpinPolicy::never());
     loop {
-        // Acquire, before the look into the channel: what was handed over before the close is there.
+        // Acquire: pairs with `close`, and comes before the channel is read.
         let open = !closed.load(Ordering::Acquire);
         let mut taken = 0;
         while let Ok(handover) = receiver.try_recv() {
@@ -285,8 +312,8 @@ fn run(gc: &mut Gc, receiver: &channel::Receiver<Handover>, gate: &Arc<Gate>, cl
             taken += 1;
         }
         if taken >= HANDOVER_CAPACITY {
-            // The device may have kept some: there is room again.
-            gc.device.tell(Control::LookAround);
+            // The server may have kept effects for lack of room, so notify the device.
+            gc.device.send(Control::Wake);
         }
         gc.collect(drop_value);
         if !open {

@@ -1,8 +1,8 @@
-//! Threads for user code: host functions and callbacks. Never the device's thread.
+//! Threads for user code: host functions and callbacks. User code never runs on the device thread.
 //!
-//! The first is started with the device, so that a device that was opened can run user code whatever happens;
-//! others on demand, up to a limit or until there are no more to be had. Beyond it jobs wait their turn. An idle
-//! thread sleeps in its channel.
+//! The first thread is started with the device, so that an opened device can always run user code. Others are
+//! started on demand, up to a limit or until the system refuses one. Beyond that jobs wait in the channel. An idle
+//! thread sleeps in the channel.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -21,28 +21,28 @@ use millstream_sync::payload;
 use millstream_sync::payload::panic_message;
 use millstream_sync::thread_flag;
 
-use crate::actor::{Control, ToDevice};
+use crate::actor::{Control, ControlSender};
 
-/// Most threads for user code of one device. A host function that blocks takes one of them; as many
-/// may block before others wait for them.
+/// The most threads for user code of one device. A host function that blocks occupies one; once all are blocked,
+/// further jobs wait.
 const THREADS_MAX: usize = 16;
 
-/// How long the threads of a device that never ran are waited for. They have nothing to do.
+/// How long to wait for the threads of a device that was never used. They have nothing to do.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Runs jobs on threads of its own.
+/// Runs jobs on threads for user code.
 pub(crate) struct HostThreads {
-    crew: Mutex<Crew>,
+    workers: Mutex<Workers>,
     receiver: channel::Receiver<Job>,
-    /// Threads that wait for a job, less the jobs that wait for a thread.
+    /// Idle threads minus waiting jobs.
     idle: Arc<AtomicIsize>,
     spawner: Spawner,
 }
 
-/// Never locked while the function that starts threads is called, for that is the caller's code, which may come
-/// back here.
-struct Crew {
-    /// None once it takes no more.
+/// The threads and the channel. The lock is never held while the function that starts threads is called: that is the
+/// application's code, which may call back into this.
+struct Workers {
+    /// `None` once no further jobs are accepted.
     jobs: Option<channel::Sender<Job>>,
     threads: Vec<Thread<()>>,
     /// Threads that are being started.
@@ -50,11 +50,11 @@ struct Crew {
 }
 
 impl HostThreads {
-    /// With a first thread.
+    /// Starts the first thread.
     pub(crate) fn start(spawner: Spawner) -> Result<Arc<Self>, OpenError> {
         let (sender, receiver) = channel::unbounded();
         let threads = Self {
-            crew: Mutex::new(Crew {
+            workers: Mutex::new(Workers {
                 jobs: Some(sender),
                 threads: Vec::new(),
                 starting: 1,
@@ -67,24 +67,24 @@ impl HostThreads {
         Ok(Arc::new(threads))
     }
 
-    /// Runs a job on one of the threads; after the close on the caller's, which no device needs any more.
+    /// Runs a job on one of the threads; after the close, on the calling thread, which no device needs any more.
     pub(crate) fn execute(&self, job: Job) {
-        let mut crew = lock(&self.crew);
-        let Some(jobs) = &crew.jobs else {
-            drop(crew);
+        let mut workers = lock(&self.workers);
+        let Some(jobs) = &workers.jobs else {
+            drop(workers);
             return run_job(job);
         };
-        // The receiver lives as long as we do.
+        // `self` owns a receiver, so the send cannot fail.
         let _ = jobs.send(job);
-        // Relaxed: a guess, of threads that are just ending a job or just being started; every job is in the
+        // Relaxed: an estimate, which may miss threads that just end a job or just start; the job is in the
         // channel either way.
         let has_thread = self.idle.fetch_sub(1, Ordering::Relaxed) > 0;
-        if has_thread || crew.threads.len() + crew.starting >= THREADS_MAX {
+        if has_thread || workers.threads.len() + workers.starting >= THREADS_MAX {
             return;
         }
-        crew.starting += 1;
-        drop(crew);
-        // Where there is none to be had, those that there are run the job in its turn.
+        workers.starting += 1;
+        drop(workers);
+        // If no thread can be started, the existing ones run the job in its turn.
         let _ = self.start_thread();
     }
 
@@ -102,23 +102,23 @@ impl HostThreads {
         let spawned = self
             .spawner
             .spawn(ThreadRole::UserCode, "millstream-host", run);
-        let mut crew = lock(&self.crew);
-        crew.starting -= 1;
-        crew.threads.push(spawned?);
+        let mut workers = lock(&self.workers);
+        workers.starting -= 1;
+        workers.threads.push(spawned?);
         // Relaxed: see `execute`.
         self.idle.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Takes no more jobs, runs those there are, ends the threads. Says how many were still in user code
-    /// when the time was up and are left to themselves.
+    /// Accepts no further jobs, runs the remaining ones, and ends the threads. Returns how many threads were still in
+    /// user code at the deadline and are left running.
     pub(crate) fn join(&self, deadline: Instant) -> u64 {
         let mut left = 0;
         loop {
             let (threads, starting) = {
-                let mut crew = lock(&self.crew);
-                crew.jobs = None;
-                (std::mem::take(&mut crew.threads), crew.starting)
+                let mut workers = lock(&self.workers);
+                workers.jobs = None;
+                (std::mem::take(&mut workers.threads), workers.starting)
             };
             left += threads
                 .into_iter()
@@ -127,7 +127,7 @@ impl HostThreads {
             if starting == 0 {
                 return left;
             }
-            // Somebody is inside the function that starts them.
+            // Another thread is inside the function that starts threads.
             if Instant::now() >= deadline {
                 return left + starting as u64;
             }
@@ -137,19 +137,19 @@ impl HostThreads {
 }
 
 impl Drop for HostThreads {
-    /// A device that could not be opened leaves no thread behind. Others were joined when they were closed.
+    /// Ends the threads of a device that could not be opened. Otherwise `join` was called before.
     fn drop(&mut self) {
-        lock(&self.crew)
+        lock(&self.workers)
             .threads
             .retain(|thread| !thread.is_current());
         self.join(Instant::now() + PATIENCE);
     }
 }
 
-/// How often a joining thread looks whether the other has ended. There is no join with a deadline.
+/// How often a joining thread checks whether the other has ended. The standard library has no join with a deadline.
 const JOIN_NAP: Duration = Duration::from_micros(200);
 
-/// Joins a thread if it ends in time, and says whether it did.
+/// Joins a thread if it ends before the deadline, and returns whether it did.
 pub(crate) fn join_until(thread: Thread<()>, deadline: Instant) -> bool {
     thread.run_unless_begun();
     while !thread.is_finished() {
@@ -158,13 +158,13 @@ pub(crate) fn join_until(thread: Thread<()>, deadline: Instant) -> bool {
         }
         thread::nap(JOIN_NAP);
     }
-    // What panicked there has nobody to go to: panics of user code end where they are caught.
+    // Panics of user code were caught where they occurred, so there is no payload to pass on.
     drop(thread.join());
     true
 }
 
-/// Ends a panic of user code.
-pub(crate) fn end_panic(outcome: std::thread::Result<()>) {
+/// Discards a panic of user code.
+pub(crate) fn discard_panic(outcome: std::thread::Result<()>) {
     if let Err(panic) = outcome {
         payload::end(panic);
     }
@@ -172,27 +172,27 @@ pub(crate) fn end_panic(outcome: std::thread::Result<()>) {
 
 /// Runs a job; a panic ends with it.
 pub(crate) fn run_job(job: Job) {
-    end_panic(catch_unwind(AssertUnwindSafe(job)));
+    discard_panic(catch_unwind(AssertUnwindSafe(job)));
 }
 
 thread_flag! {
-    /// Is the thread inside a [`host_job`], which tells of panics itself?
+    /// Whether the thread is inside a [`host_job`], which reports panics itself.
     InHostWork
 }
 
-/// A host function as a job: it tells the device when it ended, with the panic's message.
+/// Makes a job of a host function. It reports its end to the device, with the message of a panic.
 pub(crate) fn host_job(
     work: HostWork,
     resources: Option<Box<dyn std::any::Any + Send>>,
     token: HostToken,
-    device: ToDevice,
+    device: ControlSender,
 ) -> Job {
-    let tell = Arc::new(Mutex::new(Some(device)));
-    let told = tell.clone();
+    let device = Arc::new(Mutex::new(Some(device)));
+    let finish_device = device.clone();
     let finish = move |outcome: Result<(), String>| {
-        // A panic inside the host function is told below, with its message.
+        // A panic inside the host function is reported below, with its message.
         if !(InHostWork::get() && std::thread::panicking()) {
-            tell_end(&told, token, outcome);
+            report_end(&finish_device, token, outcome);
         }
     };
     let done = HostDone::new(finish);
@@ -201,15 +201,19 @@ pub(crate) fn host_job(
         let outcome = catch_unwind(AssertUnwindSafe(|| (work.run)(done, resources)));
         InHostWork::set(before);
         if let Err(panic) = outcome {
-            tell_end(&tell, token, Err(panic_message(panic)));
+            report_end(&device, token, Err(panic_message(panic)));
         }
     })
 }
 
-/// Tells the device of the end of a host function, once.
-fn tell_end(tell: &Mutex<Option<ToDevice>>, token: HostToken, outcome: Result<(), String>) {
-    if let Some(device) = lock(tell).take() {
-        device.tell(Control::HostFinished(token, outcome));
+/// Reports the end of a host function to the device, once.
+fn report_end(
+    device: &Mutex<Option<ControlSender>>,
+    token: HostToken,
+    outcome: Result<(), String>,
+) {
+    if let Some(device) = lock(device).take() {
+        device.send(Control::HostFinished(token, outcome));
     }
 }
 
@@ -229,61 +233,61 @@ mod tests {
         Ok(())
     }
 
-    /// Nothing of ours is locked while the caller's function runs.
+    /// No lock is held while the application's function runs.
     #[test]
-    fn who_starts_a_thread_may_send_user_code_meanwhile() {
-        let (told, hear) = mpsc::channel();
+    fn the_function_that_starts_threads_may_submit_user_code() {
+        let (sender, receiver) = mpsc::channel();
         let host: Arc<OnceLock<Weak<HostThreads>>> = Arc::default();
         let inside = host.clone();
         let spawner = Spawner::new(move |body| {
             if let Some(host) = inside.get().and_then(Weak::upgrade) {
-                let told = told.clone();
-                host.execute(Box::new(move || told.send(()).unwrap()));
+                let sender = sender.clone();
+                host.execute(Box::new(move || sender.send(()).unwrap()));
             }
             on_a_thread(body)
         });
         let threads = HostThreads::start(spawner).unwrap();
         host.set(Arc::downgrade(&threads)).unwrap();
-        let (release, wait) = mpsc::channel::<()>();
-        // The first thread has something to do: the next job asks for another one.
-        threads.execute(Box::new(move || assert!(wait.recv().is_err())));
+        let (release, released) = mpsc::channel::<()>();
+        // The first thread is busy, so the next job starts another one.
+        threads.execute(Box::new(move || assert!(released.recv().is_err())));
         threads.execute(Box::new(|| ()));
-        hear.recv().unwrap();
+        receiver.recv().unwrap();
         drop(release);
         assert_eq!(threads.join(Instant::now() + PATIENCE), 0);
     }
 
-    /// A thread that was refused once is asked for again when a job has none.
+    /// A refused thread is requested again when a job has no thread.
     #[test]
-    fn a_refused_thread_is_not_counted_as_one_that_waits() {
+    fn a_refused_thread_is_not_counted_as_idle() {
         let refuses = Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let asked = refuses.clone();
-        let spawner = Spawner::new(move |body| match asked.load(Ordering::SeqCst) {
+        let refuse = refuses.clone();
+        let spawner = Spawner::new(move |body| match refuse.load(Ordering::SeqCst) {
             true => Err(io::Error::other("not now")),
             false => on_a_thread(body),
         });
         let threads = HostThreads::start(spawner).unwrap();
         refuses.store(true, Ordering::SeqCst);
-        let (release, wait) = mpsc::channel::<()>();
-        let (told, hear) = mpsc::channel();
-        threads.execute(Box::new(move || assert!(wait.recv().is_err())));
-        let done = told.clone();
+        let (release, released) = mpsc::channel::<()>();
+        let (sender, receiver) = mpsc::channel();
+        threads.execute(Box::new(move || assert!(released.recv().is_err())));
+        let done = sender.clone();
         threads.execute(Box::new(move || done.send(()).unwrap()));
         drop(release);
-        hear.recv().unwrap();
-        // Both jobs have ended when the thread counts itself as waiting again.
+        receiver.recv().unwrap();
+        // When the thread counts itself as idle again, both jobs have ended.
         while threads.idle.load(Ordering::SeqCst) < 1 {
             std::thread::yield_now();
         }
         refuses.store(false, Ordering::SeqCst);
-        // One job that waits for another needs two threads.
-        let (release, wait) = mpsc::channel::<()>();
+        // A job that waits for another one needs two threads.
+        let (release, released) = mpsc::channel::<()>();
         threads.execute(Box::new(move || {
-            assert!(wait.recv().is_err());
-            told.send(()).unwrap();
+            assert!(released.recv().is_err());
+            sender.send(()).unwrap();
         }));
         threads.execute(Box::new(move || drop(release)));
-        hear.recv().unwrap();
+        receiver.recv().unwrap();
         assert_eq!(threads.join(Instant::now() + PATIENCE), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Running: the threads around the server's decisions.
+//! The threads around the server's decisions.
 //!
 //! ```text
 //!  any thread        device thread                              gc thread          host threads
@@ -8,21 +8,20 @@
 //!                        └───────────────── control ◄─────────────────────────────-┘
 //! ```
 //!
-//! | file | what it is |
+//! | file | contents |
 //! | --- | --- |
-//! | `device`, `opening` | [`Device`]: the value that owns the lifetime, closing; opening |
-//! | `epoch` | the parts of an opened device, put together with threads or without |
-//! | `reopen` | a lost device's next epoch |
+//! | `device`, `opening` | [`Device`]: the value that owns the lifetime; opening and closing |
+//! | `epoch` | assembles the parts of an opened device, with threads or without |
+//! | `reopen` | the next epoch of a lost device |
 //! | `actor` | one turn of the device, the same for both kinds of channel |
-//! | `mailbox` | the channel and the thread of a device that runs by itself |
-//! | `station` | who turns a device that runs by itself: its thread, or a caller that steps in |
-//! | `driven` | the channel and the [`Driver`] of a device that its owner runs |
-//! | `effects` | where the effects of a device thread go |
-//! | `gc` | what waits for points before it drops values |
+//! | `mailbox` | the channel and the thread of a device with threads |
+//! | `shared_actor` | the actor of a device with threads, which its thread turns, or a caller that steps in |
+//! | `driven` | the channel and the [`Driver`] of a driven device |
+//! | `effects` | carries out the effects of a device thread |
+//! | `gc` | waits for points, then drops values |
 //! | `host` | threads for user code |
-//! | `tuning` | what tuning needs of the system; with the feature `tune` |
-//!
-//! Nothing here decides anything about tasks; and nothing polls while idle (I11).
+//! | `tuning` | the clock, file store and thread of tuning; with the feature `tune` |
+//! No scheduling decision is made here, and nothing polls while idle (I11).
 
 mod actor;
 mod device;
@@ -34,7 +33,7 @@ mod host;
 mod mailbox;
 mod opening;
 mod reopen;
-mod station;
+mod shared_actor;
 #[cfg(feature = "tune")]
 pub mod tuning;
 

@@ -1,4 +1,4 @@
-//! A device that runs by itself: its thread, and the mailbox as a channel.
+//! A device with threads: its device thread, and the mailbox as its channel.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::channel::{ComputeChannel, Job, Refusal, StepIn};
-use millstream_protocol::gone::Gone;
+use millstream_protocol::deferred_drop::Leaving;
+use millstream_protocol::device_status::Gone;
 use millstream_protocol::health::Recovery;
-use millstream_protocol::leaving::Leaving;
 use millstream_protocol::marks::{is_runtime_thread, mark_runtime_thread, runs_user_code};
 use millstream_protocol::message::Task;
 use millstream_protocol::report::Report;
@@ -23,28 +23,28 @@ use millstream_sync::reply::ReplySender;
 
 use crate::actor::DeviceActor;
 use crate::effects::Threads;
-use crate::gc::{Handover, Then};
-use crate::host::{HostThreads, PATIENCE, end_panic};
-use crate::station::{Rest, Station};
+use crate::gc::{Action, Handover};
+use crate::host::{HostThreads, PATIENCE, discard_panic};
+use crate::shared_actor::{Rest, SharedActor};
 
-/// The mailbox as a channel.
+/// The channel of a device with threads.
 pub(crate) struct MailboxChannel {
     sender: Sender<Task>,
     host: Arc<HostThreads>,
-    /// The device, if callers may turn it.
-    station: Option<Arc<dyn StepIn>>,
+    /// The device actor, if callers may step in.
+    shared_actor: Option<Arc<dyn StepIn>>,
 }
 
 impl MailboxChannel {
     pub(crate) fn new(
         sender: Sender<Task>,
         host: Arc<HostThreads>,
-        station: Option<Arc<dyn StepIn>>,
+        shared_actor: Option<Arc<dyn StepIn>>,
     ) -> Self {
         Self {
             sender,
             host,
-            station,
+            shared_actor,
         }
     }
 }
@@ -53,13 +53,13 @@ impl ComputeChannel for MailboxChannel {
     #[inline]
     fn reserve(&self) -> Result<Reserved<Task>, Refusal> {
         if is_runtime_thread() && !runs_user_code() {
-            // The device may need this thread to make the room.
+            // The device may need this thread to make room, so it must not wait.
             return self.try_reserve().map_err(|refusal| match refusal {
                 Refusal::Full => Refusal::NoWait,
                 other => other,
             });
         }
-        // User code may wait here: the device thread makes the room, and never waits for user code (decision 32).
+        // User code may wait here: the device thread makes room and never waits for user code (decision 32).
         self.sender.reserve().map_err(|_closed| Refusal::Closed)
     }
 
@@ -73,8 +73,8 @@ impl ComputeChannel for MailboxChannel {
 
     #[inline]
     unsafe fn commit(&self, slot: Reserved<Task>) {
-        let station = self.station.as_deref();
-        let instead = || station.is_some_and(StepIn::step_in_for_a_wake);
+        let shared_actor = self.shared_actor.as_deref();
+        let instead = || shared_actor.is_some_and(StepIn::step_in_for_a_wake);
         // SAFETY: the caller's promise.
         unsafe { self.sender.commit(slot, instead) };
     }
@@ -93,21 +93,21 @@ impl ComputeChannel for MailboxChannel {
     }
 
     fn drive(&self) -> Option<bool> {
-        if let Some(station) = &self.station {
-            station.step_in_to_wait();
+        if let Some(shared_actor) = &self.shared_actor {
+            shared_actor.step_in_to_wait();
         }
         None
     }
 
     fn waits(&self) {
-        if let Some(station) = &self.station {
-            station.waits();
+        if let Some(shared_actor) = &self.shared_actor {
+            shared_actor.waits();
         }
     }
 
     fn leaves_waker(&self) {
-        if let Some(station) = &self.station {
-            station.leaves_waker();
+        if let Some(shared_actor) = &self.shared_actor {
+            shared_actor.leaves_waker();
         }
     }
 
@@ -118,19 +118,19 @@ impl ComputeChannel for MailboxChannel {
     }
 }
 
-/// How a device ends, shared between who closes it and its thread.
+/// How an epoch ends. Shared by the closing thread and the device thread.
 #[derive(Clone, Default)]
-pub(crate) struct End {
+pub(crate) struct EpochEnd {
     /// When a closing device gives up.
     pub(crate) deadline: Deadline,
     /// The thread that closes the device.
     pub(crate) closer: Arc<Mutex<Option<ThreadId>>>,
-    /// How those who wait for room are told.
+    /// Ends the waits for room, and holds the error that ended the epoch.
     pub(crate) gone: Arc<Gone>,
 }
 
-impl End {
-    /// The end of an epoch of the device with these vitals.
+impl EpochEnd {
+    /// Creates the end of an epoch of the device with these vitals.
     pub(crate) fn of(epoch: u64, vitals: &Arc<Vitals>) -> Self {
         Self {
             deadline: Deadline::default(),
@@ -140,29 +140,30 @@ impl End {
     }
 }
 
-/// When a closing device gives up.
+/// The time at which a closing device gives up.
 pub(crate) type Deadline = Arc<Mutex<Option<Instant>>>;
 
-/// The device thread: turns while there is something to do, else spins briefly, then sleeps.
+/// The body of the device thread: turns while there is work, then spins briefly, then sleeps.
 pub(crate) struct DeviceThread<B: Backend> {
-    station: Arc<Station<B>>,
+    shared_actor: Arc<SharedActor<B>>,
     spin: SpinPolicy,
-    end: End,
+    end: EpochEnd,
     opened: Arc<AtomicBool>,
     report: Option<ReplySender<Report>>,
 }
 
 impl<B: Backend> DeviceThread<B> {
-    /// The thread of a device that is being opened; `opened` is set once it is. It tells `report` what a close has left.
+    /// Creates the thread of a device that is being opened; `opened` is set once it is. A close sends its report to
+    /// `report`.
     pub(crate) fn new(
-        station: Arc<Station<B>>,
+        shared_actor: Arc<SharedActor<B>>,
         spin: SpinPolicy,
-        end: End,
+        end: EpochEnd,
         opened: Arc<AtomicBool>,
         report: ReplySender<Report>,
     ) -> Self {
         Self {
-            station,
+            shared_actor,
             spin,
             end,
             opened,
@@ -172,42 +173,43 @@ impl<B: Backend> DeviceThread<B> {
 
     pub(crate) fn run(mut self) {
         let _mark = mark_runtime_thread();
-        // A panic of ours or of a backend must not leave anybody waiting (I5).
+        // A panic of the runtime or of a backend must not leave a caller waiting (I5).
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            turns(&self.station, &self.spin, &self.end.deadline)
+            run_turns(&self.shared_actor, &self.spin, &self.end.deadline)
         }));
         if outcome.is_err() {
-            // Nothing says that the device itself is gone: it can be opened again.
+            // The panic does not mean that the device is gone, so it can be reopened.
             self.end.gone.set_lost(Recovery::SameProcess);
         }
-        let Some((actor, threads)) = self.station.take() else {
+        let Some((actor, threads)) = self.shared_actor.take() else {
             return;
         };
-        let (report, left) = shut_down(actor, threads, matches!(outcome, Ok(true)), &self.end);
-        if let Some(told) = self.report.take() {
-            told.send(report);
+        let (report, remainder) = shut_down(actor, threads, matches!(outcome, Ok(true)), &self.end);
+        if let Some(sender) = self.report.take() {
+            sender.send(report);
         }
-        if let Some(left) = left {
-            left.end();
+        if let Some(remainder) = remainder {
+            remainder.end();
         }
     }
 }
 
 impl<B: Backend> Drop for DeviceThread<B> {
-    /// If it never got a thread. Nothing was admitted then, unless a caller did it, so everything can be freed.
+    /// Handles a body that never got a thread. Nothing was admitted then, unless by a caller, so everything can be
+    /// freed.
     fn drop(&mut self) {
-        let Some((actor, mut threads)) = self.station.take() else {
+        let Some((actor, mut threads)) = self.shared_actor.take() else {
             return;
         };
         let deadline = Instant::now() + PATIENCE;
         // Relaxed: see `open_threads`.
         if self.opened.load(Ordering::Relaxed) {
-            // Whoever had taken it let it fall. Who has sent something is answered (I5).
+            // The application dropped the body after accepting it. Answer what was submitted (I5).
             self.end.gone.set_lost(Recovery::SameProcess);
             lock(&self.end.deadline).get_or_insert(deadline);
-            let (_, left) = shut_down(actor, threads, true, &self.end);
-            if let Some(left) = left {
-                left.leak();
+            let (_, remainder) = shut_down(actor, threads, true, &self.end);
+            if let Some(remainder) = remainder {
+                remainder.leak();
             }
         } else {
             drop(actor);
@@ -217,21 +219,25 @@ impl<B: Backend> Drop for DeviceThread<B> {
     }
 }
 
-/// Turns until the device is closed; says whether it drained.
-fn turns<B: Backend>(station: &Station<B>, spin: &SpinPolicy, deadline: &Deadline) -> bool {
+/// Turns the device until it is closed. Returns `true` if it drained.
+fn run_turns<B: Backend>(
+    shared_actor: &SharedActor<B>,
+    spin: &SpinPolicy,
+    deadline: &Deadline,
+) -> bool {
     let mut spinner = Spinner::new(*spin);
-    station.gate.attach();
+    shared_actor.gate.attach();
     loop {
-        // Set before we are told to close, and told anew whenever it changes.
+        // The deadline is stored before the close is sent, and each change of it sends the close again.
         let mut close_until = None;
-        let rest = station.look_around(|| {
+        let rest = shared_actor.look_around(|| {
             close_until = *lock(deadline);
             close_until
         });
         match rest {
             Rest::Finished => return true,
             Rest::Busy => {}
-            Rest::Idle(until) => station.idle(&mut spinner, until),
+            Rest::Idle(until) => shared_actor.idle(&mut spinner, until),
         }
         if close_until.is_some_and(thread::is_past) {
             return false;
@@ -239,13 +245,13 @@ fn turns<B: Backend>(station: &Station<B>, spin: &SpinPolicy, deadline: &Deadlin
     }
 }
 
-/// Fails what is left, frees what can be freed, ends the threads. What has not ended by then is handed back beside the report.
+/// Fails what is left, frees what can be freed, and ends the threads. Returns the report, and what is still in use.
 fn shut_down<B: Backend>(
     mut actor: DeviceActor<B>,
     mut threads: Threads,
     drained: bool,
-    end: &End,
-) -> (Report, Option<Left<B>>) {
+    end: &EpochEnd,
+) -> (Report, Option<Remainder<B>>) {
     if actor.server.is_lost() {
         return (shut_down_lost(actor, threads, end), None);
     }
@@ -256,14 +262,14 @@ fn shut_down<B: Backend>(
     end.gone.end_credits();
     end.gone.end_callbacks();
     let bytes = actor.server.reserved_bytes();
-    let left = if drained {
+    let remainder = if drained {
         report.bytes_freed = bytes;
         actor.server.free_pages();
         drop(actor);
         let deadline = lock(&end.deadline).unwrap_or_else(Instant::now);
         threads.gc.join(deadline);
         threads.host.join(deadline);
-        // All but this one, which ends now.
+        // All but this thread, which ends now.
         report.threads_left = threads.spawner.alive().saturating_sub(1);
         report.values_parked = threads.gc.parked();
         None
@@ -272,56 +278,60 @@ fn shut_down<B: Backend>(
         report.threads_left = threads.spawner.alive();
         report.values_parked = threads.gc.parked();
         let is_closer = *lock(&end.closer) == Some(std::thread::current().id());
-        let left = Left { actor, threads };
+        let remainder = Remainder { actor, threads };
         match is_closer {
-            // No other thread runs the device: the close would wait for what does not end.
+            // No other thread runs the device, so a close that waited here would never end.
             true => {
-                left.leak();
+                remainder.leak();
                 None
             }
-            false => Some(left),
+            false => Some(remainder),
         }
     };
     end.gone.set_closed();
-    (report, left)
+    (report, remainder)
 }
 
 /// A closed device of which something still runs: user code, a guard, or tasks that cannot be interrupted.
-struct Left<B: Backend> {
+struct Remainder<B: Backend> {
     actor: DeviceActor<B>,
     threads: Threads,
 }
 
-impl<B: Backend> Left<B> {
-    /// Waits until it has ended, and then frees the memory and ends the threads. Blocks for as long as that takes.
+impl<B: Backend> Remainder<B> {
+    /// Waits until it has ended, then frees the memory and ends the threads. Blocks for as long as that takes.
     fn end(self) {
         let Self { mut actor, threads } = self;
         actor.wait_for_user_code(&threads.device.gate);
         if actor.server.busy_queues() == 0 {
             actor.server.free_pages();
         }
-        // It waits for tasks in flight. What a user's value panics with ends here.
-        end_panic(catch_unwind(AssertUnwindSafe(|| drop(actor))));
-        // Callers that still have the channel keep these threads: they are told to end, and do once they are idle.
+        // The drop waits for tasks in flight. A panic of a user's destructor ends here.
+        discard_panic(catch_unwind(AssertUnwindSafe(|| drop(actor))));
+        // Callers that still have the channel keep these threads alive: they end once they are idle.
         threads.host.join(Instant::now());
         drop(threads);
     }
 
-    /// Leaves it to work that cannot be interrupted.
+    /// Leaks it to work that cannot be interrupted.
     fn leak(self) {
         self.actor.leak();
         std::mem::forget(self.threads);
     }
 }
 
-/// Ends the threads of a lost device, whose pages nobody frees.
-fn shut_down_lost<B: Backend>(actor: DeviceActor<B>, mut threads: Threads, end: &End) -> Report {
+/// Ends the threads of a lost device, whose pages are not freed.
+fn shut_down_lost<B: Backend>(
+    actor: DeviceActor<B>,
+    mut threads: Threads,
+    end: &EpochEnd,
+) -> Report {
     let (mut report, server) = actor.end_lost();
     if let Some(server) = server {
-        // It may have to wait for what it runs: not here, and not longer than there is time.
+        // Its drop may wait for running tasks: not on this thread, and not beyond the deadline.
         let handover = Handover {
             after: Points::new(),
-            then: Then::Drop(Leaving::unawaited(Box::new(server))),
+            action: Action::Drop(Leaving::unawaited(Box::new(server))),
             since_ns: 0,
         };
         if let Err(full) = threads.gc.hand_over(handover) {
@@ -332,7 +342,7 @@ fn shut_down_lost<B: Backend>(actor: DeviceActor<B>, mut threads: Threads, end: 
     end.gone.end_callbacks();
     threads.gc.join(deadline);
     threads.host.join(deadline);
-    // All but this one, which ends now.
+    // All but this thread, which ends now.
     report.threads_left = threads.spawner.alive().saturating_sub(1);
     report.values_parked = threads.gc.parked();
     report

@@ -1,8 +1,8 @@
-//! Opening a device: with threads of its own, or driven.
+//! Opens a device, with threads or driven.
 
 use std::sync::Arc;
 
-use millstream_client::Openings;
+use millstream_client::DeviceEpochs;
 use millstream_protocol::backend::Open;
 use millstream_protocol::error::OpenError;
 use millstream_protocol::options::DeviceOptions;
@@ -10,24 +10,24 @@ use millstream_protocol::vitals::Vitals;
 use millstream_sync::facade::{Mutex, THREADS};
 
 use crate::device::Device;
-use crate::driven::{Driver, Wheel};
+use crate::driven::{Driver, DriverShared};
 use crate::epoch::{open_driven, open_threads};
-use crate::mailbox::End;
-use crate::reopen::again;
+use crate::mailbox::EpochEnd;
+use crate::reopen::reopen_fn;
 
 impl Device {
-    /// Opens a device with the default options.
+    /// Opens a device with the default options. Blocks while the backend opens it.
     ///
     /// # Errors
-    /// What is missing, and what to do.
+    /// [`OpenError`]: what is missing, and what to do about it.
     pub fn open<O: Open>(kind: O) -> Result<Self, OpenError> {
         Self::open_with(kind, DeviceOptions::default())
     }
 
-    /// Opens a device.
+    /// Opens a device. Blocks while the backend opens it.
     ///
     /// # Errors
-    /// What is missing, and what to do; an option that cannot be.
+    /// [`OpenError`]: what is missing, and what to do about it; an option that is out of range.
     pub fn open_with<O: Open>(kind: O, options: DeviceOptions) -> Result<Self, OpenError> {
         let span = tracing::info_span!(target: "millstream", "open");
         let _entered = span.enter();
@@ -37,38 +37,39 @@ impl Device {
             return Ok(device);
         }
         let vitals = Arc::new(Vitals::default());
-        let again = again(&kind);
-        let opened = open_threads(kind, &options, End::of(0, &vitals), None)?;
+        let reopen_fn = reopen_fn(&kind);
+        let opened = open_threads(kind, &options, EpochEnd::of(0, &vitals), None)?;
         Ok(Self {
-            openings: Openings::new(opened.shared, vitals),
+            epochs: DeviceEpochs::new(opened.shared, vitals),
             options,
             running: Mutex::new(opened.running),
-            wheel: None,
+            driven: None,
             driver: None,
-            again: Mutex::new(again),
+            reopen_fn: Mutex::new(reopen_fn),
         })
     }
 
-    /// Opens a device that starts no thread: its owner runs it with [`Driver::pump`].
+    /// Opens a driven device: it starts no thread, and its owner runs it with [`Driver::pump`]. Blocks while the
+    /// backend opens it.
     ///
     /// # Errors
-    /// As [`Device::open_with`].
+    /// Same as [`Device::open_with`].
     pub fn open_driven<O: Open>(
         kind: O,
         options: DeviceOptions,
     ) -> Result<(Self, Driver), OpenError> {
         let vitals = Arc::new(Vitals::default());
-        let again = again(&kind);
-        let (opened, driven) = open_driven(kind, &options, End::of(0, &vitals), None)?;
-        let wheel = Wheel::new(driven, vitals.clone());
+        let reopen_fn = reopen_fn(&kind);
+        let (opened, driven) = open_driven(kind, &options, EpochEnd::of(0, &vitals), None)?;
+        let driver = DriverShared::new(driven, vitals.clone());
         let device = Self {
-            openings: Openings::new(opened.shared, vitals),
+            epochs: DeviceEpochs::new(opened.shared, vitals),
             options,
             running: Mutex::new(opened.running),
-            wheel: Some(wheel.clone()),
+            driven: Some(driver.clone()),
             driver: None,
-            again: Mutex::new(again),
+            reopen_fn: Mutex::new(reopen_fn),
         };
-        Ok((device, Driver::new(wheel)))
+        Ok((device, Driver::new(driver)))
     }
 }

@@ -1,7 +1,7 @@
-//! Reopening: a lost device begins another epoch.
+//! Reopens a lost device in a new epoch.
 //!
-//! The `Device`, its driver and its clients stay; everything behind them is made anew. The lost epoch's
-//! threads are ended first, and its backend is dropped where that may be, so that the device is free.
+//! The `Device`, its driver and its clients stay; everything behind them is created anew. The lost epoch's
+//! threads are ended first, and its backend is dropped if that is allowed, so that the device is free.
 
 use std::time::{Duration, Instant};
 
@@ -12,64 +12,64 @@ use millstream_protocol::marks::is_runtime_thread;
 use millstream_protocol::report::Report;
 use millstream_sync::facade::lock;
 
-use crate::device::{Again, Device};
-use crate::epoch::{Closing, Opened, open_driven, open_threads};
-use crate::mailbox::End;
+use crate::device::{Device, Reopen};
+use crate::epoch::{DeviceThreadHandle, Opened, open_driven, open_threads};
+use crate::mailbox::EpochEnd;
 
 /// How long reopening waits for user code and threads of the lost epoch. What has not ended by then keeps
-/// what it uses: a guard that is still held, its memory.
+/// what it uses; a guard keeps its memory.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What is told of a device that was closed while it was to be opened again.
+/// The error if the device was closed while it was being reopened.
 const CLOSED_MEANWHILE: ReopenError = ReopenError::NotLost {
     health: Health::Closed,
 };
 
-/// How a device of this kind is opened again.
-pub(crate) fn again<O: Open>(kind: &O) -> Again {
-    let kept = kind.again();
-    Box::new(move |device| match kept.as_ref().and_then(Open::again) {
+/// Returns a function that opens a device of this kind again.
+pub(crate) fn reopen_fn<O: Open>(kind: &O) -> Reopen {
+    let options = kind.again();
+    Box::new(move |device| match options.as_ref().and_then(Open::again) {
         Some(kind) => device.begin_epoch(kind),
         None => Err(ReopenError::Options { backend: O::NAME }),
     })
 }
 
 impl Device {
-    /// Opens a lost device again, with the options that it was opened with last, and says what the lost epoch
-    /// has left.
+    /// Reopens a lost device with the options that it was last opened with, and reports what the lost epoch
+    /// left behind.
     ///
-    /// Clients go on: what they make from here on is of the new epoch, and their hard limits are theirs again,
-    /// for all that the lost epoch was charged was credited. Streams, handles, kernels and recordings of the
-    /// lost epoch go on answering [`Error::DeviceLost`](millstream_protocol::error::Error::DeviceLost) with its
+    /// Clients stay valid: they make new objects in the new epoch, and their hard limits start empty,
+    /// since all charges of the lost epoch were released. Streams, handles, kernels and recordings of the
+    /// lost epoch still return [`Error::DeviceLost`](millstream_protocol::error::Error::DeviceLost) with its
     /// number.
     ///
-    /// Blocks while the device is opened, and before that up to about a second for user code of the lost epoch
-    /// that still runs. Memory that a guard ([`Stream::get_resource`](millstream_client::Stream::get_resource))
-    /// still looks at then is never freed.
+    /// Blocks while the device is opened, and before that for up to about a second while user code of the lost epoch
+    /// still runs. Memory that a guard ([`Stream::get_resource`](millstream_client::Stream::get_resource))
+    /// still accesses then is never freed.
     ///
     /// # Errors
-    /// [`ReopenError`]: it is not lost, or not for this process to open; it cannot be opened, and then this
+    /// [`ReopenError`]: the device is not lost, or this process cannot reopen it; or opening failed, and then this
     /// may be tried again.
     pub fn reopen(&self) -> Result<Report, ReopenError> {
         self.check_thread()?;
-        let again = lock(&self.again);
-        again(self)
+        let reopen_fn = lock(&self.reopen_fn);
+        reopen_fn(self)
     }
 
-    /// As [`Device::reopen`], with other options. It must be the same device: its properties may not differ.
+    /// As [`Device::reopen`], with other options. It must be the same device: its properties must not differ.
     ///
     /// # Errors
-    /// As [`Device::reopen`].
+    /// Same as [`Device::reopen`].
     pub fn reopen_with<O: Open>(&self, kind: O) -> Result<Report, ReopenError> {
         self.check_thread()?;
-        let mut kept = lock(&self.again);
-        let next = again(&kind);
+        let mut current = lock(&self.reopen_fn);
+        let next = reopen_fn(&kind);
         let report = self.begin_epoch(kind)?;
-        *kept = next;
+        *current = next;
         Ok(report)
     }
 
-    /// A thread of the runtime would wait for itself.
+    /// Returns an error on a thread of the runtime, which would wait for itself.
     fn check_thread(&self) -> Result<(), ReopenError> {
         match is_runtime_thread() {
             true => Err(ReopenError::WouldDeadlock),
@@ -87,16 +87,16 @@ impl Device {
             health => return Err(ReopenError::NotLost { health }),
         };
         let report = self.end_epoch()?;
-        let before = self.openings.current();
-        let end = End::of(epoch, self.openings.vitals());
-        let installed = match &self.wheel {
+        let before = self.epochs.current();
+        let end = EpochEnd::of(epoch, self.epochs.vitals());
+        let installed = match &self.driven {
             None => {
                 let opened = open_threads(kind, &self.options, end, Some(&before))?;
                 self.install(opened)
             }
-            Some(wheel) => {
-                let (opened, driven) = open_driven(kind, &self.options, end, Some(&before))?;
-                wheel.replace(driven) && self.install(opened)
+            Some(driven) => {
+                let (opened, next) = open_driven(kind, &self.options, end, Some(&before))?;
+                driven.replace(next) && self.install(opened)
             }
         };
         match installed {
@@ -105,27 +105,27 @@ impl Device {
         }
     }
 
-    /// Ends what still runs of the lost epoch.
+    /// Ends the remaining threads and user code of the lost epoch.
     fn end_epoch(&self) -> Result<Report, ReopenError> {
         let deadline = Instant::now() + PATIENCE;
         let thread = {
             let mut running = lock(&self.running);
             if running.closed {
-                // Whoever closes it ends the lost epoch, and may be at it yet: two epochs do not share a device.
+                // The closing thread ends the lost epoch, perhaps at this moment; two epochs must not share a device.
                 return Err(CLOSED_MEANWHILE);
             }
             running.begin_close(deadline);
             running.thread.take()
         };
-        Ok(match (&self.wheel, thread) {
-            (Some(wheel), _) => wheel.current().shut_down(Some(deadline)),
+        Ok(match (&self.driven, thread) {
+            (Some(driven), _) => driven.current().shut_down(Some(deadline)),
             (None, Some(thread)) => thread.report(),
-            // It had ended before: opening failed then.
+            // The lost epoch had ended before, and opening failed then.
             (None, None) => Report::default(),
         })
     }
 
-    /// The epoch begins, unless the device was closed meanwhile.
+    /// Installs the new epoch. If the device was closed meanwhile, closes the epoch and returns `false`.
     fn install(&self, opened: Opened) -> bool {
         let Opened {
             shared,
@@ -135,12 +135,12 @@ impl Device {
         if running.closed {
             drop(running);
             next.begin_close(Instant::now());
-            let _ = next.thread.take().map(Closing::report);
+            let _ = next.thread.take().map(DeviceThreadHandle::report);
             return false;
         }
         *running = next;
         drop(running);
-        self.openings.reopened(shared);
+        self.epochs.begin_epoch(shared);
         true
     }
 }

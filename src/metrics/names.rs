@@ -1,45 +1,46 @@
-//! What each published metric is: its name, its unit, its meaning. All of them have the label `device`.
+//! The name, unit and meaning of each published metric. All metrics have the label `device`.
 //!
-//! A text is read alone, as the HELP line of one metric: it says what is counted or measured and in which unit, and refers to no other.
+//! Each text is shown alone, as the HELP line of its metric, so it states what is counted or measured and in which
+//! unit, and refers to no other text.
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 
-/// Counters: how many since the device was opened for the first time.
+/// Counters, from the first opening of the device on.
 const COUNTERS: [(&str, Unit, &str); 12] = [
     (
         "millstream_tasks_total",
         Unit::Count,
-        "Tasks that were given to queues: launches, copies, fills and all others, in tasks.",
+        "Tasks issued to queues: launches, copies, fills and all others, in tasks.",
     ),
     (
         "millstream_launches_total",
         Unit::Count,
-        "Kernel launches that were given to queues, in launches.",
+        "Kernel launches issued to queues, in launches.",
     ),
     (
         "millstream_batches_total",
         Unit::Count,
-        "Batches of tasks that were handed to queues together, in batches.",
+        "Batches of tasks handed to queues together, in batches.",
     ),
     (
         "millstream_waits_issued_total",
         Unit::Count,
-        "Waits of one queue for another that the device was given, in waits.",
+        "Waits of one queue for another issued to the device, in waits.",
     ),
     (
         "millstream_waits_implied_total",
         Unit::Count,
-        "Waits of one queue for another that were left out, since a vector clock or a completion implied them, in waits.",
+        "Waits of one queue for another that were not issued, since a vector clock or a completion implied them, in waits.",
     ),
     (
         "millstream_tasks_parked_total",
         Unit::Count,
-        "Tasks that were held behind a task that could not go, in tasks.",
+        "Tasks parked behind a task that could not be issued, in tasks.",
     ),
     (
         "millstream_tasks_withdrawn_total",
         Unit::Count,
-        "Tasks that were cancelled, or whose deadline passed, before a queue was given them, in tasks.",
+        "Tasks withdrawn before they were issued, by a cancellation or a deadline, in tasks.",
     ),
     (
         "millstream_soft_limit_crossings_total",
@@ -54,7 +55,7 @@ const COUNTERS: [(&str, Unit, &str); 12] = [
     (
         "millstream_queue_tasks_total",
         Unit::Count,
-        "Tasks that were given to a `queue`, in places of its order: a replay counts each task of its recording.",
+        "Tasks issued to a `queue`, in places of its order: a replay counts each task of its recording.",
     ),
     (
         "millstream_queue_busy_nanoseconds_total",
@@ -64,26 +65,26 @@ const COUNTERS: [(&str, Unit, &str); 12] = [
     (
         "millstream_client_tasks_total",
         Unit::Count,
-        "Tasks that queues were given of the streams of a `client`, in tasks.",
+        "Tasks issued from the streams of a `client`, in tasks.",
     ),
 ];
 
-/// Gauges: as it is now.
+/// Gauges, with the current value.
 const GAUGES: [(&str, Unit, &str); 21] = [
     (
         "millstream_epoch",
         Unit::Count,
-        "Times that the device was lost and opened again, in openings after the first.",
+        "Times that the device was reopened after a loss, in openings after the first.",
     ),
     (
         "millstream_mailbox_depth",
         Unit::Count,
-        "Messages of callers that the device has not taken yet, in messages.",
+        "Messages in the mailbox that the device has not received yet, in messages.",
     ),
     (
         "millstream_mailbox_capacity",
         Unit::Count,
-        "Messages that the device's mailbox holds before senders wait, in messages.",
+        "Messages that the device's mailbox holds before senders block, in messages.",
     ),
     (
         "millstream_streams",
@@ -93,7 +94,7 @@ const GAUGES: [(&str, Unit, &str); 21] = [
     (
         "millstream_tasks_held",
         Unit::Count,
-        "Tasks that streams have accepted and no queue was given yet, in tasks.",
+        "Tasks that streams have accepted and not issued yet, in tasks.",
     ),
     (
         "millstream_memory_bytes",
@@ -103,7 +104,7 @@ const GAUGES: [(&str, Unit, &str); 21] = [
     (
         "millstream_memory_high_water_bytes",
         Unit::Bytes,
-        "The most memory of the device that slices ever had in use at a time, in bytes.",
+        "The most memory of the device that slices have used at a time, in bytes.",
     ),
     (
         "millstream_slices",
@@ -113,22 +114,22 @@ const GAUGES: [(&str, Unit, &str); 21] = [
     (
         "millstream_slices_poisoned",
         Unit::Count,
-        "Live slices whose data is the failure of a task, in slices.",
+        "Live slices that the failure of a task has poisoned, in slices.",
     ),
     (
         "millstream_slices_waiting",
         Unit::Count,
-        "Slices that were dropped while a task still uses them, in slices.",
+        "Dropped slices that a task still uses, in slices.",
     ),
     (
         "millstream_slice_wait_longest_seconds",
         Unit::Seconds,
-        "Time for which the oldest slice that was dropped in use has waited to be free, in seconds; zero where latencies are not sampled.",
+        "Time since the oldest dropped slice that a task still uses was dropped, in seconds; zero if latencies are not sampled.",
     ),
     (
         "millstream_values_waiting",
         Unit::Count,
-        "Values to be dropped after tasks that have not ended, in values.",
+        "Values to drop after tasks that have not completed, in values.",
     ),
     (
         "millstream_values_parked",
@@ -138,7 +139,7 @@ const GAUGES: [(&str, Unit, &str); 21] = [
     (
         "millstream_queue_depth",
         Unit::Count,
-        "Tasks that a `queue` was given and has not completed, in tasks.",
+        "Tasks issued to a `queue` and not completed, in tasks.",
     ),
     (
         "millstream_queue_depth_max",
@@ -148,12 +149,12 @@ const GAUGES: [(&str, Unit, &str); 21] = [
     (
         "millstream_queue_held",
         Unit::Count,
-        "Tasks that the streams of a `queue` hold and the queue was not given yet, in tasks.",
+        "Tasks that the streams of a `queue` have accepted and not issued yet, in tasks.",
     ),
     (
         "millstream_queue_streams",
         Unit::Count,
-        "Streams whose tasks go to a `queue`, in streams.",
+        "Streams assigned to a `queue`, in streams.",
     ),
     (
         "millstream_client_memory_bytes",
@@ -163,7 +164,7 @@ const GAUGES: [(&str, Unit, &str); 21] = [
     (
         "millstream_client_memory_high_water_bytes",
         Unit::Bytes,
-        "The most memory that the slices of a `client` ever had at a time, padding included, in bytes.",
+        "The most memory that the slices of a `client` have used at a time, padding included, in bytes.",
     ),
     (
         "millstream_client_streams",
@@ -173,26 +174,26 @@ const GAUGES: [(&str, Unit, &str); 21] = [
     (
         "millstream_client_tasks_held",
         Unit::Count,
-        "Tasks that the streams of a `client` have accepted and no queue was given yet, in tasks.",
+        "Tasks that the streams of a `client` have accepted and not issued yet, in tasks.",
     ),
 ];
 
-/// Histograms: what has come since the last publication.
+/// Histograms, with the observations since the last publication.
 const HISTOGRAMS: [(&str, Unit, &str); 5] = [
     (
         "millstream_batch_tasks",
         Unit::Count,
-        "Sizes of the batches that queues were handed, in tasks.",
+        "Sizes of the batches handed to queues, in tasks.",
     ),
     (
         "millstream_task_queued_seconds",
         Unit::Seconds,
-        "Time from the admission of a task until a queue was given it, of sampled tasks, in seconds.",
+        "Time from the admission of a task until its issue to a queue, of sampled tasks, in seconds.",
     ),
     (
         "millstream_task_run_seconds",
         Unit::Seconds,
-        "Time from when a queue was given a task until its completion was published, of sampled tasks, in seconds.",
+        "Time from the issue of a task until the publication of its completion, of sampled tasks, in seconds.",
     ),
     (
         "millstream_slice_wait_seconds",
@@ -202,11 +203,11 @@ const HISTOGRAMS: [(&str, Unit, &str); 5] = [
     (
         "millstream_value_wait_seconds",
         Unit::Seconds,
-        "Time from the hand-over of a value to the GC actor until it was dropped, of sampled values, in seconds.",
+        "Time from the hand-over of a value to the GC actor until the value was dropped, of sampled values, in seconds.",
     ),
 ];
 
-/// Tells the installed recorder.
+/// Describes every metric to the installed recorder.
 pub(super) fn describe_all() {
     for (name, unit, text) in COUNTERS {
         describe_counter!(name, unit, text);
@@ -223,9 +224,9 @@ pub(super) fn describe_all() {
 mod tests {
     use super::*;
 
-    /// HELP lines are read one at a time.
+    /// HELP lines are displayed one at a time.
     #[test]
-    fn each_text_stands_alone_and_names_its_unit() {
+    fn each_text_names_its_unit_and_refers_to_no_other() {
         let units = [
             "in tasks",
             "in launches",

@@ -1,6 +1,7 @@
-//! From a snapshot to the facade of the crate `metrics`, and so to whatever its user exports to.
+//! Publishes snapshots to the facade of the `metrics` crate, and so to its user's exporter.
 //!
-//! Pure translation: names, labels, and what was published before. It starts nothing and asks no device.
+//! This only translates: names, labels, and differences to the previous publication. It starts nothing and queries no
+//! device.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,29 +13,29 @@ use super::names::describe_all;
 use super::{ClientMetrics, Histogram, Metrics};
 use crate::{ClientId, QueueStats};
 
-/// What a recorder may filter by.
+/// The metadata that a recorder may filter by.
 static METADATA: Metadata<'static> =
     Metadata::new("millstream", Level::INFO, Some("millstream::metrics"));
 
-/// Clients that have a label of their own: each value of a label is a series for ever, and clients come and go.
+/// The most clients with a label of their own. Each label value creates a permanent series, while clients come and go.
 const CLIENTS_MAX: usize = 100;
 
-/// The client of those beyond that.
+/// The label of all further clients.
 const OTHERS: &str = "others";
 
-/// Observations that a histogram is given in one publication, about: exporters keep each of them.
+/// About the most observations that a histogram receives in one publication; exporters store each of them.
 const OBSERVATIONS_MAX: u64 = 1_000;
 
-/// In seconds, what is in nanoseconds.
+/// Converts nanoseconds to seconds.
 const NS: f64 = 1e-9;
 
-/// Publishes snapshots of one device to the facade of the crate [`metrics`](https://docs.rs/metrics), to whatever recorder is installed when it
-/// does.
+/// Publishes snapshots of one device to the facade of the crate [`metrics`](https://docs.rs/metrics), for the recorder
+/// that is installed at that time.
 ///
-/// Counters are absolute, and go on from one epoch to the next. A histogram is given what has come since the publication before: the
-/// middles of its buckets, in seconds or tasks, and where those are more than about a thousand, as many in proportion. So how many there
-/// were is for counters to tell. Each name begins with `millstream_`, and each metric has the label `device`; [`Publisher::describe`] tells
-/// the recorder what they are.
+/// Counters are absolute and continue across epochs. A histogram receives the observations since the previous
+/// publication, as the middles of their buckets in seconds or tasks. If there are more than about a thousand, their
+/// number is scaled down in proportion, so use counters for numbers of events. Each name starts with `millstream_`, and
+/// each metric has the label `device`; [`Publisher::describe`] describes them to the recorder.
 ///
 /// ```
 /// use millstream::metrics::Publisher;
@@ -43,7 +44,7 @@ const NS: f64 = 1e-9;
 /// let device = Device::open_with(Cpu::default(), DeviceOptions::default().sample_latencies(64))?;
 /// Publisher::describe();
 /// let mut publisher = Publisher::new("cpu");
-/// // As often as you like, on whatever thread of yours.
+/// // As often as you like, on any thread.
 /// publisher.publish(&device.metrics()?);
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
@@ -54,24 +55,25 @@ pub struct Publisher {
     clients: Clients,
 }
 
-/// A counter over all epochs.
+/// A counter across all epochs.
 #[derive(Default)]
 struct Total {
-    of_epochs_before: u64,
-    of_this_one: u64,
+    earlier_epochs: u64,
+    this_epoch: u64,
 }
 
-/// What clients have done.
+/// The tasks of clients.
 #[derive(Default)]
 struct Clients {
-    /// As of the last publication, in this epoch.
+    /// The tasks of each client at the last publication, in this epoch.
     seen: HashMap<ClientId, u64>,
-    /// In all, by name. Those that are gone stay, and have nothing any more.
+    /// The total tasks by name. Clients that are gone stay.
     tasks: HashMap<Arc<str>, u64>,
 }
 
 impl Publisher {
-    /// One of a device, which is to be called so. Make one of each device: it remembers what it has published.
+    /// Creates the publisher of the device with this label. Use one publisher for each device, since it keeps what it
+    /// has published.
     pub fn new(device: impl Into<String>) -> Self {
         Self {
             device: device.into().into(),
@@ -81,13 +83,13 @@ impl Publisher {
         }
     }
 
-    /// Tells the installed recorder the unit and meaning of each metric. Once is enough for all devices.
+    /// Describes the unit and meaning of each metric to the installed recorder. One call suffices for all devices.
     pub fn describe() {
         describe_all();
     }
 
-    /// Publishes what the device has told. Waits for nothing but the recorder. A snapshot from before the last one, of another thread that was
-    /// slower to publish it, is left out: what it tells is published.
+    /// Publishes a snapshot. Blocks on nothing but the recorder. A snapshot that is older than the last published one,
+    /// for example because another thread was slower, is ignored: the newer one included it.
     pub fn publish(&mut self, metrics: &Metrics) {
         let age = |metrics: &Metrics| (metrics.epoch, metrics.stats.tasks);
         if self
@@ -102,9 +104,9 @@ impl Publisher {
             .take_if(|last| last.epoch != metrics.epoch)
             .is_some()
         {
-            // It was opened again, and counts from nothing.
+            // The device was reopened, so its counters restarted at 0.
             for total in self.totals.values_mut() {
-                total.of_epochs_before += std::mem::take(&mut total.of_this_one);
+                total.earlier_epochs += std::mem::take(&mut total.this_epoch);
             }
             self.clients.seen.clear();
         }
@@ -203,7 +205,7 @@ impl Publisher {
         for client in &metrics.clients {
             let name = self
                 .clients
-                .take_up(client.client(), &client.name, client.tasks);
+                .add(client.client(), &client.name, client.tasks);
             let memory = &client.memory;
             let figures = [
                 memory.in_use,
@@ -216,7 +218,7 @@ impl Publisher {
                 .zip(figures)
                 .for_each(|(sum, figure)| *sum += figure);
         }
-        self.clients.forget_all_but(metrics);
+        self.clients.retain_present(metrics);
         for (name, tasks) in &self.clients.tasks {
             let figures = present.get(name).copied().unwrap_or_default();
             let label = || Some(("client", SharedString::from(name.to_string())));
@@ -282,8 +284,8 @@ impl Publisher {
     ) {
         let key = self.key(name, label);
         let total = self.totals.entry(key.clone()).or_default();
-        total.of_this_one = count;
-        let all = total.of_epochs_before + count;
+        total.this_epoch = count;
+        let all = total.earlier_epochs + count;
         with_recorder(|recorder| recorder.register_counter(&key, &METADATA).absolute(all));
     }
 
@@ -308,7 +310,7 @@ impl Publisher {
         with_recorder(|recorder| {
             let histogram = recorder.register_histogram(&key, &METADATA);
             for (middle, count) in new.buckets_at_middle() {
-                // Rounded up: what is rare, and so at the end of the tail, is not left out.
+                // Rounded up, so that rare values, such as those in the tail, are not lost.
                 let share = (u128::from(count) * u128::from(OBSERVATIONS_MAX)).div_ceil(all);
                 histogram.record_many(middle as f64 * unit, share as usize);
             }
@@ -317,8 +319,8 @@ impl Publisher {
 }
 
 impl Clients {
-    /// A client has done so much in this epoch. Tells the name under which it goes.
-    fn take_up(&mut self, client: ClientId, name: &Arc<str>, tasks: u64) -> Arc<str> {
+    /// Adds the tasks of a client since the last publication. Returns the label of the client.
+    fn add(&mut self, client: ClientId, name: &Arc<str>, tasks: u64) -> Arc<str> {
         let has_place = self.tasks.contains_key(name) || self.tasks.len() < CLIENTS_MAX;
         let name = if has_place {
             name.clone()
@@ -330,15 +332,15 @@ impl Clients {
         name
     }
 
-    /// Clients that are gone do not come back.
-    fn forget_all_but(&mut self, metrics: &Metrics) {
-        let is_there = |client: &ClientId| {
+    /// Forgets clients that are gone, which do not come back.
+    fn retain_present(&mut self, metrics: &Metrics) {
+        let is_present = |client: &ClientId| {
             let found = metrics
                 .clients
                 .binary_search_by_key(client, ClientMetrics::client);
             found.is_ok()
         };
-        self.seen.retain(|client, _| is_there(client));
+        self.seen.retain(|client, _| is_present(client));
     }
 }
 

@@ -1,14 +1,14 @@
-//! Which lane each stream is drawn on. Streams that do not overlap in time share one, once they have ended: a program that makes a
-//! stream for each request has as many lanes as requests at a time, not as requests.
+//! Assigns streams to lanes. Streams that have ended and do not overlap in time share one, so a program that makes a
+//! stream for each request has as many lanes as concurrent requests.
 //!
-//! A stream that is still there keeps its lane to itself, however little it did. Lanes belong to one client.
+//! A stream that is still alive has a lane to itself. A lane belongs to one client.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
 use crate::TraceSpan;
 
-/// A stream of a client. Where a device was opened anew, numbers begin anew.
+/// The client and number of a stream. A reopened device numbers streams from the start.
 type Key = (u32, u64);
 
 /// The lanes of all streams.
@@ -17,15 +17,15 @@ pub(super) struct Lanes {
     lanes: Vec<StreamLane>,
 }
 
-/// A lane, by its number less one.
+/// A lane; its number is its index plus 1.
 pub(super) struct StreamLane {
-    /// The stream that is on it first.
+    /// The first stream on the lane.
     pub(super) first: u64,
-    /// How many are on it.
+    /// The number of streams on the lane.
     pub(super) streams: usize,
 }
 
-/// From its first span to its last.
+/// The time from a stream's first span to its last.
 struct Life {
     start_ns: u64,
     end_ns: u64,
@@ -33,7 +33,7 @@ struct Life {
 }
 
 impl Lanes {
-    /// The lanes of these spans.
+    /// Assigns the streams of these spans to lanes.
     pub(super) fn of(spans: &[&TraceSpan]) -> Self {
         let mut lives: HashMap<Key, Life> = HashMap::new();
         for span in spans {
@@ -48,7 +48,7 @@ impl Lanes {
             life.end_ns = life.end_ns.max(span.end_ns);
             life.has_ended |= span.stream_ended;
         }
-        // By client, and then as they began. An order of their own, so that a file is the same each time.
+        // Sorted by client and start, so that the same spans always give the same file.
         let mut clients: BTreeMap<u32, BTreeMap<(u64, u64), Life>> = BTreeMap::new();
         for ((client, stream), life) in lives {
             let streams = clients.entry(client).or_default();
@@ -66,7 +66,7 @@ impl Lanes {
 
     fn place(&mut self, client: u32, streams: BTreeMap<(u64, u64), Life>) {
         let mut free: BTreeSet<u32> = BTreeSet::new();
-        // Lanes by when their stream ends.
+        // Lanes in use, by the end of their stream.
         let mut busy: BinaryHeap<Reverse<(u64, u32)>> = BinaryHeap::new();
         for ((start_ns, stream), life) in streams {
             while let Some(Reverse((end_ns, lane))) = busy.peek().copied() {
@@ -91,17 +91,18 @@ impl Lanes {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of lanes.
     pub(super) fn len(&self) -> usize {
         self.lanes.len()
     }
 
-    /// The number of the lane of the stream of a span, which is one of those that these are of. A lane's number is not the stream's: viewers keep 32 bits of it.
+    /// Returns the lane number of a span's stream; the span must be one that `of` received. Lane numbers are not stream
+    /// numbers, since viewers keep 32 bits.
     pub(super) fn number(&self, span: &TraceSpan) -> u32 {
         self.of[&(span.client, span.stream)]
     }
 
-    /// The lane of this number.
+    /// Returns the lane with this number.
     pub(super) fn lane(&self, number: u32) -> &StreamLane {
         &self.lanes[number as usize - 1]
     }

@@ -1,18 +1,18 @@
-//! A machine without a GPU: asking for one is an answer, and nothing else changes.
+//! On a machine without a GPU, opening one returns an error and changes nothing else.
 
 use millstream::{Cuda, Device, OpenError};
 
-/// I5: whatever is missing, from the library to the GPU, is said with what to do, and nothing panics.
+/// I5: if the library or the GPU is missing, the error says what to do, and nothing panics.
 #[test]
-fn a_gpu_that_is_not_there_is_a_typed_error_i5() {
-    // No machine has so many.
-    let told = Device::open(Cuda::ordinal(4_000)).unwrap_err();
+fn opening_a_missing_gpu_returns_a_typed_error_i5() {
+    // No machine has 4,000 GPUs.
+    let error = Device::open(Cuda::ordinal(4_000)).unwrap_err();
     let OpenError::Unavailable {
         backend: "cuda",
         why,
-    } = &told
+    } = &error
     else {
-        panic!("{told:?}");
+        panic!("{error:?}");
     };
     assert!(
         why.contains("install") || why.contains("look at") || why.contains("choose"),
@@ -20,17 +20,17 @@ fn a_gpu_that_is_not_there_is_a_typed_error_i5() {
     );
     match millstream::cuda::gpus() {
         Ok(gpus) => assert!(!gpus.is_empty()),
-        Err(again) => assert_eq!(again, told, "asked again, it says the same"),
+        Err(again) => assert_eq!(again, error, "the second query returns another error"),
     }
 }
 
-/// Options are looked at before the driver is.
+/// Options are checked before the driver is loaded.
 #[test]
-fn queues_that_cannot_be_are_refused_with_what_can() {
+fn a_queue_count_out_of_range_is_refused_with_the_valid_range() {
     for queues in [0, 17] {
-        let told = Device::open(Cuda::ordinal(0).queues(queues)).unwrap_err();
+        let error = Device::open(Cuda::ordinal(0).queues(queues)).unwrap_err();
         assert_eq!(
-            told.to_string(),
+            error.to_string(),
             format!(
                 "option `queues` is {queues}, it must be from 1 to 16, and to 14 beside priority queues"
             )

@@ -1,19 +1,19 @@
-//! What readers follow: links between the pages of the documentation, and the guide's table of contents.
+//! Checks the links between the pages of the documentation, and the guide's table of contents.
 //!
-//! Examples in the pages are doc tests (`src/lib.rs`); links from the documentation of the code are rustdoc's to check.
+//! Examples in the pages are doc tests (`src/lib.rs`); rustdoc checks links in doc comments.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Folders that hold what others wrote, or what was built.
-const NOT_OURS: [&str; 3] = ["target", "out", "shared"];
+/// Folders with files of other projects, or with build outputs.
+const SKIPPED_FOLDERS: [&str; 3] = ["target", "out", "shared"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every page of the repository.
+/// Returns every page of the repository.
 fn pages() -> Vec<PathBuf> {
     let (mut pages, mut folders) = (Vec::new(), vec![root().to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -21,7 +21,7 @@ fn pages() -> Vec<PathBuf> {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             match path.is_dir() {
-                true if name.starts_with('.') || NOT_OURS.contains(&name.as_str()) => {}
+                true if name.starts_with('.') || SKIPPED_FOLDERS.contains(&name.as_str()) => {}
                 true => folders.push(path),
                 false if name.ends_with(".md") => pages.push(path),
                 false => {}
@@ -32,7 +32,7 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The text without what is code, where nothing is a link.
+/// Returns the text without code, in which nothing is a link.
 fn prose(text: &str) -> String {
     let mut fenced = false;
     let mut prose = String::new();
@@ -48,7 +48,7 @@ fn prose(text: &str) -> String {
     prose
 }
 
-/// Where the links of a page lead: `[..](here)` and `[..]: here`.
+/// Returns the link targets of a page: `[..](target)` and `[..]: target`.
 fn targets(text: &str) -> Vec<String> {
     let prose = prose(text);
     let inline = prose.split("](").skip(1).filter_map(|rest| {
@@ -62,7 +62,7 @@ fn targets(text: &str) -> Vec<String> {
     inline.chain(defined).collect()
 }
 
-/// The anchors of a page's headings, as those make them who show it.
+/// Returns the anchors of a page's headings, as GitHub generates them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut fenced = false;
     let mut anchors = BTreeSet::new();
@@ -73,17 +73,17 @@ fn anchors(text: &str) -> BTreeSet<String> {
             continue;
         }
         let slug = title.trim().to_lowercase();
-        let kept = slug.chars().filter_map(|letter| match letter {
+        let letters = slug.chars().filter_map(|letter| match letter {
             ' ' => Some('-'),
             '-' | '_' => Some(letter),
             _ => letter.is_alphanumeric().then_some(letter),
         });
-        anchors.insert(kept.collect());
+        anchors.insert(letters.collect());
     }
     anchors
 }
 
-/// The path without `..`: where a link from a page leads.
+/// Returns the path that a link on a page refers to, with `..` resolved.
 fn joined(page: &Path, link: &str) -> PathBuf {
     let mut path = page.parent().unwrap().to_owned();
     for part in Path::new(link).components() {
@@ -97,8 +97,8 @@ fn joined(page: &Path, link: &str) -> PathBuf {
     path
 }
 
-/// What is wrong with a link, if anything is.
-fn fault(page: &Path, link: &str) -> Option<String> {
+/// Returns the error of a link, if it is broken.
+fn link_error(page: &Path, link: &str) -> Option<String> {
     if link.is_empty() || link.contains("://") {
         return None;
     }
@@ -107,25 +107,25 @@ fn fault(page: &Path, link: &str) -> Option<String> {
         "" => page.to_owned(),
         file => joined(page, file),
     };
-    let told = |why: &str| Some(format!("{}: `{link}` {why}", page.display()));
+    let broken = |why: &str| Some(format!("{}: `{link}` {why}", page.display()));
     match () {
-        () if !target.starts_with(root()) => told("leads out of the repository"),
-        () if !target.exists() => told("leads nowhere"),
+        () if !target.starts_with(root()) => broken("leads out of the repository"),
+        () if !target.exists() => broken("leads to no file"),
         () if anchor.is_empty() => None,
         () if anchors(&fs::read_to_string(&target).unwrap()).contains(anchor) => None,
-        () => told("names no heading of that page"),
+        () => broken("names no heading of that page"),
     }
 }
 
 #[test]
-fn every_relative_link_leads_somewhere() {
-    let mut faults = Vec::new();
+fn every_relative_link_leads_to_a_page_and_heading() {
+    let mut errors = Vec::new();
     for page in pages() {
         let text = fs::read_to_string(&page).unwrap();
         let links = targets(&text);
-        faults.extend(links.iter().filter_map(|link| fault(&page, link)));
+        errors.extend(links.iter().filter_map(|link| link_error(&page, link)));
     }
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
 }
 
 #[test]
@@ -137,13 +137,13 @@ fn the_guide_lists_each_of_its_pages_once() {
     listed.sort();
     let own = pages().into_iter().filter(|page| page.starts_with(&folder));
     let names = own.map(|page| page.file_name().unwrap().to_str().unwrap().to_owned());
-    let there: Vec<_> = names.filter(|name| name != "SUMMARY.md").collect();
-    assert_eq!(listed, there);
+    let present: Vec<_> = names.filter(|name| name != "SUMMARY.md").collect();
+    assert_eq!(listed, present);
 }
 
-/// What a page shows of an example is what the example says.
+/// The code that the guide shows is part of the example.
 #[test]
-fn the_backend_of_the_guide_is_that_of_the_example() {
+fn the_backend_in_the_guide_is_that_of_the_example() {
     let folders = ["examples/backend", "examples/backend/tiny"];
     let files = folders.iter().flat_map(|folder| {
         let files = fs::read_dir(root().join(folder)).unwrap();
@@ -162,18 +162,18 @@ fn the_backend_of_the_guide_is_that_of_the_example() {
     }
 }
 
-/// These tests find what they look for.
+/// The checks above detect broken links.
 #[test]
-fn a_link_that_leads_nowhere_is_told() {
+fn a_broken_link_is_reported() {
     let page = root().join("docs/design.md");
     let text = "[a](testing.md) [b](none.md)\n```text\n[c](code.md)\n```\n`[d](code.md)`\n[e]: ../README.md\n";
     let links = targets(text);
     assert_eq!(links, ["testing.md", "none.md", "../README.md"]);
-    let faults = |link: &str| fault(&page, link).unwrap_or_default();
-    assert_eq!(faults("testing.md"), "");
-    assert_eq!(faults("testing.md#the-swarm"), "");
-    assert_eq!(faults("https://example.org/none.md"), "");
-    assert!(faults("none.md").ends_with("leads nowhere"));
-    assert!(faults("testing.md#the-swan").ends_with("names no heading of that page"));
-    assert!(faults("../../x.md").ends_with("leads out of the repository"));
+    let errors = |link: &str| link_error(&page, link).unwrap_or_default();
+    assert_eq!(errors("testing.md"), "");
+    assert_eq!(errors("testing.md#the-swarm"), "");
+    assert_eq!(errors("https://example.org/none.md"), "");
+    assert!(errors("none.md").ends_with("leads to no file"));
+    assert!(errors("testing.md#the-swan").ends_with("names no heading of that page"));
+    assert!(errors("../../x.md").ends_with("leads out of the repository"));
 }

@@ -1,5 +1,5 @@
-//! Engines bring their own threads (I5, I10): one that is not had is an error that leaves nothing behind, and what an
-//! engine does with a thread does not decide whether the device ends.
+//! Engines that start the device's threads (I5, I10): a thread that cannot be started is an error that leaves nothing
+//! behind, and the device ends whatever an engine does with a thread.
 
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
@@ -9,9 +9,9 @@ use crate::engine::{Answer, Engine, PATIENCE, cpu, use_everything};
 use millstream::sim::{Faults, Sim};
 use millstream::{Access, Device, DeviceOptions, Error, Health, OpenError, ReopenError};
 
-/// I5, I10: whatever the engine does at whichever call, opening fails or succeeds whole.
+/// I5, I10: opening either fails or succeeds as a whole, whatever the engine does at whichever call.
 #[test]
-fn a_thread_that_is_not_had_is_an_error_that_leaves_no_thread_behind_i10() {
+fn an_opening_that_cannot_start_a_thread_fails_and_leaves_no_thread_behind_i10() {
     for answer in [
         Answer::Refuse,
         Answer::Panic,
@@ -34,29 +34,36 @@ fn a_thread_that_is_not_had_is_an_error_that_leaves_no_thread_behind_i10() {
                     Err(OpenError::Thread(why)) => assert!(why.starts_with('`'), "{why}"),
                     Err(other) => panic!("{other}"),
                     Ok(device) => {
-                        assert!(engine.asked() == nth, "{answer:?} at {nth} went unnoticed");
+                        assert!(
+                            engine.asked() == nth,
+                            "{answer:?} at call {nth} was ignored"
+                        );
                         drop(device);
                         engine.join();
                         break;
                     }
                 }
-                assert_eq!(engine.asked(), nth + 1, "it goes on asking");
+                assert_eq!(
+                    engine.asked(),
+                    nth + 1,
+                    "the opening goes on after the error"
+                );
                 engine.join();
                 nth += 1;
             }
             let needed = if sim { 4 } else { 7 };
-            assert_eq!(nth, needed, "threads from the start");
+            assert_eq!(nth, needed, "threads started by the opening");
         }
     }
 }
 
-/// An engine that contradicts itself: what runs is joined like any other.
+/// An engine that starts a thread and reports an error: a thread that runs is joined like any other.
 #[test]
-fn a_thread_that_runs_although_it_was_refused_is_used_or_never_begins() {
+fn a_thread_that_starts_although_the_engine_refused_it_is_joined() {
     let engine = Arc::new(Engine::default());
-    // Those from the start: which of them begin is a race. What is used below needs those for user code that follow.
-    let from_the_start = 7;
-    let options = engine.options(move |call| match call < from_the_start {
+    // Whether the threads of the opening start is a race. `use_everything` needs further threads for user code.
+    let started_by_open = 7;
+    let options = engine.options(move |call| match call < started_by_open {
         true => Answer::StartAndRefuse,
         false => Answer::Start,
     });
@@ -67,30 +74,30 @@ fn a_thread_that_runs_although_it_was_refused_is_used_or_never_begins() {
     engine.join();
 }
 
-/// I5: what runs user code from the start goes on alone.
+/// I5: the thread for user code that the opening starts can run all user code.
 #[test]
-fn user_code_runs_although_no_further_thread_is_given_i5() {
+fn user_code_runs_if_no_further_thread_can_be_started_i5() {
     let engine = Arc::new(Engine::default());
-    let from_the_start = 7;
+    let started_by_open = 7;
     let device = Device::open_with(
         cpu(),
-        engine.options(move |call| match call < from_the_start {
+        engine.options(move |call| match call < started_by_open {
             true => Answer::Start,
             false => Answer::Refuse,
         }),
     )
     .unwrap();
     let client = device.new_client();
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     for number in 0..20 {
-        let tell = tell.clone();
+        let sender = sender.clone();
         client
             .new_stream()
-            .host("tell", (), move || tell.send(number).unwrap())
+            .host("tell", (), move || sender.send(number).unwrap())
             .unwrap();
     }
     let mut numbers: Vec<u32> = (0..20)
-        .map(|_| told.recv_timeout(PATIENCE).unwrap())
+        .map(|_| receiver.recv_timeout(PATIENCE).unwrap())
         .collect();
     numbers.sort_unstable();
     assert_eq!(numbers, (0..20).collect::<Vec<_>>());
@@ -98,9 +105,9 @@ fn user_code_runs_although_no_further_thread_is_given_i5() {
     engine.join();
 }
 
-/// I5, I10: a queue of jobs that nobody serves, which the engine drops when it ends.
+/// I5, I10: an engine that never runs the thread bodies, and drops them in the end.
 #[test]
-fn a_device_whose_bodies_are_never_begun_closes_and_answers_i5() {
+fn a_device_whose_thread_bodies_never_run_closes_and_answers_i5() {
     for dropped in [false, true] {
         let (queue, jobs) = mpsc::channel();
         let options = DeviceOptions::default().spawn_with(move |body| {
@@ -117,7 +124,7 @@ fn a_device_whose_bodies_are_never_begun_closes_and_answers_i5() {
             assert!(matches!(answer.wait(), Err(Error::DeviceLost { .. })));
             drop(device);
         } else {
-            // It is closed by the thread that closes it.
+            // The closing thread runs the bodies.
             device.close(Duration::from_millis(20));
             assert!(answer.wait().is_err());
             drop(jobs);
@@ -125,23 +132,24 @@ fn a_device_whose_bodies_are_never_begun_closes_and_answers_i5() {
     }
 }
 
-/// I5, I8: the function that starts threads may be inside an opening, or on any thread: it never waits for the device.
+/// I5, I8: the function that starts threads may run inside an opening, or on any thread, so no call in it waits for the
+/// device.
 #[test]
-fn nothing_waits_inside_the_function_that_starts_threads_i5() {
+fn no_call_blocks_inside_the_function_that_starts_threads_i5() {
     let (engine, device) = (Arc::new(Engine::default()), OnceLock::<Weak<Device>>::new());
     let device = Arc::new(device);
-    let (told, inside) = (Arc::new(Mutex::new(Vec::new())), device.clone());
-    let (starter, tell) = (engine.clone(), told.clone());
+    let (answers, inside) = (Arc::new(Mutex::new(Vec::new())), device.clone());
+    let (starter, recorded) = (engine.clone(), answers.clone());
     let options = DeviceOptions::default().spawn_with(move |body| {
         if let Some(device) = inside.get().and_then(Weak::upgrade) {
             let answers = (device.reopen(), device.sync().wait());
-            tell.lock().unwrap().push(answers);
+            recorded.lock().unwrap().push(answers);
         }
         starter.start(body)
     });
     let lost = Sim::seed(7).faults(Faults::none().lost_from(1));
     let opened = Arc::new(Device::open_with(lost, options).unwrap());
-    // It is told, or told so at once.
+    // May return the loss already.
     let _ = opened.new_client().new_stream().create(&[1_u32]);
     assert!(matches!(
         opened.sync().wait(),
@@ -151,22 +159,25 @@ fn nothing_waits_inside_the_function_that_starts_threads_i5() {
     let (done, reopened) = mpsc::channel();
     let reopens = opened.clone();
     std::thread::spawn(move || done.send(reopens.reopen_with(Sim::seed(7))));
-    let report = reopened.recv_timeout(PATIENCE).expect("it hangs").unwrap();
+    let report = reopened
+        .recv_timeout(PATIENCE)
+        .expect("reopening hangs")
+        .unwrap();
     assert!(report.drained || report.threads_left == 0, "{report:?}");
     assert_eq!(opened.health(), Health::Running { epoch: 1 });
-    let answers = std::mem::take(&mut *told.lock().unwrap());
-    assert!(!answers.is_empty(), "nobody was asked for a thread");
+    let answers = std::mem::take(&mut *answers.lock().unwrap());
+    assert!(!answers.is_empty(), "the function was not called");
     for (reopened, waited) in answers {
         assert_eq!(reopened, Err(ReopenError::WouldDeadlock));
-        assert!(waited.is_err(), "of the lost epoch, or it would wait");
+        assert!(waited.is_err(), "a wait inside the function must fail");
     }
     drop(opened);
     engine.join();
 }
 
-/// I5: a thread that was a device's is the caller's again afterwards, and may wait for another device.
+/// I5: a thread that has run a body belongs to the caller again, and may wait for another device.
 #[test]
-fn a_thread_that_ran_a_body_may_wait_again_i5() {
+fn a_thread_that_ran_a_body_may_wait_for_another_device_i5() {
     let (queue, jobs) = mpsc::channel::<millstream::ThreadBody>();
     let options = DeviceOptions::default()
         .spawn_with(move |body| queue.send(body).map_err(|_| io::Error::other("no more")));
@@ -174,7 +185,7 @@ fn a_thread_that_ran_a_body_may_wait_again_i5() {
     let other = Device::open(cpu()).unwrap();
     std::thread::scope(|scope| {
         let other = &other;
-        // Each is the thread of one body, and waits for another device then.
+        // Each thread runs one body and then waits for another device.
         let threads: Vec<_> = (0..7)
             .map(|_| {
                 let body = jobs.recv_timeout(PATIENCE).unwrap();
@@ -185,7 +196,7 @@ fn a_thread_that_ran_a_body_may_wait_again_i5() {
                 })
             })
             .collect();
-        // The device's has begun then, and a queue's; whoever closes runs those that have not.
+        // This starts the device thread and a queue's. The closing thread runs the bodies that have not started.
         let values = device.new_client().new_stream().create(&[1_u32]).unwrap();
         assert_eq!(
             device
@@ -204,9 +215,9 @@ fn a_thread_that_ran_a_body_may_wait_again_i5() {
     });
 }
 
-/// I5, I10: callbacks that are told of a loss run outside the device, as all others: they may drop the driver.
+/// I5, I10: callbacks that receive the loss run outside the device, so they may drop the driver.
 #[test]
-fn a_callback_that_is_told_of_the_loss_may_drop_the_driver() {
+fn a_callback_that_receives_the_loss_may_drop_the_driver_i10() {
     let sim = Sim::seed(3).faults(Faults::none().lost_at_run(6));
     let (device, driver) = Device::open_driven(sim, DeviceOptions::default()).unwrap();
     let (stream, other) = (
@@ -221,13 +232,13 @@ fn a_callback_that_is_told_of_the_loss_may_drop_the_driver() {
         .get_resource::<Sim>(&[(&held, Access::Write)][..])
         .wait()
         .unwrap();
-    let (driver, (tell, told)) = (Mutex::new(Some(driver)), mpsc::channel());
-    // The guard holds it back until the device is lost.
+    let (driver, (sender, receiver)) = (Mutex::new(Some(driver)), mpsc::channel());
+    // The guard holds the read back until the device is lost.
     other
         .read(&held)
         .on_ready(move |answer| {
             drop(driver.lock().unwrap().take());
-            tell.send(answer).unwrap();
+            sender.send(answer).unwrap();
         })
         .unwrap();
     (0..20).for_each(|_| stream.fill(&data, 3).unwrap());
@@ -235,16 +246,16 @@ fn a_callback_that_is_told_of_the_loss_may_drop_the_driver() {
         stream.sync().wait(),
         Err(Error::DeviceLost { .. })
     ));
-    // The callback had its turn in that wait, unless the time that a caller drives was over. Then it has one in the next.
+    // That wait ran the callback, unless its budget was used up. Then one of the next waits runs it.
     let began = Instant::now();
-    let told = loop {
-        match told.try_recv() {
+    let answer = loop {
+        match receiver.try_recv() {
             Ok(answer) => break answer,
             Err(_) => drop(stream.sync().wait()),
         }
         assert!(began.elapsed() < PATIENCE, "the callback is not called");
     };
-    assert!(matches!(told, Err(Error::DeviceLost { .. })));
+    assert!(matches!(answer, Err(Error::DeviceLost { .. })));
     assert_eq!(device.health(), Health::Closed);
     drop(guard);
 }

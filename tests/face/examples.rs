@@ -1,7 +1,7 @@
-//! The examples run, small: each is a module here, with the function that its `main` calls.
+//! Runs the examples with small inputs. Each is a module here, whose entry function its `main` calls.
 #![allow(
     clippy::duplicate_mod,
-    reason = "each example brings what examples share, as it does as a program"
+    reason = "each example includes the shared module itself, as it does as a program"
 )]
 
 #[path = "../../examples/decoder/main.rs"]
@@ -30,7 +30,7 @@ mod reaction;
 )]
 mod service;
 
-/// I1: the log of the game gives its pictures again; the example fails where it does not.
+/// I1: the game replays its log to the same pictures; the example fails if they differ.
 #[test]
 fn the_game_loop_runs_and_replays_to_the_same_pictures_i1() {
     let output = std::env::temp_dir().join(format!("millstream-game-{}", std::process::id()));
@@ -43,7 +43,7 @@ fn the_game_loop_runs_and_replays_to_the_same_pictures_i1() {
     std::fs::remove_dir_all(output).unwrap();
 }
 
-/// I5, I12: every request ends, each as it was meant to.
+/// I5, I12: every request ends with the outcome that its kind expects.
 #[test]
 fn the_service_answers_every_request_i5() {
     let text = service::run(120, "cpu").unwrap();
@@ -52,7 +52,7 @@ fn the_service_answers_every_request_i5() {
         let lines = text.lines().filter_map(|line| line.split_once(&label));
         lines.map(|(_, count)| count.parse::<u32>().unwrap()).sum()
     };
-    // Of 20 requests one was given up and one is late; of 60, one is too large for its tenant.
+    // Of 20 requests one is cancelled and one is late; of 60, one is too large for its tenant.
     assert_eq!(
         (sum("cancelled"), sum("late"), sum("failed"), sum("wrong")),
         (6, 6, 0, 0),
@@ -63,16 +63,16 @@ fn the_service_answers_every_request_i5() {
     assert!(text.contains("millstream_up 1\n") && text.contains("closed: drained true"));
 }
 
-/// Arguments for an example whose files go to a folder of this test.
+/// Returns arguments for an example that writes its files to `folder`.
 fn arguments(folder: &std::path::Path, line: &str) -> impl Iterator<Item = String> + use<> {
     let output = ["--output".to_owned(), folder.to_str().unwrap().to_owned()];
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     words.into_iter().chain(output)
 }
 
-/// Each leaves its pictures, and its schedule.
+/// Each example writes its pictures and its schedule.
 #[test]
-fn the_graphs_of_the_examples_run_and_are_drawn() {
+fn the_graph_examples_run_and_write_their_pictures() {
     let folder = std::env::temp_dir().join(format!("millstream-graphs-{}", std::process::id()));
     digits::run(arguments(&folder, "--rounds 1 --json")).unwrap();
     decoder::run(arguments(&folder, "--tokens 5")).unwrap();
@@ -89,9 +89,9 @@ fn the_graphs_of_the_examples_run_and_are_drawn() {
 }
 
 #[test]
-fn what_an_example_cannot_do_is_bad_usage_and_says_what_can_be_done() {
+fn an_invalid_argument_of_an_example_is_reported_with_the_valid_ones() {
     let folder = std::env::temp_dir().join(format!("millstream-usage-{}", std::process::id()));
-    for (line, said) in [
+    for (line, expected) in [
         (
             "--rounds 0",
             "--rounds is a number from 1 to 10000, not `0`",
@@ -109,6 +109,6 @@ fn what_an_example_cannot_do_is_bad_usage_and_says_what_can_be_done() {
         let failure = digits::run(arguments(&folder, line)).unwrap_err();
         let text = format!("{failure:?}");
         assert!(text.starts_with("Usage("), "{text}");
-        assert!(text.contains(said), "{text}");
+        assert!(text.contains(expected), "{text}");
     }
 }

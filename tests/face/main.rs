@@ -1,8 +1,8 @@
-//! The face: what a program sees of the library that is neither a fact about devices (`behaviour`) nor a graph (`graph`). What counts
-//! threads, spins, allocations or live bytes of its process is in a program of its own.
+//! The library's own interface: everything but facts about devices (`behaviour`) and graphs (`graph`). Tests that count
+//! threads, spins, allocations or live bytes of the process are separate programs.
 #![allow(
     clippy::unwrap_used,
-    reason = "a test says what it expects by unwrapping"
+    reason = "a test states what it expects by unwrapping"
 )]
 
 mod cuda_absent;

@@ -1,4 +1,4 @@
-//! Snapshots published to the facade of the crate `metrics`, as whatever is behind that finds them.
+//! Publishes snapshots to the facade of the crate `metrics`, and checks what a recorder receives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,9 +11,9 @@ use metrics::{
 use millstream::metrics::{Histogram, Metrics, Publisher};
 use millstream::{Cpu, CubeCount, Device, DeviceOptions, Kernel, update};
 
-/// Keeps what it is told, by `name{label=value,..}`.
+/// A recorder that keeps what it receives, by `name{label=value,..}`.
 #[derive(Default)]
-struct Kept {
+struct TestRecorder {
     counters: Mutex<BTreeMap<String, Arc<AtomicU64>>>,
     gauges: Mutex<BTreeMap<String, Arc<AtomicU64>>>,
     histograms: Mutex<BTreeMap<String, Arc<Observed>>>,
@@ -33,14 +33,14 @@ impl HistogramFn for Observed {
     }
 }
 
-fn written(key: &Key) -> String {
+fn key_text(key: &Key) -> String {
     let labels = key
         .labels()
         .map(|label| format!("{}={}", label.key(), label.value()));
     format!("{}{{{}}}", key.name(), labels.collect::<Vec<_>>().join(","))
 }
 
-impl Recorder for Kept {
+impl Recorder for TestRecorder {
     fn describe_counter(&self, key: KeyName, _: Option<Unit>, _: SharedString) {
         self.described
             .lock()
@@ -64,21 +64,21 @@ impl Recorder for Kept {
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
         let mut counters = self.counters.lock().unwrap();
-        Counter::from_arc(counters.entry(written(key)).or_default().clone())
+        Counter::from_arc(counters.entry(key_text(key)).or_default().clone())
     }
 
     fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
         let mut gauges = self.gauges.lock().unwrap();
-        Gauge::from_arc(gauges.entry(written(key)).or_default().clone())
+        Gauge::from_arc(gauges.entry(key_text(key)).or_default().clone())
     }
 
     fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> metrics::Histogram {
         let mut histograms = self.histograms.lock().unwrap();
-        metrics::Histogram::from_arc(histograms.entry(written(key)).or_default().clone())
+        metrics::Histogram::from_arc(histograms.entry(key_text(key)).or_default().clone())
     }
 }
 
-impl Kept {
+impl TestRecorder {
     fn counter(&self, key: &str) -> u64 {
         self.counters.lock().unwrap()[key].load(Ordering::Relaxed)
     }
@@ -87,7 +87,7 @@ impl Kept {
         f64::from_bits(self.gauges.lock().unwrap()[key].load(Ordering::Relaxed))
     }
 
-    /// What came since the last look.
+    /// Takes the observations since the last call.
     fn observed(&self, key: &str) -> Vec<(f64, usize)> {
         std::mem::take(&mut *self.histograms.lock().unwrap()[key].0.lock().unwrap())
     }
@@ -102,7 +102,7 @@ impl Kept {
 }
 
 #[test]
-fn a_recorder_finds_what_the_device_told() {
+fn a_recorder_receives_the_figures_of_the_device() {
     let options = DeviceOptions::default().sample_latencies(1);
     let device = Device::open_with(Cpu::default().queues(2), options).unwrap();
     let client = device.client_builder().name("thumbnails").build();
@@ -117,31 +117,34 @@ fn a_recorder_finds_what_the_device_told() {
             .unwrap();
     }
     device.sync().wait().unwrap();
-    let told = device.metrics().unwrap();
+    let snapshot = device.metrics().unwrap();
 
-    let kept = Kept::default();
+    let recorder = TestRecorder::default();
     let mut publisher = Publisher::new("gpu 0");
-    with_local_recorder(&kept, || {
+    with_local_recorder(&recorder, || {
         Publisher::describe();
-        publisher.publish(&told);
+        publisher.publish(&snapshot);
     });
-    assert_eq!(kept.counter("millstream_launches_total{device=gpu 0}"), 3);
     assert_eq!(
-        kept.counter("millstream_faults_total{device=gpu 0,reason=panicked}"),
+        recorder.counter("millstream_launches_total{device=gpu 0}"),
+        3
+    );
+    assert_eq!(
+        recorder.counter("millstream_faults_total{device=gpu 0,reason=panicked}"),
         0
     );
     let of_queues = ["0", "1"].map(|queue| {
         let key = format!("millstream_queue_tasks_total{{device=gpu 0,queue={queue}}}");
-        kept.counter(&key)
+        recorder.counter(&key)
     });
     assert_eq!(of_queues.iter().sum::<u64>(), 4);
-    let in_use = kept.gauge("millstream_memory_bytes{device=gpu 0,state=in_use}");
-    assert_eq!(in_use, told.stats.memory.in_use as f64);
+    let in_use = recorder.gauge("millstream_memory_bytes{device=gpu 0,state=in_use}");
+    assert_eq!(in_use, snapshot.stats.memory.in_use as f64);
     let of_client = "millstream_client_memory_bytes{device=gpu 0,client=thumbnails}";
-    assert_eq!(kept.gauge(of_client), in_use);
+    assert_eq!(recorder.gauge(of_client), in_use);
     let tasks = "millstream_client_tasks_total{device=gpu 0,client=thumbnails}";
-    assert_eq!(kept.counter(tasks), 4);
-    let queued = kept.observed("millstream_task_queued_seconds{device=gpu 0}");
+    assert_eq!(recorder.counter(tasks), 4);
+    let queued = recorder.observed("millstream_task_queued_seconds{device=gpu 0}");
     assert_eq!(queued.iter().map(|(_, count)| count).sum::<usize>(), 4);
     assert!(
         queued
@@ -149,17 +152,20 @@ fn a_recorder_finds_what_the_device_told() {
             .all(|(seconds, _)| (0.0..60.0).contains(seconds))
     );
     assert_eq!(
-        kept.names(),
-        *kept.described.lock().unwrap(),
-        "each is described"
+        recorder.names(),
+        *recorder.described.lock().unwrap(),
+        "each published metric is described"
     );
 
-    // The client goes: what it has done stays, what it has does not.
+    // The client is dropped: its counters stay, its gauges become 0.
     drop((stream, values, touch, client));
-    with_local_recorder(&kept, || publisher.publish(&device.metrics().unwrap()));
-    assert_eq!((kept.counter(tasks), kept.gauge(of_client)), (4, 0.0));
+    with_local_recorder(&recorder, || publisher.publish(&device.metrics().unwrap()));
     assert_eq!(
-        kept.observed("millstream_task_queued_seconds{device=gpu 0}"),
+        (recorder.counter(tasks), recorder.gauge(of_client)),
+        (4, 0.0)
+    );
+    assert_eq!(
+        recorder.observed("millstream_task_queued_seconds{device=gpu 0}"),
         []
     );
 }
@@ -172,11 +178,11 @@ fn made_up(epoch: u64, launches: u64) -> Metrics {
 }
 
 #[test]
-fn counters_go_on_when_a_device_is_opened_again() {
-    let (kept, mut publisher) = (Kept::default(), Publisher::new("d"));
+fn counters_continue_when_a_device_is_reopened() {
+    let (recorder, mut publisher) = (TestRecorder::default(), Publisher::new("d"));
     let mut publish = |metrics: &Metrics| {
-        with_local_recorder(&kept, || publisher.publish(metrics));
-        kept.counter("millstream_launches_total{device=d}")
+        with_local_recorder(&recorder, || publisher.publish(metrics));
+        recorder.counter("millstream_launches_total{device=d}")
     };
     assert_eq!(publish(&made_up(0, 5)), 5);
     assert_eq!(publish(&made_up(0, 7)), 7);
@@ -185,11 +191,11 @@ fn counters_go_on_when_a_device_is_opened_again() {
     assert_eq!(publish(&made_up(2, 0)), 107);
 }
 
-/// Two threads may ask one after the other and publish the other way round: nothing is counted twice.
+/// Two threads may take snapshots in one order and publish them in the other: nothing is counted twice.
 #[test]
-fn a_snapshot_that_comes_too_late_is_left_out() {
-    let (kept, mut publisher) = (Kept::default(), Publisher::new("d"));
-    let told = |epoch, tasks| {
+fn a_snapshot_older_than_the_last_published_one_is_ignored() {
+    let (recorder, mut publisher) = (TestRecorder::default(), Publisher::new("d"));
+    let snapshot = |epoch, tasks| {
         let mut metrics = made_up(epoch, tasks);
         metrics.stats.tasks = tasks;
         (0..tasks).for_each(|_| metrics.batch_sizes.record(1));
@@ -206,22 +212,25 @@ fn a_snapshot_that_comes_too_late_is_left_out() {
         (1, 2),
         (1, 4),
     ] {
-        with_local_recorder(&kept, || publisher.publish(&told(epoch, tasks)));
-        let new = kept.observed("millstream_batch_tasks{device=d}");
+        with_local_recorder(&recorder, || publisher.publish(&snapshot(epoch, tasks)));
+        let new = recorder.observed("millstream_batch_tasks{device=d}");
         batches += new.iter().map(|(_, count)| count).sum::<usize>();
     }
-    assert_eq!(kept.counter("millstream_launches_total{device=d}"), 5 + 4);
+    assert_eq!(
+        recorder.counter("millstream_launches_total{device=d}"),
+        5 + 4
+    );
     assert_eq!(batches, 5 + 4);
 }
 
 #[test]
-fn a_histogram_is_given_what_is_new_and_not_more_than_an_exporter_bears() {
-    let (kept, mut publisher) = (Kept::default(), Publisher::new("d"));
+fn a_histogram_receives_new_observations_scaled_to_about_a_thousand() {
+    let (recorder, mut publisher) = (TestRecorder::default(), Publisher::new("d"));
     let mut metrics = made_up(0, 0);
     let mut publish = |sizes: &Histogram| {
         metrics.batch_sizes = sizes.clone();
-        with_local_recorder(&kept, || publisher.publish(&metrics));
-        kept.observed("millstream_batch_tasks{device=d}")
+        with_local_recorder(&recorder, || publisher.publish(&metrics));
+        recorder.observed("millstream_batch_tasks{device=d}")
     };
     let mut sizes = Histogram::new();
     (0..3).for_each(|_| sizes.record(2));
@@ -229,16 +238,16 @@ fn a_histogram_is_given_what_is_new_and_not_more_than_an_exporter_bears() {
     sizes.record(5);
     assert_eq!(publish(&sizes), [(5.0, 1)]);
     assert_eq!(publish(&sizes), []);
-    // A rare one among many is not lost.
+    // One rare value among many is not lost.
     (0..1_000_000).for_each(|_| sizes.record(1));
     sizes.record(7);
     assert_eq!(publish(&sizes), [(1.0, 1_000), (7.0, 1)]);
 }
 
 #[test]
-fn clients_beyond_a_hundred_names_are_told_together_i12() {
+fn clients_beyond_a_hundred_names_share_one_label_i12() {
     let device = Device::open(Cpu::default().queues(1)).unwrap();
-    let (kept, mut publisher) = (Kept::default(), Publisher::new("d"));
+    let (recorder, mut publisher) = (TestRecorder::default(), Publisher::new("d"));
     let open = || {
         let client = device.new_client();
         let stream = client.new_stream();
@@ -248,10 +257,10 @@ fn clients_beyond_a_hundred_names_are_told_together_i12() {
     for _ in 0..3 {
         let clients: Vec<_> = (0..50).map(|_| open()).collect();
         device.sync().wait().unwrap();
-        with_local_recorder(&kept, || publisher.publish(&device.metrics().unwrap()));
+        with_local_recorder(&recorder, || publisher.publish(&device.metrics().unwrap()));
         drop(clients);
     }
-    let counters = kept.counters.lock().unwrap();
+    let counters = recorder.counters.lock().unwrap();
     let of_clients = counters
         .iter()
         .filter(|(key, _)| key.starts_with("millstream_client_tasks_total"));
@@ -261,7 +270,7 @@ fn clients_beyond_a_hundred_names_are_told_together_i12() {
     assert_eq!((tasks.len(), tasks.iter().sum::<u64>()), (101, 150));
     drop(counters);
     assert_eq!(
-        kept.gauge("millstream_client_streams{device=d,client=others}"),
+        recorder.gauge("millstream_client_streams{device=d,client=others}"),
         50.0
     );
 }

@@ -1,4 +1,4 @@
-//! Timelines as files: the exact text, names that JSON writes otherwise, times to the nanosecond.
+//! Timelines as files: the exact text, escaped names, and times to the nanosecond.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -33,16 +33,16 @@ fn events(spans: &[TraceSpan]) -> Vec<Value> {
     file["traceEvents"].as_array().unwrap().clone()
 }
 
-/// The spans on the lanes of queues, without what lanes are called.
+/// Returns the spans on the lanes of queues, without the names of lanes.
 fn on_queues(spans: &[TraceSpan]) -> Vec<Value> {
     let mut events = events(spans);
     events.retain(|event| event["cat"] == "queue");
     events
 }
 
-/// What viewers read does not change unnoticed: lanes of queues, of streams by client, and an arrow.
+/// Guards the format that viewers read: lanes of queues, of streams by client, and an arrow.
 #[test]
-fn the_text_of_a_timeline_is_this() {
+fn a_timeline_has_exactly_this_text() {
     let spans = [
         TraceSpan {
             client: 3,
@@ -86,9 +86,9 @@ fn the_text_of_a_timeline_is_this() {
     assert_eq!(text(&spans), expected);
 }
 
-/// An arrow begins in a span that is there, whichever came first in its queue.
+/// An arrow starts at a span of the file, whatever the order of spans in its queue.
 #[test]
-fn an_arrow_needs_the_span_that_was_waited_for() {
+fn an_arrow_is_written_only_if_the_awaited_span_was_written() {
     let wait = |cursor| vec![TraceWait { queue: 0, cursor }];
     let at = |cursor, start_ns| TraceSpan {
         cursor,
@@ -114,26 +114,29 @@ fn an_arrow_needs_the_span_that_was_waited_for() {
     assert_eq!(starts, [0.309, 0.109]);
 }
 
-/// A task of another queue that waits for one that still runs says for which; a task of the same queue waits for nothing.
+/// A span lists the task of another queue that it waited for; tasks of the same queue are not listed.
 #[test]
-fn a_timeline_tells_whose_task_waited_for_which() {
+fn a_span_lists_the_task_of_another_queue_that_it_waited_for() {
     let options = DeviceOptions::default().trace(1_000);
     let device = Device::open_with(Cpu::default().queues(2), options).unwrap();
     let (first, second) = (
         device.new_client().new_stream(),
         device.new_client().new_stream(),
     );
-    let (begun, begins) = std::sync::mpsc::channel();
-    let (go, goes) = std::sync::mpsc::channel::<()>();
-    let (begun, goes) = (std::sync::Mutex::new(begun), std::sync::Mutex::new(goes));
+    let (started, start_receiver) = std::sync::mpsc::channel();
+    let (release, release_receiver) = std::sync::mpsc::channel::<()>();
+    let (started, release_receiver) = (
+        std::sync::Mutex::new(started),
+        std::sync::Mutex::new(release_receiver),
+    );
     let client = device.new_client();
     let slow = client
         .kernel(
             Kernel::new("slow")
                 .updates::<u32>("data")
                 .native(move |_, _| {
-                    begun.lock().unwrap().send(()).unwrap();
-                    goes.lock().unwrap().recv().unwrap();
+                    started.lock().unwrap().send(()).unwrap();
+                    release_receiver.lock().unwrap().recv().unwrap();
                 }),
         )
         .unwrap();
@@ -142,12 +145,12 @@ fn a_timeline_tells_whose_task_waited_for_which() {
         .launch(&slow, CubeCount::single(), (update(&data),))
         .unwrap();
     first.flush().unwrap();
-    begins.recv().unwrap();
+    start_receiver.recv().unwrap();
     second.fill(&data, 2).unwrap();
     second.flush().unwrap();
-    // Both were admitted and issued: what the device told of itself came after them.
+    // The device answers this after it has admitted and issued both tasks.
     device.stats().unwrap();
-    go.send(()).unwrap();
+    release.send(()).unwrap();
     device.sync().wait().unwrap();
 
     let spans = device.trace().unwrap();
@@ -162,7 +165,7 @@ fn a_timeline_tells_whose_task_waited_for_which() {
     let arrows = arrows.iter().filter(|event| event["ph"] == "f");
     let to_fill = arrows.filter(|event| event["ts"] == fill.start_ns as f64 / 1e3);
     assert_eq!(to_fill.count(), 1);
-    // Told once: what is told next waits for nothing.
+    // The spans are taken once, so the next ones list no wait.
     second.fill(&data, 3).unwrap();
     device.sync().wait().unwrap();
     let later = device.trace().unwrap();
@@ -170,12 +173,12 @@ fn a_timeline_tells_whose_task_waited_for_which() {
 }
 
 #[test]
-fn any_name_survives() {
+fn any_name_is_escaped_and_read_back() {
     let name = "a \"b\" \\ \n\t\u{1}\u{1f} µ 漢 </script>";
     assert_eq!(on_queues(&[span(name, 1, 0, 0, 1)])[0]["name"], name);
 }
 
-/// A span of a week after a start of a year, and one that ends before it begins.
+/// A span of a week that starts after a year, and one that ends before it starts.
 #[test]
 fn times_keep_their_nanoseconds() {
     let year = 365 * 24 * 3_600 * 1_000_000_000;
@@ -188,7 +191,7 @@ fn times_keep_their_nanoseconds() {
 }
 
 #[test]
-fn spans_stay_in_their_order() {
+fn spans_keep_their_order() {
     let spans = [
         span("b", 1, 1, 50, 60),
         span("a", 2, 0, 10, 20),
@@ -201,9 +204,10 @@ fn spans_stay_in_their_order() {
     assert_eq!(names, ["b", "a", "c"]);
 }
 
-/// Of a real device: what the format asks of every event, a name for every lane, and each span once on either side.
+/// Spans of a real device: every event has the fields of the format, every lane has a name, and each span is on a
+/// queue's and on a stream's lane.
 #[test]
-fn every_event_of_a_device_has_what_viewers_need() {
+fn every_event_of_a_device_has_the_fields_that_viewers_need() {
     let options = DeviceOptions::default().trace(1_000);
     let device = Device::open_with(Cpu::default().queues(2), options).unwrap();
     for _ in 0..3 {
@@ -231,7 +235,7 @@ fn every_event_of_a_device_has_what_viewers_need() {
                 used.push(lane);
             }
             "M" => named.push(lane),
-            other => panic!("{other} is no kind of event that we write"),
+            other => panic!("unexpected kind of event: {other}"),
         }
     }
     assert_eq!(
@@ -245,7 +249,7 @@ fn every_event_of_a_device_has_what_viewers_need() {
 }
 
 #[test]
-fn a_file_that_is_full_is_an_error() {
+fn a_write_error_of_the_file_is_returned() {
     struct Full;
     impl Write for Full {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {
@@ -260,25 +264,26 @@ fn a_file_that_is_full_is_an_error() {
 }
 
 #[test]
-fn no_span_is_a_timeline_too() {
+fn no_spans_make_a_valid_timeline() {
     assert_eq!(events(&[]).len(), 2);
 }
 
-/// I12: of more tasks than there is room for the oldest give way, also to who looked before they had run, and while a profile wants them, too.
+/// I12: the newest spans are kept and older ones are evicted, also after a read that came before the tasks ran, and
+/// while a profile is open.
 #[rstest]
 #[case::cpu(|options| Device::open_with(Cpu::default().queues(1), options))]
 #[case::sim(|options| Device::open_with(Sim::seed(1).queues(1), options))]
-fn the_latest_are_kept_however_often_somebody_looks_i12(
+fn the_newest_spans_are_kept_however_often_the_trace_is_read_i12(
     #[case] open: fn(DeviceOptions) -> Result<Device, OpenError>,
     #[values(false, true)] is_profiled: bool,
-    #[values(0, 8, 20, 100)] looks_after: usize,
+    #[values(0, 8, 20, 100)] reads_after: usize,
 ) {
     let device = open(DeviceOptions::default().trace(16)).unwrap();
-    let (go, goes) = std::sync::mpsc::channel::<()>();
-    let goes = std::sync::Mutex::new(goes);
+    let (release, release_receiver) = std::sync::mpsc::channel::<()>();
+    let release_receiver = std::sync::Mutex::new(release_receiver);
     let waits = Kernel::new("waits")
         .updates::<u32>("data")
-        .native(move |_, _| goes.lock().unwrap().recv().unwrap());
+        .native(move |_, _| release_receiver.lock().unwrap().recv().unwrap());
     let client = device.new_client();
     let (waits, stream) = (client.kernel(waits).unwrap(), client.new_stream());
     let data = stream.create(&[1_u32; 100]).unwrap();
@@ -290,24 +295,24 @@ fn the_latest_are_kept_however_often_somebody_looks_i12(
         .unwrap();
     for task in 1..=100 {
         stream.fill(&data, 2).unwrap();
-        if task == looks_after {
+        if task == reads_after {
             stream.flush().unwrap();
-            assert_eq!(device.trace().unwrap(), [], "nothing has run");
+            assert_eq!(device.trace().unwrap(), [], "no task has run");
         }
     }
-    go.send(()).unwrap();
+    release.send(()).unwrap();
     device.sync().wait().unwrap();
     let spans = device.trace().unwrap();
-    let told: Vec<u64> = spans.iter().map(|span| span.cursor).collect();
-    let last = told.iter().max().copied().unwrap_or(0);
-    assert_eq!(told, (last - 15..=last).collect::<Vec<_>>());
+    let cursors: Vec<u64> = spans.iter().map(|span| span.cursor).collect();
+    let last = cursors.iter().max().copied().unwrap_or(0);
+    assert_eq!(cursors, (last - 15..=last).collect::<Vec<_>>());
     assert!(last > 100);
     if let Some(token) = token {
         assert_eq!(stream.end_profile(token).wait().unwrap().tasks, 101);
     }
 }
 
-/// The lanes of streams, by what they are called, and how many spans are on each.
+/// Returns the lanes of streams: their names, and the number of spans on each.
 fn stream_lanes(spans: &[TraceSpan]) -> Vec<(String, usize)> {
     let events = events(spans);
     let at = |event: &Value| (event["pid"].clone(), event["tid"].clone());
@@ -322,9 +327,9 @@ fn stream_lanes(spans: &[TraceSpan]) -> Vec<(String, usize)> {
         .collect()
 }
 
-/// Streams that have ended share lanes where they do not overlap; one that lives keeps its own, and so does each client.
+/// Streams that have ended share lanes if they do not overlap; a live stream has its own lane, and clients share none.
 #[test]
-fn a_lane_is_free_again_when_its_stream_has_ended() {
+fn the_lane_of_a_stream_that_has_ended_is_reused() {
     let ended = |client: u32, stream, start_ns, end_ns| TraceSpan {
         client,
         client_name: format!("tenant {client}").into(),
@@ -355,11 +360,11 @@ fn a_lane_is_free_again_when_its_stream_has_ended() {
     );
 }
 
-/// A stream for each request makes few lanes, which have the client's name.
+/// A stream for each request uses few lanes, which have the client's name.
 #[rstest]
 #[case::cpu(|options| Device::open_with(Cpu::default(), options))]
 #[case::sim(|options| Device::open_with(Sim::seed(1), options))]
-fn a_stream_for_each_request_makes_few_lanes(
+fn a_stream_for_each_request_uses_few_lanes(
     #[case] open: fn(DeviceOptions) -> Result<Device, OpenError>,
 ) {
     let device = open(DeviceOptions::default().trace(10_000)).unwrap();
@@ -373,7 +378,7 @@ fn a_stream_for_each_request_makes_few_lanes(
     let spans = device.trace().unwrap();
     let lanes = stream_lanes(&spans);
     assert!(spans.iter().all(|span| &*span.client_name == "shop"));
-    // The last one or two may not have been seen to end.
+    // The end of the last one or two streams may not have been observed.
     assert!(lanes.len() <= 4, "{lanes:?}");
     assert!(lanes[0].0.starts_with("shop: "), "{lanes:?}");
 }

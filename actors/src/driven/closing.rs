@@ -1,50 +1,70 @@
-//! The end of a driven device.
+//! Closes a driven device.
 //!
-//! No thread is there to wait for what a close has to leave: user code that runs on another thread, a guard that is held, tasks that a
-//! GPU still runs. What lets go of the last of these frees the rest, on its own thread:
+//! # Protocol
+//! ```text
+//!  close mailbox ─► step until drained, idle or late ─► answer the rest ─► free
+//!                                                                           │ something may still use the memory
+//!                                                                           ▼
+//!                                                      Remainder ──► freed by whatever ends last
+//! ```
+//! No thread exists that could wait for what a close leaves behind: user code on another thread, a guard, tasks that a
+//! GPU still runs. What ends last frees the rest, on its own thread:
 //!
-//! 1. While user code may look at the memory, what is left is the *heir* of the device: the thread that tells the device that user code has
-//!    ended ([`ToDevice::tell`]) has the heir look. The lock of the heir orders the two: either the teller finds it, or it finds
-//!    what was told.
-//! 2. Tasks that run by themselves are not waited for by the close, nor by user code that ends. A later pump frees what is left once they
-//!    have ended; dropping the driver waits for them, and so does dropping the last thing that holds the device.
-//! 3. A driver that is dropped inside the device, by a kernel or by the destructor of what a kernel owns, only asks for the close. The thread
-//!    that is inside closes the device once it has left.
-//! 4. A backend that works in its pump alone runs nothing more: its tasks are dropped with it at once.
+//! 1. While user code may access the memory, `Remainder` is the device's deferred teardown ([`DeferredTeardown`]): the
+//!    thread that reports the end of user code ([`ControlSender::send`]) runs it. Its lock orders the two: either that
+//!    thread finds the teardown installed, or installing it finds the control that was sent.
+//! 2. Neither the close nor the end of user code waits for tasks that run without being pumped. A later pump frees the
+//!    rest once they have completed; dropping the driver waits for them, and so does dropping the last reference to the
+//!    device.
+//! 3. A driver that is dropped inside the device, by a kernel or by the destructor of a value that a kernel owns, only
+//!    requests the close (`close_pending`). The thread inside closes the device after it has left.
+//! 4. A backend that works only when pumped runs nothing more: its tasks are dropped with it at once.
+//!
+//! # Example: a guard outlives the close
+//! ```text
+//!  thread A: Driver::close                       thread B: holds a guard
+//!  answers everything, except for the guard
+//!  sets the teardown; free: user code runs,
+//!  so `InUse`; reports bytes_left
+//!                                                drops the guard: sends HostFinished,
+//!                                                runs the teardown: no user code, frees the memory
+//! ```
+//! `driven/tests` and the model program `actors` (`closing`) of `loom-tests` check these cases.
 
 use super::*;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::actor::Heir;
-use crate::host::end_panic;
+use crate::actor::DeferredTeardown;
+use crate::host::discard_panic;
 
 /// What a close has left of a device, until it is freed. Dropping it waits for tasks in flight.
-pub(super) struct Left<B: Backend>(Mutex<Option<DeviceActor<B>>>);
+pub(super) struct Remainder<B: Backend>(Mutex<Option<DeviceActor<B>>>);
 
-/// What an attempt to free a closed device did.
+/// The outcome of an attempt to free a closed device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Attempt {
-    /// The device is freed, or was before.
+    /// The device is freed, now or before.
     Freed,
-    /// The device was found to be lost: its memory stays with the driver.
+    /// The device is lost: its memory is never freed.
     Lost,
     /// Something may still use the memory.
-    TooEarly,
+    InUse,
 }
 
-impl<B: Backend> Left<B> {
-    /// Frees it, unless user code runs that may look at the memory, or, if not `patient`, tasks run by themselves. Drops what users gave.
-    pub(super) fn free(&self, patient: bool) -> Attempt {
+impl<B: Backend> Remainder<B> {
+    /// Frees the device, unless user code runs that may access its memory. Waits for tasks that run without being
+    /// pumped if `wait`; otherwise they prevent the free as well. Drops values of users.
+    pub(super) fn free(&self, wait: bool) -> Attempt {
         let mut place = lock(&self.0);
         let Some(actor) = &mut *place else {
             return Attempt::Freed;
         };
         actor.take_controls();
         let server = &mut actor.server;
-        let may_run = B::WORKS_BY_ITSELF && !patient && server.backend_mut().is_under_way();
+        let may_run = B::WORKS_BY_ITSELF && !wait && server.backend_mut().is_under_way();
         if may_run {
-            // Publishes what has completed, and finds out if the device is lost meanwhile.
+            // Publishes what has completed, and detects a loss.
             server.backend_mut().pump(Duration::ZERO);
         }
         if server.recovery().is_some() {
@@ -54,7 +74,7 @@ impl<B: Backend> Left<B> {
             return Attempt::Lost;
         }
         if server.user_code_runs() || may_run && server.backend_mut().is_under_way() {
-            return Attempt::TooEarly;
+            return Attempt::InUse;
         }
         let actor = place.take();
         drop(place);
@@ -63,13 +83,13 @@ impl<B: Backend> Left<B> {
             if actor.server.busy_queues() == 0 {
                 actor.server.free_pages();
             }
-            // What a user's value panics with ends here.
-            end_panic(catch_unwind(AssertUnwindSafe(|| drop(actor))));
+            // Destructors of users' values may panic; the panic ends here.
+            discard_panic(catch_unwind(AssertUnwindSafe(|| drop(actor))));
         }
         Attempt::Freed
     }
 
-    /// Do tasks run by themselves still?
+    /// Whether tasks still run without being pumped.
     pub(super) fn is_under_way(&self) -> bool {
         let mut place = lock(&self.0);
         place
@@ -78,22 +98,22 @@ impl<B: Backend> Left<B> {
     }
 }
 
-impl<B: Backend> Drop for Left<B> {
+impl<B: Backend> Drop for Remainder<B> {
     fn drop(&mut self) {
-        if self.free(true) == Attempt::TooEarly {
-            // It is the heir while user code runs, so this is the end of a model that has failed.
+        if self.free(true) == Attempt::InUse {
+            // While user code runs the deferred teardown holds this, so this is the end of a failed model: leak it.
             std::mem::forget(lock(&self.0).take());
         }
     }
 }
 
-impl<B: Backend> Heir for Left<B> {
-    fn look(&self) -> bool {
+impl<B: Backend> DeferredTeardown for Remainder<B> {
+    fn run(&self) -> bool {
         let is_idle = |actor: &mut DeviceActor<B>| {
             actor.take_controls();
             !actor.server.user_code_runs()
         };
-        with_stack(|| self.free(false)) != Attempt::TooEarly
+        with_stack(|| self.free(false)) != Attempt::InUse
             || lock(&self.0).as_mut().is_none_or(is_idle)
     }
 }
@@ -106,10 +126,11 @@ impl<B: Backend> Direct<B> {
         with_stack(|| self.shut_down_here(deadline))
     }
 
-    /// Whether a thread that is inside a device may close this one. If a thread is inside this very device, that finishes the close once it
-    /// has left.
+    /// Whether a thread that is inside a device may close this one. If a thread is inside this very device, it
+    /// completes the close when it leaves.
     fn may_shut_down(&self) -> bool {
-        // Relaxed: the door orders it. Either who is inside finds the door tried, and then this, or we find that it has left.
+        // Relaxed: the door orders it. Either the thread inside finds the door tried and then reads this, or
+        // `try_enter` finds that it has left.
         self.close_pending.store(true, Ordering::Relaxed);
         let Some(core) = self.core.try_enter() else {
             return false;
@@ -123,13 +144,13 @@ impl<B: Backend> Direct<B> {
     fn shut_down_here(&self, deadline: Option<Instant>) -> Report {
         let started = Instant::now();
         let mut report = Report::default();
-        // Nothing more is accepted. What can end by itself does; what a guard holds back cannot.
+        // Accept no more messages. Finish what can finish; what a guard holds back cannot.
         if let Some(actor) = &mut self.core.enter().actor {
             actor.close();
         }
         let in_time = || deadline.is_none_or(|deadline| Instant::now() < deadline);
         loop {
-            let worked = self.step_as(DRIVE_BUDGET, true);
+            let worked = self.step_with(DRIVE_BUDGET, true);
             if !(worked || self.is_under_way()) || !in_time() {
                 break;
             }
@@ -151,10 +172,10 @@ impl<B: Backend> Direct<B> {
             report.tasks_left = actor.abandon();
             self.gone.end_credits();
             let (bytes, busy) = (actor.server.reserved_bytes(), actor.server.busy_queues());
-            let left = Arc::new(Left(Mutex::new(Some(actor))));
+            let remainder = Arc::new(Remainder(Mutex::new(Some(actor))));
             let device = self.core.enter().inline.device.clone();
-            device.set_heir(left.clone());
-            let attempt = left.free(false);
+            device.set_teardown(remainder.clone());
+            let attempt = remainder.free(false);
             let mut core = self.core.enter();
             match attempt {
                 Attempt::Freed => {
@@ -162,9 +183,9 @@ impl<B: Backend> Direct<B> {
                     core.inline.release_all();
                 }
                 Attempt::Lost => report.bytes_left = bytes,
-                Attempt::TooEarly => {
+                Attempt::InUse => {
                     (report.bytes_left, report.threads_left) = (bytes, busy);
-                    core.left = Some(left);
+                    core.remainder = Some(remainder);
                 }
             }
             // What is left now may still be used.
@@ -173,16 +194,16 @@ impl<B: Backend> Direct<B> {
             drop(core);
             self.gone.set_closed();
         } else {
-            let left = self.core.enter().left.take();
-            // Closed before: what ends by itself is waited for now, if there is time.
-            if let Some(left) =
-                left.filter(|left| left.free(deadline.is_none()) == Attempt::TooEarly)
+            let remainder = self.core.enter().remainder.take();
+            // Closed before. If there is no deadline, wait for tasks that run without being pumped.
+            if let Some(remainder) =
+                remainder.filter(|remainder| remainder.free(deadline.is_none()) == Attempt::InUse)
             {
-                self.core.enter().left = Some(left);
+                self.core.enter().remainder = Some(remainder);
             }
         }
         self.gone.end_callbacks();
-        // Callbacks of what was answered just now.
+        // Runs the callbacks of what was answered just now.
         self.run_user_code(None);
         self.idle.bell.ring();
         report.took = started.elapsed();

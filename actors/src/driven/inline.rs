@@ -1,31 +1,31 @@
-//! What a driven device has instead of threads: its effects are carried out by whoever pumps, and whoever
-//! waits has a place to sleep.
+//! The parts that a driven device has in place of threads: the effects of the server run on the pumping thread, and a
+//! waiting thread has a bell to sleep at.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
 use millstream_protocol::channel::Job;
-use millstream_protocol::leaving::Leaving;
+use millstream_protocol::deferred_drop::Leaving;
 use millstream_server::server::Effect;
 use millstream_sync::bell::Bell;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::facade::{Mutex, lock};
 use millstream_sync::gate::Gate;
 
-use crate::actor::{Outside, ToDevice};
-use crate::gc::{Gc, Handover, Then, drop_value};
+use crate::actor::{ControlSender, EffectSink};
+use crate::gc::{Action, Gc, Handover, drop_value};
 use crate::host::{host_job, run_job};
 
-/// User code that is due. It runs outside of the device, so that it may wait for a thread that needs the device.
-pub(super) enum Due {
+/// User code that is due. It runs outside the lock, so it may wait for a thread that needs the device.
+pub(super) enum UserJob {
     /// A host function or a callback.
     Run(Job),
     /// The destructor of a value.
     Drop(Leaving),
 }
 
-impl Due {
+impl UserJob {
     pub(super) fn run(self) {
         match self {
             Self::Run(job) => run_job(job),
@@ -34,30 +34,30 @@ impl Due {
     }
 }
 
-/// Effects without threads.
+/// Carries out effects without threads.
 pub(super) struct Inline {
     pub(super) gc: Gc,
-    pub(super) due: Arc<Mutex<VecDeque<Due>>>,
-    pub(super) device: ToDevice,
+    pub(super) due: Arc<Mutex<VecDeque<UserJob>>>,
+    pub(super) device: ControlSender,
 }
 
 impl Inline {
-    /// Has the values that may go dropped outside of the device. Says whether anything was due.
+    /// Makes the drops of values due whose points have passed. Returns `true` if there were any.
     pub(super) fn collect(&mut self) -> bool {
         let due = &self.due;
         self.gc
-            .collect(|value| lock(due).push_back(Due::Drop(value)))
+            .collect(|value| lock(due).push_back(UserJob::Drop(value)))
     }
 
-    /// The same with all values: nothing that was to run before them is left.
+    /// Makes the drops of all values due, since the tasks before them will not run.
     pub(super) fn release_all(&mut self) {
         let due = &self.due;
         self.gc
-            .release_all(|value| lock(due).push_back(Due::Drop(value)));
+            .release_all(|value| lock(due).push_back(UserJob::Drop(value)));
     }
 }
 
-impl Outside for Inline {
+impl EffectSink for Inline {
     fn carry_out(&mut self, effect: Effect) -> Result<(), Effect> {
         match effect {
             Effect::Host {
@@ -66,31 +66,31 @@ impl Outside for Inline {
                 token,
             } => {
                 let job = host_job(work, resources, token, self.device.clone());
-                lock(&self.due).push_back(Due::Run(job));
+                lock(&self.due).push_back(UserJob::Run(job));
             }
             Effect::Collect { value, after } => {
                 self.gc.take(Handover {
                     after,
-                    then: Then::Drop(value),
+                    action: Action::Drop(value),
                     since_ns: self.gc.meter.now_ns(),
                 });
             }
-            // Whoever pumps looks at the queues anyway.
+            // A pump looks at the queues in any case.
             Effect::Watch(_) => {}
         }
         Ok(())
     }
 }
 
-/// Where those who wait sleep while there is nothing to drive.
+/// The bell at which threads sleep that wait and find nothing to do.
 pub(crate) struct Idle {
     pub(super) bell: Arc<Bell>,
-    /// The bell, to be left at what else can end a sleep.
+    /// The bell as a waker, to be left with other events that end a sleep.
     pub(super) waker: Waker,
-    /// Where messages, drops and the ends of host functions are told.
+    /// The gate that messages, drops and the ends of host functions wake.
     pub(super) gate: Arc<Gate>,
-    /// Somebody's own code waits: a device of a model goes on at every call.
-    attended: AtomicBool,
+    /// Code of the user waits for the device without driving it. In a model every call runs the device from then on.
+    awaited: AtomicBool,
 }
 
 impl Idle {
@@ -100,19 +100,19 @@ impl Idle {
             waker: Waker::from(bell.clone()),
             bell,
             gate,
-            attended: AtomicBool::new(false),
+            awaited: AtomicBool::new(false),
         }
     }
 
-    /// Somebody's own code waits from now on.
-    pub(super) fn attend(&self) {
-        // Relaxed: read in models alone, by threads of which one runs at a time.
-        self.attended.store(true, Ordering::Relaxed);
+    /// Records that code of the user waits without driving the device.
+    pub(super) fn set_awaited(&self) {
+        // Relaxed: read in models only, in which one thread runs at a time.
+        self.awaited.store(true, Ordering::Relaxed);
     }
 
-    /// Does somebody's own code wait?
-    pub(super) fn is_attended(&self) -> bool {
-        // Relaxed: see `attend`.
-        self.attended.load(Ordering::Relaxed)
+    /// Whether code of the user waits without driving the device.
+    pub(super) fn is_awaited(&self) -> bool {
+        // Relaxed: see `set_awaited`.
+        self.awaited.load(Ordering::Relaxed)
     }
 }

@@ -1,4 +1,4 @@
-//! Who waits on a driven device drives it, and sleeps when there is nothing to drive.
+//! A thread that waits on a driven device drives it, and sleeps if there is nothing to drive.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc;
 
 use millstream_client::arguments::CubeCount;
-use millstream_client::{Openings, Stream};
+use millstream_client::{DeviceEpochs, Stream};
 use millstream_cpu::{Cpu, CpuDevice};
 use millstream_protocol::access::Access;
 use millstream_protocol::error::Error;
@@ -17,29 +17,29 @@ use millstream_sync::timeline::Timeline;
 
 use super::*;
 use crate::Device;
-use crate::actor::Outside;
-use crate::epoch::{parts, share};
-use crate::mailbox::End;
+use crate::actor::EffectSink;
+use crate::epoch::{build_parts, client_state};
+use crate::mailbox::EpochEnd;
 
-/// Far longer than anything here takes: a test that is about to hang fails.
+/// Far longer than any test here takes, so that a hang becomes a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn open() -> (Device, Driver) {
     Device::open_driven(Cpu::default().queues(2), DeviceOptions::default()).unwrap()
 }
 
-/// Until so many threads sleep because there is nothing to drive.
+/// Blocks until `threads` threads sleep because there is nothing to drive.
 fn until_asleep(device: &Device, threads: usize) {
-    let driven = device.wheel.as_ref().unwrap().current();
+    let driven = device.driven.as_ref().unwrap().current();
     let idle = driven.idle();
     let start = Instant::now();
     while idle.bell.sleepers() != threads {
-        assert!(start.elapsed() < PATIENCE, "they do not sleep");
+        assert!(start.elapsed() < PATIENCE, "the threads do not sleep");
         std::thread::yield_now();
     }
 }
 
-/// Launches a kernel that ends when something is sent, on memory of its own.
+/// Launches a kernel on memory of its own that ends when a message is sent.
 fn launch_a_valve(device: &Device, stream: &Stream) -> (mpsc::Sender<()>, mpsc::Receiver<()>) {
     let (open, opened) = mpsc::channel();
     let (start, started) = mpsc::channel();
@@ -53,19 +53,19 @@ fn launch_a_valve(device: &Device, stream: &Stream) -> (mpsc::Sender<()>, mpsc::
     (open, started)
 }
 
-/// A GC actor that has no room.
+/// An effect sink that has no room.
 struct Full;
 
-impl Outside for Full {
+impl EffectSink for Full {
     fn carry_out(&mut self, effect: Effect) -> Result<(), Effect> {
         Err(effect)
     }
 }
 
-/// A device whose actor is turned by hand, and a stream of it.
-fn by_hand(options: DeviceOptions) -> (DirectChannel<CpuDevice>, Stream) {
-    let end = End::default();
-    let parts = parts(
+/// A device whose actor the test turns, and a stream of it.
+fn open_without_thread(options: DeviceOptions) -> (DirectChannel<CpuDevice>, Stream) {
+    let end = EpochEnd::default();
+    let parts = build_parts(
         Cpu::default().queues(1),
         &options,
         true,
@@ -82,27 +82,28 @@ fn by_hand(options: DeviceOptions) -> (DirectChannel<CpuDevice>, Stream) {
         parts.edges,
     );
     let face = Box::new(channel.clone());
-    let shared = channel
-        .with_actor(|actor| share(actor, face, parts.table, options, end.gone.clone(), None));
-    let openings = Openings::new(shared, Arc::default());
-    let stream = openings.client_builder().build().new_stream();
+    let shared = channel.with_actor(|actor| {
+        client_state(actor, face, parts.table, options, end.gone.clone(), None)
+    });
+    let epochs = DeviceEpochs::new(shared, Arc::default());
+    let stream = epochs.client_builder().build().new_stream();
     (channel, stream)
 }
 
-/// I5, I11: the thread that ends a timeline tells the device a little later. Until then a device that wants a
-/// point of it would find it answered at each turn, and never sleep.
+/// I5, I11: the thread that ends a timeline notifies the device a little later. Until then a device that wants a
+/// point of it must not find that point open at each turn, and never sleep.
 #[test]
-fn a_device_that_wants_a_point_of_an_ended_timeline_takes_itself_for_lost() {
-    let (channel, stream) = by_hand(DeviceOptions::default().max_in_flight(1));
+fn a_device_that_wants_a_point_of_an_ended_timeline_considers_itself_lost() {
+    let (channel, stream) = open_without_thread(DeviceOptions::default().max_in_flight(1));
     let mut core = channel.core.enter();
     let actor = core.actor.as_mut().unwrap();
     let _data = [1_u32, 2].map(|value| stream.create(&[value]).unwrap());
     while actor.turn(&mut Full) {}
-    // The queue is full, and does not run.
+    // The queue is full and does not run.
     assert!(!actor.prepare_idle(Waker::noop(), &mut Full));
     actor.end_idle();
     assert_eq!(actor.server.wanted().count(), 1);
-    // Ended, and nobody is told.
+    // Ended, and no control was sent.
     let ended = Timeline::new();
     ended.end();
     actor.timelines[0] = Arc::new(ended);
@@ -110,26 +111,26 @@ fn a_device_that_wants_a_point_of_an_ended_timeline_takes_itself_for_lost() {
     assert!(actor.server.is_lost());
 }
 
-/// I12: what waits for room at the GC actor is bounded, however often the device idles meanwhile.
+/// I12: effects that wait for room at the GC actor are bounded, however often the device idles meanwhile.
 #[test]
-fn watches_do_not_pile_up_where_there_is_no_room_for_them() {
-    let (channel, stream) = by_hand(DeviceOptions::default());
+fn watches_do_not_pile_up_without_room_at_the_gc_actor_i12() {
+    let (channel, stream) = open_without_thread(DeviceOptions::default());
     let mut core = channel.core.enter();
     let actor = core.actor.as_mut().unwrap();
     for _ in 0..100 {
-        // Issued, dropped, and never run: memory that waits for another point each time.
+        // Issued, dropped and never run: memory that waits for another point each time.
         drop(stream.create(&[1_u32; 1_024]).unwrap());
         while actor.turn(&mut Full) {}
         actor.prepare_idle(Waker::noop(), &mut Full);
         actor.end_idle();
     }
-    let kept = std::iter::from_fn(|| actor.server.take_effect()).count();
-    assert!(kept <= 2, "{kept} effects are kept");
+    let effects = std::iter::from_fn(|| actor.server.take_effect()).count();
+    assert!(effects <= 2, "{effects} effects are kept");
 }
 
-/// I11, I5: nobody polls, and nobody who sleeps is forgotten.
+/// I11, I5: no thread polls, and every sleeping thread is woken.
 #[test]
-fn who_waits_for_a_guard_of_another_thread_sleeps_until_it_is_dropped() {
+fn waiters_for_a_guard_of_another_thread_sleep_until_it_is_dropped_i11() {
     let (device, driver) = open();
     let stream = device.new_client().new_stream();
     let data = stream.create(&[7_u32; 4]).unwrap();
@@ -149,9 +150,9 @@ fn who_waits_for_a_guard_of_another_thread_sleeps_until_it_is_dropped() {
     assert!(driver.close().drained);
 }
 
-/// I11: a thread that somebody else's kernel keeps out sleeps too.
+/// I11: a thread that another thread's kernel keeps out of the device sleeps as well.
 #[test]
-fn who_finds_the_device_busy_sleeps_until_it_is_left() {
+fn a_thread_that_finds_the_device_busy_sleeps_until_it_is_free_i11() {
     let (device, mut driver) = open();
     let client = device.new_client();
     let (busy, other) = (client.new_stream(), client.new_stream());
@@ -171,9 +172,9 @@ fn who_finds_the_device_busy_sleeps_until_it_is_left() {
     assert!(driver.close().drained);
 }
 
-/// I5, I11: a callback of an answer that is there already wakes a thread that sleeps, which then runs it.
+/// I5, I11: the callback of an answer that has arrived wakes a sleeping thread, which runs it.
 #[test]
-fn callback_of_an_answer_that_is_there_ends_the_sleep_of_who_drives() {
+fn the_callback_of_an_arrived_answer_wakes_a_sleeping_driver_i11() {
     let (device, _driver) = open();
     let stream = device.new_client().new_stream();
     let (data, held) = (
@@ -184,14 +185,14 @@ fn callback_of_an_answer_that_is_there_ends_the_sleep_of_who_drives() {
     stream.sync().wait().unwrap();
     let guard = stream.get_resource::<Cpu>(&[(&held, Access::Write)][..]);
     let guard = guard.wait().unwrap();
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| stream.read(&held).wait_timeout(PATIENCE));
         until_asleep(&device, 1);
         answer
-            .on_ready(move |data| tell.send((data, std::thread::current().id())).unwrap())
+            .on_ready(move |data| sender.send((data, std::thread::current().id())).unwrap())
             .unwrap();
-        let (data, runner) = told.recv_timeout(PATIENCE).unwrap();
+        let (data, runner) = receiver.recv_timeout(PATIENCE).unwrap();
         assert_eq!(data.unwrap(), [3]);
         assert_eq!(runner, waiter.thread().id());
         drop(guard);
@@ -199,22 +200,22 @@ fn callback_of_an_answer_that_is_there_ends_the_sleep_of_who_drives() {
     });
 }
 
-/// I5: with a limit, a sleep ends in time.
+/// I5: a time limit ends a sleep.
 #[test]
-fn a_time_limit_ends_the_sleep() {
+fn a_time_limit_ends_the_sleep_i5() {
     let (device, _driver) = open();
     let stream = device.new_client().new_stream();
     let data = stream.create(&[7_u32; 4]).unwrap();
     let guard = stream.get_resource::<Cpu>(&[(&data, Access::Write)][..]);
     let _guard = guard.wait().unwrap();
-    let told = stream.read(&data).wait_timeout(Duration::from_millis(1));
-    assert!(matches!(told, Err(Error::TimedOut { .. })));
+    let answer = stream.read(&data).wait_timeout(Duration::from_millis(1));
+    assert!(matches!(answer, Err(Error::TimedOut { .. })));
     until_asleep(&device, 0);
 }
 
-/// I10: the device itself says what was left, whoever drives it; once.
+/// I10: one close reports what is left, whichever thread drives the device.
 #[test]
-fn closing_a_driven_device_reports_what_was_left() {
+fn closing_a_driven_device_reports_once_what_is_left_i10() {
     let (device, driver) = open();
     let stream = device.new_client().new_stream();
     let data = stream.create(&[7_u32; 4]).unwrap();
@@ -227,9 +228,9 @@ fn closing_a_driven_device_reports_what_was_left() {
     assert!(matches!(stream.read(&data).wait(), Err(Error::Closed)));
 }
 
-/// I5, I10: closing a driven device from its own host function starts it, and does not wait for itself.
+/// I5, I10: a close from the device's own host function only starts the close, and does not wait for itself.
 #[test]
-fn a_host_function_may_close_its_device() {
+fn a_host_function_may_close_its_device_i10() {
     let (device, mut driver) = open();
     let device = Arc::new(device);
     let stream = device.new_client().new_stream();
@@ -241,9 +242,9 @@ fn a_host_function_may_close_its_device() {
     assert!(driver.close().drained);
 }
 
-/// I5, I6, I10: closing from two sides while others pump and wait: one close reports, every answer comes.
+/// I5, I6, I10: two threads close while others pump and wait: one close reports, and every answer arrives.
 #[test]
-fn a_contended_close_reports_once_and_answers_everybody() {
+fn a_contended_close_reports_once_and_answers_every_waiter_i5() {
     for _ in 0..50 {
         let (device, mut driver) = open();
         let client = device.new_client();
@@ -278,16 +279,16 @@ fn a_contended_close_reports_once_and_answers_everybody() {
     }
 }
 
-/// A kernel that owns `value`, which is dropped with the device.
+/// Prepares a kernel that owns `value`, which is dropped with the device.
 fn register_an_owner(device: &Device, value: &Arc<()>) -> millstream_client::KernelHandle {
     let value = value.clone();
     let owns = Kernel::new("owns").native(move |_, _| _ = &value);
     device.new_client().kernel(owns).unwrap()
 }
 
-/// I10: the guard that outlives a close frees what the close has left, also where nothing else holds the device.
+/// I10: a guard that outlives the close frees what the close has left, even if nothing else holds the device.
 #[test]
-fn the_last_guard_of_a_closed_device_frees_it() {
+fn the_last_guard_of_a_closed_device_frees_it_i10() {
     for alone in [false, true] {
         let (device, driver) = open();
         let stream = device.new_client().new_stream();
@@ -305,18 +306,21 @@ fn the_last_guard_of_a_closed_device_frees_it() {
         let report = driver.close();
         assert!(!report.drained && report.bytes_left > 0, "{report:?}");
         drop(kernel);
-        let kept = (!alone).then_some((device, stream, values));
+        let keeps_device = (!alone).then_some((device, stream, values));
         drop(first);
-        assert!(Arc::strong_count(&value) > 1, "a guard may still look");
+        assert!(
+            Arc::strong_count(&value) > 1,
+            "a guard may still access the memory"
+        );
         drop(second);
         assert_eq!(Arc::strong_count(&value), 1);
-        drop(kept);
+        drop(keeps_device);
     }
 }
 
-/// I10: so does a host function that ends after the close.
+/// I10: a host function that outlives the close does the same.
 #[test]
-fn a_host_function_that_ends_after_the_close_frees_the_device() {
+fn a_host_function_that_ends_after_the_close_frees_the_device_i10() {
     let (device, driver) = open();
     let value = Arc::new(());
     let stream = device.new_client().new_stream();
@@ -342,9 +346,9 @@ fn a_host_function_that_ends_after_the_close_frees_the_device() {
     drop(driver);
 }
 
-/// I10: tasks that will not run keep nothing.
+/// I10: tasks that will not run keep nothing alive.
 #[test]
-fn tasks_that_a_close_has_no_time_for_are_dropped_with_the_device() {
+fn tasks_that_a_close_has_no_time_for_are_dropped_with_the_device_i10() {
     let (device, mut driver) = open();
     let value = Arc::new(());
     let stream = device.new_client().new_stream();
@@ -364,9 +368,9 @@ fn tasks_that_a_close_has_no_time_for_are_dropped_with_the_device() {
     drop(behind);
 }
 
-/// I5, I10: what is left in the mailbox is answered by the close, and does not wait for a guard that is still held.
+/// I5, I10: the close answers messages that are still in the mailbox, without waiting for a guard.
 #[test]
-fn a_close_answers_what_is_still_in_the_mailbox() {
+fn a_close_answers_messages_in_the_mailbox_while_a_guard_is_held_i5() {
     let options = DeviceOptions::default()
         .mailbox_capacity(256)
         .flush_every(4);
@@ -393,7 +397,7 @@ fn a_close_answers_what_is_still_in_the_mailbox() {
     drop(driver);
 }
 
-/// Closes a device by dropping its driver, when it is dropped itself.
+/// A value whose drop drops the driver, and so closes the device.
 struct Owner(Arc<Mutex<Option<Driver>>>);
 
 impl Drop for Owner {
@@ -403,9 +407,10 @@ impl Drop for Owner {
     }
 }
 
-/// I10: a destructor runs inside the device, and a kernel too. Either may be what drops the driver; the device is closed then.
+/// I10: a kernel, which runs inside the device, and the destructor of a dropped value may both drop the driver. The
+/// device is closed then.
 #[test]
-fn a_driver_that_is_dropped_inside_its_device_closes_it() {
+fn a_driver_that_is_dropped_by_its_own_device_closes_it_i10() {
     for by_kernel in [false, true] {
         let (device, driver) = open();
         let stream = device.new_client().new_stream();
@@ -422,15 +427,18 @@ fn a_driver_that_is_dropped_inside_its_device_closes_it() {
             drop(stream.sync().wait());
         }
         assert!(matches!(stream.create(&[1_u32]), Err(Error::Closed)));
-        assert!(!device.close(PATIENCE).drained, "it was closed before");
+        assert!(
+            !device.close(PATIENCE).drained,
+            "the device was closed before"
+        );
     }
 }
 
-/// I5, I11: who goes to sleep while another thread is inside cannot ask for the time at which a task is given up. That thread rings, also
-/// when it has done nothing.
+/// I5, I11: a thread that goes to sleep while another one is inside cannot read the deadline of the next task. The
+/// thread inside rings for it, even if it has done nothing.
 #[test]
-fn who_cannot_ask_for_the_next_deadline_is_rung_for() {
-    let (channel, stream) = by_hand(DeviceOptions::default());
+fn a_sleeper_that_cannot_read_the_next_deadline_is_woken_by_the_thread_inside_i5() {
+    let (channel, stream) = open_without_thread(DeviceOptions::default());
     let data = stream.create(&[7_u32]).unwrap();
     let guard = stream.get_resource::<Cpu>(&[(&data, Access::Write)][..]);
     let _guard = guard.wait().unwrap();
@@ -447,19 +455,19 @@ fn who_cannot_ask_for_the_next_deadline_is_rung_for() {
             }
             let start = Instant::now();
             while bell.sleepers() == 0 && bell.heard() == heard {
-                assert!(start.elapsed() < PATIENCE, "it does not sleep");
+                assert!(start.elapsed() < PATIENCE, "the waiter does not sleep");
                 std::thread::yield_now();
             }
             false
         };
-        channel.turn_as(true, &mut stay);
-        assert!(bell.heard() != heard, "it may sleep for ever");
+        channel.turn_with(true, &mut stay);
+        assert!(bell.heard() != heard, "the waiter may sleep forever");
         let answer = waiter.unwrap().join().unwrap();
         assert!(matches!(answer, Err(Error::Failed(_))), "{answer:?}");
     });
 }
 
-/// Longer than a waiting thread drives at once.
+/// Spins for longer than one step of a waiting thread.
 fn spin_for_long() {
     let start = Instant::now();
     while start.elapsed() <= DRIVE_BUDGET {
@@ -467,9 +475,9 @@ fn spin_for_long() {
     }
 }
 
-/// I10: values behind tasks that will not run go with the device, as nothing can use what they own.
+/// I10: values behind tasks that will not run are dropped with the device, since no task can use what they own.
 #[test]
-fn values_behind_tasks_that_a_close_has_no_time_for_are_dropped() {
+fn values_behind_tasks_that_a_close_has_no_time_for_are_dropped_i10() {
     let (device, _driver) = open();
     let value = Arc::new(());
     let stream = device.new_client().new_stream();
@@ -486,7 +494,7 @@ fn values_behind_tasks_that_a_close_has_no_time_for_are_dropped() {
     assert_eq!(Arc::strong_count(&value), 1);
 }
 
-/// Takes its time to be dropped, and counts that.
+/// A value whose drop takes long and is counted.
 struct Long(Arc<AtomicUsize>);
 
 impl Drop for Long {
@@ -496,9 +504,9 @@ impl Drop for Long {
     }
 }
 
-/// I8: user code takes its part of a pump's time, and what is left of it waits for the next one.
+/// I8: user code stops when the pump's budget is used up, and the rest runs in the next pump.
 #[test]
-fn a_pump_whose_time_is_over_leaves_user_code_to_the_next() {
+fn a_pump_leaves_user_code_beyond_its_budget_to_the_next_pump_i8() {
     let (device, mut driver) = open();
     let ran = Arc::new(AtomicUsize::new(0));
     for _ in 0..20 {

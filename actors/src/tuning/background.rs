@@ -1,4 +1,4 @@
-//! Tuning behind the caller's back, on a thread of its own.
+//! Tunes in the background, on a thread of its own.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,14 +8,15 @@ use crossbeam_channel::{Sender, TrySendError, bounded};
 use millstream_sync::payload::panic_message;
 use millstream_tune::{Measure, Policy, TunableSet, TuneKey, Tuner};
 
-/// Keys that wait to be tuned, at most (I12).
+/// The most keys that wait to be tuned (I12).
 const WAITING_MAX: usize = 256;
 
 type Job = Box<dyn FnOnce(&mut dyn Measure) + Send>;
 
-/// A thread that tunes what is asked for, one key after the other, and sleeps while nothing is.
+/// A thread that tunes keys in the background, one after the other, and sleeps while there are none.
 ///
-/// With [`Policy::UseDefault`] a caller never waits: it uses the default until this thread has found the fastest.
+/// With [`Policy::UseDefault`] a caller never waits: it uses the default until this thread has found the fastest
+/// candidate.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -30,7 +31,7 @@ type Job = Box<dyn FnOnce(&mut dyn Measure) + Send>;
 /// );
 /// let tuner = Tuner::new();
 /// let background = Background::start(HostClock::new())?;
-/// // On a frame's path: nobody waits.
+/// // On the path of a frame: never waits.
 /// if tuner.fastest(&7) == Fastest::Miss {
 ///     background.tune(&tuner, &set, 7, 21);
 /// }
@@ -46,19 +47,19 @@ pub struct Background {
 }
 
 impl Background {
-    /// Starts the thread, which measures by this.
+    /// Starts the thread, which measures with `measure`.
     ///
     /// # Errors
-    /// The system has no thread for it.
+    /// If the system cannot start a thread.
     pub fn start(mut measure: impl Measure + Send + 'static) -> std::io::Result<Self> {
         let (sender, receiver) = bounded::<Job>(WAITING_MAX);
         let builder = thread::Builder::new().name("millstream tuner".into());
         let thread = builder.spawn(move || {
             for job in receiver {
-                // A panic of a generator of inputs is one key's, and not the thread's.
+                // A panic of an input generator fails one key, not the thread.
                 if let Err(payload) = catch_unwind(AssertUnwindSafe(|| job(&mut measure))) {
                     let why = panic_message(payload);
-                    tracing::warn!(target: "millstream::tune", why, "a key is not tuned: it panicked");
+                    tracing::warn!(target: "millstream::tune", why, "key is not tuned: tuning it panicked");
                 }
             }
         })?;
@@ -68,7 +69,8 @@ impl Background {
         })
     }
 
-    /// Has a key tuned when its turn comes, unless it is known by then. Never waits: false, where too many wait already.
+    /// Queues a key for tuning; it is skipped if it is known by then. Never waits: returns `false` if too many keys are
+    /// queued.
     pub fn tune<K, I, O>(
         &self,
         tuner: &Tuner<K>,
@@ -84,7 +86,7 @@ impl Background {
         let (tuner, set) = (tuner.clone(), set.clone());
         let job: Job = Box::new(move |measure| {
             if let Err(why) = tuner.choose(&set, &key, &inputs, measure, Policy::Wait) {
-                tracing::warn!(target: "millstream::tune", %why, "a key is not tuned");
+                tracing::warn!(target: "millstream::tune", %why, "key is not tuned");
             }
         });
         let sent = self.jobs.as_ref().map(|jobs| jobs.try_send(job));
@@ -94,25 +96,25 @@ impl Background {
         }
     }
 
-    /// Waits until all that was asked for is tuned.
+    /// Blocks until all queued keys are tuned, and ends the thread.
     pub fn finish(mut self) {
         self.end();
     }
 
     fn end(&mut self) {
         drop(self.jobs.take());
-        // A candidate may have had the last of it: its thread ends by itself, and cannot wait for that.
+        // A job may have held the last reference: this is the thread itself then, which ends without being joined.
         let thread = self.thread.take();
         let is_other = |thread: &JoinHandle<()>| thread.thread().id() != thread::current().id();
         if let Some(thread) = thread.filter(is_other) {
-            // It catches what jobs panic with.
+            // The thread catches panics of jobs, so the join cannot fail.
             let _ = thread.join();
         }
     }
 }
 
 impl Drop for Background {
-    /// As [`Background::finish`].
+    /// Same as [`Background::finish`].
     fn drop(&mut self) {
         self.end();
     }

@@ -1,17 +1,17 @@
-//! The host's clock as a measure.
+//! Measures work with the host's clock.
 
 use std::time::{Duration, Instant};
 
 use millstream_tune::{Failure, Measure};
 
-/// The host's monotonic clock around work that is over when it returns.
+/// Measures work that is complete when it returns, with the host's monotonic clock.
 #[derive(Debug, Default)]
 pub struct HostClock {
     taken: Option<Duration>,
 }
 
 impl HostClock {
-    /// A clock.
+    /// Creates a clock.
     pub fn new() -> Self {
         Self::default()
     }

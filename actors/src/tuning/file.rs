@@ -1,4 +1,4 @@
-//! A file as the place where choices are kept.
+//! Stores choices in a file.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
@@ -10,19 +10,19 @@ use std::time::{Duration, Instant};
 use millstream_tune::{Store, StoreError};
 use sha2::{Digest, Sha256};
 
-/// What the names of such files end with.
+/// The extension of store files.
 pub(super) const ENDING: &str = "tune";
 
-/// How long whoever else has the lock is waited for, unless a program says otherwise: they need milliseconds, but one may be stopped.
+/// How long to wait for the lock by default. Its holders need milliseconds, but a process may be stopped.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long between two looks.
+/// How often to try the lock.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// A file, which processes may share.
+/// A store in a file that several processes may share.
 ///
-/// It is never written, but replaced by another: written beside it, flushed to the disk, renamed. Whoever does that holds a lock on a third file (`.lock`),
-/// which the system takes back from a process that dies.
+/// The file is never written in place: a new file is written beside it, flushed to disk and renamed. The writer holds a
+/// lock on a third file (`.lock`), which the system releases if the process dies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileStore {
     path: PathBuf,
@@ -30,7 +30,8 @@ pub struct FileStore {
 }
 
 impl FileStore {
-    /// The file of a device in a folder, which is made when something is kept: one for each name and version of a device.
+    /// Creates the store of a device in a folder. Each name and version of a device has its own file. The folder is
+    /// created on the first write.
     pub fn new(folder: impl Into<PathBuf>, device: &str, version: &str) -> Self {
         let plain = |text: &str| -> String {
             let letter = |letter: char| match letter.is_ascii_alphanumeric() || letter == '.' {
@@ -39,7 +40,7 @@ impl FileStore {
             };
             text.chars().take(80).map(letter).collect()
         };
-        // Names that are alike but for other letters are told apart by what they were.
+        // Names that differ only in replaced characters get different hashes.
         let mut hasher = Sha256::new();
         hasher.update((device.len() as u64).to_le_bytes());
         hasher.update(device);
@@ -56,20 +57,21 @@ impl FileStore {
         }
     }
 
-    /// How long to wait for others who change the file, instead of ten seconds: what is not written then is written with the next choice.
+    /// Sets how long to wait for other writers of the file. Default: 10 s. Choices that could not be written
+    /// are written with the next one.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// The same in the folder of this user, `millstream/tune` in that of caches; nothing, where neither `XDG_CACHE_HOME` nor `HOME`
-    /// names one.
+    /// Creates the store of a device in the current user's cache folder, in `millstream/tune`. Returns `None` if
+    /// neither `XDG_CACHE_HOME` nor `HOME` is set.
     pub fn of_user(device: &str, version: &str) -> Option<Self> {
         user_folder().map(|folder| Self::new(folder, device, version))
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -82,7 +84,7 @@ impl FileStore {
         }
     }
 
-    /// The lock, until it is dropped.
+    /// Acquires the lock, which the returned file holds until it is dropped.
     fn lock(&self) -> std::io::Result<File> {
         let file = OpenOptions::new()
             .create(true)
@@ -95,7 +97,7 @@ impl FileStore {
                 Ok(()) => return Ok(file),
                 Err(TryLockError::Error(error)) => return Err(error),
                 Err(TryLockError::WouldBlock) if begun.elapsed() >= self.patience => {
-                    let why = format!("somebody else has had its lock for {:?}", self.patience);
+                    let why = format!("another writer has held its lock for {:?}", self.patience);
                     return Err(std::io::Error::new(ErrorKind::TimedOut, why));
                 }
                 Err(TryLockError::WouldBlock) => thread::sleep(LOOK_EVERY),
@@ -104,9 +106,9 @@ impl FileStore {
     }
 
     fn replace(&self, bytes: &[u8]) -> std::io::Result<()> {
-        // Other threads of this process have other names.
+        // Each thread of this process uses another name.
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        // Only that numbers differ matters.
+        // Relaxed: the numbers must only be distinct.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let beside = self
             .path
@@ -123,7 +125,7 @@ impl FileStore {
     }
 }
 
-/// Where choices of this user are kept, unless a program says otherwise.
+/// Returns the default folder of the current user's stores.
 pub(super) fn user_folder() -> Option<PathBuf> {
     let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let base = base.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));

@@ -1,4 +1,4 @@
-//! What lies in the folder of tuned choices: for who wants to know, not for who uses it.
+//! Summarizes the folder of stored choices, for reports; tuning itself does not use this.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,54 +7,54 @@ use millstream_tune::inspect;
 
 use super::file::{ENDING, user_folder};
 
-/// Choices that are kept on disk, for any device.
+/// A summary of the choices stored on disk, for all devices.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct KeptChoices {
-    /// Where.
+    /// The folder.
     pub folder: PathBuf,
-    /// How many files: one for each device and version.
+    /// The number of files: one for each device and version.
     pub files: usize,
-    /// Their bytes.
+    /// The size of the files, in bytes.
     pub bytes: u64,
-    /// Choices in them.
+    /// The number of choices in them.
     pub choices: usize,
-    /// Lines of them, or whole files, that are damaged. They are not used, and tuned anew when they are asked for.
+    /// The number of damaged lines and files. They are ignored, and their keys are tuned again when they are used.
     pub damaged: usize,
 }
 
-/// What is kept in the folder that [`FileStore::of_user`](super::FileStore::of_user) takes; nothing, where the system names no such folder.
-/// Reads each file: some milliseconds.
+/// Summarizes the folder that [`FileStore::of_user`](super::FileStore::of_user) uses. Returns `None` if the system
+/// names no such folder. Blocks to read each file, which takes some milliseconds.
 pub fn kept_choices() -> Option<KeptChoices> {
     user_folder().map(|folder| survey(&folder))
 }
 
 fn survey(folder: &Path) -> KeptChoices {
-    let mut kept = KeptChoices {
+    let mut summary = KeptChoices {
         folder: folder.to_owned(),
         files: 0,
         bytes: 0,
         choices: 0,
         damaged: 0,
     };
-    // A folder that is not there keeps nothing.
+    // A missing folder has no files.
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.extension().is_none_or(|ending| ending != ENDING) {
             continue;
         }
-        kept.files += 1;
+        summary.files += 1;
         let bytes = fs::read(&path).unwrap_or_default();
-        kept.bytes += bytes.len() as u64;
+        summary.bytes += bytes.len() as u64;
         match inspect(&bytes) {
             Ok(found) => {
-                kept.choices += found.choices;
-                kept.damaged += found.damaged;
+                summary.choices += found.choices;
+                summary.damaged += found.damaged;
             }
-            Err(_) => kept.damaged += 1,
+            Err(_) => summary.damaged += 1,
         }
     }
-    kept
+    summary
 }
 
 #[cfg(test)]
@@ -66,10 +66,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn choices_are_counted_and_damage_is_told_apart() {
+    fn choices_and_damaged_entries_are_counted_separately() {
         let folder =
             std::env::temp_dir().join(format!("millstream-choices-{}", std::process::id()));
-        assert_eq!(survey(&folder).files, 0, "there is no folder");
+        assert_eq!(survey(&folder).files, 0, "the folder does not exist");
         let set = TunableSet::new("either", |_: &u32, x: &u32| *x)
             .with(Tunable::new("one", |x: u32| Ok::<_, String>(x)))
             .with(Tunable::new("other", |x: u32| Ok::<_, String>(x)));
@@ -93,7 +93,7 @@ mod tests {
         let first = FileStore::new(&folder, "a GPU", "1");
         let text = fs::read_to_string(first.path()).unwrap();
         fs::write(first.path(), text.replacen("\"key\":1", "\"key\":7", 1)).unwrap();
-        fs::write(folder.join("other.tune"), "no cache").unwrap();
+        fs::write(folder.join("other.tune"), "not a store").unwrap();
         let damaged = survey(&folder);
         fs::remove_dir_all(&folder).unwrap();
         assert_eq!((damaged.files, damaged.choices, damaged.damaged), (3, 5, 2));

@@ -1,11 +1,11 @@
-//! What tuning needs of the system: a clock, a file, a thread.
+//! The clock, the file store and the background thread of tuning.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! | --- | --- |
-//! | `clock` | [`HostClock`]: the host's clock as a measure |
-//! | `file` | [`FileStore`]: choices that are kept in a file |
-//! | `folder` | [`kept_choices`]: what such files there are |
-//! | `background` | [`Background`]: a thread that tunes behind the caller's back |
+//! | `clock` | [`HostClock`]: measures with the host's clock |
+//! | `file` | [`FileStore`]: stores choices in a file |
+//! | `folder` | [`kept_choices`]: summarizes the stored files |
+//! | `background` | [`Background`]: a thread that tunes in the background |
 
 mod background;
 mod clock;

@@ -1,4 +1,4 @@
-//! Tuning behind the caller's back.
+//! Tuning in the background.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use millstream_tune::{Failure, Fastest, Measure, Policy, Tunable, TunableSet, Tu
 use crate::support::{Costs, Virtual, timed};
 
 #[test]
-fn callers_use_the_default_until_the_fastest_is_known_i8() {
+fn keys_are_tuned_on_the_background_thread_i8() {
     let costs = Arc::new(Costs::default());
     let set = Arc::new(timed(&costs, &[300, 100]));
     let tuner = Tuner::new();
@@ -23,9 +23,9 @@ fn callers_use_the_default_until_the_fastest_is_known_i8() {
     }
 }
 
-/// I7, I12: a key that panics is one key's business, and what does not fit is said.
+/// I7, I12: a panic fails one key, and keys beyond the capacity are refused.
 #[test]
-fn the_thread_outlives_keys_that_panic_and_takes_no_more_than_it_has_room_for_i7_i12() {
+fn the_thread_survives_keys_that_panic_and_refuses_keys_beyond_its_capacity_i7_i12() {
     let (go, wait_go) = std::sync::mpsc::channel::<()>();
     let wait_go = std::sync::Mutex::new(Some(wait_go));
     let set = Arc::new(
@@ -42,9 +42,12 @@ fn the_thread_outlives_keys_that_panic_and_takes_no_more_than_it_has_room_for_i7
     );
     let tuner = Tuner::new();
     let background = Background::start(HostClock::new()).unwrap();
-    let taken = (0..1000_u32).filter(|key| background.tune(&tuner, &set, *key, 0));
-    let taken = taken.count();
-    assert!((256..=257).contains(&taken), "{taken} were taken");
+    let accepted = (0..1000_u32).filter(|key| background.tune(&tuner, &set, *key, 0));
+    let accepted = accepted.count();
+    assert!(
+        (256..=257).contains(&accepted),
+        "{accepted} keys were accepted"
+    );
     go.send(()).unwrap();
     background.finish();
     assert_eq!(tuner.fastest(&0), Fastest::Miss);
@@ -53,10 +56,10 @@ fn the_thread_outlives_keys_that_panic_and_takes_no_more_than_it_has_room_for_i7
     assert_eq!(choice.unwrap().index, 0);
 }
 
-/// Says that it is gone.
-struct Leaves(HostClock, std::sync::mpsc::Sender<()>);
+/// A measure that sends a message when it is dropped.
+struct SendOnDrop(HostClock, std::sync::mpsc::Sender<()>);
 
-impl Measure for Leaves {
+impl Measure for SendOnDrop {
     fn clock(&self) -> &str {
         self.0.clock()
     }
@@ -70,22 +73,22 @@ impl Measure for Leaves {
     }
 }
 
-impl Drop for Leaves {
+impl Drop for SendOnDrop {
     fn drop(&mut self) {
         self.1.send(()).unwrap();
     }
 }
 
-/// I5: what a candidate keeps may be the thread itself, which does not wait for its own end, also where it panics.
+/// I5: a job may hold the last reference to the thread. The thread does not join itself then, even if the job panics.
 #[test]
-fn a_thread_whose_last_handle_a_job_has_ends_by_itself_i5() {
+fn a_thread_whose_last_reference_is_held_by_a_job_ends_without_deadlock_i5() {
     let (go, wait_go) = std::sync::mpsc::channel::<()>();
-    let (gone, wait_gone) = std::sync::mpsc::channel::<()>();
-    let background = Background::start(Leaves(HostClock::new(), gone)).unwrap();
+    let (dropped, wait_dropped) = std::sync::mpsc::channel::<()>();
+    let background = Background::start(SendOnDrop(HostClock::new(), dropped)).unwrap();
     let background = Arc::new(background);
-    let (kept, wait_go) = (background.clone(), std::sync::Mutex::new(wait_go));
+    let (reference, wait_go) = (background.clone(), std::sync::Mutex::new(wait_go));
     let set = TunableSet::new("set", move |_: &u32, _: &u32| {
-        let _still_there = &kept;
+        let _captured = &reference;
         wait_go.lock().unwrap().recv().unwrap();
         panic!("no inputs");
     });
@@ -96,6 +99,6 @@ fn a_thread_whose_last_handle_a_job_has_ends_by_itself_i5() {
     assert!(background.tune(&tuner, &Arc::new(set), 1, 0));
     drop(background);
     go.send(()).unwrap();
-    wait_gone.recv().unwrap();
+    wait_dropped.recv().unwrap();
     assert_eq!(tuner.fastest(&1), Fastest::Miss);
 }

@@ -1,8 +1,8 @@
-//! What tuning needs of the system: files that processes share, and a thread.
+//! The file store that processes share, and the background thread of tuning.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod background;
-mod keeping;
+mod store;
 #[path = "../../../runtime/tune/tests/tune/support.rs"]
-#[allow(dead_code, reason = "the tuner's own tests need all of it")]
+#[allow(dead_code, reason = "the tuner's own tests use all of it")]
 mod support;

@@ -1,7 +1,7 @@
 //! Copies and fills, dense and strided.
 //!
-//! Large dense ones are spread over the team, since one thread rarely uses all of a machine's bandwidth.
-//! What does not fit the memory that is really there is refused whole, by [`for_each_run`].
+//! Large dense ones are spread over the team, because one thread rarely uses all of a machine's bandwidth.
+//! [`for_each_run`] refuses a copy that does not fit its memory before it moves a byte.
 
 use std::ops::Range;
 
@@ -10,55 +10,55 @@ use millstream_protocol::launch::Pattern;
 use millstream_protocol::layout::Strided;
 use millstream_protocol::layout::{Misfit, for_each_run};
 
-use crate::team::TeamSeat;
+use crate::team::TeamHandle;
 
-/// Bytes that are worth another thread's wake: they take one thread about a hundred microseconds.
+/// Bytes that are worth waking another thread for: one thread takes about a hundred microseconds.
 const HELP_WORTH_BYTES: usize = 2 << 20;
 
-/// Bytes that a thread takes at a time, a multiple of any pattern.
+/// Bytes that a thread takes at a time, a multiple of every pattern width.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// A pointer that the threads of one copy share; each touches bytes of its own.
+/// A pointer that the threads of one copy share; they use disjoint ranges of it.
 #[derive(Clone, Copy)]
-struct Shared(*mut u8);
+struct SharedPointer(*mut u8);
 
 // SAFETY: threads use disjoint ranges of it, within one copy.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for SharedPointer {}
 
-impl Shared {
-    /// The byte at this offset.
+impl SharedPointer {
+    /// Returns a pointer to the byte at this offset.
     ///
     /// # Safety
-    /// As `pointer::add`.
+    /// As for `pointer::add`.
     unsafe fn at(&self, offset: usize) -> *mut u8 {
         // SAFETY: the caller's promise.
         unsafe { self.0.add(offset) }
     }
 }
 
-/// Runs `work` over disjoint ranges that make up `bytes`, by the team if that is worth it. Ranges begin
-/// at multiples of `PIECE_BYTES`. `work` must not panic.
-fn spread(seat: &mut TeamSeat, bytes: usize, work: impl Fn(Range<usize>) + Sync) {
-    let helpers = (bytes / HELP_WORTH_BYTES).min(seat.threads() - 1);
+/// Runs `work` over disjoint ranges that make up `bytes`, on the team if that is worthwhile. Ranges begin at
+/// multiples of `PIECE_BYTES`. `work` must not panic.
+fn spread(team: &mut TeamHandle, bytes: usize, work: impl Fn(Range<usize>) + Sync) {
+    let helpers = (bytes / HELP_WORTH_BYTES).min(team.threads() - 1);
     if helpers == 0 {
         return work(0..bytes);
     }
     let pieces = bytes.div_ceil(PIECE_BYTES) as u64;
-    let shared = seat.share(0, pieces, helpers, &|range| {
+    let shared = team.share(0, pieces, helpers, &|range| {
         let (start, end) = (range.start as usize, range.end as usize);
         work(start * PIECE_BYTES..bytes.min(end * PIECE_BYTES));
     });
-    debug_assert!(shared.is_ok(), "moving bytes does not panic");
+    debug_assert!(shared.is_ok(), "copying bytes does not panic");
 }
 
 /// Copies `len` bytes that do not overlap.
 ///
 /// # Safety
-/// As `copy_nonoverlapping`.
-unsafe fn move_bytes(seat: &mut TeamSeat, source: *const u8, target: *mut u8, len: usize) {
-    let (source, target) = (Shared(source.cast_mut()), Shared(target));
-    spread(seat, len, |range| {
-        // SAFETY: the range lies within both sides, and is this thread's alone.
+/// As for `copy_nonoverlapping`.
+unsafe fn move_bytes(team: &mut TeamHandle, source: *const u8, target: *mut u8, len: usize) {
+    let (source, target) = (SharedPointer(source.cast_mut()), SharedPointer(target));
+    spread(team, len, |range| {
+        // SAFETY: the range lies within both sides, and only this thread uses it.
         unsafe {
             let from = source.at(range.start);
             from.copy_to_nonoverlapping(target.at(range.start), range.len());
@@ -66,12 +66,12 @@ unsafe fn move_bytes(seat: &mut TeamSeat, source: *const u8, target: *mut u8, le
     });
 }
 
-/// Copies dense `source` to `target`, where the layout says.
+/// Copies dense `source` to the places in `target` that the layout gives.
 ///
 /// # Safety
-/// The memory of `target` is this task's alone, and `source` does not overlap it.
+/// Only this task touches the memory of `target`, and `source` does not overlap it.
 pub(crate) unsafe fn copy_in(
-    seat: &mut TeamSeat,
+    team: &mut TeamHandle,
     target: NativeView,
     layout: Option<&Strided>,
     source: &[u8],
@@ -86,7 +86,7 @@ pub(crate) unsafe fn copy_in(
             unsafe {
                 let (from, to) = (source.as_ptr().add(offset), target.pointer.add(strided));
                 match dense {
-                    true => move_bytes(seat, from, to, bytes),
+                    true => move_bytes(team, from, to, bytes),
                     false => from.copy_to_nonoverlapping(to, bytes),
                 }
             }
@@ -94,13 +94,13 @@ pub(crate) unsafe fn copy_in(
     )
 }
 
-/// Copies `source`, which lies where the layout says, to the dense `len` bytes at `target`.
+/// Copies the bytes of `source` at the places that the layout gives to the dense `len` bytes at `target`.
 ///
 /// # Safety
-/// Nobody writes the memory of `source`; `target` is valid for writing `len` bytes, this task's
-/// alone, and does not overlap it.
+/// Nothing writes the memory of `source`. `target` is valid for writing `len` bytes, used only by this task, and does
+/// not overlap `source`.
 pub(crate) unsafe fn copy_out(
-    seat: &mut TeamSeat,
+    team: &mut TeamHandle,
     source: NativeView,
     layout: Option<&Strided>,
     target: *mut u8,
@@ -116,7 +116,7 @@ pub(crate) unsafe fn copy_out(
             unsafe {
                 let (from, to) = (source.pointer.add(strided), target.add(offset));
                 match dense {
-                    true => move_bytes(seat, from, to, bytes),
+                    true => move_bytes(team, from, to, bytes),
                     false => from.copy_to_nonoverlapping(to, bytes),
                 }
             }
@@ -124,11 +124,11 @@ pub(crate) unsafe fn copy_out(
     )
 }
 
-/// Copies `source` to `target`, which has as many bytes (checked when queued). They may overlap.
+/// Copies `source` to `target`, which has the same length (checked when the copy was queued). They may overlap.
 ///
 /// # Safety
-/// The memory of `target` is this task's alone; nobody else writes that of `source`.
-pub(crate) unsafe fn copy(seat: &mut TeamSeat, source: NativeView, target: NativeView) {
+/// Only this task touches the memory of `target`, and nothing else writes that of `source`.
+pub(crate) unsafe fn copy(team: &mut TeamHandle, source: NativeView, target: NativeView) {
     debug_assert_eq!(
         source.bytes, target.bytes,
         "checked when the copy was queued"
@@ -140,24 +140,23 @@ pub(crate) unsafe fn copy(seat: &mut TeamSeat, source: NativeView, target: Nativ
         unsafe { source.pointer.copy_to(target.pointer, bytes) };
     } else {
         // SAFETY: both sides have that many bytes, and do not overlap.
-        unsafe { move_bytes(seat, source.pointer, target.pointer, bytes) };
+        unsafe { move_bytes(team, source.pointer, target.pointer, bytes) };
     }
 }
 
-/// Fills `target`, which is whole patterns.
+/// Fills `target`, whose length is a multiple of the pattern.
 ///
 /// # Safety
-/// The memory of `target` is this task's alone.
-pub(crate) unsafe fn fill(seat: &mut TeamSeat, target: NativeView, pattern: Pattern) {
+/// Only this task touches the memory of `target`.
+pub(crate) unsafe fn fill(team: &mut TeamHandle, target: NativeView, pattern: Pattern) {
     let width = usize::from(pattern.width).clamp(1, 8);
-    // Widths divide eight, so eight bytes of pattern begin anew at every eighth byte, and so with
-    // every piece.
+    // Widths divide eight, so the pattern restarts at every eighth byte, and so at every piece.
     let value = pattern.bytes();
     let block: [u8; 8] = std::array::from_fn(|index| value[index % width]);
     let uniform = block.iter().all(|byte| *byte == block[0]);
-    let start = Shared(target.pointer);
-    spread(seat, target.bytes as usize, |range| {
-        // SAFETY: the range lies within the memory, which is initialized, and is this thread's alone.
+    let start = SharedPointer(target.pointer);
+    spread(team, target.bytes as usize, |range| {
+        // SAFETY: the range lies within the memory, which is initialized, and only this thread uses it.
         let bytes = unsafe { std::slice::from_raw_parts_mut(start.at(range.start), range.len()) };
         if uniform {
             bytes.fill(block[0]);
@@ -176,13 +175,13 @@ mod tests {
     use super::*;
     use crate::team::Team;
 
-    fn team(threads: usize) -> (Team, TeamSeat) {
-        let (team, mut seats) =
+    fn team(threads: usize) -> (Team, TeamHandle) {
+        let (team, mut handles) =
             Team::start(threads, 1, SpinPolicy::default(), &Default::default()).unwrap();
-        (team, seats.remove(0))
+        (team, handles.remove(0))
     }
 
-    fn seat() -> TeamSeat {
+    fn single_thread() -> TeamHandle {
         team(1).1
     }
 
@@ -195,13 +194,13 @@ mod tests {
 
     fn filled(len: usize, pattern: Pattern) -> Vec<u8> {
         let mut bytes = vec![0xEE; len];
-        // SAFETY: the memory is this test's.
-        unsafe { fill(&mut seat(), view(&mut bytes), pattern) };
+        // SAFETY: the memory belongs to this test.
+        unsafe { fill(&mut single_thread(), view(&mut bytes), pattern) };
         bytes
     }
 
     #[test]
-    fn a_fill_may_end_within_a_word() {
+    fn fill_can_end_within_a_word() {
         assert_eq!(filled(3, Pattern::of(7_u8)), [7; 3]);
         assert_eq!(filled(6, Pattern::of(0x0201_u16)), [1, 2, 1, 2, 1, 2]);
         assert_eq!(
@@ -213,18 +212,26 @@ mod tests {
     }
 
     #[test]
-    fn strided_bytes_go_where_the_layout_says_and_come_back_dense() {
+    fn strided_copies_in_and_out_are_inverse() {
         let layout = Strided::new(&[2, 3], &[4, 1], 2).unwrap();
         let source: Vec<u8> = (1..=12).collect();
         let mut memory = [0; 16];
-        // SAFETY: the memory is this test's.
-        unsafe { copy_in(&mut seat(), view(&mut memory), Some(&layout), &source) }.unwrap();
+        // SAFETY: the memory belongs to this test.
+        unsafe {
+            copy_in(
+                &mut single_thread(),
+                view(&mut memory),
+                Some(&layout),
+                &source,
+            )
+        }
+        .unwrap();
         assert_eq!(memory, [1, 2, 3, 4, 5, 6, 0, 0, 7, 8, 9, 10, 11, 12, 0, 0]);
         let mut back = [0; 12];
         // SAFETY: as above.
         unsafe {
             copy_out(
-                &mut seat(),
+                &mut single_thread(),
                 view(&mut memory),
                 Some(&layout),
                 back.as_mut_ptr(),
@@ -236,14 +243,14 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_whole() {
+    fn copy_that_does_not_fit_is_refused_and_moves_nothing() {
         let mut memory = [0; 13];
         let layout = Strided::new(&[2, 3], &[4, 1], 2).unwrap();
         let mut crooked = layout.clone();
         crooked.strides.pop();
         let mut copy = |layout: Option<&Strided>, source: &[u8]| {
-            // SAFETY: the memory is this test's.
-            unsafe { copy_in(&mut seat(), view(&mut memory), layout, source) }
+            // SAFETY: the memory belongs to this test.
+            unsafe { copy_in(&mut single_thread(), view(&mut memory), layout, source) }
         };
         assert!(
             copy(Some(&layout), &[1; 12]).is_err(),
@@ -257,26 +264,26 @@ mod tests {
     }
 
     #[test]
-    fn large_ones_are_spread_and_every_byte_arrives() {
-        let (_team, mut seat) = team(4);
+    fn large_copies_are_spread_and_every_byte_arrives() {
+        let (_team, mut team) = team(4);
         let len = 4 * HELP_WORTH_BYTES + 24;
         let (mut first, mut second) = (vec![0_u8; len], vec![0_u8; len]);
         let pattern: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
-        // SAFETY: the memory is this test's.
+        // SAFETY: the memory belongs to this test.
         unsafe {
             fill(
-                &mut seat,
+                &mut team,
                 view(&mut first),
                 Pattern::of(u64::from_le_bytes(pattern)),
             );
-            copy(&mut seat, view(&mut first), view(&mut second));
+            copy(&mut team, view(&mut first), view(&mut second));
         }
         assert!(second.chunks(8).all(|chunk| chunk == pattern));
         let mut landing = vec![0; len];
         // SAFETY: as above.
         unsafe {
             copy_out(
-                &mut seat,
+                &mut team,
                 view(&mut second),
                 None,
                 landing.as_mut_ptr(),

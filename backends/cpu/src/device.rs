@@ -1,5 +1,5 @@
-//! The backend: what the device thread calls. It resolves bindings, checks lengths and feeds queues; it
-//! runs nothing itself, unless it is pumped, and never waits.
+//! The backend, which the device thread calls. It resolves bindings, checks lengths and appends to queues. It never
+//! waits, and it runs tasks only if it is pumped or if a caller steps in.
 
 use std::mem::ManuallyDrop;
 use std::slice;
@@ -25,28 +25,28 @@ use millstream_protocol::threads::Thread;
 use millstream_sync::facade::atomic::AtomicBool;
 use millstream_sync::timeline::Timeline;
 
-use crate::crew::Crew;
 use crate::drive::{Lane, Lanes};
 use crate::entry::{Count, Entry, Op, Source, Spares};
+use crate::executor::Executor;
 use crate::kernel::{CpuCompiler, CpuKernel};
 use crate::pages::Pages;
-use crate::post::Post;
 use crate::properties::properties;
 use crate::queue::queue;
 use crate::queues::{Queue, Queues};
 use crate::runner::Runner;
 use crate::settings::Settings;
+use crate::shared::Shared;
 use crate::team::Team;
 use crate::trace::SpanLog;
 use crate::worker;
 
-/// The CPU, opened.
+/// An open CPU device.
 pub struct CpuDevice {
     properties: DeviceProperties,
     compiler: Arc<CpuCompiler>,
     queues: Queues,
-    crew: Arc<Crew>,
-    /// The queues' runners, where no thread has them.
+    shared: Arc<Shared>,
+    /// The queues of a driven device.
     lanes: Option<Lanes>,
     workers: Vec<Thread<()>>,
     team: Team,
@@ -58,9 +58,10 @@ impl CpuDevice {
     pub(crate) fn open(settings: Settings, context: HostContext) -> Result<Self, OpenError> {
         let epoch = Instant::now();
         let threads = if context.driven { 1 } else { settings.threads };
-        let (team, seats) = Team::start(threads, settings.queues, context.spin, &context.spawner)?;
+        let (team, handles) =
+            Team::start(threads, settings.queues, context.spin, &context.spawner)?;
         let properties = properties(&settings, threads);
-        let crew = Arc::new(Crew {
+        let shared = Arc::new(Shared {
             timelines: (0..settings.queues).map(|_| Arc::default()).collect(),
             stop: AtomicBool::new(false),
             spin: context.spin,
@@ -73,19 +74,19 @@ impl CpuDevice {
             properties,
             pages: ManuallyDrop::new(Pages::new(settings.memory_limit)),
             spares: Arc::default(),
-            queues: Queues::new(crew.clone()),
-            crew: crew.clone(),
+            queues: Queues::new(shared.clone()),
+            shared: shared.clone(),
             lanes: None,
             workers: Vec::with_capacity(settings.queues),
             team,
         };
         let mut lanes = Vec::new();
-        for (index, (timeline, seat)) in crew.timelines.iter().zip(seats).enumerate() {
+        for (index, (timeline, handle)) in shared.timelines.iter().zip(handles).enumerate() {
             let id = QueueId(index as u8);
             let spans = Arc::new(SpanLog::new(epoch, context.trace_capacity));
-            let runner = Runner::new(id, timeline.clone(), &context, seat, spans.clone());
+            let runner = Runner::new(id, timeline.clone(), &context, handle, spans.clone());
             let (feed, inbox) = queue(QUEUE_DEPTH_MAX);
-            let mut post = None;
+            let mut executor = None;
             if context.driven {
                 lanes.push(Lane {
                     inbox,
@@ -93,19 +94,19 @@ impl CpuDevice {
                     blocked: None,
                 });
             } else {
-                let place = post.insert(Post::new(inbox, runner)).clone();
-                let worker = worker::start(id, crew.clone(), place, &context.spawner)?;
+                let place = executor.insert(Executor::new(inbox, runner)).clone();
+                let worker = worker::start(id, shared.clone(), place, &context.spawner)?;
                 device.workers.push(worker);
             }
-            device.queues.add(Queue::new(feed, spans, post));
+            device.queues.add(Queue::new(feed, spans, executor));
         }
         if context.driven {
-            device.lanes = Some(Lanes { crew, lanes });
+            device.lanes = Some(Lanes { shared, lanes });
         }
         Ok(device)
     }
 
-    /// Appends a task with these bindings. `op` runs once, and only if they all resolve.
+    /// Appends a task with these bindings. `op` runs once, and only if all bindings resolve.
     fn push_task(
         &mut self,
         place: Place<'_>,
@@ -123,7 +124,7 @@ impl CpuDevice {
     }
 }
 
-/// Binds an entry to the memory of these bindings.
+/// Resolves these bindings and adds them to an entry.
 #[inline]
 fn bind(
     (pages, spares): (&Pages, &Arc<Spares>),
@@ -138,7 +139,7 @@ fn bind(
 
 #[cold]
 fn refused_kernel() -> Refused {
-    Refused::Task("it was compiled for another device".to_owned())
+    Refused::Task("the kernel was compiled for another device; prepare it on this one".to_owned())
 }
 
 impl Backend for CpuDevice {
@@ -152,7 +153,7 @@ impl Backend for CpuDevice {
 
     #[inline]
     fn timeline(&self, queue: QueueId) -> &Arc<Timeline> {
-        &self.crew.timelines[queue.index()]
+        &self.shared.timelines[queue.index()]
     }
 
     fn compiler(&self) -> Arc<dyn Compiler> {
@@ -250,7 +251,7 @@ impl Backend for CpuDevice {
         if source.len != target.len {
             let (from, to) = (source.len, target.len);
             return Err(Refused::Task(format!(
-                "the source has {from} bytes and the target {to}"
+                "the source has {from} bytes and the target {to}, expected equal lengths"
             )));
         }
         self.push_task(place, &[*source, *target], |name, _| {
@@ -267,7 +268,7 @@ impl Backend for CpuDevice {
         if !matches!(pattern.width, 1 | 2 | 4 | 8) {
             let width = pattern.width;
             return Err(Refused::Task(format!(
-                "its pattern has {width} bytes, not 1, 2, 4 or 8"
+                "the pattern has {width} bytes, expected 1, 2, 4 or 8"
             )));
         }
         self.push_task(place, slice::from_ref(target), |name, _| {
@@ -295,21 +296,21 @@ impl Backend for CpuDevice {
             .iter()
             .map(|binding| Ok((self.pages.resolve(binding)?, binding.access)))
             .collect::<Result<Vec<_>, Refused>>()?;
-        // SAFETY: pages are initialized; the server keeps the pages and holds back what conflicts until the
-        // guard is gone.
+        // SAFETY: pages are initialized; the server keeps the pages and holds back conflicting tasks until the guard
+        // is dropped.
         Ok(Box::new(unsafe {
             HostResources::new(views.into_iter(), None)
         }))
     }
 
     fn mark(&mut self, queue: QueueId, cursor: Cursor) {
-        // Where the worker is gone, the server hears of it from the next task.
+        // If the worker has ended, the next task reports it to the server.
         let _ = self.queues.push(queue, cursor, |_| Ok(()));
     }
 
     fn forget(&mut self, queue: QueueId, bytes: &[BoundSlice]) {
         let (pages, spares) = (&self.pages, &self.spares);
-        // Where the worker is gone, the server hears of it from the next task.
+        // If the worker has ended, the next task reports it to the server.
         let _ = self.queues.push(queue, 0, |entry| {
             bind((pages, spares), entry, bytes)?;
             entry.op = Op::Forget;
@@ -325,11 +326,11 @@ impl Backend for CpuDevice {
     }
 
     fn flush(&mut self, _queue: QueueId, _cursor: Cursor) {
-        // Nothing is held back: a worker sees each task when it is queued, and publishes after each.
+        // Nothing to do: a worker sees each task when it is queued, and publishes after each.
     }
 
     fn recovery(&mut self) -> Recovery {
-        // A worker is gone; nothing outlives it but memory.
+        // A worker has ended; nothing outlives it but memory.
         Recovery::SameProcess
     }
 
@@ -356,9 +357,11 @@ impl Backend for CpuDevice {
         spans
     }
 
-    fn record_spans(&mut self, room: usize) -> usize {
+    fn record_spans(&mut self, capacity: usize) -> usize {
         let queues = self.queues.all();
-        queues.iter().for_each(|queue| queue.spans.set_room(room));
+        queues
+            .iter()
+            .for_each(|queue| queue.spans.set_capacity(capacity));
         self.properties.max_queue_depth
     }
 
@@ -368,19 +371,19 @@ impl Backend for CpuDevice {
 }
 
 impl Drop for CpuDevice {
-    /// Workers end after the task that they are in; what is left says that it has not run. Joins them
-    /// and the team, and frees the pages; but on one of those threads, which a user's kernel may have
-    /// brought to drop the last of the device, it joins nothing and leaks the pages that are in use.
+    /// Stops the workers after their current task; tasks that are left fail as not run. Joins the workers and the
+    /// team, and frees the pages. On one of those threads, where a user's kernel may drop the last reference to the
+    /// device, it joins nothing and leaks the pages in use.
     fn drop(&mut self) {
-        self.crew.stop();
+        self.shared.stop();
         self.queues.all().iter().for_each(|queue| queue.feed.wake());
         if self.team.has_current_thread() {
             self.team.detach();
             return;
         }
         for worker in self.workers.drain(..) {
-            // A panic of user code has been caught and told. A worker that ends enters its door once more: so no caller is inside
-            // after this.
+            // A panic of user code was caught and reported with its task. A worker that ends enters its door once
+            // more, so no caller is inside after the join.
             let _ = worker.join();
         }
         self.lanes = None;

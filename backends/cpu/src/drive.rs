@@ -1,6 +1,6 @@
-//! Queues without threads: a driven device runs its entries when it is pumped, on the caller's thread.
+//! Queues without threads: a driven device runs its entries on the thread that pumps it.
 //!
-//! Turn by turn, one task of each queue. A wait whose point has not passed holds up its own queue only.
+//! The queues take turns, one task each. A wait whose point has not passed blocks only its own queue.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,27 +8,27 @@ use std::time::{Duration, Instant};
 use millstream_protocol::id::Point;
 use millstream_protocol::marks::mark_runtime_thread;
 
-use crate::crew::Crew;
 use crate::entry::Op;
 use crate::queue::Inbox;
 use crate::runner::Runner;
+use crate::shared::Shared;
 
 /// One queue of a driven device.
 pub(crate) struct Lane {
     pub(crate) inbox: Inbox,
     pub(crate) runner: Runner,
-    /// What the next entry waits for.
+    /// The point that the next entry waits for.
     pub(crate) blocked: Option<Point>,
 }
 
 /// All queues of a driven device.
 pub(crate) struct Lanes {
-    pub(crate) crew: Arc<Crew>,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) lanes: Vec<Lane>,
 }
 
 impl Lanes {
-    /// Runs what can run, for about `budget` but at least one task, and says whether any ran.
+    /// Runs tasks for about `budget`, at least one if one can run. Returns whether any ran.
     pub(crate) fn pump(&mut self, budget: Duration) -> bool {
         let _mark = mark_runtime_thread();
         let start = Instant::now();
@@ -39,7 +39,7 @@ impl Lanes {
                 if ran && start.elapsed() >= budget {
                     return true;
                 }
-                moved |= lane.step(&self.crew);
+                moved |= lane.step(&self.shared);
                 ran |= moved;
             }
             if !moved {
@@ -59,10 +59,10 @@ impl Drop for Lanes {
 }
 
 impl Lane {
-    /// Runs the next task if it may run, and says whether it did.
-    fn step(&mut self, crew: &Crew) -> bool {
+    /// Runs the next task if it can run, and returns whether it did.
+    fn step(&mut self, shared: &Shared) -> bool {
         loop {
-            if self.blocked.is_some_and(|point| !crew.has_passed(point)) {
+            if self.blocked.is_some_and(|point| !shared.has_passed(point)) {
                 return false;
             }
             self.blocked = None;

@@ -1,9 +1,9 @@
-//! One task as it lies in a queue.
+//! One task in a queue.
 //!
-//! Entries are built in the ring's slot by the device thread and used there by the queue's runner; of
-//! their many bytes a usual launch touches a third, so they are never moved whole, except through the
-//! overflow. Up to nine bindings and 32 words lie inline; what is more is in a box, which comes back to
-//! the next task that needs one (I9).
+//! The device thread builds entries in the ring's slot, and the queue's runner uses them there. A usual launch
+//! touches a third of an entry's bytes, so entries are never moved as a whole, except through the overflow. Up to
+//! nine bindings and 32 words lie inline; more of them lie in a box, which is recycled for the next task that needs
+//! one (I9).
 
 use std::mem::MaybeUninit;
 use std::ptr::addr_of_mut;
@@ -23,23 +23,23 @@ use millstream_sync::facade::{Mutex, lock};
 
 use crate::kernel::CpuKernel;
 
-/// Bindings without the heap: those of a task, and a dynamic cube count.
+/// Bindings stored inline: those of a task, and a dynamic cube count.
 const ENTRY_BINDINGS: usize = INLINE_BINDINGS + 1;
 
-/// Words without the heap: more than a task has, for a recording's kernels have lengths, strides and offsets among
-/// theirs. A slot's words that are not used are not touched.
+/// Words stored inline: more than a task has, because the kernels of a recording also have lengths, strides and
+/// offsets as words. Unused words of a slot are not touched.
 const ENTRY_WORDS: usize = 2 * INLINE_WORDS;
 
-/// Boxes that are kept for the next tasks (I12).
+/// The greatest number of boxes in the free list (I12).
 const SPARES_MAX: usize = QUEUE_DEPTH_MAX;
 
-/// What an entry does.
+/// The operation of an entry.
 pub(crate) enum Op {
-    /// Nothing: its cursor is published.
+    /// Does nothing; its cursor is published.
     Mark,
-    /// What comes after waits for the point. It has no cursor of its own.
+    /// Later entries wait for the point. It has no cursor of its own.
     Wait(Point),
-    /// The failures of the bindings are forgotten. It has no cursor of its own.
+    /// Clears the failures of the bindings. It has no cursor of its own.
     Forget,
     /// Runs a kernel.
     Launch {
@@ -68,7 +68,7 @@ pub(crate) enum Op {
 }
 
 impl Op {
-    /// What failures call the task.
+    /// Returns the task's name in failures.
     pub(crate) fn name(&self) -> Option<&Arc<str>> {
         match self {
             Op::Mark | Op::Wait(_) | Op::Forget => None,
@@ -82,37 +82,37 @@ impl Op {
     }
 }
 
-/// The cubes of a launch.
+/// The number of cubes of a launch.
 #[derive(Clone, Copy)]
 pub(crate) enum Count {
-    /// Known.
+    /// Known when the launch is issued.
     Static([u32; 3]),
     /// Three `u32` in the last binding.
     Dynamic,
 }
 
-/// The bytes of a copy from the host.
+/// The source bytes of a copy from the host.
 pub(crate) enum Source {
-    /// The first bytes of the entry's words.
+    /// The first bytes of the entry's words; their number.
     Words(usize),
-    /// Owned by the entry.
+    /// Bytes that the entry owns.
     Owned(Box<dyn HostBytes>),
 }
 
-/// What did not fit inline. Each list is used instead of the inline one if it is not empty.
+/// The lists that did not fit inline. A list that is not empty replaces the inline one.
 struct Spilled {
-    home: Weak<Spares>,
+    free_list: Weak<Spares>,
     bindings: Vec<BoundSlice>,
     views: Vec<NativeView>,
     words: Vec<u64>,
     metadata: Vec<u32>,
 }
 
-// SAFETY: the views point into pages, which live until every cursor that uses them has passed; a box that is laid by
-// has none.
+// SAFETY: the views point into pages, which live until every cursor that uses them has passed; a box in the free list
+// has no views.
 unsafe impl Send for Spilled {}
 
-/// Boxes of a device that no task needs just now.
+/// The free list of boxes of a device.
 #[derive(Default)]
 pub(crate) struct Spares {
     #[allow(
@@ -128,7 +128,7 @@ impl Spares {
         let spare = lock(&self.boxes).pop();
         spare.unwrap_or_else(|| {
             Box::new(Spilled {
-                home: Arc::downgrade(self),
+                free_list: Arc::downgrade(self),
                 bindings: Vec::new(),
                 views: Vec::new(),
                 words: Vec::new(),
@@ -139,24 +139,24 @@ impl Spares {
 }
 
 impl Spilled {
-    /// Empties the box and lays it by, if its device is still there.
+    /// Empties the box and returns it to the free list, if the device still exists.
     #[cold]
-    fn lay_by(mut self: Box<Self>) {
-        let Some(home) = self.home.upgrade() else {
+    fn recycle(mut self: Box<Self>) {
+        let Some(free_list) = self.free_list.upgrade() else {
             return;
         };
         self.bindings.clear();
         self.views.clear();
         self.words.clear();
         self.metadata.clear();
-        let mut boxes = lock(&home.boxes);
+        let mut boxes = lock(&free_list.boxes);
         if boxes.len() < SPARES_MAX {
             boxes.push(self);
         }
     }
 }
 
-/// One task of a queue, or a wait between two.
+/// One task of a queue, or a wait between two tasks.
 #[repr(C)]
 pub(crate) struct Entry {
     pub(crate) cursor: Cursor,
@@ -168,12 +168,12 @@ pub(crate) struct Entry {
     words: Inline<u64, ENTRY_WORDS>,
 }
 
-// SAFETY: `Op` and the bindings are Send; the views point into pages, which live until every cursor
-// that uses them has passed, and which the queue that runs the entry may touch (I2).
+// SAFETY: `Op` and the bindings are Send. The views point into pages, which live until every cursor that uses them
+// has passed, and which the queue that runs the entry may touch (I2).
 unsafe impl Send for Entry {}
 
 impl Entry {
-    /// Builds an entry that does nothing yet, in place, touching only what is in use.
+    /// Builds an entry that does nothing yet, in place, and writes only the fields in use.
     #[inline]
     pub(crate) fn init(slot: &mut MaybeUninit<Entry>, cursor: Cursor) -> &mut Entry {
         let entry = slot.as_mut_ptr();
@@ -223,7 +223,7 @@ impl Entry {
         }
     }
 
-    /// Sets words of which there are no more than a task has room for.
+    /// Sets words that are known to fit inline.
     #[inline]
     pub(crate) fn set_few_words(&mut self, words: &[u64]) {
         debug_assert!(words.len() <= ENTRY_WORDS, "{} words", words.len());
@@ -270,18 +270,18 @@ impl Entry {
             .map_or(&[], |spilled| &spilled.metadata)
     }
 
-    /// The task is refused while it is built: it has no operation yet, and must not publish.
+    /// Cancels a task that is refused while it is built: it has no operation yet, and must not publish a cursor.
     #[cold]
     pub(crate) fn cancel(&mut self) {
         debug_assert!(matches!(self.op, Op::Mark), "the operation is set last");
         self.cursor = 0;
     }
 
-    /// Drops what the task owns (user code may run) and leaves an entry that does nothing.
+    /// Drops everything the task owns, which may run user code, and leaves an entry that does nothing.
     pub(crate) fn release(&mut self) {
         let op = std::mem::replace(&mut self.op, Op::Mark);
         if let Some(spilled) = self.spilled.take() {
-            spilled.lay_by();
+            spilled.recycle();
         }
         drop(op);
     }

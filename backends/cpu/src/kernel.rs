@@ -1,15 +1,15 @@
-//! Compiled kernels, and one launch of one.
+//! Compiled kernels, and one launch of a kernel.
 //!
-//! Compiling picks the first source that a CPU runs: a Rust closure, or a program, for the interpreter. A launch asks the team for help only when the work is
-//! worth a wake: what one cube of the kernel costs is learnt from its launches, and a launch that turns
-//! out dearer than expected asks for help on its way.
+//! Compiling picks the first source that a CPU can run: a Rust closure, or a program for the interpreter. A launch
+//! shares its cubes with the team only if the work is worth a wake. The kernel learns the cost of a cube from its
+//! launches, and a launch that turns out more expensive than expected requests helpers midway.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use millstream_host::{Arguments, Body, Code, Stopped, Team, catch, count_cubes};
+use millstream_host::{Arguments, Body, Code, LaunchFailure, Team, catch_panic, count_cubes};
 use millstream_ir::{Blocking, Program};
 use millstream_protocol::backend::Compiler;
 use millstream_protocol::error::KernelError;
@@ -18,16 +18,16 @@ use millstream_protocol::properties::DeviceProperties;
 use millstream_sync::facade::Figure;
 use millstream_sync::payload::panic_message;
 
-use crate::team::TeamSeat;
+use crate::team::TeamHandle;
 use crate::trace::nanoseconds;
 
-/// Work that is worth waking another thread for: a few times what a wake costs.
+/// Work that is worth waking another thread for: a few times the cost of a wake.
 const HELP_WORTH_NS: u64 = 40_000;
 
-/// Costs are kept in fractions of a nanosecond: small cubes cost less than one.
+/// Costs are stored in fractions of a nanosecond, because small cubes cost less than one.
 const COST_UNIT: u64 = 256;
 
-/// Makes kernels runnable here.
+/// The compiler of this device.
 pub(crate) struct CpuCompiler {
     pub(crate) properties: DeviceProperties,
     pub(crate) machine_code: bool,
@@ -52,20 +52,20 @@ impl Compiler for CpuCompiler {
 pub(crate) struct CpuKernel {
     kernel: Arc<Kernel>,
     body: Body,
-    /// What one cube has cost lately, in 1 / `COST_UNIT` nanoseconds; 0 until it is known. Queues that
-    /// run the kernel at the same time overwrite each other, which does no harm.
+    /// The recent cost of one cube in 1 / `COST_UNIT` nanoseconds; 0 while unknown. Queues that run the kernel at the
+    /// same time overwrite each other, which is harmless.
     cube_cost: Figure,
-    /// Of a program: how many bytes its last launch had, and how many nanoseconds it took, in one number; 0 until it
-    /// is known, and of launches that callers never run themselves.
+    /// For a program: the bytes of the last launch in the upper half, its nanoseconds in the lower. 0 while unknown,
+    /// and always 0 for kernels that callers never run themselves.
     cost: Figure,
 }
 
-/// Bytes of all views.
+/// Returns the number of bytes of all views.
 pub(crate) fn bytes_of(views: &[NativeView]) -> u64 {
     views.iter().map(|view| view.bytes).sum()
 }
 
-/// Launches of programs whose bytes are no more than this are timed.
+/// Launches of programs with at most this many bytes are timed.
 const TIMED_BYTES_MAX: u64 = 1 << 26;
 
 impl CpuKernel {
@@ -73,8 +73,8 @@ impl CpuKernel {
         self.kernel.name()
     }
 
-    /// What a launch with these views is expected to take: what the last one took, if that had as many bytes. None of
-    /// users' code, which may do anything.
+    /// Returns the expected time of a launch with these views: the time of the last one, if that had at least as many
+    /// bytes. `None` for user code, which may do anything.
     pub(crate) fn expected_ns(&self, views: &[NativeView]) -> Option<u64> {
         let cost = self.cost.get();
         let (bytes, ns) = (cost >> 32, cost & u64::from(u32::MAX));
@@ -88,29 +88,29 @@ impl CpuKernel {
     /// Runs a launch. Blocks until it is done.
     ///
     /// # Errors
-    /// Why a program refuses it, or the message of the first panic; then the remaining cubes are skipped.
+    /// The reason a program refuses the launch, or the message of the first panic; then the remaining cubes are
+    /// skipped.
     ///
     /// # Safety
-    /// As [`NativeArgs::new`] says of views and scalars, for as long as this runs; for an unchecked launch
-    /// also as [`NativeArgs::unguarded`] says of the kernel.
+    /// As for [`Arguments::run_cube`] about views, scalars and unchecked launches, for as long as this runs.
     pub(crate) unsafe fn run(
         &self,
-        seat: &mut TeamSeat,
+        team: &mut TeamHandle,
         arguments: Arguments<'_>,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), LaunchFailure> {
         match &self.body {
             Body::Native(native) | Body::Function(native) => {
                 // SAFETY: the caller's promises.
-                let ran = unsafe { self.run_native(&**native, seat, arguments) };
-                ran.map_err(Stopped::Panicked)
+                let ran = unsafe { self.run_native(&**native, team, arguments) };
+                ran.map_err(LaunchFailure::Panicked)
             }
             Body::Program(code) => {
                 let (views, words) = (arguments.views, arguments.scalars);
-                // SAFETY: the caller's promises; the code itself checks that it stays in its bindings.
-                let run = || unsafe { code.run(views, words, &mut Helped(seat)) };
+                // SAFETY: the caller's promises; the program checks that its accesses stay within its bindings.
+                let run = || unsafe { code.run(views, words, &mut WakingTeam(team)) };
                 let timed = Some(bytes_of(views)).filter(|bytes| *bytes <= TIMED_BYTES_MAX);
                 let timed = timed.map(|bytes| (bytes, Instant::now()));
-                let ran = catch(run);
+                let ran = catch_panic(run);
                 if let Some((bytes, start)) = timed {
                     let ns = nanoseconds(start, Instant::now()).clamp(1, u64::from(u32::MAX));
                     self.cost.set(bytes << 32 | ns);
@@ -124,24 +124,24 @@ impl CpuKernel {
     unsafe fn run_native(
         &self,
         native: &NativeKernel,
-        seat: &mut TeamSeat,
+        team: &mut TeamHandle,
         arguments: Arguments<'_>,
     ) -> Result<(), String> {
         let cubes = count_cubes(arguments.counts).unwrap_or(0);
         let work = |range: Range<u64>| {
-            // SAFETY: the caller's promises; each index is taken once, by the counter of the team.
+            // SAFETY: the caller's promises; the team's counter hands out each index once.
             range.for_each(|cube| unsafe {
                 arguments.run_cube(native, self.kernel.signature(), cube);
             });
         };
         let alone = |range| catch_unwind(AssertUnwindSafe(|| work(range))).map_err(panic_message);
-        let helpers = seat.threads() as u64 - 1;
+        let helpers = team.threads() as u64 - 1;
         if helpers == 0 || cubes <= 1 {
             return alone(0..cubes);
         }
         let cost = self.cube_cost.get();
         let mut done = 0_u64;
-        let mut asked = helpers;
+        let mut wanted = helpers;
         if cost != 0 && expected_ns(cost, cubes) < HELP_WORTH_NS {
             let start = Instant::now();
             let step = (HELP_WORTH_NS / 4 * COST_UNIT / cost).max(1);
@@ -150,28 +150,28 @@ impl CpuKernel {
                 alone(done..end)?;
                 done = end;
                 if done == cubes {
-                    self.learn(start, cubes);
+                    self.record_cost(start, cubes);
                     return Ok(());
                 }
                 let spent = nanoseconds(start, Instant::now());
                 let left = u128::from(spent) * u128::from(cubes - done) / u128::from(done);
                 if left >= u128::from(HELP_WORTH_NS) {
-                    asked = u64::try_from(left / u128::from(HELP_WORTH_NS)).unwrap_or(helpers);
+                    wanted = u64::try_from(left / u128::from(HELP_WORTH_NS)).unwrap_or(helpers);
                     break;
                 }
             }
         } else if cost != 0 {
-            asked = expected_ns(cost, cubes) / HELP_WORTH_NS;
+            wanted = expected_ns(cost, cubes) / HELP_WORTH_NS;
         }
-        let asked = asked.min(cubes - done - 1).min(helpers);
+        let wanted = wanted.min(cubes - done - 1).min(helpers);
         let shared_at = Instant::now();
-        let own = seat.share(done, cubes, asked as usize, &work)?;
-        self.learn(shared_at, own);
+        let own = team.share(done, cubes, wanted as usize, &work)?;
+        self.record_cost(shared_at, own);
         Ok(())
     }
 
-    /// Takes into account that this many cubes ran since `start`, on one thread.
-    fn learn(&self, start: Instant, cubes: u64) {
+    /// Updates the cost of a cube: this many cubes ran since `start`, on one thread.
+    fn record_cost(&self, start: Instant, cubes: u64) {
         let spent = nanoseconds(start, Instant::now());
         if let Some(cost) = spent.saturating_mul(COST_UNIT).checked_div(cubes) {
             let before = self.cube_cost.get();
@@ -185,10 +185,10 @@ impl CpuKernel {
     }
 }
 
-/// The team, as the interpreter asks for it: helpers are woken by what the work is worth.
-struct Helped<'a>(&'a mut TeamSeat);
+/// The team as the interpreter sees it. Wakes as many helpers as the work is worth.
+struct WakingTeam<'a>(&'a mut TeamHandle);
 
-impl Team for Helped<'_> {
+impl Team for WakingTeam<'_> {
     fn share(
         &mut self,
         pieces: u64,
@@ -196,13 +196,15 @@ impl Team for Helped<'_> {
         work: &(dyn Fn(Range<u64>) + Sync),
     ) -> Result<(), String> {
         let helpers = self.0.threads() as u64 - 1;
-        let asked = (ns / HELP_WORTH_NS).min(pieces - 1).min(helpers);
-        if asked == 0 {
-            // A panic is caught where the launch is run.
+        let wanted = (ns / HELP_WORTH_NS).min(pieces - 1).min(helpers);
+        if wanted == 0 {
+            // The caller of the launch catches a panic.
             work(0..pieces);
             return Ok(());
         }
-        self.0.share(0, pieces, asked as usize, work).map(|_own| ())
+        self.0
+            .share(0, pieces, wanted as usize, work)
+            .map(|_own| ())
     }
 
     fn threads(&self) -> usize {

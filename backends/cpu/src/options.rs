@@ -1,4 +1,4 @@
-//! What can be chosen of the CPU as a device, and opening it.
+//! The options of the CPU device, and opening it.
 
 use std::thread::available_parallelism;
 
@@ -9,14 +9,14 @@ use millstream_protocol::id::MAX_QUEUES;
 use crate::device::CpuDevice;
 use crate::settings::Settings;
 
-/// Queues that a device has when nothing is said, at most: more rarely overlap usefully.
+/// The default number of queues is at most this: more of them rarely overlap usefully.
 const DEFAULT_QUEUES_MAX: usize = 4;
-/// Queues that a device has when nothing is said, at least: so that two streams can overlap.
+/// The default number of queues is at least this, so that two streams can overlap.
 const DEFAULT_QUEUES_MIN: usize = 2;
-/// Most threads of a cube team: far above any machine, so that a mistyped number is an error.
+/// The greatest number of threads of a cube team: far above any machine, so that a mistyped number is an error.
 pub(crate) const THREADS_MAX: usize = 4096;
 
-/// The CPU as a device: options, and how it is opened.
+/// The CPU as a device: its options, and [`Open`].
 ///
 /// ```
 /// use millstream_cpu::Cpu;
@@ -33,31 +33,32 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// How many queues there are: one worker thread each. The default is one per core, from two to four.
+    /// Sets the number of queues, each with one worker thread. The default is one per core, from two to four.
     #[must_use]
     pub fn queues(mut self, queues: usize) -> Self {
         self.queues = Some(queues);
         self
     }
 
-    /// How many threads share the cubes of one launch, the queue's worker among them. The default is
-    /// one per core; with one, every launch runs on its queue's worker alone.
+    /// Sets the number of threads that share the cubes of one launch, including the queue's worker. The default is
+    /// one per core. With one thread, every launch runs on its queue's worker alone.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);
         self
     }
 
-    /// How many bytes of memory the device gives out at most. There is no limit by default.
+    /// Sets the greatest number of bytes that the device allocates. There is no limit by default.
     #[must_use]
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit = Some(bytes);
         self
     }
 
-    /// Whether programs may become machine code, which lies in memory that is executable and never writable. They may by default,
-    /// where the feature `machine-code` is on and the processor is x86-64; else loops that were compiled with the program run
-    /// them, with the same results to the bit, and the device has no executable memory of its own.
+    /// Sets whether programs may become machine code, which lies in memory that is executable and never writable. The
+    /// default is `true`. It takes effect if the feature `machine-code` is enabled and the processor is x86-64.
+    /// Otherwise loops that were compiled with the program run, with bit-identical results, and the device has no
+    /// executable memory of its own.
     ///
     /// ```
     /// use millstream_cpu::Cpu;
@@ -100,7 +101,7 @@ impl Cpu {
     }
 }
 
-/// A text that states a limit; it does not compile once the limit is another.
+/// Returns a text that states a limit; does not compile if the limit changes.
 const fn within(holds: bool, text: &'static str) -> &'static str {
     assert!(holds);
     text

@@ -12,11 +12,11 @@ use millstream_protocol::staging::Block;
 /// The largest page.
 pub(crate) const PAGE_BYTES_MAX: u64 = (isize::MAX as usize - 2 * ALIGNMENT) as u64;
 
-/// The pages that live.
+/// The live pages.
 pub(crate) struct Pages {
-    /// By the number of the page.
+    /// By page number; `None` if the number is free.
     pages: Vec<Option<Block>>,
-    /// Numbers that are free.
+    /// The free page numbers.
     vacant: Vec<u32>,
     in_use_bytes: u64,
     limit_bytes: Option<u64>,
@@ -64,14 +64,14 @@ impl Pages {
 
     pub(crate) fn free(&mut self, id: PageId) {
         let page = self.pages.get_mut(id.0 as usize).and_then(Option::take);
-        debug_assert!(page.is_some(), "{id} is freed and does not live");
+        debug_assert!(page.is_some(), "{id} is freed, but is not live");
         if let Some(page) = page {
             self.in_use_bytes -= page.bytes();
             self.vacant.push(id.0);
         }
     }
 
-    /// The memory of a binding.
+    /// Returns the memory of a binding.
     #[inline]
     pub(crate) fn resolve(&self, binding: &BoundSlice) -> Result<NativeView, Refused> {
         if binding.len == 0 {
@@ -83,7 +83,7 @@ impl Pages {
         };
         match binding.offset.checked_add(binding.len) {
             Some(end) if end <= page.bytes() => Ok(NativeView {
-                // SAFETY: the offset lies in the page, whose block is that large.
+                // SAFETY: the offset lies within the page, whose block has that size.
                 pointer: unsafe { page.pointer().add(binding.offset as usize) },
                 bytes: binding.len,
             }),

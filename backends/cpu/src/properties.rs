@@ -1,4 +1,4 @@
-//! What this device says of itself.
+//! The properties of this device.
 
 use millstream_host::{ALIGNMENT, BINDINGS_MAX, PITCH_ALIGNMENT, QUEUE_DEPTH_MAX, features};
 use millstream_protocol::properties::DeviceProperties;
@@ -6,7 +6,7 @@ use millstream_protocol::properties::DeviceProperties;
 use crate::pages::PAGE_BYTES_MAX;
 use crate::settings::Settings;
 
-/// The properties of a device with these settings, whose launches run on so many `threads`.
+/// Returns the properties of a device with these settings whose launches run on `threads` threads.
 pub(crate) fn properties(settings: &Settings, threads: usize) -> DeviceProperties {
     DeviceProperties {
         backend: "cpu",
@@ -28,7 +28,7 @@ pub(crate) fn properties(settings: &Settings, threads: usize) -> DevicePropertie
     }
 }
 
-/// What the processor calls itself, where the system tells.
+/// Returns the name of the processor, if the system has one.
 fn processor_name() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = text.lines().find_map(|line| {

@@ -1,8 +1,8 @@
 //! The two ends of a queue: a ring of entries, and an overflow behind it.
 //!
-//! The server keeps fewer tasks in flight than the ring holds, but waits and the tasks of recordings
-//! come on top. So a full ring neither blocks the device thread nor loses work: what does not fit goes to the
-//! overflow ([`millstream_sync::overflow`]).
+//! The server keeps fewer tasks in flight than the ring holds, but waits and the tasks of recordings are added to
+//! them. So a full ring neither blocks the device thread nor loses entries: they go to the overflow
+//! ([`millstream_sync::overflow`]).
 
 use std::mem::MaybeUninit;
 
@@ -17,15 +17,15 @@ pub(crate) struct Feed(overflow::Feed<Entry>);
 /// The runner's end.
 pub(crate) type Inbox = overflow::Inbox<Entry>;
 
-/// A queue of this capacity before it overflows.
+/// Creates a queue whose ring holds `capacity` entries.
 pub(crate) fn queue(capacity: usize) -> (Feed, Inbox) {
     let (feed, inbox) = overflow::queue(capacity);
     (Feed(feed), inbox)
 }
 
 impl Feed {
-    /// Appends the entry that `build` makes of an empty one, and wakes the runner unless the caller does so later,
-    /// or runs the entry itself. `build` runs once. Never waits.
+    /// Appends the entry that `build` makes from an empty one. Wakes the runner, unless the caller does so later or
+    /// runs the entry itself. `build` runs once. Never waits.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -38,7 +38,7 @@ impl Feed {
         unsafe { self.0.push_unless(write, || wakes_later) };
     }
 
-    /// Wakes the runner to look around.
+    /// Wakes the runner, which looks at the queue again.
     pub(crate) fn wake(&self) {
         self.0.wake();
     }

@@ -1,8 +1,9 @@
-//! The device's side of all queues: what goes into which, and which workers have still to be woken for it.
+//! The device's side of all queues: appends entries, and knows which workers still have to be woken.
 //!
-//! Between [`Queues::hold_back`] and [`Queues::let_go`] an entry wakes no worker, and its queue owes that wake: the
-//! calling thread runs the small entries itself, and wakes the worker for the others; or it leaves the device first and
-//! then runs those, too ([`Queues::held`]).
+//! Between [`Queues::hold_back`] and [`Queues::let_go`] an entry wakes no worker; its queue notes that a wake is
+//! pending. `let_go` then runs the small entries on the calling thread and wakes the workers for the others, or
+//! leaves these to [`Queues::held`], which the caller runs after it has left the device. The module `executor` has
+//! the protocol.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,61 +12,61 @@ use millstream_protocol::backend::{Held, Large, LetGo};
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::{Cursor, QueueId};
 
-use crate::crew::Crew;
 use crate::entry::Entry;
-use crate::post::Post;
+use crate::executor::Executor;
 use crate::queue::Feed;
+use crate::shared::Shared;
 use crate::trace::SpanLog;
 
 /// The device's side of one queue.
 pub(crate) struct Queue {
     pub(crate) feed: Feed,
     pub(crate) spans: Arc<SpanLog>,
-    /// Its worker's place, if it has one.
-    post: Option<Arc<Post>>,
+    /// The queue's executor; `None` if the device is driven.
+    executor: Option<Arc<Executor>>,
     /// An entry was pushed for which the worker has not been woken.
-    owes: bool,
+    wake_pending: bool,
 }
 
-/// The places of all workers, for tasks that are held.
-struct Posts {
-    crew: Arc<Crew>,
-    all: Vec<Arc<Post>>,
+/// The executors of all queues, for held tasks.
+struct Executors {
+    shared: Arc<Shared>,
+    all: Vec<Arc<Executor>>,
 }
 
-impl Held for Posts {
+impl Held for Executors {
     fn run(&self, budget: Duration) {
         self.all
             .iter()
-            .for_each(|post| post.run_held(&self.crew, budget));
+            .for_each(|executor| executor.run_held(&self.shared, budget));
     }
 }
 
 /// The device's side of all queues.
 pub(crate) struct Queues {
-    crew: Arc<Crew>,
+    shared: Arc<Shared>,
     all: Vec<Queue>,
-    holds_back: bool,
+    defers_wakes: bool,
 }
 
 impl Queue {
-    pub(crate) fn new(feed: Feed, spans: Arc<SpanLog>, post: Option<Arc<Post>>) -> Self {
+    pub(crate) fn new(feed: Feed, spans: Arc<SpanLog>, executor: Option<Arc<Executor>>) -> Self {
         Self {
             feed,
             spans,
-            post,
-            owes: false,
+            executor,
+            wake_pending: false,
         }
     }
 }
 
 impl Queues {
-    /// None yet.
-    pub(crate) fn new(crew: Arc<Crew>) -> Self {
+    /// Creates a list without queues.
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self {
-            crew,
+            shared,
             all: Vec::new(),
-            holds_back: false,
+            defers_wakes: false,
         }
     }
 
@@ -77,8 +78,8 @@ impl Queues {
         &self.all
     }
 
-    /// Appends what `build` makes of an empty entry to a queue, in place. If it refuses, what is left in the
-    /// queue does nothing.
+    /// Appends the entry that `build` makes from an empty one to a queue, in place. If `build` refuses, the entry in
+    /// the queue does nothing.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -87,10 +88,10 @@ impl Queues {
         mut build: impl FnMut(&mut Entry) -> Result<(), Refused>,
     ) -> Result<(), Refused> {
         match self.all.get_mut(queue.index()) {
-            Some(place) if !self.crew.timelines[queue.index()].has_ended() => {
+            Some(place) if !self.shared.timelines[queue.index()].has_ended() => {
                 let mut outcome = Ok(());
-                place.owes |= self.holds_back;
-                place.feed.push(cursor, self.holds_back, |entry| {
+                place.wake_pending |= self.defers_wakes;
+                place.feed.push(cursor, self.defers_wakes, |entry| {
                     if let Err(refused) = build(entry) {
                         entry.cancel();
                         outcome = Err(refused);
@@ -98,36 +99,37 @@ impl Queues {
                 });
                 outcome
             }
-            _ => Err(Refused::Lost(format!("the worker of {queue} is gone"))),
+            _ => Err(Refused::Lost(format!("the worker of {queue} has ended"))),
         }
     }
 
-    /// From here on entries wake no worker: [`Queues::let_go`] does.
+    /// From now on entries wake no worker, until [`Queues::let_go`].
     pub(crate) fn hold_back(&mut self) {
-        self.holds_back = true;
+        self.defers_wakes = true;
     }
 
-    /// Runs the small entries of what was held back. Wakes the workers for the others, or leaves them to [`Queues::held`].
+    /// Runs the small entries that were held back. Wakes the workers for the others, or leaves them to
+    /// [`Queues::held`].
     pub(crate) fn let_go(&mut self, large: Large) -> LetGo {
-        self.holds_back = false;
+        self.defers_wakes = false;
         let mut done = LetGo::default();
         for (index, queue) in self.all.iter_mut().enumerate() {
-            if std::mem::take(&mut queue.owes)
-                && let Some(post) = &queue.post
+            if std::mem::take(&mut queue.wake_pending)
+                && let Some(executor) = &queue.executor
             {
                 done.queues |= 1 << index;
-                done.ran |= post.settle(&self.crew, large);
+                done.ran |= executor.run_small(&self.shared, large);
             }
         }
         done
     }
 
-    /// What runs the tasks that are left to it: of the queues that there are now.
+    /// Returns a handle that runs the held tasks of the queues that exist now.
     pub(crate) fn held(&self) -> Arc<dyn Held> {
-        let posts = self.all.iter().filter_map(|queue| queue.post.clone());
-        Arc::new(Posts {
-            crew: self.crew.clone(),
-            all: posts.collect(),
+        let executors = self.all.iter().filter_map(|queue| queue.executor.clone());
+        Arc::new(Executors {
+            shared: self.shared.clone(),
+            all: executors.collect(),
         })
     }
 }

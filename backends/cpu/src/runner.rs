@@ -1,13 +1,36 @@
-//! One task from its inputs' poison to its published cursor.
+//! Runs one task, from its inputs' poison to its published cursor.
 //!
-//! A runner belongs to one queue and runs on one thread at a time: the queue's worker, or whoever
-//! drives the device. User code (kernels, custom work, and whatever a task owns and drops) may panic
-//! here; that is caught and becomes the failure of the task.
+//! A runner belongs to one queue and runs on one thread at a time: the queue's worker, a thread that steps in, or the
+//! thread that pumps a driven device. User code (kernels, custom work, destructors of what a task owns) may panic
+//! here; the runner catches that and makes it the failure of the task.
+//!
+//! # Timelines
+//! Each queue has one timeline, and this runner is its only publisher. For every task it does, in this order:
+//!
+//! 1. looks up the poison of the inputs; if there is any, the task does not run and inherits the failure (I7);
+//! 2. runs the task;
+//! 3. settles the outputs: poisons or heals their ranges in the table;
+//! 4. drops everything the task owns;
+//! 5. publishes the cursor.
+//!
+//! So a thread that observes the cursor (the publication is a Release store, which the waiter's Acquire load pairs
+//! with) also observes the data, the poison and the drops. A wait between queues is the same observation, made by the
+//! other queue's worker:
+//!
+//! ```text
+//!  worker of queue 0                        worker of queue 1
+//!  a: inputs, run, settle, drop             Wait(0@1): timeline 0 < 1: pause, park at timeline 0
+//!  timeline 0: publish(1) -> wakes waiters  wakes; 1 >= 1
+//!                                           b: inputs (sees the poison of a), run, ...
+//! ```
+//! Tasks that never run do not publish: `abandon` fails them as not run, and ending the timeline wakes every waiter
+//! (I5, I6). `tests/backend/order.rs` checks waits and teardown, `tests/backend/failures.rs` checks that failures are
+//! settled before the cursor passes, and the loom models `timeline` check the wake-ups.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use millstream_host::{HostResources, count_cubes, read_counts};
+use millstream_host::{HostResources, MAX_CUBES, count_cubes, read_counts};
 use millstream_protocol::backend::HostContext;
 use millstream_protocol::error::Refused;
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
@@ -20,28 +43,28 @@ use millstream_sync::timeline::Timeline;
 
 use crate::copies;
 use crate::entry::{Count, Entry, Op, Source};
-use crate::team::{Lent, TeamSeat};
+use crate::team::{TeamHandle, ThreadAssignment};
 use crate::trace::SpanLog;
-use millstream_host::{Arguments, Stopped};
+use millstream_host::{Arguments, LaunchFailure};
 
 /// Runs the tasks of one queue.
 pub(crate) struct Runner {
     queue: QueueId,
     timeline: Arc<Timeline>,
     table: Arc<Table>,
-    seat: TeamSeat,
+    team: TeamHandle,
     spans: Arc<SpanLog>,
 }
 
-/// What ran of a task that did not fail.
+/// How much of a task ran that did not fail.
 enum Ran {
     /// All of it.
     Whole,
-    /// A launch of no cube.
+    /// Nothing, because the launch had no cubes.
     NoCube,
 }
 
-/// How a task ended.
+/// The result of a task.
 type Outcome = Result<Ran, FailureRef>;
 
 impl Runner {
@@ -49,35 +72,35 @@ impl Runner {
         queue: QueueId,
         timeline: Arc<Timeline>,
         context: &HostContext,
-        seat: TeamSeat,
+        team: TeamHandle,
         spans: Arc<SpanLog>,
     ) -> Self {
         Self {
             queue,
             timeline,
             table: context.table.clone(),
-            seat,
+            team,
             spans,
         }
     }
 
-    /// The calling thread runs this queue, and nothing else.
-    pub(crate) fn take_thread(&self) {
-        self.seat.take_thread();
+    /// Assigns the calling thread to this queue for the rest of its life.
+    pub(crate) fn assign_thread(&self) {
+        self.team.assign_thread();
     }
 
-    /// The calling thread works for this queue until this is dropped.
-    pub(crate) fn lend_thread(&self) -> Lent {
-        self.seat.lend_thread()
+    /// Assigns the calling thread to this queue until the guard is dropped.
+    pub(crate) fn assign_thread_scoped(&self) -> ThreadAssignment {
+        self.team.assign_thread_scoped()
     }
 
-    /// The queue waits: the time until the next task is not its own.
+    /// The queue waits or is empty: the time until its next task does not count as busy.
     #[inline]
     pub(crate) fn pause(&mut self) {
         self.spans.pause();
     }
 
-    /// Nothing of this queue will run any more.
+    /// Ends the timeline: no task of this queue will run any more.
     pub(crate) fn end(&self) {
         self.timeline.end();
     }
@@ -96,9 +119,9 @@ impl Runner {
             };
             let point = Point::new(self.queue, entry.cursor);
             let failure = match outcome {
-                // Nothing was written, so nothing is data that was not.
+                // Nothing was written, so nothing heals.
                 Ok(Ran::NoCube) => {
-                    quietly(|| entry.release());
+                    discard_panic(|| entry.release());
                     None
                 }
                 Ok(Ran::Whole) => {
@@ -115,24 +138,24 @@ impl Runner {
         self.timeline.publish(entry.cursor);
     }
 
-    /// The device goes away before this task has run. Its cursor is not published (I6).
+    /// Fails a task that has not run because the device is closing. Its cursor is not published (I6).
     pub(crate) fn abandon(&mut self, entry: &mut Entry) {
         if let Some(name) = entry.op.name() {
             let failure = Failure::not_run(name, Reason::Lost);
             if let Op::CopyOut { landing, .. } = &entry.op {
-                quietly(|| landing.fail(failure.clone()));
+                discard_panic(|| landing.fail(failure.clone()));
             }
             self.settle(entry, &Err(failure));
         }
     }
 
-    /// Settles the outputs and drops what the task owns, so that both are done before the cursor passes.
+    /// Settles the outputs and drops what the task owns, so that both happen before the cursor passes.
     fn settle(&mut self, entry: &mut Entry, outcome: &Result<(), FailureRef>) {
         settle::outputs(&self.table, entry.bindings(), outcome);
-        quietly(|| entry.release());
+        discard_panic(|| entry.release());
     }
 
-    /// Runs a task whose inputs are sound.
+    /// Runs a task whose inputs are clean.
     fn perform(&mut self, entry: &mut Entry) -> Outcome {
         if let Op::Launch { .. } = entry.op {
             return self.launch(entry);
@@ -143,13 +166,13 @@ impl Runner {
         let Some(name) = entry.op.name().cloned() else {
             return Ok(Ran::Whole);
         };
-        let outcome = match catch_unwind(AssertUnwindSafe(|| copy(&mut self.seat, entry))) {
+        let outcome = match catch_unwind(AssertUnwindSafe(|| copy(&mut self.team, entry))) {
             Ok(Ok(())) => Ok(Ran::Whole),
             Ok(Err(why)) => Err(Failure::not_run(&name, Reason::Refused(why))),
             Err(payload) => Err(Failure::panicked(&name, panic_message(payload))),
         };
         if let (Op::CopyOut { landing, .. }, Err(failure)) = (&entry.op, &outcome) {
-            quietly(|| landing.fail(failure.clone()));
+            discard_panic(|| landing.fail(failure.clone()));
         }
         outcome
     }
@@ -166,7 +189,7 @@ impl Runner {
         let (views, counts) = match (count, entry.views().split_last()) {
             (Count::Static(counts), _) => (entry.views(), *counts),
             (Count::Dynamic, Some((count, views))) => {
-                // SAFETY: initialized memory, which nobody writes while this task runs (I2).
+                // SAFETY: initialized memory that nothing writes while this task runs (I2).
                 (views, unsafe { read_counts(*count) })
             }
             (Count::Dynamic, None) => (entry.views(), [0; 3]),
@@ -176,7 +199,7 @@ impl Runner {
             Some(_) => {}
             None => {
                 let [x, y, z] = counts;
-                let why = format!("{x} x {y} x {z} cubes are more than can be counted");
+                let why = format!("{x} x {y} x {z} cubes exceed the maximum of {MAX_CUBES}");
                 return Err(Failure::not_run(kernel.name(), Reason::Refused(why)));
             }
         }
@@ -187,21 +210,20 @@ impl Runner {
             counts,
             mode: *mode,
         };
-        // SAFETY: the launch was checked against the kernel's signature, or its caller vouches for it
-        // and for the kernel; pages are initialized and live until the cursor has passed; hazards keep
-        // other tasks away (I2).
-        let ran = unsafe { kernel.run(&mut self.seat, arguments) };
+        // SAFETY: the launch was checked against the kernel's signature, or its caller vouches for it and for the
+        // kernel; pages are initialized and live until the cursor has passed; hazards keep other tasks away (I2).
+        let ran = unsafe { kernel.run(&mut self.team, arguments) };
         ran.map(|()| Ran::Whole).map_err(|stopped| match stopped {
-            Stopped::Panicked(message) => Failure::panicked(kernel.name(), message),
-            Stopped::Refused(why) => Failure::not_run(kernel.name(), Reason::Refused(why)),
+            LaunchFailure::Panicked(message) => Failure::panicked(kernel.name(), message),
+            LaunchFailure::Refused(why) => Failure::not_run(kernel.name(), Reason::Refused(why)),
         })
     }
 
     fn custom(&mut self, entry: &mut Entry) -> Outcome {
         let bindings = entry.bindings().iter().zip(entry.views());
         let bindings = bindings.map(|(binding, view)| (*view, binding.access));
-        // SAFETY: pages are initialized and live until the cursor has passed; hazards keep other tasks
-        // away until then (I2), and the resources are gone before.
+        // SAFETY: pages are initialized and live until the cursor has passed; hazards keep other tasks away until
+        // then (I2), and the resources are dropped before.
         let mut resources = unsafe { HostResources::new(bindings, Some(self.queue)) };
         let Op::Custom { name, work } = std::mem::replace(&mut entry.op, Op::Mark) else {
             return Ok(Ran::Whole);
@@ -215,7 +237,7 @@ impl Runner {
     }
 }
 
-/// The task does not run because of what it reads; whoever it would have told is told why.
+/// The task does not run because an input is poisoned. Custom work and copies to the host receive the cause.
 #[cold]
 fn inherit(entry: &mut Entry, mut cause: FailureRef) -> Outcome {
     let Some(name) = entry.op.name().cloned() else {
@@ -223,17 +245,17 @@ fn inherit(entry: &mut Entry, mut cause: FailureRef) -> Outcome {
     };
     let failure = settle::inherited(&name, cause.clone());
     match std::mem::replace(&mut entry.op, Op::Mark) {
-        // It is told of the failure; what it makes of that changes nothing.
-        Op::Custom { work, .. } => quietly(move || drop(work(&mut cause))),
-        // What was asked for is the data, so its failure is the answer.
-        Op::CopyOut { landing, .. } => quietly(move || landing.fail(cause)),
+        // Custom work receives the failure; its result changes nothing.
+        Op::Custom { work, .. } => discard_panic(move || drop(work(&mut cause))),
+        // The caller requested the data, so the data's failure is the answer.
+        Op::CopyOut { landing, .. } => discard_panic(move || landing.fail(cause)),
         op => entry.op = op,
     }
     Err(failure)
 }
 
-/// A copy or fill, or why it is refused.
-fn copy(seat: &mut TeamSeat, entry: &Entry) -> Result<(), Misfit> {
+/// Runs a copy or fill, or returns why it is refused.
+fn copy(team: &mut TeamHandle, entry: &Entry) -> Result<(), Misfit> {
     let (views, words) = (entry.views(), entry.words());
     let Some(first) = views.first().copied() else {
         return Ok(());
@@ -245,27 +267,26 @@ fn copy(seat: &mut TeamSeat, entry: &Entry) -> Result<(), Misfit> {
                 Source::Words(len) => words.get(..*len).unwrap_or(words),
                 Source::Owned(owned) => owned.bytes(),
             };
-            // SAFETY: hazards keep other tasks away from what this one writes (I2); a host's bytes
-            // are no device memory.
-            unsafe { copies::copy_in(seat, first, layout.as_deref(), bytes) }
+            // SAFETY: hazards keep other tasks away from what this one writes (I2); host bytes are not device memory.
+            unsafe { copies::copy_in(team, first, layout.as_deref(), bytes) }
         }
         Op::CopyOut {
             landing, layout, ..
         } => {
             let (target, len) = landing.target();
-            // SAFETY: hazards keep writers away (I2); the landing is this queue's until the cursor passes.
-            unsafe { copies::copy_out(seat, first, layout.as_deref(), target, len) }
+            // SAFETY: hazards keep writers away (I2); the landing belongs to this queue until the cursor passes.
+            unsafe { copies::copy_out(team, first, layout.as_deref(), target, len) }
         }
         Op::Copy { .. } => {
             if let Some(target) = views.get(1) {
                 // SAFETY: hazards keep other tasks away (I2).
-                unsafe { copies::copy(seat, first, *target) };
+                unsafe { copies::copy(team, first, *target) };
             }
             Ok(())
         }
         Op::Fill { pattern, .. } => {
             // SAFETY: as above.
-            unsafe { copies::fill(seat, first, *pattern) };
+            unsafe { copies::fill(team, first, *pattern) };
             Ok(())
         }
         Op::Mark | Op::Wait(_) | Op::Forget | Op::Launch { .. } | Op::Custom { .. } => Ok(()),
@@ -277,8 +298,8 @@ fn bytes_of(words: &[u64]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
 }
 
-/// Runs user code whose panic has nobody to be told to.
-fn quietly(run: impl FnOnce()) {
+/// Runs user code and discards a panic: no caller waits for its result.
+fn discard_panic(run: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
         panic_message(payload);
     }

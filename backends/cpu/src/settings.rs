@@ -1,6 +1,6 @@
-//! What a device is opened with, once its options have been checked.
+//! The checked options of a device.
 
-/// Options that have been checked, with every default filled in.
+/// Checked options, with all defaults filled in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) queues: usize,

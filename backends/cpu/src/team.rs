@@ -1,5 +1,5 @@
-//! The threads that share the cubes of launches: a [`millstream_sync::team`] with a seat per queue, since a
-//! queue runs one launch at a time. The protocol and its models are there; here are the threads.
+//! The threads that share the cubes of launches: a [`millstream_sync::team`] with one seat per queue, because a queue
+//! runs one launch at a time. That module has the protocol and its models; this one starts the threads.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,36 +12,36 @@ use millstream_sync::payload::panic_message;
 use millstream_sync::team::{Seat, Work, team};
 
 millstream_sync::__thread_local! {
-    /// The team that the calling thread works for; 0 for none.
+    /// The id of the team that the calling thread works for; 0 for none.
     static TEAM: Cell<u64> = Cell::new(0)
 }
 
-/// A fixed team of threads. The worker that posts a job counts as one of them.
+/// A fixed team of threads. A worker that shares a job counts as one of them.
 pub(crate) struct Team {
     id: u64,
     stop: millstream_sync::team::Team,
     threads: Vec<Thread<()>>,
 }
 
-/// One queue's way to the team.
-pub(crate) struct TeamSeat {
+/// One queue's access to the team.
+pub(crate) struct TeamHandle {
     team: u64,
     seat: Seat,
 }
 
 impl Team {
-    /// Starts a team of `threads`, of which the workers of `queues` queues make one, and gives each queue
-    /// its seat.
+    /// Starts a team of `threads` threads, where the queue's worker is one, and returns a handle for each of `queues`
+    /// queues.
     pub(crate) fn start(
         threads: usize,
         queues: usize,
         spin: SpinPolicy,
         spawner: &Spawner,
-    ) -> Result<(Self, Vec<TeamSeat>), OpenError> {
+    ) -> Result<(Self, Vec<TeamHandle>), OpenError> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-        // Relaxed: it only tells teams apart.
+        // Relaxed: the ids only have to differ.
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let (stop, members, seats) = team(threads - 1, queues, spin);
+        let (stop, members, handles) = team(threads - 1, queues, spin);
         let mut team = Self {
             id,
             stop,
@@ -56,52 +56,52 @@ impl Team {
             })?;
             team.threads.push(thread);
         }
-        let seat = |seat| TeamSeat { team: id, seat };
-        Ok((team, seats.into_iter().map(seat).collect()))
+        let seat = |seat| TeamHandle { team: id, seat };
+        Ok((team, handles.into_iter().map(seat).collect()))
     }
 
-    /// Does the calling thread work for this team's device, as a member or as a queue's worker?
+    /// Returns `true` if the calling thread works for this team's device, as a member or as a queue's worker.
     pub(crate) fn has_current_thread(&self) -> bool {
         TEAM.with(Cell::get) == self.id
     }
 
-    /// Lets the members end by themselves, after what they are in.
+    /// Lets the members end after their current job, without joining them.
     pub(crate) fn detach(&mut self) {
         self.threads.clear();
     }
 }
 
 impl Drop for Team {
-    /// Stops the members and joins them. No job may be posted any more.
+    /// Stops the members and joins them. No job may be shared afterwards.
     fn drop(&mut self) {
         self.stop.stop();
         for thread in self.threads.drain(..) {
-            // A panic of user code has been caught and told.
+            // A panic of user code was caught and reported with its task.
             let _ = thread.join();
         }
     }
 }
 
-impl TeamSeat {
-    /// The calling thread, which never does anything else, works for this team's device.
-    pub(crate) fn take_thread(&self) {
+impl TeamHandle {
+    /// Assigns the calling thread to this team's device for the rest of its life.
+    pub(crate) fn assign_thread(&self) {
         TEAM.with(|team| team.set(self.team));
     }
 
-    /// The calling thread works for this team's device until this is dropped.
-    pub(crate) fn lend_thread(&self) -> Lent {
-        Lent(TEAM.with(|team| team.replace(self.team)))
+    /// Assigns the calling thread to this team's device until the guard is dropped.
+    pub(crate) fn assign_thread_scoped(&self) -> ThreadAssignment {
+        ThreadAssignment(TEAM.with(|team| team.replace(self.team)))
     }
 
-    /// Threads that may share a job, the caller among them.
+    /// Returns the number of threads that may share a job, including the caller.
     #[inline]
     pub(crate) fn threads(&self) -> usize {
         self.seat.threads()
     }
 
-    /// Runs the pieces `from..pieces` on the calling thread and those that help, each piece exactly once, and
-    /// answers how many pieces the caller ran itself. Wakes up to `helpers` others; one that is awake helps
-    /// unasked. After a panic the remaining pieces are skipped. Blocks until nobody works on them any more.
+    /// Runs the pieces `from..pieces` on the calling thread and its helpers, each piece exactly once, and returns how
+    /// many the caller ran itself. Wakes up to `helpers` members; a member that is awake helps as well. After a panic
+    /// the remaining pieces are skipped. Blocks until all pieces have ended.
     ///
     /// # Errors
     /// The message of the first panic.
@@ -118,10 +118,10 @@ impl TeamSeat {
     }
 }
 
-/// A thread that works for a team for a moment; whose it was before.
-pub(crate) struct Lent(u64);
+/// Restores the thread's previous team when dropped.
+pub(crate) struct ThreadAssignment(u64);
 
-impl Drop for Lent {
+impl Drop for ThreadAssignment {
     fn drop(&mut self) {
         TEAM.with(|team| team.set(self.0));
     }

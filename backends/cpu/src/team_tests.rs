@@ -1,4 +1,4 @@
-//! The team under contention: every piece once, panics told, nobody left inside.
+//! The team under contention: each piece runs once, panics are reported, and no member stays inside a job.
 
 use super::*;
 use millstream_sync::facade::atomic::AtomicU32;
@@ -6,19 +6,19 @@ use millstream_sync::facade::{Mutex, lock};
 use proptest::prelude::*;
 use std::ops::Range;
 
-/// A team that serves one queue.
-fn one_seat(threads: usize) -> (Team, TeamSeat) {
-    let (team, mut seats) =
+/// A team for one queue.
+fn team_of_one_queue(threads: usize) -> (Team, TeamHandle) {
+    let (team, mut handles) =
         Team::start(threads, 1, SpinPolicy::default(), &Spawner::default()).unwrap();
-    (team, seats.remove(0))
+    (team, handles.remove(0))
 }
 
-/// Shares jobs of these sizes on each of `queues` seats at the same time and counts each piece.
-fn share_everywhere(threads: usize, queues: usize, jobs: &[u64]) {
-    let (_team, seats) =
+/// Shares jobs of these sizes on each of `queues` handles at the same time, and counts each piece.
+fn share_on_every_queue(threads: usize, queues: usize, jobs: &[u64]) {
+    let (_team, handles) =
         Team::start(threads, queues, SpinPolicy::default(), &Spawner::default()).unwrap();
     std::thread::scope(|scope| {
-        for mut seat in seats {
+        for mut handle in handles {
             scope.spawn(move || {
                 for pieces in jobs {
                     let counts: Vec<AtomicU32> = (0..*pieces).map(|_| AtomicU32::new(0)).collect();
@@ -27,7 +27,7 @@ fn share_everywhere(threads: usize, queues: usize, jobs: &[u64]) {
                             counts[piece as usize].fetch_add(1, Ordering::Relaxed);
                         }
                     };
-                    let own = seat.share(0, *pieces, threads, &work).unwrap();
+                    let own = handle.share(0, *pieces, threads, &work).unwrap();
                     assert!(own <= *pieces);
                     for (piece, count) in counts.iter().enumerate() {
                         assert_eq!(
@@ -50,47 +50,47 @@ proptest! {
         queues in 1_usize..4,
         jobs in prop::collection::vec(0_u64..3000, 1..20),
     ) {
-        share_everywhere(threads, queues, &jobs);
+        share_on_every_queue(threads, queues, &jobs);
     }
 }
 
 #[test]
-fn thousands_of_short_jobs_leave_nobody_inside() {
-    share_everywhere(4, 3, &[7; 5000]);
+fn thousands_of_short_jobs_complete() {
+    share_on_every_queue(4, 3, &[7; 5000]);
 }
 
 #[test]
-fn a_job_may_begin_after_its_first_pieces() {
-    let (_team, mut seat) = one_seat(2);
+fn job_can_start_after_its_first_pieces() {
+    let (_team, mut handle) = team_of_one_queue(2);
     let ran = Mutex::new(Vec::new());
     let work = |range: Range<u64>| lock(&ran).extend(range);
-    seat.share(3, 9, 1, &work).unwrap();
+    handle.share(3, 9, 1, &work).unwrap();
     let mut ran = lock(&ran).clone();
     ran.sort_unstable();
     assert_eq!(ran, (3..9).collect::<Vec<_>>());
 }
 
 #[test]
-fn the_first_panic_is_told_and_the_next_job_is_unharmed() {
-    let (_team, mut seat) = one_seat(3);
+fn first_panic_is_returned_and_the_next_job_runs() {
+    let (_team, mut handle) = team_of_one_queue(3);
     for round in 0..50 {
-        let told = seat.share(0, 1000, 2, &|range| {
+        let error = handle.share(0, 1000, 2, &|range| {
             assert!(!range.contains(&500), "round {round}");
         });
-        assert_eq!(told, Err(format!("round {round}")));
-        assert!(seat.share(0, 100, 2, &|_| ()).is_ok());
+        assert_eq!(error, Err(format!("round {round}")));
+        assert!(handle.share(0, 100, 2, &|_| ()).is_ok());
     }
 }
 
 #[test]
-fn a_panic_with_a_payload_that_panics_is_told() {
-    struct Rude;
-    impl Drop for Rude {
+fn panic_whose_payload_panics_is_returned() {
+    struct PanicsOnDrop;
+    impl Drop for PanicsOnDrop {
         fn drop(&mut self) {
-            panic!("even here");
+            panic!("panic in drop");
         }
     }
-    let (_team, mut seat) = one_seat(1);
-    let told = seat.share(0, 1, 0, &|_| std::panic::panic_any(Rude));
-    assert_eq!(told, Err("a value that is not text".to_owned()));
+    let (_team, mut handle) = team_of_one_queue(1);
+    let error = handle.share(0, 1, 0, &|_| std::panic::panic_any(PanicsOnDrop));
+    assert_eq!(error, Err("a value that is not text".to_owned()));
 }

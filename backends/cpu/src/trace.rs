@@ -1,7 +1,7 @@
-//! When the tasks of one queue ran.
+//! Records when the tasks of one queue ran.
 //!
-//! The queue's runner writes, the device thread takes. Bounded: when the log is full the oldest give way, as those do that the server
-//! remembers whose they are (I12).
+//! The queue's runner writes, the device thread takes. When the log is full, the oldest spans are dropped; the server
+//! drops the oldest of its records, too (I12).
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -11,81 +11,81 @@ use millstream_protocol::failure::FailureRef;
 use millstream_protocol::id::Point;
 use millstream_sync::facade::{Figure, Mutex, lock};
 
-/// Spans that a log has room for at once, without growing.
-const SPANS_AT_FIRST: usize = 1024;
+/// The spans that a log allocates initially.
+const SPANS_PREALLOCATED: usize = 1024;
 
-/// Spans and time in use of one queue.
+/// Spans and busy time of one queue.
 ///
-/// The clock is not cheap beside a small task. So time in use is measured from the first task of a burst
-/// to the queue's next pause; single tasks are timed only where spans are recorded.
+/// Reading the clock is not cheap compared to a small task. So busy time is measured from the first task of a burst
+/// to the queue's next pause, and single tasks are timed only while spans are recorded.
 pub(crate) struct SpanLog {
-    /// The backend's beginning of time.
+    /// The origin of the backend's times.
     epoch: Instant,
-    /// Spans that were asked for when the device was opened; 0 records none.
-    kept: u64,
-    /// Room for spans now. The device thread changes it before it queues a task that is to be recorded, and the queue's runner
-    /// reads it when it has taken that, so the queue orders the two.
-    room: Figure,
+    /// The capacity set when the device was opened; 0 records no spans.
+    capacity_min: u64,
+    /// The capacity now. The device thread changes it before it queues a task that is to be recorded, and the queue's
+    /// runner reads it after it took that task, so the queue orders the two.
+    capacity: Figure,
     spans: Mutex<VecDeque<Span>>,
-    /// Time in use of the bursts that have ended.
-    ended_ns: Figure,
-    /// When the present burst began, since the epoch; 0 while the queue pauses.
-    burst_ns: Figure,
-    /// The greatest time in use that was told: it never decreases, although the two above are not
+    /// The busy time of all bursts that have ended.
+    past_ns: Figure,
+    /// The start of the current burst, since the epoch; 0 while the queue pauses.
+    burst_start_ns: Figure,
+    /// The greatest busy time that was returned. It keeps the result from decreasing, because the two above are not
     /// read at once.
-    told_ns: Figure,
+    reported_ns: Figure,
 }
 
 impl SpanLog {
     pub(crate) fn new(epoch: Instant, capacity: usize) -> Self {
         Self {
             epoch,
-            kept: capacity as u64,
-            room: Figure::new(capacity as u64),
-            spans: Mutex::new(VecDeque::with_capacity(capacity.min(SPANS_AT_FIRST))),
-            ended_ns: Figure::new(0),
-            burst_ns: Figure::new(0),
-            told_ns: Figure::new(0),
+            capacity_min: capacity as u64,
+            capacity: Figure::new(capacity as u64),
+            spans: Mutex::new(VecDeque::with_capacity(capacity.min(SPANS_PREALLOCATED))),
+            past_ns: Figure::new(0),
+            burst_start_ns: Figure::new(0),
+            reported_ns: Figure::new(0),
         }
     }
 
-    /// From here on there is room for so many spans, or for as many as ever.
-    pub(crate) fn set_room(&self, room: usize) {
-        self.room.set(self.kept.max(room as u64));
+    /// Sets the capacity, at least to the one set when the device was opened.
+    pub(crate) fn set_capacity(&self, capacity: usize) {
+        self.capacity.set(self.capacity_min.max(capacity as u64));
     }
 
-    /// A task starts: one look at the room, while nobody wants to know when. Called by the queue's runner alone, like the next two.
+    /// A task starts. One load if spans are not recorded. Called only by the queue's runner, like the next two.
     #[inline]
     pub(crate) fn start(&self) -> Option<Instant> {
-        if self.room.get() == 0 && self.burst_ns.get() != 0 {
+        if self.capacity.get() == 0 && self.burst_start_ns.get() != 0 {
             return None;
         }
         let now = Instant::now();
-        if self.burst_ns.get() == 0 {
-            self.burst_ns.set(nanoseconds(self.epoch, now).max(1));
+        if self.burst_start_ns.get() == 0 {
+            self.burst_start_ns.set(nanoseconds(self.epoch, now).max(1));
         }
         Some(now)
     }
 
-    /// A task ends that had started so.
+    /// The task that started at `start` ends.
     #[inline]
     pub(crate) fn end(&self, point: Point, start: Option<Instant>, failure: Option<&FailureRef>) {
         if let Some(start) = start
-            && self.room.get() > 0
+            && self.capacity.get() > 0
         {
             self.record(point, start, failure.cloned());
         }
     }
 
-    /// The queue has nothing to run for now.
+    /// The queue has no task to run for now.
     #[inline]
     pub(crate) fn pause(&self) {
-        let burst = self.burst_ns.get();
+        let burst = self.burst_start_ns.get();
         if burst != 0 {
             let now = nanoseconds(self.epoch, Instant::now());
-            self.burst_ns.set(0);
-            self.ended_ns
-                .set(self.ended_ns.get() + now.saturating_sub(burst));
+            self.burst_start_ns.set(0);
+            self.past_ns
+                .set(self.past_ns.get() + now.saturating_sub(burst));
         }
     }
 
@@ -93,7 +93,7 @@ impl SpanLog {
     fn record(&self, point: Point, start: Instant, failure: Option<FailureRef>) {
         let end = Instant::now();
         let mut spans = lock(&self.spans);
-        while spans.len() as u64 >= self.room.get().max(1) {
+        while spans.len() as u64 >= self.capacity.get().max(1) {
             spans.pop_front();
         }
         spans.push_back(Span {
@@ -109,15 +109,15 @@ impl SpanLog {
         all.extend(lock(&self.spans).drain(..));
     }
 
-    /// Time in use until now.
+    /// Returns the busy time so far.
     pub(crate) fn busy_ns(&self) -> u64 {
         let now = nanoseconds(self.epoch, Instant::now());
-        let burst = match self.burst_ns.get() {
+        let burst = match self.burst_start_ns.get() {
             0 => 0,
             began => now.saturating_sub(began),
         };
-        let busy = self.told_ns.get().max(self.ended_ns.get() + burst);
-        self.told_ns.set(busy);
+        let busy = self.reported_ns.get().max(self.past_ns.get() + burst);
+        self.reported_ns.set(busy);
         busy
     }
 }

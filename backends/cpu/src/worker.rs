@@ -1,4 +1,8 @@
-//! The thread of a queue: runs entry after entry, waits for other queues, sleeps when there is nothing.
+//! The thread of a queue: runs its entries, waits for other queues, and sleeps while there are none.
+//!
+//! It runs entries inside the [door](millstream_sync::door) of its queue's executor, and leaves the door before it
+//! sleeps, so that a caller can step in (see `executor`). It wakes up if an entry is pushed, if a caller leaves tasks
+//! to it, or if the device closes.
 
 use std::sync::Arc;
 
@@ -8,57 +12,57 @@ use millstream_protocol::marks::mark_runtime_thread;
 use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::facade::Spinner;
 
-use crate::crew::Crew;
-use crate::post::{Lane, Post};
+use crate::executor::{Executor, Lane};
+use crate::shared::Shared;
 
 /// Starts the worker of `queue`.
 pub(crate) fn start(
     queue: QueueId,
-    crew: Arc<Crew>,
-    post: Arc<Post>,
+    shared: Arc<Shared>,
+    executor: Arc<Executor>,
     spawner: &Spawner,
 ) -> Result<Thread<()>, OpenError> {
     let name = format!("ms-cpu-queue-{}", queue.0);
-    // Made here, so that its drop speaks for it even if it never gets a thread.
-    let worker = Worker { crew, post };
+    // Created here, so that its drop abandons the queue's tasks even if the thread never starts.
+    let worker = Worker { shared, executor };
     spawner.spawn(ThreadRole::Queue, &name, move || worker.serve())
 }
 
 struct Worker {
-    crew: Arc<Crew>,
-    post: Arc<Post>,
+    shared: Arc<Shared>,
+    executor: Arc<Executor>,
 }
 
 impl Worker {
     fn serve(&self) {
         let _mark = mark_runtime_thread();
-        let Self { crew, post } = self;
-        post.gate.attach();
-        let mut spin = Spinner::new(crew.spin);
-        let mut lane = post.door.enter();
-        lane.runner.take_thread();
+        let Self { shared, executor } = self;
+        executor.gate.attach();
+        let mut spin = Spinner::new(shared.spin);
+        let mut lane = executor.door.enter();
+        lane.runner.assign_thread();
         loop {
-            while !crew.is_stopping() && lane.run_next(crew) {}
+            while !shared.is_stopping() && lane.run_next(shared) {}
             lane.runner.pause();
-            let again = post.door.leave(lane);
-            if crew.is_stopping() {
+            let again = executor.door.leave(lane);
+            if shared.is_stopping() {
                 return;
             }
             if !again {
-                post.door.idle(&post.gate, &mut spin, None, |lane| {
-                    lane.inbox.has_next() || crew.is_stopping()
+                executor.door.idle(&executor.gate, &mut spin, None, |lane| {
+                    lane.inbox.has_next() || shared.is_stopping()
                 });
             }
-            lane = post.door.enter();
+            lane = executor.door.enter();
         }
     }
 }
 
 impl Drop for Worker {
-    /// What has not run says so, and nobody waits for it any more. Here, so that it holds even if
-    /// something of ours panics.
+    /// Fails the remaining tasks as not run, and ends the timeline, so that no thread waits for them. As a drop
+    /// guard, this also happens if the runner panics.
     fn drop(&mut self) {
-        let mut lane = self.post.door.enter();
+        let mut lane = self.executor.door.enter();
         let Lane { inbox, runner } = &mut *lane;
         while inbox.next_with(|entry| runner.abandon(entry)).is_some() {}
         runner.end();

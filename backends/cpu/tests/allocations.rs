@@ -1,6 +1,6 @@
 //! Launches of prepared kernels allocate nothing in the steady state, on either side (I9).
 //!
-//! Alone in its binary, since the allocator counts for the whole process.
+//! Alone in its binary, because the allocator counts for the whole process.
 
 #[path = "rig/nest.rs"]
 mod nest;
@@ -38,7 +38,7 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 
 #[test]
-fn a_launch_in_the_steady_state_neither_allocates_nor_frees() {
+fn launch_in_the_steady_state_neither_allocates_nor_frees() {
     let mut rig = Rig::new(Cpu::default().queues(2).threads(3));
     let slices: Vec<_> = (0..8).map(|_| rig.slice_of(&[0; 256])).collect();
     let count = rig.slice_of(&[4, 1, 1]);
@@ -62,7 +62,7 @@ fn a_launch_in_the_steady_state_neither_allocates_nor_frees() {
     let mut round = |launches: u32| {
         let mut last = rig.launch(Q0, &kernel, 1, &bindings, &[7; 16]);
         for launch in 0..launches {
-            // Small ones, large ones (shared by the team), dynamic ones, and edges between queues.
+            // Small launches, large ones that the team shares, dynamic ones, and waits between queues.
             let cubes = if launch % 10 == 0 { 64 } else { 1 };
             let queue = if launch % 7 == 0 { Q1 } else { Q0 };
             if queue != last.queue {
@@ -82,7 +82,7 @@ fn a_launch_in_the_steady_state_neither_allocates_nor_frees() {
         rig.wait(last).unwrap();
     };
     round(1000);
-    // Parking and waking may still lay out something of the threads' own: settle once more.
+    // Parking and waking may still allocate per thread: run another round before counting.
     round(1000);
     let before = CALLS.load(Ordering::Relaxed);
     round(1000);

@@ -1,6 +1,6 @@
-//! Memory that is executable: none without machine code, and with it none that is writable as well.
+//! Executable memory: none without machine code, and none that is also writable.
 //!
-//! Alone in its binary, since what it reads is of the whole process.
+//! Alone in its binary, because it reads the memory map of the whole process.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -14,10 +14,10 @@ use std::fs;
 use millstream_cpu::Cpu;
 use rig::{Q0, Rig};
 
-/// What the process may do with each piece of its memory that no file is behind, as `r-xp`.
+/// Returns the permissions of each anonymous mapping of the process, such as `r-xp`.
 fn anonymous() -> Vec<String> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
-    // `7f0c8a000000-7f0c8a021000 rw-p 00000000 00:00 0`, and behind that a path, or a name such as `[heap]`.
+    // `7f0c8a000000-7f0c8a021000 rw-p 00000000 00:00 0`, followed by a path, or by a name such as `[heap]`.
     let of = |line: &str| {
         let mut words = line.split_whitespace();
         let may = words.nth(1).unwrap().to_owned();
@@ -37,7 +37,7 @@ fn executable() -> usize {
     pieces.iter().filter(|may| may.contains('x')).count()
 }
 
-/// What a program comes to when it runs a first time, and when it runs again; and how many pieces of memory are executable then.
+/// Returns the results of a program's first and second launch, and the number of executable mappings afterwards.
 fn run(options: Cpu) -> ([Vec<u32>; 2], usize) {
     let mut rig = Rig::new(options.threads(1));
     let input: Vec<u32> = (0..256).map(|at| (at as f32 / 100.0).to_bits()).collect();
@@ -53,7 +53,7 @@ fn run(options: Cpu) -> ([Vec<u32>; 2], usize) {
 }
 
 #[test]
-fn memory_is_executable_for_machine_code_alone_and_then_not_writable() {
+fn memory_is_executable_only_for_machine_code_and_then_not_writable() {
     let before = executable();
     let (without, pieces) = run(Cpu::default().machine_code(false));
     assert_eq!(pieces, before);
@@ -62,11 +62,11 @@ fn memory_is_executable_for_machine_code_alone_and_then_not_writable() {
     assert_eq!(pieces > before, has_code);
     assert_eq!(
         with, without,
-        "the bits are those of the loops that machine code replaces"
+        "machine code and tile loops must give the same bits"
     );
 }
 
-/// Is the processor of a level for which there is machine code?
+/// Returns `true` if there is machine code for this processor.
 fn is_x86_64_v3() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("avx2")

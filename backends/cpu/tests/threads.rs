@@ -1,4 +1,5 @@
-//! Which threads a device has (I10), and that they sleep when there is nothing to do (I11). Alone in its binary, since threads are counted for the whole process.
+//! The threads of a device (I10), and that they sleep while there is nothing to do (I11). Alone in its binary,
+//! because threads are counted for the whole process.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -12,12 +13,12 @@ use millstream_cpu::Cpu;
 use millstream_protocol::kernel::Kernel;
 use rig::{Q0, Q1, Rig};
 
-/// Threads of this process.
+/// Returns the number of threads of this process.
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
 
-/// How often the threads of this process other than the calling one have run so far.
+/// Returns the number of context switches of all other threads of this process.
 fn switches() -> u64 {
     let own = std::fs::read_link("/proc/thread-self").unwrap();
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
@@ -33,8 +34,8 @@ fn switches() -> u64 {
         .sum()
 }
 
-/// I11: nothing polls. What polls would run again within each interval, so none would be quiet.
-fn an_idle_device_sleeps(rig: &mut Rig) {
+/// I11: nothing polls. A polling thread would run within each interval, so no interval would be quiet.
+fn assert_idle_device_sleeps(rig: &mut Rig) {
     const INTERVAL: Duration = Duration::from_millis(50);
     let kernel = rig.prepare(Kernel::new("cubes").native(|_, _| ()));
     let point = rig.launch(Q0, &kernel, 1000, &[], &[]);
@@ -46,12 +47,12 @@ fn an_idle_device_sleeps(rig: &mut Rig) {
     };
     assert!(
         (0..100).find(quiet).is_some(),
-        "its threads run although there is nothing to run"
+        "threads run although there is nothing to do"
     );
 }
 
 #[test]
-fn a_device_starts_its_threads_when_it_is_opened_and_a_driven_one_none() {
+fn device_starts_its_threads_at_opening_and_a_driven_one_none() {
     if !Path::new("/proc/self/task").exists() {
         return;
     }
@@ -64,10 +65,14 @@ fn a_device_starts_its_threads_when_it_is_opened_and_a_driven_one_none() {
         let point = rig.custom(queue, &[], |_| ());
         rig.wait(point).unwrap();
     }
-    assert_eq!(threads(), before + 2 + 3, "a worker makes one of the team");
-    an_idle_device_sleeps(&mut rig);
+    assert_eq!(
+        threads(),
+        before + 2 + 3,
+        "a worker counts as one thread of the team"
+    );
+    assert_idle_device_sleeps(&mut rig);
     drop(rig);
-    // A joined thread may be listed for a moment more.
+    // A joined thread may stay listed for a moment.
     while threads() > before {
         std::thread::yield_now();
     }

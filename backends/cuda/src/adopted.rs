@@ -1,5 +1,5 @@
-//! Sharing a GPU with code that calls the driver by itself: what of its context and streams a device works in, and what
-//! of the device's such code may use.
+//! Sharing a GPU with an application that calls the driver directly: the context and streams that a device adopts, and
+//! the handles that it exposes.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use crate::driver::Context;
 use crate::kernel::CudaCompiler;
 use crate::nvrtc::KernelCache;
 
-/// What a device was given to work in, by its driver's handles.
+/// The context and streams that a device adopts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Adopted {
     pub(crate) context: Handle<CUcontext>,
-    /// None: the device makes streams of its own in the context.
+    /// Empty if the device creates its own streams in the context.
     pub(crate) streams: Vec<Handle<CUstream>>,
 }
 
-/// A handle of the driver, which it takes on any thread.
+/// A handle of the driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Handle<T>(pub(crate) T);
 
-// SAFETY: a handle says which thing is meant; the driver locks what it must.
+// SAFETY: the driver accepts a handle on any thread and does its own locking.
 unsafe impl Send for Handle<CUcontext> {}
 // SAFETY: as above.
 unsafe impl Sync for Handle<CUcontext> {}
@@ -30,11 +30,11 @@ unsafe impl Send for Handle<CUstream> {}
 // SAFETY: as above.
 unsafe impl Sync for Handle<CUstream> {}
 
-/// What a device is to code that calls the driver by itself (`Device::raw`). All of it lives as long as the device.
+/// The driver's handles of a device (`Device::raw`), valid as long as the device.
 ///
-/// To wait for what the device does, or to have it wait, synchronize the device's streams or record events on them; work
-/// that is given to its streams here is in no order with the device's tasks but the streams' own. What is to be a task among
-/// others goes through `Stream::with_resource`.
+/// To wait for the device's work, or to make the device wait, synchronize its streams or record events on them. Work
+/// submitted to these streams directly is ordered with the device's tasks only by the streams themselves. To submit a
+/// task that takes part in the hazards, use `Stream::with_resource`.
 pub struct CudaRaw {
     context: Handle<CUcontext>,
     streams: Vec<Handle<CUstream>>,
@@ -56,22 +56,22 @@ impl CudaRaw {
         }
     }
 
-    /// The driver's context.
+    /// Returns the driver's context.
     pub fn context(&self) -> CUcontext {
         self.context.0
     }
 
-    /// The driver's stream of each queue.
+    /// Returns the driver's stream of each queue.
     pub fn streams(&self) -> impl ExactSizeIterator<Item = CUstream> {
         self.streams.iter().map(|stream| stream.0)
     }
 
-    /// What became of kernels in CUDA C so far.
+    /// Returns how many CUDA C kernels were compiled, and how many were found in the cache.
     pub fn kernel_cache(&self) -> KernelCache {
         self.compiler.cache.report()
     }
 
-    /// The GPU's place in the driver's order.
+    /// Returns the GPU's index in the driver's order.
     pub fn ordinal(&self) -> usize {
         self.ordinal
     }

@@ -1,4 +1,4 @@
-//! Copies: to the GPU, from it, and within it.
+//! Copies to the GPU, from the GPU, and within its memory.
 
 use std::sync::Arc;
 
@@ -10,25 +10,25 @@ use millstream_protocol::landing::Landing;
 use millstream_protocol::layout::Strided;
 use millstream_protocol::message::HostBytes;
 
-use crate::completer::Returning;
+use crate::completer::Readback;
 use crate::device::{CudaDevice, host_len};
 use crate::driver::Code;
-use crate::parts::{Part, parts};
-use crate::replay::{Action, Taking};
+use crate::replay::{Action, StepSink};
+use crate::segments::{Segment, segments};
 use crate::staging::{BLOCK_BYTES, Staged};
 
-/// More parts than these are better not given to the driver one by one. Not measured yet.
-const PARTS_MANY: usize = 64;
+/// A readback of more segments than this copies the whole range if it can. Not measured yet.
+const SEGMENTS_MAX: usize = 64;
 
-/// Which way a part goes.
+/// The direction of a copy, as the GPU sees it.
 #[derive(Clone, Copy)]
-enum Way {
+enum Direction {
     In,
     Out,
 }
 
 impl CudaDevice {
-    /// Copies these bytes to `target` in the queue's order.
+    /// Copies bytes of the host to `target`, in the queue's order.
     pub(crate) fn upload(
         &mut self,
         queue: QueueId,
@@ -44,20 +44,20 @@ impl CudaDevice {
             source => source,
         };
         let bytes = source.bytes();
-        let parts = self.parts(layout, bytes.len() as u64, target, BLOCK_BYTES)?;
-        let room = self.room(bytes.len())?;
-        let copied = self.copy_parts(queue, Way::In, address, &parts, &room, bytes);
-        // Kept all the same: what was given to the stream before a refusal reads from its blocks yet.
-        let of = &mut self.queues[queue.index()];
-        room.into_iter().for_each(|staged| of.keep(staged));
+        let segments = self.segments(layout, bytes.len() as u64, target, BLOCK_BYTES)?;
+        let blocks = self.take_blocks(bytes.len())?;
+        let copied = self.copy_segments(queue, Direction::In, address, &segments, &blocks, bytes);
+        // Keep the blocks even on an error: copies submitted before it still read from them.
+        let to = &mut self.queues[queue.index()];
+        blocks.into_iter().for_each(|staged| to.keep_staged(staged));
         if let (Ok(()), HostData::Owned(mut owned)) = (&copied, source) {
             owned.let_go();
-            of.keep_source(owned);
+            to.keep_source(owned);
         }
         copied
     }
 
-    /// Copies bytes that lie in pinned memory already: the GPU reads them there.
+    /// Copies bytes that lie in pinned memory, which the GPU reads directly.
     fn upload_pinned(
         &mut self,
         queue: QueueId,
@@ -67,25 +67,31 @@ impl CudaDevice {
         source: Box<dyn HostBytes>,
     ) -> Result<(), Refused> {
         let bytes = source.bytes();
-        let parts = self.parts(layout, bytes.len() as u64, target, bytes.len())?;
+        let segments = self.segments(layout, bytes.len() as u64, target, bytes.len())?;
         let start = bytes.as_ptr().cast_mut();
         let mut copied = Ok(());
-        for (nth, part) in parts.iter().enumerate() {
-            // SAFETY: a part lies within the bytes (`is_within`), which are only read.
-            let host = unsafe { start.add(part.dense as usize) };
+        for (nth, segment) in segments.iter().enumerate() {
+            // SAFETY: a segment lies within the bytes (`is_within`), which are only read.
+            let host = unsafe { start.add(segment.dense as usize) };
             copied = self
-                .copy_part(queue, Way::In, address + part.strided, host, part)
-                .map_err(|refused| self.cut_short(nth > 0, refused));
+                .copy_segment(
+                    queue,
+                    Direction::In,
+                    address + segment.strided,
+                    host,
+                    segment,
+                )
+                .map_err(|refused| self.partial_failure(nth > 0, refused));
             if copied.is_err() {
                 break;
             }
         }
-        // Kept all the same: what was given to the stream before a refusal reads from there yet.
+        // Keep the source even on an error: copies submitted before it still read from it.
         self.queues[queue.index()].keep_source(source);
         copied
     }
 
-    /// Copies the bytes of `source` to where the landing has room for them.
+    /// Copies the bytes of `source` to a landing.
     pub(crate) fn download(
         &mut self,
         queue: QueueId,
@@ -95,38 +101,40 @@ impl CudaDevice {
     ) -> Result<(), Refused> {
         let address = self.pages.resolve(source)?;
         let dense = layout.map_or(source.len, Strided::dense_bytes);
-        let parts = self.parts(layout, dense, source, BLOCK_BYTES)?;
-        // Many short runs with few gaps come whole, and the thread that lands them picks what was asked for.
-        let picked = layout.filter(|_| parts.len() > PARTS_MANY && source.len / 2 <= dense);
-        let (parts, bytes) = match picked {
+        let segments = self.segments(layout, dense, source, BLOCK_BYTES)?;
+        // For many short runs with few gaps, copy the whole range; `Readback::land` then selects the requested bytes.
+        let selected = layout.filter(|_| segments.len() > SEGMENTS_MAX && source.len / 2 <= dense);
+        let (segments, bytes) = match selected {
             Some(_) => (
-                self.parts(None, source.len, source, BLOCK_BYTES)?,
+                self.segments(None, source.len, source, BLOCK_BYTES)?,
                 source.len,
             ),
-            None => (parts, dense),
+            None => (segments, dense),
         };
-        let from = self.room(host_len(bytes)?)?;
-        let copied = self.copy_parts(queue, Way::Out, address, &parts, &from, &[]);
-        let of = &mut self.queues[queue.index()];
+        let blocks = self.take_blocks(host_len(bytes)?)?;
+        let copied = self.copy_segments(queue, Direction::Out, address, &segments, &blocks, &[]);
+        let from = &mut self.queues[queue.index()];
         match copied {
-            Ok(()) => of.bring_back(Returning {
+            Ok(()) => from.add_readback(Readback {
                 landing,
-                from,
-                picked: picked.cloned(),
+                blocks,
+                layout: selected.cloned(),
             }),
-            // What was given to the stream before writes to its blocks yet.
-            Err(_) => from.into_iter().for_each(|staged| of.keep(staged)),
+            // Copies submitted before the error still write to the blocks.
+            Err(_) => blocks
+                .into_iter()
+                .for_each(|staged| from.keep_staged(staged)),
         }
         copied
     }
 
-    /// Copies `source` to `target`, or adds that to a replay that is taken down.
-    pub(crate) fn move_bytes(
+    /// Copies `source` to `target`, or adds the copy to the steps of a replay.
+    pub(crate) fn copy_within(
         &mut self,
         queue: QueueId,
         source: &BoundSlice,
         target: &BoundSlice,
-        taking: Option<Taking<'_>>,
+        sink: Option<StepSink<'_>>,
     ) -> Result<(), Refused> {
         let (from, to) = (source.len, target.len);
         if from != to {
@@ -141,56 +149,57 @@ impl CudaDevice {
         }
         if from.abs_diff(to) < bytes as u64 {
             return Err(Refused::Task(
-                "its source and its target overlap".to_owned(),
+                "the source and the target of a copy overlap".to_owned(),
             ));
         }
-        if let Some(Taking { steps, task }) = taking {
+        if let Some(StepSink { steps, task }) = sink {
             steps.push(task, Action::Copy { to, from, bytes });
             return Ok(());
         }
-        // SAFETY: both ranges are within pages, and apart.
+        // SAFETY: both ranges lie within pages and do not overlap.
         let answer = unsafe { (self.api().copy)(to, from, bytes, self.stream(queue)) };
         self.check("cuMemcpyDtoDAsync", answer)
     }
 
-    /// The parts of a copy, none of which lies in two blocks of `block` bytes on the host.
-    fn parts(
+    /// Returns the segments of a copy. None crosses a boundary of the host blocks, which have `block` bytes.
+    fn segments(
         &self,
         layout: Option<&Strided>,
         dense: u64,
         binding: &BoundSlice,
         block: usize,
-    ) -> Result<Vec<Part>, Refused> {
-        parts(layout, dense, binding.len, block as u64, self.pitch_max)
+    ) -> Result<Vec<Segment>, Refused> {
+        segments(layout, dense, binding.len, block as u64, self.pitch_max)
     }
 
-    /// Blocks for so many bytes, all before the first of them is used: a copy is refused whole or not at all.
-    fn room(&mut self, bytes: usize) -> Result<Vec<Staged>, Refused> {
+    /// Takes the staging blocks for `bytes` bytes, all before the first copy, so that a lack of memory refuses the
+    /// whole task.
+    fn take_blocks(&mut self, bytes: usize) -> Result<Vec<Staged>, Refused> {
         let starts = (0..bytes).step_by(BLOCK_BYTES);
         let taken = starts.map(|start| self.staging.take((bytes - start).min(BLOCK_BYTES)));
         let taken: Result<Vec<_>, Code> = taken.collect();
         taken.map_err(|code| self.refusal("cuMemHostAlloc", code))
     }
 
-    /// Gives the parts of a copy to the queue's stream: between these blocks and memory from `address` on. A block is
-    /// filled with its share of `bytes`, if there are any, once those before it are on their way.
-    fn copy_parts(
+    /// Submits the segments of a copy between staging blocks and memory at `address` to the queue's stream. For an
+    /// upload fills each block with its share of `bytes` after submitting the segments of the blocks before it.
+    fn copy_segments(
         &mut self,
         queue: QueueId,
-        way: Way,
+        direction: Direction,
         address: CUdeviceptr,
-        parts: &[Part],
+        segments: &[Segment],
         blocks: &[Staged],
         bytes: &[u8],
     ) -> Result<(), Refused> {
         let mut to_fill = bytes.chunks(BLOCK_BYTES).zip(blocks);
         let mut filled = 0;
-        for (nth, part) in parts.iter().enumerate() {
-            let place = (part.dense / BLOCK_BYTES as u64) as usize;
+        for (nth, segment) in segments.iter().enumerate() {
+            let place = (segment.dense / BLOCK_BYTES as u64) as usize;
             while filled <= place {
                 if let Some((bytes, staged)) = to_fill.next() {
-                    // SAFETY: the part of the block is ours alone until a copy of it is given to the stream, and has room
-                    // for so many bytes.
+                    // SAFETY: nothing else uses the staging range until its copy is submitted, and it has as many
+                    // bytes.
                     unsafe {
                         std::ptr::copy_nonoverlapping(bytes.as_ptr(), staged.start(), bytes.len());
                     }
@@ -198,32 +207,33 @@ impl CudaDevice {
                 filled += 1;
             }
             let block = blocks[place].start();
-            // SAFETY: a part lies within one block (`is_within`, `cut`).
-            let host = unsafe { block.add((part.dense % BLOCK_BYTES as u64) as usize) };
-            self.copy_part(queue, way, address + part.strided, host, part)
-                .map_err(|refused| self.cut_short(nth > 0, refused))?;
+            // SAFETY: a segment lies within one block (`is_within`, `cut_at_blocks`).
+            let host = unsafe { block.add((segment.dense % BLOCK_BYTES as u64) as usize) };
+            self.copy_segment(queue, direction, address + segment.strided, host, segment)
+                .map_err(|refused| self.partial_failure(nth > 0, refused))?;
         }
         Ok(())
     }
 
-    fn copy_part(
+    fn copy_segment(
         &self,
         queue: QueueId,
-        way: Way,
+        direction: Direction,
         address: CUdeviceptr,
         host: *mut u8,
-        part: &Part,
+        segment: &Segment,
     ) -> Result<(), Refused> {
-        let (api, stream, width) = (self.api(), self.stream(queue), host_len(part.width)?);
-        if part.rows == 1 {
-            // SAFETY: the GPU's bytes are within a page (`resolve`, `parts`), the block is kept until the copy has passed.
+        let (api, stream, width) = (self.api(), self.stream(queue), host_len(segment.width)?);
+        if segment.rows == 1 {
+            // SAFETY: the bytes lie within a page (`resolve`, `segments`); the block is kept until the copy has
+            // completed.
             let (call, answer) = unsafe {
-                match way {
-                    Way::In => (
+                match direction {
+                    Direction::In => (
                         "cuMemcpyHtoDAsync",
                         (api.copy_in)(address, host.cast(), width, stream),
                     ),
-                    Way::Out => (
+                    Direction::Out => (
                         "cuMemcpyDtoHAsync",
                         (api.copy_out)(host.cast(), address, width, stream),
                     ),
@@ -231,36 +241,36 @@ impl CudaDevice {
             };
             return self.check(call, answer);
         }
-        let (rows, pitch) = (host_len(part.rows)?, host_len(part.pitch)?);
-        let rows = match way {
-            Way::In => rows_of(
+        let (rows, pitch) = (host_len(segment.rows)?, host_len(segment.pitch)?);
+        let rows = match direction {
+            Direction::In => copy_2d(
                 (Side::Host(host), width),
                 (Side::Gpu(address), pitch),
                 width,
                 rows,
             ),
-            Way::Out => rows_of(
+            Direction::Out => copy_2d(
                 (Side::Gpu(address), pitch),
                 (Side::Host(host), width),
                 width,
                 rows,
             ),
         };
-        // SAFETY: as above, for every row; the structure is read during the call.
+        // SAFETY: as above, for every row; the struct is only read during the call.
         let answer = unsafe { (api.copy_rows)(&raw const rows, stream) };
         self.check("cuMemcpy2DAsync", answer)
     }
 }
 
-/// An end of a copy.
+/// The source or target of a copy.
 enum Side {
     Host(*mut u8),
     Gpu(CUdeviceptr),
 }
 
 impl Side {
-    /// As the driver takes it; what is not of its kind is nothing.
-    fn parts(&self) -> (CUmemorytype, *mut u8, CUdeviceptr) {
+    /// Returns the fields of the driver's struct for this side; the pointer of the other kind is null.
+    fn fields(&self) -> (CUmemorytype, *mut u8, CUdeviceptr) {
         match *self {
             Side::Host(start) => (CUmemorytype::CU_MEMORYTYPE_HOST, start, 0),
             Side::Gpu(start) => (
@@ -272,15 +282,15 @@ impl Side {
     }
 }
 
-/// A copy of `height` rows of `width` bytes, between sides with a pitch each.
-fn rows_of(
+/// Describes a copy of `height` rows of `width` bytes. Each side has its own pitch.
+fn copy_2d(
     (source, source_pitch): (Side, usize),
     (target, target_pitch): (Side, usize),
     width: usize,
     height: usize,
 ) -> CUDA_MEMCPY2D {
-    let (source_type, source_host, source_gpu) = source.parts();
-    let (target_type, target_host, target_gpu) = target.parts();
+    let (source_type, source_host, source_gpu) = source.fields();
+    let (target_type, target_host, target_gpu) = target.fields();
     CUDA_MEMCPY2D {
         srcXInBytes: 0,
         srcY: 0,

@@ -1,13 +1,14 @@
-//! Fills: the driver sets elements of one, two or four bytes; longer patterns are made of those.
+//! Fills, as memsets of the driver. The driver sets elements of one, two or four bytes; longer patterns take several
+//! memsets.
 
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use millstream_protocol::launch::Pattern;
 
 use crate::driver::{Api, Code};
 
-/// One call of the driver: `height` rows of `width` elements, `pitch` bytes apart.
+/// One memset of the driver: `height` rows of `width` elements, `pitch` bytes apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Set {
+pub(crate) struct Memset {
     pub(crate) address: CUdeviceptr,
     pub(crate) pitch: usize,
     pub(crate) value: u32,
@@ -17,9 +18,9 @@ pub(crate) struct Set {
     pub(crate) height: usize,
 }
 
-impl Set {
-    /// Elements in one row.
-    fn line(address: CUdeviceptr, element: u32, value: u32, width: usize) -> Self {
+impl Memset {
+    /// Returns a memset of one row.
+    fn row(address: CUdeviceptr, element: u32, value: u32, width: usize) -> Self {
         Self {
             address,
             pitch: 0,
@@ -30,10 +31,10 @@ impl Set {
         }
     }
 
-    /// Gives it to a stream, or says which call was refused.
+    /// Submits the memset to a stream. The error names the driver call that failed.
     ///
     /// # Safety
-    /// What it sets is within a page.
+    /// The bytes lie within a page that is not freed before the memset has completed.
     pub(crate) unsafe fn issue(
         &self,
         api: &Api,
@@ -45,7 +46,7 @@ impl Set {
             width,
             ..
         } = *self;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the contract above.
         let (call, answer) = unsafe {
             match (self.height, self.element) {
                 (1, 1) => (
@@ -70,12 +71,12 @@ impl Set {
     }
 }
 
-/// What fills `bytes` from `address`, which are whole patterns, one after the other until one is refused.
-pub(crate) fn sets<E>(
+/// Calls `each` with the memsets that fill `bytes` bytes at `address`, a multiple of the pattern, until `each` fails.
+pub(crate) fn for_each_memset<E>(
     address: CUdeviceptr,
     bytes: usize,
     pattern: Pattern,
-    mut each: impl FnMut(Set) -> Result<(), E>,
+    mut each: impl FnMut(Memset) -> Result<(), E>,
 ) -> Result<(), E> {
     let unit = pattern.bytes();
     let width = usize::from(pattern.width).clamp(1, unit.len());
@@ -84,15 +85,15 @@ pub(crate) fn sets<E>(
         return Ok(());
     }
     if unit.iter().all(|byte| *byte == unit[0]) {
-        return each(Set::line(address, 1, u32::from(unit[0]), bytes));
+        return each(Memset::row(address, 1, u32::from(unit[0]), bytes));
     }
     let patterns = bytes / width;
-    if let Some(value) = value(unit) {
-        return each(Set::line(address, width as u32, value, patterns));
+    if let Some(value) = as_element(unit) {
+        return each(Memset::row(address, width as u32, value, patterns));
     }
-    // A column for each byte of the pattern.
+    // One memset for each byte of the pattern, with the pattern's width as the pitch.
     for (column, byte) in unit.iter().enumerate() {
-        each(Set {
+        each(Memset {
             address: address + column as u64,
             pitch: width,
             value: u32::from(*byte),
@@ -104,8 +105,8 @@ pub(crate) fn sets<E>(
     Ok(())
 }
 
-/// The pattern as one element, where the driver has elements of its width.
-fn value(unit: &[u8]) -> Option<u32> {
+/// Returns the pattern as one element if the driver has elements of its width.
+fn as_element(unit: &[u8]) -> Option<u32> {
     match *unit {
         [low, high] => Some(u32::from(u16::from_le_bytes([low, high]))),
         [a, b, c, d] => Some(u32::from_le_bytes([a, b, c, d])),
@@ -121,7 +122,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sets_write_the_pattern_and_nothing_else(
+        fn memsets_write_the_pattern_and_no_other_bytes(
             before in 0_usize..3,
             patterns in 0_usize..5,
             unit in prop_oneof![Just(1_u8), Just(2), Just(4), Just(8)],
@@ -130,14 +131,14 @@ mod tests {
             let pattern = Pattern { value: words, width: unit };
             let (start, bytes) = (before * usize::from(unit), patterns * usize::from(unit));
             let mut memory = [None; 64];
-            let set: Result<(), ()> = sets(start as u64, bytes, pattern, |set| {
-                assert!(set.width > 0 && set.height > 0, "the driver refuses nothing at all");
+            let set: Result<(), ()> = for_each_memset(start as u64, bytes, pattern, |set| {
+            assert!(set.width > 0 && set.height > 0, "the driver refuses empty memsets");
                 assert!(set.address.is_multiple_of(u64::from(set.element)));
                 for row in 0..set.height {
                     for column in 0..set.width {
                         for byte in 0..set.element as usize {
                             let at = set.address as usize + row * set.pitch + column * set.element as usize + byte;
-                            assert!(memory[at].is_none(), "written twice");
+                            assert!(memory[at].is_none(), "byte {at} is written twice");
                             memory[at] = Some(set.value.to_le_bytes()[byte]);
                         }
                     }

@@ -1,4 +1,4 @@
-//! Kernels: sources become functions that can be launched, on the threads of those who prepare them.
+//! Compiles kernels: turns sources into functions that can be launched. Runs on the thread that prepares the kernel.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -14,34 +14,35 @@ use millstream_protocol::kernel::{Kernel, Source};
 use millstream_protocol::properties::{DeviceProperties, Feature};
 
 use crate::driver::{Class, Code, Context, Function, Module};
-use crate::ir::{self, Entries, Printed, Ways};
+use crate::ir::{self, Entries, Printed, Variants};
 use crate::launch::{
     CLUSTER_PORTABLE, CudaLaunch, METADATA_WORDS_MAX, PARAMETERS_INLINE, Shape, TENSOR_MAPS_MAX,
 };
 use crate::nvrtc::{Cache, Failure, Target};
 use crate::product::{Blas, Product};
 
-/// A kernel of a GPU.
+/// A compiled kernel.
 pub(crate) struct CudaKernel {
     pub(crate) function: Function,
     /// Threads of a cube along each axis.
     pub(crate) threads: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub(crate) shared_bytes: u32,
-    /// Where each scalar lies in the packed ones, in declared order, and its bytes.
+    /// The byte range of each scalar within the packed scalars, in declared order.
     pub(crate) scalars: Vec<Range<usize>>,
-    /// Bytes of each parameter of its entry point.
+    /// Bytes of each parameter of the entry point.
     pub(crate) parameter_bytes: Box<[usize]>,
-    /// What a launch has beyond those.
+    /// The launch options.
     pub(crate) options: CudaLaunch,
-    /// Of a program of the IR: how a launch chooses among its entry points. `function` is the first.
-    pub(crate) ways: Option<Ways>,
-    /// Of a product of floats, where there is a library for such.
+    /// The entry points of an IR program, from which each launch selects one. `function` is the first.
+    pub(crate) variants: Option<Variants>,
+    /// Set for a product of floats if cuBLASLt is available.
     pub(crate) product: Option<Product>,
 }
 
 impl CudaKernel {
-    /// A launch of it, without parameters: so many cubes, where its words and addresses say no other number.
+    /// Returns a launch without parameters. It has `cubes` cubes, unless the kernel is an IR program whose words and
+    /// addresses determine the number.
     #[inline]
     pub(crate) fn shape(&self, cubes: [u32; 3], words: &[u64], addresses: &[u64]) -> Shape {
         let shape = Shape {
@@ -51,15 +52,15 @@ impl CudaKernel {
             shared_bytes: self.shared_bytes,
             options: self.options,
         };
-        match &self.ways {
+        match &self.variants {
             None => shape,
-            Some(ways) => ways.shape(shape, words, addresses),
+            Some(variants) => variants.shape(shape, words, addresses),
         }
     }
 }
 
-/// Cubes of 256 threads that a multiprocessor runs at once: it has 1,536 or 2,048 threads.
-const CUBES_A_UNIT: u32 = 6;
+/// Cubes of 256 threads that a multiprocessor runs at once; it has 1,536 or 2,048 threads.
+const CUBES_PER_UNIT: u32 = 6;
 
 /// Prepares kernels for one GPU.
 pub(crate) struct CudaCompiler {
@@ -67,9 +68,9 @@ pub(crate) struct CudaCompiler {
     pub(crate) properties: DeviceProperties,
     pub(crate) target: Target,
     pub(crate) cache: Cache,
-    /// Products may be a library's.
-    pub(crate) by_library: bool,
-    /// The library, once there was a product; none, where it cannot be had.
+    /// Whether cuBLASLt may perform products.
+    pub(crate) use_library: bool,
+    /// The library, loaded for the first product. `None` inside if it is not available.
     pub(crate) blas: OnceLock<Option<Arc<Blas>>>,
 }
 
@@ -91,49 +92,48 @@ impl Compiler for CudaCompiler {
         };
         let _current = self
             .context
-            .lend()
+            .push_current()
             .map_err(|code| refused("the context cannot be used", code))?;
         let module = Module::load(&self.context, &image)
-            .map_err(|code| refused("the driver does not load it", code))?;
+            .map_err(|code| refused("the driver cannot load the code", code))?;
         let module = Arc::new(module);
         let function = |name: &str| {
-            let missing = format!("it has no entry point `extern \"C\" __global__ {name}`");
+            let missing = format!("the code has no entry point `extern \"C\" __global__ {name}`");
             module
                 .function(name)
                 .map_err(|code| refused(&missing, code))
         };
-        let undescribed = |code| refused("the driver does not describe it", code);
+        let no_attribute = |code| refused("the driver cannot describe the entry point", code);
         let cube = kernel.cube();
         let declared = declared(kernel, &options, printed.is_some());
-        // Can it be launched as its signature says, by so many threads?
-        let fits = |function: &Function, declared: &[(String, usize)], threads| {
-            let taken = function.parameters().map_err(undescribed)?;
-            check_parameters(kernel, declared, &taken)?;
-            let most = function.threads_max().map_err(undescribed)?;
+        let check_function = |function: &Function, declared: &[(String, usize)], threads| {
+            let actual = function.parameters().map_err(no_attribute)?;
+            check_parameters(kernel, declared, &actual)?;
+            let most = function.threads_max().map_err(no_attribute)?;
             check_threads(kernel, threads, most)
         };
-        let ways = |entries: Entries, declared: &[(String, usize)]| {
+        let variants = |entries: Entries, declared: &[(String, usize)]| {
             let loaded = entries.list.iter().map(|entry| {
                 let function = function(&entry.name)?;
-                fits(&function, declared, entry.threads)?;
+                check_function(&function, declared, entry.threads)?;
                 Ok(function)
             });
             let loaded: Vec<Function> = loaded.collect::<Result<_, KernelError>>()?;
-            Ok::<_, KernelError>(entries.ways(loaded, self.limits()))
+            Ok::<_, KernelError>(entries.into_variants(loaded, self.limits()))
         };
-        let (function, ways, epilogue) = match printed {
+        let (function, variants, epilogue) = match printed {
             None => {
                 let function = function(kernel.name())?;
-                fits(&function, &declared, cube.threads)?;
+                check_function(&function, &declared, cube.threads)?;
                 (function, None, None)
             }
             Some(printed) => {
                 let first = function(&printed.entries.list[0].name)?;
                 let epilogue = printed.epilogue.map(|entries| {
                     let declared = ir::parameters(&entries.program);
-                    ways(entries, &declared)
+                    variants(entries, &declared)
                 });
-                let main = ways(printed.entries, &declared)?;
+                let main = variants(printed.entries, &declared)?;
                 (first, Some(main), epilogue.transpose()?)
             }
         };
@@ -145,37 +145,39 @@ impl Compiler for CudaCompiler {
             }),
             _ => None,
         };
-        let made = CudaKernel {
+        let compiled = CudaKernel {
             threads: cube.threads,
             shared_bytes: cube.shared_bytes,
-            scalars: scalars(kernel, ways.is_some()),
+            scalars: scalars(kernel, variants.is_some()),
             parameter_bytes: declared.iter().map(|(_, bytes)| *bytes).collect(),
             options,
             function,
-            ways,
+            variants,
             product,
         };
-        // Asked for in any case: what there is unasked is shared with what the source declares itself.
+        // Always requested: the default limit also covers what the source declares statically.
         if cube.shared_bytes > 0 {
-            let asked = format!(
-                "it cannot have {} bytes of shared memory",
+            let failed = format!(
+                "cannot reserve {} bytes of shared memory per cube",
                 cube.shared_bytes
             );
-            made.function
+            compiled
+                .function
                 .allow_shared(cube.shared_bytes)
-                .map_err(|code| refused(&asked, code))?;
+                .map_err(|code| refused(&failed, code))?;
         }
         if let Some(cubes) = options
             .cluster
             .map(|cluster| cluster.iter().product::<u32>())
             && cubes > CLUSTER_PORTABLE
         {
-            let asked = format!("it cannot have clusters of {cubes} cubes");
-            made.function
+            let failed = format!("the GPU does not allow clusters of {cubes} cubes");
+            compiled
+                .function
                 .allow_large_clusters()
-                .map_err(|code| refused(&asked, code))?;
+                .map_err(|code| refused(&failed, code))?;
         }
-        Ok(Arc::new(made))
+        Ok(Arc::new(compiled))
     }
 
     fn blockings(&self, program: &Program) -> Vec<Blocking> {
@@ -183,7 +185,8 @@ impl Compiler for CudaCompiler {
     }
 }
 
-/// Where the values lie in the packed scalars that an entry point takes: each scalar, or all words of a program as one.
+/// Returns the byte ranges of the scalar parameters within the packed scalars: one per scalar, or for a program a
+/// single one with all its words.
 fn scalars(kernel: &Kernel, of_program: bool) -> Vec<Range<usize>> {
     let signature = kernel.signature();
     let each = signature.scalars().iter();
@@ -191,17 +194,17 @@ fn scalars(kernel: &Kernel, of_program: bool) -> Vec<Range<usize>> {
     if !of_program {
         return each.collect();
     }
-    // They are all of one type, and so packed in order.
+    // The words have one type and are therefore packed in order.
     let last = each.next_back();
     last.map(|last| 0..last.end).into_iter().collect()
 }
 
-/// How many there are in all.
+/// Returns the product of the lengths of the axes.
 fn volume(axes: [u32; 3]) -> u128 {
     axes.into_iter().map(u128::from).product()
 }
 
-/// Refuses what no launch on this device could have.
+/// Returns an error if this device cannot launch a kernel with these options.
 fn check_options(
     kernel: &Kernel,
     options: &CudaLaunch,
@@ -219,33 +222,33 @@ fn check_options(
     }
     let signature = kernel.signature();
     let scalars = match ir::program_of(kernel) {
-        // All words are one parameter.
+        // All words of a program are one parameter.
         Some(_) => 1,
         None => signature.scalars().len(),
     };
     let parameters = signature.bindings().len() + scalars + options.tensor_maps;
     let cluster = options.cluster.unwrap_or([1; 3]);
-    let wrong = if !(1..=16).contains(&volume(cluster)) {
-        format!("its clusters are of {cluster:?} cubes, and 1 to 16 can be")
+    let log = if !(1..=16).contains(&volume(cluster)) {
+        format!("expected clusters of 1 to 16 cubes, got {cluster:?}")
     } else if options.tensor_maps > TENSOR_MAPS_MAX {
         let maps = options.tensor_maps;
-        format!("it takes {maps} tensor maps, and {TENSOR_MAPS_MAX} can be")
+        format!("expected at most {TENSOR_MAPS_MAX} tensor maps, got {maps}")
     } else if options.metadata_words > METADATA_WORDS_MAX {
         let words = options.metadata_words;
-        format!("it takes {words} words of metadata, and {METADATA_WORDS_MAX} can be")
+        format!("expected at most {METADATA_WORDS_MAX} words of metadata, got {words}")
     } else if parameters >= PARAMETERS_INLINE {
         let most = PARAMETERS_INLINE - 1;
-        format!("it takes {parameters} bindings, scalars and tensor maps, and {most} can be")
+        format!("expected at most {most} bindings, scalars and tensor maps, got {parameters}")
     } else {
         return Ok(());
     };
     Err(KernelError::Compile {
         kernel: kernel.name().clone(),
-        log: wrong,
+        log,
     })
 }
 
-/// Refuses a cube that no launch could have, before one is tried.
+/// Returns an error if the entry point cannot be launched with a cube of these threads.
 fn check_threads(kernel: &Kernel, threads: [u32; 3], most: u32) -> Result<(), KernelError> {
     if (1..=u128::from(most)).contains(&volume(threads)) {
         return Ok(());
@@ -254,78 +257,80 @@ fn check_threads(kernel: &Kernel, threads: [u32; 3], most: u32) -> Result<(), Ke
     Err(KernelError::Compile {
         kernel: kernel.name().clone(),
         log: format!(
-            "its cubes are of {x} x {y} x {z} threads, and 1 to {most} can be: its registers allow no more"
+            "expected cubes of 1 to {most} threads, as the registers of the entry point allow, got {x} x {y} x {z}"
         ),
     })
 }
 
 impl CudaCompiler {
-    /// What a GPU runs at once, as lowering asks for it.
+    /// Returns the limits of the GPU for lowering.
     fn limits(&self) -> Limits {
-        let cubes = self.properties.compute_units as u32 * CUBES_A_UNIT;
+        let cubes = self.properties.compute_units as u32 * CUBES_PER_UNIT;
         Limits {
             cubes_at_once: cubes,
         }
     }
 
-    /// The library that may do what this kernel does, if it is a product of floats that nobody wants done otherwise.
+    /// Returns cuBLASLt if it may perform this kernel: a product of floats with the default blocking.
     fn blas_for(&self, kernel: &Kernel) -> Option<Arc<Blas>> {
         match ir::program_of(kernel)?.as_ref() {
             Program::Matmul(matmul)
-                if self.by_library
+                if self.use_library
                     && matmul.dtype.is_float()
                     && ir::blocking_of(kernel) == Blocking::USUAL => {}
             _ => return None,
         }
         let blas = self.blas.get_or_init(|| {
-            let _current = self.context.lend().ok()?;
-            let made = Blas::new(&self.context).map_err(|why| {
-                tracing::debug!(target: "millstream::cuda", why, "products are done by our own kernels");
+            let _current = self.context.push_current().ok()?;
+            let blas = Blas::new(&self.context).map_err(|why| {
+            tracing::debug!(target: "millstream::cuda", why, "cuBLASLt is not available; using millstream's kernels for products");
             });
-            made.ok().map(Arc::new)
+            blas.ok().map(Arc::new)
         });
         blas.clone()
     }
 
-    /// What the driver loads: PTX text that a 0 ends, or a binary; and what it was printed from. It is the first source
-    /// that can be had: without a compiler, what needs none.
+    /// Returns the code for the driver: PTX that ends with a zero byte, or a checked binary. For an IR program also
+    /// returns its printed form. Uses the first source that is available: without a compiler, the first that needs
+    /// none.
     fn image(
         &self,
         kernel: &Arc<Kernel>,
-        by_library: bool,
+        use_library: bool,
     ) -> Result<(Vec<u8>, Option<Printed>), KernelError> {
         let mut no_compiler = None;
         for source in kernel.sources() {
             match source {
                 Source::Ptx(text) => return Ok((text.bytes().chain([0]).collect(), None)),
-                Source::Cubin(binary) => return Ok((whole(kernel, binary)?, None)),
+                Source::Cubin(binary) => return Ok((checked_binary(kernel, binary)?, None)),
                 Source::CudaC(text) => match self.cache.get(kernel.name(), text, &self.target) {
                     Ok(binary) => return Ok((binary, None)),
                     Err(why @ Failure::NoCompiler(_)) => no_compiler = Some(why),
-                    Err(why) => return Err(why.of(kernel)),
+                    Err(failure) => return Err(failure.into_error(kernel)),
                 },
                 Source::Ir(program) => {
                     let blocking = ir::blocking_of(kernel);
-                    let printed = Printed::new(kernel.name(), program, blocking, by_library);
-                    let printed = printed.map_err(|log| Failure::Source(log).of(kernel))?;
+                    let printed = Printed::new(kernel.name(), program, blocking, use_library);
+                    let printed = printed.map_err(|log| Failure::Source(log).into_error(kernel))?;
                     match self.cache.get(kernel.name(), &printed.text, &self.target) {
                         Ok(binary) => return Ok((binary, Some(printed))),
                         Err(why @ Failure::NoCompiler(_)) => no_compiler = Some(why),
-                        Err(why) => return Err(why.of(kernel)),
+                        Err(failure) => return Err(failure.into_error(kernel)),
                     }
                 }
                 _ => {}
             }
         }
         Err(match no_compiler {
-            Some(why) => why.of(kernel),
+            Some(failure) => failure.into_error(kernel),
             None => kernel.no_source("cuda", &["CUDA C", "PTX", "cubin", "IR"]),
         })
     }
 }
 
-/// A binary that is as long as it says: the driver is told where it begins, and nothing else.
-fn whole(kernel: &Kernel, binary: &[u8]) -> Result<Vec<u8>, KernelError> {
+/// Returns the binary if it is as long as its header says. The driver receives a pointer without a length, and would
+/// read past the end of a truncated binary.
+fn checked_binary(kernel: &Kernel, binary: &[u8]) -> Result<Vec<u8>, KernelError> {
     let number = |at: usize, bytes: usize| {
         let field = binary.get(at..at + bytes)?;
         let number = field
@@ -335,7 +340,7 @@ fn whole(kernel: &Kernel, binary: &[u8]) -> Result<Vec<u8>, KernelError> {
         Some(number)
     };
     let needed = match binary {
-        // An ELF of 64 bits ends with its table of sections, or that of segments.
+        // A 64-bit ELF file ends with its section table or its segment table.
         [0x7F, b'E', b'L', b'F', 2, ..] => {
             let table = |start, size, count| {
                 number(size, 2)?
@@ -346,7 +351,7 @@ fn whole(kernel: &Kernel, binary: &[u8]) -> Result<Vec<u8>, KernelError> {
                 .zip(table(40, 58, 60))
                 .map(|(one, other)| one.max(other))
         }
-        // Several, in NVIDIA's container: a header, and what it says.
+        // NVIDIA's container of several binaries: the lengths of a header and of the contents.
         [0x50, 0xED, 0x55, 0xBA, ..] => number(6, 2)
             .zip(number(8, 8))
             .and_then(|(header, rest)| header.checked_add(rest)),
@@ -357,15 +362,15 @@ fn whole(kernel: &Kernel, binary: &[u8]) -> Result<Vec<u8>, KernelError> {
         false => Err(KernelError::Compile {
             kernel: kernel.name().clone(),
             log: format!(
-                "its binary, of {} bytes, is none of CUDA's, or is cut off",
+                "the binary of {} bytes is truncated or not a CUDA binary",
                 binary.len()
             ),
         }),
     }
 }
 
-/// What an entry point takes, each with its bytes: a pointer for each binding, each scalar by value, and what
-/// `CudaLaunch` says.
+/// Returns the declared parameters of an entry point with their sizes: a pointer for each binding, each scalar by
+/// value, and those of `CudaLaunch`.
 fn declared(kernel: &Kernel, options: &CudaLaunch, of_program: bool) -> Vec<(String, usize)> {
     if let (true, Some(program)) = (of_program, ir::program_of(kernel)) {
         return ir::parameters(program);
@@ -388,7 +393,7 @@ fn declared(kernel: &Kernel, options: &CudaLaunch, of_program: bool) -> Vec<(Str
     let maps = (0..options.tensor_maps).map(|_| (map.to_owned(), size_of::<CUtensorMap>()));
     let words = options.metadata_words;
     let metadata = (words > 0).then(|| {
-        let what = format!("the metadata, `unsigned words[{words}]` by value,");
+        let what = format!("the metadata `unsigned words[{words}]`");
         (what, words * size_of::<u32>())
     });
     bindings
@@ -398,27 +403,28 @@ fn declared(kernel: &Kernel, options: &CudaLaunch, of_program: bool) -> Vec<(Str
         .collect()
 }
 
-/// Does the entry point take what is declared? Asked once, so that no launch hands the GPU what it misreads.
+/// Returns an error if the parameters of the entry point differ from the declared ones. A launch of a wrong declaration
+/// would make the driver read out of bounds.
 fn check_parameters(
     kernel: &Kernel,
     declared: &[(String, usize)],
-    taken: &[usize],
+    actual: &[usize],
 ) -> Result<(), KernelError> {
-    let misfit = |log: String| KernelError::Compile {
+    let mismatch = |log: String| KernelError::Compile {
         kernel: kernel.name().clone(),
         log,
     };
-    if declared.len() != taken.len() {
-        return Err(misfit(format!(
-            "its entry point takes {} parameters, and {} are declared: bindings, then scalars, then what `CudaLaunch` says",
-            taken.len(),
+    if declared.len() != actual.len() {
+        return Err(mismatch(format!(
+            "the entry point takes {} parameters, but {} are declared (bindings, scalars, then those of `CudaLaunch`)",
+            actual.len(),
             declared.len()
         )));
     }
-    for (place, ((what, declared), taken)) in declared.iter().zip(taken).enumerate() {
-        if declared != taken {
-            return Err(misfit(format!(
-                "parameter {place} of its entry point has {taken} bytes, and {what} has {declared}"
+    for (place, ((what, declared), actual)) in declared.iter().zip(actual).enumerate() {
+        if declared != actual {
+            return Err(mismatch(format!(
+                "parameter {place} of the entry point has {actual} bytes, but {what} has {declared}"
             )));
         }
     }

@@ -3,28 +3,30 @@
 //! ```text
 //!  device thread                                  driver                  a thread per queue
 //!  CudaDevice ── launch, copy ──► CuStream ──► (GPU runs)
-//!      └── flush: one event ──────────────────► CuEvent ──► Completer: lands what was read back, publishes
+//!      └── flush: one event ──────────────────► CuEvent ──► Completer: copies readbacks, publishes the cursor
 //! ```
-//! Not run on hardware yet. Cube counts are not read on the device: the driver launches what the host says.
+//! This backend has not run on hardware yet. It does not read cube counts from device memory: the driver launches the
+//! number of cubes that the host passes.
 //!
-//! | module | what |
+//! | module | contents |
 //! | --- | --- |
-//! | `driver` | the driver behind values of our own; loaded at run time |
+//! | `driver` | safe owners for the driver's handles; the driver is loaded at run time |
 //! | `device` | [`CudaDevice`]: the [`Backend`](millstream_protocol::backend::Backend), on the device thread |
-//! | `adopted` | contexts and streams of others, and ours for others |
-//! | `queue` | a stream and the events of its batches |
-//! | `completer`, `word` | progress: the thread that waits for events; the word that a stream writes, on driven devices |
-//! | `copies`, `parts` | copies, and the calls of the driver that each is |
+//! | `adopted` | adopting an application's context and streams, and exposing ours to it |
+//! | `queue` | a stream of the driver and the events of its batches |
+//! | `completer`, `word` | progress: the thread that waits for events; on driven devices, a word written by the GPU |
+//! | `copies`, `segments` | copies between host and GPU, and the driver calls that each one needs |
 //! | `peer` | copies from one GPU to another, within a custom task |
-//! | `trace` | when tasks ran, by the GPU's clock |
-//! | `staging` | pinned blocks that copies go through |
-//! | `pages` | memory, and how bindings resolve to addresses |
-//! | `launch` | launches: bindings and values become the parameters of an entry point; tensor maps |
-//! | `replay` | recordings, launched as graphs |
-//! | `kernel` | sources become functions, checked against their signatures |
-//! | `ir` | programs of millstream's IR, as CUDA C |
-//! | `product` | large products, by cuBLASLt where it is |
-//! | `nvrtc` | CUDA C to binaries, and a cache of them on disk |
+//! | `trace` | start and end times of tasks, by the GPU's clock |
+//! | `staging` | pinned blocks for copies between host and GPU |
+//! | `pages` | device memory; resolves bindings to addresses |
+//! | `launch` | the parameters and attributes of a launch; tensor maps |
+//! | `fill` | fills, as memsets of the driver |
+//! | `replay` | replays of recordings as graphs of the driver |
+//! | `kernel` | compiles sources to functions and checks them against their signatures |
+//! | `ir` | prints programs of millstream's IR as CUDA C |
+//! | `product` | large matrix products by cuBLASLt |
+//! | `nvrtc` | compiles CUDA C to binaries, with a cache on disk |
 
 mod adopted;
 mod completer;
@@ -38,12 +40,12 @@ mod launch;
 mod nvrtc;
 mod options;
 mod pages;
-mod parts;
 mod peer;
 mod product;
 mod properties;
 mod queue;
 mod replay;
+mod segments;
 mod staging;
 mod trace;
 mod word;

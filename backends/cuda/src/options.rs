@@ -1,4 +1,4 @@
-//! What can be chosen of a GPU as a device, and opening it.
+//! The options of a CUDA device.
 
 use std::path::PathBuf;
 
@@ -9,26 +9,27 @@ use millstream_protocol::id::MAX_QUEUES;
 use millstream_protocol::priority::Priority;
 
 use crate::adopted::{Adopted, Handle};
-use crate::device::{CudaDevice, Plan};
+use crate::device::{CudaDevice, DeviceConfig};
 use crate::driver::{Context, CuStream, gpus, refused};
 use crate::nvrtc::{self, Cache};
 use crate::product;
 
-/// Queues where nothing is said: more rarely overlap usefully.
+/// Default number of queues; more rarely overlap usefully.
 const QUEUES: usize = 4;
-/// Queues for streams of high and of low priority, where there are such.
+/// Number of additional queues for high and low priority.
 const PRIORITY_QUEUES: usize = 2;
 
-/// A GPU as a device: options, and how it is opened.
+/// The options of a GPU as a device.
 ///
-/// Nothing of CUDA is linked. Where the driver is missing, too old, or sees no GPU, opening says so, and what to do:
+/// No CUDA library is linked. If the driver is missing or too old, or sees no GPU, opening returns an error that says
+/// what to do:
 ///
 /// ```
 /// use millstream_cuda::Cuda;
 ///
 /// match millstream_cuda::gpus() {
 ///     Ok(gpus) => println!("{} GPUs, the first is {}", gpus.len(), gpus[0].name),
-///     Err(why) => println!("{why}"),
+///     Err(error) => println!("{error}"),
 /// }
 /// let first = Cuda::ordinal(0).queues(4);
 /// # let _ = first;
@@ -41,15 +42,15 @@ pub struct Cuda {
     adopted: Option<Adopted>,
     cache: CacheFolder,
     to_ptx: bool,
-    library_from: Option<u64>,
+    multiplications_min: Option<u64>,
 }
 
-/// Where compiled kernels are kept.
+/// The folder of the cache of compiled kernels.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 enum CacheFolder {
-    /// Where the system keeps such for this user.
+    /// This user's cache folder.
     #[default]
-    Users,
+    Default,
     Given(PathBuf),
     None,
 }
@@ -58,22 +59,22 @@ enum CacheFolder {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct GpuInfo {
-    /// Its place in the driver's order, for [`Cuda::ordinal`].
+    /// The index in the driver's order, for [`Cuda::ordinal`].
     pub ordinal: usize,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What tells it from others of its kind, as `nvidia-smi -L` prints it.
+    /// The unique identifier, as `nvidia-smi -L` prints it.
     pub uuid: String,
-    /// Bytes of memory.
+    /// Total memory in bytes.
     pub memory_bytes: u64,
-    /// The newest CUDA that the driver serves, major and minor.
+    /// The newest CUDA version that the driver supports, major and minor.
     pub driver: (u32, u32),
 }
 
-/// The GPUs that this process sees. The driver is loaded if it is there.
+/// Lists the GPUs that this process sees. Loads the driver.
 ///
 /// # Errors
-/// [`OpenError::Unavailable`]: there is no driver, it is too old, or it sees no GPU; and what to do.
+/// [`OpenError::Unavailable`]: the driver is missing or too old, or sees no GPU. The message says what to do.
 pub fn gpus_seen() -> Result<Vec<GpuInfo>, OpenError> {
     let describe = |gpu: crate::driver::Gpu| GpuInfo {
         ordinal: gpu.ordinal,
@@ -88,10 +89,10 @@ pub fn gpus_seen() -> Result<Vec<GpuInfo>, OpenError> {
     Ok(gpus()?.into_iter().map(describe).collect())
 }
 
-/// The version of NVRTC, major and minor, which compiles CUDA C. It is loaded if it is there; it needs no GPU.
+/// Returns the version of NVRTC, the compiler for CUDA C, as major and minor. Loads NVRTC; needs no GPU.
 ///
 /// # Errors
-/// [`OpenError::Unavailable`]: it is not on this machine; and what to do.
+/// [`OpenError::Unavailable`]: NVRTC is not available. The message says what to do.
 pub fn compiler() -> Result<(u32, u32), OpenError> {
     nvrtc::version().map_err(|why| OpenError::Unavailable {
         backend: "NVRTC",
@@ -99,10 +100,11 @@ pub fn compiler() -> Result<(u32, u32), OpenError> {
     })
 }
 
-/// The version of cuBLASLt, as it tells it (130100 is 13.1.0), which does large products. It is loaded if it is there.
+/// Returns the version of cuBLASLt, the library for large products, in the library's format (130100 is 13.1.0). Loads
+/// the library.
 ///
 /// # Errors
-/// [`OpenError::Unavailable`]: it is not on this machine; and what to do.
+/// [`OpenError::Unavailable`]: cuBLASLt is not available. The message says what to do.
 pub fn product_library() -> Result<usize, OpenError> {
     product::version().map_err(|why| OpenError::Unavailable {
         backend: "cuBLASLt",
@@ -111,7 +113,7 @@ pub fn product_library() -> Result<usize, OpenError> {
 }
 
 impl Cuda {
-    /// The GPU at this place of the driver's order, from 0.
+    /// Selects the GPU at this index of the driver's order, from 0.
     #[must_use]
     pub fn ordinal(ordinal: usize) -> Self {
         Self {
@@ -120,11 +122,10 @@ impl Cuda {
         }
     }
 
-    /// The GPU of a context that somebody else has made, an engine's, and in that context. Its primary context is left
-    /// alone.
+    /// Adopts a context that the application created, with its GPU. The GPU's primary context is not used.
     ///
     /// # Safety
-    /// The context lives until the device is closed and all that was made of it (answers, guards, clients) is dropped.
+    /// The context must live until the device is closed and all its clients, answers and guards are dropped.
     #[must_use]
     pub unsafe fn adopt_context(context: CUcontext) -> Self {
         Self {
@@ -136,12 +137,13 @@ impl Cuda {
         }
     }
 
-    /// The same, with streams that somebody else has made as its queues, one each. Their order is shared: a task comes after
-    /// what they were given before, and what they are given then comes after the task. They are not ended with the
-    /// device, but waited for.
+    /// Adopts a context and streams that the application created; each stream becomes a queue. Work that the
+    /// application submits to a stream and the tasks of its queue run in the order of submission. Closing the device
+    /// waits for the streams, but does not destroy them.
     ///
     /// # Safety
-    /// As [`Cuda::adopt_context`], of the streams, too. None of them is in a capture while the device is open.
+    /// The same as for [`Cuda::adopt_context`], also for the streams. None of them may be in capture while the device
+    /// is open.
     #[must_use]
     pub unsafe fn adopt_streams(context: CUcontext, streams: &[CUstream]) -> Self {
         Self {
@@ -154,60 +156,63 @@ impl Cuda {
         }
     }
 
-    /// Compiles CUDA C, and programs of the IR, to PTX, which the driver makes code of: for a GPU that is newer than the compiler,
-    /// and for drivers that take no binaries. The default is a binary for the very GPU.
+    /// Compiles CUDA C and IR programs to PTX, which the driver compiles further. For GPUs that are newer than the
+    /// compiler, and for drivers that accept no binaries. By default kernels are compiled to a binary for the GPU.
     #[must_use]
     pub fn compile_to_ptx(mut self, to_ptx: bool) -> Self {
         self.to_ptx = to_ptx;
         self
     }
 
-    /// How many queues there are: a stream of the driver each, and a thread that sleeps until it has come on. The
-    /// default is 4, and two priority queues ([`Cuda::priority_queues`]); who says a number gets so many and no more.
+    /// Sets the number of queues. Each is a stream of the driver with a thread that sleeps until a batch completes. The
+    /// default is 4 queues and two priority queues ([`Cuda::priority_queues`]); setting a number disables the priority
+    /// queues unless they are requested.
     #[must_use]
     pub fn queues(mut self, queues: usize) -> Self {
         self.queues = Some(queues);
         self
     }
 
-    /// Whether streams of high and of low [`Priority`] have a queue each of their own, whose kernels the GPU begins
-    /// before those of the others, or after them. Without, priorities decide in which order tasks are given to the
-    /// GPU, and no more.
+    /// Sets whether streams of high and low [`Priority`] have a queue of their own, whose kernels the GPU starts before
+    /// or after those of the other queues. Without priority queues, priorities only affect the order in which tasks are
+    /// submitted to the GPU.
     #[must_use]
-    pub fn priority_queues(mut self, wanted: bool) -> Self {
-        self.priority_queues = Some(wanted);
+    pub fn priority_queues(mut self, enabled: bool) -> Self {
+        self.priority_queues = Some(enabled);
         self
     }
 
-    /// Keeps kernels that were compiled from CUDA C in this folder, by the content of all that they are made of. The
-    /// default is `millstream/cuda` in the user's folder for caches (`XDG_CACHE_HOME`, or `~/.cache`). A folder that cannot be
-    /// written costs the compilation each time, and a warning in the log.
+    /// Sets the folder of the cache of compiled kernels, which is keyed by the content of all inputs. The default is
+    /// `millstream/cuda` in the user's cache folder (`XDG_CACHE_HOME`, or `~/.cache`). If the folder cannot be written,
+    /// each kernel is compiled again and a warning is logged.
     #[must_use]
     pub fn kernel_cache(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache = CacheFolder::Given(folder.into());
         self
     }
 
-    /// From how many multiplications on a product of floats (a graph's `matmul`: rows x columns x depth x batch) is done by
-    /// cuBLASLt, where that library is on the machine: 0 is all that it can do, `u64::MAX` none. The default is 2^21, about 128
-    /// cubed, which was not measured yet. The library adds up in another order than the kernels of this backend do, and the
-    /// order may depend on the GPU; `f32` is multiplied as such, not as TF32. It works in 32 MiB of the GPU's memory for each queue that
-    /// has such products, which count for no client. A recording with one is replayed task by task.
+    /// Sets the fewest multiplications (rows x columns x depth x batch) of a product of floats that cuBLASLt performs,
+    /// if the library is available. 0 selects every product that the library supports, `u64::MAX` none. The default is
+    /// 2^21, about 128 cubed, which is not measured yet.
+    ///
+    /// The library sums in another order than the kernels of this backend, which may depend on the GPU. It multiplies
+    /// `f32` as such, not as TF32. Each queue with such products uses a workspace of 32 MiB of GPU memory, which does
+    /// not count against any client. A recording with such a product is replayed task by task.
     #[must_use]
     pub fn library_products_from(mut self, multiplications: u64) -> Self {
-        self.library_from = Some(multiplications);
+        self.multiplications_min = Some(multiplications);
         self
     }
 
-    /// Keeps no compiled kernels.
+    /// Disables the cache of compiled kernels.
     #[must_use]
     pub fn no_kernel_cache(mut self) -> Self {
         self.cache = CacheFolder::None;
         self
     }
 
-    /// The priority of each queue, or none, where all are alike; and how many there are.
-    fn plan(&self) -> Result<(usize, Vec<Priority>), OpenError> {
+    /// Returns the number of queues and the priority of each; empty if all are equal.
+    fn queue_priorities(&self) -> Result<(usize, Vec<Priority>), OpenError> {
         let normal = self.queues.unwrap_or(QUEUES);
         let by_priority = self.priority_queues.unwrap_or(self.queues.is_none());
         let queues = match by_priority {
@@ -215,11 +220,16 @@ impl Cuda {
             false => normal,
         };
         if normal == 0 || queues > MAX_QUEUES {
-            const { assert!(MAX_QUEUES == 16 && PRIORITY_QUEUES == 2, "the text says so") };
+            const {
+                assert!(
+                    MAX_QUEUES == 16 && PRIORITY_QUEUES == 2,
+                    "the message says 16 and 14"
+                )
+            };
             return Err(OpenError::Option {
                 option: "queues",
                 given: normal.to_string(),
-                must: "from 1 to 16, and to 14 beside priority queues",
+                must: "from 1 to 16, or from 1 to 14 with priority queues",
             });
         }
         let mut priorities = Vec::new();
@@ -241,15 +251,15 @@ impl Open for Cuda {
     }
 
     fn open(self, context: HostContext) -> Result<CudaDevice, OpenError> {
-        let (queues, priorities) = self.plan()?;
+        let (queues, priorities) = self.queue_priorities()?;
         let cache = Cache::new(match self.cache {
-            CacheFolder::Users => Cache::default_folder(),
+            CacheFolder::Default => Cache::default_folder(),
             CacheFolder::Given(folder) => Some(folder),
             CacheFolder::None => None,
         });
         let mut gpus = gpus()?;
         let (opened, streams) = match &self.adopted {
-            // SAFETY: whoever adopts it promises that it lives.
+            // SAFETY: the caller of `adopt_context` guarantees that the context lives.
             Some(adopted) => (
                 unsafe { Context::adopt(adopted.context.0, gpus) }?,
                 adopted.streams.as_slice(),
@@ -262,7 +272,7 @@ impl Open for Cuda {
                 return Err(OpenError::Unavailable {
                     backend: "cuda",
                     why: format!(
-                        "there is no GPU {}, the driver sees {}: choose one from 0 to {}",
+                        "no GPU with ordinal {}: the driver sees {}; choose an ordinal from 0 to {}",
                         self.ordinal,
                         gpus.len(),
                         gpus.len() - 1
@@ -272,25 +282,27 @@ impl Open for Cuda {
         };
         let streams = streams.iter().map(|stream| stream.0);
         let streams = streams.map(|stream| {
-            // SAFETY: as above.
+            // SAFETY: the caller of `adopt_streams` guarantees that the stream lives.
             let adopted = unsafe { CuStream::adopt(&opened, stream) };
             adopted
                 .map_err(|code| refused("cuStreamGetCtx", code))?
                 .ok_or_else(|| OpenError::Unavailable {
                     backend: "cuda",
-                    why: "a stream that it is to adopt is of another context than the one that it is to adopt"
+                    why: "an adopted stream belongs to another context than the adopted one"
                         .to_owned(),
                 })
         });
         let streams = streams.collect::<Result<Vec<_>, _>>()?;
-        let plan = Plan {
+        let config = DeviceConfig {
             queues,
             priorities,
             streams,
             cache,
             to_ptx: self.to_ptx,
-            library_from: self.library_from.unwrap_or(product::FROM),
+            multiplications_min: self
+                .multiplications_min
+                .unwrap_or(product::MULTIPLICATIONS_MIN),
         };
-        CudaDevice::open(&opened, plan, context)
+        CudaDevice::open(&opened, config, context)
     }
 }

@@ -1,4 +1,4 @@
-//! Pages, and how bindings resolve to addresses.
+//! Pages of device memory, and the addresses of bindings.
 
 use cudarc::driver::sys::{CUdeviceptr, CUmemoryPool};
 use millstream_protocol::backend::BoundSlice;
@@ -7,15 +7,15 @@ use millstream_protocol::memory::{PageError, PageId};
 
 use crate::driver::{Class, Code, PagePool};
 
-/// The driver aligns what it allocates at least so, in bytes.
+/// The least alignment of the driver's allocations, in bytes.
 pub(crate) const ALIGNMENT: u64 = 256;
 
-/// The pages that live.
+/// The allocated pages.
 pub(crate) struct Pages {
     pool: PagePool,
-    /// By the number of the page.
+    /// Indexed by page number.
     pages: Vec<Option<Page>>,
-    /// Numbers that are free.
+    /// Free page numbers.
     vacant: Vec<u32>,
     largest: u64,
 }
@@ -35,7 +35,8 @@ impl Pages {
         }
     }
 
-    /// A page; `free` tells what the GPU has left.
+    /// Allocates a page. If there is no memory, `free` returns the free bytes for the error. The inner error is a code
+    /// that ends the device.
     pub(crate) fn allocate(
         &mut self,
         bytes: u64,
@@ -71,14 +72,14 @@ impl Pages {
 
     pub(crate) fn free(&mut self, id: PageId) {
         let page = self.pages.get_mut(id.0 as usize).and_then(Option::take);
-        debug_assert!(page.is_some(), "{id} is freed and does not live");
+        debug_assert!(page.is_some(), "{id} is freed, but is not allocated");
         if let Some(page) = page {
             self.pool.free(page.address);
             self.vacant.push(id.0);
         }
     }
 
-    /// Memory that is no page: a library works in it. It goes back by [`Pages::give_back`].
+    /// Allocates memory that is not a page, for the workspace of a library. [`Pages::give_back`] frees it.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<CUdeviceptr, Code> {
         self.pool.allocate(bytes)
     }
@@ -87,12 +88,12 @@ impl Pages {
         self.pool.free(address);
     }
 
-    /// The driver's pool that pages are of; none where they are of none.
+    /// Returns the driver's pool that the pages come from, if they come from one.
     pub(crate) fn pool(&self) -> Option<CUmemoryPool> {
         self.pool.raw()
     }
 
-    /// The address of a binding; 0 for one of no bytes.
+    /// Returns the address of a binding, or 0 for an empty one.
     #[inline]
     pub(crate) fn resolve(&self, binding: &BoundSlice) -> Result<CUdeviceptr, Refused> {
         if binding.len == 0 {
@@ -105,12 +106,12 @@ impl Pages {
             Some(page) if binding.offset + binding.len <= page.bytes => {
                 Ok(page.address + binding.offset)
             }
-            _ => Err(Refused::Task("its memory is not there".to_owned())),
+            _ => Err(Refused::Task("a binding has no memory".to_owned())),
         }
     }
 
-    /// Gives all of them back.
-    pub(crate) fn end(&mut self) {
+    /// Frees all pages.
+    pub(crate) fn free_all(&mut self) {
         for page in self.pages.drain(..).flatten() {
             self.pool.free(page.address);
         }
@@ -119,6 +120,6 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        self.end();
+        self.free_all();
     }
 }

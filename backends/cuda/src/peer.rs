@@ -1,4 +1,4 @@
-//! Copies from one GPU to another, as a custom task of the source's gives them to its stream.
+//! Copies from one GPU to another, submitted by a custom task of the source device.
 
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc, CUmemLocation,
@@ -6,37 +6,37 @@ use cudarc::driver::sys::{
 };
 use millstream_protocol::error::Refused;
 
-use crate::device::{CudaResources, Home};
+use crate::device::{CudaResources, MemoryLocation};
 use crate::driver::{Api, Code};
 
-/// Memory of one GPU, as a task of another needs it to copy there. A guard of its binding keeps it.
+/// The target of a copy from another GPU. The guard of its binding keeps the memory alive.
 pub struct PeerPlace {
     address: CUdeviceptr,
     context: CUcontext,
-    home: Home,
+    memory: MemoryLocation,
 }
 
-// SAFETY: an address and handles, which the driver takes on any thread.
+// SAFETY: an address and handles, which the driver accepts on any thread.
 unsafe impl Send for PeerPlace {}
 
 impl CudaResources {
-    /// The first binding, as a place that another GPU copies to.
+    /// Returns the first binding as the target of a copy from another GPU.
     pub fn peer_place(&self) -> PeerPlace {
         PeerPlace {
             address: self.binding(0).map_or(0, |(address, ..)| address),
             context: self.context(),
-            home: self.home(),
+            memory: self.memory(),
         }
     }
 
-    /// Gives the stream of this task a copy of its first binding to `place`, of another GPU: from GPU to GPU where the two
-    /// reach each other, through the host where they do not.
+    /// Copies the first binding to `place`, which belongs to another GPU, on the stream of this task. The copy is
+    /// direct if the GPUs are peers, and goes through the host otherwise.
     ///
     /// # Errors
-    /// What the driver answered; then nothing was copied.
+    /// The driver refused the copy; nothing was copied.
     ///
     /// # Safety
-    /// `place` has as many bytes as the binding, and the guard that keeps it lives until the stream has passed the copy.
+    /// `place` has as many bytes as the binding, and its guard lives until the copy has completed.
     pub unsafe fn copy_to_peer(&self, place: &PeerPlace) -> Result<(), Refused> {
         let (Some((from, bytes, _)), Some(stream)) = (self.binding(0), self.stream()) else {
             return Ok(());
@@ -45,8 +45,9 @@ impl CudaResources {
             return Ok(());
         }
         let api = self.api();
-        allow(api, place.home, self.home().device);
-        // SAFETY: both ranges are within pages of these contexts; the caller keeps the target's until the copy is over.
+        allow_peer(api, place.memory, self.memory().device);
+        // SAFETY: both ranges lie within pages of these contexts; the caller keeps the target alive until the copy has
+        // completed.
         let answer = unsafe {
             (api.copy_peer)(
                 place.address,
@@ -58,14 +59,16 @@ impl CudaResources {
             )
         };
         Code::check(answer).map_err(|code| {
-            Refused::Task(format!("the driver answered {code} to cuMemcpyPeerAsync"))
+            Refused::Task(format!(
+                "the driver call `cuMemcpyPeerAsync` failed: {code}"
+            ))
         })
     }
 }
 
-/// Allows a GPU to use the memory of another's pool by itself. Where it cannot, copies go through the host.
-fn allow(api: &Api, home: Home, by: CUdevice) {
-    let Some(pool) = home.pool.filter(|_| home.device != by) else {
+/// Gives GPU `by` direct access to the pool at `memory`. If it has none, copies go through the host.
+fn allow_peer(api: &Api, memory: MemoryLocation, by: CUdevice) {
+    let Some(pool) = memory.pool.filter(|_| memory.device != by) else {
         return;
     };
     let mut reaches = 0;
@@ -76,13 +79,13 @@ fn allow(api: &Api, home: Home, by: CUdevice) {
         },
         flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
     };
-    // SAFETY: the place for the answer is ours; the pool lives while the guard does, and allowing it again is nothing.
+    // SAFETY: the out pointer is valid; the guard keeps the pool alive, and setting the access again has no effect.
     unsafe {
-        let asked = (api.reaches_peer)(&raw mut reaches, by, home.device);
-        if asked == Code::SUCCESS && reaches != 0 {
+        let answer = (api.reaches_peer)(&raw mut reaches, by, memory.device);
+        if answer == Code::SUCCESS && reaches != 0 {
             let allowed = Code::check((api.set_pool_access)(pool, &raw const access, 1));
             if let Err(code) = allowed {
-                tracing::debug!(target: "millstream::cuda", %code, "a GPU is not allowed to use another's memory");
+                tracing::debug!(target: "millstream::cuda", %code, "peer access was refused; copies go through the host");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a GPU says of itself.
+//! The properties of a GPU.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use millstream_protocol::properties::{DeviceProperties, Feature};
 use crate::driver::{Gpu, graph_api};
 use crate::pages::ALIGNMENT;
 
-/// Tasks of a queue in flight, at most. A launch blocks when about 1,000 are pending on a stream of the driver.
+/// Most tasks in flight on a queue. The driver blocks a launch if about 1,000 are pending on the stream.
 const QUEUE_DEPTH_MAX: usize = 512;
-/// Bindings of one launch, at most, so that parameters need no heap.
+/// Most bindings of one launch, so that its parameters need no allocation.
 const BINDINGS_MAX: usize = 32;
 
 pub(crate) fn properties(

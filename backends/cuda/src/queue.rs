@@ -1,4 +1,5 @@
-//! The device thread's side of a queue: a stream, and the events of what it was given.
+//! The device thread's side of a queue: a stream of the driver, and the events of its batches. `completer` has the
+//! protocol.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,11 +8,11 @@ use millstream_protocol::id::{Cursor, QueueId};
 use millstream_protocol::message::HostBytes;
 use millstream_sync::timeline::Timeline;
 
-use crate::completer::{Batch, Completer, Returning, complete};
+use crate::completer::{Batch, Completer, Readback, complete};
 use crate::driver::{Code, Context, CuEvent, CuStream, TimedEvent};
 use crate::staging::Staged;
 use crate::trace::{Timings, Tracer};
-use crate::word::Word;
+use crate::word::ProgressWord;
 
 /// A queue of the device.
 pub(crate) struct Queue {
@@ -19,53 +20,53 @@ pub(crate) struct Queue {
     pub(crate) stream: CuStream,
     context: Arc<Context>,
     timeline: Arc<Timeline>,
-    /// None where the device is driven: then `poll` completes.
+    /// `None` for a driven device, whose batches `poll` completes.
     completer: Option<Completer>,
-    /// How far the stream has come, where it tells so by itself and nobody sleeps until then.
-    word: Option<Word>,
-    /// The last cursor that was issued.
+    /// The word that the GPU writes at the end of each batch, on driven devices that support it.
+    word: Option<ProgressWord>,
+    /// The last issued cursor.
     issued: Cursor,
-    /// The last cursor of the last batch.
+    /// The last cursor of the last flushed batch.
     recorded: Cursor,
-    /// Events of batches that may not have passed, oldest first.
-    flights: VecDeque<Flight>,
-    /// Events that nobody waits for any more.
+    /// The batches that may not have completed, oldest first.
+    in_flight: VecDeque<InFlight>,
+    /// The free list of events.
     events: Vec<Arc<CuEvent>>,
-    /// Of the batch that is being made.
-    landings: Vec<Returning>,
-    uploads: Vec<Staged>,
+    /// The readbacks of the open batch. This field and the next three collect what becomes a [`Batch`].
+    readbacks: Vec<Readback>,
+    staged: Vec<Staged>,
     sources: Vec<Box<dyn HostBytes>>,
     timings: Option<Timings>,
-    /// Spans are asked for.
+    /// `Some` while spans are recorded.
     pub(crate) tracer: Option<Arc<Tracer>>,
-    /// The task that is being issued began here.
-    begun: Option<Arc<TimedEvent>>,
+    /// The event before the task that is being issued.
+    started: Option<Arc<TimedEvent>>,
 }
 
-/// A batch that may not have passed.
-struct Flight {
+/// A flushed batch that may not have completed.
+struct InFlight {
     cursor: Cursor,
-    /// What is behind it on the stream; none, where the stream writes a word and nobody has waited yet.
+    /// The event after the batch. `None` if the GPU writes a word instead and no other queue has waited for the batch.
     event: Option<Arc<CuEvent>>,
-    /// What there is to do once it has passed, where no thread does it.
+    /// The batch itself, if `poll` completes it.
     batch: Option<Batch>,
 }
 
-/// What a queue is made of beside its stream.
-pub(crate) struct QueueParts {
+/// The configuration of a queue.
+pub(crate) struct QueueConfig {
     pub(crate) id: QueueId,
     pub(crate) context: Arc<Context>,
     pub(crate) timeline: Arc<Timeline>,
     pub(crate) completer: Option<Completer>,
-    pub(crate) word: Option<Word>,
+    pub(crate) word: Option<ProgressWord>,
     pub(crate) tracer: Option<Arc<Tracer>>,
-    /// Batches in flight, at most.
+    /// Most batches in flight.
     pub(crate) depth: usize,
 }
 
 impl Queue {
-    pub(crate) fn new(stream: CuStream, parts: QueueParts) -> Self {
-        let QueueParts {
+    pub(crate) fn new(stream: CuStream, config: QueueConfig) -> Self {
+        let QueueConfig {
             id,
             context,
             timeline,
@@ -73,7 +74,7 @@ impl Queue {
             word,
             tracer,
             depth,
-        } = parts;
+        } = config;
         Self {
             id,
             stream,
@@ -83,94 +84,94 @@ impl Queue {
             word,
             issued: 0,
             recorded: 0,
-            flights: VecDeque::with_capacity(depth),
+            in_flight: VecDeque::with_capacity(depth),
             events: Vec::with_capacity(depth),
-            landings: Vec::new(),
-            uploads: Vec::new(),
+            readbacks: Vec::new(),
+            staged: Vec::new(),
             sources: Vec::new(),
             timings: None,
             tracer,
-            begun: None,
+            started: None,
         }
     }
 
-    /// A task is about to be given to the stream.
+    /// Records the start event of the next task, if spans are recorded.
     #[inline]
     pub(crate) fn begin(&mut self) {
         if let Some(tracer) = &self.tracer {
-            // Times that cannot be had are not worth a refused task.
-            self.begun = tracer.note(&self.stream).ok();
+            // A task without times is better than a refused task.
+            self.started = tracer.record(&self.stream).ok();
         }
     }
 
-    /// Nothing was given to the stream at this cursor.
-    pub(crate) fn pass(&mut self, cursor: Cursor) {
-        self.begun = None;
+    /// Notes a cursor without work on the stream.
+    pub(crate) fn skip(&mut self, cursor: Cursor) {
+        self.started = None;
         self.issued = cursor;
     }
 
-    /// The task at this cursor has been given to the stream.
+    /// Notes that the task at this cursor is on the stream.
     #[inline]
     pub(crate) fn issue(&mut self, cursor: Cursor) {
-        self.issue_all(cursor, cursor);
+        self.issue_range(cursor, cursor);
     }
 
-    /// The same of all tasks from `first` to `last`, as one.
+    /// Notes that the tasks from `first` to `last` are on the stream; their times are one span.
     #[inline]
-    pub(crate) fn issue_all(&mut self, first: Cursor, last: Cursor) {
+    pub(crate) fn issue_range(&mut self, first: Cursor, last: Cursor) {
         self.issued = last;
-        if let (Some(tracer), Some(start)) = (&self.tracer, self.begun.take())
+        if let (Some(tracer), Some(start)) = (&self.tracer, self.started.take())
             && let Ok(timing) = tracer.end(first, start, &self.stream)
         {
-            let timings = self.timings.get_or_insert_with(|| Timings::of(tracer));
+            let timings = self.timings.get_or_insert_with(|| Timings::new(tracer));
             timings.push(timing);
         }
     }
 
-    /// Has these bytes taken to who asked for them, with the batch that is being made.
-    pub(crate) fn bring_back(&mut self, returning: Returning) {
-        self.landings.push(returning);
+    /// Adds a readback to the open batch.
+    pub(crate) fn add_readback(&mut self, readback: Readback) {
+        self.readbacks.push(readback);
     }
 
-    /// Keeps what is copied from until the batch has passed.
-    pub(crate) fn keep(&mut self, staged: Staged) {
-        self.uploads.push(staged);
+    /// Keeps a staging range until the open batch has completed.
+    pub(crate) fn keep_staged(&mut self, staged: Staged) {
+        self.staged.push(staged);
     }
 
-    /// Keeps these bytes until the batch has passed.
+    /// Keeps the source of an upload until the open batch has completed.
     pub(crate) fn keep_source(&mut self, source: Box<dyn HostBytes>) {
         self.sources.push(source);
     }
 
-    /// Ends a batch: one event, behind everything that was issued, or one word that the stream writes.
+    /// Ends the open batch: records an event, or a write of the word, after everything that was issued.
     pub(crate) fn flush(&mut self) -> Result<(), Code> {
         if self.issued == self.recorded {
             return Ok(());
         }
-        self.prune();
+        self.reclaim_events();
         let cursor = self.issued;
         let event = match &self.word {
             Some(word) => {
                 word.write(&self.stream, cursor)?;
                 None
             }
-            None => Some(self.event_here()?),
+            None => Some(self.record_event()?),
         };
         let batch = Batch {
             cursor,
             event: event.clone(),
-            landings: std::mem::take(&mut self.landings),
-            uploads: std::mem::take(&mut self.uploads),
+            readbacks: std::mem::take(&mut self.readbacks),
+            staged: std::mem::take(&mut self.staged),
             sources: std::mem::take(&mut self.sources),
             timings: self.timings.take(),
         };
         let batch = match &self.completer {
-            // It refuses only when its thread has ended, which ends all timelines.
-            Some(completer) => completer.take(batch).err(),
+            // This fails only if the thread has ended after a loss, which ended all timelines.
+            Some(completer) => completer.send(batch).err(),
             None => Some(batch),
         };
         self.recorded = cursor;
-        self.flights.push_back(Flight {
+        self.in_flight.push_back(InFlight {
             cursor,
             event,
             batch,
@@ -178,8 +179,8 @@ impl Queue {
         Ok(())
     }
 
-    /// An event behind everything that the stream was given.
-    fn event_here(&mut self) -> Result<Arc<CuEvent>, Code> {
+    /// Records an event at the end of the stream.
+    fn record_event(&mut self) -> Result<Arc<CuEvent>, Code> {
         let event = match self.events.pop() {
             Some(event) => event,
             None => Arc::new(CuEvent::new(&self.context)?),
@@ -188,19 +189,20 @@ impl Queue {
         Ok(event)
     }
 
-    /// Takes back the events of what has passed.
-    fn prune(&mut self) {
+    /// Removes the completed batches and returns their events to the free list.
+    fn reclaim_events(&mut self) {
         let completed = self.timeline.completed();
-        while let Some(flight) = self
-            .flights
-            .pop_front_if(|flight| flight.cursor <= completed)
+        while let Some(batch) = self
+            .in_flight
+            .pop_front_if(|batch| batch.cursor <= completed)
         {
-            self.events.extend(flight.event);
+            self.events.extend(batch.event);
         }
     }
 
-    /// The event behind a cursor, recorded now if there is none; none if the cursor has passed.
-    pub(crate) fn event_behind(&mut self, cursor: Cursor) -> Result<Option<Arc<CuEvent>>, Code> {
+    /// Returns an event at or after a cursor, recording one if there is none. Returns `None` if the cursor has
+    /// completed.
+    pub(crate) fn event_after(&mut self, cursor: Cursor) -> Result<Option<Arc<CuEvent>>, Code> {
         if self.timeline.completed() >= cursor {
             return Ok(None);
         }
@@ -208,51 +210,52 @@ impl Queue {
             self.flush()?;
         }
         let place = self
-            .flights
-            .partition_point(|flight| flight.cursor < cursor);
-        let behind = self.flights.iter().skip(place);
-        let known = behind.filter_map(|flight| flight.event.clone()).next();
-        if known.is_some() || place == self.flights.len() {
+            .in_flight
+            .partition_point(|batch| batch.cursor < cursor);
+        let after = self.in_flight.iter().skip(place);
+        let known = after.filter_map(|batch| batch.event.clone()).next();
+        if known.is_some() || place == self.in_flight.len() {
             return Ok(known);
         }
-        let event = self.event_here()?;
-        if let Some(last) = self.flights.back_mut() {
+        let event = self.record_event()?;
+        if let Some(last) = self.in_flight.back_mut() {
             last.event = Some(event.clone());
         }
         Ok(Some(event))
     }
 
-    /// Has the oldest flight passed?
-    fn has_passed(&self, cursor: Cursor, batch: &Batch) -> Result<bool, Code> {
+    /// Returns `true` if the batch that ends at `cursor` has completed on the GPU.
+    fn is_complete(&self, cursor: Cursor, batch: &Batch) -> Result<bool, Code> {
         match (&self.word, &batch.event) {
-            (Some(word), _) => Ok(word.passed() >= cursor),
-            (None, Some(event)) => event.is_over(),
+            (Some(word), _) => Ok(word.completed() >= cursor),
+            (None, Some(event)) => event.is_complete(),
             (None, None) => Ok(true),
         }
     }
 
-    /// Completes what has passed, where no thread does, and says whether there was any.
+    /// Completes the batches of a driven device that the GPU has completed. Returns `true` if there was one.
     pub(crate) fn poll(&mut self) -> Result<bool, Code> {
         let mut any = false;
-        while let Some(flight) = self.flights.front() {
-            let Some(batch) = &flight.batch else { break };
-            if !self.has_passed(flight.cursor, batch)? {
+        while let Some(oldest) = self.in_flight.front() {
+            let Some(batch) = &oldest.batch else { break };
+            if !self.is_complete(oldest.cursor, batch)? {
                 break;
             }
             if let Some(batch) = self
-                .flights
+                .in_flight
                 .front_mut()
-                .and_then(|flight| flight.batch.take())
+                .and_then(|oldest| oldest.batch.take())
             {
                 complete(batch, self.id, &self.timeline);
             }
-            self.prune();
+            self.reclaim_events();
             any = true;
         }
         Ok(any)
     }
 
-    /// Does the stream go on? A word that is not written says nothing of why; asked when nothing has passed.
+    /// Returns the error of a destroyed context. `pump` calls this if no batch has completed: a word that the GPU does
+    /// not write looks the same whether the stream is busy or the context is gone.
     pub(crate) fn check(&self) -> Result<(), Code> {
         match &self.word {
             Some(_) if self.is_busy() => self.stream.is_idle().map(|_| ()),
@@ -260,7 +263,7 @@ impl Queue {
         }
     }
 
-    /// Is something in flight?
+    /// Returns `true` if a batch is in flight.
     pub(crate) fn is_busy(&self) -> bool {
         self.timeline.completed() < self.recorded
     }

@@ -1,10 +1,11 @@
-//! Pinned blocks that copies between host and GPU go through, so that neither waits for the GPU on the device's
-//! thread: the driver copies from and to pageable memory only while the caller waits.
+//! Pinned blocks for copies between host and GPU. Copies from and to pageable memory make the caller of the driver wait
+//! for the GPU, and the device thread must not wait.
 //!
-//! Blocks are of one size and are kept. A copy of more bytes takes several, and the GPU begins with the first while
-//! the processor fills the next; small copies share one. How many there are is bounded by what clients may have in flight (I12).
+//! Blocks have one size and are reused. A longer copy takes several blocks, so that the GPU copies one while the
+//! processor fills the next; small copies share a block. The clients' limits on bytes in flight bound the number of
+//! blocks (I12).
 //!
-//! Longer uploads of clients lie in pinned memory of their own from the start ([`PinnedMemory`]): the GPU copies from there.
+//! A long upload lies in pinned memory of its own from the start ([`PinnedMemory`]), and the GPU copies from there.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
@@ -13,16 +14,16 @@ use millstream_protocol::staging::{HostBlock, HostMemory};
 
 use crate::driver::{Code, Context, Pinned};
 
-/// Bytes of a block: long enough that a copy takes longer than its call, short enough that copies overlap with
-/// filling the next.
+/// Bytes of a block: long enough that the copy takes longer than the driver call, and short enough that copying
+/// overlaps with filling the next block.
 pub(crate) const BLOCK_BYTES: usize = 1 << 20;
 
-/// Parts of blocks that small copies share begin at multiples of this, so that none is written in halves.
+/// Small copies that share a block start at multiples of this, so that each is a whole number of aligned transfers.
 const PART_ALIGNMENT: usize = 256;
-/// Copies up to this share a block with others.
+/// Copies of up to this many bytes share a block.
 const SMALL_BYTES: usize = BLOCK_BYTES / 4;
 
-/// A part of a block that a copy uses.
+/// The range of a block that one copy uses.
 pub(crate) struct Staged {
     block: Arc<Pinned>,
     offset: usize,
@@ -31,7 +32,7 @@ pub(crate) struct Staged {
 
 impl Staged {
     pub(crate) fn start(&self) -> *mut u8 {
-        // SAFETY: `take` gives out parts of blocks alone.
+        // SAFETY: `take` only gives out ranges within a block.
         unsafe { self.block.start().as_ptr().add(self.offset) }
     }
 
@@ -40,13 +41,13 @@ impl Staged {
     }
 }
 
-/// The blocks, and which of them no copy uses.
+/// The pool of blocks.
 pub(crate) struct Staging {
     context: Arc<Context>,
     free: Vec<Arc<Pinned>>,
-    /// In use by copies up to a cursor.
+    /// Blocks that copies in flight may still use.
     busy: Vec<Arc<Pinned>>,
-    /// The block that small copies are given parts of, and how much of it is given out.
+    /// The block that small copies share, and the number of bytes handed out.
     shared: Option<(Arc<Pinned>, usize)>,
 }
 
@@ -60,7 +61,7 @@ impl Staging {
         }
     }
 
-    /// Room for `bytes`, at most a block.
+    /// Reserves `bytes` bytes, at most one block.
     pub(crate) fn take(&mut self, bytes: usize) -> Result<Staged, Code> {
         debug_assert!(bytes <= BLOCK_BYTES);
         if bytes <= SMALL_BYTES {
@@ -75,12 +76,12 @@ impl Staging {
         })
     }
 
-    /// A part of the block that small copies share.
+    /// Reserves a range of the block that small copies share.
     fn share(&mut self, bytes: usize) -> Result<Staged, Code> {
         if let Some((block, used)) = &mut self.shared
             && Arc::get_mut(block).is_some()
         {
-            // All whom it was given to are done.
+            // No copy uses the block any more.
             *used = 0;
         }
         let (block, used) = match self.shared.take() {
@@ -99,17 +100,18 @@ impl Staging {
         })
     }
 
-    /// A block that no copy uses.
+    /// Returns a free block, or allocates one.
     fn block(&mut self) -> Result<Arc<Pinned>, Code> {
-        match self.free.pop().or_else(|| self.returned()) {
+        match self.free.pop().or_else(|| self.reclaim()) {
             Some(block) => Ok(block),
             None => Ok(Arc::new(Pinned::new(&self.context, BLOCK_BYTES)?)),
         }
     }
 
-    /// A block that no copy uses any more: those who did have dropped their parts of it, and what they did to it is seen
-    /// here (`Arc::get_mut` acquires what a drop releases).
-    fn returned(&mut self) -> Option<Arc<Pinned>> {
+    /// Moves the blocks whose copies have completed to the free list and returns one of them. A completed copy has
+    /// dropped its clone of the block; `Arc::get_mut` acquires what that drop released, so the copy's accesses
+    /// happen before.
+    fn reclaim(&mut self) -> Option<Arc<Pinned>> {
         let mut index = 0;
         while index < self.busy.len() {
             if Arc::get_mut(&mut self.busy[index]).is_some() {
@@ -122,11 +124,11 @@ impl Staging {
     }
 }
 
-/// Pinned memory for uploads, which their callers copy to.
+/// Allocates pinned memory for uploads; the calling thread of an upload writes to it.
 pub(crate) struct PinnedMemory(Weak<Context>);
 
 impl PinnedMemory {
-    /// As long as the context is there.
+    /// Creates an allocator that works as long as the context lives.
     pub(crate) fn new(context: &Arc<Context>) -> Arc<Self> {
         Arc::new(Self(Arc::downgrade(context)))
     }
@@ -135,10 +137,10 @@ impl PinnedMemory {
 impl HostMemory for PinnedMemory {
     fn allocate(&self, bytes: usize) -> Option<Box<dyn HostBlock>> {
         let context = self.0.upgrade()?;
-        // A client's thread.
-        let _current = context.lend().ok()?;
+        // This runs on a client's thread, which may have another context current.
+        let _current = context.push_current().ok()?;
         let pinned = Pinned::new(&context, bytes).ok()?;
-        // SAFETY: the memory has `bytes` bytes, and no other code knows of it yet.
+        // SAFETY: the memory has `bytes` bytes, and no other code has a pointer to it yet.
         unsafe { pinned.start().as_ptr().write_bytes(0, bytes) };
         Some(Box::new(PinnedBlock { pinned, bytes }))
     }
@@ -149,7 +151,7 @@ struct PinnedBlock {
     bytes: usize,
 }
 
-// SAFETY: pinned memory stays where it is until it is dropped, and was zeroed.
+// SAFETY: pinned memory keeps its address until it is dropped, and was zeroed.
 unsafe impl HostBlock for PinnedBlock {
     fn start(&self) -> NonNull<u8> {
         self.pinned.start()

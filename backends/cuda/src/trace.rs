@@ -1,6 +1,7 @@
-//! When tasks ran, by the GPU's own clock: a timed event on either side of each. Only where spans are asked for, since
-//! a timed event costs about ten times as much as one that is only waited for. Who opens a device asks once and for all; a profile
-//! asks for a while.
+//! Start and end times of tasks, by the GPU's clock: the device records a timed event before and after each task.
+//!
+//! A timed event costs about ten times as much as an untimed one, so events are recorded only if spans are requested:
+//! for the life of the device when it is opened, or for the duration of a profile.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -11,22 +12,22 @@ use millstream_protocol::id::{Cursor, Point, QueueId};
 
 use crate::driver::{Code, Context, CuStream, TimedEvent};
 
-/// Times are floats of milliseconds since some event: this far from it one knows them to 60 ns.
+/// The driver reports times as `f32` milliseconds since an earlier event. Up to this distance they are exact to 60 ns.
 const NEAR_MS: f32 = 1000.0;
 
-/// A task with times is so many calls of the driver: one for each of the two, too.
+/// Driver calls of a timed task: the task itself and its two events.
 pub(crate) const CALLS_TIMED: usize = 3;
 
-/// What is recorded, and what came of it.
+/// Records timed events and keeps the resulting spans.
 pub(crate) struct Tracer {
     context: Arc<Context>,
-    /// Spans that nobody has taken, at most.
+    /// Most spans kept until `take`.
     capacity: AtomicUsize,
-    /// For each queue, an event that has passed, and when that was.
+    /// For each queue, a completed event and its time.
     origins: Box<[Mutex<Origin>]>,
     busy_ns: Box<[AtomicU64]>,
     spans: Mutex<VecDeque<Span>>,
-    /// Events that nobody uses.
+    /// The free list of events.
     spare: Mutex<Vec<Arc<TimedEvent>>>,
 }
 
@@ -35,47 +36,47 @@ struct Origin {
     ns: f64,
 }
 
-/// A task on its way, between its events.
+/// A task in flight, and the events before and after it.
 pub(crate) struct Timing {
     cursor: Cursor,
     start: Arc<TimedEvent>,
     end: Arc<TimedEvent>,
 }
 
-/// The tasks of a batch, and who wants to know when they ran.
+/// The timed tasks of a batch.
 pub(crate) struct Timings {
     tracer: Arc<Tracer>,
-    of: Vec<Timing>,
+    tasks: Vec<Timing>,
 }
 
 impl Timings {
-    /// Of no task yet.
-    pub(crate) fn of(tracer: &Arc<Tracer>) -> Self {
+    /// Creates an empty list.
+    pub(crate) fn new(tracer: &Arc<Tracer>) -> Self {
         Self {
             tracer: tracer.clone(),
-            of: Vec::new(),
+            tasks: Vec::new(),
         }
     }
 
-    /// One task more.
+    /// Adds a task.
     pub(crate) fn push(&mut self, timing: Timing) {
-        self.of.push(timing);
+        self.tasks.push(timing);
     }
 
-    /// These tasks of a queue have passed.
-    pub(crate) fn passed(self, queue: QueueId) {
-        self.tracer.passed(queue, self.of);
+    /// Computes the spans of the tasks, which have completed.
+    pub(crate) fn complete(self, queue: QueueId) {
+        self.tracer.complete(queue, self.tasks);
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic under one of these locks leaves nothing half done.
+    // A panic under one of these locks leaves the data consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Tracer {
-    /// For so many queues, and at most `capacity` spans that nobody has taken. Now is the beginning of time: what an empty
-    /// stream is waited for, which has nothing to wait for.
+    /// Creates a tracer for `queues` queues that keeps at most `capacity` spans. Time 0 is now: the call waits for an
+    /// event on an empty stream, which completes at once.
     pub(crate) fn new(
         context: &Arc<Context>,
         queues: usize,
@@ -99,7 +100,7 @@ impl Tracer {
         })
     }
 
-    /// From here on so many spans are kept that nobody has taken.
+    /// Sets the largest number of spans kept.
     pub(crate) fn set_capacity(&self, capacity: usize) {
         self.capacity.store(capacity, Ordering::Relaxed);
     }
@@ -111,40 +112,40 @@ impl Tracer {
         }
     }
 
-    /// Remembers when the stream comes here.
-    pub(crate) fn note(&self, stream: &CuStream) -> Result<Arc<TimedEvent>, Code> {
+    /// Records an event at the end of the stream.
+    pub(crate) fn record(&self, stream: &CuStream) -> Result<Arc<TimedEvent>, Code> {
         let event = self.event()?;
         event.record(stream)?;
         Ok(event)
     }
 
-    /// A task that began at `start` and ends where the stream is now.
+    /// Returns a task that begins at `start` and ends at the end of the stream.
     pub(crate) fn end(
         &self,
         cursor: Cursor,
         start: Arc<TimedEvent>,
         stream: &CuStream,
     ) -> Result<Timing, Code> {
-        let end = self.note(stream)?;
+        let end = self.record(stream)?;
         Ok(Timing { cursor, start, end })
     }
 
-    fn passed(&self, queue: QueueId, timings: Vec<Timing>) {
+    fn complete(&self, queue: QueueId, timings: Vec<Timing>) {
         let mut origin = lock(&self.origins[queue.index()]);
         for timing in timings {
-            // Without times there is no span; the task is over all the same.
+            // If the driver reports no times, the task has no span but is complete nevertheless.
             if let Ok((start, end)) = origin.times(&timing) {
                 let span = Span {
                     point: Point::new(queue, timing.cursor),
                     start_ns: start as u64,
                     end_ns: end as u64,
-                    // A kernel that fails as it runs takes the context along: the device is lost then.
+                    // A kernel that fails while it runs destroys the context: the whole device is lost.
                     failure: None,
                 };
-                // Relaxed: a figure that orders nothing.
+                // Relaxed: a statistic that orders nothing.
                 self.busy_ns[queue.index()].fetch_add((end - start) as u64, Ordering::Relaxed);
                 let mut spans = lock(&self.spans);
-                // Relaxed: whoever asks for spans says how many before the first task of them.
+                // Relaxed: `set_capacity` runs before the first timed task is issued.
                 let capacity = self.capacity.load(Ordering::Relaxed);
                 while spans.len() >= capacity.max(1) {
                     spans.pop_front();
@@ -153,24 +154,25 @@ impl Tracer {
             }
             let mut spare = lock(&self.spare);
             spare.push(timing.start);
-            // The last may be where times are counted from now.
+            // `times` may have made this event the queue's new origin.
             spare.extend((!Arc::ptr_eq(&timing.end, &origin.event)).then_some(timing.end));
         }
     }
 
-    /// The spans since the last call.
+    /// Returns the spans since the last call.
     pub(crate) fn take(&self) -> Vec<Span> {
         lock(&self.spans).drain(..).collect()
     }
 
     pub(crate) fn busy_ns(&self, queue: QueueId) -> u64 {
-        // Relaxed: see `passed`.
+        // Relaxed: see `complete`.
         self.busy_ns[queue.index()].load(Ordering::Relaxed)
     }
 }
 
 impl Origin {
-    /// When a task began and ended, in nanoseconds since the device was opened.
+    /// Returns when a task began and ended, in nanoseconds since the tracer was created. Moves the origin to the end of
+    /// the task once it is too far away for exact times.
     fn times(&mut self, timing: &Timing) -> Result<(f64, f64), Code> {
         let since = |event: &TimedEvent| {
             event

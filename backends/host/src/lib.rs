@@ -1,6 +1,6 @@
-//! What devices share whose memory is the host's: resources, what of a kernel a CPU runs, and what a launch relies on.
+//! Shared parts of devices whose memory is host memory: resources, kernels that a CPU runs, and checks of launches.
 //!
-//! The executors of programs stand beside it, in crates of their own: `tile` and `lockstep`.
+//! The executors of programs are crates of their own: `tile` and `lockstep`.
 
 mod launch;
 mod program;
@@ -9,6 +9,6 @@ mod resources;
 
 pub use launch::{MAX_CUBES, check_launch, count_cubes, read_counts};
 pub use millstream_tile::{Code, Team};
-pub use program::{Arguments, Body, Stopped, catch};
+pub use program::{Arguments, Body, LaunchFailure, catch_panic};
 pub use properties::{ALIGNMENT, BINDINGS_MAX, PITCH_ALIGNMENT, QUEUE_DEPTH_MAX, features};
 pub use resources::{HostResources, ResourceError};

@@ -1,7 +1,7 @@
-//! What of a kernel a CPU runs: a Rust closure, or a program by one of the executors.
+//! The body of a kernel on a CPU: a Rust closure, or a program run by one of the executors.
 //!
-//! Nests and products go by [tiles](millstream_tile), functions of threads [in lockstep](millstream_lockstep), which makes
-//! native kernels of them.
+//! [`millstream_tile`] executes nests and products; [`millstream_lockstep`] makes native kernels of functions of
+//! threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use millstream_protocol::kernel::{
 };
 use millstream_protocol::properties::DeviceProperties;
 use millstream_sync::payload::panic_message;
-use millstream_tile::{Code, Options, RunError, Unfit};
+use millstream_tile::{Code, CompileError, Options, RunError};
 
-/// A kernel's source, ready to run.
+/// The source of a kernel, ready to run.
 pub enum Body {
     /// A closure, which runs cube by cube.
     Native(Arc<NativeKernel>),
@@ -26,16 +26,17 @@ pub enum Body {
 }
 
 impl Body {
-    /// Is it of the IR, and has no effects but its stores?
+    /// Returns `true` if the body is a program of the IR, which has no effects other than its stores.
     pub fn is_program(&self) -> bool {
         !matches!(self, Self::Native(_))
     }
 
-    /// The first source of `kernel` that a CPU runs, if a device with these properties can run it. Programs may become machine code
-    /// where that is allowed.
+    /// Compiles the first source of `kernel` that a CPU can run, for a device with these properties. `machine_code`
+    /// allows machine code for programs.
     ///
     /// # Errors
-    /// A feature that the device lacks, too many bindings, no such source, or a program that does not compile.
+    /// The device lacks a feature, there are too many bindings, there is no such source, or the program does not
+    /// compile.
     pub fn compile(
         kernel: &Kernel,
         properties: &DeviceProperties,
@@ -64,7 +65,7 @@ impl Body {
     fn of_program(program: &Program, options: Options) -> Result<Self, String> {
         match program {
             Program::Ssa(_) if options.blocking != Blocking::USUAL => {
-                Err(Unfit::Blocking(options.blocking).to_string())
+                Err(CompileError::Blocking(options.blocking).to_string())
             }
             Program::Ssa(function) => {
                 let native = millstream_lockstep::native(function);
@@ -74,36 +75,37 @@ impl Body {
             }
             program => {
                 let code = Code::compile(program, options);
-                code.map(Self::Program).map_err(|unfit| unfit.to_string())
+                code.map(Self::Program)
+                    .map_err(|compile_error| compile_error.to_string())
             }
         }
     }
 }
 
-/// What a launch brings to a kernel.
+/// The arguments of a launch.
 #[derive(Clone, Copy)]
 pub struct Arguments<'a> {
     /// The memory of its bindings.
     pub views: &'a [NativeView],
-    /// Its words of scalars.
+    /// Its scalar words.
     pub scalars: &'a [u64],
     /// Its metadata.
     pub metadata: &'a [u32],
-    /// How many cubes there are, by axis.
+    /// The number of cubes along each axis.
     pub counts: [u32; 3],
-    /// Are accesses of a closure checked?
+    /// Whether accesses of a closure are checked.
     pub mode: ExecutionMode,
 }
 
-// SAFETY: the pointers of the views are used as `NativeArgs` allows, which cubes may do at once.
+// SAFETY: the pointers of the views are used as `NativeArgs` allows, which cubes may do concurrently.
 unsafe impl Sync for Arguments<'_> {}
 
 impl Arguments<'_> {
     /// Runs one cube of a closure.
     ///
     /// # Safety
-    /// As [`NativeArgs::new`] says of views and scalars; for an unchecked launch also as [`NativeArgs::unguarded`] says of the
-    /// kernel. No cube is run twice.
+    /// As for [`NativeArgs::new`] about views and scalars; for an unchecked launch also as for
+    /// [`NativeArgs::unguarded`] about the kernel. No cube runs twice.
     #[inline]
     pub unsafe fn run_cube(&self, native: &NativeKernel, signature: &Signature, index: u64) {
         let cube = Cube::new(index, self.counts);
@@ -112,30 +114,30 @@ impl Arguments<'_> {
             unsafe { NativeArgs::new(signature, self.views, self.scalars, self.metadata, cube) };
         let arguments = match self.mode {
             ExecutionMode::Checked => arguments,
-            // SAFETY: the caller's promise of the kernel.
+            // SAFETY: the caller's promise about the kernel.
             ExecutionMode::Unchecked => unsafe { arguments.unguarded() },
         };
         native(&cube, &arguments);
     }
 }
 
-/// Why a launch has not run to its end.
-pub enum Stopped {
-    /// Nothing ran, because of this.
+/// The failure of a launch.
+pub enum LaunchFailure {
+    /// The launch was refused for this reason, and nothing ran.
     Refused(String),
-    /// It panicked with this message.
+    /// The launch panicked with this message.
     Panicked(String),
 }
 
-/// Runs a launch to its end, or until it panics.
+/// Runs a launch and catches a panic.
 ///
 /// # Errors
-/// Why the program refused it, or the message of the first panic.
-pub fn catch(launch: impl FnOnce() -> Result<(), RunError>) -> Result<(), Stopped> {
+/// The reason the program refused it, or the message of the first panic.
+pub fn catch_panic(launch: impl FnOnce() -> Result<(), RunError>) -> Result<(), LaunchFailure> {
     match catch_unwind(AssertUnwindSafe(launch)) {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(RunError::Panic(message))) => Err(Stopped::Panicked(message)),
-        Ok(Err(misfit)) => Err(Stopped::Refused(misfit.to_string())),
-        Err(payload) => Err(Stopped::Panicked(panic_message(payload))),
+        Ok(Err(RunError::Panic(message))) => Err(LaunchFailure::Panicked(message)),
+        Ok(Err(launch_error)) => Err(LaunchFailure::Refused(launch_error.to_string())),
+        Err(payload) => Err(LaunchFailure::Panicked(panic_message(payload))),
     }
 }

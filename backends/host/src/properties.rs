@@ -1,22 +1,22 @@
-//! What devices whose memory is the host's say of themselves alike.
+//! Properties that all devices with host memory share.
 
 use std::collections::BTreeSet;
 
 use millstream_protocol::properties::Feature;
 
-/// Every page, and so every slice, starts at a multiple of this many bytes.
+/// The alignment of every page, and so of every slice, in bytes.
 pub const ALIGNMENT: usize = 256;
 
-/// Rows of pitched tensors start at multiples of this many bytes: a cache line.
+/// The alignment of the rows of pitched tensors in bytes: a cache line.
 pub const PITCH_ALIGNMENT: u64 = 64;
 
-/// Most bindings of one launch: as many as a native cube can take chunks of.
+/// The greatest number of bindings of one launch: a native cube can take chunks of as many.
 pub const BINDINGS_MAX: usize = 64;
 
-/// Most tasks that the server may have in flight on one queue. The queues themselves have no bound.
+/// The greatest number of tasks that the server may have in flight on one queue. The queues themselves are unbounded.
 pub const QUEUE_DEPTH_MAX: usize = 1024;
 
-/// What a CPU runs.
+/// Returns the features that a CPU supports.
 pub fn features() -> BTreeSet<Feature> {
     BTreeSet::from([
         Feature::NativeKernels,

@@ -1,7 +1,8 @@
-//! What a custom task and a guard are given: the memory of their bindings as slices.
+//! The resources of a custom task or a guard: the memory of its bindings as slices.
 //!
-//! Access is sound by construction: a binding can be written only if it was bound so, only once, and
-//! only if no other binding overlaps it; what has been read cannot be written through the same borrow.
+//! Access is sound by construction, with borrows checked at run time. A binding can be borrowed mutably only if it
+//! was bound for writing, only once, and only if no other binding overlaps it. A binding that was read cannot be
+//! written through the same borrow of the resources.
 
 use std::cell::Cell;
 
@@ -10,7 +11,7 @@ use millstream_protocol::element::Element;
 use millstream_protocol::id::QueueId;
 use millstream_protocol::kernel::NativeView;
 
-/// The memory of some bindings, while nothing that conflicts with them runs.
+/// The memory of some bindings, while no conflicting task runs.
 pub struct HostResources {
     bindings: Vec<Resource>,
     queue: Option<QueueId>,
@@ -19,68 +20,68 @@ pub struct HostResources {
 struct Resource {
     view: NativeView,
     access: Access,
-    lent: Cell<Lent>,
+    borrow: Cell<Borrow>,
 }
 
-/// What has been lent of a binding.
+/// The state of a binding's borrow.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Lent {
-    Nothing,
-    ToRead,
-    ToWrite,
+enum Borrow {
+    None,
+    Shared,
+    Exclusive,
 }
 
-/// Why a binding cannot be had in this way.
+/// The reason a binding cannot be borrowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResourceError {
     /// There is no such binding.
-    #[error("binding {binding} of {bindings} was asked for")]
+    #[error("binding {binding} does not exist, there are {bindings}")]
     Missing {
-        /// Which was asked for.
+        /// The requested binding.
         binding: usize,
-        /// How many there are.
+        /// The number of bindings.
         bindings: usize,
     },
-    /// It is bound for another access.
-    #[error("binding {binding} is bound to {bound}, and not otherwise")]
+    /// The binding was bound for another access.
+    #[error("binding {binding} is bound for {bound} access only")]
     Access {
-        /// Which was asked for.
+        /// The requested binding.
         binding: usize,
-        /// How it is bound.
+        /// The access it was bound for.
         bound: Access,
     },
-    /// It overlaps another binding, so that it could not be lent alone.
-    #[error("binding {binding} overlaps binding {other}, so that neither can be written")]
+    /// The binding overlaps another, so it cannot be borrowed exclusively.
+    #[error("binding {binding} overlaps binding {other} and cannot be written")]
     Overlap {
-        /// Which was asked for.
+        /// The requested binding.
         binding: usize,
-        /// The one that it overlaps.
+        /// The binding that it overlaps.
         other: usize,
     },
-    /// It has been lent out already.
-    #[error("binding {binding} has been lent already")]
+    /// The binding is already borrowed.
+    #[error("binding {binding} is already borrowed; call `give_back` first")]
     Lent {
-        /// Which was asked for.
+        /// The requested binding.
         binding: usize,
     },
-    /// It does not start at a multiple of the element's alignment.
-    #[error("binding {binding} does not start where such an element may")]
+    /// The binding is not aligned for the element type.
+    #[error("binding {binding} is not aligned for the element type")]
     Misaligned {
-        /// Which was asked for.
+        /// The requested binding.
         binding: usize,
     },
 }
 
-// SAFETY: the memory is plain, and the thread that has the resources is the one that may touch it.
+// SAFETY: the memory is plain, and only the thread that owns the resources may touch it.
 unsafe impl Send for HostResources {}
 
 impl HostResources {
-    /// The memory of these bindings, for a task of `queue` or for a guard.
+    /// Creates the resources of a task of `queue`, or of a guard.
     ///
     /// # Safety
-    /// The memory behind each view is initialized and stays valid as long as these resources; until then nobody
-    /// else writes it, nor reads what is bound to be written.
+    /// The memory behind each view is initialized and stays valid as long as these resources. Until then nothing else
+    /// writes it, and nothing else reads memory that is bound for writing.
     pub unsafe fn new(
         bindings: impl Iterator<Item = (NativeView, Access)>,
         queue: Option<QueueId>,
@@ -88,7 +89,7 @@ impl HostResources {
         let resource = |(view, access)| Resource {
             view,
             access,
-            lent: Cell::new(Lent::Nothing),
+            borrow: Cell::new(Borrow::None),
         };
         Self {
             bindings: bindings.map(resource).collect(),
@@ -96,25 +97,25 @@ impl HostResources {
         }
     }
 
-    /// How many bindings there are.
+    /// Returns the number of bindings.
     pub fn len(&self) -> usize {
         self.bindings.len()
     }
 
-    /// Is nothing bound?
+    /// Returns `true` if there are no bindings.
     pub fn is_empty(&self) -> bool {
         self.bindings.is_empty()
     }
 
-    /// The queue that runs the task; `None` for a guard, which runs on none.
+    /// Returns the queue that runs the task; `None` for a guard, which runs on no queue.
     pub fn queue(&self) -> Option<QueueId> {
         self.queue
     }
 
-    /// The elements of binding `index`, which is bound to be read or updated.
+    /// Returns the elements of binding `index`, which must be bound for reading or updating.
     ///
     /// # Panics
-    /// Where [`HostResources::try_read`] fails. In a task that is caught and poisons its outputs.
+    /// If [`HostResources::try_read`] fails. In a task, the panic is caught and poisons the outputs.
     #[track_caller]
     pub fn read<T: Element>(&self, index: usize) -> &[T] {
         match self.try_read(index) {
@@ -123,11 +124,11 @@ impl HostResources {
         }
     }
 
-    /// The elements of binding `index`, which is bound to be written or updated. Each binding can be
-    /// had so once, until [`HostResources::give_back`].
+    /// Returns the elements of binding `index`, which must be bound for writing or updating. Each binding can be
+    /// borrowed so once, until [`HostResources::give_back`].
     ///
     /// # Panics
-    /// Where [`HostResources::try_write`] fails. In a task that is caught and poisons its outputs.
+    /// If [`HostResources::try_write`] fails. In a task, the panic is caught and poisons the outputs.
     #[track_caller]
     pub fn write<T: Element>(&self, index: usize) -> &mut [T] {
         match self.try_write(index) {
@@ -136,10 +137,10 @@ impl HostResources {
         }
     }
 
-    /// The elements of binding `index`, which is bound to be read or updated.
+    /// Returns the elements of binding `index`, which must be bound for reading or updating.
     ///
     /// # Errors
-    /// When it is bound otherwise, has been lent to be written, or does not hold such elements.
+    /// If the binding does not exist, is bound for another access, is borrowed mutably, or is not aligned for `T`.
     pub fn try_read<T: Element>(&self, index: usize) -> Result<&[T], ResourceError> {
         let resource = self.resource(index)?;
         if !resource.access.reads() {
@@ -149,20 +150,24 @@ impl HostResources {
             });
         }
         let elements = Self::elements::<T>(resource, index)?;
-        if resource.lent.get() == Lent::ToWrite {
+        if resource.borrow.get() == Borrow::Exclusive {
             return Err(ResourceError::Lent { binding: index });
         }
-        resource.lent.set(Lent::ToRead);
-        // SAFETY: initialized, aligned, and that long; nothing of it is lent to be written: not as this
-        // binding, see above, and not as another, since what overlaps is never lent so.
+        resource.borrow.set(Borrow::Shared);
+        // SAFETY: initialized, aligned, and of that length. No part of it is borrowed mutably: not through this
+        // binding, see above, and not through another, because overlapping bindings are never borrowed mutably.
         Ok(unsafe { std::slice::from_raw_parts(resource.view.pointer.cast(), elements) })
     }
 
-    /// The elements of binding `index`, which is bound to be written or updated.
+    /// Returns the elements of binding `index`, which must be bound for writing or updating.
     ///
     /// # Errors
-    /// When it is bound otherwise, has been lent already, overlaps another, or does not hold such elements.
-    #[expect(clippy::mut_from_ref, reason = "each binding is lent once, and alone")]
+    /// If the binding does not exist, is bound for another access, is already borrowed, overlaps another, or is not
+    /// aligned for `T`.
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "a binding is borrowed mutably once, and only if no other overlaps it"
+    )]
     pub fn try_write<T: Element>(&self, index: usize) -> Result<&mut [T], ResourceError> {
         let resource = self.resource(index)?;
         if !resource.access.writes() {
@@ -172,21 +177,21 @@ impl HostResources {
             });
         }
         let elements = Self::elements::<T>(resource, index)?;
-        if resource.lent.get() != Lent::Nothing {
+        if resource.borrow.get() != Borrow::None {
             return Err(ResourceError::Lent { binding: index });
         }
-        self.check_alone(index)?;
-        resource.lent.set(Lent::ToWrite);
-        // SAFETY: initialized, aligned, and that long; nothing of it is lent otherwise, neither as this
-        // binding nor as another, since none overlaps it.
+        self.check_disjoint(index)?;
+        resource.borrow.set(Borrow::Exclusive);
+        // SAFETY: initialized, aligned, and of that length. No part of it is borrowed otherwise, through this binding
+        // or another, because no binding overlaps it.
         Ok(unsafe { std::slice::from_raw_parts_mut(resource.view.pointer.cast(), elements) })
     }
 
-    /// Gives everything back that was lent, so that it can be had again.
+    /// Ends all borrows, so that bindings can be borrowed again.
     pub fn give_back(&mut self) {
-        // The exclusive borrow proves that no slice is in use any more.
+        // The exclusive borrow of `self` proves that no slice is in use any more.
         for resource in &mut self.bindings {
-            resource.lent.set(Lent::Nothing);
+            resource.borrow.set(Borrow::None);
         }
     }
 
@@ -204,8 +209,8 @@ impl HostResources {
         Ok(resource.view.bytes as usize / size_of::<T>())
     }
 
-    /// No other binding may share a byte with one that can be written.
-    fn check_alone(&self, index: usize) -> Result<(), ResourceError> {
+    /// Checks that no other binding shares a byte with this one.
+    fn check_disjoint(&self, index: usize) -> Result<(), ResourceError> {
         let range = |view: &NativeView| {
             let start = view.pointer.addr() as u64;
             start..start + view.bytes
@@ -245,12 +250,12 @@ mod tests {
             )
         };
         let bindings = bindings.iter().map(view).collect::<Vec<_>>();
-        // SAFETY: the memory is the test's, which outlives the resources.
+        // SAFETY: the memory belongs to the test, and outlives the resources.
         unsafe { HostResources::new(bindings.into_iter(), None) }
     }
 
     #[test]
-    fn disjoint_bindings_can_be_had_at_once() {
+    fn disjoint_bindings_can_be_borrowed_together() {
         let mut memory = [1_u32, 2, 3, 4];
         let resources = resources(&mut memory, &[(0..2, Access::Read), (2..4, Access::Write)]);
         resources
@@ -260,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lent_to_be_written_is_lent_alone() {
+    fn mutable_borrow_is_exclusive() {
         let mut memory = [0_u32; 4];
         let mut resources = resources(
             &mut memory,

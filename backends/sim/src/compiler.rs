@@ -1,4 +1,4 @@
-//! Compiles kernels; a call that may fail, or find the device lost, like any other.
+//! Compiles kernels. Like any other call, this can fail or find the device lost.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::faults::{Call, Verdict};
 use crate::kernel::SimKernel;
 use crate::shared::Shared;
 
-/// Makes kernels runnable here.
+/// The compiler of this device.
 pub(crate) struct SimCompiler {
     pub(crate) properties: DeviceProperties,
     pub(crate) shared: Arc<Shared>,
@@ -23,7 +23,7 @@ impl Compiler for SimCompiler {
     fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError> {
         let name = || kernel.name().clone();
         match self.shared.judge(Call::Compile) {
-            Verdict::Goes => {}
+            Verdict::Proceeds => {}
             Verdict::Fails(number) => {
                 let log = format!("injected fault: compile {number}");
                 return Err(KernelError::Compile {
@@ -31,7 +31,7 @@ impl Compiler for SimCompiler {
                     log,
                 });
             }
-            Verdict::Loses => return Err(KernelError::Lost { kernel: name() }),
+            Verdict::LosesDevice => return Err(KernelError::Lost { kernel: name() }),
         }
         let body = Body::compile(kernel, &self.properties, true)?;
         let kernel = kernel.clone();

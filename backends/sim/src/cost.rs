@@ -1,27 +1,27 @@
-//! What work costs in virtual time, so that schedules can be judged without a device.
+//! The cost of work in virtual time, so that schedules can be compared without a real device.
 
 /// Costs in virtual nanoseconds. The defaults have the proportions of a mid-sized GPU.
 ///
-/// A launch of `cubes` cubes takes `launch_ns`, and `cube_ns` for each wave of `compute_units` cubes. What
-/// launches of different queues take from each other is not modelled; nor is the host's time.
+/// A launch of `cubes` cubes takes `launch_ns`, plus `cube_ns` for each wave of `compute_units` cubes. Contention
+/// between launches of different queues is not modelled, nor is the host's time.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct CostModel {
-    /// Of each launch.
+    /// Nanoseconds of each launch.
     pub launch_ns: u64,
-    /// Of each wave of cubes.
+    /// Nanoseconds of each wave of cubes.
     pub cube_ns: u64,
-    /// Cubes that run at once.
+    /// The number of cubes that run at once.
     pub compute_units: u64,
-    /// Of each copy and fill.
+    /// Nanoseconds of each copy and fill.
     pub copy_ns: u64,
-    /// Between host and device.
+    /// Bandwidth between host and device.
     pub host_bytes_per_us: u64,
-    /// Within the device; fills have it as well.
+    /// Bandwidth within the device, also for fills.
     pub device_bytes_per_us: u64,
-    /// Of each wait for another queue.
+    /// Nanoseconds of each wait for another queue.
     pub wait_ns: u64,
-    /// Of each custom task.
+    /// Nanoseconds of each custom task.
     pub custom_ns: u64,
 }
 
@@ -40,16 +40,16 @@ impl Default for CostModel {
     }
 }
 
-/// What a task did, for its cost.
+/// The work of a task, from which its cost is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Work {
-    /// Nothing: a mark, or a task that did not run.
+    /// A mark, or a task that did not run.
     Nothing,
-    /// A launch of so many cubes.
+    /// A launch with this number of cubes.
     Cubes(u64),
-    /// A copy from or to the host.
+    /// A copy of this many bytes from or to the host.
     HostBytes(u64),
-    /// A copy or fill within the device.
+    /// A copy or fill of this many bytes within the device.
     DeviceBytes(u64),
     /// User code.
     Custom,
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cubes_run_in_waves_and_bytes_take_bandwidth() {
+    fn cubes_cost_waves_and_bytes_cost_bandwidth() {
         let cost = CostModel {
             launch_ns: 10,
             cube_ns: 5,

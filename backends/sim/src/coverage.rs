@@ -1,11 +1,12 @@
-//! Whether a launch stored every element of the bindings that its kernel declares as written.
+//! Checks that a launch stored every element of the bindings that its kernel declares as written.
 //!
-//! A completed `Write` heals (I7): bytes that had failed, or that nothing had written, are data afterwards. A kernel that
-//! declares `Write` and leaves elements out therefore turns anything into data, and no check of accesses can see it.
+//! A completed `Write` heals (I7): poisoned or undefined bytes count as data afterwards. So a kernel that declares
+//! `Write` and leaves elements out turns garbage into data, and no check of accesses can see that.
 //!
-//! Programs are deterministic, so this check runs them: over a pattern first, and, if elements still hold the pattern,
-//! once more over its inverse there. An element that holds both was not stored. Native kernels are user code, which may
-//! have effects and must run once: they are not checked.
+//! Programs are deterministic, so this check runs them up to twice. The outputs hold a pattern before the first run.
+//! Elements that still hold it afterwards are suspects: they are filled with the inverse of the pattern, and the
+//! program runs again. An element that kept both was not stored. Native kernels are user code that may have effects
+//! and must run once, so they are not checked.
 
 use millstream_protocol::access::Access;
 use millstream_protocol::backend::BoundSlice;
@@ -14,13 +15,13 @@ use millstream_protocol::kernel::NativeView;
 use crate::checker::Unwritten;
 use crate::entry::{Entry, LaunchOp};
 
-/// What outputs hold before the first run. Its inverse is what suspects hold before the second.
+/// The bytes of outputs before the first run. Suspects hold the inverse before the second.
 const PATTERN: u8 = 0xA5;
 
-/// The check of one launch, from before it runs.
+/// The check of one launch.
 pub(crate) struct Coverage {
     outputs: Vec<Output>,
-    /// What the launch updates, as it was before.
+    /// The bindings that the launch updates, with their bytes before the first run.
     updated: Vec<(NativeView, Vec<u8>)>,
 }
 
@@ -32,11 +33,12 @@ struct Output {
 }
 
 impl Coverage {
-    /// Fills what a launch declares as written with the pattern. None if nothing is to be checked.
+    /// Fills the bindings that the launch declares as written with the pattern. Returns `None` if there is nothing to
+    /// check.
     ///
     /// # Safety
-    /// Until the check has ended, the views of the entry point to live, initialized memory, which nothing but this
-    /// launch touches.
+    /// Until the check ends, the views of the entry point to live, initialized memory that nothing but this launch
+    /// touches.
     pub(crate) unsafe fn begin(entry: &Entry, launch: &LaunchOp) -> Option<Self> {
         if !launch.kernel.is_program() {
             return None;
@@ -51,7 +53,7 @@ impl Coverage {
         let all = specs.iter().zip(&entry.bindings).zip(&entry.views);
         for (binding, ((spec, bound), view)) in all.enumerate() {
             match (spec.access, bound.access) {
-                // Through an alias the bytes are read, or stored, by another name.
+                // Overlapping bindings are skipped: their bytes may be read or stored through the other binding.
                 (Access::Write, Access::Write) if bound.len > 0 && is_alone(binding) => {
                     let output = Output {
                         binding,
@@ -72,11 +74,11 @@ impl Coverage {
         (!outputs.is_empty()).then_some(Self { outputs, updated })
     }
 
-    /// What the launch, which has run, did not store. `again` runs it once more if the first run leaves a doubt, and says
-    /// whether it could.
+    /// Returns the elements that the completed launch did not store. `again` runs the launch once more if there are
+    /// suspects, and returns whether it could.
     ///
     /// # Safety
-    /// As [`Coverage::begin`].
+    /// As for [`Coverage::begin`].
     pub(crate) unsafe fn end(self, again: impl FnOnce() -> bool) -> Vec<Unwritten> {
         let mut suspects = Vec::with_capacity(self.outputs.len());
         for output in &self.outputs {
@@ -105,13 +107,13 @@ impl Coverage {
 
 impl Output {
     /// # Safety
-    /// As [`bytes`].
+    /// As for [`bytes`].
     unsafe fn bytes<'a>(&self) -> &'a mut [u8] {
         // SAFETY: the caller's promise.
         unsafe { bytes(&self.view) }
     }
 
-    /// The elements that hold the pattern, which is inverted there.
+    /// Returns the elements that hold the pattern, and fills them with its inverse.
     fn inverted(&self, bytes: &mut [u8]) -> Vec<usize> {
         let elements = bytes.chunks_exact_mut(self.element_bytes).enumerate();
         let held = elements.filter(|(_, element)| element.iter().all(|byte| *byte == PATTERN));
@@ -122,7 +124,7 @@ impl Output {
         .collect()
     }
 
-    /// The first run of suspects that still hold the inverse of the pattern.
+    /// Returns the first run of suspects that still hold the inverse of the pattern.
     fn unwritten(&self, bytes: &[u8], suspects: &[usize]) -> Option<Unwritten> {
         let size = self.element_bytes;
         let element = |at: usize| &bytes[at * size..][..size];
@@ -138,10 +140,10 @@ impl Output {
     }
 }
 
-/// The bytes of a view.
+/// Returns the bytes of a view.
 ///
 /// # Safety
-/// The memory lives, is initialized, and nothing else touches it while the slice is used.
+/// The memory is live and initialized, and nothing else touches it while the slice is in use.
 unsafe fn bytes<'a>(view: &NativeView) -> &'a mut [u8] {
     // SAFETY: the caller's promise.
     unsafe { std::slice::from_raw_parts_mut(view.pointer, view.bytes as usize) }

@@ -1,8 +1,8 @@
-//! One launch: cube after cube, or piece after piece of a program, in an order that the seed chooses.
+//! Runs one launch, cube by cube or, for a program, piece by piece, in an order that the seed chooses.
 
 use std::ops::Range;
 
-use millstream_host::{Arguments, Body, Stopped, Team, catch};
+use millstream_host::{Arguments, Body, LaunchFailure, Team, catch_panic};
 use millstream_protocol::kernel::NativeView;
 
 use crate::entry::LaunchOp;
@@ -11,17 +11,17 @@ use crate::random::shuffled;
 /// Runs all cubes of a launch, or all pieces of a program.
 ///
 /// # Errors
-/// Why a program refuses it, or the message of the first panic; then the remaining cubes are skipped.
+/// The reason a program refuses the launch, or the message of the first panic; then the remaining cubes are skipped.
 ///
 /// # Safety
-/// As [`Arguments::run_cube`] says.
+/// As for [`Arguments::run_cube`].
 pub(crate) unsafe fn run_cubes(
     launch: &LaunchOp,
     views: &[NativeView],
     counts: [u32; 3],
     cubes: u64,
     seed: u64,
-) -> Result<(), Stopped> {
+) -> Result<(), LaunchFailure> {
     let signature = launch.kernel.kernel.signature();
     let arguments = Arguments {
         views,
@@ -30,20 +30,20 @@ pub(crate) unsafe fn run_cubes(
         counts,
         mode: launch.mode,
     };
-    catch(|| match &launch.kernel.body {
+    catch_panic(|| match &launch.kernel.body {
         Body::Native(native) | Body::Function(native) => {
             for cube in shuffled(cubes, seed) {
-                // SAFETY: the caller's promise; each index comes once.
+                // SAFETY: the caller's promise; each index occurs once.
                 unsafe { arguments.run_cube(&**native, signature, cube) };
             }
             Ok(())
         }
-        // SAFETY: the caller's promise; the code itself checks that it stays in its bindings.
+        // SAFETY: the caller's promise; the program checks that its accesses stay within its bindings.
         Body::Program(code) => unsafe { code.run(views, arguments.scalars, &mut Shuffled(seed)) },
     })
 }
 
-/// Runs the pieces of a program in an order that the seed chooses.
+/// A team of one thread that runs the pieces of a program in an order that the seed chooses.
 struct Shuffled(u64);
 
 impl Team for Shuffled {

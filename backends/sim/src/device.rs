@@ -1,4 +1,4 @@
-//! The backend: what the device thread calls. It queues and checks; what is queued runs in [`step`]s.
+//! The backend, which the device thread calls. A call checks and queues its task; [`step`]s run it.
 
 use std::slice;
 use std::sync::Arc;
@@ -32,20 +32,20 @@ use crate::state::{Event, State};
 use crate::step::step;
 use crate::stepper::Stepper;
 
-/// One in so many steps ends a pump, so that a driven device runs behind its calls by as much as the seed likes.
+/// One step in this many, on average, ends a pump, so that a driven device lags behind its calls by a random amount.
 const STEPS_PER_PUMP: u64 = 8;
 
-/// The simulator, opened.
+/// An open simulator.
 pub struct SimDevice {
     properties: DeviceProperties,
     shared: Arc<Shared>,
     mark: Arc<str>,
-    /// Who steps, unless the device is driven.
+    /// The stepping thread; `None` if the device is driven.
     stepper: Option<Stepper>,
 }
 
 impl SimDevice {
-    /// A device of these parts; without a stepper it is driven.
+    /// Creates a device from its parts; without a stepper it is driven.
     pub(crate) fn new(
         properties: DeviceProperties,
         shared: Arc<Shared>,
@@ -76,7 +76,7 @@ impl SimDevice {
 }
 
 fn foreign_kernel() -> Refused {
-    Refused::Task("it was compiled for another device".to_owned())
+    Refused::Task("the kernel was compiled for another device; prepare it on this one".to_owned())
 }
 
 impl Backend for SimDevice {
@@ -100,18 +100,18 @@ impl Backend for SimDevice {
     fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
         self.shared.call(|state| {
             match state.judge(Call::Allocate) {
-                Verdict::Goes => {}
+                Verdict::Proceeds => {}
                 Verdict::Fails(_) => {
                     let free = Some(state.memory.free_bytes());
                     return Err(PageError::OutOfMemory { free });
                 }
-                Verdict::Loses => return Err(PageError::Lost),
+                Verdict::LosesDevice => return Err(PageError::Lost),
             }
             let page = state.memory.allocate(bytes)?;
             if let Some(checker) = &mut state.checker {
                 checker.page_allocated(page, bytes);
             }
-            state.note_numbers(Event::Allocated, u64::from(page.0), bytes);
+            state.record_numbers(Event::Allocated, u64::from(page.0), bytes);
             Ok(page)
         })
     }
@@ -126,7 +126,7 @@ impl Backend for SimDevice {
             }
             state.memory.free(page);
             state.timing.page_freed(page);
-            state.note_numbers(Event::Freed, u64::from(page.0), 0);
+            state.record_numbers(Event::Freed, u64::from(page.0), 0);
         });
     }
 
@@ -203,7 +203,8 @@ impl Backend for SimDevice {
     ) -> Result<(), Refused> {
         if source.len != target.len {
             let (from, to) = (source.len, target.len);
-            let why = format!("the source has {from} bytes and the target {to}");
+            let why =
+                format!("the source has {from} bytes and the target {to}, expected equal lengths");
             return Err(Refused::Task(why));
         }
         self.push(Call::Copy, place, &[*source, *target], Op::Copy)
@@ -216,7 +217,10 @@ impl Backend for SimDevice {
         pattern: Pattern,
     ) -> Result<(), Refused> {
         if !matches!(pattern.width, 1 | 2 | 4 | 8) {
-            let why = format!("its pattern has {} bytes, not 1, 2, 4 or 8", pattern.width);
+            let why = format!(
+                "the pattern has {} bytes, expected 1, 2, 4 or 8",
+                pattern.width
+            );
             return Err(Refused::Task(why));
         }
         self.push(
@@ -250,8 +254,8 @@ impl Backend for SimDevice {
                 .map(|checker| checker.host_begins(bindings));
             Ok::<_, Refused>((views, number))
         })?;
-        // SAFETY: pages are initialized; the server keeps the pages and holds back what conflicts until the
-        // guard is gone.
+        // SAFETY: pages are initialized; the server keeps the pages and holds back conflicting tasks until the guard
+        // is dropped.
         let resources = unsafe { HostResources::new(views.into_iter(), None) };
         let shared = shared.clone();
         let guard = number.map(|number| Guard { shared, number });
@@ -265,8 +269,8 @@ impl Backend for SimDevice {
             cursor,
             name,
         };
-        // Without bindings there is nothing to refuse. A lost device keeps its order, so that what is
-        // asked of it is answered.
+        // A mark has no bindings and cannot be refused. A lost device still queues it, so that everything before it
+        // is answered.
         let queued = self
             .shared
             .call(|state| state.push(place, Vec::new(), &mut Some(Op::Mark)));
@@ -294,7 +298,7 @@ impl Backend for SimDevice {
         Recovery::SameProcess
     }
 
-    /// Does a number of steps that the seed chooses, whatever the budget: a clock would make every run another.
+    /// Runs a random number of steps and ignores the budget: a clock would make every run different.
     fn pump(&mut self, _budget: Duration) -> bool {
         if self.stepper.is_some() {
             return false;
@@ -303,9 +307,9 @@ impl Backend for SimDevice {
         let mut stepped = false;
         while step(&self.shared) {
             stepped = true;
-            let goes_on =
+            let continues =
                 |state: &mut State| !state.punctual && state.random.below(STEPS_PER_PUMP) > 0;
-            if !self.shared.with(goes_on) {
+            if !self.shared.with(continues) {
                 break;
             }
         }
@@ -316,9 +320,10 @@ impl Backend for SimDevice {
         self.shared.with(|state| state.timing.take_spans())
     }
 
-    fn record_spans(&mut self, room: usize) -> usize {
-        let room = room.saturating_mul(self.properties.queues);
-        self.shared.with(|state| state.timing.set_room(room));
+    fn record_spans(&mut self, capacity: usize) -> usize {
+        let capacity = capacity.saturating_mul(self.properties.queues);
+        self.shared
+            .with(|state| state.timing.set_span_capacity(capacity));
         self.properties.max_queue_depth
     }
 
@@ -338,7 +343,7 @@ impl Backend for SimDevice {
                 checker.slice_reserved(slice, page, range.clone());
             }
             state.memory.slice_reserved(slice, page, range);
-            state.note_numbers(Event::Reserved, u64::from(page.0), offset);
+            state.record_numbers(Event::Reserved, u64::from(page.0), offset);
         });
     }
 
@@ -348,14 +353,14 @@ impl Backend for SimDevice {
                 checker.slice_released(slice);
             }
             state.memory.slice_released(slice);
-            state.note_numbers(Event::Released, u64::from(slice.index()), 0);
+            state.record_numbers(Event::Released, u64::from(slice.index()), 0);
         });
     }
 }
 
 impl Drop for SimDevice {
-    /// The thread ends after the task that it is in; what is left says that it has not run. Joins the thread,
-    /// except on itself, which a user's kernel may have brought to drop the last of the device.
+    /// The stepping thread ends after its current task; tasks that are left fail as not run. Joins the thread, except
+    /// on the thread itself, where a user's kernel may drop the last reference to the device.
     fn drop(&mut self) {
         self.shared.with(|state| state.stopping = true);
         self.shared.holds.gate().wake();
@@ -376,15 +381,15 @@ impl Drop for SimDevice {
             .iter()
             .for_each(|timeline| timeline.end());
         let table = &self.shared.table;
-        // Its slot is not free again: it has a handle, or the last one was dropped too late for a closing device,
-        // which had looked for the last time, or had not come to the messages before the drop. What a device never
-        // looks at `Report::slices_held` tells.
+        // The slot is still in use: the slice has a handle, or its last handle was dropped so late that the closing
+        // device did not look again or did not reach the messages before the drop. `Report::slices_held` counts slices
+        // that the device never looked at.
         let held = |slice: SliceId| {
             let slot = table.slot(slice.index());
             slot.is_some_and(|slot| slot.generation() == slice.generation())
         };
         self.shared.with(|state| {
-            // Nothing is given back to a device that is lost.
+            // Nothing is freed on a lost device.
             let lost = state.lost;
             if let Some(checker) = state.checker.as_mut().filter(|_| !lost) {
                 checker.closed(held);

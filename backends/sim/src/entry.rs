@@ -1,4 +1,4 @@
-//! One task as it lies in a queue, and what it needs to run away from the device's lock.
+//! One task in a queue, with everything it needs to run without the device's lock.
 
 use std::sync::Arc;
 
@@ -13,32 +13,32 @@ use millstream_protocol::staging::Block;
 
 use crate::kernel::SimKernel;
 
-/// What a task does.
+/// The operation of a task.
 pub(crate) enum Op {
-    /// Nothing.
+    /// Does nothing.
     Mark,
     Launch(Box<LaunchOp>),
-    /// From the host to the binding.
+    /// Copies from the host to the binding.
     CopyIn {
         source: HostData,
         layout: Option<Strided>,
     },
-    /// From the binding to the host.
+    /// Copies from the binding to the host.
     CopyOut {
         landing: Arc<dyn Landing>,
         layout: Option<Strided>,
     },
-    /// From the first binding to the second.
+    /// Copies the first binding to the second.
     Copy,
     Fill(Pattern),
-    /// User code.
+    /// Runs user code.
     Custom(CustomWork),
 }
 
 /// A launch.
 pub(crate) struct LaunchOp {
     pub(crate) kernel: Arc<SimKernel>,
-    /// The cubes, or that they are in the last binding.
+    /// The number of cubes, or `None` if the last binding holds it.
     pub(crate) count: Option<[u32; 3]>,
     pub(crate) mode: ExecutionMode,
     pub(crate) scalars: Vec<u64>,
@@ -53,19 +53,19 @@ pub(crate) struct Entry {
     pub(crate) bindings: Vec<BoundSlice>,
     /// The memory of the bindings, in the same order.
     pub(crate) views: Vec<NativeView>,
-    /// Bytes whose failures are forgotten before the task runs.
+    /// Bytes whose failures are cleared before the task runs.
     pub(crate) forgets: Vec<BoundSlice>,
-    /// What keeps that memory allocated, whoever frees its page.
+    /// Keeps the memory of the views allocated, even if its page is freed.
     pub(crate) _blocks: Vec<Arc<Block>>,
 }
 
-// SAFETY: everything but the views is Send; they point into the blocks, which the entry keeps, and which the
+// SAFETY: everything but the views is Send. The views point into the blocks, which the entry keeps, and which the
 // task may touch (I2).
 unsafe impl Send for Entry {}
 
-/// What lies in a queue.
+/// An item of a queue.
 pub(crate) enum Item {
     Task(Box<Entry>),
-    /// What comes after waits for the point.
+    /// Later items wait for the point.
     Wait(Point),
 }

@@ -1,4 +1,4 @@
-//! What goes wrong, and when: at the nth call of a kind, by chance, or for good.
+//! Injected faults: at the nth call of a kind, at random, or by losing the device.
 
 use crate::random::Random;
 
@@ -6,32 +6,32 @@ use crate::random::Random;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Call {
-    /// A page is allocated: out of memory.
+    /// Allocating a page; it fails as out of memory.
     Allocate,
-    /// A kernel is compiled: it does not compile.
+    /// Compiling a kernel; it fails to compile.
     Compile,
-    /// A kernel is launched: the task is refused.
+    /// Launching a kernel; the task is refused.
     Launch,
-    /// A copy from the host: the task is refused.
+    /// Copying from the host; the task is refused.
     CopyIn,
-    /// A copy to the host: the task is refused.
+    /// Copying to the host; the task is refused.
     CopyOut,
-    /// A copy within the device: the task is refused.
+    /// Copying within the device; the task is refused.
     Copy,
-    /// A fill: the task is refused.
+    /// Filling memory; the task is refused.
     Fill,
-    /// User code on a queue: the task is refused.
+    /// Running user code on a queue; the task is refused.
     Custom,
-    /// The resources of a guard: they are refused.
+    /// Creating the resources of a guard; they are refused.
     Resources,
-    /// A wait for another queue. It fails only where the device is lost, so this loses it.
+    /// Waiting for another queue. This fails only if the device is lost, so a fault here loses the device.
     QueueWait,
-    /// A task of any kind starts to run: it fails then, its outputs half written.
+    /// Starting a task of any kind; it fails, with its outputs half written.
     Run,
 }
 
 impl Call {
-    /// What a program of copies, fills and kernels makes on its way, and outlives when it fails.
+    /// The calls that a program of copies, fills and kernels makes, and whose failure it survives.
     pub const OF_TASKS: [Self; 7] = [
         Self::Allocate,
         Self::Launch,
@@ -43,7 +43,7 @@ impl Call {
     ];
 }
 
-/// All kinds, in the order of their discriminants.
+/// The number of kinds.
 const CALLS: usize = Call::Run as usize + 1;
 
 /// A plan of faults. Calls of a kind are counted from 1.
@@ -63,59 +63,59 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Nothing goes wrong.
+    /// Creates a plan without faults.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// The `nth` call of this kind fails. May be said often.
+    /// Makes the `nth` call of this kind fail. May be called repeatedly.
     #[must_use]
     pub fn nth(mut self, call: Call, nth: u64) -> Self {
         self.nth.push((call, nth));
         self
     }
 
-    /// Each call of this kind fails with this probability.
+    /// Makes each call of this kind fail with this probability.
     #[must_use]
     pub fn chance(mut self, call: Call, probability: f64) -> Self {
         self.chances[call as usize] = probability;
         self
     }
 
-    /// From the `nth` call of any kind on (running not counted) the device is lost: whatever has not
-    /// run fails, and every call is refused.
+    /// Loses the device at the `nth` call of any kind; `Call::Run` does not count. Tasks that have not run fail, and
+    /// every later call is refused.
     #[must_use]
     pub fn lost_from(mut self, nth: u64) -> Self {
         self.lost_from = Some(nth);
         self
     }
 
-    /// The device is lost while the `nth` task runs; no call has told, nor will need to.
+    /// Loses the device while the `nth` task runs. No call reports that loss, and none has to.
     #[must_use]
     pub fn lost_at_run(mut self, nth: u64) -> Self {
         self.lost_at_run = Some(nth);
         self
     }
 
-    /// The same plan without the losses.
+    /// Returns the same plan without losses.
     pub(crate) fn without_loss(mut self) -> Self {
         (self.lost_from, self.lost_at_run) = (None, None);
         self
     }
 }
 
-/// What becomes of a call.
+/// The outcome of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    Goes,
-    /// It fails; it is the call of its kind with this number.
+    Proceeds,
+    /// It fails; the number counts the calls of its kind.
     Fails(u64),
-    /// The device is lost with it.
-    Loses,
+    /// It loses the device.
+    LosesDevice,
 }
 
-/// A plan as it is carried out.
+/// The state of a plan.
 pub(crate) struct FaultPlan {
     faults: Faults,
     counts: [u64; CALLS],
@@ -133,7 +133,7 @@ impl FaultPlan {
         }
     }
 
-    /// Counts a call and says what becomes of it.
+    /// Counts a call and decides its outcome.
     pub(crate) fn judge(&mut self, call: Call) -> Verdict {
         let count = &mut self.counts[call as usize];
         *count += 1;
@@ -144,18 +144,18 @@ impl FaultPlan {
             .lost_from
             .is_some_and(|from| self.calls >= from && call != Call::Run)
         {
-            return Verdict::Loses;
+            return Verdict::LosesDevice;
         }
         if call == Call::Run && self.faults.lost_at_run == Some(number) {
-            return Verdict::Loses;
+            return Verdict::LosesDevice;
         }
         let share = self.faults.chances[call as usize];
         let fails =
             self.faults.nth.contains(&(call, number)) || (share > 0.0 && self.random.chance(share));
         match fails {
-            true if call == Call::QueueWait => Verdict::Loses,
+            true if call == Call::QueueWait => Verdict::LosesDevice,
             true => Verdict::Fails(number),
-            false => Verdict::Goes,
+            false => Verdict::Proceeds,
         }
     }
 }
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nth_call_of_a_kind_fails_and_no_other() {
+    fn only_the_nth_call_of_a_kind_fails() {
         let mut plan = FaultPlan::new(Faults::none().nth(Call::Copy, 2).nth(Call::Copy, 4), 1);
         let all = [
             Call::Copy,
@@ -176,24 +176,24 @@ mod tests {
             Call::Copy,
         ];
         let verdicts = all.map(|call| plan.judge(call));
-        let mut expected = [Verdict::Goes; 6];
+        let mut expected = [Verdict::Proceeds; 6];
         (expected[2], expected[4]) = (Verdict::Fails(2), Verdict::Fails(4));
         assert_eq!(verdicts, expected);
     }
 
     #[test]
-    fn a_lost_device_stays_lost_and_a_failed_wait_loses_it() {
+    fn lost_device_stays_lost_and_a_failed_wait_loses_it() {
         let mut plan = FaultPlan::new(Faults::none().lost_from(2).nth(Call::QueueWait, 1), 1);
-        assert_eq!(plan.judge(Call::QueueWait), Verdict::Loses);
-        assert_eq!(plan.judge(Call::Run), Verdict::Goes);
+        assert_eq!(plan.judge(Call::QueueWait), Verdict::LosesDevice);
+        assert_eq!(plan.judge(Call::Run), Verdict::Proceeds);
         assert_eq!(
             [plan.judge(Call::Fill), plan.judge(Call::Allocate)],
-            [Verdict::Loses; 2]
+            [Verdict::LosesDevice; 2]
         );
     }
 
     #[test]
-    fn chance_is_the_seeds() {
+    fn random_faults_depend_on_the_seed_only() {
         let verdicts = |seed| {
             let mut plan = FaultPlan::new(Faults::none().chance(Call::Launch, 0.5), seed);
             (0..64)

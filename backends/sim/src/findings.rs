@@ -1,4 +1,4 @@
-//! What the simulator tells its user, through handles that are kept beside the device.
+//! The results of a run, through handles that the user keeps beside the device.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use millstream_sync::gate::Gate;
 
 use crate::checker::{Violation, Waits};
 
-/// Violations that are kept; the rest is counted (I12). The first ones explain the others.
-const VIOLATIONS_KEPT: usize = 256;
+/// The number of violations that are stored; further ones are only counted (I12). The first ones explain the others.
+const VIOLATIONS_MAX: usize = 256;
 
-/// What was found and counted: a handle that outlives the device.
+/// Everything that was found and counted: a handle that outlives the device.
 #[derive(Clone, Default)]
 pub struct Findings(Arc<Mutex<Found>>);
 
@@ -20,15 +20,15 @@ pub struct Findings(Arc<Mutex<Found>>);
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct Figures {
-    /// Waits, and how many were of no use.
+    /// Counts of waits, and of needless ones.
     pub waits: Waits,
-    /// Tasks that ran, or failed when they were to run.
+    /// The number of tasks that ran, or failed when they should have run.
     pub tasks: u64,
-    /// Faults that were injected.
+    /// The number of faults that were injected.
     pub faults: u64,
-    /// When the last task ended, in virtual time: how long the schedule takes.
+    /// The end of the last task in virtual time, which is the length of the schedule.
     pub virtual_ns: u64,
-    /// A digest of every call and every step, in order: two runs with the same one were the same run.
+    /// A digest of every call and every step, in order. Two runs with the same fingerprint were the same run.
     pub fingerprint: u64,
 }
 
@@ -40,30 +40,30 @@ struct Found {
 }
 
 impl Findings {
-    /// The rules that were broken so far, at most the first 256.
+    /// Returns the violations so far, at most the first 256.
     pub fn violations(&self) -> Vec<Violation> {
         lock(&self.0).violations.clone()
     }
 
-    /// How many rules were broken so far, beyond those that are kept too.
+    /// Returns the number of violations so far, including those that are not stored.
     pub fn violations_seen(&self) -> u64 {
         lock(&self.0).violations_seen
     }
 
-    /// The figures so far.
+    /// Returns the figures so far.
     pub fn figures(&self) -> Figures {
         lock(&self.0).figures
     }
 
-    /// When the last task ended, in virtual nanoseconds.
+    /// Returns the end of the last task in virtual nanoseconds.
     pub fn virtual_ns(&self) -> u64 {
         self.figures().virtual_ns
     }
 
-    /// For tests.
+    /// Asserts that there are no violations. For tests.
     ///
     /// # Panics
-    /// When a rule was broken; the message lists what was found.
+    /// If there are violations; the message lists them.
     #[track_caller]
     pub fn assert_clean(&self) {
         let (seen, violations) = (self.violations_seen(), self.violations());
@@ -80,10 +80,10 @@ impl Findings {
         let mut found = lock(&self.0);
         found.figures = figures;
         found.violations_seen += violations.len() as u64;
-        let room = VIOLATIONS_KEPT - found.violations.len();
+        let vacant = VIOLATIONS_MAX - found.violations.len();
         found
             .violations
-            .extend(violations.iter().take(room).cloned());
+            .extend(violations.iter().take(vacant).cloned());
     }
 }
 
@@ -97,10 +97,10 @@ impl fmt::Debug for Findings {
     }
 }
 
-/// Holds queues: a held queue runs nothing, and publishes nothing, until it is let go.
+/// Stops queues: a held queue runs and publishes nothing until it is released.
 #[derive(Clone)]
 pub struct Holds {
-    /// A bit for each queue that is held.
+    /// A bit for each held queue.
     held: Arc<AtomicU64>,
     gate: Arc<Gate>,
 }
@@ -113,15 +113,15 @@ impl Holds {
         }
     }
 
-    /// Holds a queue. A task that has started ends.
+    /// Holds a queue. A task that has started still ends.
     pub fn hold(&self, queue: QueueId) {
-        // Relaxed: a hold takes effect at some later step; what was held before it orders nothing.
+        // Relaxed: the hold takes effect at a later step; it orders nothing before it.
         self.held.fetch_or(bit(queue), Ordering::Relaxed);
     }
 
-    /// Lets a queue go. A driven device goes on when it is pumped next.
+    /// Releases a queue. A driven device continues at the next pump.
     pub fn release(&self, queue: QueueId) {
-        // Release: pairs with `is_held`; what was done before the release is seen by what runs then.
+        // Release: pairs with the load in `is_held`; the tasks that run then see everything before the release.
         self.held.fetch_and(!bit(queue), Ordering::Release);
         self.gate.wake();
     }
@@ -131,7 +131,7 @@ impl Holds {
         self.held.load(Ordering::Acquire) & (1 << queue) != 0
     }
 
-    /// Where the stepping thread sleeps.
+    /// The gate at which the stepping thread sleeps.
     pub(crate) fn gate(&self) -> &Arc<Gate> {
         &self.gate
     }

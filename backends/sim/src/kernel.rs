@@ -1,4 +1,4 @@
-//! A compiled kernel. How it is compiled and run stands elsewhere: `compiler`, `cubes`.
+//! A compiled kernel. The module `compiler` compiles it, and `cubes` runs it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub(crate) struct SimKernel {
 }
 
 impl SimKernel {
-    /// Whether the kernel is a program of the IR, which has no effects but its stores.
+    /// Returns `true` if the kernel is a program of the IR, which has no effects other than its stores.
     pub(crate) fn is_program(&self) -> bool {
         self.body.is_program()
     }

@@ -1,7 +1,8 @@
-//! An adversary that behaves as badly as a device may, and notices when it is not treated as one must.
+//! A simulated device for tests that behaves as badly as the backend contract allows, and checks that its caller
+//! keeps that contract.
 //!
-//! [`Sim`] is a device like the CPU or a GPU, for tests: of the runtime, and of programs that use it. Native
-//! kernels really run, on host memory, but in any order that waits permit, chosen by a seed.
+//! [`Sim`] stands in for the CPU or a GPU in tests of the runtime and of programs that use it. Native kernels really
+//! run, on host memory, in any order that the issued waits permit; a seed chooses the order.
 //!
 //! ```
 //! use millstream_actors::Device;
@@ -20,36 +21,39 @@
 //! ```
 //!
 //! # What it does
-//! - **Order.** A call only queues. Step by step, the seed chooses a queue that may go on, and whether it runs its next
-//!   task or publishes some of what it ran. In a driven device steps are done by whoever pumps: the same seed is the
-//!   same run, as [`Figures::fingerprint`] shows. Otherwise one thread steps.
-//! - **Memory.** What nobody defined reads as a pattern: in a fresh slice, and after its end. `Write` bindings
-//!   are made anything before their task runs, since it is to define every byte.
-//! - **Checks.** Every task is checked when it is issued, see [`Violation`]. Waits that were of no use are counted.
-//! - **Virtual time.** Work costs what the [`CostModel`] says, so that schedules can be judged; [`Sim::punctual`] takes
-//!   steps in its order.
-//! - **Faults.** Calls fail as [`Faults`] plans it, and the device is lost at a call or while a task runs; a lost one ends
-//!   its timelines at once, and can be opened again, as the next epoch of the same seed; [`Holds`] hold queues; [`Sim::slow`] makes them slow.
+//! - **Order.** A backend call only queues work. At each step the seed chooses a queue that can make progress, and
+//!   whether it runs its next task or publishes some of its completed tasks. A driven device runs its steps on the
+//!   thread that pumps it, so the same seed gives the same run ([`Figures::fingerprint`] verifies this). Otherwise
+//!   one thread runs the steps.
+//! - **Memory.** Undefined bytes read as a pattern, in a fresh slice and after a slice has ended. `Write` bindings
+//!   are overwritten with random bytes before their task runs, because the task must define every byte.
+//! - **Checks.** Every task is checked when it is issued, see [`Violation`]. Needless waits are counted, see
+//!   [`Waits`].
+//! - **Virtual time.** Work takes as long as the [`CostModel`] says, so schedules can be compared. With
+//!   [`Sim::punctual`] the steps run in the order of virtual time.
+//! - **Faults.** Calls fail as [`Faults`] plans, and the device can be lost at a call or while a task runs. A lost
+//!   device ends its timelines at once and can be reopened, as the next epoch of the same seed. [`Holds`] stop
+//!   queues, and [`Sim::slow`] slows them down.
 //!
-//! # What it does not
-//! One task runs at a time: kernels of different queues interleave, but do not overlap. A task that waits in user
-//! code for another queue therefore waits for ever.
+//! # What it does not do
+//! One task runs at a time: kernels of different queues interleave but do not overlap. A task whose user code waits
+//! for another queue therefore never returns.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
-//! | `options`, `opening` | [`Sim`]: what can be chosen; opening it |
-//! | `device` | [`SimDevice`]: the [`Backend`](millstream_protocol::backend::Backend), which queues |
+//! | `options`, `opening` | [`Sim`]: its options; opening a device |
+//! | `device` | [`SimDevice`]: the [`Backend`](millstream_protocol::backend::Backend), which queues work |
 //! | `shared`, `state` | what calls and steps share, behind one lock |
-//! | `step`, `stepper` | one step: what is chosen and done; the thread that steps |
-//! | `entry`, `run`, `cubes` | one task: as it lies in a queue, from its inputs' poison to its outputs, its cubes |
-//! | `kernel`, `compiler` | a compiled kernel, and how it becomes one |
+//! | `step`, `stepper` | one step: how it is chosen and run; the thread that runs steps |
+//! | `entry`, `run`, `cubes` | one task: its queue entry; from its inputs' poison to its outputs; its cubes |
+//! | `kernel`, `compiler` | a compiled kernel, and its compiler |
 //! | `memory` | pages, slices and patterns |
-//! | `checker`, `coverage` | what is found, pure: clocks, accesses, slices; elements that a launch left out |
+//! | `checker`, `coverage` | the checks: clocks, accesses, slices; elements that a launch did not store |
 //! | `timing`, `cost` | virtual time |
-//! | `faults` | what goes wrong, and when |
-//! | `findings` | the handles that a user keeps |
-//! | `resources` | what a custom task and a guard are given |
-//! | `ranges`, `random` | a value for every byte; chance |
+//! | `faults` | the plan of faults |
+//! | `findings` | the handles that the user keeps |
+//! | `resources` | what a custom task and a guard receive |
+//! | `ranges`, `random` | a value for every byte; random numbers |
 
 mod checker;
 mod compiler;

@@ -1,12 +1,13 @@
-//! The memory of the device: pages of the host, filled with patterns, and the slices on them.
+//! The memory of the device: pages of host memory, filled with patterns, and the slices on them.
 //!
-//! What nobody defined reads as a pattern: [`RESERVED`] in a fresh slice, [`RELEASED`] after one. (What never was in a
-//! slice is left as the system gave it: no task may touch it, and large pages cost nothing.) A range may be given to a new slice while tasks of the old one are still queued, so a pattern is
-//! written only where nothing queued touches the bytes; in a fresh slice the rest is written before the first
-//! task that changes it.
+//! Undefined bytes read as a pattern: [`RESERVED`] in a fresh slice, [`RELEASED`] after a slice has ended. Bytes that
+//! never belonged to a slice keep what the system allocated: no task may touch them, and large pages cost nothing.
 //!
-//! A page that is freed too early stays allocated while something queued points to it: what the checker finds must
-//! not be undefined behaviour of the simulator.
+//! A range may go to a new slice while tasks of the old one are still queued. So a pattern is written only where no
+//! queued task touches the bytes; in a fresh slice the rest is written before the first task that changes it.
+//!
+//! A page that is freed too early stays allocated while a queued task points to it: a violation that the checker
+//! reports must not be undefined behaviour of the simulator.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -23,33 +24,33 @@ use millstream_protocol::staging::Block;
 
 use crate::ranges::RangeMap;
 
-/// Bytes of a slice that nobody wrote.
+/// The pattern of undefined bytes in a live slice.
 pub(crate) const RESERVED: u8 = 0xC7;
-/// Bytes of a slice that has ended.
+/// The pattern of a slice that has ended.
 pub(crate) const RELEASED: u8 = 0xDF;
 
 struct Page {
     block: Arc<Block>,
-    /// What queued tasks touch here.
+    /// The ranges that queued tasks touch.
     queued: Vec<(Point, Range<u64>)>,
-    /// Bytes of live slices that still have to become [`RESERVED`].
+    /// Bytes of live slices that have yet to be filled with [`RESERVED`].
     stale: RangeMap<bool>,
-    /// The slices that were reserved here and not released, by their first byte.
+    /// The live slices on the page: end and key, by their first byte.
     live: BTreeMap<u64, (u64, Key)>,
 }
 
-/// A slice, as a key that has an order.
+/// A slice as a key with an order.
 type Key = (u32, u32);
 
 struct Slice {
     page: PageId,
     range: Range<u64>,
-    /// Queued tasks that name it.
+    /// The number of queued tasks that bind it.
     uses: u64,
     released: bool,
 }
 
-/// The pages and slices that live.
+/// The live pages and slices.
 pub(crate) struct Memory {
     pages: BTreeMap<PageId, Page>,
     pages_made: u32,
@@ -88,7 +89,7 @@ impl Memory {
         }
         let free = Some(self.free_bytes);
         let out_of_memory = PageError::OutOfMemory { free };
-        // Numbers are not used again, so that what outlived its page finds none.
+        // Page numbers are not reused, so a stale number never resolves.
         if bytes > self.free_bytes || self.pages_made == PageId::NONE.0 {
             return Err(out_of_memory);
         }
@@ -112,7 +113,7 @@ impl Memory {
         }
     }
 
-    /// The memory of a binding, and what keeps it allocated.
+    /// Returns the memory of a binding, and the block that keeps it allocated.
     pub(crate) fn resolve(
         &self,
         binding: &BoundSlice,
@@ -129,7 +130,7 @@ impl Memory {
                     .checked_add(len)
                     .is_some_and(|end| end <= page.block.bytes()) =>
             {
-                // SAFETY: the offset lies in the page, whose block is that large.
+                // SAFETY: the offset lies within the page, whose block has that size.
                 let pointer = unsafe { page.block.pointer().add(offset as usize) };
                 let view = NativeView {
                     pointer,
@@ -194,8 +195,8 @@ impl Memory {
         }
     }
 
-    /// A task starts: what it changes and nobody wrote yet reads as [`RESERVED`] first. Not so where its
-    /// slice was released meanwhile: then the bytes that are stale are its successor's.
+    /// A task starts: undefined bytes that it changes are filled with [`RESERVED`] first, unless its slice was
+    /// released meanwhile. Then the stale bytes belong to the slice's successor.
     pub(crate) fn starts(&mut self, point: Point, bindings: &[BoundSlice]) {
         for bound in bindings.iter().filter(|bound| bound.len > 0) {
             let page = bound.page.and_then(|id| self.pages.get_mut(&id));
@@ -226,8 +227,7 @@ impl Memory {
         }
     }
 
-    /// The last use of a slice that was released has ended: what no other slice has by now reads as
-    /// [`RELEASED`].
+    /// The last use of a released slice has ended: bytes that no other slice occupies are filled with [`RELEASED`].
     fn end_slice(&mut self, key: Key) {
         let Some(slice) = self.slices.remove(&key) else {
             return;
@@ -247,28 +247,28 @@ impl Memory {
 }
 
 impl Page {
-    /// Has a slice that was not released such bytes?
+    /// Returns `true` if a live slice overlaps the range.
     fn is_taken(&self, range: &Range<u64>) -> bool {
-        // They do not overlap each other, so the last one that starts before the end is the only one.
+        // Live slices do not overlap, so only the last one that starts before the end can.
         let last = self.live.range(..range.end).next_back();
         last.is_some_and(|(_, (end, _))| *end > range.start)
     }
 
-    /// The slice that was reserved at this byte and not released.
+    /// Returns the live slice that has this byte.
     fn owner(&self, at: u64) -> Option<Key> {
         let (_, (end, owner)) = self.live.range(..=at).next_back()?;
         (*end > at).then_some(*owner)
     }
 
-    /// Does a task other than this one touch such bytes?
+    /// Returns `true` if a queued task other than `own` touches the range.
     fn is_queued(&self, range: &Range<u64>, own: Option<Point>) -> bool {
         self.queued
             .iter()
             .any(|(point, queued)| Some(*point) != own && overlap(queued, range))
     }
 
-    /// Fills stale bytes of the range, where that is safe: a task that writes comes after all that touch
-    /// them; otherwise nothing else that is queued may touch them.
+    /// Fills the stale bytes of the range where that is safe. A task that writes comes after every task that touches
+    /// them; otherwise no other queued task may touch them.
     fn refresh(&mut self, range: Range<u64>, task: Option<(Point, bool)>) {
         let stale: Vec<Range<u64>> = self
             .stale
@@ -290,7 +290,7 @@ impl Page {
             range.end <= self.block.bytes(),
             "a pattern stays within its page"
         );
-        // SAFETY: the range lies in the page; nothing queued touches it, or it comes before this.
+        // SAFETY: the range lies in the page; no queued task touches it, or every such task comes before this one.
         unsafe {
             let start = self.block.pointer().add(range.start as usize);
             start.write_bytes(pattern, (range.end - range.start) as usize);
@@ -358,7 +358,7 @@ mod tests {
             task
         }
 
-        /// Runs a task that writes this byte, if one, and says what it found.
+        /// Runs a task that writes this byte, if there is one, and returns the bytes that it found.
         fn run(&mut self, (point, bound): (Point, BoundSlice), write: Option<u8>) -> Vec<u8> {
             self.memory.starts(point, &[bound]);
             let found = self.bytes();
@@ -371,7 +371,7 @@ mod tests {
 
         fn bytes(&self) -> Vec<u8> {
             let view = self.memory.resolve(&self.bound(OLD, Read)).unwrap().0;
-            // SAFETY: the page lives, and nothing else touches it.
+            // SAFETY: the page is live, and nothing else touches it.
             unsafe { std::slice::from_raw_parts(view.pointer, BYTES as usize) }.to_vec()
         }
     }
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_is_filled_when_it_begins_and_when_it_has_ended() {
+    fn slice_is_filled_when_reserved_and_after_its_last_use() {
         let mut rig = Rig::new();
         assert_eq!(rig.bytes(), all(RESERVED));
         let (write, read) = (rig.queue(OLD, Write), rig.queue(OLD, Read));
@@ -395,9 +395,9 @@ mod tests {
         assert_eq!(rig.bytes(), all(RELEASED));
     }
 
-    /// I4: a successor's pattern does not reach what is still queued of its predecessor, of whatever access.
+    /// I4: the pattern of a slice's successor does not reach queued tasks of the slice, whatever their access.
     #[test]
-    fn a_successor_waits_with_its_pattern_for_its_predecessors_tasks() {
+    fn reserved_pattern_waits_for_queued_tasks_of_the_old_slice_i4() {
         let mut rig = Rig::new();
         let tasks = [
             rig.queue(OLD, Write),
@@ -411,11 +411,15 @@ mod tests {
         rig.run(write, Some(1));
         assert_eq!(rig.run(update, Some(2)), all(1));
         assert_eq!(rig.run(read, None), all(2));
-        assert_eq!(rig.run(first, None), all(RESERVED), "nobody wrote it yet");
+        assert_eq!(
+            rig.run(first, None),
+            all(RESERVED),
+            "no task has written it yet"
+        );
     }
 
     #[test]
-    fn a_page_lasts_as_long_as_what_points_to_it() {
+    fn freed_page_stays_allocated_while_a_view_exists() {
         let mut rig = Rig::new();
         let (_, block) = rig.memory.resolve(&rig.bound(OLD, Read)).unwrap();
         rig.memory.free(rig.page);

@@ -1,4 +1,4 @@
-//! Opening the simulator: one epoch of it, with the parts of its device.
+//! Opens the simulator: one epoch, with all parts of its device.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ impl Open for Sim {
 
     const NAME: &'static str = "sim";
 
-    /// The same simulator goes on: findings and figures with it, other choices of the same seed. Losses strike in
-    /// the first epoch only.
+    /// The same simulator continues: it keeps its findings and figures, and makes other choices from the same seed.
+    /// Losses occur in the first epoch only.
     fn again(&self) -> Option<Self> {
         Some(self.clone())
     }
@@ -41,10 +41,10 @@ impl Open for Sim {
 
 const _: () = assert!(MAX_QUEUES == 16, "the text above states the limit");
 
-/// The device of checked options.
+/// Opens the device; the options have been checked.
 fn device(sim: Sim, context: &HostContext) -> Result<SimDevice, OpenError> {
     let properties = properties(&sim);
-    // Relaxed: only that numbers differ matters.
+    // Relaxed: the numbers only have to differ.
     let epoch = sim.opened.fetch_add(1, Ordering::Relaxed);
     let shared = Arc::new(Shared {
         state: Mutex::new(State::new(&sim, epoch, context.trace_capacity)),
@@ -54,7 +54,7 @@ fn device(sim: Sim, context: &HostContext) -> Result<SimDevice, OpenError> {
         findings: sim.findings,
         checks: sim.checks,
         gone: context.gone.clone(),
-        told: AtomicBool::new(false),
+        loss_reported: AtomicBool::new(false),
     });
     let stepper = match context.driven {
         true => None,

@@ -1,4 +1,4 @@
-//! What can be chosen of the simulator. Opening it stands in `opening`.
+//! The options of the simulator. The module `opening` opens it.
 
 use millstream_protocol::id::{MAX_QUEUES, QueueId};
 use millstream_sync::facade::Arc;
@@ -8,24 +8,24 @@ use crate::cost::CostModel;
 use crate::faults::Faults;
 use crate::findings::{Findings, Holds};
 
-/// Queues where nothing is said: the least with which a wait can imply another.
+/// Queues by default: the fewest with which one wait can imply another.
 const DEFAULT_QUEUES: usize = 3;
-/// Memory where nothing is said.
+/// Bytes of memory by default.
 const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
 
-/// What becomes of a broken rule.
+/// The reaction to a violation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Checks {
     /// Nothing is checked.
     Off,
-    /// It is kept in the [`Findings`].
+    /// The violation is added to the [`Findings`].
     #[default]
     Collect,
-    /// The call that broke it panics as well, on the device's thread, which loses the device.
+    /// As `Collect`, and the call that broke the rule panics on the device's thread, which loses the device.
     Panic,
 }
 
-/// The simulator as a device: options, and how it is opened.
+/// The simulated device: its options, and [`Open`](millstream_protocol::backend::Open).
 ///
 /// ```
 /// use millstream_sim::{Faults, Sim};
@@ -36,8 +36,8 @@ pub enum Checks {
 /// findings.assert_clean();
 /// ```
 ///
-/// A clone is the same simulator: what is opened second is its next epoch, with other choices and without losses, and
-/// tells the same [`Findings`]. For the same run again make another one of the same seed.
+/// A clone is the same simulator: opening it again starts the next epoch, which makes other choices, has no losses,
+/// and reports to the same [`Findings`]. To repeat a run, create another simulator from the same seed.
 #[derive(Clone, Debug)]
 pub struct Sim {
     pub(crate) seed: u64,
@@ -48,14 +48,14 @@ pub struct Sim {
     pub(crate) checks: Checks,
     pub(crate) slow: [u32; MAX_QUEUES],
     pub(crate) punctual: bool,
-    /// How often it was opened.
+    /// The number of times it was opened.
     pub(crate) opened: Arc<AtomicU64>,
     pub(crate) findings: Findings,
     pub(crate) holds: Holds,
 }
 
 impl Sim {
-    /// A simulator whose choices are those of this seed.
+    /// Creates a simulator whose choices follow from this seed.
     #[must_use]
     pub fn seed(seed: u64) -> Self {
         Self {
@@ -73,42 +73,42 @@ impl Sim {
         }
     }
 
-    /// How many queues there are; 3 where nothing is said.
+    /// Sets the number of queues. The default is 3.
     #[must_use]
     pub fn queues(mut self, queues: usize) -> Self {
         self.queues = queues;
         self
     }
 
-    /// How many bytes of memory the device has; 1 GiB where nothing is said.
+    /// Sets the bytes of device memory. The default is 1 GiB.
     #[must_use]
     pub fn memory_bytes(mut self, bytes: u64) -> Self {
         self.memory_bytes = bytes;
         self
     }
 
-    /// What work costs in virtual time.
+    /// Sets the costs of work in virtual time.
     #[must_use]
     pub fn cost(mut self, cost: CostModel) -> Self {
         self.cost = cost;
         self
     }
 
-    /// What goes wrong.
+    /// Sets the plan of faults.
     #[must_use]
     pub fn faults(mut self, faults: Faults) -> Self {
         self.faults = faults;
         self
     }
 
-    /// What becomes of broken rules. By default they are collected.
+    /// Sets the reaction to violations. By default they are collected.
     #[must_use]
     pub fn checks(mut self, checks: Checks) -> Self {
         self.checks = checks;
         self
     }
 
-    /// Makes a queue slow: it is chosen so many times more rarely, and takes so many times longer.
+    /// Slows a queue down by a factor: it is chosen that much more rarely, and its tasks take that much longer.
     #[must_use]
     pub fn slow(mut self, queue: QueueId, factor: u32) -> Self {
         if let Some(slow) = self.slow.get_mut(queue.index()) {
@@ -117,20 +117,20 @@ impl Sim {
         self
     }
 
-    /// No adversary but a clock: everything happens in the order of virtual time, and is seen when it ends. For
-    /// measuring schedules, of a driven device whose host takes no time: a pump is one step.
+    /// Runs everything in the order of virtual time instead of an adversarial order: the host sees each task as soon
+    /// as it ends. For measuring schedules of a driven device whose host takes no time; a pump is one step.
     #[must_use]
     pub fn punctual(mut self) -> Self {
         self.punctual = true;
         self
     }
 
-    /// Where the device will tell what it found. To be kept beside it.
+    /// Returns the handle through which the device reports violations and figures. Keep it beside the device.
     pub fn findings(&self) -> Findings {
         self.findings.clone()
     }
 
-    /// With which the device's queues can be held and let go.
+    /// Returns the handle that holds and releases the device's queues.
     pub fn holds(&self) -> Holds {
         self.holds.clone()
     }

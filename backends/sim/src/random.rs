@@ -1,9 +1,9 @@
-//! Chance from a seed: splitmix64. Small, the same everywhere, good enough to choose orders with.
+//! Random numbers from a seed, by splitmix64: small, the same on every platform, and good enough to choose orders.
 
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// A sequence of numbers that depends on its seed alone.
+/// A sequence of numbers that depends only on its seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(SplitMix64);
 
@@ -12,32 +12,32 @@ impl Random {
         Self(SplitMix64::from_seed(seed.to_le_bytes()))
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// A number below `bound`, or 0.
+    /// Returns a number below `bound`, or 0 if `bound` is 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next().checked_rem(bound).unwrap_or(0)
     }
 
-    /// True with the probability `share` (0 never, 1 always).
+    /// Returns `true` with probability `share` (0 never, 1 always).
     pub(crate) fn chance(&mut self, share: f64) -> bool {
-        // 53 bits make a fraction that a double holds exactly.
+        // A double holds a fraction of 53 bits exactly.
         let fraction = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
         fraction < share
     }
 }
 
-/// Numbers below `count` in an order that `seed` chooses, each once: `first + i * step`, with a step that
-/// shares no factor with `count`. It needs no memory, however many there are.
+/// Iterates over the numbers below `count`, each once, in an order that `seed` chooses: `first + i * step`, where
+/// `step` and `count` are coprime. Needs no memory, whatever the count.
 pub(crate) fn shuffled(count: u64, seed: u64) -> impl Iterator<Item = u64> {
     let mut random = Random::new(seed);
     let first = random.below(count);
     let step = match count {
         0 | 1 => 0,
-        // Found soon: of the numbers below any count, a good part share no factor with it.
+        // Found soon: below any count, many numbers are coprime to it.
         _ => std::iter::repeat_with(|| random.below(count))
             .find(|step| coprime(*step, count))
             .unwrap_or(1),
@@ -63,7 +63,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn a_shuffle_visits_each_number_once_in_the_order_of_its_seed() {
+    fn shuffle_visits_each_number_once_in_an_order_of_the_seed() {
         for count in 0..70 {
             let all: BTreeSet<u64> = shuffled(count, count * 31).collect();
             assert_eq!(all, (0..count).collect(), "{count} numbers");
@@ -74,9 +74,10 @@ mod tests {
         assert!((2..10).any(|seed| order(seed) != order(1)));
     }
 
-    /// Seeds are written down: what they choose must not change. Sebastiano Vigna's own first numbers.
+    /// Seeds are written down, so their choices must not change. These are the first numbers published by Sebastiano
+    /// Vigna.
     #[test]
-    fn a_seed_chooses_the_same_in_every_version() {
+    fn seed_gives_the_published_sequence() {
         let mut random = Random::new(1_234_567);
         let numbers = std::array::from_fn(|_| random.next());
         let known = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973];
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn chance_keeps_its_ends() {
+    fn chance_is_never_at_0_and_always_at_1() {
         let mut random = Random::new(3);
         assert!((0..1000).all(|_| !random.chance(0.0)));
         assert!((0..1000).all(|_| random.chance(1.0)));

@@ -1,11 +1,11 @@
-//! A value for every byte: ranges that are split where they are touched and merged where they agree.
+//! A map with a value for every byte: ranges split where a change begins or ends, and merge where values are equal.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A value of `T` for every byte of a line that has no end; at first the default everywhere.
+/// A value of `T` for every byte from 0 on; initially the default everywhere.
 ///
-/// `starts` holds where each run of equal values begins, always one at 0; two neighbours differ.
+/// `starts` holds the first byte of each run of equal values, always including 0; neighbouring runs differ.
 #[derive(Clone, Debug)]
 pub(crate) struct RangeMap<T> {
     starts: BTreeMap<u64, T>,
@@ -35,7 +35,7 @@ impl<T: Clone + Default + PartialEq> RangeMap<T> {
             .for_each(|at| self.merge(at));
     }
 
-    /// The values of a range, with the part of it that has each.
+    /// Iterates over the runs of equal values within a range.
     pub(crate) fn iter(&self, range: Range<u64>) -> impl Iterator<Item = (Range<u64>, &T)> {
         let first = self.run_at(range.start).0;
         let ends = self.starts.range(first + 1..).map(|(at, _)| *at);
@@ -62,7 +62,7 @@ impl<T: Clone + Default + PartialEq> RangeMap<T> {
         }
     }
 
-    /// Forgets the start at `at` if the run before has the same value.
+    /// Removes the start at `at` if the run before it has the same value.
     fn merge(&mut self, at: u64) {
         let before = self.starts.range(..at).next_back();
         if before.is_some_and(|(_, value)| Some(value) == self.starts.get(&at)) {
@@ -88,7 +88,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_an_array_of_bytes(changes in prop::collection::vec((0..BYTES, 0..BYTES, 0_u8..3), 0..40)) {
+        fn map_equals_an_array_of_bytes(changes in prop::collection::vec((0..BYTES, 0..BYTES, 0_u8..3), 0..40)) {
             let (mut map, mut model) = (RangeMap::default(), [0_u8; BYTES as usize]);
             for (start, end, value) in changes {
                 map.update(start..end, |byte| *byte = value);

@@ -1,4 +1,4 @@
-//! What a custom task and a guard are given: the memory of their bindings, watched while a guard has it.
+//! The memory that a custom task or a guard receives. The checker observes it while a guard has it.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub struct SimResources {
     _guard: Option<Guard>,
 }
 
-/// Tells the checker when the host is done.
+/// Reports the end of a host guard to the checker.
 pub(crate) struct Guard {
     pub(crate) shared: Arc<Shared>,
     pub(crate) number: u64,

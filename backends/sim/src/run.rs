@@ -1,12 +1,12 @@
-//! One task from its inputs' poison to its settled outputs, away from the device's lock: user code runs here.
+//! Runs one task, from its inputs' poison to its settled outputs, without the device's lock: user code runs here.
 //!
-//! As on every device whose tasks fail while they run: the poison of the inputs is looked up, the task runs,
-//! its outputs are settled, what it owns is dropped; its cursor is published later, by another step.
+//! The order is that of every device whose tasks fail while they run: look up the poison of the inputs, run the task,
+//! settle its outputs, drop what it owns. Another step publishes its cursor later.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use millstream_host::{HostResources, count_cubes, read_counts};
+use millstream_host::{HostResources, MAX_CUBES, count_cubes, read_counts};
 use millstream_protocol::access::Access;
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::error::Refused;
@@ -25,29 +25,30 @@ use crate::cubes::run_cubes;
 use crate::entry::{Entry, LaunchOp, Op};
 use crate::random::Random;
 use crate::resources::SimResources;
-use millstream_host::Stopped;
+use millstream_host::LaunchFailure;
 
-/// How a task is to run.
+/// The fate of a task that is about to run.
 pub(crate) enum Fate {
-    /// As it does.
+    /// It runs.
     Runs,
-    /// It fails half way, as this numbered fault.
+    /// It fails midway, as the fault with this number.
     Fails(u64),
-    /// It never starts: the device is lost.
+    /// It never starts, because the device is lost.
     Lost,
 }
 
-/// A task that has run, or failed when it was to run.
+/// A task that has run, or failed when it should have run.
 pub(crate) struct Ran {
     pub(crate) entry: Box<Entry>,
     pub(crate) work: Work,
-    /// What it declared as written and did not store. Its operation is gone by now, so a violation names the task alone.
+    /// The bytes that it declared as written and did not store. Its operation is already dropped, so a violation names
+    /// only the task.
     pub(crate) unwritten: Vec<Unwritten>,
 }
 
 type Outcome = Result<Work, FailureRef>;
 
-/// Runs a task, settles what it did, drops what it owns, and says what work it was.
+/// Runs a task, settles its outputs, drops what it owns, and returns its work.
 pub(crate) fn run(
     table: &Table,
     mut entry: Box<Entry>,
@@ -75,12 +76,12 @@ pub(crate) fn run(
         Ok(work) => (Ok(()), work),
         Err(failure) => (Err(failure), Work::Nothing),
     };
-    // A launch of no cube wrote nothing.
+    // A launch without cubes wrote nothing.
     if !matches!(work, Work::Cubes(0)) {
         settle::outputs(table, &entry.bindings, &outcome);
     }
     let op = std::mem::replace(&mut entry.op, Op::Mark);
-    quietly(move || drop(op));
+    discard_panic(move || drop(op));
     Ran {
         entry,
         work,
@@ -88,28 +89,28 @@ pub(crate) fn run(
     }
 }
 
-/// The task fails with this; whoever waits for its bytes is told.
+/// Fails the task; a copy to the host receives the failure.
 fn fail(entry: &Entry, failure: FailureRef) -> Outcome {
     if let Op::CopyOut { landing, .. } = &entry.op {
-        quietly(|| landing.fail(failure.clone()));
+        discard_panic(|| landing.fail(failure.clone()));
     }
     Err(failure)
 }
 
-/// The task does not run because of what it reads; whoever it would have told is told why.
+/// The task does not run because an input is poisoned. Custom work and copies to the host receive the cause.
 fn inherit(entry: &mut Entry, mut cause: FailureRef) -> Outcome {
     let failure = settle::inherited(&entry.name, cause.clone());
     match std::mem::replace(&mut entry.op, Op::Mark) {
-        // It is told of the failure; what it makes of that changes nothing.
-        Op::Custom(work) => quietly(move || drop(work(&mut cause))),
-        // What was asked for is the data, so its failure is the answer.
-        Op::CopyOut { landing, .. } => quietly(move || landing.fail(cause)),
+        // Custom work receives the failure; its result changes nothing.
+        Op::Custom(work) => discard_panic(move || drop(work(&mut cause))),
+        // The caller requested the data, so the data's failure is the answer.
+        Op::CopyOut { landing, .. } => discard_panic(move || landing.fail(cause)),
         op => entry.op = op,
     }
     Err(failure)
 }
 
-/// The device fails while it runs the task: its outputs are anything.
+/// The device fails while it runs the task: its outputs become random.
 fn fail_half_way(entry: &Entry, number: u64, seed: u64) -> Outcome {
     scramble(entry, seed, Access::writes);
     let failure = Failure {
@@ -125,7 +126,7 @@ fn perform(entry: &mut Entry, seed: u64, checked: Option<&mut Vec<Unwritten>>) -
     match &entry.op {
         Op::Mark => Ok(Work::Nothing),
         Op::Launch(_) | Op::Custom(_) => {
-            // `Write` defines every byte, so no task may use what was there before.
+            // `Write` defines every byte, so no task may rely on the old bytes.
             if !runs_no_cube(entry) {
                 scramble(entry, seed, |access| access == Access::Write);
             }
@@ -147,19 +148,19 @@ fn perform(entry: &mut Entry, seed: u64, checked: Option<&mut Vec<Unwritten>>) -
     }
 }
 
-/// The counts of a launch, and what its kernel is given.
+/// Returns the cubes of a launch along each axis, and the views that its kernel receives.
 fn counts_of<'a>(entry: &'a Entry, launch: &LaunchOp) -> ([u32; 3], &'a [NativeView]) {
     match (launch.count, entry.views.split_last()) {
         (Some(counts), _) => (counts, &entry.views),
         (None, Some((count, views))) => {
-            // SAFETY: initialized memory, which no other task writes while this task runs (I2).
+            // SAFETY: initialized memory that no other task writes while this task runs (I2).
             (unsafe { read_counts(*count) }, views)
         }
         (None, None) => ([0; 3], &entry.views),
     }
 }
 
-/// Whether the task is a launch of no cube.
+/// Returns `true` if the task is a launch without cubes.
 fn runs_no_cube(entry: &Entry) -> bool {
     match &entry.op {
         Op::Launch(launch) => count_cubes(counts_of(entry, launch).0) == Some(0),
@@ -176,14 +177,14 @@ fn perform_launch(
     let (counts, views) = counts_of(entry, launch);
     let Some(cubes) = count_cubes(counts) else {
         let [x, y, z] = counts;
-        let why = format!("{x} x {y} x {z} cubes are more than can be counted");
+        let why = format!("{x} x {y} x {z} cubes exceed the maximum of {MAX_CUBES}");
         return Err(Failure::not_run(&entry.name, Reason::Refused(why)));
     };
     if cubes == 0 {
         return Ok(Work::Cubes(0));
     }
-    // SAFETY: the launch was checked against the kernel's signature, or its caller vouches for it and for
-    // the kernel; pages are initialized and the entry keeps them; one task runs at a time.
+    // SAFETY: the launch was checked against the kernel's signature, or its caller vouches for it and for the kernel;
+    // pages are initialized and the entry keeps them; one task runs at a time.
     let run = || unsafe { run_cubes(launch, views, counts, cubes, seed) };
     // SAFETY: as above.
     let coverage =
@@ -195,16 +196,18 @@ fn perform_launch(
     }
     match ran {
         Ok(()) => Ok(Work::Cubes(cubes)),
-        Err(Stopped::Panicked(message)) => Err(Failure::panicked(&entry.name, message)),
-        Err(Stopped::Refused(why)) => Err(Failure::not_run(&entry.name, Reason::Refused(why))),
+        Err(LaunchFailure::Panicked(message)) => Err(Failure::panicked(&entry.name, message)),
+        Err(LaunchFailure::Refused(why)) => {
+            Err(Failure::not_run(&entry.name, Reason::Refused(why)))
+        }
     }
 }
 
 fn perform_custom(entry: &Entry, work: millstream_protocol::message::CustomWork) -> Outcome {
     let bindings = entry.views.iter().zip(&entry.bindings);
     let bindings = bindings.map(|(view, binding)| (*view, binding.access));
-    // SAFETY: pages are initialized and the entry keeps them; one task runs at a time, and guards of the
-    // host keep away what conflicts (I2).
+    // SAFETY: pages are initialized and the entry keeps them; one task runs at a time, and conflicting tasks wait for
+    // guards of the host (I2).
     let resources = unsafe { HostResources::new(bindings, Some(entry.point.queue)) };
     let mut resources = SimResources::of_task(resources);
     let why = match catch_unwind(AssertUnwindSafe(move || work(&mut resources))) {
@@ -216,7 +219,7 @@ fn perform_custom(entry: &Entry, work: millstream_protocol::message::CustomWork)
     Err(Failure::not_run(&entry.name, why))
 }
 
-/// A copy or fill, or why it is refused.
+/// Runs a copy or fill, or returns why it is refused.
 fn perform_copy(entry: &Entry) -> Result<Work, String> {
     let Some(first) = entry.views.first().copied() else {
         return Ok(Work::Nothing);
@@ -226,7 +229,7 @@ fn perform_copy(entry: &Entry) -> Result<Work, String> {
             let source = source.bytes();
             let dense = source.len() as u64;
             for_each_run(layout.as_ref(), first.bytes, dense, |strided, at, bytes| {
-                // SAFETY: both ranges lie within their sides; a host's bytes are no device memory.
+                // SAFETY: both ranges lie within their sides; host bytes are not device memory.
                 unsafe {
                     let from = source.as_ptr().add(at);
                     from.copy_to_nonoverlapping(first.pointer.add(strided), bytes);
@@ -241,7 +244,7 @@ fn perform_copy(entry: &Entry) -> Result<Work, String> {
                 first.bytes,
                 len as u64,
                 |strided, at, bytes| {
-                    // SAFETY: as above; the landing is this queue's until the cursor passes.
+                    // SAFETY: as above; the landing belongs to this queue until the cursor passes.
                     unsafe {
                         let from = first.pointer.add(strided);
                         from.copy_to_nonoverlapping(target.add(at), bytes);
@@ -253,7 +256,7 @@ fn perform_copy(entry: &Entry) -> Result<Work, String> {
         Op::Copy => {
             let target = entry.views.get(1).copied().unwrap_or(first);
             let bytes = first.bytes.min(target.bytes);
-            // SAFETY: both sides have that many bytes.
+            // SAFETY: both sides have at least `bytes` bytes.
             unsafe { first.pointer.copy_to(target.pointer, bytes as usize) };
             Ok(Work::DeviceBytes(bytes))
         }
@@ -265,18 +268,18 @@ fn perform_copy(entry: &Entry) -> Result<Work, String> {
     }
 }
 
-/// Fills memory, which is whole patterns.
+/// Fills memory whose length is a multiple of the pattern.
 fn fill(target: NativeView, pattern: Pattern) {
     let (width, value) = (usize::from(pattern.width).clamp(1, 8), pattern.bytes());
-    // SAFETY: initialized memory of that length, which nobody else touches meanwhile (I2).
+    // SAFETY: initialized memory of that length, which nothing else touches meanwhile (I2).
     let bytes = unsafe { std::slice::from_raw_parts_mut(target.pointer, target.bytes as usize) };
     for piece in bytes.chunks_exact_mut(width) {
         piece.copy_from_slice(&value[..width]);
     }
 }
 
-/// Makes anything of the bindings with such an access. Bytes that the task reads by another binding (it
-/// may, where its kernel says that they may alias) are left alone.
+/// Overwrites the bindings whose access `which` selects with a random byte. Bindings that overlap one the task reads
+/// (possible if its kernel allows aliases) are left alone.
 fn scramble(entry: &Entry, seed: u64, which: impl Fn(Access) -> bool) {
     let mut random = Random::new(seed);
     let is_read = |binding: &BoundSlice| {
@@ -290,14 +293,14 @@ fn scramble(entry: &Entry, seed: u64, which: impl Fn(Access) -> bool) {
     for (view, binding) in entry.views.iter().zip(&entry.bindings) {
         if which(binding.access) && !is_read(binding) {
             let byte = random.next() as u8;
-            // SAFETY: the view lies in a block that the entry keeps; nobody else touches it now (I2).
+            // SAFETY: the view lies in a block that the entry keeps; nothing else touches it now (I2).
             unsafe { view.pointer.write_bytes(byte, view.bytes as usize) };
         }
     }
 }
 
-/// Runs user code whose panic has nobody to be told to.
-fn quietly(run: impl FnOnce()) {
+/// Runs user code and discards a panic: no caller waits for its result.
+fn discard_panic(run: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
         panic_message(payload);
     }

@@ -1,11 +1,11 @@
-//! What the device thread and whoever steps share: the state behind one lock, and the handles beside it.
+//! State that the device thread and the stepping thread share: the state behind one lock, and the handles beside it.
 //!
-//! No user code runs under the lock, and nobody waits under it: calls of the backend stay short while a kernel
-//! runs for long.
+//! No user code runs under the lock, and no thread waits under it: backend calls stay short while a kernel runs for
+//! long.
 
 use std::sync::Arc;
 
-use millstream_protocol::gone::Gone;
+use millstream_protocol::device_status::Gone;
 use millstream_protocol::health::Recovery;
 use millstream_protocol::table::Table;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use crate::findings::{Findings, Holds};
 use crate::options::Checks;
 use crate::state::State;
 
-/// One device, opened.
+/// An open device.
 pub(crate) struct Shared {
     pub(crate) state: Mutex<State>,
     pub(crate) table: Arc<Table>,
@@ -27,23 +27,23 @@ pub(crate) struct Shared {
     pub(crate) findings: Findings,
     pub(crate) checks: Checks,
     pub(crate) gone: Arc<Gone>,
-    /// The device is lost, and everybody who waits for it was told.
-    pub(crate) told: AtomicBool,
+    /// The loss of the device was reported to its waiters.
+    pub(crate) loss_reported: AtomicBool,
 }
 
 impl Shared {
-    /// Uses the state, and tells what was found meanwhile.
+    /// Runs `f` on the state, and reports the violations it found.
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
-        self.with_found(f).0
+        self.with_violations(f).0
     }
 
-    /// Carries out a call of the backend.
+    /// Runs a call of the backend.
     ///
     /// # Panics
-    /// When the call breaks a rule, and the checks are to panic then.
+    /// If the call breaks a rule, and the checks are set to panic.
     #[track_caller]
     pub(crate) fn call<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
-        let (result, found) = self.with_found(f);
+        let (result, found) = self.with_violations(f);
         if self.checks == Checks::Panic
             && let Some(first) = found.first()
         {
@@ -53,30 +53,30 @@ impl Shared {
         result
     }
 
-    fn with_found<R>(&self, f: impl FnOnce(&mut State) -> R) -> (R, Vec<Violation>) {
+    fn with_violations<R>(&self, f: impl FnOnce(&mut State) -> R) -> (R, Vec<Violation>) {
         let mut state = lock(&self.state);
         let result = f(&mut state);
-        let found = state.take_found();
+        let found = state.take_violations();
         self.findings.report(&found, state.figures());
         let lost = state.lost;
         drop(state);
         if lost {
-            self.tell_loss();
+            self.report_loss();
         }
         (result, found)
     }
 
-    /// Nothing will be published any more, whether a call comes that is told so or not.
+    /// Ends all timelines, whether or not a later call observes the loss: nothing more will be published.
     #[cold]
-    fn tell_loss(&self) {
-        // Relaxed: that it is done once matters, nothing is passed on by it.
-        if !self.told.swap(true, Ordering::Relaxed) {
+    fn report_loss(&self) {
+        // Relaxed: it must only happen once; nothing is passed on through it.
+        if !self.loss_reported.swap(true, Ordering::Relaxed) {
             self.gone.set_lost(Recovery::SameProcess);
             self.timelines.iter().for_each(|timeline| timeline.end());
         }
     }
 
-    /// Counts a call and says what becomes of it.
+    /// Counts a call and decides whether it fails.
     pub(crate) fn judge(&self, call: Call) -> Verdict {
         self.with(|state| state.judge(call))
     }

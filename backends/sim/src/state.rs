@@ -1,4 +1,5 @@
-//! The state of the device: queues, memory, chance, and those who look on (checker, virtual time, faults).
+//! The state behind the device's lock: queues, memory, random choices, and the observers (checker, virtual time,
+//! faults).
 
 use std::collections::VecDeque;
 
@@ -15,25 +16,25 @@ use crate::options::{Checks, Sim};
 use crate::random::Random;
 use crate::timing::Timing;
 
-/// Makes the choices of one epoch others than those of the next.
+/// Multiplied with the epoch's number, so that each epoch makes other choices.
 const EPOCH_SALT: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// One queue.
 #[derive(Default)]
 pub(crate) struct Queue {
     pub(crate) items: VecDeque<Item>,
-    /// Bytes whose failures the next task does not inherit.
+    /// Bytes whose failures are cleared before the next task.
     pub(crate) forgets: Vec<BoundSlice>,
-    /// Everything up to here has run.
+    /// The cursor up to which every task has run.
     pub(crate) done: Cursor,
     pub(crate) flushed: Cursor,
-    /// Everything up to here can be seen to have passed. Never beyond the two above.
+    /// The cursor up to which the host can see tasks as passed. Never greater than `done` or `flushed`.
     pub(crate) published: Cursor,
-    /// A task of it runs now.
+    /// A task of this queue is running.
     pub(crate) running: bool,
 }
 
-/// What is behind the device's lock.
+/// Everything behind the device's lock.
 pub(crate) struct State {
     pub(crate) queues: Vec<Queue>,
     pub(crate) memory: Memory,
@@ -41,20 +42,20 @@ pub(crate) struct State {
     pub(crate) timing: Timing,
     pub(crate) random: Random,
     faults: FaultPlan,
-    /// How many times more rarely each queue is chosen.
+    /// The factor by which each queue is slowed down.
     pub(crate) slow: Vec<u32>,
-    /// The order of steps is that of virtual time.
+    /// Steps run in the order of virtual time.
     pub(crate) punctual: bool,
-    /// Nothing runs any more: what is queued fails, what comes is refused.
+    /// The device is lost: queued tasks fail, and new calls are refused.
     pub(crate) lost: bool,
-    /// The device goes away.
+    /// The device is closing.
     pub(crate) stopping: bool,
     figures: Figures,
-    /// What the epochs before came to.
-    before: Figures,
+    /// The figures of all earlier epochs.
+    earlier: Figures,
 }
 
-/// What is noted in the fingerprint of a run.
+/// An event that goes into the fingerprint of a run.
 #[derive(Clone, Copy)]
 pub(crate) enum Event {
     Allocated = 1,
@@ -77,7 +78,7 @@ impl State {
             _ => sim.faults.clone().without_loss(),
         };
         let slow = &sim.slow[..sim.queues];
-        let before = sim.findings.figures();
+        let earlier = sim.findings.figures();
         let faults_seed = random.next();
         Self {
             queues: slow.iter().map(|_| Queue::default()).collect(),
@@ -90,38 +91,43 @@ impl State {
             punctual: sim.punctual,
             lost: false,
             stopping: false,
-            figures: before,
-            before,
+            figures: earlier,
+            earlier,
         }
     }
 
-    /// Counts a call and says what becomes of it. A device that is lost stays lost.
+    /// Counts a call and decides whether it fails. A lost device stays lost.
     pub(crate) fn judge(&mut self, call: Call) -> Verdict {
         let verdict = self.faults.judge(call);
         match verdict {
             Verdict::Fails(_) => self.figures.faults += 1,
-            Verdict::Loses if !self.lost => {
+            Verdict::LosesDevice if !self.lost => {
                 self.figures.faults += 1;
                 self.lost = true;
             }
-            Verdict::Goes | Verdict::Loses => {}
+            Verdict::Proceeds | Verdict::LosesDevice => {}
         }
-        if self.lost { Verdict::Loses } else { verdict }
+        if self.lost {
+            Verdict::LosesDevice
+        } else {
+            verdict
+        }
     }
 
-    /// Lets a call of a task pass, or says why it is refused.
+    /// Lets a call proceed, or returns the injected fault.
     pub(crate) fn admit(&mut self, call: Call) -> Result<(), Refused> {
         match self.judge(call) {
-            Verdict::Goes => Ok(()),
+            Verdict::Proceeds => Ok(()),
             Verdict::Fails(number) => {
                 let what = format!("{call:?}").to_lowercase();
                 Err(Refused::Task(format!("injected fault: {what} {number}")))
             }
-            Verdict::Loses => Err(Refused::Lost("injected fault".to_owned())),
+            Verdict::LosesDevice => Err(Refused::Lost("injected fault".to_owned())),
         }
     }
 
-    /// Queues a task over these bindings. What is refused stays with the caller: dropping it is user code.
+    /// Queues a task over these bindings. If it is refused, `op` stays with the caller, because dropping it may run
+    /// user code.
     pub(crate) fn push(
         &mut self,
         place: Place<'_>,
@@ -140,13 +146,13 @@ impl State {
                     if let Some(checker) = &mut self.checker {
                         checker.refused(point, place.name, &bindings);
                     }
-                    self.note(Event::Refused, point);
+                    self.record(Event::Refused, point);
                     return Err(refused);
                 }
             }
         }
         let Some(queue) = self.queues.get_mut(place.queue.index()) else {
-            return Err(Refused::Task(format!("there is no {}", place.queue)));
+            return Err(Refused::Task(format!("{} does not exist", place.queue)));
         };
         if let Some(checker) = &mut self.checker {
             checker.task(point, place.name, &bindings);
@@ -161,11 +167,11 @@ impl State {
             views,
             _blocks: blocks,
         })));
-        self.note(Event::Queued, point);
+        self.record(Event::Queued, point);
         Ok(())
     }
 
-    /// The next task of the queue does not inherit what has failed in these bytes.
+    /// Clears the failures of these bytes before the next task of the queue.
     pub(crate) fn forget(&mut self, queue: QueueId, bytes: &[BoundSlice]) {
         if let Some(queue) = self.queues.get_mut(queue.index()) {
             queue.forgets.extend_from_slice(bytes);
@@ -179,7 +185,7 @@ impl State {
         if let Some(queue) = self.queues.get_mut(queue.index()) {
             queue.items.push_back(Item::Wait(point));
         }
-        self.note(Event::Waits, point);
+        self.record(Event::Waits, point);
     }
 
     pub(crate) fn flush(&mut self, point: Point) {
@@ -189,20 +195,20 @@ impl State {
         if let Some(queue) = self.queues.get_mut(point.queue.index()) {
             queue.flushed = queue.flushed.max(point.cursor);
         }
-        self.note(Event::Flushed, point);
+        self.record(Event::Flushed, point);
     }
 
     pub(crate) fn ran_task(&mut self) {
         self.figures.tasks += 1;
     }
 
-    /// Notes an event at a point.
-    pub(crate) fn note(&mut self, event: Event, point: Point) {
-        self.note_numbers(event, u64::from(point.queue.0), point.cursor);
+    /// Records an event at a point.
+    pub(crate) fn record(&mut self, event: Event, point: Point) {
+        self.record_numbers(event, u64::from(point.queue.0), point.cursor);
     }
 
-    /// Notes an event in the fingerprint.
-    pub(crate) fn note_numbers(&mut self, event: Event, first: u64, second: u64) {
+    /// Records an event in the fingerprint.
+    pub(crate) fn record_numbers(&mut self, event: Event, first: u64, second: u64) {
         for number in [event as u64, first, second] {
             // One step of FNV-1a, over words.
             let mixed = (self.figures.fingerprint ^ number).wrapping_mul(0x0000_0100_0000_01b3);
@@ -210,18 +216,18 @@ impl State {
         }
     }
 
-    pub(crate) fn take_found(&mut self) -> Vec<Violation> {
+    pub(crate) fn take_violations(&mut self) -> Vec<Violation> {
         self.checker
             .as_mut()
-            .map(Checker::take_found)
+            .map(Checker::take_violations)
             .unwrap_or_default()
     }
 
     pub(crate) fn figures(&self) -> Figures {
         let mut figures = self.figures;
-        figures.virtual_ns = self.before.virtual_ns + self.timing.end_ns();
+        figures.virtual_ns = self.earlier.virtual_ns + self.timing.end_ns();
         if let Some(checker) = &self.checker {
-            figures.waits = self.before.waits.and(checker.waits());
+            figures.waits = self.earlier.waits.plus(checker.waits());
         }
         figures
     }

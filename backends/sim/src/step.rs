@@ -1,8 +1,24 @@
-//! One step: of everything that may happen next, the seed chooses what does.
+//! One step of the device, chosen by the seed.
 //!
-//! What may happen: a queue that is not held runs its first task, once the points that it waits for have
-//! **completed**; or it **publishes** some of what has completed and was flushed. So what the host sees
-//! lags behind what has happened by as much as the seed likes, as it does on a device.
+//! A queue is an ordered list of tasks and waits. Three cursors say how far it is: `done` (has run), `flushed` (may
+//! be seen), and `published` (the host sees it). `published <= min(done, flushed)` always holds.
+//!
+//! ```text
+//!  call:    push, wait -> appended;  flush -> flushed = cursor
+//!  choices: Run(queue)              its first item is a task, no task of it is running, and its earlier waits passed
+//!           Publish(queue, cursor)  any cursor in published + 1 ..= min(done, flushed)
+//!  step:    Run     -> runs the task without the lock, then done = its cursor
+//!           Publish -> published = the cursor, and the timeline wakes its waiters
+//! ```
+//! A wait at the front is removed once its point has **completed** (`done`), not once it is published, as on a real
+//! device. A held queue has no choices, and a lost device has none at all.
+//!
+//! The step is drawn from all choices of all queues, weighted by [`Sim::slow`](crate::Sim::slow). So the host's view
+//! lags behind the device by a random amount, and queues interleave in every order that the waits permit. In a
+//! punctual device the step is the earliest choice in virtual time. All randomness comes from one generator, under
+//! the lock. In a driven device calls and steps do not overlap, so the same seed gives the same run.
+//!
+//! `tests/device/runs.rs` checks that, `tests/device/calls.rs` checks that publication lags and stays behind the flush.
 
 use millstream_protocol::id::{Cursor, Point, QueueId};
 
@@ -12,17 +28,17 @@ use crate::run::{Fate, Ran, run};
 use crate::shared::Shared;
 use crate::state::{Event, State};
 
-/// How often a queue of usual speed is chosen, against a slow one.
-const USUAL_WEIGHT: u64 = 1000;
+/// The weight of a queue with normal speed.
+const NORMAL_WEIGHT: u64 = 1000;
 
-/// What may happen next.
+/// A possible next step.
 #[derive(Clone, Copy)]
 enum Choice {
     Run(usize),
     Publish(usize, Cursor),
 }
 
-/// What happens next.
+/// The chosen step, with everything it needs without the lock.
 enum Next {
     Run {
         entry: Box<Entry>,
@@ -33,7 +49,7 @@ enum Next {
     Publish(Point),
 }
 
-/// Does one step, and says whether there was one to do.
+/// Runs one step. Returns `false` if there was none to run.
 pub(crate) fn step(shared: &Shared) -> bool {
     match shared.with(|state| state.next(shared)) {
         None => return false,
@@ -53,7 +69,7 @@ pub(crate) fn step(shared: &Shared) -> bool {
     true
 }
 
-/// Is there a step to do?
+/// Returns `true` if a step can run.
 pub(crate) fn can_step(shared: &Shared) -> bool {
     shared.with(|state| !state.choices(shared).is_empty())
 }
@@ -66,13 +82,14 @@ impl State {
                 let cursor = queue.published + 1 + self.random.below(most - queue.published);
                 queue.published = cursor;
                 if self.punctual {
-                    self.timing.tell_time(self.timing.ended_ns(index, cursor));
+                    self.timing
+                        .advance_clock(self.timing.ended_ns(index, cursor));
                 }
                 let point = Point::new(QueueId(index as u8), cursor);
                 if let Some(checker) = &mut self.checker {
                     checker.published(point);
                 }
-                self.note(Event::Published, point);
+                self.record(Event::Published, point);
                 Some(Next::Publish(point))
             }
             Choice::Run(index) => {
@@ -82,9 +99,9 @@ impl State {
                 self.queues[index].running = true;
                 self.memory.starts(entry.point, &entry.bindings);
                 let fate = match self.judge(Call::Run) {
-                    Verdict::Goes => Fate::Runs,
+                    Verdict::Proceeds => Fate::Runs,
                     Verdict::Fails(number) => Fate::Fails(number),
-                    Verdict::Loses => Fate::Lost,
+                    Verdict::LosesDevice => Fate::Lost,
                 };
                 let seed = self.random.next();
                 let checks = self.checker.is_some();
@@ -105,7 +122,7 @@ impl State {
         }
         let weight = |choice: &Choice| {
             let (Choice::Run(queue) | Choice::Publish(queue, _)) = *choice;
-            (USUAL_WEIGHT / u64::from(self.slow[queue])).max(1)
+            (NORMAL_WEIGHT / u64::from(self.slow[queue])).max(1)
         };
         let all: u64 = choices.iter().map(weight).sum();
         if all == 0 {
@@ -120,7 +137,8 @@ impl State {
         })
     }
 
-    /// What happens first in virtual time: an end is seen before a task begins that could have seen it.
+    /// Returns the first choice in virtual time: the host sees an end before a task begins that could have observed
+    /// it.
     fn earliest(&self, choices: Vec<Choice>) -> Option<Choice> {
         let first = choices.into_iter().map(|choice| match choice {
             Choice::Run(queue) => (self.timing.free_ns(queue), choice),
@@ -138,7 +156,7 @@ impl State {
     fn choices(&mut self, shared: &Shared) -> Vec<Choice> {
         let mut choices = Vec::new();
         if self.lost {
-            // What is queued says so when the device goes.
+            // Queued tasks fail when the device closes.
             return choices;
         }
         for index in 0..self.queues.len() {
@@ -158,7 +176,7 @@ impl State {
         choices
     }
 
-    /// Takes the waits off the front of a queue whose points have completed.
+    /// Removes waits from the front of a queue whose points have completed.
     fn pass_waits(&mut self, index: usize) {
         while let Some(Item::Wait(point)) = self.queues[index].items.front() {
             let point = *point;
@@ -187,6 +205,6 @@ impl State {
         self.memory.ended(entry.point, &entry.bindings);
         self.timing.ran(entry.point, &entry.bindings, work);
         self.ran_task();
-        self.note(Event::Ran, entry.point);
+        self.record(Event::Ran, entry.point);
     }
 }

@@ -1,4 +1,4 @@
-//! The thread that steps a device that is not driven. It sleeps while there is no step to do (I11).
+//! The thread that runs the steps of a device that is not driven. It sleeps while no step is possible (I11).
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use millstream_sync::facade::{SpinPolicy, Spinner};
 use crate::shared::Shared;
 use crate::step::{can_step, step};
 
-/// The thread. Dropping it joins it, once the state says that the device goes away.
+/// The stepping thread. Dropping it joins the thread; `State::stopping` must be set before.
 pub(crate) struct Stepper(Option<Thread<()>>);
 
 impl Stepper {
     pub(crate) fn start(shared: Arc<Shared>, spawner: &Spawner) -> Result<Self, OpenError> {
-        let alive = Alive(shared);
+        let guard = ExitGuard(shared);
         let body = move || {
-            let shared = &alive.0;
+            let shared = &guard.0;
             let _mark = mark_runtime_thread();
-            // How fast a simulator wakes is of no interest.
+            // Wake-up latency does not matter here.
             let mut spin = Spinner::new(SpinPolicy::never());
             let is_stopping = || shared.with(|state| state.stopping);
             while !is_stopping() {
@@ -36,11 +36,11 @@ impl Stepper {
     }
 }
 
-/// Goes with the thread, or with what was to be one.
-struct Alive(Arc<Shared>);
+/// Ends the timelines when the thread ends, or when it was never started.
+struct ExitGuard(Arc<Shared>);
 
-impl Drop for Alive {
-    /// Nobody steps any more: unless the device goes away anyway, that is a loss of the device.
+impl Drop for ExitGuard {
+    /// No thread runs steps any more. Unless the device is closing, that is a loss of the device.
     fn drop(&mut self) {
         if !self.0.with(|state| state.stopping) {
             self.0.timelines.iter().for_each(|timeline| timeline.end());
@@ -52,7 +52,7 @@ impl Drop for Stepper {
     fn drop(&mut self) {
         let Some(thread) = self.0.take() else { return };
         if !thread.is_current() {
-            // A panic of user code has been caught and told.
+            // A panic of user code was caught and reported with its task.
             let _ = thread.join();
         }
     }

@@ -1,7 +1,7 @@
-//! Virtual time: when each task would have run, by its cost and by what it had to come after.
+//! Virtual time: the start and end of each task, from its cost and the tasks it comes after.
 //!
-//! A task starts once its queue is free, the points it waits for have ended, and the bytes that it uses are
-//! ready: a runtime may leave out a wait for what it saw pass, but time may not.
+//! A task starts once its queue is free, the points it waits for have ended, and its bytes are ready. The last
+//! condition is needed because the runtime omits waits for points that it has seen pass, and virtual time must not.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,10 +12,10 @@ use millstream_protocol::memory::PageId;
 use crate::cost::CostModel;
 use crate::ranges::RangeMap;
 
-/// Ends of the last tasks of a queue that are known exactly. A queue has fewer in flight.
+/// The number of recent tasks per queue whose ends are known exactly. A queue has fewer in flight.
 const ENDS_KEPT: usize = 4096;
 
-/// When bytes were used last.
+/// The end of the last write and of the last read of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Used {
     written_ns: u64,
@@ -26,7 +26,7 @@ struct Used {
 struct Lane {
     free_ns: u64,
     busy_ns: u64,
-    /// The ends of the last tasks, by cursor.
+    /// Cursor and end of the last tasks.
     ends: VecDeque<(u64, u64)>,
 }
 
@@ -36,13 +36,13 @@ pub(crate) struct Timing {
     slow: Vec<u64>,
     lanes: Vec<Lane>,
     pages: BTreeMap<PageId, RangeMap<Used>>,
-    /// Those that nobody has taken; the oldest give way.
+    /// Recorded spans that were not taken yet; the oldest are dropped when the capacity is reached.
     spans: VecDeque<Span>,
-    /// Asked for when the device was opened, and now.
-    spans_kept: usize,
+    /// The capacity that was set when the device was opened, and the capacity now.
+    spans_min: usize,
     spans_max: usize,
     end_ns: u64,
-    /// What starts from here on does not start earlier.
+    /// A lower bound for every later start.
     now_ns: u64,
 }
 
@@ -54,30 +54,30 @@ impl Timing {
             lanes: slow.iter().map(|_| Lane::default()).collect(),
             pages: BTreeMap::new(),
             spans: VecDeque::new(),
-            spans_kept: spans_max,
+            spans_min: spans_max,
             spans_max,
             end_ns: 0,
             now_ns: 0,
         }
     }
 
-    /// When the last task ended.
+    /// Returns the end of the last task.
     pub(crate) fn end_ns(&self) -> u64 {
         self.end_ns
     }
 
-    /// When a queue can begin its next task.
+    /// Returns the time at which a queue can begin its next task.
     pub(crate) fn free_ns(&self, queue: usize) -> u64 {
         self.lanes[queue].free_ns.max(self.now_ns)
     }
 
-    /// When the task at `cursor` of a queue ended.
+    /// Returns the end of the task at `cursor` of a queue.
     pub(crate) fn ended_ns(&self, queue: usize, cursor: u64) -> u64 {
         self.lanes[queue].end_of(cursor)
     }
 
-    /// It is so late: whoever sees this does not go back.
-    pub(crate) fn tell_time(&mut self, now_ns: u64) {
+    /// Advances the clock: later tasks do not start before `now_ns`.
+    pub(crate) fn advance_clock(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
     }
 
@@ -85,9 +85,9 @@ impl Timing {
         self.lanes.get(queue.index()).map_or(0, |lane| lane.busy_ns)
     }
 
-    /// From here on there is room for so many spans of all queues, or for as many as ever.
-    pub(crate) fn set_room(&mut self, room: usize) {
-        self.spans_max = self.spans_kept.max(room);
+    /// Sets the number of spans that are kept for all queues, at least as many as when the device was opened.
+    pub(crate) fn set_span_capacity(&mut self, capacity: usize) {
+        self.spans_max = self.spans_min.max(capacity);
     }
 
     pub(crate) fn take_spans(&mut self) -> Vec<Span> {
@@ -143,13 +143,13 @@ impl Timing {
                 point,
                 start_ns,
                 end_ns,
-                // What fails does no work here, and has no span.
+                // A failed task does no work here, and has no span.
                 failure: None,
             });
         }
     }
 
-    /// When a binding's bytes are ready for it.
+    /// Returns the time at which a binding's bytes are ready.
     fn ready_ns(&self, bound: &BoundSlice) -> u64 {
         let page = bound.page.filter(|_| bound.len > 0);
         let Some(page) = page.and_then(|page| self.pages.get(&page)) else {
@@ -168,7 +168,8 @@ impl Timing {
 }
 
 impl Lane {
-    /// When the task at `cursor` ended. What is too old to be known ended before the oldest that is.
+    /// Returns the end of the task at `cursor`. A task too old to be known ended before the oldest known one, whose
+    /// end is returned.
     fn end_of(&self, cursor: u64) -> u64 {
         let at = self.ends.partition_point(|(ended, _)| *ended < cursor);
         let end = self.ends.get(at).or(self.ends.back());
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_overlap_unless_a_wait_or_their_bytes_order_them() {
+    fn queues_overlap_unless_a_wait_or_shared_bytes_order_them() {
         let mut timing = timing();
         timing.ran(at(0, 1), &[bytes(0, 8, Access::Write)], Work::Custom);
         timing.ran(at(1, 1), &[bytes(8, 8, Access::Write)], Work::Custom);
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_overlap_and_a_writer_comes_after_them() {
+    fn readers_overlap_and_a_writer_starts_after_them() {
         let mut timing = timing();
         timing.ran(at(0, 1), &[bytes(0, 8, Access::Read)], Work::Custom);
         timing.ran(at(1, 1), &[bytes(0, 8, Access::Read)], Work::Custom);

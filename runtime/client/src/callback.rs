@@ -1,34 +1,35 @@
-//! Leaving an answer a callback instead of waiting for it.
+//! Callbacks of answers: [`Pending::on_ready`], in place of waiting.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use millstream_protocol::deferred_drop::Release;
 use millstream_protocol::error::Error;
-use millstream_protocol::leaving::Release;
 use millstream_sync::facade::{Mutex, lock};
 
-use crate::{Home, Pending, Returned, Room};
+use crate::{Pending, Permit, Requester, Returned};
 
 impl<T: Send + 'static> Pending<T> {
-    /// Calls `callback` with the answer, on a thread for user code: never the device's. A blocking
-    /// call in it answers [`Error::WouldDeadlock`].
+    /// Calls `callback` with the answer on a thread for user code, never on the device's thread. A blocking
+    /// call inside the callback returns [`Error::WouldDeadlock`].
     ///
-    /// May wait while the client has [`max_jobs`](millstream_protocol::options::DeviceOptions::max_jobs) callbacks, host
-    /// functions and values to drop on their way; [`Pending::try_on_ready`] does not.
+    /// May block while the client has [`max_jobs`](millstream_protocol::options::DeviceOptions::max_jobs) callbacks,
+    /// host functions and values to drop in flight; [`Pending::try_on_ready`] does not.
     ///
     /// # Errors
-    /// [`Error::NoRoomHere`] where it would wait on a thread that the device needs; [`Error::Closed`] once the device is closed,
-    /// as it has no thread for user code any more. The answer and the callback come back with it, the callback uncalled: [`Returned`].
+    /// [`Error::NoRoomHere`] if it would block on a thread that the device needs; [`Error::Closed`] if the device is
+    /// closed, since no thread for user code exists any more. The error carries the answer and the uncalled callback:
+    /// [`Returned`].
     #[expect(
         clippy::result_large_err,
-        reason = "the caller had both on its stack, and has them there again"
+        reason = "the caller had both values on its stack before the call"
     )]
     pub fn on_ready<F: FnOnce(Result<T, Error>) + Send + 'static>(
         self,
         callback: F,
     ) -> Result<(), Returned<(Self, F)>> {
-        match self.home().callback_room(true) {
-            Ok(room) => self.call_back(Some(room), callback),
+        match self.requester().callback_permit(true) {
+            Ok(permit) => self.call_back(Some(permit), callback),
             Err(error) => {
                 let value = (self, callback);
                 return Err(Returned { value, error });
@@ -37,17 +38,18 @@ impl<T: Send + 'static> Pending<T> {
         Ok(())
     }
 
-    /// As [`Pending::on_ready`], but never waits. The answer goes to the callback; without room it stays
-    /// here.
+    /// As [`Pending::on_ready`], but never blocks. On success the answer moves to the callback; on failure it stays
+    /// in `self`.
     ///
     /// # Errors
-    /// [`Error::Busy`], [`Error::NoRoomHere`], [`Error::Closed`]. The callback comes back with it, uncalled: [`Returned`].
+    /// [`Error::Busy`], [`Error::NoRoomHere`], [`Error::Closed`]. The error carries the uncalled callback:
+    /// [`Returned`].
     pub fn try_on_ready<F: FnOnce(Result<T, Error>) + Send + 'static>(
         &mut self,
         callback: F,
     ) -> Result<(), Returned<F>> {
-        match self.home().callback_room(false) {
-            Ok(room) => self.take().call_back(Some(room), callback),
+        match self.requester().callback_permit(false) {
+            Ok(permit) => self.take().call_back(Some(permit), callback),
             Err(error) => {
                 let value = callback;
                 return Err(Returned { value, error });
@@ -56,19 +58,19 @@ impl<T: Send + 'static> Pending<T> {
         Ok(())
     }
 
-    /// Calls `callback` with the answer; then the room, if it takes any, is free again.
+    /// Calls `callback` with the answer, and then releases the permit, if any.
     pub(crate) fn call_back(
         self,
-        room: Option<Room>,
+        permit: Option<Permit>,
         callback: impl FnOnce(Result<T, Error>) + Send + 'static,
     ) {
         let callback = Box::new(move |answer| {
-            // Given back when the callback has returned, or panicked.
-            let _room = room;
+            // Dropped when the callback has returned or panicked.
+            let _permit = permit;
             callback(answer);
         });
         let task = Arc::new(Callback {
-            home: self.home().clone(),
+            requester: self.requester().clone(),
             slot: Mutex::new(Some(Waiting {
                 pending: self,
                 callback,
@@ -81,28 +83,29 @@ impl<T: Send + 'static> Pending<T> {
 
 type CallbackFn<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
 
-/// An answer with a callback: a task of a tiny executor whose thread is the one for user code.
+/// An answer with a callback: a task of a minimal executor whose thread is the one for user code.
 struct Callback<T> {
-    home: Home,
+    requester: Requester,
     slot: Mutex<Option<Waiting<T>>>,
 }
 
 struct Waiting<T> {
     pending: Pending<T>,
     callback: CallbackFn<T>,
-    /// What the callback owns goes by itself, from the moment at which the work is issued.
+    /// Held once the work is issued: from then on the callback will run, and may drop handles, without further
+    /// messages. So a reservation that finds no memory waits for it instead of failing.
     release: Option<Release>,
 }
 
 impl<T: Send + 'static> Callback<T> {
-    /// Polls; when the answer is there, hands the callback to the thread for user code.
+    /// Polls the answer. If it has arrived, sends the callback to the thread for user code.
     fn step(self: &Arc<Self>) {
         let mut slot = lock(&self.slot);
         let Some(mut waiting) = slot.take() else {
             return;
         };
         let waker = Waker::from(self.clone());
-        let begin = || Release::begin(self.home.device().table());
+        let begin = || Release::begin(self.requester.device().table());
         let answer = waiting
             .pending
             .poll_answer(&mut Context::from_waker(&waker));
@@ -113,12 +116,13 @@ impl<T: Send + 'static> Callback<T> {
                 }
                 *slot = Some(waiting);
                 drop(slot);
-                self.home.device().channel().awaited();
+                self.requester.device().channel().awaited();
             }
             Poll::Ready(answer) => {
-                // Sending user code may run some: the function that starts threads, or, once all is over, it.
+                // `execute` may run user code on this thread: the function that starts threads, or, after a close, the
+                // job.
                 drop(slot);
-                let channel = self.home.device().channel();
+                let channel = self.requester.device().channel();
                 let release = waiting.release.unwrap_or_else(begin);
                 let callback = waiting.callback;
                 channel.execute(Box::new(move || {
@@ -132,11 +136,11 @@ impl<T: Send + 'static> Callback<T> {
 
 impl<T: Send + 'static> Wake for Callback<T> {
     fn wake(self: Arc<Self>) {
-        // The waker may run on the device thread or inside a queue: the polling happens elsewhere.
+        // The waker may run on the device thread or inside a queue, so poll on the thread for user code.
         let task = self.clone();
-        let channel = self.home.device().channel();
-        // Until the step has looked whether the work is issued.
-        let release = Release::begin(self.home.device().table());
+        let channel = self.requester.device().channel();
+        // Held until the step has checked whether the work is issued.
+        let release = Release::begin(self.requester.device().table());
         channel.execute(Box::new(move || {
             task.step();
             drop(release);

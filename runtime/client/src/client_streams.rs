@@ -1,4 +1,4 @@
-//! What a client does with streams: it makes them, and submits what several hold.
+//! A client's calls that concern streams: making one, and flushing several.
 
 use millstream_protocol::error::Error;
 use millstream_protocol::message::Scope;
@@ -6,17 +6,18 @@ use millstream_protocol::message::Scope;
 use crate::{ComputeClient, Stream};
 
 impl ComputeClient {
-    /// A new stream. Costs a message and no thread; thousands are fine.
+    /// Creates a stream. Costs one message and no thread; thousands of streams are fine.
     ///
-    /// May wait for room in the mailbox, or for a slot ([`max_handles`](millstream_protocol::options::DeviceOptions::max_handles)). On a closed device the
-    /// stream's calls say so.
+    /// May block while the mailbox is full, or while no slot is free
+    /// ([`max_handles`](millstream_protocol::options::DeviceOptions::max_handles)). If the device is closed, the
+    /// stream's calls return the error.
     pub fn new_stream(&self) -> Stream {
         Stream::new(self.clone())
     }
 
-    /// Submits what these streams hold. Naming one twice runs nothing twice.
+    /// Submits the tasks that these streams hold. Duplicates have no effect.
     ///
-    /// May wait for room in the mailbox.
+    /// May block while the mailbox is full.
     ///
     /// # Errors
     /// [`Error::Closed`].

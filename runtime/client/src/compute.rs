@@ -1,4 +1,4 @@
-//! A client of a device.
+//! A client of a device, and its builder.
 
 use std::sync::Arc;
 
@@ -17,124 +17,127 @@ use millstream_protocol::report::{MemoryReport, Stats};
 use millstream_sync::facade::{Mutex, lock};
 
 use crate::handle::Handle;
-use crate::{Bounds, DeviceShared, KernelHandle, Openings, Pending, Seat};
+use crate::{ClientEpoch, ClientLimits, DeviceEpochs, DeviceShared, KernelHandle, Pending};
 
-/// What clones of a client share.
+/// State shared by the clones of a client.
 pub(crate) struct ClientShared {
-    openings: Arc<Openings>,
-    /// Its place in the epoch in which it made something last.
-    seat: Mutex<Arc<Seat>>,
+    epochs: Arc<DeviceEpochs>,
+    /// The client's state in the epoch in which it last made an object.
+    epoch: Mutex<Arc<ClientEpoch>>,
     pub(crate) id: ClientId,
     pub(crate) name: Arc<str>,
-    bounds: Bounds,
+    limits: ClientLimits,
     pub(crate) priority: Priority,
     pub(crate) weight: u32,
-    /// Bytes that it may have before others go first.
+    /// Bytes that the client's slices may use before other clients take precedence.
     pub(crate) soft_limit: Option<u64>,
 }
 
-/// A user of a device: cheap to clone, `Send + Sync`, the same type for every backend.
+/// A client of a device. Cheap to clone, `Send + Sync`, and the same type for every backend.
 ///
-/// A client makes streams and kernels and owns limits. Dropping it never waits; its streams and
-/// handles stay good as long as the device is open.
+/// A client makes streams and kernels, and owns limits. Dropping it never blocks; its streams and
+/// handles stay valid as long as the device is open.
 ///
-/// A client outlives the loss of its device: once the device is reopened, what the client makes is of the new
-/// epoch. What it had made before answers [`Error::DeviceLost`], and is not charged to its limits any more.
+/// A client outlives the loss of its device: after the device is reopened, the client makes objects in the new
+/// epoch. Objects of the lost epoch return [`Error::DeviceLost`] and no longer count towards the client's limits.
 #[derive(Clone)]
 pub struct ComputeClient {
     pub(crate) shared: Arc<ClientShared>,
 }
 
-/// The greatest weight: so that a turn, and with it the wait for everybody else's, stays bounded.
+/// The greatest weight of a client. It bounds the length of a turn, and so the time that other clients wait for theirs.
 pub const WEIGHT_MAX: u32 = 1_024;
 
-/// What a client is to be.
+/// Builds a [`ComputeClient`].
 pub struct ClientBuilder {
-    openings: Arc<Openings>,
+    epochs: Arc<DeviceEpochs>,
     name: Option<Arc<str>>,
     soft_limit: Option<u64>,
     priority: Priority,
     weight: u32,
-    bounds: Bounds,
+    limits: ClientLimits,
 }
 
 impl ClientBuilder {
-    /// A client of a device with the defaults: no limit.
-    pub(crate) fn new(openings: Arc<Openings>) -> Self {
+    /// Creates a builder with the defaults: no limit.
+    pub(crate) fn new(epochs: Arc<DeviceEpochs>) -> Self {
         Self {
-            openings,
+            epochs,
             name: None,
             soft_limit: None,
             priority: Priority::default(),
             weight: 1,
-            bounds: Bounds::default(),
+            limits: ClientLimits::default(),
         }
     }
 
-    /// Its name, for errors and reports.
+    /// Sets the client's name, which errors and reports use. The default is `client N`.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// The most bytes that its slices may have in use: those with handles, and dropped ones whose tasks have not completed.
+    /// Sets the hard limit: the most bytes that the client's slices may use. Slices with handles count, and dropped
+    /// slices whose tasks have not completed. Default: no limit.
     ///
-    /// A request beyond it fails at once with [`MemoryError::Limit`](millstream_protocol::error::MemoryError::Limit) if live handles alone leave no
-    /// room, since only their owners can make some. Else it waits until enough tasks have completed, or answers [`Error::Busy`]
-    /// where calls may not wait. A thread that holds back those tasks itself, by a guard, must not wait for them.
+    /// If live handles alone leave no room, a request beyond the limit fails at once with
+    /// [`MemoryError::Limit`](millstream_protocol::error::MemoryError::Limit), since only dropping a handle can make
+    /// room. Otherwise the request blocks until enough tasks have completed, or returns [`Error::Busy`] if the call may
+    /// not block. A thread that holds those tasks back with a guard must not wait for them.
     pub fn hard_limit(mut self, bytes: u64) -> Self {
-        self.bounds.memory_bytes = Some(bytes);
+        self.limits.memory_bytes = Some(bytes);
         self
     }
 
-    /// Bytes that its live slices may have before others go first. Above it the client still gets memory, as long
-    /// as the device has some. When it is short, asks that would take a client above its soft limit wait behind
-    /// those that would not, and are given up before them; and pages that such a client has left free are the
-    /// first to go back to the device.
+    /// Sets the soft limit: the bytes that the client's live slices may use before other clients take precedence. Above
+    /// it the client still gets memory as long as the device has some. If memory is short, reservations that would take
+    /// a client above its soft limit wait behind all others and are failed before them, and the pages that such a
+    /// client has left free are the first to go back to the device.
     ///
-    /// Counted as in [`ComputeClient::memory_usage`], padding included. A soft limit above the hard limit is the
-    /// hard limit. Going above it is told by a warning of `tracing`, and counted in
+    /// Bytes are counted as in [`ComputeClient::memory_usage`], padding included. A soft limit above the hard limit has
+    /// the value of the hard limit. Crossing the soft limit logs a `tracing` warning and counts in
     /// [`Stats::soft_limit_crossings`].
     pub fn soft_limit(mut self, bytes: u64) -> Self {
         self.soft_limit = Some(bytes);
         self
     }
 
-    /// How urgent its work is. Default: [`Priority::Normal`]. A task that a more urgent one waits for is as
-    /// urgent.
+    /// Sets the priority of the client's tasks. Default: [`Priority::Normal`]. A task that a task of higher priority
+    /// depends on runs at that priority.
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = priority;
         self
     }
 
-    /// Its share among clients of its priority: each of its streams may issue so many times as much in a turn as
-    /// one of weight 1, the default and the least; the most is [`WEIGHT_MAX`]. Acts where streams share a queue
-    /// that is behind.
+    /// Sets the client's share among clients of the same priority: in one turn each of its streams may issue `weight`
+    /// times as much as a stream of a client of weight 1. Clamped to 1 (the default) to [`WEIGHT_MAX`]. Takes effect if
+    /// streams share a queue with a backlog.
     pub fn weight(mut self, weight: u32) -> Self {
         self.weight = weight.clamp(1, WEIGHT_MAX);
         self
     }
 
-    /// The most tasks that all its streams together may have accepted and not yet issued; beyond it calls wait,
-    /// or answer [`Error::Busy`] where they may not. At least 1; where calls may not wait give it 2, for
-    /// [`Stream::create`](crate::Stream::create) is two tasks. Default: each stream has
-    /// [`max_held`](millstream_protocol::options::DeviceOptions::max_held) to itself.
+    /// Sets the most tasks that all streams of the client together may have accepted and not yet issued. Beyond it
+    /// calls block, or return [`Error::Busy`] if they may not. At least 1; use at least 2 if calls may not block, since
+    /// [`Stream::create`](crate::Stream::create) submits two tasks. Default: each stream has its own limit,
+    /// [`max_held`](millstream_protocol::options::DeviceOptions::max_held).
     pub fn max_tasks(mut self, tasks: u64) -> Self {
-        self.bounds.tasks = Some(tasks.max(1));
+        self.limits.tasks = Some(tasks.max(1));
         self
     }
 
-    /// The most bytes of its uploads that may be on their way; beyond it calls wait, or answer
-    /// [`Error::Busy`] where they may not. At least 1; a larger upload takes all of it, and what travels inside a
-    /// message counts nothing. Default: [`max_upload_bytes`](millstream_protocol::options::DeviceOptions::max_upload_bytes).
+    /// Sets the most bytes of the client's uploads that may be in flight. Beyond it calls block, or return
+    /// [`Error::Busy`] if they may not. At least 1; a larger upload takes the whole limit, and data that travels inside
+    /// a message does not count. Default:
+    /// [`max_upload_bytes`](millstream_protocol::options::DeviceOptions::max_upload_bytes).
     pub fn max_upload_bytes(mut self, bytes: u64) -> Self {
-        self.bounds.upload_bytes = Some(bytes.max(1));
+        self.limits.upload_bytes = Some(bytes.max(1));
         self
     }
 
-    /// The client.
+    /// Builds the client.
     pub fn build(self) -> ComputeClient {
-        let id = self.openings.next_client();
+        let id = self.epochs.next_client();
         let shared = ClientShared {
             id,
             name: self
@@ -144,10 +147,10 @@ impl ClientBuilder {
             weight: self.weight,
             soft_limit: self
                 .soft_limit
-                .map(|bytes| bytes.min(self.bounds.memory_bytes.unwrap_or(u64::MAX))),
-            seat: Mutex::new(Seat::new(self.openings.current(), &self.bounds)),
-            bounds: self.bounds,
-            openings: self.openings,
+                .map(|bytes| bytes.min(self.limits.memory_bytes.unwrap_or(u64::MAX))),
+            epoch: Mutex::new(ClientEpoch::new(self.epochs.current(), &self.limits)),
+            limits: self.limits,
+            epochs: self.epochs,
         };
         ComputeClient {
             shared: Arc::new(shared),
@@ -155,42 +158,42 @@ impl ClientBuilder {
     }
 }
 
-impl Openings {
-    /// A client, to be given a name or limits.
+impl DeviceEpochs {
+    /// Returns a builder of a client of this device.
     pub fn client_builder(self: &Arc<Self>) -> ClientBuilder {
         ClientBuilder::new(self.clone())
     }
 }
 
 impl ComputeClient {
-    /// Its place in the current epoch of the device.
-    pub(crate) fn seat(&self) -> Arc<Seat> {
-        let current = self.shared.openings.current();
-        let mut seat = lock(&self.shared.seat);
-        if seat.device.epoch() < current.epoch() {
-            *seat = Seat::new(current, &self.shared.bounds);
+    /// Returns the client's state in the current epoch of the device.
+    pub(crate) fn client_epoch(&self) -> Arc<ClientEpoch> {
+        let current = self.shared.epochs.current();
+        let mut epoch = lock(&self.shared.epoch);
+        if epoch.device.epoch() < current.epoch() {
+            *epoch = ClientEpoch::new(current, &self.shared.limits);
         }
-        seat.clone()
+        epoch.clone()
     }
 
     pub(crate) fn device(&self) -> Arc<DeviceShared> {
-        self.shared.openings.current()
+        self.shared.epochs.current()
     }
 
-    /// Another client of the device, without bounds.
-    pub(crate) fn like(&self, priority: Priority, weight: u32) -> Self {
-        let builder = self.shared.openings.client_builder();
+    /// Creates another client of the device, without limits.
+    pub(crate) fn sibling(&self, priority: Priority, weight: u32) -> Self {
+        let builder = self.shared.epochs.client_builder();
         builder.priority(priority).weight(weight).build()
     }
 
-    /// Prepares a kernel: compiles it for this device and makes it known. Launches of it resolve
-    /// nothing and allocate nothing.
+    /// Prepares a kernel: compiles it for this device and registers it. Launching a prepared kernel compiles nothing
+    /// and allocates nothing.
     ///
-    /// Blocks the calling thread while the kernel compiles (nothing for native kernels); the device
-    /// goes on meanwhile.
+    /// Blocks while the kernel compiles (native kernels do not compile); the device goes on meanwhile. May also block
+    /// while the mailbox or the table of slots is full.
     ///
     /// # Errors
-    /// [`Error::Kernel`] with what is missing or what the compiler said; [`Error::DeviceLost`], [`Error::Closed`].
+    /// [`Error::Kernel`] if the device lacks a feature or the compiler fails; [`Error::DeviceLost`], [`Error::Closed`].
     pub fn kernel(&self, kernel: Kernel) -> Result<KernelHandle, Error> {
         let device = self.device();
         let properties = device.properties();
@@ -221,8 +224,8 @@ impl ComputeClient {
         let code = match device.compiler().compile(&kernel) {
             Ok(code) => code,
             Err(KernelError::Lost { .. }) => {
-                device.tell_lost().wait()?;
-                return Err(device.gone());
+                device.report_lost().wait()?;
+                return Err(device.terminal_error());
             }
             Err(error) => return Err(error.into()),
         };
@@ -239,8 +242,8 @@ impl ComputeClient {
         Ok(KernelHandle { hold, kernel })
     }
 
-    /// How this device can cut up a program beside the usual way: what a kernel of it may ask for by [`Kernel::with`], and a tuner
-    /// chooses among. Nothing, where there is nothing to choose. Never waits.
+    /// Returns the blockings that this device supports for a program besides the default one. A kernel selects one with
+    /// [`Kernel::with`], and a tuner chooses among them. Empty if the device has only the default. Never blocks.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -261,55 +264,56 @@ impl ComputeClient {
         self.device().compiler().blockings(program)
     }
 
-    /// Is the handle one of memory of this client's device, in the epoch that it is in?
+    /// Returns `true` if the handle is of memory of this client's device, in its current epoch.
     pub fn owns<T: Element>(&self, handle: &Handle<T>) -> bool {
         Arc::ptr_eq(handle.hold().table(), self.device().table())
     }
 
-    /// Is the kernel one of this client's device, in the epoch that it is in?
+    /// Returns `true` if the kernel was prepared on this client's device, in its current epoch.
     pub fn knows(&self, kernel: &KernelHandle) -> bool {
         Arc::ptr_eq(kernel.hold.table(), self.device().table())
     }
 
-    /// When everything that this client's streams were given has completed. It waits for whole queues, so
-    /// what other clients were given before may hold it up; a stream's own `sync` waits for less.
+    /// Returns an answer that is ready once all tasks submitted to this client's streams so far have completed. It
+    /// waits for whole queues, so earlier tasks of other clients may delay it; [`Stream::sync`](crate::Stream::sync)
+    /// waits for one stream. May block while the mailbox is full.
     pub fn sync(&self) -> Pending<()> {
         self.device().sync(Scope::Client(self.shared.id))
     }
 
-    /// Memory of the device and of each of its clients.
+    /// Returns the memory usage of the device and of each client. May block while the mailbox is full.
     pub fn memory_usage(&self) -> Pending<MemoryReport> {
         self.device().memory()
     }
 
-    /// Gives unused pages back to the device, and answers with their bytes. Memory of the host that is kept for uploads goes back to the
-    /// system as well.
+    /// Returns unused pages to the device, and yields the number of bytes freed. Host memory that is kept for uploads
+    /// goes back to the system as well. May block while the mailbox is full.
     pub fn memory_cleanup(&self) -> Pending<u64> {
         self.device().cleanup()
     }
 
-    /// The device's counters.
+    /// Returns the device's counters. May block while the mailbox is full.
     pub fn stats(&self) -> Pending<Stats> {
         self.device().stats()
     }
 
-    /// Everything that the device counts and measures: [`ComputeClient::stats`], each client, sizes of batches, faults, and latencies where
-    /// they are sampled. Asking may wait for room in the mailbox.
+    /// Returns everything that the device counts and measures: [`ComputeClient::stats`], figures per client, batch
+    /// sizes, faults, and latencies if they are sampled. May block while the mailbox is full.
     pub fn metrics(&self) -> Pending<Metrics> {
         self.device().metrics()
     }
 
-    /// What the device is.
+    /// Returns the properties of the device.
     pub fn properties(&self) -> &DeviceProperties {
-        self.shared.openings.properties()
+        self.shared.epochs.properties()
     }
 
-    /// The client's number, as reports name it.
+    /// Returns the client's number, as reports print it.
     pub fn id(&self) -> ClientId {
         self.shared.id
     }
 
-    /// The client's name.
+    /// Returns the client's name.
     pub fn name(&self) -> &str {
         &self.shared.name
     }

@@ -1,4 +1,4 @@
-//! Copies between host and device, and on the device.
+//! Copies between host and device, and within the device.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use millstream_sync::reply::reply;
 use smallvec::SmallVec;
 
 use crate::handle::Handle;
-use crate::{Finish, Pending, Returned, Room, Stream};
+use crate::{Finish, Pending, Permit, Returned, Stream};
 use millstream_protocol::landing::{Landed, Landing, VecLanding};
 
-/// Bytes that travel inside a message.
+/// Data up to this size travels inside a message.
 const INLINE_BYTES: usize = INLINE_WORDS * 8;
 
-/// Bytes on their way to the device, with the room that they take.
+/// Bytes in flight to the device, with the permit that they hold.
 struct Upload<H: HostBytes> {
     data: H,
-    _room: Room,
+    _permit: Permit,
 }
 
 impl<H: HostBytes> HostBytes for Upload<H> {
@@ -44,48 +44,53 @@ impl<H: HostBytes> HostBytes for Upload<H> {
 }
 
 impl Stream {
-    /// A slice with a copy of `data`. The copy is made before this returns, so `data` is free again.
+    /// Allocates a slice and uploads `data` to it. `data` is copied before this returns.
     ///
-    /// May wait for room in the mailbox, or for earlier uploads of this client beyond
+    /// May block while there is no room for the tasks, or while this client's uploads in flight exceed
     /// [`max_upload_bytes`](millstream_protocol::options::DeviceOptions::max_upload_bytes).
     ///
     /// # Errors
-    /// As [`Stream::empty`].
+    /// Same as [`Stream::empty`].
     pub fn create<T: Element>(&self, data: &[T]) -> Result<Handle<T>, Error> {
-        self.room_for_both()?;
+        self.check_room_for_create()?;
         let (wait, bytes) = (self.waits(), size_of_val(data));
-        // Before anything is sent: a reservation whose data finds no room would be for nothing.
-        let room = match bytes > INLINE_BYTES {
-            true => Some(self.upload_room(wait, bytes)?),
+        // Acquired before anything is sent, so that no reservation is sent whose data then finds no room.
+        let permit = match bytes > INLINE_BYTES {
+            true => Some(self.upload_permit(wait, bytes)?),
             false => None,
         };
         let handle = self.reserve(wait, data.len(), AllocationMode::Automatic)?;
         let target = handle.binding(Access::Write);
-        match room {
-            Some(room) => self.upload_in(room, wait, target, None, || self.staged(data))?,
+        match permit {
+            Some(permit) => {
+                self.upload_with_permit(permit, wait, target, None, || self.staged(data))?;
+            }
             None => self.write_words(wait, target, bytemuck::cast_slice(data))?,
         }
         Ok(handle)
     }
 
-    /// A slice with `data`, which is copied straight to the device and dropped there. May wait as
-    /// [`Stream::create`].
+    /// Allocates a slice and uploads `data` to it without a copy on the host. `data` is dropped after the upload. May
+    /// block as [`Stream::create`].
     ///
     /// # Errors
-    /// As [`Stream::create`], with `data`, which was not taken: [`Returned`].
+    /// Same as [`Stream::create`]. The error carries `data`, which was not taken: [`Returned`].
     pub fn create_owned<T: Element>(&self, data: Vec<T>) -> Result<Handle<T>, Returned<Vec<T>>> {
         let bytes = size_of_val(data.as_slice());
-        let prepared = self.room_for_both().and_then(|()| {
-            let room = self.upload_room(self.waits(), bytes)?;
+        let prepared = self.check_room_for_create().and_then(|()| {
+            let permit = self.upload_permit(self.waits(), bytes)?;
             let handle = self.reserve(self.waits(), data.len(), AllocationMode::Automatic)?;
-            Ok((room, handle))
+            Ok((permit, handle))
         });
-        let (room, handle) = match prepared {
+        let (permit, handle) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => return Err(Returned { value: data, error }),
         };
         let target = handle.binding(Access::Write);
-        let upload = Upload { data, _room: room };
+        let upload = Upload {
+            data,
+            _permit: permit,
+        };
         let sent = self.submit_value(
             self.waits(),
             upload,
@@ -98,13 +103,13 @@ impl Stream {
         }
     }
 
-    /// A slice with its data is two tasks. Where calls do not wait, none is sent that the other could not follow: it
-    /// would stand in the way of the next try. Whoever takes the room between is another thread.
-    fn room_for_both(&self) -> Result<(), Error> {
+    /// Checks for room for the two tasks of a create, if calls do not block: a first task without the second would
+    /// take room that a retry needs. Another thread may still take the room before the calls do.
+    fn check_room_for_create(&self) -> Result<(), Error> {
         let credit = self.credit();
-        if let Some(purse) = self.purse() {
-            // Both are taken now, so that no other caller gets one of them between.
-            if purse.reserve(credit, 2) || credit.has_ended() {
+        if let Some(grants) = self.grants() {
+            // Reserves both, so that no other caller takes one of them in between.
+            if grants.reserve(credit, 2) || credit.has_ended() {
                 return Ok(());
             }
         }
@@ -114,7 +119,7 @@ impl Stream {
             true => self.callback_headroom(),
             false => 0,
         };
-        let fits = self.purse().is_none() && held + 2 <= limit.saturating_add(headroom);
+        let fits = self.grants().is_none() && held + 2 <= limit.saturating_add(headroom);
         if fits || credit.has_ended() || (self.waits() && !cannot_wait) {
             return Ok(());
         }
@@ -125,16 +130,16 @@ impl Stream {
         })
     }
 
-    /// Overwrites `target` with a copy of `data`, which must be as long. May wait as
+    /// Overwrites `target` with a copy of `data`, which must have the same length. May block as
     /// [`Stream::create`]; [`Stream::try_write`] does not.
     ///
     /// # Errors
-    /// [`Error::Launch`] when the lengths differ, [`Error::Foreign`], [`Error::Closed`].
+    /// [`Error::Launch`] if the lengths differ, [`Error::Foreign`], [`Error::Closed`].
     pub fn write<T: Element>(&self, target: &Handle<T>, data: &[T]) -> Result<(), Error> {
         self.write_with(self.waits(), target, data)
     }
 
-    /// As [`Stream::write`], but never waits.
+    /// As [`Stream::write`], but never blocks.
     ///
     /// # Errors
     /// Also [`Error::Busy`].
@@ -148,7 +153,7 @@ impl Stream {
         target: &Handle<T>,
         data: &[T],
     ) -> Result<(), Error> {
-        self.own(target)?;
+        self.check_handle(target)?;
         same_length("write", size_of_val(data) as u64, target.size())?;
         let bytes: &[u8] = bytemuck::cast_slice(data);
         let binding = target.binding(Access::Write);
@@ -158,7 +163,7 @@ impl Stream {
         self.write_words(wait, binding, bytes)
     }
 
-    /// Sends a few bytes inside the message.
+    /// Sends up to [`INLINE_BYTES`] inside the message.
     fn write_words(&self, wait: bool, target: Binding, bytes: &[u8]) -> Result<(), Error> {
         self.submit(
             wait,
@@ -172,8 +177,8 @@ impl Stream {
         )
     }
 
-    /// Sends so many owned bytes, within the client's room for uploads. They are made when there is room:
-    /// who is told to try again has copied nothing.
+    /// Uploads `bytes` owned bytes, within the client's limit for uploads. `data` runs once there is room, so
+    /// a call that returns [`Error::Busy`] has copied nothing.
     pub(crate) fn upload<H: HostBytes>(
         &self,
         wait: bool,
@@ -182,14 +187,14 @@ impl Stream {
         bytes: usize,
         data: impl FnOnce() -> H,
     ) -> Result<(), Error> {
-        let room = self.upload_room(wait, bytes)?;
-        self.upload_in(room, wait, target, layout, data)
+        let permit = self.upload_permit(wait, bytes)?;
+        self.upload_with_permit(permit, wait, target, layout, data)
     }
 
-    /// Sends owned bytes that have room among the client's uploads.
-    fn upload_in<H: HostBytes>(
+    /// Uploads owned bytes under a permit that was acquired already.
+    fn upload_with_permit<H: HostBytes>(
         &self,
-        room: Room,
+        permit: Permit,
         wait: bool,
         target: Binding,
         layout: Option<Strided>,
@@ -198,7 +203,7 @@ impl Stream {
         self.submit_with(wait, |task| {
             let upload = Upload {
                 data: data(),
-                _room: room,
+                _permit: permit,
             };
             task.op = Op::CopyIn(HostSource::Owned(Box::new(upload)));
             task.push_binding(target);
@@ -208,37 +213,37 @@ impl Stream {
         })
     }
 
-    /// The memory that uploads go through.
+    /// Returns the staging memory that uploads use.
     pub(crate) fn staging(&self) -> &Arc<Staging> {
         &self.device().table().sink().staging
     }
 
-    /// A copy of `data`, on its way to the device.
+    /// Copies `data` to staging memory.
     pub(crate) fn staged<T: Element>(&self, data: &[T]) -> Staged {
         self.staging().copy(bytemuck::cast_slice(data))
     }
 
-    /// Room among the client's uploads for so many bytes.
-    fn upload_room(&self, wait: bool, bytes: usize) -> Result<Room, Error> {
+    /// Acquires a permit for an upload of `bytes`.
+    fn upload_permit(&self, wait: bool, bytes: usize) -> Result<Permit, Error> {
         let credit = self.uploads();
         let asked = bytes as u64;
-        // What is larger than the whole credit goes alone.
+        // An upload above the whole limit takes all of it, and so goes alone.
         let amount = asked.min(credit.limit());
-        let headroom = match self.purse() {
+        let headroom = match self.grants() {
             Some(_) => 0,
             None => self.device().settings().callback_upload_headroom,
         };
-        self.take_room(wait, credit, (amount, headroom), || Full::Uploads {
+        self.permit(wait, credit, (amount, headroom), || Full::Uploads {
             asked,
             in_use: credit.in_use(),
             limit: credit.limit(),
         })
     }
 
-    /// Copies `source` to `target`, which must have as many bytes. May wait for room in the mailbox.
+    /// Copies `source` to `target`, which must have the same length. May block while there is no room for the task.
     ///
     /// # Errors
-    /// [`Error::Launch`] when the lengths differ or the two overlap, [`Error::Foreign`], [`Error::Closed`].
+    /// [`Error::Launch`] if the lengths differ or the two overlap, [`Error::Foreign`], [`Error::Closed`].
     pub fn copy<T: Element>(&self, source: &Handle<T>, target: &Handle<T>) -> Result<(), Error> {
         let (from, to) = self.check_copy(source, target)?;
         self.submit(self.waits(), Op::Copy, |task| {
@@ -247,14 +252,14 @@ impl Stream {
         })
     }
 
-    /// The bindings of a copy, if it can be made.
+    /// Checks a copy and returns its bindings.
     pub(crate) fn check_copy<T: Element>(
         &self,
         source: &Handle<T>,
         target: &Handle<T>,
     ) -> Result<(Binding, Binding), Error> {
-        self.own(source)?;
-        self.own(target)?;
+        self.check_handle(source)?;
+        self.check_handle(target)?;
         same_length("copy", source.size(), target.size())?;
         let (from, to) = (source.binding(Access::Read), target.binding(Access::Write));
         if from.overlaps(&to) {
@@ -267,28 +272,29 @@ impl Stream {
         Ok((from, to))
     }
 
-    /// Sets every element of `target` to `value`. May wait for room in the mailbox.
+    /// Sets every element of `target` to `value`. May block while there is no room for the task.
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Closed`].
     pub fn fill<T: Element>(&self, target: &Handle<T>, value: T) -> Result<(), Error> {
-        self.own(target)?;
+        self.check_handle(target)?;
         let binding = target.binding(Access::Write);
         self.submit(self.waits(), Op::Fill(Pattern::of(value)), |task| {
             task.push_binding(binding);
         })
     }
 
-    /// The elements of `source`, once everything before has run. Asking may wait for room in the mailbox,
-    /// never for the device's work.
+    /// Reads the elements of `source` after all tasks added to the stream so far. May block while there is no room for
+    /// the task; never waits for the device's work.
     pub fn read<T: Element>(&self, source: &Handle<T>) -> Pending<Vec<T>> {
         self.read_to(source, VecLanding::new(source.len()))
     }
 
-    /// As [`Stream::read`], into memory that is in use already: the system gives fresh memory page by page, and that takes several
-    /// times as long as the copy from 1 MiB on. The answer is `memory`, with the elements of `source` and nothing else.
+    /// As [`Stream::read`], into existing memory. This avoids page faults: for 1 MiB and more, the first touch of fresh
+    /// memory takes several times as long as the copy. The answer is `memory` with exactly the elements of `source`.
     ///
-    /// Memory that has not enough capacity is dropped, and the answer is a new vector; after an error it is dropped as well.
+    /// If the capacity of `memory` is too small it is dropped, and the answer is a new vector. After an error it is
+    /// dropped as well.
     ///
     /// ```
     /// # use millstream_client::Stream;
@@ -310,26 +316,27 @@ impl Stream {
         source: &Handle<T>,
         landing: Result<Arc<VecLanding<T>>, MemoryError>,
     ) -> Pending<Vec<T>> {
-        self.read_in_turn(source, landing, None, || ())
-            .unwrap_or_else(|error| Pending::failed(self.home(), error))
+        self.read_with_hook(source, landing, None, || ())
+            .unwrap_or_else(|error| Pending::failed(self.requester(), error))
     }
 
-    /// Reads to a landing, with a number that the submission log keeps, in the turn that `turn` takes: see [`Stream::submit_in_turn`].
-    pub(super) fn read_in_turn<T: Element>(
+    /// Reads to a landing. The submission log stores `tag`. Calls `before_send` as [`Stream::submit_with_hook`] does.
+    pub(super) fn read_with_hook<T: Element>(
         &self,
         source: &Handle<T>,
         landing: Result<Arc<VecLanding<T>>, MemoryError>,
         tag: Option<u64>,
-        turn: impl FnOnce(),
+        before_send: impl FnOnce(),
     ) -> Result<Pending<Vec<T>>, Error> {
         let landing = landing?;
         let finish = Finish::Landed(landing.clone());
         let mut landings: SmallVec<[Arc<dyn Landing>; 1]> = SmallVec::new();
         landings.push(landing);
-        self.copy_out(&[(source, None)], landings, (tag, turn), finish)
+        self.copy_out(&[(source, None)], landings, (tag, before_send), finish)
     }
 
-    /// The elements of several handles, in one answer. Asking may wait for room in the mailbox.
+    /// Reads the elements of several handles, in one answer. May block while there is no room for the task; never waits
+    /// for the device's work.
     pub fn read_many<'a, T: Element>(
         &self,
         sources: impl IntoIterator<Item = &'a Handle<T>>,
@@ -352,20 +359,20 @@ impl Stream {
             .map(|(source, layout)| VecLanding::new(elements(source, layout)));
         let typed: Vec<Arc<VecLanding<T>>> = match typed.collect() {
             Ok(typed) => typed,
-            Err(error) => return Pending::failed(self.home(), Error::Memory(error)),
+            Err(error) => return Pending::failed(self.requester(), Error::Memory(error)),
         };
         let landings = typed
             .iter()
             .map(|landing| landing.clone() as Arc<dyn Landing>)
             .collect();
         let take = |landing: &Arc<VecLanding<T>>| {
-            // SAFETY: the answer calls this once, after the copies' point has passed.
+            // SAFETY: the answer calls this once, after the point of the copies has passed.
             unsafe { landing.take() }
         };
         let finish = Finish::Made(Box::new(move || typed.iter().map(take).collect()));
         match self.copy_out(wanted, landings, (None, || ()), finish) {
             Ok(pending) => pending,
-            Err(error) => Pending::failed(self.home(), error),
+            Err(error) => Pending::failed(self.requester(), error),
         }
     }
 
@@ -373,14 +380,14 @@ impl Stream {
         &self,
         wanted: &[(&Handle<T>, Option<Strided>)],
         landings: SmallVec<[Arc<dyn Landing>; 1]>,
-        (tag, turn): (Option<u64>, impl FnOnce()),
+        (tag, before_send): (Option<u64>, impl FnOnce()),
         finish: Finish<V>,
     ) -> Result<Pending<V>, Error> {
         for (source, _) in wanted {
-            self.own(source)?;
+            self.check_handle(source)?;
         }
         let (sender, receiver) = reply();
-        self.submit_in_turn(
+        self.submit_with_hook(
             self.waits(),
             Op::CopyOut(Box::new(CopyOut {
                 landings,
@@ -396,9 +403,9 @@ impl Stream {
                         wanted.iter().map(|(_, layout)| layout.clone()).collect();
                 }
             },
-            turn,
+            before_send,
         )?;
-        Ok(Pending::ticket(self.home(), receiver, finish))
+        Ok(Pending::ticket(self.requester(), receiver, finish))
     }
 }
 

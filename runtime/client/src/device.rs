@@ -1,13 +1,13 @@
-//! What all clients of a device share.
+//! The state that all clients of a device share.
 
 use std::any::{Any, TypeId};
 use std::sync::{Arc, Weak};
 
 use millstream_protocol::backend::{Backend, Compiler};
 use millstream_protocol::channel::{ComputeChannel, Refusal, Slot};
+use millstream_protocol::device_status::Gone;
 use millstream_protocol::error::{Error, Full};
 use millstream_protocol::failure::{FailureRef, Reason};
-use millstream_protocol::gone::Gone;
 use millstream_protocol::id::Point;
 use millstream_protocol::journal::SubmissionLog;
 use millstream_protocol::message::{Ask, Scope};
@@ -22,7 +22,7 @@ use millstream_sync::timeline::Timeline;
 use crate::arguments::ArgumentError;
 use crate::profile_tokens::Tokens;
 
-/// One epoch of a device as its clients see it: a channel, a table, timelines.
+/// One epoch of a device as its clients see it: a channel, a table and timelines.
 pub struct DeviceShared {
     channel: Box<dyn ComputeChannel>,
     table: Arc<Table>,
@@ -35,12 +35,13 @@ pub struct DeviceShared {
     jobs: Arc<Credit>,
     tokens: Tokens,
     gone: Arc<Gone>,
-    /// The tables of epochs that were lost, while anybody holds something of them.
-    before: Vec<(Weak<Table>, Arc<Gone>)>,
+    /// The tables of lost epochs of which objects still exist.
+    lost_epochs: Vec<(Weak<Table>, Arc<Gone>)>,
 }
 
 impl DeviceShared {
-    /// What clients of `backend`, reached through `channel`, share; after the epoch `before`, if there was one.
+    /// Creates the state that clients of `backend` share and reach through `channel`; after the epoch `before`, if
+    /// there was one.
     pub fn new<B: Backend>(
         backend: &B,
         channel: Box<dyn ComputeChannel>,
@@ -73,92 +74,94 @@ impl DeviceShared {
             tokens: Tokens::after(before.map(|before| &before.tokens)),
             options,
             gone,
-            before: before.map(Self::lineage).unwrap_or_default(),
+            lost_epochs: before.map(Self::epochs_so_far).unwrap_or_default(),
         })
     }
 
-    /// The tables of the epochs up to this one.
-    fn lineage(&self) -> Vec<(Weak<Table>, Arc<Gone>)> {
+    /// Returns the tables of the lost epochs and of this one.
+    fn epochs_so_far(&self) -> Vec<(Weak<Table>, Arc<Gone>)> {
         let held = |(table, _): &&(Weak<Table>, _)| table.strong_count() > 0;
-        let mut tables: Vec<_> = self.before.iter().filter(held).cloned().collect();
+        let mut tables: Vec<_> = self.lost_epochs.iter().filter(held).cloned().collect();
         tables.push((Arc::downgrade(&self.table), self.gone.clone()));
         tables
     }
 
-    /// Which epoch it is.
+    /// Returns the number of the epoch.
     pub fn epoch(&self) -> u64 {
         self.gone.epoch()
     }
 
-    /// What it is to code that knows its kind of backend, if it is a `T` to that.
+    /// Returns the backend's raw handle of the device, if it has one of type `T`.
     pub fn raw<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.raw.clone()?.downcast().ok()
     }
 
-    /// What the device is.
+    /// Returns the properties of the device.
     pub fn properties(&self) -> &DeviceProperties {
         &self.properties
     }
 
-    /// How it was opened.
+    /// Returns the options that the device was opened with.
     pub fn settings(&self) -> &Settings {
         self.options.settings()
     }
 
+    /// Returns an error if the device is closed, so that no thread would run a callback.
+    ///
     /// # Errors
-    /// If the device is closed, so that no thread would call a callback.
+    /// [`Error::Closed`] or [`Error::DeviceLost`].
     pub(crate) fn check_callbacks(&self) -> Result<(), Error> {
         match self.gone.has_no_callbacks() {
-            true => Err(self.gone()),
+            true => Err(self.terminal_error()),
             false => Ok(()),
         }
     }
 
-    /// Why nothing answers any more.
+    /// Returns the error that ended the epoch.
     #[cold]
-    pub(crate) fn gone(&self) -> Error {
+    pub(crate) fn terminal_error(&self) -> Error {
         self.gone.error()
     }
 
-    /// The failure of a task, or the loss of the device that is behind it.
+    /// Converts the failure of a task to an error: the end of the device, if that caused the failure.
     #[cold]
-    pub(crate) fn told(&self, failure: FailureRef) -> Error {
+    pub(crate) fn failure_error(&self, failure: FailureRef) -> Error {
         match (&failure.root().reason, self.gone.lost()) {
-            (Reason::Lost, Some(_)) | (Reason::Closed, _) => self.gone(),
+            (Reason::Lost, Some(_)) | (Reason::Closed, _) => self.terminal_error(),
             _ => Error::Failed(failure),
         }
     }
 
-    /// The error of `task`, whose arguments do not fit.
+    /// Converts an argument error to the error of `task`.
     #[cold]
-    pub(crate) fn misfit(&self, error: ArgumentError, task: &Arc<str>) -> Error {
-        error.of(task, |table| self.foreign("handle", table))
+    pub(crate) fn argument_error(&self, error: ArgumentError, task: &Arc<str>) -> Error {
+        error.into_error(task, |table| self.foreign("handle", table))
     }
 
-    /// Why a thing of `table` is not taken: it is of an epoch that was lost, or this one is, or it belongs to
+    /// Returns why an object of `table` is refused: it is of a lost epoch, or this epoch is lost, or it belongs to
     /// another device.
     #[cold]
     pub(crate) fn foreign(&self, what: &'static str, table: &Arc<Table>) -> Error {
         let theirs =
             |(other, _): &&(Weak<Table>, _)| std::ptr::eq(other.as_ptr(), Arc::as_ptr(table));
-        match self.before.iter().find(theirs) {
+        match self.lost_epochs.iter().find(theirs) {
             Some((_, gone)) => gone.error(),
-            None if self.gone.lost().is_some() => self.gone(),
+            None if self.gone.lost().is_some() => self.terminal_error(),
             None => Error::Foreign { what },
         }
     }
 
-    /// A credit that ends with the epoch.
+    /// Creates a credit that ends with the epoch.
     pub(crate) fn credit(&self, limit: u64) -> Arc<Credit> {
         self.gone.credit(limit)
     }
 
-    /// What tells its profiles apart.
+    /// Returns the source of the epoch's profile tokens.
     pub(crate) fn tokens(&self) -> &Tokens {
         &self.tokens
     }
 
-    /// Callbacks of what is asked of the device itself.
+    /// Returns the credit for callbacks of requests to the device itself.
     pub(crate) fn jobs(&self) -> &Arc<Credit> {
         &self.jobs
     }
@@ -187,13 +190,13 @@ impl DeviceShared {
         &self.timelines[point.queue.index()]
     }
 
-    /// Reserves a slot for a message. May wait for room, if `wait` says so.
+    /// Reserves a slot for a message. May block while the mailbox is full, if `wait` is set.
     #[inline]
     pub(crate) fn reserve(&self, wait: bool) -> Result<Slot<'_>, Error> {
         Slot::reserve(self.channel(), wait).map_err(|refusal| self.refused(refusal))
     }
 
-    /// Sends a message that is moved into its slot. May wait for room.
+    /// Sends a message by moving it into its slot. May block while the mailbox is full, if `wait` is set.
     pub(crate) fn send(&self, wait: bool, task: Task) -> Result<(), Error> {
         self.reserve(wait).map(|slot| slot.send(task))
     }
@@ -201,7 +204,7 @@ impl DeviceShared {
     #[cold]
     pub(crate) fn refused(&self, refusal: Refusal) -> Error {
         match refusal {
-            Refusal::Closed => self.gone(),
+            Refusal::Closed => self.terminal_error(),
             Refusal::NoWait => Error::NoRoomHere {
                 what: self.full_mailbox(),
             },
@@ -217,12 +220,12 @@ impl DeviceShared {
         }
     }
 
-    /// Makes a thing known under its slot. May wait for room.
+    /// Registers an object under its slot. May block while the mailbox is full.
     pub(crate) fn register(&self, registration: Registration) -> Result<(), Error> {
         self.send(true, Task::new(None, Op::Register(Box::new(registration))))
     }
 
-    /// Submits what the streams of `scope` hold. May wait for room in the mailbox.
+    /// Submits the held tasks of the streams of `scope`. May block while the mailbox is full.
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -233,7 +236,7 @@ impl DeviceShared {
         )
     }
 
-    /// The same of a device that was lost, once: what it had taken by then.
+    /// Takes the submission log that a lost device left, once.
     pub fn lost_log(&self) -> Option<SubmissionLog> {
         self.gone.take_log()
     }

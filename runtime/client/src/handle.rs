@@ -1,4 +1,4 @@
-//! A user's hold on device memory.
+//! A reference-counted view of device memory.
 
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
@@ -10,14 +10,14 @@ use millstream_protocol::error::LaunchError;
 use millstream_protocol::id::SliceId;
 use millstream_protocol::table::Hold;
 
-/// A counted hold on a range of device memory, seen as elements of `T`.
+/// A reference-counted view of a range of device memory, as elements of `T`.
 ///
-/// Cloning it copies no memory. The memory returns to its pool once the last handle is gone and
-/// every task that uses it has completed; dropping never waits.
+/// Cloning a handle copies no memory. The memory returns to its pool once the last handle is dropped and
+/// every task that uses it has completed; dropping never blocks.
 ///
-/// A handle is a view, and every view is whole elements: it starts at a multiple of the element's size within its slice, and
-/// its size is such a multiple. What would leave a part of an element is refused, so every task sees the same bytes of a
-/// view. To cut memory at any byte, cut it as `u8`:
+/// A view always consists of whole elements: it starts at a multiple of the element's size within its slice, and its
+/// size is a multiple of the element's size. A cut that would split an element is an error, so every task sees the same
+/// bytes of a view. To cut memory at any byte, cast it to `u8` first:
 ///
 /// ```
 /// # use millstream_client::Stream;
@@ -30,21 +30,21 @@ use millstream_protocol::table::Hold;
 /// assert!(bytes.cast::<u32>().is_err());
 /// # Ok(()) }
 /// ```
-// The fields lie alike for every `T`: see `as_bytes`.
+// `repr(C)`: the layout is the same for every `T`, which `as_bytes` relies on.
 #[repr(C)]
 pub struct Handle<T: Element = u8> {
     hold: Hold,
-    /// Bytes of the whole slice.
+    /// Size of the whole slice, in bytes.
     slice_bytes: u64,
-    /// Bytes cut off in front: a multiple of the element's size.
+    /// Bytes cut off the front: a multiple of the element's size.
     offset_start: u64,
-    /// Bytes cut off at the end. What is left is a multiple of the element's size.
+    /// Bytes cut off the end. The remaining size is a multiple of the element's size.
     offset_end: u64,
     element: PhantomData<fn() -> T>,
 }
 
 impl<T: Element> Handle<T> {
-    pub(crate) fn whole(hold: Hold, slice_bytes: u64) -> Self {
+    pub(crate) fn new(hold: Hold, slice_bytes: u64) -> Self {
         Self {
             hold,
             slice_bytes,
@@ -54,51 +54,51 @@ impl<T: Element> Handle<T> {
         }
     }
 
-    /// Bytes of the view: those of the slice without the offsets.
+    /// Returns the size of the view, in bytes.
     #[inline]
     pub fn size(&self) -> u64 {
         self.slice_bytes - self.offset_start - self.offset_end
     }
 
-    /// Elements of the view.
+    /// Returns the number of elements in the view.
     #[inline]
     pub fn len(&self) -> usize {
         (self.size() / size_of::<T>() as u64) as usize
     }
 
-    /// Is the view empty? Empty views are valid arguments.
+    /// Returns `true` if the view is empty. Empty views are valid arguments.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes cut off in front of the view.
+    /// Returns the offset of the view within its slice, in bytes.
     #[inline]
     pub fn start(&self) -> u64 {
         self.offset_start
     }
 
-    /// The slice behind the view.
+    /// Returns the id of the slice that the view belongs to.
     #[inline]
     pub fn id(&self) -> SliceId {
         SliceId(self.hold.id())
     }
 
-    /// Cuts another `bytes` off in front. Offsets add up.
+    /// Cuts `bytes` more off the front of the view. Repeated cuts add up.
     ///
     /// # Errors
-    /// [`LaunchError::OutOfBounds`] when less than that is left, [`LaunchError::Indivisible`] when that is no whole number of
-    /// elements.
+    /// [`LaunchError::OutOfBounds`] if the view is shorter than `bytes`, [`LaunchError::Indivisible`] if `bytes` is not
+    /// a whole number of elements.
     pub fn offset_start(mut self, bytes: u64) -> Result<Self, LaunchError> {
         self.check_cut(bytes)?;
         self.offset_start += bytes;
         Ok(self)
     }
 
-    /// Cuts another `bytes` off at the end. Offsets add up.
+    /// Cuts `bytes` more off the end of the view. Repeated cuts add up.
     ///
     /// # Errors
-    /// As [`Handle::offset_start`].
+    /// Same as [`Handle::offset_start`].
     pub fn offset_end(mut self, bytes: u64) -> Result<Self, LaunchError> {
         self.check_cut(bytes)?;
         self.offset_end += bytes;
@@ -113,13 +113,13 @@ impl<T: Element> Handle<T> {
                 size: self.slice_bytes,
             });
         }
-        whole_elements::<T>(bytes)
+        check_whole_elements::<T>(bytes)
     }
 
-    /// A view of some elements of this one.
+    /// Returns a view of a range of this view's elements.
     ///
     /// # Errors
-    /// [`LaunchError::OutOfBounds`] when the range ends past the view or is reversed.
+    /// [`LaunchError::OutOfBounds`] if the range ends past the view or is reversed.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Self, LaunchError> {
         let element = size_of::<T>() as u64;
         let start = match range.start_bound() {
@@ -146,13 +146,13 @@ impl<T: Element> Handle<T> {
         Ok(view)
     }
 
-    /// The same bytes as elements of another type.
+    /// Casts the view to elements of another type.
     ///
     /// # Errors
-    /// [`LaunchError::Indivisible`] when they are no whole number of such elements, [`LaunchError::MisalignedView`] when the
-    /// view starts within one.
+    /// [`LaunchError::Indivisible`] if the size is not a whole number of `U`, [`LaunchError::MisalignedView`] if the
+    /// view does not start at a multiple of the size of `U`.
     pub fn cast<U: Element>(&self) -> Result<Handle<U>, LaunchError> {
-        whole_elements::<U>(self.size())?;
+        check_whole_elements::<U>(self.size())?;
         let (start, align) = (self.start(), size_of::<U>() as u64);
         if !start.is_multiple_of(align) {
             return Err(LaunchError::MisalignedView { start, align });
@@ -166,32 +166,32 @@ impl<T: Element> Handle<T> {
         })
     }
 
-    /// The same view as bytes, for calls that take handles of any elements. Counts no reference.
+    /// Casts the view to bytes, for calls that take handles of any element type. Increments no reference count.
     #[inline]
     pub fn as_bytes(&self) -> &Handle<u8> {
-        // SAFETY: the struct is `repr(C)`, and `T` is only in its marker, which has no size: both lie alike. Any
-        // view is a view of bytes.
+        // SAFETY: the struct is `repr(C)` and `T` occurs only in the zero-sized marker, so both types have the same
+        // layout. Any view is a valid view of bytes.
         unsafe { &*std::ptr::from_ref(self).cast::<Handle<u8>>() }
     }
 
-    /// Is this the only hold on the slice? Then writing in place surprises nobody: no other handle,
-    /// view, recording or guard exists. Tasks that are queued do not count, they are ordered.
+    /// Returns `true` if this is the only reference to the slice, so that it may be written in place: no other handle,
+    /// view, recording or guard of the slice exists. Queued tasks do not count, since hazards order them.
     ///
-    /// Another thread cannot make a second hold meanwhile, since it would need this one to clone.
+    /// No other thread can create a second reference meanwhile: it would have to clone this one.
     #[inline]
     pub fn can_mut(&self) -> bool {
         self.hold.is_unique()
     }
 
-    /// The handle again if it is the only hold on its slice, for reuse in place.
+    /// Returns the handle if it is the only reference to its slice, for reuse in place.
     ///
     /// # Errors
-    /// The handle itself when others exist.
+    /// Returns the handle unchanged if other references exist.
     pub fn try_unique(self) -> Result<Self, Self> {
         if self.can_mut() { Ok(self) } else { Err(self) }
     }
 
-    /// Do both name a byte that is the same?
+    /// Returns `true` if the two views share at least one byte.
     pub fn overlaps<U: Element>(&self, other: &Handle<U>) -> bool {
         let (this, that) = (self.binding(Access::Read), other.binding(Access::Read));
         this.slice == that.slice
@@ -199,7 +199,7 @@ impl<T: Element> Handle<T> {
             && that.offset < this.offset + this.len
     }
 
-    /// Do both name memory of one device, in the same epoch of it?
+    /// Returns `true` if both views are of memory of the same device, in the same epoch.
     pub fn is_of_the_same_device<U: Element>(&self, other: &Handle<U>) -> bool {
         std::sync::Arc::ptr_eq(self.hold.table(), other.hold.table())
     }
@@ -208,15 +208,15 @@ impl<T: Element> Handle<T> {
         &self.hold
     }
 
-    /// The view as an argument.
+    /// Returns the view as the argument of a task, with the given access.
     #[inline]
     pub fn binding(&self, access: Access) -> Binding {
         Binding::new(self.id(), self.offset_start, self.size(), access)
     }
 }
 
-/// Checks that `bytes` is a whole number of elements.
-fn whole_elements<T: Element>(bytes: u64) -> Result<(), LaunchError> {
+/// Returns an error unless `bytes` is a whole number of elements.
+fn check_whole_elements<T: Element>(bytes: u64) -> Result<(), LaunchError> {
     let element_bytes = size_of::<T>() as u64;
     if bytes.is_multiple_of(element_bytes) {
         return Ok(());
@@ -240,8 +240,8 @@ impl<T: Element> Clone for Handle<T> {
 }
 
 impl<T: Element> Drop for Handle<T> {
-    /// Ends the charge of the client's hard limit for handles as soon as it is known that this is the last hold. When two last holds
-    /// go at once neither sees it; the device thread ends the charge then.
+    /// Ends the handles' charge on the client's hard limit if this is the last reference. If the last two handles are
+    /// dropped concurrently, neither sees itself as the last; the device thread ends the charge then.
     #[inline]
     fn drop(&mut self) {
         let charge = &self.hold.payload().charge;

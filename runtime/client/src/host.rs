@@ -1,4 +1,4 @@
-//! User code in a stream's order: host functions, and access to a backend's own resources.
+//! User code in a stream's order: host functions, custom tasks, and guards for access to a backend's own resources.
 
 use std::any::{Any, type_name};
 use std::sync::Arc;
@@ -18,34 +18,34 @@ use millstream_sync::reply::{ReplySender, reply};
 
 use crate::arguments::{Bound, up_to_eight};
 use crate::handle::Handle;
-use crate::{Pending, Returned, Room, Stream};
+use crate::{Pending, Permit, Returned, Stream};
 
 mod sealed {
-    /// Bindings come from handles alone.
+    /// Bindings are made from handles only.
     pub trait Sealed {}
 }
 
-/// Bindings of a task that runs user code: a tuple of bound handles, one alone, or a list. Sealed.
+/// The bindings of a task that runs user code: a tuple of bound handles, a single one, or a slice. Sealed.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no list of bindings",
+    message = "`{Self}` is not a list of bindings",
     label = "expected a tuple of bound handles",
-    note = "write a tuple of at most 8, as `(read(&x), write(&y))`, `()` for none, or a slice `&[(&x, Access::Read)][..]`"
+    note = "write a tuple of at most 8, such as `(read(&x), write(&y))`, `()` for none, or a slice `&[(&x, Access::Read)][..]`"
 )]
 pub trait IntoBindings: sealed::Sealed {
-    /// The bindings, if all are of the device with this table.
+    /// Returns the bindings.
     ///
     /// # Errors
-    /// The table of the first that is not.
+    /// The table of the first handle that is not of the device with `table`.
     fn bindings(&self, table: &Arc<Table>) -> Result<Vec<Binding>, Arc<Table>>;
 }
 
 impl<T: Element> Bound<'_, T> {
     fn of(&self, table: &Arc<Table>) -> Result<Binding, Arc<Table>> {
-        own_binding(self.handle(), self.access(), table)
+        checked_binding(self.handle(), self.access(), table)
     }
 }
 
-fn own_binding<T: Element>(
+fn checked_binding<T: Element>(
     handle: &Handle<T>,
     access: Access,
     table: &Arc<Table>,
@@ -84,13 +84,13 @@ impl<T: Element> sealed::Sealed for &[(&Handle<T>, Access)] {}
 impl<T: Element> IntoBindings for &[(&Handle<T>, Access)] {
     fn bindings(&self, table: &Arc<Table>) -> Result<Vec<Binding>, Arc<Table>> {
         self.iter()
-            .map(|(handle, access)| own_binding(handle, *access, table))
+            .map(|(handle, access)| checked_binding(handle, *access, table))
             .collect()
     }
 }
 
-/// Typed access to slices on one kind of backend, outside its queues. While it lives, tasks that
-/// conflict with its bindings are held back; all others go on. Dropping it lets them go.
+/// Typed access to slices on one kind of backend, outside its queues. While the guard exists, tasks that
+/// conflict with its bindings are held; all others go on. Dropping the guard releases them.
 pub struct ResourceGuard<O: Open> {
     resources: Box<<O::Backend as Backend>::Resources>,
     _done: HostDone,
@@ -110,36 +110,36 @@ impl<O: Open> std::ops::DerefMut for ResourceGuard<O> {
     }
 }
 
-/// User code on the resources of one kind of backend: what [`Stream::with_resource`] gives back when it is not taken.
-/// It is such code itself, so the call can be made again with it.
+/// User code for the resources of one kind of backend: the value that [`Stream::with_resource`] hands back if it is not
+/// sent. It can be passed to another call of `with_resource`.
 pub type ResourceWork<O> =
     Box<dyn FnOnce(&mut <<O as Open>::Backend as Backend>::Resources) + Send>;
 
 impl Stream {
-    /// Runs `function` on a thread for user code, after everything added to the stream so far, and
-    /// before anything that is added later. Other streams go on meanwhile, unless they touch `bindings`.
+    /// Runs `function` on a thread for user code, after all tasks added to the stream so far and
+    /// before all tasks added later. Other streams go on meanwhile, unless they touch `bindings`.
     ///
-    /// May wait for room in the mailbox, or while the client has
-    /// [`max_jobs`](millstream_protocol::options::DeviceOptions::max_jobs) host functions, callbacks and values to drop on
-    /// their way. A panic poisons what is bound for writing. A blocking call of this library inside answers
-    /// [`Error::WouldDeadlock`]. All clients of a device share its threads for user code, at most 16: what blocks for long belongs on a
-    /// thread of the caller's.
+    /// May block while the mailbox is full, or while the client has
+    /// [`max_jobs`](millstream_protocol::options::DeviceOptions::max_jobs) host functions, callbacks and values to drop
+    /// in flight. A panic poisons what is bound for writing. A blocking call of this library inside `function` returns
+    /// [`Error::WouldDeadlock`]. All clients of a device share its threads for user code, at most 16: code that blocks
+    /// for long should run on a thread of the application.
     ///
     /// # Errors
-    /// [`Error::Foreign`], [`Error::NoRoomHere`], [`Error::Closed`]; through [`Stream::nowait`] also [`Error::Busy`]. `function` comes back with
-    /// it, uncalled: [`Returned`].
+    /// [`Error::Foreign`], [`Error::NoRoomHere`], [`Error::Closed`]; through [`Stream::nowait`] also [`Error::Busy`].
+    /// The error carries the uncalled `function`: [`Returned`].
     pub fn host<F: FnOnce() + Send + 'static>(
         &self,
         name: &str,
         bindings: impl IntoBindings,
         function: F,
     ) -> Result<(), Returned<F>> {
-        let work = |function: F, room: Room| HostWork {
+        let work = |function: F, permit: Permit| HostWork {
             name: name.into(),
             resources: false,
             run: Box::new(move |_done, _resources| {
-                // Given back when the function has returned, or panicked.
-                let _room = room;
+                // Dropped when the function has returned or panicked.
+                let _permit = permit;
                 function();
             }),
             told: None,
@@ -147,33 +147,33 @@ impl Stream {
         self.submit_host(&bindings, function, work)
     }
 
-    /// Sends the host function that `work` makes of `value`, which comes back unless it was sent.
+    /// Sends the host function that `work` makes of `value`. Hands `value` back if it is not sent.
     fn submit_host<V>(
         &self,
         bindings: &impl IntoBindings,
         value: V,
-        work: impl FnOnce(V, Room) -> HostWork,
+        work: impl FnOnce(V, Permit) -> HostWork,
     ) -> Result<(), Returned<V>> {
         let prepared = self
-            .own_bindings(bindings)
-            .and_then(|bindings| Ok((bindings, self.job_room(self.waits())?)));
-        let (bindings, room) = match prepared {
+            .checked_bindings(bindings)
+            .and_then(|bindings| Ok((bindings, self.job_permit(self.waits())?)));
+        let (bindings, permit) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => return Err(Returned { value, error }),
         };
-        let op = |(value, room)| Op::Host(Box::new(work(value, room)));
+        let op = |(value, permit)| Op::Host(Box::new(work(value, permit)));
         let fill = |task: &mut Task| {
             bindings
                 .into_iter()
                 .for_each(|binding| task.push_binding(binding));
         };
-        self.submit_value(self.waits(), (value, room), op, fill)
-            .map_err(|returned| returned.map(|(value, _room)| value))?;
+        self.submit_value(self.waits(), (value, permit), op, fill)
+            .map_err(|returned| returned.map(|(value, _permit)| value))?;
         self.device().channel().awaited();
         Ok(())
     }
 
-    fn own_bindings(&self, bindings: &impl IntoBindings) -> Result<Vec<Binding>, Error> {
+    fn checked_bindings(&self, bindings: &impl IntoBindings) -> Result<Vec<Binding>, Error> {
         bindings
             .bindings(self.device().table())
             .map_err(|table| self.device().foreign("handle", &table))
@@ -189,15 +189,15 @@ impl Stream {
         })
     }
 
-    /// Runs `work` on the stream's queue with the backend's own resources for `bindings`: a task like
-    /// any other, which failures and timelines call `name`. It must end by itself; it stands in the way of
-    /// what follows on its queue. May wait for room in the mailbox.
+    /// Runs `work` on the stream's queue with the backend's own resources for `bindings`, as a task that failures and
+    /// timelines name `name`. `work` must not wait for later tasks: it blocks its queue while it runs. May block while
+    /// the mailbox is full.
     ///
-    /// A panic, or a device that refuses its resources, poisons what is bound for writing.
+    /// A panic poisons what is bound for writing, and so does a device that refuses its resources.
     ///
     /// # Errors
     /// [`Error::WrongBackend`] on another kind of device, [`Error::Foreign`], [`Error::Closed`]; through
-    /// [`Stream::nowait`] also [`Error::Busy`]. `work` comes back with it, boxed and uncalled: [`Returned`].
+    /// [`Stream::nowait`] also [`Error::Busy`]. The error carries the uncalled `work` in a box: [`Returned`].
     pub fn with_resource<O: Open>(
         &self,
         name: &str,
@@ -205,7 +205,7 @@ impl Stream {
         work: impl FnOnce(&mut <O::Backend as Backend>::Resources) + Send + 'static,
     ) -> Result<(), Returned<ResourceWork<O>>> {
         let known = self.check_backend::<O>();
-        let bindings = match known.and_then(|()| self.own_bindings(&bindings)) {
+        let bindings = match known.and_then(|()| self.checked_bindings(&bindings)) {
             Ok(bindings) => bindings,
             Err(error) => {
                 let value: ResourceWork<O> = Box::new(work);
@@ -229,37 +229,38 @@ impl Stream {
         Ok(())
     }
 
-    /// Access to the backend's own resources for `bindings`, once everything before has completed.
-    /// The guard holds back what conflicts with it. Asking may wait as [`Stream::host`].
+    /// Requests access to the backend's own resources for `bindings`, after all tasks added to the stream so far. The
+    /// guard holds conflicting later tasks back. May block as [`Stream::host`].
     ///
-    /// The answer is the failure of what is bound for reading, or of a device that refuses its resources.
+    /// The answer is the failure of data that is bound for reading, or the error of a device that refuses its
+    /// resources.
     pub fn get_resource<O: Open>(&self, bindings: impl IntoBindings) -> Pending<ResourceGuard<O>> {
-        let home = self.home();
+        let requester = self.requester();
         if let Err(error) = self.check_backend::<O>() {
-            return Pending::failed(home, error);
+            return Pending::failed(requester, error);
         }
         let (sender, receiver) = reply();
-        let asked = self.submit_host(&bindings, sender, |sender, room| {
+        let sent = self.submit_host(&bindings, sender, |sender, permit| {
             let answer = Arc::new(Mutex::new(Some(sender)));
             let failed = answer.clone();
             HostWork {
                 name: "get resource".into(),
                 resources: true,
                 run: Box::new(move |done, resources| {
-                    let _room = room;
+                    let _permit = permit;
                     give_guard::<O>(&answer, done, resources);
                 }),
                 told: Some(Box::new(move |error| send_once(&failed, Err(error)))),
             }
         });
-        match asked {
-            Ok(()) => Pending::value(home, receiver),
-            Err(returned) => Pending::failed(home, returned.error),
+        match sent {
+            Ok(()) => Pending::value(requester, receiver),
+            Err(returned) => Pending::failed(requester, returned.error),
         }
     }
 }
 
-/// User code for a queue, which fails where it is not given the resources that it is for.
+/// Wraps user code for a queue. The task fails if the backend passes resources of another type.
 fn on_resources<R: Any>(work: impl FnOnce(&mut R) + Send + 'static) -> CustomWork {
     Box::new(move |given| match given.downcast_mut::<R>() {
         Some(resources) => {
@@ -272,10 +273,10 @@ fn on_resources<R: Any>(work: impl FnOnce(&mut R) + Send + 'static) -> CustomWor
 
 #[cold]
 fn foreign_resources<R>() -> String {
-    format!("its backend did not give it {}", type_name::<R>())
+    format!("its backend did not provide {}", type_name::<R>())
 }
 
-/// The answer of a guard's asker, until it is sent.
+/// The sender of a guard's answer, until it is used.
 type GuardReply<O> = Mutex<Option<ReplySender<Result<ResourceGuard<O>, Error>>>>;
 
 fn give_guard<O: Open>(
@@ -311,13 +312,13 @@ fn send_once<O: Open>(answer: &GuardReply<O>, outcome: Result<ResourceGuard<O>, 
 mod tests {
     use super::*;
 
-    /// I6: a closure that is not given its resources does not pass as one that ran.
+    /// I6: a closure that did not run because its resources are missing does not count as run.
     #[test]
-    fn custom_work_that_is_given_something_else_is_refused_and_does_not_run() {
-        let work = on_resources(|_: &mut u32| panic!("it ran"));
+    fn custom_work_with_resources_of_another_type_is_refused_and_does_not_run() {
+        let work = on_resources(|_: &mut u32| panic!("the closure ran"));
         assert_eq!(
             work(&mut "no number"),
-            Err(Refused::Task("its backend did not give it u32".into()))
+            Err(Refused::Task("its backend did not provide u32".into()))
         );
         let work = on_resources(|number: &mut u32| *number += 1);
         let mut number = 1_u32;

@@ -1,4 +1,4 @@
-//! A prepared kernel.
+//! A kernel that is prepared for a device.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use millstream_protocol::id::KernelId;
 use millstream_protocol::kernel::Kernel;
 use millstream_protocol::table::Hold;
 
-/// A kernel that a device knows. Cheap to clone; launches need only a reference.
+/// A kernel that is prepared for a device. Cheap to clone; launches need only a reference.
 #[derive(Clone)]
 pub struct KernelHandle {
     pub(crate) hold: Hold,
@@ -14,17 +14,17 @@ pub struct KernelHandle {
 }
 
 impl KernelHandle {
-    /// Its name.
+    /// Returns the kernel's name.
     pub fn name(&self) -> &Arc<str> {
         self.kernel.name()
     }
 
-    /// The kernel as its author wrote it.
+    /// Returns the kernel as it was defined.
     pub fn kernel(&self) -> &Arc<Kernel> {
         &self.kernel
     }
 
-    /// Its place in the device's table.
+    /// Returns the kernel's id: its slot in the device's table.
     #[inline]
     pub fn id(&self) -> KernelId {
         KernelId(self.hold.id())

@@ -1,6 +1,6 @@
-//! Launching: arguments are checked and packed on the caller's stack, and moved into the mailbox slot.
+//! Launches: arguments are checked and packed on the caller's stack, then moved into the mailbox slot.
 //!
-//! This is the hot path of a client: no heap, no counts, one credit and one message a launch (I9).
+//! This is a client's hot path: no heap, no reference counts, one credit and one message for each launch (I9).
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::handle::Handle;
 use crate::{KernelHandle, Stream};
 
 impl Stream {
-    /// Runs a kernel with `count` cubes. Returns as soon as the task is in the mailbox; may wait for
-    /// room there ([`Stream::try_launch`] does not).
+    /// Runs a kernel with `count` cubes. Returns as soon as the task is in the mailbox. May block while
+    /// there is no room for the task ([`Stream::try_launch`] does not).
     ///
-    /// Arguments are a tuple of bindings, in declared order, and then scalars; a single one needs no tuple. Counts are a
-    /// [`CubeCount`], a reference to one, or numbers.
+    /// Arguments are a tuple of bindings, in declared order, followed by scalars; a single argument needs no tuple. The
+    /// count is a [`CubeCount`], a reference to one, or numbers.
     ///
     /// ```
     /// # use millstream_client::{KernelHandle, Stream};
@@ -36,8 +36,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Launch`] when the arguments do not fit the kernel's signature, [`Error::Foreign`],
-    /// [`Error::Closed`]. What goes wrong later reaches whoever reads what the launch writes.
+    /// [`Error::Launch`] if the arguments do not fit the kernel's signature, [`Error::Foreign`], [`Error::Closed`]. A
+    /// failure that occurs later poisons what the launch writes, and tasks and callers that read it receive it.
     #[inline]
     pub fn launch(
         &self,
@@ -48,10 +48,10 @@ impl Stream {
         self.launch_checked(self.waits(), kernel, count.into(), &arguments)
     }
 
-    /// As [`Stream::launch`], but never waits.
+    /// As [`Stream::launch`], but never blocks.
     ///
     /// # Errors
-    /// Also [`Error::Busy`] when there is no room; nothing was submitted then.
+    /// Also [`Error::Busy`] if there is no room; nothing is submitted then.
     #[inline]
     pub fn try_launch(
         &self,
@@ -62,15 +62,16 @@ impl Stream {
         self.launch_checked(false, kernel, count.into(), &arguments)
     }
 
-    /// As [`Stream::launch`], with arguments that are made at run time and have no element types: bindings as bytes
-    /// (whole elements of what the signature declares, whether or not a Rust type stands for it), and all scalars as
-    /// packed words, each in its place ([`ScalarSpec::offset`](millstream_protocol::kernel::ScalarSpec)). For a kernel of
-    /// [`Kernel::from_program`](millstream_protocol::kernel::Kernel::from_program) the words are the program's. May wait for room
-    /// in the mailbox; through [`Stream::nowait`] it does not.
+    /// As [`Stream::launch`], with arguments that are built at run time and have no element types. Bindings are bytes,
+    /// which must be whole elements of the type that the signature declares, also of types that no Rust type
+    /// represents. Scalars are packed words, each scalar at its place
+    /// ([`ScalarSpec::offset`](millstream_protocol::kernel::ScalarSpec)). For a kernel of
+    /// [`Kernel::from_program`](millstream_protocol::kernel::Kernel::from_program) the words are the program's launch
+    /// words. May block while there is no room for the task, unless the stream is a [`Stream::nowait`].
     ///
-    /// What the kernel declares as [`Access::ReadWrite`](millstream_protocol::access::Access) may be bound with
-    /// [`write`](crate::arguments::write) if nothing that is in the memory is needed: it is undefined then, and a failure that
-    /// lies there is not inherited.
+    /// A binding that the kernel declares as [`Access::ReadWrite`](millstream_protocol::access::Access) may be bound
+    /// with [`write`](crate::arguments::write) if its previous contents are not needed. They are undefined then, and a
+    /// failure that poisons them is not inherited.
     ///
     /// ```
     /// # use millstream_client::{KernelHandle, Stream};
@@ -84,7 +85,7 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// As [`Stream::launch`]; [`LaunchError::WordCount`], [`LaunchError::Indivisible`].
+    /// Same as [`Stream::launch`]; [`LaunchError::WordCount`], [`LaunchError::Indivisible`].
     pub fn launch_words(
         &self,
         kernel: &KernelHandle,
@@ -101,20 +102,20 @@ impl Stream {
         self.launch(kernel, count, arguments)
     }
 
-    /// As [`Stream::launch`], with nothing checked: neither that the arguments fit, nor, while it runs,
-    /// that a native kernel asks for them as they are declared
+    /// As [`Stream::launch`], without any check: neither that the arguments fit, nor, while the kernel runs,
+    /// that a native kernel accesses them as declared
     /// ([`ExecutionMode::Unchecked`](millstream_protocol::kernel::ExecutionMode)).
     ///
     /// # Safety
-    /// - The kernel and all handles belong to this device, and the cubes are within its limit.
-    /// - The arguments fit the signature: number, order, element types, alignment, accesses. They do not
-    ///   overlap where one of them is written.
-    /// - The kernel uses them as declared: every index exists, the element types are those of the
-    ///   signature, bindings are taken as they are shared (`read`, `chunk`, `atomics`), and no cube holds
+    /// - The kernel and all handles belong to this device, and the cube count is within its limit.
+    /// - The arguments fit the signature: number, order, element types, alignment, accesses. Those of which one is
+    ///   written do not overlap.
+    /// - The kernel uses them as declared: every index is in bounds, the element types are those of the
+    ///   signature, bindings are accessed as they are shared (`read`, `chunk`, `atomics`), and no cube holds
     ///   its chunk of a binding twice at a time.
     ///
     /// # Errors
-    /// [`Error::Closed`]; [`Error::Launch`] for a scalar or a tensor map that has no place.
+    /// [`Error::Closed`]; [`Error::Launch`] for a scalar or a tensor map that the signature has no place for.
     pub unsafe fn launch_unchecked(
         &self,
         kernel: &KernelHandle,
@@ -128,7 +129,7 @@ impl Stream {
         let mut writer = ArgumentWriter::unchecked(signature, table, &mut packed, given);
         arguments
             .write(&mut writer)
-            .map_err(|error| self.device().misfit(error, kernel.name()))?;
+            .map_err(|error| self.device().argument_error(error, kernel.name()))?;
         let (wait, mode) = (self.waits(), ExecutionMode::Unchecked);
         match count.into() {
             CubeCount::Static(x, y, z) => {
@@ -140,7 +141,8 @@ impl Stream {
         }
     }
 
-    /// Checks a launch, packs its arguments and submits it. A known count is three numbers from here on, which stay in registers.
+    /// Checks a launch, packs its arguments and submits it. A static count stays three numbers from here on, in
+    /// registers.
     #[inline(always)]
     fn launch_checked(
         &self,
@@ -161,7 +163,7 @@ impl Stream {
         self.submit_known(wait, kernel, [x, y, z], ExecutionMode::Checked, &mut packed)
     }
 
-    /// As [`Self::launch_checked`], with a count that the device reads.
+    /// As [`Self::launch_checked`], for a count that the device reads.
     #[cold]
     fn launch_counted(
         &self,
@@ -192,7 +194,7 @@ impl Stream {
         let (signature, table) = (kernel.kernel.signature(), device.table());
         let fits = ArgumentWriter::new(signature, table, packed, arguments.count())
             .and_then(|mut writer| arguments.write(&mut writer));
-        fits.map_err(|error| device.misfit(error, kernel.name()))
+        fits.map_err(|error| device.argument_error(error, kernel.name()))
     }
 
     pub(crate) fn check_count(
@@ -216,7 +218,7 @@ impl Stream {
     }
 
     fn check_read_count(&self, kernel: &KernelHandle, count: &Handle<u32>) -> Result<(), Error> {
-        self.own(count)?;
+        self.check_handle(count)?;
         match count.len() {
             3 => Ok(()),
             elements => Err(Error::Launch {
@@ -226,7 +228,7 @@ impl Stream {
         }
     }
 
-    /// Submits a launch with a known count.
+    /// Submits a launch with a static count.
     #[inline(always)]
     fn submit_known(
         &self,
@@ -240,7 +242,7 @@ impl Stream {
         self.submit_launch(wait, kernel, count, mode, |message| packed.move_to(message))
     }
 
-    /// Submits a launch with a count that the device reads, which is its last binding.
+    /// Submits a launch with a count that the device reads; the count is its last binding.
     fn submit_counted(
         &self,
         wait: bool,
@@ -265,9 +267,9 @@ impl Stream {
         complete: impl FnOnce(&mut Task),
     ) -> Result<(), Error> {
         let Some(stream) = self.id() else {
-            return self.known().map(drop);
+            return self.registered_id().map(drop);
         };
-        self.pay(wait)?;
+        self.acquire_task_credit(wait)?;
         let slot = self.slot(wait)?;
         let kernel = kernel.id();
         let mut message = slot.begin(Some(stream), Op::Launch { kernel, count });
@@ -293,7 +295,7 @@ fn too_many_cubes(kernel: &KernelHandle, given: [u32; 3], limits: [u32; 3]) -> E
     }
 }
 
-/// Checks that a launch does not write the count that it reads: part of its cubes would have begun by then.
+/// Returns an error if a launch writes the count that it reads: some of its cubes would have started by then.
 pub(crate) fn check_own_count(
     kernel: &KernelHandle,
     count: &Handle<u32>,

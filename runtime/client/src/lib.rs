@@ -1,26 +1,27 @@
-//! The user's side: clients, streams, kernels, answers, recordings.
+//! The client side of a device: clients, streams, kernels, answers and recordings.
 //!
-//! Everything here runs on the user's threads. It checks, builds messages and waits for answers;
-//! it decides nothing.
+//! All code here runs on the user's threads. It checks arguments, builds messages and waits for answers. It makes no
+//! scheduling decision: those are the server's.
 
 pub mod arguments;
+mod backpressure;
 mod callback;
+mod client_epoch;
 mod client_streams;
 mod compute;
 mod copies;
 mod device;
-mod drives;
+mod epochs;
+mod grants;
 pub mod handle;
 mod host;
 mod kernel;
 mod launch;
 mod limit;
-mod openings;
 mod pending;
 mod points;
 mod profile_tokens;
 mod profiles;
-mod purse;
 mod queries;
 mod readbacks;
 mod record;
@@ -29,19 +30,20 @@ mod replay;
 mod reserve;
 pub mod resubmit;
 mod returned;
-mod room;
-mod seat;
+mod sequence_devices;
 mod slots;
 mod stream;
 mod tensors;
 mod typed_kernel;
 mod when_room;
 
+pub(crate) use backpressure::{Permit, Requester};
+pub(crate) use client_epoch::{ClientEpoch, ClientLimits};
 pub use compute::{ClientBuilder, ComputeClient, WEIGHT_MAX};
 pub use device::DeviceShared;
+pub use epochs::DeviceEpochs;
 pub use host::{IntoBindings, ResourceGuard, ResourceWork};
 pub use kernel::KernelHandle;
-pub use openings::Openings;
 pub(crate) use pending::Finish;
 pub use pending::Pending;
 pub use points::StreamPoint;
@@ -50,8 +52,6 @@ pub use record::Recorder;
 pub use recycled::Recycled;
 pub use replay::{Recording, ReplayArgs};
 pub use returned::Returned;
-pub(crate) use room::{Home, Room};
-pub(crate) use seat::{Bounds, Seat};
 pub use stream::Stream;
 pub use tensors::{Tensor, TensorSpec};
 pub use typed_kernel::TypedKernel;

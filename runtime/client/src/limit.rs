@@ -1,4 +1,5 @@
-//! Charging a slice to the limit of its client, and the wait for memory that returns: see [`Charge`](millstream_protocol::charge::Charge).
+//! Charges a slice to its client's hard limit, and waits for dropped memory to be freed: see
+//! [`Charge`](millstream_protocol::charge::Charge).
 
 use std::sync::Arc;
 
@@ -10,10 +11,11 @@ use millstream_sync::facade::THREADS;
 use crate::Stream;
 
 impl Stream {
-    /// Charges a slice of which there is no handle yet to its client's limit. May wait for memory to return, if `wait`.
+    /// Charges a slice to its client's limit, before the first handle of the slice exists. If `wait` is set, blocks
+    /// until enough dropped memory has been freed.
     ///
     /// # Errors
-    /// [`MemoryError::Limit`] where live handles leave no room; else as any wait for room.
+    /// [`MemoryError::Limit`] if live handles leave no room; otherwise the errors of any wait for capacity.
     pub(crate) fn charge(
         &self,
         limit: &Arc<Limit>,
@@ -21,7 +23,7 @@ impl Stream {
         wait: bool,
     ) -> Result<(), Error> {
         if !THREADS {
-            // In a model what others have dropped is there, or not yet.
+            // In a model: first observe everything that other threads dropped before this point.
             self.device().channel().looked();
         }
         let live = limit.handles.try_acquire(bytes);
@@ -36,9 +38,9 @@ impl Stream {
             in_use: limit.memory.in_use(),
             limit: limit.memory.limit(),
         };
-        match self.take_room(wait, &limit.memory, (bytes, 0), full) {
-            // The charge gives it back.
-            Ok(room) => room.keep(),
+        match self.permit(wait, &limit.memory, (bytes, 0), full) {
+            // The charge releases the credit.
+            Ok(permit) => permit.forget(),
             Err(error) => {
                 limit.handles.release(bytes);
                 return Err(error);

@@ -1,8 +1,39 @@
-//! An answer that comes later.
+//! The answer to a request, which arrives later.
 //!
-//! It comes in two steps: the device thread says where the work is (a ticket), and the client then
-//! waits for those points on the queues' timelines, woken by the queue itself. Errors up to the
-//! points are settled before they are published, so what is taken then is final (I5).
+//! # Protocol
+//! A task's answer arrives in two steps. The device thread replies with a [`Ticket`] as soon as the work is issued: the
+//! points (queue + cursor) after which the value is complete. The client then waits for these points on the queues'
+//! timelines itself. So the queue that publishes a cursor wakes the waiter directly, and the device thread takes no
+//! part in completion. A query, a host function or a guard answers in one step, with the value itself.
+//!
+//! ```text
+//!                        reply: ticket            every point has passed
+//!  submitted ► Requested ─────────────► Issued ──────────────────────────► Taken   value or failure
+//!                  │ reply: error, or      │ a timeline ended
+//!                  │ sender dropped        │
+//!                  └───────────────────────┴─────────────────────────────► Taken   error
+//!  query     ► Value ─────── reply: value or error, or sender dropped ───► Taken
+//!  not sent  ► Failed ────────────────────────────────────────────────────► Taken   error
+//! ```
+//! [`Pending::advance`] takes every transition; [`WaitMode`] selects what it does if a step is not ready: return,
+//! block, or leave a waker. A value is handed out once, on the transition to `Taken`. A `Pending` has at most one waker
+//! registered on a timeline, at `waker_at`; polling again replaces it, and dropping the `Pending` removes it.
+//!
+//! # Example: a read
+//! ```text
+//!  caller                                   device thread, then the queue
+//!  read: sends CopyOut {landing, reply}
+//!  wait: no reply yet, parks                admits and issues it; replies with the ticket
+//!                                           queue: copies the bytes to the landing, marks failures
+//!                                           queue: publishes the cursor (Release), wakes the caller
+//!  reads the timeline (Acquire): passed
+//!  takes the bytes from the landing
+//! ```
+//! The queue settles failures before it publishes the cursor, so the outcome that the caller takes is final (I5). A
+//! dropped reply sender and an ended timeline are answers too, so a request cannot wait forever.
+//!
+//! The models `reply`, `timeline` and `law` of `loom-tests` check the two steps and the ends; the facts `answers`,
+//! `lifetime` and `withdrawal` of the conformance suite check the whole.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,28 +50,28 @@ use millstream_sync::facade::{SpinPolicy, THREADS};
 use millstream_sync::reply::{Closed, ReplyReceiver};
 use millstream_sync::timeline::{Ended, WaitKey};
 
-use crate::{DeviceShared, Home};
+use crate::{DeviceShared, Requester};
 use millstream_protocol::landing::Landed;
 
-/// Where the value comes from once the work is done.
+/// Produces the value once the work has completed.
 pub(crate) enum Finish<T> {
-    /// It is there.
+    /// The value exists already.
     Value(T),
-    /// It lies where a copy landed.
+    /// The value is in the landing of a copy.
     Landed(Arc<dyn Landed<T>>),
-    /// It is made of several.
+    /// The closure builds the value from several landings.
     Made(Box<dyn FnOnce() -> Result<T, FailureRef> + Send>),
 }
 
 impl<T> Finish<T> {
-    /// The value.
+    /// Takes the value.
     ///
     /// # Safety
-    /// The work's points have passed.
+    /// Every point of the work has passed.
     unsafe fn take(self) -> Result<T, FailureRef> {
         match self {
             Finish::Value(value) => Ok(value),
-            // SAFETY: the caller's promise; `self` is used up, so this is the one time.
+            // SAFETY: the caller's promise; consuming `self` makes this the only call.
             Finish::Landed(landed) => unsafe { landed.take() },
             Finish::Made(make) => make(),
         }
@@ -48,33 +79,33 @@ impl<T> Finish<T> {
 }
 
 enum State<T> {
-    /// The device will say where the work is.
-    Asked(ReplyReceiver<Result<Ticket, Error>>, Finish<T>),
-    /// The work is there.
+    /// Waits for the device thread's reply with the points of the work.
+    Requested(ReplyReceiver<Result<Ticket, Error>>, Finish<T>),
+    /// The work is issued; waits for its points.
     Issued(Ticket, Finish<T>),
-    /// The device, or a host function, will give the value itself.
+    /// Waits for the value, which the device thread or a host function sends.
     Value(ReplyReceiver<Result<T, Error>>),
-    /// It could not even be asked.
+    /// The request could not be submitted.
     Failed(Error),
-    /// The answer was taken.
+    /// The answer has been taken.
     Taken,
 }
 
-/// An answer that comes later: wait for it, poll it, await it, or leave it a callback.
+/// The answer to a request, which arrives later: block on it, poll it, await it, or give it a callback.
 ///
-/// Dropping it withdraws the answer, not the work.
-#[must_use = "dropping an answer does not wait for it"]
+/// Dropping a `Pending` discards the answer; the work itself still runs.
+#[must_use = "dropping an answer does not wait for the work"]
 pub struct Pending<T> {
-    home: Home,
+    requester: Requester,
     state: State<T>,
-    /// Where the last poll left its waker.
-    woken_by: Option<(Point, WaitKey)>,
+    /// Where the last poll registered its waker.
+    waker_at: Option<(Point, WaitKey)>,
 }
 
 impl<T> Drop for Pending<T> {
     fn drop(&mut self) {
-        if let Some((point, key)) = self.woken_by.take() {
-            self.home.device().timeline(point).cancel(key);
+        if let Some((point, key)) = self.waker_at.take() {
+            self.requester.device().timeline(point).cancel(key);
         }
     }
 }
@@ -83,38 +114,39 @@ impl<T> Unpin for Pending<T> {}
 
 impl<T: Send + 'static> Pending<T> {
     pub(crate) fn ticket(
-        home: Home,
+        requester: Requester,
         receiver: ReplyReceiver<Result<Ticket, Error>>,
         finish: Finish<T>,
     ) -> Self {
         Self {
-            home,
-            state: State::Asked(receiver, finish),
-            woken_by: None,
+            requester,
+            state: State::Requested(receiver, finish),
+            waker_at: None,
         }
     }
 
-    pub(crate) fn value(home: Home, receiver: ReplyReceiver<Result<T, Error>>) -> Self {
+    pub(crate) fn value(requester: Requester, receiver: ReplyReceiver<Result<T, Error>>) -> Self {
         Self {
-            home,
+            requester,
             state: State::Value(receiver),
-            woken_by: None,
+            waker_at: None,
         }
     }
 
-    pub(crate) fn failed(home: Home, error: Error) -> Self {
+    pub(crate) fn failed(requester: Requester, error: Error) -> Self {
         Self {
-            home,
+            requester,
             state: State::Failed(error),
-            woken_by: None,
+            waker_at: None,
         }
     }
 
-    /// Itself, if it was asked; else why it could not be: [`Error::Busy`] through [`Stream::nowait`](super::Stream::nowait), or
-    /// arguments that do not fit. For those who await room: `stream.when_room(|stream| stream.read(&values).asked())`.
+    /// Returns `self` if the request was submitted, and otherwise the error: [`Error::Busy`] through
+    /// [`Stream::nowait`](super::Stream::nowait), or arguments that do not fit. For use with
+    /// [`Stream::when_room`](super::Stream::when_room): `stream.when_room(|stream| stream.read(&values).asked())`.
     ///
     /// # Errors
-    /// What would be the answer otherwise.
+    /// The error that waiting for the answer would return.
     pub fn asked(mut self) -> Result<Self, Error> {
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Failed(error) => Err(error),
@@ -125,10 +157,10 @@ impl<T: Send + 'static> Pending<T> {
         }
     }
 
-    /// Blocks until the answer is there: spins briefly, then parks. On a driven device it pumps.
+    /// Blocks until the answer arrives: spins briefly, then parks the thread. Drives a driven device meanwhile.
     ///
     /// # Errors
-    /// What went wrong with the data, or with the device; [`Error::WouldDeadlock`] on a thread that
+    /// The failure of the data or of the device; [`Error::WouldDeadlock`] on a thread that
     /// the device needs.
     pub fn wait(mut self) -> Result<T, Error> {
         match self.wait_until(None) {
@@ -137,10 +169,10 @@ impl<T: Send + 'static> Pending<T> {
         }
     }
 
-    /// Blocks until the answer is there, but not longer than `timeout`.
+    /// Blocks until the answer arrives, but not longer than `timeout`.
     ///
-    /// An answer is given once. When the time is up it stays here, and can be waited for again as often as needed; once this has
-    /// answered the value, or a failure, it has been taken, and every later call answers [`Error::Taken`].
+    /// An answer is handed out once. After [`Error::TimedOut`] it is still pending and can be waited for again. After a
+    /// value or a failure it has been taken, and every later call returns [`Error::Taken`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -148,14 +180,14 @@ impl<T: Send + 'static> Pending<T> {
     /// # use millstream_protocol::error::Error;
     /// fn patient(mut answer: Pending<Vec<u32>>) -> Result<Vec<u32>, Error> {
     ///     match answer.wait_timeout(Duration::from_millis(5)) {
-    ///         Err(Error::TimedOut { .. }) => answer.wait(), // it is still here
-    ///         taken => taken, // keep it: `answer.wait()` would say that it was taken
+    ///         Err(Error::TimedOut { .. }) => answer.wait(), // still pending
+    ///         taken => taken, // taken: another `answer.wait()` would return `Error::Taken`
     ///     }
     /// }
     /// ```
     ///
     /// # Errors
-    /// As [`Pending::wait`]; [`Error::TimedOut`] when the time is up; [`Error::Taken`].
+    /// Same as [`Pending::wait`]; [`Error::TimedOut`] if the answer did not arrive in time; [`Error::Taken`].
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<T, Error> {
         match self.wait_until(Instant::now().checked_add(timeout)) {
             Some(answer) => answer,
@@ -163,48 +195,48 @@ impl<T: Send + 'static> Pending<T> {
         }
     }
 
-    /// The answer, if it is there; it is given once, as by [`Pending::wait_timeout`]. Never blocks; on a driven device it does not
-    /// pump either.
+    /// Returns the answer if it has arrived; it is handed out once, as by [`Pending::wait_timeout`]. Never blocks, and
+    /// does not drive a driven device.
     pub fn try_take(&mut self) -> Option<Result<T, Error>> {
         self.device().channel().looked();
-        let answer = self.advance(&mut Else::Return);
+        let answer = self.advance(&mut WaitMode::NoWait);
         if answer.is_none() {
             self.device().channel().awaited();
         }
         answer
     }
 
-    /// The answer, which is taken from here.
+    /// Moves the answer out, and leaves [`State::Taken`] behind.
     pub(super) fn take(&mut self) -> Self {
         let taken = Self {
-            home: self.home.clone(),
+            requester: self.requester.clone(),
             state: State::Taken,
-            woken_by: None,
+            waker_at: None,
         };
         std::mem::replace(self, taken)
     }
 
-    /// Whether the work has been issued, so that the answer comes by itself.
+    /// Returns `true` if the work has been issued, so that the answer arrives without further messages.
     pub(super) fn is_issued(&self) -> bool {
         matches!(self.state, State::Issued(..))
     }
 
-    pub(super) fn home(&self) -> &Home {
-        &self.home
+    pub(super) fn requester(&self) -> &Requester {
+        &self.requester
     }
 
     fn device(&self) -> &DeviceShared {
-        self.home.device()
+        self.requester.device()
     }
 
     fn wait_until(&mut self, deadline: Option<Instant>) -> Option<Result<T, Error>> {
-        // Also where the answer happens to be there already: a mistake is told every time.
+        // Checked even if the answer has arrived, so that the mistake shows every time and not only under load.
         if is_runtime_thread() && !matches!(self.state, State::Failed(_)) {
             return Some(Err(Error::WouldDeadlock));
         }
         self.device().channel().waits();
-        // In a model a look without a drive would be one more choice, and find nothing else.
-        if THREADS && let Some(answer) = self.advance(&mut Else::Return) {
+        // In a model this look would be one more choice, and could find nothing that the drive below does not.
+        if THREADS && let Some(answer) = self.advance(&mut WaitMode::NoWait) {
             return Some(answer);
         }
         let span = tracing::trace_span!(target: "millstream", "wait");
@@ -212,24 +244,24 @@ impl<T: Send + 'static> Pending<T> {
         if self.device().channel().drive().is_some() {
             return self.drive_until(deadline);
         }
-        // A drive of a device that runs by itself may have stepped in for its thread: then the answer is there.
-        self.advance(&mut Else::Wait(deadline))
+        // On a device with its own thread the call to `drive` may have stepped in, so the answer may have arrived.
+        self.advance(&mut WaitMode::Block(deadline))
     }
 
-    /// Waiting on a driven device is driving it.
+    /// Drives a driven device until the answer arrives or the deadline passes.
     fn drive_until(&mut self, deadline: Option<Instant>) -> Option<Result<T, Error>> {
         loop {
             let worked = self.device().channel().drive().unwrap_or(false);
-            if let Some(answer) = self.advance(&mut Else::Return) {
+            if let Some(answer) = self.advance(&mut WaitMode::NoWait) {
                 return Some(answer);
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return None;
             }
             if !worked {
-                let (home, mut answer) = (self.home.clone(), None);
-                home.device().channel().rest(deadline, &mut |waker| {
-                    answer = self.advance(&mut Else::Wake(&mut Context::from_waker(waker)));
+                let (requester, mut answer) = (self.requester.clone(), None);
+                requester.device().channel().rest(deadline, &mut |waker| {
+                    answer = self.advance(&mut WaitMode::Register(&mut Context::from_waker(waker)));
                     answer.is_some()
                 });
                 if answer.is_some() {
@@ -239,25 +271,25 @@ impl<T: Send + 'static> Pending<T> {
         }
     }
 
-    /// Goes from state to state until the answer is there; where it is not, does what `otherwise` says.
-    fn advance(&mut self, otherwise: &mut Else<'_, '_>) -> Option<Result<T, Error>> {
+    /// Takes transitions until the answer arrives. If a step is not ready, `mode` selects what happens.
+    fn advance(&mut self, mode: &mut WaitMode<'_, '_>) -> Option<Result<T, Error>> {
         loop {
             let state = std::mem::replace(&mut self.state, State::Taken);
-            let device = self.home.device();
+            let device = self.requester.device();
             self.state = match state {
-                State::Asked(mut receiver, finish) => {
-                    match otherwise.receive(&mut receiver, device.spin()) {
+                State::Requested(mut receiver, finish) => {
+                    match mode.receive(&mut receiver, device.spin()) {
                         None => {
-                            self.state = State::Asked(receiver, finish);
+                            self.state = State::Requested(receiver, finish);
                             return None;
                         }
                         Some(Ok(Ok(ticket))) => State::Issued(ticket, finish),
                         Some(Ok(Err(error))) => return Some(Err(error)),
-                        Some(Err(_closed)) => return Some(Err(device.gone())),
+                        Some(Err(_closed)) => return Some(Err(device.terminal_error())),
                     }
                 }
                 State::Issued(ticket, finish) => {
-                    match otherwise.pass(device, &ticket, &mut self.woken_by) {
+                    match mode.pass(device, &ticket, &mut self.waker_at) {
                         None => {
                             self.state = State::Issued(ticket, finish);
                             return None;
@@ -265,92 +297,93 @@ impl<T: Send + 'static> Pending<T> {
                         Some(Ok(())) => {
                             // SAFETY: all points have passed.
                             let answer = unsafe { finish.take() };
-                            return Some(answer.map_err(|failure| device.told(failure)));
+                            return Some(answer.map_err(|failure| device.failure_error(failure)));
                         }
-                        Some(Err(Ended)) => return Some(Err(device.gone())),
+                        Some(Err(Ended)) => return Some(Err(device.terminal_error())),
                     }
                 }
-                State::Value(mut receiver) => {
-                    match otherwise.receive(&mut receiver, device.spin()) {
-                        None => {
-                            self.state = State::Value(receiver);
-                            return None;
-                        }
-                        Some(answer) => {
-                            return Some(answer.unwrap_or_else(|_closed| Err(device.gone())));
-                        }
+                State::Value(mut receiver) => match mode.receive(&mut receiver, device.spin()) {
+                    None => {
+                        self.state = State::Value(receiver);
+                        return None;
                     }
-                }
+                    Some(answer) => {
+                        return Some(answer.unwrap_or_else(|_closed| Err(device.terminal_error())));
+                    }
+                },
                 State::Failed(error) => return Some(Err(error)),
                 State::Taken => return Some(Err(Error::Taken)),
             };
         }
     }
 
-    /// Looks, and leaves the waker where the answer will come.
+    /// Polls the answer, and registers the waker if it has not arrived.
     pub(super) fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<Result<T, Error>> {
-        match self.advance(&mut Else::Wake(context)) {
+        match self.advance(&mut WaitMode::Register(context)) {
             Some(answer) => Poll::Ready(answer),
             None => Poll::Pending,
         }
     }
 }
 
-/// What to do where an answer is not there yet.
-enum Else<'a, 'c> {
-    /// Nothing.
-    Return,
-    /// Wait for it, not beyond the deadline.
-    Wait(Option<Instant>),
-    /// Leave a waker where it will come.
-    Wake(&'a mut Context<'c>),
+/// What [`Pending::advance`] does if a step is not ready.
+enum WaitMode<'a, 'c> {
+    /// Returns without registering anything.
+    NoWait,
+    /// Blocks, not beyond the deadline.
+    Block(Option<Instant>),
+    /// Registers the waker and returns.
+    Register(&'a mut Context<'c>),
 }
 
-impl Else<'_, '_> {
-    /// What a receiver has got, if it has.
+impl WaitMode<'_, '_> {
+    /// Receives the reply; `None` if it is not ready.
     fn receive<V>(
         &mut self,
         receiver: &mut ReplyReceiver<V>,
         spin: &SpinPolicy,
     ) -> Option<Result<V, Closed>> {
         match self {
-            Else::Return => receiver.try_take(),
-            Else::Wait(None) => Some(receiver.wait(spin)),
-            Else::Wait(Some(deadline)) => receiver.wait_deadline(spin, *deadline),
-            Else::Wake(context) => match receiver.poll_take(context) {
+            WaitMode::NoWait => receiver.try_take(),
+            WaitMode::Block(None) => Some(receiver.wait(spin)),
+            WaitMode::Block(Some(deadline)) => receiver.wait_deadline(spin, *deadline),
+            WaitMode::Register(context) => match receiver.poll_take(context) {
                 Poll::Ready(answer) => Some(answer),
                 Poll::Pending => None,
             },
         }
     }
 
-    /// Whether all points have passed, or why the rest will not. The waker that a poll leaves is at `woken_by`.
+    /// Returns whether all points have passed; an error if one never will, `None` if this is not known yet. `waker_at`
+    /// is where the waker of a poll is registered.
     fn pass(
         &mut self,
         device: &DeviceShared,
         ticket: &Ticket,
-        woken_by: &mut Option<(Point, WaitKey)>,
+        waker_at: &mut Option<(Point, WaitKey)>,
     ) -> Option<Result<(), Ended>> {
-        if let (Else::Wake(context), Some((point, key))) = (&mut *self, *woken_by)
+        if let (WaitMode::Register(context), Some((point, key))) = (&mut *self, *waker_at)
             && device.timeline(point).replace(key, context.waker())
         {
             return None;
         }
-        // It has fired, or was taken.
-        *woken_by = None;
+        // The registered waker was woken or removed.
+        *waker_at = None;
         for point in &ticket.points {
             let timeline = device.timeline(*point);
             let (cursor, spin) = (point.cursor, device.spin());
             let passed = match self {
-                Else::Return => timeline.look(cursor)?,
-                Else::Wait(None) => timeline.wait(cursor, spin),
-                Else::Wait(Some(deadline)) => timeline.wait_deadline(cursor, spin, *deadline)?,
-                Else::Wake(context) => match timeline.register(cursor, context.waker()) {
+                WaitMode::NoWait => timeline.look(cursor)?,
+                WaitMode::Block(None) => timeline.wait(cursor, spin),
+                WaitMode::Block(Some(deadline)) => {
+                    timeline.wait_deadline(cursor, spin, *deadline)?
+                }
+                WaitMode::Register(context) => match timeline.register(cursor, context.waker()) {
                     Some(key) => {
-                        *woken_by = Some((*point, key));
+                        *waker_at = Some((*point, key));
                         return None;
                     }
-                    // It has passed, or has ended: nothing else comes of it.
+                    // Not registered: the cursor has passed, or the timeline has ended and it never will.
                     None => timeline.look(cursor).unwrap_or(Err(Ended)),
                 },
             };

@@ -1,66 +1,66 @@
-//! Moments of a stream: points that other streams wait for, and values that are dropped then.
+//! Points of a stream, which other streams wait for, and deferred drops of values.
 
 use millstream_protocol::access::Access;
 use millstream_protocol::error::Error;
 use millstream_protocol::message::Op;
 
 use crate::handle::Handle;
-use crate::{Returned, Room, Stream};
+use crate::{Permit, Returned, Stream};
 
-/// A moment of a stream, for other streams to wait for.
+/// A point of a stream that other streams can wait for.
 #[derive(Clone, Debug)]
 pub struct StreamPoint {
     pub(crate) handle: Handle<u8>,
 }
 
 impl Stream {
-    /// A point that passes once everything added to the stream so far has completed. May wait for room in
-    /// the mailbox.
+    /// Creates a point that passes once all tasks added to the stream so far have completed. May block while
+    /// the mailbox is full.
     ///
     /// # Errors
     /// [`Error::Closed`].
     pub fn point(&self) -> Result<StreamPoint, Error> {
-        // A point is a slice of one byte without memory that the stream writes: hazards do the rest.
-        let handle = Handle::<u8>::whole(self.reserve_bytes(self.waits(), 1, None)?, 1);
+        // A point is a slice of one byte without memory that the stream writes, so hazards provide the order.
+        let handle = Handle::<u8>::new(self.reserve_bytes(self.waits(), 1, None)?, 1);
         let binding = handle.binding(Access::Write);
         self.submit(self.waits(), Op::Mark, |task| task.push_binding(binding))?;
         Ok(StreamPoint { handle })
     }
 
-    /// Everything added to this stream from here on comes after `point`. Costs nothing where the
-    /// order is known already. May wait for room in the mailbox.
+    /// Orders all tasks added to this stream from now on after `point`. Costs nothing if the
+    /// order is implied already. May block while the mailbox is full.
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Closed`].
     pub fn wait_for(&self, point: &StreamPoint) -> Result<(), Error> {
-        self.own(&point.handle)?;
+        self.check_handle(&point.handle)?;
         let binding = point.handle.binding(Access::Read);
         self.submit(self.waits(), Op::Mark, |task| task.push_binding(binding))
     }
 
-    /// Drops `value`, on the GC thread, once everything added to the stream so far has completed. May wait
-    /// for room in the mailbox, or while the client has
-    /// [`max_jobs`](millstream_protocol::options::DeviceOptions::max_jobs) values, host functions and callbacks on their way.
-    /// The device has one GC thread: a slow destructor delays those of every client. On a driven device a thread that pumps drops the value,
-    /// within its budget and outside of the device.
+    /// Drops `value` on the GC thread once all tasks added to the stream so far have completed. May block while the
+    /// mailbox is full, or while the client has [`max_jobs`](millstream_protocol::options::DeviceOptions::max_jobs)
+    /// values, host functions and callbacks in flight. The device has one GC thread, so a slow destructor delays the
+    /// drops of every client. On a driven device a thread that pumps drops the value, within its budget and outside the
+    /// device.
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::NoRoomHere`]; through [`Stream::nowait`] also [`Error::Busy`]. The
-    /// value comes back with it: it was not dropped.
+    /// error carries the value, which was not dropped.
     pub fn drop_after<V: Send + 'static>(&self, value: V) -> Result<(), Returned<V>> {
         let wait = self.waits();
-        let begun = self.known().and_then(|stream| {
-            let room = self.job_room(wait)?;
-            self.pay(wait)?;
-            Ok((stream, room, self.slot(wait)?))
+        let begun = self.registered_id().and_then(|stream| {
+            let permit = self.job_permit(wait)?;
+            self.acquire_task_credit(wait)?;
+            Ok((stream, permit, self.slot(wait)?))
         });
         match begun {
-            Ok((stream, room, slot)) => {
-                let kept = Kept {
+            Ok((stream, permit, slot)) => {
+                let value = DeferredDrop {
                     _value: value,
-                    _room: room,
+                    _permit: permit,
                 };
-                slot.begin(Some(stream), Op::DropAfter(Box::new(kept)))
+                slot.begin(Some(stream), Op::DropAfter(Box::new(value)))
                     .send();
                 Ok(())
             }
@@ -69,8 +69,8 @@ impl Stream {
     }
 }
 
-/// A value that is to be dropped, and then the room that it takes.
-struct Kept<V> {
+/// A value to drop later, and the permit that is released after it.
+struct DeferredDrop<V> {
     _value: V,
-    _room: Room,
+    _permit: Permit,
 }

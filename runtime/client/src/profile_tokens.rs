@@ -1,21 +1,21 @@
-//! What tells the tokens of profiles apart: of which device of the process they are, and a number in its epoch.
+//! The identity of profile tokens: the device of the process that made them, and a number in its epoch.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Devices of this process that were opened, for tokens to tell them apart.
+/// The number of devices opened in this process, which identifies them in tokens.
 static DEVICES: AtomicU64 = AtomicU64::new(0);
 
-/// The tokens of one epoch of a device.
+/// The token source of one epoch of a device.
 pub(crate) struct Tokens {
-    /// Which device of this process, in all of its epochs.
+    /// The number of the device in this process, the same in all its epochs.
     pub(crate) device: u64,
     next: AtomicU64,
 }
 
 impl Tokens {
-    /// Of another epoch of the device that had these, or of one that was not there before.
+    /// Creates the source of the next epoch of the device that `before` belongs to, or of a new device.
     pub(crate) fn after(before: Option<&Self>) -> Self {
-        // Relaxed, here and below: only that numbers differ matters.
+        // Relaxed, here and below: the numbers must only be distinct.
         let device = before.map(|before| before.device);
         Self {
             device: device.unwrap_or_else(|| DEVICES.fetch_add(1, Ordering::Relaxed)),
@@ -23,7 +23,7 @@ impl Tokens {
         }
     }
 
-    /// The number of the next token.
+    /// Returns the number of the next token.
     pub(crate) fn next(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }

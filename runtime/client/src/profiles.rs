@@ -1,4 +1,4 @@
-//! Profiles: what tasks took, from one call to another.
+//! Profiles: the time that tasks take between two calls.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,13 +9,14 @@ use millstream_protocol::message::{Op, Task};
 use millstream_protocol::profile::{Profile, ProfileToken};
 use millstream_sync::reply::reply;
 
-use crate::{ComputeClient, DeviceShared, Home, Pending, Recording, Stream};
+use crate::{ComputeClient, DeviceShared, Pending, Recording, Requester, Stream};
 
 impl DeviceShared {
-    /// Starts a profile of what `scope` is sent from here on. May wait for room in the mailbox, if `wait`.
+    /// Starts a profile of all tasks submitted to `scope` from now on. May block while the mailbox is full, if `wait`
+    /// is set.
     ///
     /// # Errors
-    /// [`Error::Closed`], [`Error::DeviceLost`]; [`Error::Busy`] where it may not wait.
+    /// [`Error::Closed`], [`Error::DeviceLost`]; [`Error::Busy`] if it may not block.
     pub fn start_profile(&self, wait: bool, scope: Scope) -> Result<ProfileToken, Error> {
         let number = self.tokens().next();
         let token = ProfileToken::new((self.tokens().device, self.epoch()), number, Instant::now());
@@ -24,11 +25,11 @@ impl DeviceShared {
         Ok(token)
     }
 
-    /// Ends a profile. May wait for room in the mailbox, if `wait`.
+    /// Ends a profile. May block while the mailbox is full, if `wait` is set.
     pub fn end_profile(self: &Arc<Self>, wait: bool, token: ProfileToken) -> Pending<Profile> {
-        let home = Home::Device(self.clone());
+        let requester = Requester::Device(self.clone());
         if let Err(error) = token.check(self.tokens().device, self.epoch()) {
-            return Pending::failed(home, error.into());
+            return Pending::failed(requester, error.into());
         }
         let (sender, receiver) = reply();
         let ask = Ask::EndProfile {
@@ -37,38 +38,41 @@ impl DeviceShared {
             reply: sender,
         };
         match self.send(wait, Task::new(None, Op::Ask(Box::new(ask)))) {
-            Ok(()) => Pending::value(home, receiver),
-            Err(error) => Pending::failed(home, error),
+            Ok(()) => Pending::value(requester, receiver),
+            Err(error) => Pending::failed(requester, error),
         }
     }
 }
 
 impl Stream {
-    /// Starts a profile of what this stream is given from here on, by whatever thread, until the token is ended. May wait for room
-    /// in the mailbox. Tokens nest and overlap as they like: a task is in each profile that is open when it is given.
+    /// Starts a profile of all tasks that any thread submits to this stream until the token is ended. May block while
+    /// the mailbox is full. Profiles may nest and overlap: a task counts in each profile that is open when it is
+    /// submitted.
     ///
-    /// While a profile is open, a task costs the device's thread a note for each that it is in, and the device two looks at its
-    /// clock; with none open it costs neither.
+    /// While a profile is open, each task costs the device thread one entry for each profile that covers it, and the
+    /// device reads its clock twice. Without an open profile a task costs neither.
     ///
     /// # Errors
-    /// [`Error::Closed`], [`Error::DeviceLost`]; [`Error::Busy`] of a stream whose calls do not wait.
+    /// [`Error::Closed`], [`Error::DeviceLost`]; [`Error::Busy`] if the stream's calls do not block.
     pub fn start_profile(&self) -> Result<ProfileToken, Error> {
-        let scope = Scope::Streams(vec![self.known()?]);
+        let scope = Scope::Streams(vec![self.registered_id()?]);
         self.device().start_profile(self.waits(), scope)
     }
 
-    /// Ends a profile of this device. Asking may wait for room in the mailbox. The answer comes once all its tasks are over, as that
-    /// of [`Stream::sync`] does; dropping it ends the profile just as well.
+    /// Ends a profile of this device. May block while the mailbox is full. The answer arrives once all its tasks have
+    /// completed, as that of [`Stream::sync`] does. Dropping the answer ends the profile as well.
     ///
-    /// The answer is [`Error::Profile`] where there is no such profile: [`NotRegistered`](millstream_protocol::error::ProfileError::NotRegistered)
-    /// for the token of another device, [`Unknown`](millstream_protocol::error::ProfileError::Unknown) for one that was ended before, that is of
-    /// an epoch that was lost, or that gave way: a device keeps 16,384 profiles.
+    /// The answer is [`Error::Profile`] if there is no such profile:
+    /// [`NotRegistered`](millstream_protocol::error::ProfileError::NotRegistered) for the token of another device,
+    /// [`Unknown`](millstream_protocol::error::ProfileError::Unknown) for a profile that was ended before, that belongs
+    /// to a lost epoch, or that was evicted: a device keeps 16,384 profiles.
     pub fn end_profile(&self, token: ProfileToken) -> Pending<Profile> {
         self.device().end_profile(self.waits(), token)
     }
 
-    /// Runs `work`, and profiles what this stream is given meanwhile. May wait for room in the mailbox. The profile ends when `work`
-    /// does, also by a panic; where calls do not wait, its answer may be [`Error::Busy`].
+    /// Runs `work` and profiles the tasks that are submitted to this stream meanwhile. May block while the mailbox is
+    /// full. The profile ends when `work` returns or panics. If the stream's calls do not block, the answer may be
+    /// [`Error::Busy`].
     ///
     /// ```
     /// # use millstream_client::Stream;
@@ -82,13 +86,13 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// As [`Stream::start_profile`]; then `work` has not run.
+    /// Same as [`Stream::start_profile`]; `work` did not run then.
     pub fn profiled<T>(
         &self,
         work: impl FnOnce(&Stream) -> T,
     ) -> Result<(T, Pending<Profile>), Error> {
         let token = self.start_profile()?;
-        let mut ends = Ends(self, Some(token));
+        let mut ends = EndOnDrop(self, Some(token));
         let made = work(self);
         ends.1 = None;
         Ok((made, self.end_profile(token)))
@@ -96,8 +100,8 @@ impl Stream {
 }
 
 impl Stream {
-    /// As [`Stream::profiled`], for a closure with `?` in it, whose error type need not be named. Where the closure fails, that is the
-    /// answer, and there is no profile.
+    /// As [`Stream::profiled`], for a closure that returns a `Result`, so that `?` works in it. If the closure returns
+    /// an error, that error is returned and the profile is discarded. May block while the mailbox is full.
     ///
     /// ```
     /// # use millstream_client::Stream;
@@ -114,7 +118,7 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// As [`Stream::start_profile`]; then `work` has not run. What `work` answers.
+    /// Same as [`Stream::start_profile`]; `work` did not run then. The error of `work`.
     pub fn try_profiled<T>(
         &self,
         work: impl FnOnce(&Stream) -> Result<T, Error>,
@@ -124,10 +128,10 @@ impl Stream {
     }
 }
 
-/// Ends a profile whose closure panics.
-struct Ends<'a>(&'a Stream, Option<ProfileToken>);
+/// Ends a profile on drop, in case the closure panics.
+struct EndOnDrop<'a>(&'a Stream, Option<ProfileToken>);
 
-impl Drop for Ends<'_> {
+impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(token) = self.1 {
             drop(self.0.end_profile(token));
@@ -136,13 +140,15 @@ impl Drop for Ends<'_> {
 }
 
 impl Recording {
-    /// Runs the recording as [`Recording::replay`] does, and profiles that. May wait for room in the mailbox. Each task is told by
-    /// its name. What other threads give the stream at that moment may be in it as well.
+    /// Replays the recording as [`Recording::replay`] does, and profiles the replay. May block while the mailbox is
+    /// full. The profile lists each task by its name. Tasks that other threads submit to the stream meanwhile may be in
+    /// the profile as well.
     ///
-    /// On a GPU its tasks are given to the driver one by one then, since a graph of the driver has no times but its own.
+    /// On a GPU the tasks are submitted to the driver one by one while the profile is open, since the driver times a
+    /// graph only as a whole.
     ///
     /// # Errors
-    /// As [`Recording::replay`].
+    /// Same as [`Recording::replay`].
     pub fn replay_profiled(&self, stream: &Stream) -> Result<Pending<Profile>, Error> {
         let (replayed, profile) = stream.profiled(|stream| self.replay(stream))?;
         replayed?;
@@ -151,8 +157,8 @@ impl Recording {
 }
 
 impl ComputeClient {
-    /// Starts a profile of what all streams of this client are given from here on, also those that it makes later. May wait for
-    /// room in the mailbox. Otherwise as [`Stream::start_profile`].
+    /// Starts a profile of all tasks submitted to this client's streams from now on, including streams made later. May
+    /// block while the mailbox is full. Otherwise like [`Stream::start_profile`].
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::DeviceLost`].
@@ -161,11 +167,11 @@ impl ComputeClient {
         self.device().start_profile(true, scope)
     }
 
-    /// Starts one profile of several streams, of whatever clients of the device. Naming one twice is naming it once. May wait for
-    /// room in the mailbox.
+    /// Starts one profile of several streams, of any clients of the device. Duplicates count once. May block while the
+    /// mailbox is full.
     ///
     /// # Errors
-    /// [`Error::Foreign`] for a stream of another device; otherwise as [`ComputeClient::start_profile`].
+    /// [`Error::Foreign`] for a stream of another device; otherwise the same as [`ComputeClient::start_profile`].
     pub fn start_profile_of<'a>(
         &self,
         streams: impl IntoIterator<Item = &'a Stream>,
@@ -173,7 +179,7 @@ impl ComputeClient {
         let device = self.device();
         let mut ids = Vec::new();
         for stream in streams {
-            let id = stream.known()?;
+            let id = stream.registered_id()?;
             if !Arc::ptr_eq(stream.device().table(), device.table()) {
                 return Err(device.foreign("stream", stream.device().table()));
             }
@@ -184,7 +190,7 @@ impl ComputeClient {
         device.start_profile(true, Scope::Streams(ids))
     }
 
-    /// Ends a profile of this device, as [`Stream::end_profile`]. Asking may wait for room in the mailbox.
+    /// Ends a profile of this device, as [`Stream::end_profile`]. May block while the mailbox is full.
     pub fn end_profile(&self, token: ProfileToken) -> Pending<Profile> {
         self.device().end_profile(true, token)
     }

@@ -1,4 +1,4 @@
-//! Queries of a device: each is one message, and its answer a [`Pending`]. The server answers them.
+//! Queries of a device: each sends one message and returns a [`Pending`].
 
 use std::sync::Arc;
 
@@ -9,22 +9,23 @@ use millstream_protocol::metrics::Metrics;
 use millstream_protocol::report::{MemoryReport, Stats, TraceSpan};
 use millstream_sync::reply::{ReplySender, reply};
 
-use crate::{DeviceShared, Finish, Home, Pending};
+use crate::{DeviceShared, Finish, Pending, Requester};
 
 impl DeviceShared {
-    /// Asks something of the device. May wait for room; the answer is a [`Pending`].
-    pub(crate) fn ask<T: Send + 'static>(
+    /// Sends a query. May block while the mailbox is full.
+    pub(crate) fn query<T: Send + 'static>(
         self: &Arc<Self>,
-        ask: impl FnOnce(ReplySender<Result<T, Error>>) -> Ask,
+        query: impl FnOnce(ReplySender<Result<T, Error>>) -> Ask,
     ) -> Pending<T> {
         let (sender, receiver) = reply();
-        match self.send(true, Task::new(None, Op::Ask(Box::new(ask(sender))))) {
-            Ok(()) => Pending::value(Home::Device(self.clone()), receiver),
-            Err(error) => Pending::failed(Home::Device(self.clone()), error),
+        match self.send(true, Task::new(None, Op::Ask(Box::new(query(sender))))) {
+            Ok(()) => Pending::value(Requester::Device(self.clone()), receiver),
+            Err(error) => Pending::failed(Requester::Device(self.clone()), error),
         }
     }
 
-    /// When everything of `scope` that was sent before has completed.
+    /// Returns an answer that is ready once all tasks of `scope` that were submitted before have completed. May block
+    /// while the mailbox is full.
     pub fn sync(self: &Arc<Self>, scope: Scope) -> Pending<()> {
         let (sender, receiver) = reply();
         let ask = Ask::Sync {
@@ -32,47 +33,48 @@ impl DeviceShared {
             reply: sender,
         };
         match self.send(true, Task::new(None, Op::Ask(Box::new(ask)))) {
-            Ok(()) => Pending::ticket(Home::Device(self.clone()), receiver, Finish::Value(())),
-            Err(error) => Pending::failed(Home::Device(self.clone()), error),
+            Ok(()) => Pending::ticket(Requester::Device(self.clone()), receiver, Finish::Value(())),
+            Err(error) => Pending::failed(Requester::Device(self.clone()), error),
         }
     }
 
-    /// Counters.
+    /// Queries the counters. May block while the mailbox is full.
     pub fn stats(self: &Arc<Self>) -> Pending<Stats> {
-        self.ask(Ask::Stats)
+        self.query(Ask::Stats)
     }
 
-    /// Everything that is counted and measured.
+    /// Queries everything that is counted and measured. May block while the mailbox is full.
     pub fn metrics(self: &Arc<Self>) -> Pending<Metrics> {
         let mailbox_depth = self.channel().depth() as u64;
-        self.ask(|reply| Ask::Metrics {
+        self.query(|reply| Ask::Metrics {
             mailbox_depth,
             reply,
         })
     }
 
-    /// Memory, whole and per client.
+    /// Queries the memory usage, in total and per client. May block while the mailbox is full.
     pub fn memory(self: &Arc<Self>) -> Pending<MemoryReport> {
-        self.ask(Ask::Memory)
+        self.query(Ask::Memory)
     }
 
-    /// Gives unused pages back to the device; answers with their bytes.
+    /// Returns unused pages to the device; yields the number of bytes. May block while the mailbox is full.
     pub fn cleanup(self: &Arc<Self>) -> Pending<u64> {
-        self.ask(Ask::Cleanup)
+        self.query(Ask::Cleanup)
     }
 
-    /// Tells the device's thread that the device is gone; answers with the error that every caller gets.
-    pub(crate) fn tell_lost(self: &Arc<Self>) -> Pending<()> {
-        self.ask(Ask::Lost)
+    /// Reports to the device thread that the device is lost; the answer is the error that every call returns from then
+    /// on.
+    pub(crate) fn report_lost(self: &Arc<Self>) -> Pending<()> {
+        self.query(Ask::Lost)
     }
 
-    /// The submissions logged since the last call.
+    /// Takes the submissions logged since the last call. May block while the mailbox is full.
     pub fn log(self: &Arc<Self>) -> Pending<SubmissionLog> {
-        self.ask(Ask::Log)
+        self.query(Ask::Log)
     }
 
-    /// The spans recorded since the last call.
+    /// Takes the spans recorded since the last call. May block while the mailbox is full.
     pub fn trace(self: &Arc<Self>) -> Pending<Vec<TraceSpan>> {
-        self.ask(Ask::Trace)
+        self.query(Ask::Trace)
     }
 }

@@ -1,8 +1,8 @@
-//! A sequence of readbacks, for a consumer that takes them as they come: the frames of a renderer, the
-//! batches of a service. Delivered through flume, so that the consumer may be async or not.
+//! A sequence of readbacks for a consumer that takes them as they arrive, such as the frames of a renderer or the
+//! batches of a service. Items are delivered through flume, so the consumer may be async or not.
 //!
-//! Answers come from several threads and may overtake each other; the sequence puts them back into the
-//! order in which they were asked.
+//! Answers complete on several threads and may overtake each other; the sequence delivers them in the
+//! order of the requests.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -23,46 +23,48 @@ use millstream_sync::facade::{Mutex, THREADS, lock, try_lock};
 use millstream_sync::payload;
 use smallvec::SmallVec;
 
-use crate::drives::Drives;
 use crate::handle::Handle;
-use crate::recycled::{Recycled, Spares};
+use crate::recycled::{FreeList, Recycled};
+use crate::sequence_devices::SequenceDevices;
 use crate::{DeviceShared, Pending, Returned, Stream};
 use millstream_protocol::landing::VecLanding;
 
-/// One readback with the tag that it was asked with.
+/// One readback, with the tag of its request.
 #[derive(Debug)]
 pub struct Readback<T, Tag> {
-    /// What the asker called it: a frame number, a request.
+    /// The tag that was passed to [`ReadbackSender::read`]: a frame number, a request.
     pub tag: Tag,
-    /// The elements, or what went wrong with them.
+    /// The elements, or their failure.
     pub elements: Result<Recycled<T>, Error>,
 }
 
-/// What askers and answers share.
+/// State shared by the senders and the answers of a sequence.
 struct Sequence<T, Tag> {
-    room: Arc<Credit>,
+    credit: Arc<Credit>,
     sender: flume::Sender<Readback<T, Tag>>,
-    drives: Arc<Drives>,
-    spares: Arc<Spares<T>>,
-    /// How many were asked. Held while one is sent: the number and the place in the stream are taken together. Who holds it waits
-    /// for room in the mailbox at most, and runs no user code meanwhile: so user code may wait for it.
-    asked: Mutex<u64>,
-    /// Not held while one is asked, which may wait for room: who waits on a driven device runs callbacks, and
-    /// they deliver.
+    devices: Arc<SequenceDevices>,
+    free_list: Arc<FreeList<T>>,
+    /// The number of requests. Held while a request is sent, so that its number and its place in the stream agree. The
+    /// holder blocks at most for room in the mailbox, and runs no user code meanwhile, so user code may wait for this
+    /// lock.
+    requests: Mutex<u64>,
+    /// Not held while a request is sent: a sender that blocks on a driven device runs callbacks, and
+    /// callbacks deliver.
     order: Mutex<Order<T, Tag>>,
 }
 
 struct Order<T, Tag> {
     delivered: u64,
-    /// Somebody delivers, outside of the lock, and takes along what others leave in `early`.
+    /// A thread delivers, without the lock, and also delivers what other threads add to `early`.
     is_delivering: bool,
-    /// Answers that overtook an earlier one; at most as many as the sequence holds.
+    /// Answers that overtook an earlier one; at most the capacity of the sequence.
     early: BTreeMap<u64, Readback<T, Tag>>,
 }
 
 impl<T, Tag> Sequence<T, Tag> {
-    /// One at a time delivers, so that the order holds, and none under the lock: sending wakes consumers and, where
-    /// they are gone, drops tags, which is foreign code and may come back here.
+    /// Adds an answer, and delivers all that are next in order. Only one thread delivers at a time, to keep the order,
+    /// and it does so without the lock: sending wakes consumers, and drops tags if there is no consumer. Both run
+    /// foreign code, which may call this.
     fn deliver(&self, number: u64, readback: Readback<T, Tag>) {
         let mut order = lock(&self.order);
         order.early.insert(number, readback);
@@ -71,8 +73,8 @@ impl<T, Tag> Sequence<T, Tag> {
         }
         while let Some(readback) = order.next() {
             drop(order);
-            // There is room: the credit bounds what was asked. A consumer that is gone wants nothing. A panic of
-            // foreign code must not keep back what is still to be delivered.
+            // There is room, since the credit bounds the requests. Without a consumer the item is dropped. A panic of
+            // foreign code must not prevent further deliveries.
             let sent = catch_unwind(AssertUnwindSafe(|| drop(self.sender.try_send(readback))));
             if let Err(panic) = sent {
                 payload::end(panic);
@@ -84,7 +86,7 @@ impl<T, Tag> Sequence<T, Tag> {
 }
 
 impl<T, Tag> Order<T, Tag> {
-    /// The next in order, if it is there.
+    /// Takes the next answer in order, if it has arrived.
     fn next(&mut self) -> Option<Readback<T, Tag>> {
         let next = self.early.remove(&self.delivered)?;
         self.delivered += 1;
@@ -92,7 +94,7 @@ impl<T, Tag> Order<T, Tag> {
     }
 }
 
-/// A tag as a number, if it is one: so the submission log can tell which frame a readback is of.
+/// Returns the tag as a number, if it is one, for the submission log to identify the frame of a readback.
 fn number_of(tag: &dyn Any) -> Option<u64> {
     let small = tag.downcast_ref::<u32>().map(|tag| u64::from(*tag));
     let whole = tag.downcast_ref::<u64>().copied();
@@ -101,17 +103,17 @@ fn number_of(tag: &dyn Any) -> Option<u64> {
         .or_else(|| tag.downcast_ref::<usize>().map(|tag| *tag as u64))
 }
 
-/// Asks for readbacks. Cheap to clone.
+/// Requests the readbacks of a sequence. Cheap to clone.
 pub struct ReadbackSender<T, Tag>(Arc<Sequence<T, Tag>>);
 
-/// Takes readbacks, in the order in which they were asked.
+/// Receives the readbacks of a sequence, in the order of the requests.
 pub struct Readbacks<T, Tag> {
     receiver: flume::Receiver<Readback<T, Tag>>,
-    room: Arc<Credit>,
-    drives: Arc<Drives>,
+    credit: Arc<Credit>,
+    devices: Arc<SequenceDevices>,
 }
 
-/// A sequence of at most `capacity` readbacks that were asked and not taken (at least one).
+/// Creates a sequence of readbacks. At most `capacity` (at least 1) are requested and not yet taken.
 ///
 /// ```
 /// # fn frames(stream: &millstream_client::Stream, image: &millstream_client::handle::Handle<u8>) -> Result<(), millstream_protocol::error::Error> {
@@ -127,9 +129,9 @@ pub fn readbacks<T: Element, Tag: Send + 'static>(
     capacity: usize,
 ) -> (ReadbackSender<T, Tag>, Readbacks<T, Tag>) {
     let capacity = capacity.max(1);
-    let (room, drives) = (
+    let (credit, devices) = (
         Arc::new(Credit::new(capacity as u64)),
-        Arc::new(Drives::default()),
+        Arc::new(SequenceDevices::default()),
     );
     let (sender, receiver) = flume::bounded(capacity);
     let order = Mutex::new(Order {
@@ -138,51 +140,51 @@ pub fn readbacks<T: Element, Tag: Send + 'static>(
         early: BTreeMap::new(),
     });
     let sequence = Sequence {
-        room: room.clone(),
+        credit: credit.clone(),
         sender,
-        drives: drives.clone(),
-        spares: Spares::new(capacity),
-        asked: Mutex::new(0),
+        devices: devices.clone(),
+        free_list: FreeList::new(capacity),
+        requests: Mutex::new(0),
         order,
     };
     (
         ReadbackSender(Arc::new(sequence)),
         Readbacks {
             receiver,
-            room,
-            drives,
+            credit,
+            devices,
         },
     )
 }
 
 impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
-    /// Asks for the elements of `source` as of this place in `stream`. Never waits for the consumer; may
-    /// wait for room in the mailbox.
+    /// Requests the elements of `source` as of this point of `stream`. Never waits for the consumer. May
+    /// block while there is no room for the task.
     ///
     /// # Errors
-    /// [`Error::Busy`] when as many are asked and not taken as the sequence holds, and where a [`Stream::nowait`] would wait for room;
-    /// [`Error::NoRoomHere`] where user code would; [`Error::NoConsumer`] once the [`Readbacks`] was
-    /// dropped; [`Error::WouldDeadlock`] in a kernel, while another thread asks. The tag comes back with it: [`Returned`]. All else,
-    /// such as the end of the device, is an item of the sequence.
+    /// [`Error::Busy`] if the sequence is full, and if a [`Stream::nowait`] has no room for the task;
+    /// [`Error::NoRoomHere`] if user code has none; [`Error::NoConsumer`] if the [`Readbacks`] was dropped;
+    /// [`Error::WouldDeadlock`] in a kernel while another thread sends a request. The error carries the tag:
+    /// [`Returned`]. Any other error, such as the end of the device, is delivered as an item of the sequence.
     pub fn read(&self, stream: &Stream, source: &Handle<T>, tag: Tag) -> Result<(), Returned<Tag>> {
         let sequence = &*self.0;
         if sequence.sender.is_disconnected() {
             let error = Error::NoConsumer;
             return Err(Returned { value: tag, error });
         }
-        if sequence.room.try_acquire(1).is_err() {
-            let asked = sequence.room.in_use();
+        if sequence.credit.try_acquire(1).is_err() {
+            let asked = sequence.credit.in_use();
             let error = Error::Busy {
                 what: Full::Readbacks { asked },
             };
             return Err(Returned { value: tag, error });
         }
-        sequence.drives.note(stream.device());
-        // What holds the lock may wait for room in the mailbox, which a thread that the device needs must not wait for.
-        let mut turn = match is_runtime_thread() && !runs_user_code() {
-            true => match try_lock(&sequence.asked) {
+        sequence.devices.add(stream.device());
+        // The lock's holder may block for room in the mailbox, which a thread that the device needs must not wait for.
+        let mut guard = match is_runtime_thread() && !runs_user_code() {
+            true => match try_lock(&sequence.requests) {
                 None => {
-                    sequence.room.release(1);
+                    sequence.credit.release(1);
                     let error = Error::WouldDeadlock;
                     return Err(Returned { value: tag, error });
                 }
@@ -190,34 +192,34 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
             },
             false => None,
         };
-        let landing = VecLanding::within(sequence.spares.take(source.len()), source.len());
+        let landing = VecLanding::within(sequence.free_list.take(source.len()), source.len());
         let lent = landing.clone().ok();
-        let mut alone = None;
-        let sent = stream.read_in_turn(source, landing, number_of(&tag), || {
-            turn = turn.take().or_else(|| Some(lock(&sequence.asked)));
-            // A thread that waits for room on a driven device runs callbacks, and in a model every sender does.
-            // They might ask as well, and the lock is held.
+        let mut mark = None;
+        let sent = stream.read_with_hook(source, landing, number_of(&tag), || {
+            guard = guard.take().or_else(|| Some(lock(&sequence.requests)));
+            // A thread that blocks for room on a driven device runs callbacks, and in a model every sender does.
+            // A callback may send a request too, which needs the lock that is held here, so none may run.
             let runs_callbacks = stream.device().channel().is_driven() && !is_runtime_thread();
-            alone = (runs_callbacks && (stream.waits() || !THREADS)).then(mark_user_code);
+            mark = (runs_callbacks && (stream.waits() || !THREADS)).then(mark_user_code);
         });
         if let Err(error @ (Error::Busy { .. } | Error::NoRoomHere { .. })) = sent {
-            drop(turn);
-            sequence.room.release(1);
+            drop(guard);
+            sequence.credit.release(1);
             let unused = lent
                 .and_then(Arc::into_inner)
                 .map(VecLanding::into_elements);
-            sequence.spares.put(unused.unwrap_or_default());
+            sequence.free_list.put(unused.unwrap_or_default());
             return Err(Returned { value: tag, error });
         }
-        let answer = sent.unwrap_or_else(|error| Pending::failed(stream.home(), error));
-        let mut asked = turn.unwrap_or_else(|| lock(&sequence.asked));
-        let number = *asked;
-        *asked += 1;
-        drop((asked, alone, lent));
+        let answer = sent.unwrap_or_else(|error| Pending::failed(stream.requester(), error));
+        let mut requests = guard.unwrap_or_else(|| lock(&sequence.requests));
+        let number = *requests;
+        *requests += 1;
+        drop((requests, mark, lent));
         let sequence = self.0.clone();
-        // The sequence's own room bounds its callbacks.
+        // The sequence's capacity bounds these callbacks, so they need no permit.
         answer.call_back(None, move |elements| {
-            let elements = elements.map(|elements| Recycled::new(elements, &sequence.spares));
+            let elements = elements.map(|elements| Recycled::new(elements, &sequence.free_list));
             sequence.deliver(number, Readback { tag, elements });
         });
         Ok(())
@@ -231,24 +233,24 @@ impl<T, Tag> Clone for ReadbackSender<T, Tag> {
 }
 
 impl<T, Tag> Readbacks<T, Tag> {
-    /// The next readback, if one is there. Never blocks.
+    /// Returns the next readback if it has arrived. Never blocks.
     pub fn try_next(&self) -> Option<Readback<T, Tag>> {
         self.receiver
             .try_recv()
             .ok()
-            .inspect(|_| self.room.release(1))
+            .inspect(|_| self.credit.release(1))
     }
 
-    /// The next readback. Blocks until there is one, and drives driven devices meanwhile; `None` when
-    /// every sender is gone and all were taken, and on a thread that the device needs.
+    /// Blocks until the next readback arrives, and drives driven devices meanwhile. Returns `None` if
+    /// all senders are dropped and all readbacks are taken, and on a thread that the device needs.
     ///
-    /// A sequence that several driven devices answer is looked at once a millisecond while it waits.
+    /// If several driven devices answer the sequence, each is polled once a millisecond.
     pub fn wait_next(&self) -> Option<Readback<T, Tag>> {
         if is_runtime_thread() {
             return self.try_next();
         }
         loop {
-            let (devices, noted) = self.drives.look();
+            let (devices, added) = self.devices.snapshot();
             let (mut driven, mut worked) = (SmallVec::<[&DeviceShared; 2]>::new(), false);
             for device in &devices {
                 if let Some(has_worked) = device.channel().drive() {
@@ -265,19 +267,19 @@ impl<T, Tag> Readbacks<T, Tag> {
             if worked {
                 continue;
             }
-            let mut news = News {
+            let mut next_or_device = NextOrDevice {
                 readbacks: self,
                 next: self.receiver.recv_async(),
-                noted,
+                added,
                 key: None,
             };
             let next = match driven.as_slice() {
-                [] => block_until(news, None).flatten(),
-                [device] => news.rest(device, None),
-                // No sleep hears of all of them.
+                [] => block_until(next_or_device, None).flatten(),
+                [device] => next_or_device.rest(device, None),
+                // No single sleep is woken by all of them.
                 devices => devices.iter().find_map(|device| {
-                    let until = Instant::now() + SEVERAL_EVERY / devices.len() as u32;
-                    news.rest(device, Some(until))
+                    let until = Instant::now() + POLL_INTERVAL / devices.len() as u32;
+                    next_or_device.rest(device, Some(until))
                 }),
             };
             if let Some(next) = next {
@@ -286,68 +288,68 @@ impl<T, Tag> Readbacks<T, Tag> {
         }
     }
 
-    /// The next readback, for async code. `None` as for [`Readbacks::wait_next`]. A driven device must be
-    /// pumped by somebody else.
+    /// Awaits the next readback. Returns `None` as [`Readbacks::wait_next`] does. Another thread or task must pump a
+    /// driven device.
     pub async fn next(&self) -> Option<Readback<T, Tag>> {
         self.receiver
             .recv_async()
             .await
             .ok()
-            .inspect(|_| self.room.release(1))
+            .inspect(|_| self.credit.release(1))
     }
 }
 
-/// How often each of several driven devices is looked at.
-const SEVERAL_EVERY: Duration = Duration::from_millis(1);
+/// How often each of several driven devices is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The next readback, or nothing if there is another device to drive.
-struct News<'a, T, Tag> {
+/// A future of the next readback, or of another device to drive.
+struct NextOrDevice<'a, T, Tag> {
     readbacks: &'a Readbacks<T, Tag>,
     next: RecvFut<'a, Readback<T, Tag>>,
-    /// The devices that are known.
-    noted: u64,
-    /// Where our waker lies.
+    /// The number of known devices.
+    added: u64,
+    /// The key of the registered waker.
     key: Option<usize>,
 }
 
-impl<T, Tag> Drop for News<'_, T, Tag> {
+impl<T, Tag> Drop for NextOrDevice<'_, T, Tag> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            self.readbacks.drives.forget(key);
+            self.readbacks.devices.remove_waker(key);
         }
     }
 }
 
-impl<T, Tag> News<'_, T, Tag> {
-    /// Sleeps until a driven device may do something, or there are news.
+impl<T, Tag> NextOrDevice<'_, T, Tag> {
+    /// Sleeps until a driven device may have work, the readback arrives, or a device was added.
     fn rest(
         &mut self,
         device: &DeviceShared,
         until: Option<Instant>,
     ) -> Option<Option<Readback<T, Tag>>> {
-        let mut told = None;
+        let mut received = None;
         device.channel().rest(until, &mut |waker| {
             match Pin::new(&mut *self).poll(&mut Context::from_waker(waker)) {
-                Poll::Ready(news) => told = Some(news),
+                Poll::Ready(next_or_device) => received = Some(next_or_device),
                 Poll::Pending => {}
             }
-            told.is_some()
+            received.is_some()
         });
-        told.flatten()
+        received.flatten()
     }
 }
 
-impl<T, Tag> Future for News<'_, T, Tag> {
-    /// The readback, or that the sequence has ended, unless there is another device to drive.
+impl<T, Tag> Future for NextOrDevice<'_, T, Tag> {
+    /// The readback, or the end of the sequence (`Some(None)`); `None` if there is another device to drive.
     type Output = Option<Option<Readback<T, Tag>>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Poll::Ready(next) = Pin::new(&mut self.next).poll(context) {
-            let taken = next.ok().inspect(|_| self.readbacks.room.release(1));
+            let taken = next.ok().inspect(|_| self.readbacks.credit.release(1));
             return Poll::Ready(Some(taken));
         }
-        let (drives, noted) = (&self.readbacks.drives, self.noted);
-        match drives.has_news(noted, &mut self.key, context.waker()) {
+        let (devices, added) = (&self.readbacks.devices, self.added);
+        match devices.changed_since(added, &mut self.key, context.waker()) {
             true => Poll::Ready(None),
             false => Poll::Pending,
         }
@@ -361,29 +363,35 @@ mod tests {
 
     use super::*;
 
-    type Shared = Arc<Sequence<u32, Nosy>>;
+    type Shared = Arc<Sequence<u32, ReentrantTag>>;
 
-    /// A tag whose drop comes back to the sequence that it was in.
-    struct Nosy(u64, Shared);
+    /// A tag whose drop checks that the lock of its sequence is free.
+    struct ReentrantTag(u64, Shared);
 
-    impl Drop for Nosy {
+    impl Drop for ReentrantTag {
         fn drop(&mut self) {
-            assert!(try_lock(&self.1.order).is_some(), "dropped under the lock");
-            assert!(self.0 < 3, "a tag whose drop panics");
+            assert!(
+                try_lock(&self.1.order).is_some(),
+                "dropped while the lock is held"
+            );
+            assert!(self.0 < 3, "the drop of this tag panics");
         }
     }
 
-    fn readback(of: &Shared, number: u64) -> Readback<u32, Nosy> {
-        let (tag, elements) = (Nosy(number, of.clone()), Err(Error::Closed));
+    fn readback(of: &Shared, number: u64) -> Readback<u32, ReentrantTag> {
+        let (tag, elements) = (ReentrantTag(number, of.clone()), Err(Error::Closed));
         Readback { tag, elements }
     }
 
-    /// Delivers another readback when it is woken, the first time.
+    /// A waker that delivers another readback the first time it is woken.
     struct Deliverer(Shared, AtomicU64);
 
     impl Wake for Deliverer {
         fn wake(self: Arc<Self>) {
-            assert!(try_lock(&self.0.order).is_some(), "woken under the lock");
+            assert!(
+                try_lock(&self.0.order).is_some(),
+                "woken while the lock is held"
+            );
             let number = self.1.swap(0, Ordering::Relaxed);
             if number > 0 {
                 self.0.deliver(number, readback(&self.0, number));
@@ -391,16 +399,16 @@ mod tests {
         }
     }
 
-    /// I5: wakers and tags are foreign code, which may deliver, ask and panic.
+    /// I5: wakers and tags run foreign code, which may deliver, send requests and panic.
     #[test]
-    fn no_foreign_code_runs_under_the_lock_of_the_order() {
-        let (sender, sequence) = readbacks::<u32, Nosy>(4);
+    fn delivery_runs_no_foreign_code_while_it_holds_the_lock_i5() {
+        let (sender, sequence) = readbacks::<u32, ReentrantTag>(4);
         let shared = &sender.0;
         let waker = Waker::from(Arc::new(Deliverer(shared.clone(), AtomicU64::new(1))));
         let mut next = Box::pin(sequence.next());
         let mut context = Context::from_waker(&waker);
         assert!(next.as_mut().poll(&mut context).is_pending());
-        assert_eq!(shared.room.try_acquire(3), Ok(()));
+        assert_eq!(shared.credit.try_acquire(3), Ok(()));
         shared.deliver(2, readback(shared, 2));
         shared.deliver(0, readback(shared, 0));
         drop(next);

@@ -1,4 +1,29 @@
-//! Taking down tasks instead of submitting them.
+//! Records tasks instead of submitting them.
+//!
+//! # Protocol
+//! ```text
+//!  Stream::recorder ──► Recorder: launch, copy, fill, empty, parameter, ... ──finish──► Recording ──replay──► one task
+//! ```
+//! 1. Each call checks its arguments as the stream's call does, and adds one task. The task's bindings name slices:
+//!    memory that exists, or parameters, which are slices without memory that each replay binds.
+//! 2. Adding a task also extends the byte range and the alignment that the recording needs of each slice it touches. So
+//!    the set of slices, in order of first use, becomes the recording's parameter list; see [`Parameters`].
+//! 3. [`Recorder::finish`] rewrites each binding to (parameter index, offset), computes which tasks depend on which
+//!    (`order_of`), and registers the recording with the device in one message. Nothing runs before a replay.
+//!
+//! A recording keeps a reference to every slice and kernel that it names, so replays need no further lookups (I4).
+//!
+//! # Example: two streams, one recording
+//! ```text
+//!  recorder                          stream A                    stream B
+//!  p = parameter(64)
+//!  fill(p, 0); launch(k, update(p))
+//!  finish                            bind(p, x).replay           bind(p, y).replay
+//!                                    one task, which uses x      one task, which uses y: not ordered with A's
+//!                                                                unless x and y share bytes
+//! ```
+//! The facts `recordings`, `parameters` and `replays` of the conformance suite, and `replaying` of its device tests,
+//! check this; the order of tasks is checked by the tests of `hazard/order` in the protocol crate.
 
 use std::sync::Arc;
 
@@ -19,27 +44,27 @@ use crate::handle::Handle;
 use crate::launch::check_own_count;
 use crate::{KernelHandle, Recording, Stream};
 
-/// Takes down tasks instead of submitting them.
+/// Records tasks instead of submitting them.
 pub struct Recorder<'a> {
     stream: &'a Stream,
     parameters: Parameters,
-    tasks: Vec<Taken>,
+    tasks: Vec<NewTask>,
     kernels: Vec<KernelHandle>,
-    /// Holds on what was recorded, in the order of the parameters.
+    /// References that keep the recorded slices alive.
     holds: Vec<Hold>,
 }
 
-/// A task that was taken down.
-struct Taken {
+/// A task that was recorded.
+struct NewTask {
     op: RecordedOp,
     task: Task,
-    /// One a binding.
+    /// One for each binding.
     shapes: Vec<Shape>,
     slots: Box<[WordSlot]>,
 }
 
-/// What a recording must know of a binding beside the binding: its alignment, and whether it may
-/// overlap others of its kind.
+/// What a recording needs to know of a binding beyond the binding itself: its alignment, and whether it may
+/// overlap other such bindings.
 #[derive(Clone, Copy)]
 struct Shape {
     align: u64,
@@ -47,12 +72,13 @@ struct Shape {
 }
 
 impl Stream {
-    /// Takes down what `record` does with the recorder. Nothing runs.
+    /// Records the calls that `record` makes on the recorder. Nothing runs.
     ///
-    /// May wait for room in the mailbox, or for a slot ([`max_handles`](millstream_protocol::options::DeviceOptions::max_handles)).
+    /// May block while the mailbox is full, or while no slot is free
+    /// ([`max_handles`](millstream_protocol::options::DeviceOptions::max_handles)).
     ///
     /// # Errors
-    /// What `record` returns; [`Error::Closed`].
+    /// The error that `record` returns; [`Error::Closed`].
     pub fn record(
         &self,
         record: impl FnOnce(&mut Recorder<'_>) -> Result<(), Error>,
@@ -62,8 +88,8 @@ impl Stream {
         recorder.finish()
     }
 
-    /// Takes down tasks until [`Recorder::finish`] makes a recording of them. Nothing runs. It is [`Stream::record`] without a
-    /// function around it, so that parameters keep their names for the replays ([`Recording::bind`]).
+    /// Starts recording; [`Recorder::finish`] ends it. Nothing runs. Unlike [`Stream::record`] it needs no closure,
+    /// so parameters stay in scope for the replays ([`Recording::bind`]).
     pub fn recorder(&self) -> Recorder<'_> {
         Recorder {
             stream: self,
@@ -76,20 +102,20 @@ impl Stream {
 }
 
 impl Recorder<'_> {
-    /// Takes down a launch.
+    /// Records a launch.
     ///
     /// # Errors
-    /// As [`Stream::launch`].
+    /// Same as [`Stream::launch`].
     pub fn launch(
         &mut self,
         kernel: &KernelHandle,
         count: impl Into<CubeCount>,
         arguments: impl Arguments,
     ) -> Result<(), Error> {
-        self.take_launch(kernel, count.into(), &arguments, Box::default())
+        self.record_launch(kernel, count.into(), &arguments, Box::default())
     }
 
-    /// Takes down a launch as [`Stream::launch_words`] makes it. Words may be slots: then each replay gives their values
+    /// Records a launch as [`Stream::launch_words`] makes it. A word may be a slot, whose value each replay provides
     /// ([`ReplayArgs::words`](super::ReplayArgs::words)).
     ///
     /// ```
@@ -111,7 +137,7 @@ impl Recorder<'_> {
     /// ```
     ///
     /// # Errors
-    /// As [`Stream::launch_words`].
+    /// Same as [`Stream::launch_words`].
     pub fn launch_words(
         &mut self,
         kernel: &KernelHandle,
@@ -138,10 +164,10 @@ impl Recorder<'_> {
             words: &values,
             metadata: &[],
         };
-        self.take_launch(kernel, count.into(), &arguments, slots)
+        self.record_launch(kernel, count.into(), &arguments, slots)
     }
 
-    fn take_launch(
+    fn record_launch(
         &mut self,
         kernel: &KernelHandle,
         count: CubeCount,
@@ -156,13 +182,13 @@ impl Recorder<'_> {
         let mut packed = Packed::new();
         let given = arguments.count();
         let fits = ArgumentWriter::new(signature, device.table(), &mut packed, given)
-            .and_then(|writer| arguments.write(&mut writer.keeping(&mut self.holds)));
-        fits.map_err(|error| device.misfit(error, kernel.name()))?;
+            .and_then(|writer| arguments.write(&mut writer.with_holds(&mut self.holds)));
+        fits.map_err(|error| device.argument_error(error, kernel.name()))?;
         self.stream.check_count(kernel, &count)?;
         let mut task = Task::new(None, Op::Taken);
         packed.move_to(&mut task);
         if matches!(count, CubeCount::Static(x, y, z) if [x, y, z].contains(&0)) {
-            // No cube runs: a replay must not take what the launch declares as written for data.
+            // No cube runs, so a replay must not treat the declared outputs as written.
             task.all_bindings_mut()
                 .for_each(|binding| binding.access = Access::Read);
         }
@@ -186,14 +212,14 @@ impl Recorder<'_> {
             kernel: kernel.id(),
             count,
         };
-        self.take_down(op, task, shapes, slots);
+        self.add_task(op, task, shapes, slots);
         Ok(())
     }
 
-    /// Takes down a copy.
+    /// Records a copy.
     ///
     /// # Errors
-    /// As [`Stream::copy`].
+    /// Same as [`Stream::copy`].
     pub fn copy<T: Element>(
         &mut self,
         source: &Handle<T>,
@@ -205,42 +231,42 @@ impl Recorder<'_> {
         let mut task = Task::new(None, Op::Taken);
         task.push_binding(from);
         task.push_binding(to);
-        self.take_down(RecordedOp::Copy, task, Vec::new(), Box::default());
+        self.add_task(RecordedOp::Copy, task, Vec::new(), Box::default());
         Ok(())
     }
 
-    /// Takes down a fill.
+    /// Records a fill.
     ///
     /// # Errors
-    /// As [`Stream::fill`].
+    /// Same as [`Stream::fill`].
     pub fn fill<T: Element>(&mut self, target: &Handle<T>, value: T) -> Result<(), Error> {
-        self.stream.own(target)?;
+        self.stream.check_handle(target)?;
         self.holds.push(target.hold().clone());
         let mut task = Task::new(None, Op::Taken);
         task.push_binding(target.binding(Access::Write));
         let op = RecordedOp::Fill(Pattern::of(value));
-        self.take_down(op, task, Vec::new(), Box::default());
+        self.add_task(op, task, Vec::new(), Box::default());
         Ok(())
     }
 
-    /// Memory that belongs to the recording: a temporary of its own. Replays that use it at the same
-    /// time are ordered.
+    /// Allocates memory that belongs to the recording, as a temporary. Replays that use it are ordered one after the
+    /// other. May block as [`Stream::empty`].
     ///
     /// # Errors
-    /// As [`Stream::empty`].
+    /// Same as [`Stream::empty`].
     pub fn empty<T: Element>(&mut self, len: usize) -> Result<Handle<T>, Error> {
         let handle = self.stream.empty(len)?;
         self.holds.push(handle.hold().clone());
         Ok(handle)
     }
 
-    /// A parameter: `len` elements that each replay binds, without memory of their own. It takes a slot of the device's
-    /// table. A replay must bind a handle to it ([`Recording::bind`]) that has at least as many bytes; what the handle has
-    /// beyond them is not touched.
+    /// Creates a parameter: a handle for `len` elements without memory, which each replay binds to memory. It takes a
+    /// slot of the device's table. A replay must bind a handle of at least as many bytes to it ([`Recording::bind`]);
+    /// bytes beyond them are not touched.
     ///
-    /// It is for recordings only: a task outside of one that is given it does not run, and whoever reads what that would
-    /// have written is told so ([`Reason::Parameter`](millstream_protocol::failure::Reason::Parameter)). May wait for room in the
-    /// mailbox, or for a slot.
+    /// A parameter is valid in recordings only. A task outside a recording that uses it does not run, and its outputs
+    /// are poisoned with [`Reason::Parameter`](millstream_protocol::failure::Reason::Parameter). May block while the
+    /// mailbox is full, or while no slot is free.
     ///
     /// # Errors
     /// [`LaunchError::SizeOverflow`], [`Error::Closed`].
@@ -254,35 +280,37 @@ impl Recorder<'_> {
             let task = "parameter".into();
             return Err(Error::Launch { task, why });
         };
-        let handle = Handle::whole(self.stream.formal(bytes)?, bytes);
+        let handle = Handle::new(self.stream.formal(bytes)?, bytes);
         self.parameters.formal.push(handle.id());
         Ok(handle)
     }
 
-    /// As [`Recorder::parameter`], for memory whose contents no replay needs: temporaries, and results that are written part by
-    /// part. A replay defines what it reads there, so a failure of an earlier one that lies in the memory is not inherited.
+    /// As [`Recorder::parameter`], for memory whose previous contents no replay needs: temporaries, and results that
+    /// are written in parts. A replay defines what it reads there, so it does not inherit a failure that an earlier
+    /// task left in the memory.
     ///
     /// # Errors
-    /// As [`Recorder::parameter`].
+    /// Same as [`Recorder::parameter`].
     pub fn scratch<T: Element>(&mut self, len: usize) -> Result<Handle<T>, Error> {
         let handle = self.parameter(len)?;
         self.parameters.scratch.push(handle.id());
         Ok(handle)
     }
 
-    /// Lets replays bind fewer bytes to a parameter than it was made with: of what the recording touches beyond the handle, tasks
-    /// get nothing. For results and inputs whose lengths the words of a replay say.
+    /// Allows replays to bind fewer bytes to a parameter than it was made with. Tasks then receive only the part of
+    /// their binding that lies within the handle. For inputs and results whose lengths are words of the replay.
     ///
     /// # Safety
-    /// Every replay must bind a handle that has all bytes which its tasks then read or write: the launches were checked against
-    /// the length that was recorded, and nothing else keeps a kernel within a shorter one. Both sides of a copy must be as long,
-    /// and what a fill is left with must be whole elements.
+    /// Every replay must bind a handle that contains all bytes which its tasks then read or write: launches are checked
+    /// against the recorded length only, and nothing else keeps a kernel within a shorter handle. Both sides of a copy
+    /// must have the same length, and the remaining part of a fill must be whole elements.
     pub unsafe fn allow_shorter<T: Element>(&mut self, parameter: &Handle<T>) {
         self.parameters.shorter.push(parameter.id());
     }
 
-    /// Bindings without a shape overlap nothing: counts and fills need the alignment of their elements, copies none.
-    fn take_down(
+    /// Adds a task. Bindings beyond `shapes` may not overlap; counts and fills need the alignment of their elements,
+    /// copies need none.
+    fn add_task(
         &mut self,
         op: RecordedOp,
         task: Task,
@@ -304,7 +332,7 @@ impl Recorder<'_> {
         for (binding, shape) in task.all_bindings().zip(&shapes) {
             self.parameters.add(&op, binding, shape.align);
         }
-        self.tasks.push(Taken {
+        self.tasks.push(NewTask {
             op,
             task,
             shapes,
@@ -312,7 +340,7 @@ impl Recorder<'_> {
         });
     }
 
-    /// The recording of what was taken down. May wait for room in the mailbox, or for a slot.
+    /// Makes a recording of the recorded tasks. May block while the mailbox is full, or while no slot is free.
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -321,7 +349,7 @@ impl Recorder<'_> {
         let tasks: Arc<[RecordedTask]> = self
             .tasks
             .drain(..)
-            .map(|taken| recorded(&self.parameters, taken))
+            .map(|new| recorded(&self.parameters, new))
             .collect();
         let device = self.stream.device();
         let hold = device.slot(true)?;
@@ -342,16 +370,16 @@ impl Recorder<'_> {
     }
 }
 
-fn recorded(parameters: &Parameters, taken: Taken) -> RecordedTask {
-    let bindings = taken.task.all_bindings().zip(&taken.shapes);
-    let more = taken.task.extra.more();
+fn recorded(parameters: &Parameters, new: NewTask) -> RecordedTask {
+    let bindings = new.task.all_bindings().zip(&new.shapes);
+    let more = new.task.extra.more();
     RecordedTask {
-        op: taken.op,
+        op: new.op,
         bindings: bindings
             .map(|(binding, shape)| parameters.relative(binding, shape.aliases))
             .collect(),
-        scalars: taken.task.scalars().into(),
-        slots: taken.slots,
+        scalars: new.task.scalars().into(),
+        slots: new.slots,
         metadata: more.map(|extra| extra.metadata.clone()).unwrap_or_default(),
         tensor_maps: more
             .map(|extra| extra.tensor_maps.clone())

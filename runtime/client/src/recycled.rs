@@ -1,4 +1,4 @@
-//! The elements of readbacks, whose memory is used again.
+//! The elements of readbacks, whose memory is reused.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use millstream_sync::facade::{Mutex, lock};
 
-/// The elements of a readback. When they are dropped, their memory waits for a later readback of the same sequence: fresh memory
-/// takes several times as long as the copy.
+/// The elements of a readback. When dropped, the memory is reused for a later readback of the same sequence, since the
+/// first touch of fresh memory takes several times as long as the copy.
 ///
 /// ```
 /// # fn f(frames: &millstream_client::Readbacks<u8, u32>) -> Result<(), millstream_protocol::error::Error> {
@@ -22,16 +22,19 @@ use millstream_sync::facade::{Mutex, lock};
 /// ```
 pub struct Recycled<T> {
     elements: Vec<T>,
-    spares: Arc<Spares<T>>,
+    free_list: Arc<FreeList<T>>,
 }
 
 impl<T> Recycled<T> {
-    pub(super) fn new(elements: Vec<T>, spares: &Arc<Spares<T>>) -> Self {
-        let spares = spares.clone();
-        Self { elements, spares }
+    pub(super) fn new(elements: Vec<T>, free_list: &Arc<FreeList<T>>) -> Self {
+        let free_list = free_list.clone();
+        Self {
+            elements,
+            free_list,
+        }
     }
 
-    /// The elements as a vector, whose memory is the caller's from here on.
+    /// Converts the elements to a vector; its memory is not reused.
     pub fn into_vec(mut self) -> Vec<T> {
         std::mem::take(&mut self.elements)
     }
@@ -39,7 +42,7 @@ impl<T> Recycled<T> {
 
 impl<T> Drop for Recycled<T> {
     fn drop(&mut self) {
-        self.spares.put(std::mem::take(&mut self.elements));
+        self.free_list.put(std::mem::take(&mut self.elements));
     }
 }
 
@@ -69,19 +72,22 @@ impl<T: PartialEq, Other: AsRef<[T]>> PartialEq<Other> for Recycled<T> {
     }
 }
 
-/// Memory of readbacks that were dropped: at most as many as a sequence holds.
-pub(super) struct Spares<T> {
+/// The free list of a sequence's readback memory: at most the capacity of the sequence.
+pub(super) struct FreeList<T> {
     vectors: Mutex<Vec<Vec<T>>>,
-    most: usize,
+    capacity_max: usize,
 }
 
-impl<T> Spares<T> {
-    pub(super) fn new(most: usize) -> Arc<Self> {
+impl<T> FreeList<T> {
+    pub(super) fn new(capacity_max: usize) -> Arc<Self> {
         let vectors = Mutex::default();
-        Arc::new(Self { vectors, most })
+        Arc::new(Self {
+            vectors,
+            capacity_max,
+        })
     }
 
-    /// Memory for `len` elements, or a vector without any.
+    /// Takes memory for `len` elements, or an empty vector.
     pub(super) fn take(&self, len: usize) -> Vec<T> {
         let mut vectors = lock(&self.vectors);
         let place = vectors.iter().rposition(|vector| vector.capacity() >= len);
@@ -93,8 +99,8 @@ impl<T> Spares<T> {
             return;
         }
         let mut vectors = lock(&self.vectors);
-        // Images change their size: the longest unused gives way.
-        let surplus = (vectors.len() >= self.most).then(|| vectors.remove(0));
+        // Image sizes change over time, so evict the memory that was unused for the longest time.
+        let surplus = (vectors.len() >= self.capacity_max).then(|| vectors.remove(0));
         vectors.push(memory);
         drop(vectors);
         drop(surplus);
@@ -106,29 +112,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_used_again_as_far_as_it_is_long_enough() {
-        let spares = Spares::new(2);
-        let long = Recycled::new(vec![1_u32; 100], &spares);
+    fn dropped_memory_is_reused_if_its_capacity_suffices() {
+        let free_list = FreeList::new(2);
+        let long = Recycled::new(vec![1_u32; 100], &free_list);
         let start = long.as_ptr();
         drop(long);
-        assert_eq!(spares.take(101).capacity(), 0);
-        let again = spares.take(50);
+        assert_eq!(free_list.take(101).capacity(), 0);
+        let again = free_list.take(50);
         assert_eq!(again.as_ptr(), start);
-        assert_eq!(spares.take(50).capacity(), 0, "it is in use");
+        assert_eq!(free_list.take(50).capacity(), 0, "the memory is in use");
     }
 
-    /// I12: as many are kept as the sequence holds, and none that was taken for good.
+    /// I12: the free list is bounded, and memory that was taken as a vector does not return to it.
     #[test]
-    fn the_longest_unused_gives_way_i12() {
-        let spares = Spares::new(2);
+    fn full_free_list_evicts_the_longest_unused_memory_i12() {
+        let free_list = FreeList::new(2);
         for len in [30, 20, 10] {
-            drop(Recycled::new(vec![0_u8; len], &spares));
+            drop(Recycled::new(vec![0_u8; len], &free_list));
         }
-        drop(Recycled::new(vec![0_u8; 40], &spares).into_vec());
-        let kept = lock(&spares.vectors)
+        drop(Recycled::new(vec![0_u8; 40], &free_list).into_vec());
+        let lengths = lock(&free_list.vectors)
             .iter()
             .map(Vec::len)
             .collect::<Vec<_>>();
-        assert_eq!(kept, [20, 10]);
+        assert_eq!(lengths, [20, 10]);
     }
 }

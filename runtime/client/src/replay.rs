@@ -1,4 +1,4 @@
-//! A recording, and replaying it as one message.
+//! [`Recording`], and its replay as one message.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::arguments::ArgumentError;
 use crate::handle::Handle;
 use crate::{KernelHandle, Stream};
 
-/// Tasks that were checked and resolved once.
+/// Tasks that were checked and resolved once, and can be replayed any number of times.
 ///
-/// A recording holds what it was recorded with. It is immutable, so that any thread may replay it
-/// on any stream of its device, several at a time: hazards order replays that share what they write.
+/// A recording keeps a reference to everything it was recorded with. It is immutable, so any thread may replay it
+/// on any stream of its device, several times concurrently: hazards order replays that share memory which they write.
 #[derive(Clone)]
 pub struct Recording {
     shared: Arc<RecordingShared>,
@@ -28,10 +28,10 @@ pub struct Recording {
 struct RecordingShared {
     hold: Hold,
     parameters: Vec<Parameter>,
-    /// Their bindings as they were recorded: what a replay begins with.
+    /// The parameters' bindings as they were recorded: the initial bindings of a replay.
     bindings: Box<[Binding]>,
     tasks: Arc<[RecordedTask]>,
-    /// How many words a replay gives.
+    /// The number of words that a replay provides.
     words: usize,
     /// Keeps the recorded slices and kernels alive.
     _holds: Vec<Hold>,
@@ -39,7 +39,7 @@ struct RecordingShared {
 }
 
 impl Recording {
-    /// `hold` is its slot, which the device knows by now; `holds` and `kernels` are what it keeps alive.
+    /// Creates a recording that is registered under `hold`; `holds` and `kernels` are the references that it keeps.
     pub(super) fn new(
         hold: Hold,
         parameters: Vec<Parameter>,
@@ -63,44 +63,45 @@ impl Recording {
         }
     }
 
-    /// How many parameters it has: the slices that it touches, in order of first use.
+    /// Returns the number of parameters: the slices that the recording touches, in order of first use.
     pub fn parameters(&self) -> usize {
         self.shared.parameters.len()
     }
 
-    /// The index of the parameter that is this handle's slice, if a task of the recording touches it.
+    /// Returns the index of the parameter that is this handle's slice, if a recorded task touches it.
     pub fn parameter_of<T: Element>(&self, handle: &Handle<T>) -> Option<usize> {
         self.shared.parameter_of(handle.id())
     }
 
-    /// How many words a replay gives: one more than the greatest slot, or none.
+    /// Returns the number of words that a replay provides: one more than the greatest slot, or 0.
     pub fn words(&self) -> usize {
         self.shared.words
     }
 
-    /// How many tasks it has.
+    /// Returns the number of tasks.
     pub fn len(&self) -> usize {
         self.shared.tasks.len()
     }
 
-    /// Has it no tasks?
+    /// Returns `true` if the recording has no tasks.
     pub fn is_empty(&self) -> bool {
         self.shared.tasks.is_empty()
     }
 
-    /// Runs the recording on `stream`, with what it was recorded with. One message; may wait for room in
-    /// the mailbox.
+    /// Replays the recording on `stream` with the memory it was recorded with. Sends one message. May block while the
+    /// mailbox is full.
     ///
     /// # Errors
-    /// [`Error::Foreign`], [`Error::Closed`]; [`Error::Launch`] for a recording that has parameters without memory, or
-    /// slots: those take [`Recording::bind`].
+    /// [`Error::Foreign`], [`Error::Closed`]; [`Error::Launch`] if the recording has parameters without memory, or
+    /// slots: use [`Recording::bind`] then.
     pub fn replay(&self, stream: &Stream) -> Result<(), Error> {
         ReplayArgs::new(self).replay(stream)
     }
 
-    /// Begins the arguments of a replay: `handle` takes the place of `parameter`, byte for byte. A parameter is what
-    /// [`Recorder::parameter`](super::Recorder::parameter) gave, or any handle that a task was recorded with. The handle needs at
-    /// least the bytes that the recording touches of the parameter, aligned as those were; it keeps its own start.
+    /// Starts the arguments of a replay by binding `handle` in place of `parameter`, byte for byte. The parameter is a
+    /// handle that [`Recorder::parameter`](super::Recorder::parameter) returned, or any handle that a task was recorded
+    /// with. The handle must have at least the bytes that the recording touches of the parameter, with the same
+    /// alignment; it keeps its own start.
     ///
     /// ```
     /// # use millstream_client::{KernelHandle, Stream};
@@ -116,7 +117,7 @@ impl Recording {
     /// # }
     /// ```
     ///
-    /// [`ReplayArgs::replay`] answers with an error if a handle does not fit.
+    /// [`ReplayArgs::replay`] returns an error if the handle does not fit.
     #[inline]
     pub fn bind<'a, T: Element>(
         &'a self,
@@ -126,10 +127,11 @@ impl Recording {
         ReplayArgs::new(self).bind(parameter, handle)
     }
 
-    /// As [`Recording::replay_args`], with handles of one element type and without words.
+    /// As [`Recording::replay_args`], for handles of one element type and without words. May block while the mailbox is
+    /// full.
     ///
     /// # Errors
-    /// As [`Recording::replay_args`].
+    /// Same as [`Recording::replay_args`].
     pub fn replay_with<T: Element>(
         &self,
         stream: &Stream,
@@ -141,13 +143,13 @@ impl Recording {
         self.args(rebound).replay(stream)
     }
 
-    /// Runs the recording with handles in the place of parameters that are known by their index
-    /// ([`Recording::parameter_of`]), and with the values of all slots: for programs that make recordings out of lists.
-    /// Others name the parameters: [`Recording::bind`]. A handle begins where the parameter does, and for one that has memory of
-    /// its own where the first byte is that the recording touches. May wait for room in the mailbox.
+    /// Replays the recording with handles in place of parameters that are given by index ([`Recording::parameter_of`]),
+    /// and with the values of all slots. For programs that generate recordings; other programs name the parameters:
+    /// [`Recording::bind`]. A handle starts where its parameter does; for a parameter with memory of its own, where the
+    /// first byte is that the recording touches. May block while the mailbox is full.
     ///
     /// # Errors
-    /// As [`ReplayArgs::replay`].
+    /// Same as [`ReplayArgs::replay`].
     pub fn replay_args(
         &self,
         stream: &Stream,
@@ -158,10 +160,10 @@ impl Recording {
         args.replay(stream)
     }
 
-    /// As [`Recording::replay_args`], but never waits.
+    /// As [`Recording::replay_args`], but never blocks.
     ///
     /// # Errors
-    /// Also [`Error::Busy`] when there is no room; nothing was submitted then.
+    /// Also [`Error::Busy`] if there is no room; nothing is submitted then.
     pub fn try_replay_args(
         &self,
         stream: &Stream,
@@ -179,7 +181,7 @@ impl Recording {
         let mut args = ReplayArgs::new(self);
         for (index, handle) in rebound {
             let bound = args.bind_index(index, handle);
-            args.note(bound);
+            args.keep_error(bound);
         }
         args
     }
@@ -191,13 +193,13 @@ impl std::fmt::Debug for Recording {
     }
 }
 
-/// The arguments of one replay: which handle takes the place of which parameter, and the words. [`Recording::bind`] begins them.
+/// The arguments of one replay: a handle for each parameter, and the words. [`Recording::bind`] starts them.
 ///
-/// They are checked and resolved on the caller's stack, and take no heap for up to 8 parameters and 16 words (I9). The
-/// replay answers with an error if something does not fit.
+/// The arguments are checked and resolved on the caller's stack, and allocate nothing for up to 8 parameters and 16
+/// words (I9). [`ReplayArgs::replay`] returns an error if an argument does not fit.
 ///
-/// They borrow the handles until the replay (I4): a binding is plain numbers, and a slice without handles is freed before a replay that
-/// is sent later.
+/// They borrow the handles until the replay (I4): a binding is plain numbers, so a slice whose last handle was dropped
+/// before the replay is sent would be freed before the replay is admitted.
 ///
 /// ```compile_fail,E0505
 /// # use millstream_client::{Recording, Stream};
@@ -205,23 +207,23 @@ impl std::fmt::Debug for Recording {
 /// # use millstream_client::handle::Handle;
 /// # fn f(stream: &Stream, step: &Recording, parameter: &Handle<f32>, values: Handle<f32>) -> Result<(), Error> {
 /// let args = step.bind(parameter, &values);
-/// drop(values); // after `replay` it may go
+/// drop(values); // allowed after `replay`
 /// args.replay(stream)
 /// # }
 /// ```
 #[must_use = "nothing runs before `replay`"]
 pub struct ReplayArgs<'a> {
     recording: &'a RecordingShared,
-    /// One for each parameter: as it was recorded, until a handle is bound to it.
+    /// One for each parameter: the recorded binding, until a handle is bound.
     bindings: SmallVec<[Binding; INLINE_BINDINGS]>,
     is_bound: SmallVec<[bool; INLINE_BINDINGS]>,
     words: &'a [u64],
-    /// The first thing that did not fit.
-    misfit: Option<ArgumentError>,
+    /// The first error.
+    error: Option<ArgumentError>,
 }
 
 impl<'a> ReplayArgs<'a> {
-    /// The arguments of a replay with what was recorded, to begin a loop with.
+    /// Creates the arguments of a replay with the recorded memory, for use in a loop.
     ///
     /// ```
     /// # use millstream_client::{Recording, ReplayArgs, Stream};
@@ -243,40 +245,41 @@ impl<'a> ReplayArgs<'a> {
             bindings: SmallVec::from_slice(&recording.bindings),
             is_bound: SmallVec::from_elem(false, recording.bindings.len()),
             words: &[],
-            misfit: None,
+            error: None,
         }
     }
 
-    /// Lets `handle` take the place of `parameter`, as [`Recording::bind`].
+    /// Binds `handle` in place of `parameter`, as [`Recording::bind`].
     #[inline]
     pub fn bind<T: Element>(mut self, parameter: &Handle<T>, handle: &'a Handle<T>) -> Self {
         let bound = self.bind_named(parameter.as_bytes(), handle.as_bytes());
-        self.note(bound);
+        self.keep_error(bound);
         self
     }
 
-    /// Gives the values of all slots ([`RecordedWord::Slot`](millstream_protocol::recording::RecordedWord)).
+    /// Sets the values of all slots ([`RecordedWord::Slot`](millstream_protocol::recording::RecordedWord)).
     #[inline]
     pub fn words(mut self, words: &'a [u64]) -> Self {
         self.words = words;
         self
     }
 
-    /// Runs the recording on `stream`. One message; may wait for room in the mailbox. Through [`Stream::nowait`] it does not.
+    /// Replays the recording on `stream`. Sends one message. May block while the mailbox is full, unless the stream is
+    /// a [`Stream::nowait`].
     ///
     /// # Errors
-    /// [`Error::Foreign`], [`Error::Closed`]; [`Error::Launch`] with [`LaunchError::NotAParameter`] for a handle that the
-    /// recording does not touch, [`LaunchError::WordCount`], and [`LaunchError::Parameter`] when a parameter is bound twice, or
-    /// has no memory and is not bound, when a handle is too small or aligned otherwise, or when handles overlap so that a task
-    /// would read what it writes where no kernel allows that.
+    /// [`Error::Foreign`], [`Error::Closed`]; [`Error::Launch`] with [`LaunchError::NotAParameter`] for a handle that
+    /// the recording does not touch, with [`LaunchError::WordCount`], and with [`LaunchError::Parameter`] if a
+    /// parameter is bound twice, or has no memory and is not bound, if a handle is too small or differs in alignment,
+    /// or if handles overlap so that a task would read what it writes although its kernel does not allow that.
     pub fn replay(self, stream: &Stream) -> Result<(), Error> {
         self.submit(stream, stream.waits())
     }
 
     #[inline]
-    fn note(&mut self, bound: Result<(), ArgumentError>) {
-        if let Err(misfit) = bound {
-            self.misfit.get_or_insert(misfit);
+    fn keep_error(&mut self, bound: Result<(), ArgumentError>) {
+        if let Err(error) = bound {
+            self.error.get_or_insert(error);
         }
     }
 
@@ -285,43 +288,46 @@ impl<'a> ReplayArgs<'a> {
         parameter: &Handle<u8>,
         handle: &'a Handle<u8>,
     ) -> Result<(), ArgumentError> {
-        self.own(parameter)?;
+        self.check_handle(parameter)?;
         let Some(index) = self.recording.parameter_of(parameter.id()) else {
             return Err(LaunchError::NotAParameter.into());
         };
         let touched = &self.recording.bindings[index];
         let end = parameter.start() + parameter.size();
         if touched.offset < parameter.start() || touched.offset + touched.len > end {
-            return Err(misfit(index, ParameterMisfit::Part));
+            return Err(parameter_error(index, ParameterMisfit::Part));
         }
-        self.place(index, parameter.start(), handle)
+        self.bind_at(index, parameter.start(), handle)
     }
 
     fn bind_index(&mut self, index: usize, handle: &'a Handle<u8>) -> Result<(), ArgumentError> {
         let Some(recorded) = self.recording.parameters.get(index) else {
             let parameters = self.recording.parameters.len();
-            return Err(misfit(index, ParameterMisfit::Missing { parameters }));
+            return Err(parameter_error(
+                index,
+                ParameterMisfit::Missing { parameters },
+            ));
         };
-        self.place(index, recorded.base(), handle)
+        self.bind_at(index, recorded.base(), handle)
     }
 
-    /// Binds a handle that begins where byte `base` of the recorded slice was.
-    fn place(
+    /// Binds a handle that starts where byte `base` of the recorded slice was.
+    fn bind_at(
         &mut self,
         index: usize,
         base: u64,
         handle: &'a Handle<u8>,
     ) -> Result<(), ArgumentError> {
-        self.own(handle)?;
+        self.check_handle(handle)?;
         if std::mem::replace(&mut self.is_bound[index], true) {
-            return Err(misfit(index, ParameterMisfit::Twice));
+            return Err(parameter_error(index, ParameterMisfit::Twice));
         }
         let bound = rebind(&self.recording.parameters[index], base, handle);
-        self.bindings[index] = bound.map_err(|why| misfit(index, why))?;
+        self.bindings[index] = bound.map_err(|why| parameter_error(index, why))?;
         Ok(())
     }
 
-    fn own(&self, handle: &Handle<u8>) -> Result<(), ArgumentError> {
+    fn check_handle(&self, handle: &Handle<u8>) -> Result<(), ArgumentError> {
         match Arc::ptr_eq(handle.hold().table(), self.recording.hold.table()) {
             true => Ok(()),
             false => Err(ArgumentError::foreign(handle.hold().table())),
@@ -334,11 +340,11 @@ impl<'a> ReplayArgs<'a> {
         if !Arc::ptr_eq(table, device.table()) {
             return Err(device.foreign("recording", table));
         }
-        let overlap = match self.misfit {
-            Some(misfit) => Err(misfit),
+        let overlap = match self.error {
+            Some(error) => Err(error),
             None => shared.check(&self.bindings, self.is_bound.contains(&true), self.words),
         };
-        let overlap = overlap.map_err(|error| device.misfit(error, &"replay".into()))?;
+        let overlap = overlap.map_err(|error| device.argument_error(error, &"replay".into()))?;
         let op = Op::Replay {
             recording: RecordingId(shared.hold.id()),
             overlap,
@@ -355,7 +361,7 @@ impl RecordingShared {
         self.bindings.iter().position(|known| known.slice == slice)
     }
 
-    /// Checks all arguments of a replay together, and says whether parameters overlap of which one is written.
+    /// Checks all arguments of a replay together. Returns `true` if two parameters overlap, one of which is written.
     fn check(
         &self,
         bindings: &[Binding],
@@ -370,20 +376,20 @@ impl RecordingShared {
             recorded.is_formal && recorded.binding.slice == bound.slice
         };
         if let Some(index) = self.parameters.iter().zip(bindings).position(unbound) {
-            return Err(misfit(index, ParameterMisfit::Unbound));
+            return Err(parameter_error(index, ParameterMisfit::Unbound));
         }
-        // Recorded parameters never overlap. Rebound ones may: then each task is looked at again.
+        // Recorded parameters never overlap. Rebound ones may, so then each task is checked again.
         let overlap = rebinds && overlap(bindings);
         if overlap && let Some(overlap) = overlapping_task(&self.tasks, bindings) {
             let (other, task) = (overlap.first, overlap.task);
             let overlaps = ParameterMisfit::Overlap { other, task };
-            return Err(misfit(overlap.second, overlaps));
+            return Err(parameter_error(overlap.second, overlaps));
         }
         Ok(overlap)
     }
 }
 
-/// The binding of a handle that takes the place of a parameter from byte `base` on.
+/// Returns the binding of a handle that replaces a parameter from byte `base` on.
 #[inline]
 fn rebind(
     recorded: &Parameter,
@@ -398,7 +404,7 @@ fn rebind(
         return Err(ParameterMisfit::TooSmall { recorded, given });
     }
     let (align, given) = (recorded.align, handle.start());
-    // Alignments are sizes of elements, which are powers of two.
+    // Alignments are sizes of elements, and so powers of two.
     if (given ^ base) & (align - 1) != 0 {
         return Err(ParameterMisfit::Misaligned {
             align,
@@ -416,7 +422,7 @@ fn rebind(
     ))
 }
 
-/// Do two of them overlap, of which one is written?
+/// Returns `true` if two of the bindings overlap and one of the two is written.
 #[inline]
 fn overlap(parameters: &[Binding]) -> bool {
     parameters.iter().enumerate().any(|(index, first)| {
@@ -426,6 +432,6 @@ fn overlap(parameters: &[Binding]) -> bool {
 }
 
 #[cold]
-fn misfit(index: usize, misfit: ParameterMisfit) -> ArgumentError {
+fn parameter_error(index: usize, misfit: ParameterMisfit) -> ArgumentError {
     LaunchError::Parameter { index, misfit }.into()
 }

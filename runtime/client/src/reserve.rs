@@ -1,4 +1,4 @@
-//! Fresh memory: a slot that is taken at once, and a message that makes it a slice.
+//! Allocation: takes a slot of the table at once, and sends a message that gives it memory.
 
 use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
@@ -13,18 +13,20 @@ use crate::Stream;
 use crate::handle::Handle;
 
 impl Stream {
-    /// Memory for `len` elements, with undefined contents. Returns at once: the device reserves it
-    /// when it meets the task. May wait for room in the mailbox; while dropped slices whose tasks have not completed leave no room within the
-    /// client's hard limit or within [`max_handles`](millstream_protocol::options::DeviceOptions::max_handles), for these.
+    /// Allocates memory for `len` elements, with undefined contents. The device reserves the memory when it admits the
+    /// task, so this does not wait for it. May block while there is no room for the task; also while dropped slices
+    /// whose tasks have not completed use up the client's hard limit or
+    /// [`max_handles`](millstream_protocol::options::DeviceOptions::max_handles).
     ///
     /// # Errors
-    /// [`Error::Memory`] for what is known at once: overflow, live handles that leave no room within these limits, more than the
-    /// device ever gives. The device's own lack of memory reaches whoever reads the slice.
+    /// [`Error::Memory`] for what is known at once: an overflow, live handles that use up these limits, a size above
+    /// the device's maximum. If the device has no memory when it admits the task, the slice is poisoned, and tasks and
+    /// callers that read it receive the error.
     pub fn empty<T: Element>(&self, len: usize) -> Result<Handle<T>, Error> {
         self.reserve(self.waits(), len, AllocationMode::Automatic)
     }
 
-    /// As [`Stream::empty`], but never waits.
+    /// As [`Stream::empty`], but never blocks.
     ///
     /// # Errors
     /// Also [`Error::Busy`].
@@ -32,10 +34,10 @@ impl Stream {
         self.reserve(false, len, AllocationMode::Automatic)
     }
 
-    /// As [`Stream::empty`], with a say in where the memory comes from.
+    /// As [`Stream::empty`], with a choice of where the memory comes from.
     ///
     /// # Errors
-    /// As [`Stream::empty`].
+    /// Same as [`Stream::empty`].
     pub fn empty_with<T: Element>(
         &self,
         len: usize,
@@ -66,10 +68,10 @@ impl Stream {
             .into());
         }
         self.reserve_bytes(wait, bytes, Some(mode))
-            .map(|hold| Handle::whole(hold, bytes))
+            .map(|hold| Handle::new(hold, bytes))
     }
 
-    /// A fresh slot with a message that makes it a slice of `bytes`.
+    /// Takes a slot and sends a message that makes it a slice of `bytes`.
     pub(crate) fn reserve_bytes(
         &self,
         wait: bool,
@@ -77,21 +79,21 @@ impl Stream {
         mode: Option<AllocationMode>,
     ) -> Result<Hold, Error> {
         let hold = self.device().slot(wait)?;
-        let limit = self.seat().limit.as_ref();
+        let limit = self.epoch().limit.as_ref();
         if let Some(limit) = limit.filter(|_| bytes > 0 && mode.is_some()) {
             self.charge(limit, (&hold, bytes), wait)?;
         }
         let binding = Binding::new(SliceId(hold.id()), 0, bytes, Access::Write);
         let sent = self.send_reserve(wait, binding, mode);
         if let Err(error) = sent {
-            // The hold is no handle, and no task has it: nothing else ends the charge.
+            // Neither a handle nor a task holds the slot, so nothing else would end the charge.
             hold.payload().charge.clear();
             return Err(error);
         }
         Ok(hold)
     }
 
-    /// A slice that never has memory: what it stands for is bound by replays.
+    /// Makes a slice that never has memory: a parameter, which replays bind.
     pub(crate) fn formal(&self, bytes: u64) -> Result<Hold, Error> {
         let device = self.device();
         let hold = device.slot(true)?;
@@ -109,8 +111,8 @@ impl Stream {
         binding: Binding,
         mode: Option<AllocationMode>,
     ) -> Result<(), Error> {
-        let stream = self.known()?;
-        self.pay(wait)?;
+        let stream = self.registered_id()?;
+        self.acquire_task_credit(wait)?;
         let op = Op::Reserve {
             client: self.client().shared.id,
             mode,

@@ -1,50 +1,51 @@
-//! The error of a call that takes a value of its caller: it gives the value back.
+//! The error of a call that takes a value by move and hands it back on failure.
 //!
-//! Whatever takes a value and may fail before it has used it answers a [`Returned`], as crossbeam's `SendError` does; so
-//! a call that is told [`Error::Busy`] can be made again with the same value.
+//! A call that takes a value and may fail before using it returns a [`Returned`], like crossbeam's `SendError`. So a
+//! call that failed with [`Error::Busy`] can be repeated with the same value.
 
 use std::fmt;
 use std::time::Duration;
 
 use millstream_protocol::error::Error;
 
-/// A value that was not taken, and why. `?` in a function that answers [`Error`] keeps the error and drops the value.
+/// An error together with the value that the call did not take. The `?` operator in a function that returns [`Error`]
+/// keeps the error and drops the value.
 ///
 /// ```
 /// # use millstream_client::{Returned, Stream};
 /// # use millstream_protocol::error::Error;
 /// # use millstream_client::handle::Handle;
-/// /// Uploads `data` if there is room now; else the caller has it again.
+/// /// Uploads `data` if there is room now; otherwise the caller still has it.
 /// fn upload(stream: &Stream, data: &mut Vec<f32>) -> Result<Handle<f32>, Error> {
 ///     let uploaded = stream.nowait().create_owned(std::mem::take(data));
 ///     uploaded.map_err(|returned: Returned<Vec<f32>>| returned.restore(data))
 /// }
 /// ```
 pub struct Returned<V> {
-    /// The value.
+    /// The value that was passed to the call.
     pub value: V,
-    /// Why it was not taken.
+    /// The reason why the call failed.
     pub error: Error,
 }
 
 impl<V> Returned<V> {
-    /// Puts the value back to where it was taken from, and answers the error.
+    /// Moves the value back to `to`, and returns the error.
     pub fn restore(self, to: &mut V) -> Error {
         *to = self.value;
         self.error
     }
 
-    /// The value, without the error: for a call that will be made again.
+    /// Returns the value and discards the error, to repeat the call.
     pub fn into_value(self) -> V {
         self.value
     }
 
-    /// How long to wait before trying again, if that is what helps: [`Error::retry_after`].
+    /// Returns how long to wait before repeating the call, if repeating it can succeed: [`Error::retry_after`].
     pub fn retry_after(&self) -> Option<Duration> {
         self.error.retry_after()
     }
 
-    /// The same error with another value.
+    /// Maps the value and keeps the error.
     pub(crate) fn map<W>(self, change: impl FnOnce(V) -> W) -> Returned<W> {
         Returned {
             value: change(self.value),
@@ -69,7 +70,7 @@ impl<V> fmt::Display for Returned<V> {
 
 impl<V> std::error::Error for Returned<V> {}
 
-/// For `?`: the value is dropped.
+/// Drops the value, so that `?` works.
 impl<V> From<Returned<V>> for Error {
     fn from(returned: Returned<V>) -> Self {
         returned.error

@@ -1,4 +1,4 @@
-//! A slot of the table for a new thing, and the wait for one (I8, I12): see [`Outlook`].
+//! Acquires a slot of the device's table, and waits for one if the table is full (I8, I12): see [`Outlook`].
 
 use std::task::{Poll, Waker};
 
@@ -11,29 +11,30 @@ use millstream_sync::timeline::{Ended, Timeline, WaitKey};
 use crate::DeviceShared;
 
 impl DeviceShared {
-    /// A slot for a new thing. Where there is none, it waits for one that returns by itself, if `wait`.
+    /// Acquires a slot. If the table is full and `wait` is set, blocks until a dropped slot whose tasks were still
+    /// running returns to the table.
     ///
     /// # Errors
-    /// [`MemoryError::TooManyHandles`] if all are held; else as any wait for room.
+    /// [`MemoryError::TooManyHandles`] if live handles hold every slot; otherwise the errors of any wait for capacity.
     #[inline]
     pub(crate) fn slot(&self, wait: bool) -> Result<Hold, Error> {
         match self.table().acquire() {
             Ok(hold) => Ok(hold),
-            Err(_) => self.slot_slowly(wait),
+            Err(_) => self.slot_slow(wait),
         }
     }
 
     #[cold]
-    fn slot_slowly(&self, wait: bool) -> Result<Hold, Error> {
+    fn slot_slow(&self, wait: bool) -> Result<Hold, Error> {
         let table = self.table();
         loop {
             if !THREADS {
-                // In a model what others have dropped is there, or not yet.
+                // In a model: first observe everything that other threads dropped before this point.
                 self.channel().looked();
             }
             let limit = self.settings().max_handles;
             if table.returns().has_ended() {
-                return Err(self.gone());
+                return Err(self.terminal_error());
             }
             let cursor = match (table.outlook(), table.acquire()) {
                 (_, Ok(hold)) => return Ok(hold),
@@ -44,31 +45,32 @@ impl DeviceShared {
                     false => return Err(self.no_room(wait, Full::Handles { held, limit })),
                 },
             };
-            self.wait_for_slot(cursor).map_err(|Ended| self.gone())?;
+            self.wait_for_slot(cursor)
+                .map_err(|Ended| self.terminal_error())?;
         }
     }
 
-    /// Waits until a slot has returned. Waiting on a driven device is driving it.
+    /// Blocks until a slot has returned to the table. Drives a driven device meanwhile.
     fn wait_for_slot(&self, cursor: u64) -> Result<(), Ended> {
         let span = tracing::debug_span!(target: "millstream", "wait_for_slot");
         let _entered = span.enter();
-        let mut returning = self.returning(cursor);
-        match self.drive_until(|waker| returning.poll(waker)) {
+        let mut wait_for_return = self.slot_wait(cursor);
+        match self.drive_until(|waker| wait_for_return.poll(waker)) {
             Some(outcome) => outcome,
             None => self.table().returns().wait(cursor, self.spin()),
         }
     }
 
-    /// The wait for a slot of a call that was told that it is busy, if that is what it lacked.
-    pub(super) fn slot_returns(&self) -> Option<Returning<'_>> {
+    /// Returns the wait for a slot if slots will return; for a call that failed with [`Error::Busy`].
+    pub(super) fn slot_returns(&self) -> Option<SlotWait<'_>> {
         match self.table().outlook() {
-            Outlook::Returning { cursor, .. } => Some(self.returning(cursor)),
+            Outlook::Returning { cursor, .. } => Some(self.slot_wait(cursor)),
             Outlook::Free | Outlook::Held => None,
         }
     }
 
-    fn returning(&self, cursor: u64) -> Returning<'_> {
-        Returning {
+    fn slot_wait(&self, cursor: u64) -> SlotWait<'_> {
+        SlotWait {
             returns: self.table().returns(),
             cursor,
             key: None,
@@ -76,16 +78,16 @@ impl DeviceShared {
     }
 }
 
-/// A wait for a slot, by polling. It leaves no waker behind.
-pub(super) struct Returning<'a> {
+/// A wait for a slot by polling. Dropping it removes its waker from the timeline.
+pub(super) struct SlotWait<'a> {
     returns: &'a Timeline,
     cursor: u64,
-    /// Where the waker lies.
+    /// The key of the registered waker.
     key: Option<WaitKey>,
 }
 
-impl Returning<'_> {
-    /// Ready once a slot has returned, or the device has ended; or `waker` will be woken.
+impl SlotWait<'_> {
+    /// Ready once a slot has returned or the device has ended; otherwise registers `waker`.
     pub(super) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), Ended>> {
         if let Some(key) = self.key
             && self.returns.replace(key, waker)
@@ -101,7 +103,7 @@ impl Returning<'_> {
     }
 }
 
-impl Drop for Returning<'_> {
+impl Drop for SlotWait<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
             self.returns.cancel(key);

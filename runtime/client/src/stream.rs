@@ -1,4 +1,4 @@
-//! A stream: a logical order of tasks that any thread may add to.
+//! A logical order of tasks that any thread may add to.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,61 +13,66 @@ use millstream_protocol::table::Hold;
 use millstream_sync::credit::Credit;
 use millstream_sync::reply::reply;
 
+use crate::backpressure::jobs_full;
+use crate::grants::Grants;
 use crate::handle::Handle;
-use crate::purse::Purse;
-use crate::room::full_of_jobs;
-use crate::{ComputeClient, DeviceShared, Finish, Home, Pending, Returned, Room, Seat};
+use crate::{
+    ClientEpoch, ComputeClient, DeviceShared, Finish, Pending, Permit, Requester, Returned,
+};
 
-/// What clones of a stream share.
+/// State shared by the clones of a stream.
 struct StreamShared {
     client: ComputeClient,
-    /// Its epoch.
-    seat: Arc<Seat>,
+    /// The client's state in the epoch in which the stream was made.
+    epoch: Arc<ClientEpoch>,
     credit: Arc<Credit>,
-    /// Its place in the table, or why it has none.
+    /// The stream's slot in the table, or why it has none.
     hold: Result<Hold, Error>,
 }
 
-/// What calls do that find no room.
+/// What a call does if it finds no room.
 #[derive(Clone)]
-enum Patience {
-    /// They wait for it.
-    Waits,
-    /// They answer [`Error::Busy`].
-    Never,
-    /// The same, after they have looked for what was granted to them: see [`Stream::when_room`].
-    Granted(Arc<Purse>),
+enum OnFull {
+    /// It blocks.
+    Block,
+    /// It returns [`Error::Busy`].
+    Fail,
+    /// It uses credit that was granted to it before, or returns [`Error::Busy`]: see [`Stream::when_room`].
+    Granted(Arc<Grants>),
 }
 
-/// A logical order of tasks: what is added first runs first, as far as anybody can tell.
+/// A logical order of tasks: tasks take effect in the order in which they were added.
 ///
-/// Cheap to clone, `Send + Sync`; it belongs to no thread. Calls return as soon as the task is in
-/// the mailbox. They may wait for room there ([`Stream::nowait`] has twins that answer [`Error::Busy`] instead, and
-/// [`Stream::when_room`] awaits it). In callbacks and host functions they wait for room in the mailbox alone, go beyond the other bounds by
-/// [`callback_headroom`](millstream_protocol::options::DeviceOptions::callback_headroom), and answer [`Error::NoRoomHere`] where that is used up.
-/// Tasks on different streams overlap unless they touch the same bytes, which orders them.
+/// Cheap to clone and `Send + Sync`; no thread owns it. A call returns as soon as its task is in
+/// the mailbox. Tasks of different streams overlap, unless they touch the same bytes, which orders them.
+///
+/// Calls may block if there is no room for the task. [`Stream::nowait`] returns a stream whose calls return
+/// [`Error::Busy`] instead, and [`Stream::when_room`] awaits room. In callbacks and host functions calls block only
+/// while the mailbox is full; they exceed the other limits by up to
+/// [`callback_headroom`](millstream_protocol::options::DeviceOptions::callback_headroom), and return
+/// [`Error::NoRoomHere`] beyond it.
 #[derive(Clone)]
 pub struct Stream {
     shared: Arc<StreamShared>,
-    patience: Patience,
-    /// What may withdraw its tasks.
+    on_full: OnFull,
+    /// The token and deadline that may withdraw its tasks.
     terms: Option<Arc<Terms>>,
 }
 
 impl Stream {
     pub(crate) fn new(client: ComputeClient) -> Self {
-        let seat = client.seat();
-        let device = &seat.device;
+        let epoch = client.client_epoch();
+        let device = &epoch.device;
         let own = || Arc::new(Credit::new(device.settings().max_held));
-        let credit = seat.tasks.clone().unwrap_or_else(own);
-        let credit_is_shared = seat.tasks.is_some();
+        let credit = epoch.tasks.clone().unwrap_or_else(own);
+        let credit_is_shared = epoch.tasks.is_some();
         let hold = device.slot(true).and_then(|hold| {
             let id = StreamId(hold.id());
             device.register(Registration::Stream {
                 id,
                 client: client.shared.id,
                 client_name: client.shared.name.clone(),
-                seat: seat.id(),
+                seat: epoch.id(),
                 priority: client.shared.priority,
                 weight: client.shared.weight,
                 soft_limit: client.shared.soft_limit,
@@ -79,18 +84,18 @@ impl Stream {
         Self {
             shared: Arc::new(StreamShared {
                 client,
-                seat,
+                epoch,
                 credit,
                 hold,
             }),
-            patience: Patience::Waits,
+            on_full: OnFull::Block,
             terms: None,
         }
     }
 
-    /// The same stream, with calls that never wait: where there is no room they answer
-    /// [`Error::Busy`], and nothing was submitted. This is the `try_` twin of every call. In a callback, where no call waits for
-    /// the stream's room, they go as far beyond it as others do there.
+    /// Returns the same stream with calls that never block: if there is no room they return [`Error::Busy`], and
+    /// nothing is submitted. This is the `try_` variant of every call. In callbacks and host functions, where no call
+    /// waits for credit, these calls exceed the limits by the headroom as all calls there do.
     ///
     /// ```
     /// # fn f(stream: &millstream_client::Stream, values: &millstream_client::handle::Handle<u32>) {
@@ -101,19 +106,20 @@ impl Stream {
     /// ```
     pub fn nowait(&self) -> Self {
         Self {
-            patience: match &self.patience {
-                Patience::Waits => Patience::Never,
-                never => never.clone(),
+            on_full: match &self.on_full {
+                OnFull::Block => OnFull::Fail,
+                other => other.clone(),
             },
             ..self.clone()
         }
     }
 
-    /// The same stream, with tasks that `token` withdraws while they have not been issued. What has been
-    /// issued runs to its end, *detached*; [`Stream::tally`] and the token's tell how many that are.
+    /// Returns the same stream with tasks that `token` can withdraw until they are issued. Tasks that have been
+    /// issued run to their end, *detached*; [`Stream::tally`] and the token's tally count them.
     ///
-    /// A withdrawn task keeps its place in the order. What it would have written is poisoned by
-    /// [`Reason::Cancelled`](millstream_protocol::failure::Reason::Cancelled), which is what its readers are told.
+    /// A withdrawn task keeps its place in the order. The data that it would have written is poisoned with
+    /// [`Reason::Cancelled`](millstream_protocol::failure::Reason::Cancelled), which tasks and callers that read the
+    /// data receive.
     pub fn with_cancel(&self, token: &CancelToken) -> Self {
         token.ring(self.device().table());
         self.under(match self.terms.as_deref() {
@@ -122,8 +128,8 @@ impl Stream {
         })
     }
 
-    /// The same stream, with tasks that are withdrawn if they have not been issued at `deadline`; a later
-    /// deadline does not replace an earlier one. Otherwise as [`Stream::with_cancel`], with
+    /// Returns the same stream with tasks that are withdrawn if they have not been issued at `deadline`. A later
+    /// deadline does not replace an earlier one. Otherwise like [`Stream::with_cancel`], with
     /// [`Reason::DeadlinePassed`](millstream_protocol::failure::Reason::DeadlinePassed).
     pub fn with_deadline(&self, deadline: Instant) -> Self {
         let terms = match self.terms.as_deref() {
@@ -140,13 +146,13 @@ impl Stream {
         }
     }
 
-    /// What has become of the tasks that were submitted with the stream's token, or with its deadline: this
-    /// stream's and its clones'. Nothing for a stream without either.
+    /// Returns counts of the tasks that this stream and its clones submitted under the stream's token or deadline, by
+    /// outcome. `None` for a stream without either.
     pub fn tally(&self) -> Option<Tally> {
         self.terms.as_deref().map(Terms::tally)
     }
 
-    /// Puts a task under the stream's terms.
+    /// Attaches the stream's token and deadline to a task.
     #[inline(always)]
     pub(crate) fn bind_terms(&self, task: &mut Task) {
         if let Some(terms) = &self.terms {
@@ -154,60 +160,60 @@ impl Stream {
         }
     }
 
-    /// Do calls wait for room?
+    /// Whether calls block if there is no room.
     #[inline]
     pub(crate) fn waits(&self) -> bool {
-        matches!(self.patience, Patience::Waits)
+        matches!(self.on_full, OnFull::Block)
     }
 
-    /// The same stream, for calls that are tried again as `purse` is granted what they lack.
-    pub(super) fn with_purse(&self, purse: Arc<Purse>) -> Self {
+    /// Returns the same stream with calls that spend the credit granted to `grants`.
+    pub(super) fn with_grants(&self, grants: Arc<Grants>) -> Self {
         Self {
-            patience: Patience::Granted(purse),
+            on_full: OnFull::Granted(grants),
             ..self.clone()
         }
     }
 
-    /// What its calls were granted, if they are awaited.
-    pub(super) fn purse(&self) -> Option<&Purse> {
-        match &self.patience {
-            Patience::Granted(purse) => Some(purse),
-            Patience::Waits | Patience::Never => None,
+    /// Returns the credit granted to its calls, if they are awaited.
+    pub(super) fn grants(&self) -> Option<&Grants> {
+        match &self.on_full {
+            OnFull::Granted(grants) => Some(grants),
+            OnFull::Block | OnFull::Fail => None,
         }
     }
 
-    /// The client that made it.
+    /// Returns the client that made the stream.
     pub fn client(&self) -> &ComputeClient {
         &self.shared.client
     }
 
     #[inline]
     pub(crate) fn device(&self) -> &Arc<DeviceShared> {
-        &self.shared.seat.device
+        &self.shared.epoch.device
     }
 
-    /// Whose answers its answers are.
+    /// Returns the origin of the stream's answers.
     #[inline]
-    pub(crate) fn home(&self) -> Home {
-        Home::Client(self.shared.seat.clone())
+    pub(crate) fn requester(&self) -> Requester {
+        Requester::Client(self.shared.epoch.clone())
     }
 
-    /// Its client in this epoch.
-    pub(crate) fn seat(&self) -> &Seat {
-        &self.shared.seat
+    /// Returns the client's state in the stream's epoch.
+    pub(crate) fn epoch(&self) -> &ClientEpoch {
+        &self.shared.epoch
     }
 
-    /// Its credit for tasks that are not issued.
+    /// Returns the credit for tasks that are not issued.
     pub(crate) fn credit(&self) -> &Arc<Credit> {
         &self.shared.credit
     }
 
-    /// Its client's credit for uploads.
+    /// Returns the client's credit for uploads.
     pub(crate) fn uploads(&self) -> &Arc<Credit> {
-        &self.shared.seat.uploads
+        &self.shared.epoch.uploads
     }
 
-    /// Its place in the device's table, if it has one.
+    /// Returns the stream's id: its slot in the device's table. `None` if it could not be registered.
     #[inline]
     pub fn id(&self) -> Option<StreamId> {
         self.shared
@@ -218,24 +224,24 @@ impl Stream {
     }
 
     #[inline]
-    pub(crate) fn known(&self) -> Result<StreamId, Error> {
+    pub(crate) fn registered_id(&self) -> Result<StreamId, Error> {
         match &self.shared.hold {
             Ok(hold) => Ok(StreamId(hold.id())),
             Err(error) => Err(error.clone()),
         }
     }
 
-    /// Takes credit for one more task that is not issued.
+    /// Acquires credit for one more task that is not issued.
     #[inline]
-    pub(crate) fn pay(&self, wait: bool) -> Result<(), Error> {
+    pub(crate) fn acquire_task_credit(&self, wait: bool) -> Result<(), Error> {
         if self.shared.credit.try_acquire(1).is_ok() {
             return Ok(());
         }
-        self.pay_slowly(wait)
+        self.acquire_task_credit_slow(wait)
     }
 
     #[cold]
-    fn pay_slowly(&self, wait: bool) -> Result<(), Error> {
+    fn acquire_task_credit_slow(&self, wait: bool) -> Result<(), Error> {
         let credit = &self.shared.credit;
         let full = || Full::Stream {
             held: credit.in_use(),
@@ -246,16 +252,16 @@ impl Stream {
         self.or_granted(paid, credit, 1, || ())
     }
 
-    /// How many tasks or jobs beyond a limit a thread of the runtime may have on their way, by a call of this stream. None where it is
-    /// tried again once there is room.
+    /// Returns how many tasks or jobs a call on a thread of the runtime may have in flight beyond a limit. Zero for a
+    /// call that is retried once there is room.
     pub(super) fn callback_headroom(&self) -> u64 {
-        match self.purse() {
+        match self.grants() {
             Some(_) => 0,
             None => self.device().settings().callback_headroom,
         }
     }
 
-    /// Where there is no room, what was granted for it is `taken`.
+    /// If acquiring failed with [`Error::Busy`], spends credit granted before and returns `granted()`.
     fn or_granted<T>(
         &self,
         taken: Result<T, Error>,
@@ -263,68 +269,70 @@ impl Stream {
         amount: u64,
         granted: impl FnOnce() -> T,
     ) -> Result<T, Error> {
-        match (taken, self.purse()) {
-            (Err(Error::Busy { .. }), Some(purse)) if purse.spend(credit, amount) => Ok(granted()),
+        match (taken, self.grants()) {
+            (Err(Error::Busy { .. }), Some(grants)) if grants.spend(credit, amount) => {
+                Ok(granted())
+            }
             (taken, _) => taken,
         }
     }
 
-    /// Takes `amount` of a credit of its client until the room is dropped: see [`DeviceShared::room`].
-    pub(super) fn take_room(
+    /// Acquires `amount` of a credit of the client until the permit is dropped: see [`DeviceShared::permit`].
+    pub(super) fn permit(
         &self,
         wait: bool,
         credit: &Arc<Credit>,
         (amount, headroom): (u64, u64),
         full: impl FnOnce() -> Full,
-    ) -> Result<Room, Error> {
-        let room = self.device().room(wait, credit, (amount, headroom), full);
-        self.or_granted(room, credit, amount, || Room::taken(credit, amount))
+    ) -> Result<Permit, Error> {
+        let permit = self.device().permit(wait, credit, (amount, headroom), full);
+        self.or_granted(permit, credit, amount, || Permit::new(credit, amount))
     }
 
-    /// Room for one more host function, callback or value that is to be dropped.
-    pub(super) fn job_room(&self, wait: bool) -> Result<Room, Error> {
-        let jobs = &self.shared.seat.jobs;
+    /// Acquires a permit for one more host function, callback or deferred drop.
+    pub(super) fn job_permit(&self, wait: bool) -> Result<Permit, Error> {
+        let jobs = &self.shared.epoch.jobs;
         let amount = (1, self.callback_headroom());
-        self.take_room(wait, jobs, amount, || full_of_jobs(jobs))
+        self.permit(wait, jobs, amount, || jobs_full(jobs))
     }
 
-    /// Reserves a slot for a task of this stream, which has paid for it: else credit is given back.
+    /// Reserves a mailbox slot for a task whose credit has been acquired. On failure releases that credit.
     #[inline(always)]
     pub(crate) fn slot(&self, wait: bool) -> Result<Slot<'_>, Error> {
-        // Written out, so that an error's size is copied only where there is one.
+        // A match and not `map_err`, so that the error, which is large, is copied only on failure.
         match Slot::reserve(self.device().channel(), wait) {
             Ok(slot) => Ok(slot),
-            Err(refusal) => Err(self.refund(self.device().refused(refusal))),
+            Err(refusal) => Err(self.release_task_credit(self.device().refused(refusal))),
         }
     }
 
     #[cold]
-    fn refund(&self, error: Error) -> Error {
+    fn release_task_credit(&self, error: Error) -> Error {
         self.shared.credit.release(1);
         error
     }
 
-    /// Sends a task of this stream. May wait for room.
+    /// Submits a task. May block for room if `wait` is set.
     pub(crate) fn submit(
         &self,
         wait: bool,
         op: Op,
         fill: impl FnOnce(&mut Task),
     ) -> Result<(), Error> {
-        self.submit_in_turn(wait, op, fill, || ())
+        self.submit_with_hook(wait, op, fill, || ())
     }
 
-    /// As [`Stream::submit`], with a `turn` that is taken between the wait for the stream's room and the sending.
-    pub(super) fn submit_in_turn(
+    /// As [`Stream::submit`]; calls `before_send` after the credit is acquired and before the message is sent.
+    pub(super) fn submit_with_hook(
         &self,
         wait: bool,
         op: Op,
         fill: impl FnOnce(&mut Task),
-        turn: impl FnOnce(),
+        before_send: impl FnOnce(),
     ) -> Result<(), Error> {
-        let stream = self.known()?;
-        self.pay(wait)?;
-        turn();
+        let stream = self.registered_id()?;
+        self.acquire_task_credit(wait)?;
+        before_send();
         let mut message = self.slot(wait)?.begin(Some(stream), op);
         fill(&mut message);
         self.bind_terms(&mut message);
@@ -332,7 +340,7 @@ impl Stream {
         Ok(())
     }
 
-    /// As [`Stream::submit`], for a task that takes a value of the caller along, which comes back unless the task was
+    /// As [`Stream::submit`], for a task that takes a value of the caller, which is handed back unless the task was
     /// sent.
     pub(crate) fn submit_value<V>(
         &self,
@@ -341,8 +349,8 @@ impl Stream {
         op: impl FnOnce(V) -> Op,
         fill: impl FnOnce(&mut Task),
     ) -> Result<(), Returned<V>> {
-        let begun = self.known().and_then(|stream| {
-            self.pay(wait)?;
+        let begun = self.registered_id().and_then(|stream| {
+            self.acquire_task_credit(wait)?;
             Ok((stream, self.slot(wait)?))
         });
         let (stream, slot) = match begun {
@@ -356,14 +364,14 @@ impl Stream {
         Ok(())
     }
 
-    /// As [`Stream::submit`], for what is built when the stream has room for it, by a closure that may panic.
+    /// As [`Stream::submit`]; `build` runs once the stream has room, and may panic.
     pub(crate) fn submit_with(
         &self,
         wait: bool,
         build: impl FnOnce(&mut Task),
     ) -> Result<(), Error> {
-        let stream = self.known()?;
-        self.pay(wait)?;
+        let stream = self.registered_id()?;
+        self.acquire_task_credit(wait)?;
         let mut task = Task::new(Some(stream), Op::Taken);
         build(&mut task);
         self.bind_terms(&mut task);
@@ -371,9 +379,9 @@ impl Stream {
         Ok(())
     }
 
-    /// Is the handle of this device?
+    /// Returns an error unless the handle is of this device.
     #[inline]
-    pub(crate) fn own<T: Element>(&self, handle: &Handle<T>) -> Result<(), Error> {
+    pub(crate) fn check_handle<T: Element>(&self, handle: &Handle<T>) -> Result<(), Error> {
         if Arc::ptr_eq(handle.hold().table(), self.device().table()) {
             Ok(())
         } else {
@@ -381,24 +389,24 @@ impl Stream {
         }
     }
 
-    /// Submits what the stream holds. A stream flushes by itself when the device has nothing better
-    /// to do; this only says not to wait for more. May wait for room in the mailbox.
+    /// Submits the tasks that the stream holds. A stream flushes automatically when the device is idle; this call only
+    /// skips the batching. May block while the mailbox is full.
     ///
     /// # Errors
     /// [`Error::Closed`].
     pub fn flush(&self) -> Result<(), Error> {
-        let stream = self.known()?;
+        let stream = self.registered_id()?;
         self.device()
             .send(self.waits(), Task::new(Some(stream), Op::Flush))
     }
 
-    /// When everything added to the stream so far has completed. Failures of tasks travel with the
-    /// data that they would have written, not with this answer. Asking may wait for room in the mailbox.
+    /// Returns an answer that is ready once all tasks added to the stream so far have completed. A task's failure
+    /// poisons the data that it would have written; it is not reported here. May block while the mailbox is full.
     pub fn sync(&self) -> Pending<()> {
         let (sender, receiver) = reply();
         match self.submit(self.waits(), Op::Answer(sender), |_| {}) {
-            Ok(()) => Pending::ticket(self.home(), receiver, Finish::Value(())),
-            Err(error) => Pending::failed(self.home(), error),
+            Ok(()) => Pending::ticket(self.requester(), receiver, Finish::Value(())),
+            Err(error) => Pending::failed(self.requester(), error),
         }
     }
 }

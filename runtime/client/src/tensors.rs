@@ -1,4 +1,4 @@
-//! Tensors: handles with shapes and strides, pitched where the device likes rows aligned.
+//! Tensors: handles with shapes and strides; pitched tensors align their rows as the device prefers.
 
 use millstream_protocol::access::Access;
 use millstream_protocol::element::Element;
@@ -10,7 +10,7 @@ use millstream_protocol::staging::Staged;
 use crate::handle::Handle;
 use crate::{Pending, Stream};
 
-/// What a tensor is to be.
+/// The shape of a tensor to allocate, and whether its rows are pitched.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TensorSpec {
     shape: Axes,
@@ -18,7 +18,7 @@ pub struct TensorSpec {
 }
 
 impl TensorSpec {
-    /// A tensor of this shape, outermost axis first, whose rows start where the device likes it.
+    /// Describes a tensor of this shape, outermost axis first, whose rows start at the device's preferred alignment.
     pub fn pitched(shape: &[u64]) -> Self {
         Self {
             shape: shape.into(),
@@ -26,7 +26,7 @@ impl TensorSpec {
         }
     }
 
-    /// A tensor of this shape without gaps.
+    /// Describes a tensor of this shape without gaps, outermost axis first.
     pub fn dense(shape: &[u64]) -> Self {
         Self {
             shape: shape.into(),
@@ -43,10 +43,10 @@ pub struct Tensor<T: Element> {
 }
 
 impl<T: Element> Tensor<T> {
-    /// A handle seen as a tensor with these strides, in elements.
+    /// Views a handle as a tensor with these strides, in elements.
     ///
     /// # Errors
-    /// When the tensor ends past the handle, or its extent overflows.
+    /// If the tensor ends past the handle, or its extent overflows.
     pub fn new(handle: Handle<T>, shape: &[u64], strides: &[u64]) -> Result<Self, LaunchError> {
         let layout = Strided::new(shape, strides, size_of::<T>() as u64)?;
         if layout.extent_bytes() > handle.size() {
@@ -59,27 +59,28 @@ impl<T: Element> Tensor<T> {
         Ok(Self { handle, layout })
     }
 
-    /// The memory.
+    /// Returns the handle of the tensor's memory.
     pub fn handle(&self) -> &Handle<T> {
         &self.handle
     }
 
-    /// Elements along each axis, outermost first.
+    /// Returns the number of elements along each axis, outermost first.
     pub fn shape(&self) -> &[u64] {
         &self.layout.shape
     }
 
-    /// Elements from one to the next along each axis.
+    /// Returns the distance between neighbours along each axis, in elements.
     pub fn strides(&self) -> &[u64] {
         &self.layout.strides
     }
 }
 
 impl Stream {
-    /// Memory for tensors. Their strides tell how they are pitched. May wait for room in the mailbox.
+    /// Allocates tensors with undefined contents. Their strides show how they are pitched. May block as
+    /// [`Stream::empty`].
     ///
     /// # Errors
-    /// As [`Stream::empty`].
+    /// Same as [`Stream::empty`].
     pub fn empty_tensors<T: Element>(&self, specs: &[TensorSpec]) -> Result<Vec<Tensor<T>>, Error> {
         specs.iter().map(|spec| self.empty_tensor(spec)).collect()
     }
@@ -97,10 +98,10 @@ impl Stream {
         Ok(Tensor { handle, layout })
     }
 
-    /// Tensors with copies of dense data. May wait as [`Stream::create`].
+    /// Allocates tensors and uploads dense data to them. May block as [`Stream::create`].
     ///
     /// # Errors
-    /// As [`Stream::create`]; [`Error::Launch`] when data and shape differ in length.
+    /// Same as [`Stream::create`]; [`Error::Launch`] if the data and the shape differ in length.
     pub fn create_tensors<T: Element>(
         &self,
         specs: &[(TensorSpec, &[T])],
@@ -113,13 +114,13 @@ impl Stream {
         specs.iter().map(create).collect()
     }
 
-    /// Overwrites a tensor with dense data. Bytes between its rows stay as they are. May wait as
+    /// Overwrites a tensor with dense data. Bytes between its rows are unchanged. May block as
     /// [`Stream::create`].
     ///
     /// # Errors
-    /// As [`Stream::write`].
+    /// Same as [`Stream::write`].
     pub fn write_tensor<T: Element>(&self, tensor: &Tensor<T>, data: &[T]) -> Result<(), Error> {
-        self.own(&tensor.handle)?;
+        self.check_handle(&tensor.handle)?;
         let bytes = size_of_val(data) as u64;
         if bytes != tensor.layout.dense_bytes() {
             let length = LaunchError::Length {
@@ -129,7 +130,7 @@ impl Stream {
             return Err(refused(length));
         }
         let layout = &tensor.layout;
-        // Gaps are not defined by the copy, so a tensor that may have some is updated, not written.
+        // The copy does not define the gaps, so a tensor with gaps is updated, not written.
         let access = match layout.fills_its_extent() {
             true => Access::Write,
             false => Access::ReadWrite,
@@ -142,7 +143,7 @@ impl Stream {
             binding,
             (!whole).then(|| layout.clone()),
             size_of_val(data),
-            // Its elements are put in the order of the device here: a device's thread has better to do.
+            // Reorders the elements on this thread, to keep the work off the device thread.
             || match whole && !dense {
                 true => self.turned(layout, bytemuck::cast_slice(data)),
                 false => self.staged(data),
@@ -150,7 +151,8 @@ impl Stream {
         )
     }
 
-    /// The elements of tensors, dense, in one answer. Asking may wait for room in the mailbox.
+    /// Reads the elements of several tensors, dense, in one answer. May block while there is no room for the task;
+    /// never waits for the device's work.
     pub fn read_tensors<'a, T: Element>(
         &self,
         tensors: impl IntoIterator<Item = &'a Tensor<T>>,
@@ -162,7 +164,7 @@ impl Stream {
         self.read_each(&wanted)
     }
 
-    /// Dense data in the order in which a tensor without gaps lies.
+    /// Reorders dense data to the memory order of a tensor without gaps.
     fn turned(&self, layout: &Strided, data: &[u8]) -> Staged {
         self.staging().filled(data.len(), |turned| {
             layout.for_each_run(|strided, dense, bytes| {

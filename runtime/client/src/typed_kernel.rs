@@ -1,4 +1,4 @@
-//! A prepared kernel whose arguments the compiler checks.
+//! A prepared kernel whose argument types the compiler checks.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -8,10 +8,10 @@ use millstream_protocol::error::{Error, LaunchError};
 use crate::arguments::{ArgumentTypes, CubeCount, kinds_of, kinds_of_types};
 use crate::{KernelHandle, Stream};
 
-/// A prepared kernel whose arguments have types that the compiler knows. [`KernelHandle::typed`] makes it, once.
+/// A prepared kernel whose argument types the compiler checks. [`KernelHandle::typed`] makes one.
 ///
-/// A launch gives a handle for each binding, whose access the type says, and a number for each scalar, whose width the compiler
-/// infers. It costs what [`Stream::launch`] costs, and no more is checked.
+/// A launch takes a handle for each binding, with the access that its type declares, and a number for each scalar,
+/// whose type the compiler infers. It costs as much as [`Stream::launch`].
 ///
 /// ```
 /// # use millstream_client::{KernelHandle, Recording, Stream};
@@ -21,12 +21,12 @@ use crate::{KernelHandle, Stream};
 /// # fn f(stream: &Stream, scale: &KernelHandle, x: &Handle<f32>, y: &Handle<f32>) -> Result<Recording, Error> {
 /// let scale = scale.typed::<(Read<f32>, Write<f32>, f32)>()?;
 /// scale.launch(stream, CubeCount::cover(x.len(), 256), (x, y, 3.0))?; // an f32
-/// // It is a kernel as any other, with arguments for calls that take those:
+/// // It derefs to a kernel handle, and makes arguments for other calls:
 /// stream.record(|recorder| recorder.launch(&scale, 4, scale.arguments((x, y, 0.5))))
 /// # }
 /// ```
 ///
-/// A scalar of another width does not compile, nor does a handle of other elements:
+/// A scalar of another type does not compile, and neither does a handle of other elements:
 ///
 /// ```compile_fail,E0308
 /// # use millstream_client::{Stream, TypedKernel};
@@ -54,10 +54,10 @@ pub struct TypedKernel<A: ArgumentTypes> {
 }
 
 impl KernelHandle {
-    /// The kernel with the types of its arguments, for launches that the compiler checks.
+    /// Attaches the types of the kernel's arguments, so that the compiler checks launches.
     ///
     /// # Errors
-    /// [`LaunchError::Types`] when the signature declares others. The sentence has those of the signature, to be written.
+    /// [`LaunchError::Types`] if the signature declares other types. The message lists the types of the signature.
     pub fn typed<A: ArgumentTypes>(&self) -> Result<TypedKernel<A>, Error> {
         let declared = kinds_of(self.kernel.signature());
         let given = kinds_of_types::<A>();
@@ -73,11 +73,11 @@ impl KernelHandle {
 }
 
 impl<A: ArgumentTypes> TypedKernel<A> {
-    /// Runs the kernel with `count` cubes on `stream`, as [`Stream::launch`]. May wait for room in the mailbox; through
-    /// [`Stream::nowait`] it does not.
+    /// Runs the kernel with `count` cubes on `stream`, as [`Stream::launch`]. May block while there is no room for the
+    /// task, unless the stream is a [`Stream::nowait`].
     ///
     /// # Errors
-    /// As [`Stream::launch`], but for the number and the types of the arguments.
+    /// Same as [`Stream::launch`], except for the number and the types of the arguments.
     #[inline]
     pub fn launch(
         &self,
@@ -88,7 +88,7 @@ impl<A: ArgumentTypes> TypedKernel<A> {
         stream.launch(&self.kernel, count, self.arguments(arguments))
     }
 
-    /// Arguments of these types, for calls that take the kernel and its arguments.
+    /// Returns arguments of these types, for calls that take a kernel and its arguments.
     #[inline]
     pub fn arguments<'a>(&self, given: A::Given<'a>) -> A::Arguments<'a> {
         A::arguments(given)

@@ -1,19 +1,34 @@
-//! Awaiting room: a call is tried, and tried again as it is granted what it lacked. No thread, no timer, no polling in
-//! between.
+//! Awaits room for a call. No thread, no timer, and no polling between attempts.
 //!
+//! # Protocol
 //! ```text
-//!   try the call ──ok──► its answer
-//!      ▲     └──Busy──► what lacks: credit (noted in the purse)      or room in the mailbox, or a slot
-//!      │                 a place in that credit's queue               a place among those that wait for it
-//!      └── granted: the purse holds it, so the call finds it ◄─┘  └─► woken: tried again, in its old place
+//!   attempt the call ──Ok, or another error──► return it
+//!      ▲        │ Busy
+//!      │        ├─ credit is short: enter its wait list ──► granted: the grant is in `Grants` ──┐
+//!      │        └─ mailbox or table is full: enter its wait list ──► woken ─────────────────────┤
+//!      └────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
+//! Credit is granted in the order of the wait list and belongs to the future from then on: the next attempt spends it,
+//! and no other caller can take it, so no caller starves. A mailbox slot cannot be held in advance, since messages have
+//! one total order: a woken future that finds the slot taken keeps its place in the mailbox's wait list.
 //!
-//! Credit is granted in the order of asking and is the purse's from then on: other callers cannot take it first, so no
-//! caller starves. Room in the mailbox cannot be held for a task, since messages are in one order; a task that finds it
-//! gone keeps its place.
+//! There is no cycle of waits: calls acquire uploads and jobs before tasks, and a future that is short of uploads or
+//! jobs releases its granted tasks before it waits. Dropping the future releases every grant and leaves both wait
+//! lists.
 //!
-//! No circle of waits: uploads and jobs are granted before tasks, as calls take them, and who lacks one of the former
-//! gives its tasks back first. Dropping the future gives everything back, and leaves both queues.
+//! # Example: a full stream
+//! ```text
+//!  future F                                  thread T                       device thread
+//!  attempt: Busy, short of 1 task
+//!  enters the credit's wait list
+//!                                            fill: others wait, enters
+//!                                            the list behind F
+//!                                                                           issues a task: grants 1 to F, wakes it
+//!  adds the grant to `Grants`
+//!  attempt: spends the grant, sends
+//! ```
+//! The models `credit` (places) and `mailbox` (tasks that wait) of `loom-tests` and the fact module `awaited_room` of
+//! the conformance suite check this.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -25,16 +40,16 @@ use millstream_sync::credit::{AcquireError, Credit, Place};
 use millstream_sync::mailbox::RoomPlace;
 
 use crate::Stream;
-use crate::purse::Purse;
+use crate::grants::Grants;
 
-/// Looks at the mailbox in one poll before other tasks of the executor are let in: room may be found and lost as often
-/// as other senders are faster.
-const LOOKS_MAX: u32 = 16;
+/// Polls of the mailbox before the future yields to other tasks of the executor. Other senders may take a free slot
+/// first, any number of times.
+const POLLS_MAX: u32 = 16;
 
 impl Stream {
-    /// Makes a call once there is room for it: the async twin of every call. `attempt` is given the same stream, with
-    /// calls that never wait; where it answers [`Error::Busy`], this waits until there is room for what was lacking, and
-    /// calls it again. It should make one call: whatever comes before the one that finds no room is made again.
+    /// Makes a call once there is room for it: the async variant of every call. `attempt` receives the same stream with
+    /// calls that never block. If it returns [`Error::Busy`], the future waits until there is room for what was short,
+    /// and calls it again. `attempt` should make one call: calls that precede the failed one are repeated.
     ///
     /// ```
     /// # use millstream_client::Stream;
@@ -52,31 +67,31 @@ impl Stream {
     /// }
     /// ```
     ///
-    /// Those who wait for tasks, uploads or jobs of one client are served in the order in which they asked, calls that
-    /// block among them; who waits for the mailbox has as good a chance as they. Dropping the future leaves nothing
-    /// behind. A future that was woken holds its room until it is polled or dropped, so keep polling it. On a driven
-    /// device somebody else must pump.
+    /// Callers that wait for tasks, uploads or jobs of one client are served in the order of their requests, blocking
+    /// calls included. Those that wait for the mailbox compete with blocking calls on equal terms. Dropping the future
+    /// releases everything. A woken future holds its room until it is polled or dropped, so keep polling it. A driven
+    /// device must be pumped by another task or thread.
     ///
-    /// It waits as long as that takes; for less, drop it: by your executor's timeout, for instance.
+    /// The future waits without a time limit; to give up earlier, drop it, for example with the executor's timeout.
     ///
     /// # Errors
-    /// What `attempt` answers; [`Error::DeviceLost`] or [`Error::Closed`] where that ends the wait. [`Error::Busy`] where
-    /// waiting does not help: for more than the whole limit, for a sequence of readbacks, which waits for its consumer,
-    /// and for other streams' limits.
+    /// The errors of `attempt`; [`Error::DeviceLost`] or [`Error::Closed`] if the device ends during the wait.
+    /// [`Error::Busy`] if waiting cannot help: for a request above the whole limit, for a sequence of readbacks, which
+    /// waits for its consumer, and for limits of other streams.
     pub async fn when_room<T>(
         &self,
         mut attempt: impl FnMut(&Stream) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let purse = Arc::new(Purse::default());
-        let stream = self.with_purse(purse.clone());
+        let grants = Arc::new(Grants::default());
+        let stream = self.with_grants(grants.clone());
         let mut waiting = Waiting {
             stream: &stream,
-            purse,
+            grants,
             place: None,
-            looks: 0,
+            polls: 0,
         };
         loop {
-            waiting.purse.take_lack();
+            waiting.grants.take_shortfall();
             match attempt(&stream) {
                 Err(busy @ Error::Busy { .. }) => waiting.room_after(busy).await?,
                 outcome => return outcome,
@@ -85,25 +100,25 @@ impl Stream {
     }
 }
 
-/// A call that is tried until it finds room.
+/// A call that is attempted until it finds room.
 struct Waiting<'a> {
     stream: &'a Stream,
-    purse: Arc<Purse>,
-    /// Its place among those that wait for the mailbox, once it has found that full.
+    grants: Arc<Grants>,
+    /// Its place in the mailbox's wait list, from the first time the mailbox was full.
     place: Option<RoomPlace>,
-    looks: u32,
+    polls: u32,
 }
 
 impl Waiting<'_> {
-    /// Waits for what the call lacked.
+    /// Waits for the capacity that the call was short of.
     async fn room_after(&mut self, busy: Error) -> Result<(), Error> {
-        match (self.purse.take_lack(), &busy) {
+        match (self.grants.take_shortfall(), &busy) {
             (Some((credit, amount)), _) => match self.credit(&credit, amount).await {
                 Ok(()) => {
-                    self.purse.put(&credit, amount);
+                    self.grants.add(&credit, amount);
                     Ok(())
                 }
-                Err(AcquireError::Ended) => Err(self.stream.device().gone()),
+                Err(AcquireError::Ended) => Err(self.stream.device().terminal_error()),
                 Err(AcquireError::TooLarge { .. }) => Err(busy),
             },
             (
@@ -122,33 +137,33 @@ impl Waiting<'_> {
         }
     }
 
-    /// Waits in the queue of a credit, with nothing in hand that those in front may wait for.
+    /// Waits in the wait list of a credit. Before that, releases grants that callers ahead in the list may need.
     async fn credit(&self, credit: &Arc<Credit>, amount: u64) -> Result<(), AcquireError> {
         let tasks = self.stream.credit();
         let lacks_tasks = Arc::ptr_eq(credit, tasks);
-        self.purse
-            .give_back(|granted| !lacks_tasks || Arc::ptr_eq(granted, tasks));
+        self.grants
+            .release(|granted| !lacks_tasks || Arc::ptr_eq(granted, tasks));
         let mut place = Place::new(credit.clone(), amount);
         poll_fn(|context| polled(self.channel(), || place.poll(context.waker()))).await
     }
 
-    /// Waits until a slot has returned, or there may be one.
+    /// Waits until a slot has returned to the table. May return without a free slot.
     async fn slot(&self) -> Result<(), Error> {
         let device = self.stream.device();
-        // What others wait for is not kept meanwhile.
-        self.purse.give_back(|_| true);
-        let Some(mut returning) = device.slot_returns() else {
+        // Others may wait for these grants, so they are not held during the wait.
+        self.grants.release(|_| true);
+        let Some(mut slot_wait) = device.slot_returns() else {
             return Ok(());
         };
         let returned =
-            poll_fn(|context| polled(self.channel(), || returning.poll(context.waker())));
-        returned.await.map_err(|_| device.gone())
+            poll_fn(|context| polled(self.channel(), || slot_wait.poll(context.waker())));
+        returned.await.map_err(|_| device.terminal_error())
     }
 
     fn poll_mailbox(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.looks += 1;
-        if self.looks > LOOKS_MAX {
-            self.looks = 0;
+        self.polls += 1;
+        if self.polls > POLLS_MAX {
+            self.polls = 0;
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -164,7 +179,7 @@ impl Waiting<'_> {
     }
 }
 
-/// Polls as an answer is polled: the device is told that a waker may be left with it.
+/// Polls in the way answers are polled: informs the channel before a waker may be left, and after it was.
 fn polled<T>(channel: &dyn ComputeChannel, poll: impl FnOnce() -> Poll<T>) -> Poll<T> {
     channel.looked();
     channel.leaves_waker();
@@ -180,6 +195,6 @@ impl Drop for Waiting<'_> {
         if let Some(place) = self.place.take() {
             self.channel().leave_room(place);
         }
-        self.purse.give_back(|_| true);
+        self.grants.release(|_| true);
     }
 }

@@ -1,29 +1,30 @@
-//! How a task touches a binding.
+//! How a task accesses a binding.
 
 use std::fmt;
 
-/// How one task touches the bytes of one binding.
+/// How one task accesses the bytes of one binding.
 ///
-/// Where nothing is said, [`Access::ReadWrite`] is assumed.
+/// The default is [`Access::ReadWrite`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Access {
-    /// The bytes are only read. Any number of readers may overlap in time.
+    /// The task only reads the bytes. Any number of reads may overlap in time.
     Read,
-    /// Every byte is defined by the task, whatever it was before: a `Write` heals poisoned bytes.
+    /// The task defines every byte and reads none: a `Write` heals poisoned bytes.
     Write,
-    /// The bytes are read and some of them are written. Poison in goes to poison out.
+    /// The task reads the bytes and writes some of them. If a byte is poisoned before the task, it is poisoned after
+    /// it.
     #[default]
     ReadWrite,
 }
 
 impl Access {
-    /// Does the task see what was there before?
+    /// Returns `true` if the task depends on the previous contents.
     #[inline]
     pub fn reads(self) -> bool {
         !matches!(self, Access::Write)
     }
 
-    /// Does the task change bytes?
+    /// Returns `true` if the task may change bytes.
     #[inline]
     pub fn writes(self) -> bool {
         !matches!(self, Access::Read)

@@ -1,4 +1,4 @@
-//! How the arguments of a kernel are declared, to be compared and named in errors.
+//! The arguments that a kernel's signature declares, to be compared, and displayed in errors.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use millstream_ir::DType;
 
 use crate::access::Access;
 
-/// One argument as a signature declares it. Its `Display` is the Rust type that stands for it: `Read<f32>`, `f32`.
+/// One declared argument. It is displayed as the Rust type of the argument: `Read<f32>`, `f32`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ArgumentKind {
     /// A binding.
@@ -26,7 +26,7 @@ impl fmt::Display for ArgumentKind {
     }
 }
 
-/// All arguments of a kernel as a signature declares them. Its `Display` is the tuple of Rust types that stands for them.
+/// All declared arguments of a kernel. They are displayed as the tuple of their Rust types.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArgumentKinds(Vec<ArgumentKind>);
 

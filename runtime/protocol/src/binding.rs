@@ -1,29 +1,31 @@
-//! A part of a slice as one argument of one task.
+//! A range of a slice as one argument of one task.
 
 use crate::access::Access;
 use crate::id::SliceId;
 
-/// A handle as one argument of one task: plain numbers, no count. What it names stays alive because
-/// a free is honoured only once the mailbox has passed every task sent before it.
+/// A handle as one argument of one task: plain numbers, without a reference count.
+///
+/// The slice stays alive because its free takes effect only after the mailbox has passed every task that was sent
+/// before the free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Binding {
     /// The slice.
     pub slice: SliceId,
-    /// First byte within the slice.
+    /// The first byte within the slice.
     pub offset: u64,
-    /// Bytes.
+    /// The length in bytes.
     pub len: u64,
-    /// How the task touches them.
+    /// How the task accesses the bytes.
     pub access: Access,
-    /// The slice's key, once the device thread has looked it up; [`Binding::UNRESOLVED`] before.
+    /// The slice's key once the device thread has resolved it; [`Binding::UNRESOLVED`] before.
     pub key: u32,
 }
 
 impl Binding {
-    /// The key of a slice that nobody has looked up.
+    /// The key of a binding that the device thread has not resolved.
     pub const UNRESOLVED: u32 = u32::MAX;
 
-    /// A part of a slice as an argument.
+    /// Creates a binding that is not resolved.
     #[inline]
     pub fn new(slice: SliceId, offset: u64, len: u64, access: Access) -> Self {
         Self {
@@ -35,12 +37,12 @@ impl Binding {
         }
     }
 
-    /// The same part, touched in another way.
+    /// Returns the same range with another access.
     pub fn with_access(self, access: Access) -> Self {
         Self { access, ..self }
     }
 
-    /// Do the two share a byte?
+    /// Returns `true` if the two ranges share a byte.
     #[inline]
     pub fn overlaps(&self, other: &Binding) -> bool {
         self.slice == other.slice
@@ -50,7 +52,7 @@ impl Binding {
             && other.offset < self.offset + self.len
     }
 
-    /// Do the two share a byte that one of them writes?
+    /// Returns `true` if the two ranges share a byte that at least one of them writes.
     #[inline]
     pub fn conflicts(&self, other: &Binding) -> bool {
         self.slice == other.slice

@@ -1,4 +1,4 @@
-//! Blocking on a future that needs no executor: the calling thread parks between polls.
+//! Blocks the calling thread on a future, without an executor.
 
 use std::future::Future;
 use std::pin::pin;
@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use millstream_sync::facade::thread::{self, Thread};
 
-/// What `future` gives; `None` once the deadline has passed. Blocks until then.
+/// Polls `future` until it completes, parking the thread in between. Returns `None` if the deadline passes first.
+/// Blocks.
 pub fn block_until<F: Future>(future: F, deadline: Option<Instant>) -> Option<F::Output> {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
@@ -23,7 +24,7 @@ pub fn block_until<F: Future>(future: F, deadline: Option<Instant>) -> Option<F:
     }
 }
 
-/// Wakes the thread that waits.
+/// A waker that unparks a thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {

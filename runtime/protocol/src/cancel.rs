@@ -1,11 +1,15 @@
-//! Withdrawing tasks that have not been issued: by a token, or because their time is up.
+//! Withdrawal of tasks that have not been issued: by a token or a deadline.
 //!
-//! Withdrawing changes no order. A withdrawn task keeps its place, and when its turn comes it fails with
-//! [`Reason::Cancelled`] or
-//! [`Reason::DeadlinePassed`] instead of being issued: what it
-//! would have written is poisoned by that, whoever reads it is told (I6, I7). What has been issued runs
-//! to its end, and is *detached* from then on: its answers come as they would have, and a [`Tally`] says how
-//! many tasks it is.
+//! Withdrawal changes no order. A withdrawn task keeps its place, and in its turn it fails with [`Reason::Cancelled`]
+//! or [`Reason::DeadlinePassed`] instead of being issued. The failure poisons what the task would have written, and
+//! readers of the data receive it (I6, I7). An issued task runs to its end, *detached* from the moment of the cancel
+//! or the deadline: its answers come as usual, and a [`Tally`] counts it.
+//!
+//! ```text
+//! accepted ──► waiting ──► running ──► finished
+//!                 │           └ counted as detached once the token is cancelled or the deadline has passed
+//!                 └─────► withdrawn
+//! ```
 
 mod drop_guard;
 
@@ -21,11 +25,13 @@ use millstream_sync::timeline::Timeline;
 use crate::failure::Reason;
 use crate::id::Cursor;
 
-/// Withdraws the tasks that were submitted with it. Cheap to clone; clones are one token.
+/// Withdraws the tasks that were submitted with it. Cheap to clone; all clones are the same token.
 ///
 /// ```
 /// use millstream_protocol::cancel::CancelToken;
-/// # fn f(stream: &millstream_client::Stream, values: &millstream_client::handle::Handle<u32>) -> Result<(), millstream_protocol::error::Error> {
+/// # use millstream_client::{Stream, handle::Handle};
+/// # use millstream_protocol::error::Error;
+/// # fn f(stream: &Stream, values: &Handle<u32>) -> Result<(), Error> {
 /// let token = CancelToken::new();
 /// let request = stream.with_cancel(&token);
 /// request.fill(values, 1)?;
@@ -42,54 +48,55 @@ struct Shared {
     accepted: AtomicU64,
     withdrawn: AtomicU64,
     issued: Mutex<Issued>,
-    /// The open devices that may hold tasks of the token. A cancel rings for them, without a message that might find no room.
+    /// The open devices that may hold tasks of the token. A cancel wakes them directly, since a message might find no
+    /// room.
     rings: Mutex<Vec<Weak<dyn Ring>>>,
 }
 
-/// A device that is woken to look at what it holds.
+/// A device that can be woken to look at what it holds.
 pub trait Ring: Send + Sync {
-    /// Wakes it.
+    /// Wakes the device.
     fn ring(&self);
 
-    /// Does it take nothing any more?
+    /// Returns `true` if the device accepts no messages any more.
     fn is_over(&self) -> bool;
 }
 
-/// The tasks that were issued.
+/// The issued tasks of a token.
 #[derive(Default)]
 struct Issued {
     finished: u64,
     on_host: u64,
-    /// A lane for each queue; a queue whose device is gone has none.
-    lanes: Vec<Lane>,
+    /// The tasks of each queue; a queue whose device is lost has no entry.
+    queues: Vec<QueueTasks>,
 }
 
-/// The tasks of one queue that may still run, by their cursors; no more than the queue has in flight.
-struct Lane {
+/// The tasks of one queue that may still run, by their cursors; bounded by the queue's tasks in flight.
+struct QueueTasks {
     timeline: Arc<Timeline>,
     running: VecDeque<Cursor>,
 }
 
-/// What has become of the tasks of a token, or of a deadline, so far. Everything but these is
-/// [waiting](Tally::waiting) for its turn.
+/// The state of the tasks of a token, or of a deadline. Tasks that are not counted in another field are
+/// [waiting](Tally::waiting).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Tally {
-    /// Tasks that were submitted.
+    /// Submitted tasks.
     pub accepted: u64,
-    /// Those that were removed before they were issued.
+    /// Tasks that were withdrawn before they were issued.
     pub withdrawn: u64,
-    /// Those that have been issued, and have ended.
+    /// Tasks that were issued and have ended.
     pub finished: u64,
-    /// Those that have been issued, and have not ended.
+    /// Tasks that were issued and have not ended.
     pub running: u64,
-    /// Those of the running ones that were met by the cancel or the deadline: they run to their end, and what
-    /// they write is there then. None before that.
+    /// Running tasks after the cancel or the deadline: they run to their end, and their outputs are valid. Zero
+    /// before that.
     pub detached: u64,
 }
 
 impl Tally {
-    /// Tasks that have not been issued, nor removed. Those of a token that was cancelled will be removed.
+    /// Tasks that have been neither issued nor withdrawn. If the token is cancelled they will be withdrawn.
     pub fn waiting(&self) -> u64 {
         self.accepted
             .saturating_sub(self.withdrawn + self.finished + self.running)
@@ -97,16 +104,16 @@ impl Tally {
 }
 
 impl CancelToken {
-    /// A token that is not cancelled.
+    /// Creates a token that is not cancelled.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Withdraws what has not been issued, and whatever is submitted with the token from now on. Never
-    /// waits. The tally is of this moment: what runs is detached, what is waiting will be removed by the device
-    /// as its turn comes, but for a task that it is issuing just now.
+    /// Withdraws the tasks that have not been issued, and all tasks that are submitted with the token from now on.
+    /// Never waits. The returned tally is of this moment: running tasks are detached, and the device withdraws
+    /// waiting tasks in their turn, except for a task that it is just issuing.
     pub fn cancel(&self) -> Tally {
-        // Release: pairs with the Acquire in `is_cancelled`. The rings order it before the device's next turn.
+        // Release: pairs with the Acquire in `is_cancelled`. The rings order the store before the device's next turn.
         self.0.cancelled.store(true, Ordering::Release);
         let rings = std::mem::take(&mut *self.rings());
         for device in rings.iter().filter_map(Weak::upgrade) {
@@ -115,18 +122,18 @@ impl CancelToken {
         self.tally()
     }
 
-    /// Has it been cancelled?
+    /// Returns `true` if the token is cancelled.
     pub fn is_cancelled(&self) -> bool {
         // Acquire: pairs with the Release in `cancel`.
         self.0.cancelled.load(Ordering::Acquire)
     }
 
-    /// What has become of its tasks so far.
+    /// Returns the state of the tasks of the token.
     pub fn tally(&self) -> Tally {
         self.0.tally(self.is_cancelled())
     }
 
-    /// This device is woken when the token is cancelled.
+    /// Registers a device to be woken when the token is cancelled.
     pub fn ring<R: Ring + 'static>(&self, device: &Arc<R>) {
         let mut rings = self.rings();
         let is_known =
@@ -134,7 +141,7 @@ impl CancelToken {
         if self.is_cancelled() || rings.iter().any(is_known) {
             return;
         }
-        // A device was opened: the rings of lost or closed ones have no use any more.
+        // A device was opened, so entries of lost or closed devices may be left.
         let mut devices = Vec::new();
         rings.retain(|ring| {
             let met = ring.upgrade();
@@ -145,7 +152,7 @@ impl CancelToken {
         let device: Weak<R> = Arc::downgrade(device);
         rings.push(device);
         drop(rings);
-        // The last one drops a table: after the lock.
+        // This may drop the last reference to a table, so it comes after the lock.
         drop(devices);
     }
 
@@ -166,11 +173,11 @@ impl std::fmt::Debug for CancelToken {
 impl Shared {
     fn tally(&self, is_over: bool) -> Tally {
         let mut issued = self.issued();
-        issued.settle();
-        let lanes = issued.lanes.iter().map(|lane| lane.running.len() as u64);
-        let running = lanes.sum::<u64>() + issued.on_host;
+        issued.count_ended();
+        let queues = issued.queues.iter().map(|queue| queue.running.len() as u64);
+        let running = queues.sum::<u64>() + issued.on_host;
         Tally {
-            // Relaxed: figures.
+            // Relaxed: statistics.
             accepted: self.accepted.load(Ordering::Relaxed),
             withdrawn: self.withdrawn.load(Ordering::Relaxed),
             finished: issued.finished,
@@ -185,23 +192,23 @@ impl Shared {
 }
 
 impl Issued {
-    /// Takes note of what has ended.
-    fn settle(&mut self) {
+    /// Counts tasks that have ended, and removes them.
+    fn count_ended(&mut self) {
         let finished = &mut self.finished;
-        self.lanes.retain_mut(|lane| {
-            *finished += lane.settle();
-            let over = lane.timeline.has_ended();
+        self.queues.retain_mut(|queue| {
+            *finished += queue.count_ended();
+            let over = queue.timeline.has_ended();
             if over {
-                // They ended with their device.
-                *finished += lane.running.len() as u64;
+                // The running tasks ended with their device.
+                *finished += queue.running.len() as u64;
             }
             !over
         });
     }
 }
 
-impl Lane {
-    fn settle(&mut self) -> u64 {
+impl QueueTasks {
+    fn count_ended(&mut self) -> u64 {
         let (completed, mut ended) = (self.timeline.completed(), 0);
         while self.running.front().is_some_and(|at| *at <= completed) {
             self.running.pop_front();
@@ -211,19 +218,19 @@ impl Lane {
     }
 }
 
-/// Under which terms tasks are submitted. Shared by all that are submitted under the same.
+/// The terms of submission: what may withdraw a task. Tasks with the same terms share them.
 #[derive(Clone, Debug)]
 pub struct Terms {
-    /// What withdraws them; where only a deadline does, a token that nobody else has, for the tally.
+    /// The token. With only a deadline it is a private one, for the tally.
     cancel: CancelToken,
-    /// When they are withdrawn, if they have not been issued.
+    /// The deadline: a task that was not issued by then is withdrawn.
     deadline: Option<Instant>,
-    /// A moment that has passed, at which the deadline was set: it is later than this.
+    /// The time at which the deadline was set: a lower bound of the current time for the server, which reads no clock.
     since: Option<Instant>,
 }
 
 impl Terms {
-    /// The terms of a token.
+    /// Creates the terms of a token.
     pub fn of(token: &CancelToken) -> Self {
         Self {
             cancel: token.clone(),
@@ -232,13 +239,13 @@ impl Terms {
         }
     }
 
-    /// The same with this token instead.
+    /// Replaces the token.
     pub fn with_cancel(mut self, token: &CancelToken) -> Self {
         self.cancel = token.clone();
         self
     }
 
-    /// The same with this deadline, unless there is an earlier one.
+    /// Sets the deadline, unless there is an earlier one.
     pub fn with_deadline(mut self, deadline: Instant) -> Self {
         let earlier = self.deadline.filter(|earlier| *earlier <= deadline);
         self.deadline = Some(earlier.unwrap_or(deadline));
@@ -246,23 +253,23 @@ impl Terms {
         self
     }
 
-    /// When tasks are withdrawn.
+    /// Returns the deadline.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// A moment that has passed.
+    /// Returns the time at which the deadline was set: a lower bound of the current time.
     pub fn since(&self) -> Option<Instant> {
         self.since
     }
 
-    /// What has become of the tasks so far.
+    /// Returns the state of the tasks so far.
     pub fn tally(&self) -> Tally {
         let over = self.deadline.is_some_and(|end| end <= Instant::now());
         self.cancel.0.tally(over || self.cancel.is_cancelled())
     }
 
-    /// Why a task under these terms is not to be issued at `now`.
+    /// Returns why a task under these terms must not be issued at `now`, or `None` if it may be.
     pub fn withdrawn(&self, now: Option<Instant>) -> Option<Reason> {
         if self.cancel.is_cancelled() {
             return Some(Reason::Cancelled);
@@ -271,45 +278,45 @@ impl Terms {
         passed.then_some(Reason::DeadlinePassed)
     }
 
-    /// A task is accepted under these terms.
+    /// Counts an accepted task.
     pub(crate) fn accepted(&self) {
-        // Relaxed: a figure.
+        // Relaxed: a statistic.
         self.cancel.0.accepted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A task is removed.
+    /// Counts a withdrawn task.
     pub fn removed(&self) {
-        // Relaxed: a figure.
+        // Relaxed: a statistic.
         self.cancel.0.withdrawn.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A task is issued, and ends when its queue has come to `cursor`.
+    /// Counts an issued task, which ends when its queue has passed `cursor`.
     pub fn issued(&self, timeline: &Arc<Timeline>, cursor: Cursor) {
         let mut issued = self.cancel.0.issued();
-        let known = |lane: &&mut Lane| Arc::ptr_eq(&lane.timeline, timeline);
-        if let Some(lane) = issued.lanes.iter_mut().find(known) {
-            let ended = lane.settle();
-            lane.running.push_back(cursor);
+        let known = |queue: &&mut QueueTasks| Arc::ptr_eq(&queue.timeline, timeline);
+        if let Some(queue) = issued.queues.iter_mut().find(known) {
+            let ended = queue.count_ended();
+            queue.running.push_back(cursor);
             issued.finished += ended;
             return;
         }
-        // A device was opened: those of lost ones go.
-        issued.settle();
-        issued.lanes.push(Lane {
+        // A device was opened, so entries of lost devices may be left.
+        issued.count_ended();
+        issued.queues.push(QueueTasks {
             timeline: timeline.clone(),
             running: VecDeque::from([cursor]),
         });
     }
 
-    /// The task that was issued last ends at another cursor than its first.
+    /// Moves the end of the task that was issued last from cursor `first` to cursor `last`.
     pub fn ends_later(&self, timeline: &Arc<Timeline>, first: Cursor, last: Cursor) {
         let mut issued = self.cancel.0.issued();
-        let known = |lane: &&mut Lane| Arc::ptr_eq(&lane.timeline, timeline);
+        let known = |queue: &&mut QueueTasks| Arc::ptr_eq(&queue.timeline, timeline);
         let running = issued
-            .lanes
+            .queues
             .iter_mut()
             .find(known)
-            .map(|lane| &mut lane.running);
+            .map(|queue| &mut queue.running);
         if let Some(end) = running
             .and_then(VecDeque::back_mut)
             .filter(|end| **end == first)
@@ -318,17 +325,17 @@ impl Terms {
         }
     }
 
-    /// A task that takes no time is done.
+    /// Counts a task without run time as finished.
     pub fn done(&self) {
         self.cancel.0.issued().finished += 1;
     }
 
-    /// User code begins to run.
+    /// Counts user code that starts on the host.
     pub fn begins_on_host(&self) {
         self.cancel.0.issued().on_host += 1;
     }
 
-    /// User code that was about to begin never will: it is removed after all.
+    /// Counts user code that was counted as started, but never will start, as withdrawn.
     pub fn never_began_on_host(&self) {
         let mut issued = self.cancel.0.issued();
         issued.on_host = issued.on_host.saturating_sub(1);
@@ -336,7 +343,7 @@ impl Terms {
         self.removed();
     }
 
-    /// User code has ended, or never will.
+    /// Counts user code that has ended, or never will, as finished.
     pub fn ends_on_host(&self) {
         let mut issued = self.cancel.0.issued();
         issued.on_host = issued.on_host.saturating_sub(1);
@@ -350,7 +357,7 @@ mod tests {
 
     use super::*;
 
-    fn figures(tally: Tally) -> [u64; 5] {
+    fn counts(tally: Tally) -> [u64; 5] {
         let waiting = tally.waiting();
         [
             tally.accepted,
@@ -361,9 +368,9 @@ mod tests {
         ]
     }
 
-    /// A deadline meets running work like a cancel does.
+    /// A deadline affects running tasks as a cancel does.
     #[test]
-    fn what_runs_at_the_deadline_is_detached_until_it_ends() {
+    fn tasks_that_run_at_the_deadline_are_detached_until_they_end() {
         let timeline = Arc::new(Timeline::default());
         let now = Instant::now();
         let of = |deadline| Terms::of(&CancelToken::new()).with_deadline(deadline);
@@ -378,21 +385,21 @@ mod tests {
             terms.issued(&timeline, 4);
             terms.issued(&timeline, 7);
         }
-        assert_eq!(figures(early.tally()), [3, 1, 2, 2, 0]);
-        assert_eq!(figures(late.tally()), [3, 1, 2, 0, 0]);
+        assert_eq!(counts(early.tally()), [3, 1, 2, 2, 0]);
+        assert_eq!(counts(late.tally()), [3, 1, 2, 0, 0]);
         timeline.publish(4);
-        assert_eq!(figures(early.tally()), [3, 1, 1, 1, 1]);
+        assert_eq!(counts(early.tally()), [3, 1, 1, 1, 1]);
         early.ends_later(&timeline, 7, 9);
         timeline.publish(8);
-        assert_eq!(figures(early.tally()), [3, 1, 1, 1, 1]);
-        assert_eq!(figures(late.tally()), [3, 1, 0, 0, 2]);
+        assert_eq!(counts(early.tally()), [3, 1, 1, 1, 1]);
+        assert_eq!(counts(late.tally()), [3, 1, 0, 0, 2]);
         timeline.publish(9);
-        assert_eq!(figures(early.tally()), [3, 1, 0, 0, 2]);
+        assert_eq!(counts(early.tally()), [3, 1, 0, 0, 2]);
     }
 
-    /// I12: what has ended is not kept, nor are queues of devices that are gone.
+    /// I12: ended tasks are removed, and so are the queues of lost devices.
     #[test]
-    fn a_long_lived_token_keeps_only_what_runs() {
+    fn long_lived_token_keeps_only_running_tasks_i12() {
         let token = CancelToken::new();
         let terms = Terms::of(&token);
         for _ in 0..10 {
@@ -404,15 +411,19 @@ mod tests {
             }
             terms.issued(&timeline, 1_001);
             timeline.end();
-            assert_eq!(token.0.issued().lanes.len(), 1, "lost devices are kept");
+            assert_eq!(
+                token.0.issued().queues.len(),
+                1,
+                "entries of lost devices are left"
+            );
         }
         assert_eq!(token.tally().finished, 10_010);
-        assert!(token.0.issued().lanes.is_empty());
+        assert!(token.0.issued().queues.is_empty());
     }
 
-    /// I12: epochs end, and a token that meets many of them keeps only those that go on.
+    /// I12: a token that is used in many epochs keeps only the entries of open devices.
     #[test]
-    fn a_long_lived_token_rings_for_open_devices_only() {
+    fn long_lived_token_rings_for_open_devices_only_i12() {
         use millstream_sync::{facade::Edges, gate::Gate, mailbox::mailbox, slots::Slots};
 
         use crate::table::{Outlet, Table};
@@ -425,7 +436,7 @@ mod tests {
             token.ring(&table);
             token.ring(&table);
             tables.push(Arc::downgrade(&table));
-            assert_eq!(token.rings().len(), 1, "those of ended epochs are kept");
+            assert_eq!(token.rings().len(), 1, "entries of ended epochs are left");
             receiver.close();
             drop((sender, receiver));
         }

@@ -1,8 +1,16 @@
-//! What carries messages to a device.
+//! The channel to a device, as clients use it.
 //!
-//! Two channels exist: the mailbox of a device that runs by itself, and the direct one of a driven
-//! device, whose messages are taken when its owner pumps or somebody waits. Both keep one total
-//! order of messages, which all hazards are judged in (I1).
+//! Two channels exist: the mailbox of a device with a thread, and the direct channel of a driven device, whose
+//! messages are taken when its owner pumps it or a caller waits. Both keep one total order of messages, in which the
+//! server judges all hazards (I1).
+//!
+//! ```text
+//! Slot::reserve ──► Slot::begin writes an empty task ──► Message: fill in fields ──► Message::send commits
+//!      │ dropped                                              │ dropped (a panic)
+//!      └────────► commits an empty message ◄──────────────────┘
+//! ```
+//! The device receives no message behind a reserved slot before that slot is committed. So a slot is always
+//! committed, with an empty message if nothing was written.
 
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
@@ -15,10 +23,10 @@ use millstream_sync::mailbox::{Reserved, RoomPlace};
 use crate::id::StreamId;
 use crate::message::{Op, Task};
 
-/// A slot of a device's mailbox, reserved for a message. Dropped without one it sends a message that does nothing, since messages
-/// behind it wait for it.
+/// A reserved slot of a device's mailbox. If it is dropped, an empty message is sent, because later messages wait for
+/// the slot.
 ///
-/// This is the way of every task: what is here stays in registers, so its parts are plain fields that are read one by one.
+/// Every task passes through here. The parts are plain fields that are read one by one, so that they stay in registers.
 pub struct Slot<'a> {
     channel: &'a dyn ComputeChannel,
     task: NonNull<MaybeUninit<Task>>,
@@ -26,7 +34,7 @@ pub struct Slot<'a> {
 }
 
 impl<'a> Slot<'a> {
-    /// Reserves a slot; `wait`s for one, if need be.
+    /// Reserves a slot. Waits for room if `wait` is set.
     ///
     /// # Errors
     /// As [`ComputeChannel::reserve`] and [`ComputeChannel::try_reserve`].
@@ -44,12 +52,12 @@ impl<'a> Slot<'a> {
         })
     }
 
-    /// Begins the message in its slot.
+    /// Starts the message in its slot.
     #[inline(always)]
     pub fn begin(self, stream: Option<StreamId>, op: Op) -> Message<'a> {
         let (channel, mut task, position) = (self.channel, self.task, self.position);
         std::mem::forget(self);
-        // SAFETY: the slot is this producer's alone until it is committed.
+        // SAFETY: only this producer accesses the slot until it is committed.
         unsafe { task.as_mut() }.write(Task::new(stream, op));
         Message {
             channel,
@@ -58,7 +66,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Sends a message that is moved into the slot.
+    /// Sends a task that is moved into the slot.
     pub fn send(self, task: Task) {
         let mut message = self.begin(None, Op::Taken);
         *message = task;
@@ -68,7 +76,7 @@ impl<'a> Slot<'a> {
 
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
-        // SAFETY: as in `begin`; written, it is committed, here and nowhere else.
+        // SAFETY: as in `begin`. The slot is written, and committed here and nowhere else.
         unsafe {
             self.task.as_mut().write(Task::new(None, Op::Taken));
             let slot = Reserved::from_parts(self.task, self.position);
@@ -77,8 +85,8 @@ impl Drop for Slot<'_> {
     }
 }
 
-/// A message in its slot, to be completed and sent. Dropped it does nothing.
-#[must_use = "it is sent by `Message::send`"]
+/// A message in its slot, to be filled in and sent. If it is dropped, an empty message is sent instead.
+#[must_use = "the task is sent by `Message::send`"]
 pub struct Message<'a> {
     channel: &'a dyn ComputeChannel,
     task: NonNull<Task>,
@@ -86,12 +94,12 @@ pub struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// Sends it.
+    /// Sends the message.
     #[inline(always)]
     pub fn send(self) {
         let (channel, task, position) = (self.channel, self.task, self.position);
         std::mem::forget(self);
-        // SAFETY: the parts of a slot that was reserved in this channel; `begin` has initialized it, and what was forgotten commits
+        // SAFETY: the parts are of a slot of this channel, which `begin` has initialized. The forgotten `self` commits
         // nothing.
         unsafe { channel.commit(Reserved::from_parts(task.cast(), position)) };
     }
@@ -102,7 +110,7 @@ impl Deref for Message<'_> {
 
     #[inline(always)]
     fn deref(&self) -> &Task {
-        // SAFETY: initialized by `Slot::begin`, and this producer's alone until it is committed.
+        // SAFETY: `Slot::begin` initialized the task, and only this producer accesses it until it is committed.
         unsafe { self.task.as_ref() }
     }
 }
@@ -116,12 +124,12 @@ impl DerefMut for Message<'_> {
 }
 
 impl Drop for Message<'_> {
-    /// Making it has panicked: what there is of it goes, and a message that does nothing is sent.
+    /// Replaces the message by an empty one and sends that. Reached if code that fills in the message panics.
     #[cold]
     fn drop(&mut self) {
-        // The old value is dropped by the assignment.
+        // The assignment drops the old value.
         **self = Task::new(None, Op::Taken);
-        // SAFETY: as in `send`; a value is dropped once.
+        // SAFETY: as in `send`; a value is dropped only once.
         unsafe {
             let slot = Reserved::from_parts(self.task.cast(), self.position);
             self.channel.commit(slot);
@@ -129,46 +137,47 @@ impl Drop for Message<'_> {
     }
 }
 
-/// Why a message was not taken. It was not built, so the sender still has everything.
+/// Why no slot was reserved. No message was built, so the caller still owns its parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// There is no room now.
+    /// The mailbox is full.
     Full,
     /// The device is closed.
     Closed,
-    /// There is no room now, and the calling thread, which the device may need, must not wait for it.
+    /// The mailbox is full, and the calling thread must not wait, because the device may need it.
     NoWait,
 }
 
-/// A device that runs by itself and that callers may turn while its thread sleeps.
+/// A device with a thread that callers may step in for while the thread sleeps.
 pub trait StepIn: Send + Sync + 'static {
-    /// Does what the device's thread would be woken for, if a wait is expected, and says whether it need not be woken.
+    /// Does the work that the device thread would be woken for, if the caller is expected to wait soon. Returns
+    /// `true` if the thread need not be woken.
     fn step_in_for_a_wake(&self) -> bool;
 
-    /// A caller waits for an answer, which may be there already.
+    /// Notes that a caller waits for an answer, which may be ready already.
     fn waits(&self);
 
-    /// Does what there is to do, unless another thread does; for a caller that waits.
+    /// Does pending work for a caller that waits, unless another thread does it.
     fn step_in_to_wait(&self);
 
-    /// A waker of users' is about to be left with the device: callers step in no longer.
+    /// Notes that a user's waker will be left with the device: callers no longer step in.
     fn leaves_waker(&self);
 }
 
-/// A piece of user code for a thread that is not the device's.
+/// A piece of user code to run on a thread other than the device thread.
 pub type Job = Box<dyn FnOnce() + Send>;
 
-/// What carries messages to a device.
+/// A channel to a device.
 pub trait ComputeChannel: Send + Sync + 'static {
-    /// Reserves a slot for a message. May wait for room; of the runtime's threads, only those that run user code wait
-    /// ([`runs_user_code`](crate::marks::runs_user_code)). Until it is committed the device receives no later message: its sender
-    /// writes it and commits it, and does nothing else meanwhile.
+    /// Reserves a slot for a message. May wait for room; among the runtime's threads, only those that run user code
+    /// wait ([`runs_user_code`](crate::marks::runs_user_code)). The device receives no later message until the slot
+    /// is committed, so the caller writes it, commits it, and does nothing else in between.
     ///
     /// # Errors
-    /// [`Refusal::Closed`]; [`Refusal::NoWait`] where it would have to wait on any other runtime thread.
+    /// [`Refusal::Closed`]; [`Refusal::NoWait`] if any other runtime thread would have to wait.
     fn reserve(&self) -> Result<Reserved<Task>, Refusal>;
 
-    /// Reserves a slot if there is one right now.
+    /// Reserves a slot without waiting.
     ///
     /// # Errors
     /// [`Refusal::Full`] or [`Refusal::Closed`].
@@ -180,48 +189,48 @@ pub trait ComputeChannel: Send + Sync + 'static {
     /// The slot was reserved in this channel and is initialized.
     unsafe fn commit(&self, slot: Reserved<Task>);
 
-    /// Looks for room for one message, for a task that waits by polling: ready when there is some, which other senders
-    /// may take first, or `waker` will be woken when there may be. Never blocks.
+    /// Polls for room for one message. Ready if there may be room, which another sender may take first; otherwise
+    /// `waker` is woken when there may be. Never blocks.
     ///
     /// # Errors
     /// [`Refusal::Closed`].
     fn poll_room(&self, place: &mut RoomPlace, waker: &Waker) -> Poll<Result<(), Refusal>>;
 
-    /// Gives up a place that was polled for room.
+    /// Gives up the place of a task that polled for room.
     fn leave_room(&self, place: RoomPlace);
 
-    /// Messages that wait.
+    /// Returns the number of messages in the mailbox.
     fn depth(&self) -> usize;
 
-    /// Runs the device on the calling thread, if it needs that: a driven device. Says whether it did
-    /// anything; `None` from a device that runs by itself, even if the caller has stepped in for its thread.
+    /// Runs a driven device on the calling thread. Returns whether it did anything, or `None` for a device with a
+    /// thread, even if the caller has stepped in.
     fn drive(&self) -> Option<bool>;
 
-    /// Whether callers run the device, and user code with it.
+    /// Returns `true` if callers run the device, including its user code.
     fn is_driven(&self) -> bool {
         false
     }
 
-    /// A caller waits for an answer, which may be there already.
+    /// Notes that a caller waits for an answer, which may be ready already.
     fn waits(&self) {}
 
-    /// Sleeps, after a drive that did nothing, until another one may do something, `ready`'s waker is woken, or
-    /// the deadline has passed; may return early. `ready` says whether the caller need not wait any longer. It is
-    /// asked after the caller is sure to be woken, and what it waits for may keep the waker. Blocks. A device
-    /// that runs by itself returns at once: nobody drives it.
+    /// Blocks after a `drive` that did nothing, until another `drive` may do something, the waker passed to `ready`
+    /// is woken, or the deadline has passed. May return early. `ready` returns `true` if the caller need not wait; it
+    /// is called after the waker is registered, and what the caller waits for may keep the waker. A device with a
+    /// thread returns at once: callers do not drive it.
     fn rest(&self, deadline: Option<Instant>, ready: &mut dyn FnMut(&Waker) -> bool);
 
-    /// Runs user code on a thread for such, never the device's.
+    /// Runs user code on a thread for user code, never on the device thread.
     fn execute(&self, job: Job);
 
-    /// A waker of users' is about to be left with the device.
+    /// Notes that a user's waker will be left with the device.
     fn leaves_waker(&self) {}
 
-    /// Somebody's own code waits for the device without driving it: a waker was left, or user code was sent. A
-    /// device that is part of a model goes on then, for nobody pumps it; any other one has nothing to do.
+    /// Notes that code of a user awaits the device without driving it: it left a waker, or sent user code. A device
+    /// that is part of a model then makes progress without being pumped; any other device ignores the call.
     fn awaited(&self) {}
 
-    /// Somebody looks for an answer: what was done before it was given comes before what he does next. To be
-    /// told in models, which do not see the answer itself.
+    /// Notes that the caller looks for an answer, so that work done before the answer happens before what the caller
+    /// does next. Only models need it, since they do not observe the answer itself.
     fn looked(&self) {}
 }

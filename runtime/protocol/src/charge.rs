@@ -1,35 +1,40 @@
-//! A client's hard limit: what its slices are charged, and when that is given back.
+//! The charge of a slice to its client's hard limit.
 //!
-//! A slice is charged twice when it is asked for. The charge for its *handles* ends with the last handle, on the thread that drops
-//! it. The charge for its *memory* ends when its last task has completed, on the device thread. A request that exceeds the limit with
-//! live handles alone fails, since nothing would make room for it by itself. One that exceeds it only with memory that returns by
-//! itself waits for that.
+//! A slice is charged twice when it is requested:
 //!
-//! The [`Charge`] lies in the slot of the slice, from before its first handle until the slot is recycled: so the
-//! holder of a handle, and the last task, may look at it.
+//! | charge | ends with | on |
+//! | --- | --- | --- |
+//! | for its *handles* | the last handle | the thread that drops it |
+//! | for its *memory* | the last task that uses the slice | the device thread |
+//!
+//! A request that exceeds the limit by live handles alone fails, since only the user can make room. A request that
+//! exceeds it only by memory that returns without the user waits for that memory.
+//!
+//! The [`Charge`] lies in the slot of the slice, from before the first handle until the slot is recycled. So the
+//! holder of a handle, and the device for the last task, may access it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use millstream_sync::credit::Credit;
 
-/// The bytes that a client may have, in one epoch.
+/// The hard limit of a client in one epoch.
 pub struct Limit {
-    /// Bytes of slices that have handles.
+    /// Bytes of slices with live handles.
     pub handles: Credit,
-    /// Bytes of slices that have handles, or tasks that have not completed.
+    /// Bytes of slices with live handles, or with tasks that have not completed.
     pub memory: Arc<Credit>,
 }
 
 impl Limit {
-    /// A limit in bytes, of which `memory` is the credit that ends with the epoch.
+    /// Creates a limit in bytes. `memory` is the credit that ends with the epoch.
     pub fn new(bytes: u64, memory: Arc<Credit>) -> Arc<Self> {
         let handles = Credit::new(bytes);
         Arc::new(Self { handles, memory })
     }
 }
 
-/// What one slice was charged.
+/// The charge of one slice.
 struct Charged {
     limit: Arc<Limit>,
     bytes: u64,
@@ -39,7 +44,7 @@ struct Charged {
 
 impl Charged {
     fn end_for_handles(&self) {
-        // Relaxed: a swap alone decides which thread gives the bytes back.
+        // Relaxed: the swap alone decides which thread gives the bytes back.
         if self.has_handles.swap(false, Ordering::Relaxed) {
             self.limit.handles.release(self.bytes);
         }
@@ -53,12 +58,12 @@ impl Charged {
     }
 }
 
-/// The charge of a slice, in its slot. There is none where its client has no limit.
+/// The charge of a slice, in its slot. Empty if the client has no limit.
 #[derive(Default)]
 pub struct Charge(AtomicPtr<Charged>);
 
 impl Charge {
-    /// Charges the slice `bytes`, both for its handles and for its memory. The limit's credits have given them.
+    /// Begins the charge of a slice, for its handles and its memory. The credits of the limit were taken by the caller.
     pub fn begin(&self, limit: Arc<Limit>, bytes: u64) {
         let charged = Charged {
             limit,
@@ -67,12 +72,12 @@ impl Charge {
             has_memory: AtomicBool::new(true),
         };
         let charged = Box::into_raw(Box::new(charged));
-        // Release: a thread that loads the pointer reads the box behind it.
+        // Release: pairs with the Acquire in `get`, which reads the box behind the pointer.
         let before = self.0.swap(charged, Ordering::AcqRel);
         debug_assert!(before.is_null(), "a fresh slot has no charge");
     }
 
-    /// Whether there is none. Exact for a thread that has a handle.
+    /// Returns `true` if there is no charge. Exact for a thread that has a handle.
     #[inline]
     pub fn is_none(&self) -> bool {
         // Relaxed: the charge was set before the first handle was made.
@@ -82,12 +87,12 @@ impl Charge {
     fn get(&self) -> Option<&Charged> {
         // Acquire: pairs with the Release in `begin`.
         let charged = self.0.load(Ordering::Acquire);
-        // SAFETY: null, or a box that lives until `clear`, which comes after the last handle and the last task. A caller has one of
-        // these.
+        // SAFETY: the pointer is null, or of a box that lives until `clear`, which comes after the last handle and
+        // the last task. The caller has one of these.
         unsafe { charged.as_ref() }
     }
 
-    /// The last handle goes: nothing of its client keeps the memory any more but tasks. To be called by who has it.
+    /// Ends the charge for handles: only tasks use the memory from now on. The holder of the last handle calls it.
     #[cold]
     pub fn end_for_handles(&self) {
         if let Some(charged) = self.get() {
@@ -95,7 +100,7 @@ impl Charge {
         }
     }
 
-    /// The device is lost: its memory counts no more. Handles may go on living.
+    /// Ends both charges when the device is lost: its memory no longer counts. Handles may still be alive.
     pub fn end(&self) {
         if let Some(charged) = self.get() {
             charged.end_for_handles();
@@ -103,7 +108,7 @@ impl Charge {
         }
     }
 
-    /// Handles, tasks and memory of the slice are gone, or nothing was ever behind its slot.
+    /// Frees the charge, when handles, tasks and memory of the slice no longer exist, or the slot was never used.
     #[inline]
     pub fn clear(&self) {
         if !self.is_none() {
@@ -116,7 +121,7 @@ impl Charge {
         // AcqRel: as in `begin`; exactly one swap gets the pointer.
         let charged = self.0.swap(std::ptr::null_mut(), Ordering::AcqRel);
         if !charged.is_null() {
-            // SAFETY: the pointer is of `Box::into_raw` in `begin`, and this swap took it alone.
+            // SAFETY: the pointer is of `Box::into_raw` in `begin`, and only this swap took it.
             let charged = unsafe { Box::from_raw(charged) };
             charged.end_for_handles();
             charged.end_for_memory();
@@ -125,7 +130,7 @@ impl Charge {
 }
 
 impl Drop for Charge {
-    /// The table goes with a slice still charged: its device was closed before its handles went.
+    /// Frees a charge that is left when the table is dropped: the device was closed before the handles were dropped.
     fn drop(&mut self) {
         self.clear();
     }

@@ -1,21 +1,24 @@
-//! The Rust types that device memory holds.
+//! The Rust types of elements in device memory.
 
 pub use half::{bf16, f16};
 use millstream_ir::DType;
 use sealed::Sealed;
 
-/// A plain Rust type that stands for one [`DType`] on the device.
+/// A plain Rust type that corresponds to one [`DType`] on the device.
 ///
-/// Every bit pattern is a value (`bytemuck::Pod`), so a view of device memory is always sound. Kernels for any device are
-/// compiled by element type, so other types have none:
+/// Every bit pattern is a valid value (`bytemuck::Pod`), so a view of device memory is always sound. Kernels for any
+/// device are compiled by element type, so the following types have no `DType`:
 ///
-/// | type | instead |
+/// | type | use instead |
 /// | --- | --- |
-/// | `usize`, `isize` | `u64`, `i64`: what a buffer holds does not depend on the machine. As scalars of a launch they are taken as such |
-/// | `bool` | `u8`: not every byte is a `bool`. As a scalar of a launch it is taken as 0 or 1 |
-/// | a `Pod` struct | its numbers: `stream.create(bytemuck::cast_slice::<Particle, f32>(&them))`, as `u32` if they are of several types. `cast_slice` makes structs of them again, in kernels and of what was read. Parameters of a launch are a buffer of one such struct |
+/// | `usize`, `isize` | `u64`, `i64`, which do not depend on the machine. A scalar of a launch may be either |
+/// | `bool` | `u8`: not every byte is a valid `bool`. As a scalar of a launch it is accepted as 0 or 1 |
+/// | a `Pod` struct | its numbers: `bytemuck::cast_slice::<Particle, f32>(&particles)`; as `u32` for mixed types |
 ///
-/// The trait is sealed: views of memory are sound because each of these types is as its [`DType`] says.
+/// `cast_slice` converts the numbers back to structs, in kernels and after a read. Pass the parameters of a launch as a
+/// buffer of one such struct.
+///
+/// The trait is sealed: views of memory are sound only if each type has the layout of its [`DType`].
 ///
 /// ```compile_fail
 /// # use millstream_client::Stream;
@@ -30,26 +33,26 @@ use sealed::Sealed;
 /// #[repr(C, align(8))]
 /// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 /// struct Wide(u64);
-/// impl Element for Wide { // it may lie at an odd byte of `u8` memory, where there is no `&Wide`
+/// impl Element for Wide { // a view of `u8` memory may start at an odd byte, where no `&Wide` may exist
 ///     const DTYPE: DType = DType::U8;
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no element of device memory",
+    message = "`{Self}` is not an element type of device memory",
     label = "not one of f64, i64, u64, f32, i32, u32, f16, bf16, i16, u16, i8, u8",
-    note = "for `usize` use `u64`, for `bool` use `u8`: a buffer is the same on every machine, and every bit pattern is a value",
-    note = "for a `Pod` struct use its numbers: `bytemuck::cast_slice::<Struct, f32>(&structs)`, and `cast_slice::<f32, Struct>` of what is read"
+    note = "use `u64` for `usize` and `u8` for `bool`: the layout is the same on every machine, and every bit pattern is valid",
+    note = "pass a `Pod` struct as its numbers: `bytemuck::cast_slice::<Struct, f32>(&structs)`, and convert data that is read with `cast_slice::<f32, Struct>`"
 )]
 pub trait Element: bytemuck::Pod + Send + Sync + Sealed + 'static {
-    /// The element type.
+    /// The element type on the device.
     const DTYPE: DType;
 }
 
 mod sealed {
-    /// Only types of this crate are elements.
+    /// Restricts `Element` to the types of this crate.
     #[diagnostic::on_unimplemented(
-        message = "`{Self}` cannot be an element of device memory",
-        note = "kernels know numbers only: give a `Pod` struct as its numbers, which `bytemuck::cast_slice` makes of it"
+        message = "`{Self}` cannot be an element type of device memory",
+        note = "kernels accept numbers only: convert a `Pod` struct to its numbers with `bytemuck::cast_slice`"
     )]
     pub trait Sealed {}
 }

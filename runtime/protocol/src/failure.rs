@@ -1,10 +1,17 @@
-//! Why data is not what it should be: the failure of a task, with the tasks between it and the first failure.
+//! The failure of a task, with the tasks between it and the root failure.
 //!
-//! A task that fails poisons the ranges that it would have written (I7). A [`Failure`] travels with
-//! the data: a caller that reads the data gets the failure, and a task that uses it fails as well.
+//! A task that fails poisons the ranges that it would have written (I7). The [`Failure`] travels with the data: a
+//! caller that reads the data receives the failure, and a task that reads the data fails as well.
 //!
-//! A failure holds the *root*, the failure that all began with, and the names of the newest tasks behind it.
-//! So it has a bounded size however many tasks fail one after the other (I12), and nothing recurses over it.
+//! ```text
+//! blur   out of memory              its output is poisoned by A: the root
+//! sobel  reads blur's output        does not run; its output is poisoned by B: root A, between []
+//! tone   reads sobel's output       does not run; its output is poisoned by C: root A, between [sobel]
+//! read   of tone's output           returns C: "`blur` failed: ..; so these did not run: `sobel`, `tone`"
+//! ```
+//!
+//! A failure holds its root and the names of the newest tasks between the two, not a chain of failures. So its size is
+//! bounded however many tasks fail one after the other (I12), and no code recurses over the chain.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,10 +19,10 @@ use std::sync::Arc;
 /// A shared failure. Cloning it allocates nothing.
 pub type FailureRef = Arc<Failure>;
 
-/// What a failed task may have done before it failed.
+/// How far a failed task may have run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// The task never started: its outputs are as they were.
+    /// The task did not start: its outputs are unchanged.
     NotRun,
     /// The task started: its outputs may be partly written.
     MaybePartial,
@@ -25,17 +32,16 @@ pub enum Extent {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The device had no memory for the slice.
+    /// The device had no memory for a slice.
     OutOfMemory {
-        /// Bytes that were asked for.
+        /// Bytes requested.
         asked: u64,
-        /// Bytes that no slice has, where the device says how many it has: in pages and outside of them, in pieces that may all be
-        /// too small.
+        /// Free bytes, inside and outside of pages, if the device reports them. Each free range may be too small.
         free: Option<u64>,
     },
     /// User code (a native kernel, a host function) panicked with this message.
     Panicked(String),
-    /// Data that the task reads had failed before; see [`Failure::origin`].
+    /// A range that the task reads was poisoned; see [`Failure::origin`].
     Input,
     /// The device refused the task.
     Refused(String),
@@ -43,47 +49,46 @@ pub enum Reason {
     Lost,
     /// The device was closed before the task was issued.
     Closed,
-    /// It was given a parameter of a recording, which stands for what a replay binds and has no memory
-    /// (`Recorder::parameter`).
+    /// The task was passed a parameter of a recording (`Recorder::parameter`), which has no memory outside of replays.
     Parameter,
-    /// Its [`CancelToken`](crate::cancel::CancelToken) was cancelled before it was issued.
+    /// The task's [`CancelToken`](crate::cancel::CancelToken) was cancelled before the task was issued.
     Cancelled,
-    /// Its deadline passed before it was issued.
+    /// The task's deadline passed before the task was issued.
     DeadlinePassed,
 }
 
-/// One task's failure.
+/// The failure of one task.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// The task's name: the kernel's, or what it did (`copy in`, `reserve`, ..).
+    /// The task's name: that of its kernel, or of its operation (`copy in`, `reserve`, ..).
     pub task: Arc<str>,
-    /// Why it failed.
+    /// Why the task failed.
     pub reason: Reason,
-    /// Whether its outputs may be partly written.
+    /// Whether the task's outputs may be partly written.
     pub extent: Extent,
-    /// Where the failed data that it reads comes from, if that is the reason.
+    /// The origin of the poisoned data that the task reads, for [`Reason::Input`].
     pub origin: Option<Origin>,
 }
 
-/// Where failed data comes from.
+/// The origin of poisoned data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Origin {
-    /// The first failure. It has no origin.
+    /// The root: the first failure. It has no origin itself.
     pub root: FailureRef,
-    /// The tasks that did not run between the root and the task whose failure this is, oldest first: the newest
+    /// The names of the tasks that did not run between the root and this failure's task, oldest first: the newest
     /// [`Origin::BETWEEN_MAX`] of them.
     pub between: Box<[Arc<str>]>,
-    /// How many more there were between the root and those.
+    /// The number of tasks between the root and the first name in [`Origin::between`].
     pub omitted: u64,
 }
 
 impl Origin {
-    /// Most tasks between a failure and its root that are kept by name.
+    /// The number of tasks between a failure and its root that are kept by name.
     pub const BETWEEN_MAX: usize = 8;
 }
 
 impl Failure {
-    /// A task that never ran, for `reason`.
+    /// Creates the failure of a task that did not start.
     pub fn not_run(task: &Arc<str>, reason: Reason) -> FailureRef {
         Arc::new(Self {
             task: task.clone(),
@@ -93,7 +98,7 @@ impl Failure {
         })
     }
 
-    /// A task whose user code panicked.
+    /// Creates the failure of a task whose user code panicked.
     pub fn panicked(task: &Arc<str>, message: String) -> FailureRef {
         Arc::new(Self {
             task: task.clone(),
@@ -103,7 +108,7 @@ impl Failure {
         })
     }
 
-    /// A task that did not run because what it reads had failed with `cause`.
+    /// Creates the failure of a task that did not run because data that it reads is poisoned by `cause`.
     pub fn input(task: &Arc<str>, cause: FailureRef) -> FailureRef {
         let origin = match &cause.origin {
             None => Origin {
@@ -133,12 +138,12 @@ impl Failure {
         })
     }
 
-    /// The first failure: the one that no other caused.
+    /// Returns the root: the failure that no other caused.
     pub fn root(&self) -> &Failure {
         self.origin.as_ref().map_or(self, |origin| &origin.root)
     }
 
-    /// The failure of the data that the task reads, if that is the reason.
+    /// Returns the failure of the data that the task reads, for [`Reason::Input`].
     pub fn cause(&self) -> Option<FailureRef> {
         let origin = self.origin.as_ref()?;
         let Some((newest, older)) = origin.between.split_last() else {
@@ -164,16 +169,16 @@ impl fmt::Display for Failure {
             } => {
                 write!(
                     f,
-                    "out of memory, asked {}, free {}",
+                    "out of memory, requested {}, free {}",
                     Bytes(*asked),
                     Bytes(*free)
                 )?;
                 if free >= asked {
-                    f.write_str(", of which no piece is large enough")?;
+                    f.write_str(", but no free range is large enough")?;
                 }
             }
             Reason::OutOfMemory { asked, free: None } => {
-                write!(f, "out of memory, asked {}", Bytes(*asked))?;
+                write!(f, "out of memory, requested {}", Bytes(*asked))?;
             }
             Reason::Panicked(message) => write!(f, "panicked with \"{message}\"")?,
             Reason::Input => f.write_str("its input failed")?,
@@ -202,8 +207,8 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Two numbers of bytes in one sentence: exact where they would read the same though they differ.
-pub(crate) fn apart(first: u64, second: u64) -> [String; 2] {
+/// Formats two sizes for one message: exactly if they differ but would read alike when rounded.
+pub(crate) fn distinguishable(first: u64, second: u64) -> [String; 2] {
     let rounded = [Bytes(first), Bytes(second)].map(|bytes| bytes.to_string());
     match first != second && rounded[0] == rounded[1] {
         true => [first, second].map(|bytes| format!("{bytes} B")),
@@ -211,10 +216,10 @@ pub(crate) fn apart(first: u64, second: u64) -> [String; 2] {
     }
 }
 
-/// A number of bytes, as people write it.
+/// A number of bytes, displayed in binary units.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Bytes(
-    /// The number.
+    /// The number of bytes.
     pub u64,
 );
 
@@ -240,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_reads_as_a_sentence_with_its_chain() {
+    fn failure_displays_its_root_and_the_tasks_that_did_not_run() {
         let root = Failure::not_run(
             &"blur".into(),
             Reason::OutOfMemory {
@@ -250,7 +255,7 @@ mod tests {
         );
         assert_eq!(
             root.to_string(),
-            "`blur` failed: out of memory, asked 4.0 GiB, free 1.0 GiB"
+            "`blur` failed: out of memory, requested 4.0 GiB, free 1.0 GiB"
         );
         let fragmented = Reason::OutOfMemory {
             asked: 1 << 20,
@@ -258,17 +263,17 @@ mod tests {
         };
         assert_eq!(
             Failure::not_run(&"reserve".into(), fragmented).to_string(),
-            "`reserve` failed: out of memory, asked 1.0 MiB, free 2.0 MiB, of which no piece is large enough"
+            "`reserve` failed: out of memory, requested 1.0 MiB, free 2.0 MiB, but no free range is large enough"
         );
         let sobel = Failure::input(&"sobel".into(), root);
         let tone = Failure::input(&"tone".into(), sobel);
         assert_eq!(
             tone.to_string(),
-            "`blur` failed: out of memory, asked 4.0 GiB, free 1.0 GiB; so these did not run: `sobel`, `tone`"
+            "`blur` failed: out of memory, requested 4.0 GiB, free 1.0 GiB; so these did not run: `sobel`, `tone`"
         );
     }
 
-    fn after(tasks: u64) -> FailureRef {
+    fn chain_of(tasks: u64) -> FailureRef {
         let root = Failure::panicked(&"first".into(), "boom".into());
         (1..=tasks).fold(root, |failure, task| {
             Failure::input(&format!("t{task}").into(), failure)
@@ -276,10 +281,13 @@ mod tests {
     }
 
     #[test]
-    fn failure_after_a_million_others_keeps_the_root_and_the_newest() {
-        let failure = after(1_000_000);
+    fn failure_after_a_million_tasks_keeps_its_root_and_the_newest_names_i12() {
+        let failure = chain_of(1_000_000);
         assert_eq!(failure.root().task.as_ref(), "first");
-        let origin = failure.origin.as_ref().expect("it has one");
+        let origin = failure
+            .origin
+            .as_ref()
+            .expect("an inherited failure has an origin");
         assert_eq!(origin.omitted + origin.between.len() as u64, 999_999);
         assert_eq!(origin.between.len(), Origin::BETWEEN_MAX);
         assert_eq!(
@@ -287,7 +295,7 @@ mod tests {
             "`first` failed: panicked with \"boom\"; so these did not run: 999991 tasks, then `t999992`, `t999993`, `t999994`, \
              `t999995`, `t999996`, `t999997`, `t999998`, `t999999`, `t1000000`"
         );
-        // Derived code that recursed over the tasks would overflow the stack.
+        // A derived impl that recursed over the tasks would overflow the stack.
         assert!(format!("{failure:?}").contains("boom"));
         assert!(*failure == Failure::clone(&failure));
     }
@@ -295,11 +303,11 @@ mod tests {
     #[test]
     fn cause_is_the_failure_that_the_task_inherited() {
         for tasks in [1, 2, 5, Origin::BETWEEN_MAX as u64] {
-            assert_eq!(after(tasks).cause(), Some(after(tasks - 1)));
+            assert_eq!(chain_of(tasks).cause(), Some(chain_of(tasks - 1)));
         }
-        assert_eq!(after(0).cause(), None);
-        let (long, shorter) = (after(100).cause(), after(99));
-        let long = long.expect("it has one");
+        assert_eq!(chain_of(0).cause(), None);
+        let (long, shorter) = (chain_of(100).cause(), chain_of(99));
+        let long = long.expect("an inherited failure has a cause");
         assert_eq!((&long.task, long.root()), (&shorter.task, shorter.root()));
     }
 }

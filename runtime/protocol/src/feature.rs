@@ -1,14 +1,14 @@
-//! Abilities that devices may have and kernels may require.
+//! Optional features of devices, which kernels may require.
 
 use std::fmt;
 
-/// An optional ability that kernels may require and devices may have.
+/// An optional feature of a device, which kernels may require.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Feature {
     /// Kernels written as Rust closures.
     NativeKernels,
-    /// Cube counts read on the device when the launch starts.
+    /// Cube counts that the device reads when a launch starts.
     DynamicCubeCount,
     /// 64-bit floats.
     F64,
@@ -20,9 +20,9 @@ pub enum Feature {
     I64,
     /// Tensor maps (the bulk tensor copy engine).
     TensorMaps,
-    /// Clusters: cubes that run together, within reach of each other's shared memory.
+    /// Clusters: cubes that run together and can access each other's shared memory.
     Clusters,
-    /// A batch can be captured and replayed by the driver.
+    /// The driver can capture and replay a batch.
     Capture,
 }
 

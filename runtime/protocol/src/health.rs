@@ -1,16 +1,17 @@
-//! Whether a device runs, and what helps where it does not. Publishing and watching it is in [`vitals`](crate::vitals).
+//! The health of a device, and how a lost device can be opened again. The module [`vitals`](crate::vitals) publishes
+//! it.
 //!
-//! A device lives through *epochs*: one each time it is opened. Only a loss ends an epoch whose device can
-//! go on, as the next epoch.
+//! A device lives through *epochs*, one for each opening. An epoch ends by a close or a loss; the device can go on in a
+//! new epoch only after a loss.
 
 use std::fmt;
 
-/// What helps after a device was lost.
+/// How a lost device can be opened again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recovery {
-    /// It can be opened again in this process.
+    /// This process can open the device again.
     SameProcess,
-    /// Only another process can open it: nothing that this one still has of it may be touched.
+    /// Only another process can open the device. This process must not touch what it still holds of the device.
     NewProcess,
 }
 
@@ -23,22 +24,22 @@ impl fmt::Display for Recovery {
     }
 }
 
-/// How a device is.
+/// The health of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Health {
-    /// It takes tasks.
+    /// The device accepts tasks.
     Running {
-        /// How often it had been opened before.
+        /// The number of earlier openings.
         epoch: u64,
     },
-    /// It was lost: whatever is asked of it answers [`Error::DeviceLost`](crate::error::Error::DeviceLost).
+    /// The device was lost: every request returns [`Error::DeviceLost`](crate::error::Error::DeviceLost).
     Lost {
-        /// How often it had been opened before.
+        /// The number of earlier openings.
         epoch: u64,
-        /// What helps.
+        /// How the device can be opened again.
         recovery: Recovery,
     },
-    /// It was closed, for good.
+    /// The device was closed and cannot be opened again.
     Closed,
 }

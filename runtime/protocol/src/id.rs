@@ -1,21 +1,21 @@
-//! Names of things: queues, cursors and points, and the generational ids of streams, slices and kernels.
+//! Ids: of queues, cursors and points, and generational ids of streams, slices and kernels.
 //!
-//! Ids are plain numbers with a type. An id of the shared slot table carries a generation, so an id
-//! that outlived its thing resolves to nothing instead of to its successor.
+//! Ids are typed plain numbers. An id of the shared slot table has a generation, so an id that outlives its object
+//! resolves to nothing instead of to the next occupant of the slot.
 
 use std::fmt;
 
 use millstream_sync::slots::SlotId;
 
-/// Most queues that one device may have. Clocks are arrays of this length.
+/// The maximum number of queues of a device. Vector clocks are arrays of this length.
 pub const MAX_QUEUES: usize = 16;
 
-/// A physical order on the device: a worker of the CPU, a CUDA stream. Few, fixed at opening.
+/// A queue of one device: a worker of the CPU, a CUDA stream. Queues are few and fixed at opening.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct QueueId(pub u8);
 
 impl QueueId {
-    /// The queue as an index into tables of length [`MAX_QUEUES`].
+    /// Returns the queue as an index into tables of length [`MAX_QUEUES`].
     #[inline]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -31,17 +31,17 @@ impl fmt::Display for QueueId {
 /// A position in a queue. The first task of a queue has cursor 1; cursor 0 has always passed.
 pub type Cursor = u64;
 
-/// A moment of a queue: everything up to `cursor` on `queue` has completed. What is waited for.
+/// A queue and a cursor. The point has passed once every task up to `cursor` on `queue` has completed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Point {
     /// The queue.
     pub queue: QueueId,
-    /// The position in it.
+    /// The position in the queue.
     pub cursor: Cursor,
 }
 
 impl Point {
-    /// The point of `cursor` on `queue`.
+    /// Creates the point of `cursor` on `queue`.
     #[inline]
     pub fn new(queue: QueueId, cursor: Cursor) -> Self {
         Self { queue, cursor }
@@ -65,13 +65,13 @@ macro_rules! slot_ids {
         pub struct $name(pub SlotId);
 
         impl $name {
-            /// The place in the shared table.
+            /// Returns the index of the slot in the shared table.
             #[inline]
             pub fn index(self) -> u32 {
                 self.0.index
             }
 
-            /// Which occupant of that place is meant.
+            /// Returns the generation, which distinguishes the occupants of one slot.
             #[inline]
             pub fn generation(self) -> u32 {
                 self.0.generation
@@ -87,14 +87,14 @@ macro_rules! slot_ids {
 }
 
 slot_ids! {
-    /// A logical order of tasks.
+    /// A stream: a logical order of tasks.
     StreamId: "stream";
-    /// A range of device memory that handles count.
+    /// A slice: a range of device memory, counted by handles.
     SliceId: "slice";
-    /// A kernel that a device knows.
+    /// A kernel that is registered on a device.
     KernelId: "kernel";
-    /// A recording that a device knows.
+    /// A recording that is registered on a device.
     RecordingId: "recording";
-    /// A client, in one epoch of a device.
+    /// A client in one epoch of a device.
     SeatId: "client";
 }

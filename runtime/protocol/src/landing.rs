@@ -1,8 +1,8 @@
-//! Where bytes of a copy out land on the host.
+//! The memory on the host that a copy out writes to.
 //!
-//! A landing is written by the queue that copies and read by the client that asked, never at once:
-//! the queue is done with it before it publishes the copy's cursor, and the client reads only after
-//! it has seen that cursor pass.
+//! The queue that copies writes a landing, and the client that requested the copy reads it, never at the same time:
+//! the queue finishes before it publishes the copy's cursor, and the client reads only after it has observed that the
+//! cursor passed.
 
 use std::cell::UnsafeCell;
 use std::sync::{Arc, OnceLock};
@@ -11,62 +11,62 @@ use crate::element::Element;
 use crate::error::MemoryError;
 use crate::failure::FailureRef;
 
-/// Room on the host for the bytes of one binding.
+/// Memory on the host for the bytes of one binding.
 pub trait Landing: Send + Sync + 'static {
-    /// Where the bytes go, and how many there are.
+    /// Returns the destination of the bytes, and its length in bytes.
     ///
     /// Only the queue that runs the copy may write there, and only until it publishes the copy's cursor.
     fn target(&self) -> (*mut u8, usize);
 
-    /// Says that the bytes could not be had. To be called before the cursor is published.
+    /// Records that the bytes are unavailable. Called before the cursor is published.
     fn fail(&self, failure: FailureRef);
 }
 
-/// A landing as its client sees it.
+/// A landing as the client reads it.
 pub trait Landed<T>: Send + Sync {
-    /// The failure, or what landed.
+    /// Takes the bytes, or the failure.
     ///
     /// # Safety
-    /// The copy's cursor has been seen to pass (or the copy will never run), and this is called once.
+    /// The caller has observed that the copy's cursor passed, or the copy will never run, and this is called once.
     unsafe fn take(&self) -> Result<T, FailureRef>;
 }
 
 /// A landing for elements of `T`.
 pub struct VecLanding<T: Element> {
     elements: UnsafeCell<Vec<T>>,
-    /// Start of the vector's room, taken once so that nobody goes through the vector meanwhile.
+    /// The start of the vector's buffer, taken once, so that the queue does not access the vector itself.
     pointer: *mut u8,
     len: usize,
     failure: OnceLock<FailureRef>,
 }
 
-// SAFETY: the room is used by one side at a time (see the module); `T` is plain data.
+// SAFETY: one side at a time uses the buffer (see the module); `T` is plain data.
 unsafe impl<T: Element> Send for VecLanding<T> {}
-// SAFETY: as above; shared access is only to the pointer, the length and the `OnceLock`.
+// SAFETY: as above; shared access is limited to the pointer, the length and the `OnceLock`.
 unsafe impl<T: Element> Sync for VecLanding<T> {}
 
 impl<T: Element> VecLanding<T> {
-    /// Room for `len` elements, zeroed.
+    /// Creates a zeroed landing for `len` elements.
     ///
     /// # Errors
-    /// [`MemoryError::Host`]: a slice that the device could not give may be longer than the host has room.
+    /// [`MemoryError::Host`]: a slice that the device could not reserve may be longer than the memory of the host.
     pub fn new(len: usize) -> Result<Arc<Self>, MemoryError> {
         let room = bytemuck::allocation::try_zeroed_slice_box(len);
         let elements = room.map_err(|()| no_memory::<T>(len))?.into_vec();
         Ok(Self::over(elements))
     }
 
-    /// Room for `len` elements in `memory`, which grows if it is shorter.
+    /// Creates a landing for `len` elements in `memory`, which is replaced if it is shorter.
     ///
     /// # Errors
     /// As [`VecLanding::new`].
     pub fn within(mut memory: Vec<T>, len: usize) -> Result<Arc<Self>, MemoryError> {
         if memory.capacity() < len {
-            // What it holds is not worth a copy.
+            // Growing would copy contents that nothing reads.
             drop(memory);
             return Self::new(len);
         }
-        // A queue writes all of it; until then it is what it was.
+        // The queue writes all of it; until then the old contents remain.
         memory.resize(len, T::zeroed());
         Ok(Self::over(memory))
     }
@@ -81,7 +81,7 @@ impl<T: Element> VecLanding<T> {
         })
     }
 
-    /// The elements of a landing that nothing was sent with.
+    /// Returns the elements of a landing that was not sent with a copy.
     pub fn into_elements(self) -> Vec<T> {
         self.elements.into_inner()
     }
@@ -97,7 +97,7 @@ impl<T: Element> Landed<Vec<T>> for VecLanding<T> {
     unsafe fn take(&self) -> Result<Vec<T>, FailureRef> {
         match self.failure.get() {
             Some(failure) => Err(failure.clone()),
-            // SAFETY: the queue is done with the room (the caller's promise), nobody else takes it.
+            // SAFETY: the queue has finished with the buffer and nothing else takes it, by the contract of `take`.
             None => Ok(std::mem::take(unsafe { &mut *self.elements.get() })),
         }
     }
@@ -109,7 +109,7 @@ impl<T: Element> Landing for VecLanding<T> {
     }
 
     fn fail(&self, failure: FailureRef) {
-        // The first failure stands.
+        // Only the first failure is kept.
         let _ = self.failure.set(failure);
     }
 }

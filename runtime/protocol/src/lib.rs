@@ -1,20 +1,25 @@
-//! What crosses the mailbox of a device, and what a backend implements.
+//! The messages that cross the mailbox of a device, and the trait that a backend implements.
 //!
-//! A backend depends on this crate and on `millstream-sync` alone. Clients and the server meet in its messages and know nothing
-//! of each other.
+//! A backend depends on this crate, on `millstream-ir` and on `millstream-sync` alone. Clients and the server share
+//! only these messages; neither depends on the other.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
-//! | [`id`], [`access`], [`element`], [`layout`], [`priority`], [`properties`], [`feature`], [`options`] | what everything is said in |
-//! | [`error`], [`failure`], [`health`], [`vitals`] | what went wrong, and how a device is |
-//! | [`kernel`], [`argument`], [`launch`] | kernels, their signatures, and what a launch carries |
-//! | [`backend`], [`settle`], [`landing`], [`memory`], [`staging`] | what a device must do, and the means |
-//! | [`threads`], [`marks`] | where threads of the runtime come from; what the calling thread is |
-//! | [`message`], [`binding`], [`recording`], [`cancel`] | what travels to a device |
-//! | [`channel`], [`table`], [`charge`], [`releases`], [`leaving`], [`gone`] | what carries it; what both sides count |
-//! | [`report`], [`metrics`], [`profile`], [`journal`] | what a device answers about itself |
+//! | [`id`], [`access`], [`element`], [`layout`], [`priority`] | the basic types |
+//! | [`properties`], [`feature`], [`options`] | properties and options of a device |
+//! | [`error`], [`failure`], [`health`], [`vitals`] | errors of calls, failures of tasks, the health of a device |
+//! | [`kernel`], [`argument`], [`launch`] | kernels, their signatures, and the parts of a launch |
+//! | [`backend`], [`settle`], [`landing`], [`memory`], [`staging`] | the duties of a backend, and helpers for them |
+//! | [`hazard`] | the hazard relation and the access log |
+//! | [`threads`], [`marks`], [`block`] | the source of the runtime's threads; the role of the calling thread; blocking |
+//! | [`message`], [`binding`], [`recording`], [`cancel`] | what is sent to a device |
+//! | [`channel`], [`table`] | the mailbox as clients see it; the slots that clients and the device share |
+//! | [`charge`], [`releases`], [`deferred_drop`] | accounting of memory that returns later |
+//! | [`device_status`] | the end of an epoch, as both sides observe it |
+//! | [`report`], [`metrics`], [`profile`], [`journal`] | what a device reports |
 //!
-//! Users take `millstream`, which shows what is theirs: here more is public, since several crates stand on it.
+//! Users depend on `millstream`, which re-exports the user-facing types. More is public here because several crates
+//! build on this one.
 
 pub mod access;
 pub mod argument;
@@ -24,11 +29,12 @@ pub mod block;
 pub mod cancel;
 pub mod channel;
 pub mod charge;
+pub mod deferred_drop;
+pub mod device_status;
 pub mod element;
 pub mod error;
 pub mod failure;
 pub mod feature;
-pub mod gone;
 pub mod hazard;
 pub mod health;
 pub mod id;
@@ -37,7 +43,6 @@ pub mod kernel;
 pub mod landing;
 pub mod launch;
 pub mod layout;
-pub mod leaving;
 pub mod marks;
 pub mod memory;
 pub mod message;

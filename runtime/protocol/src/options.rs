@@ -1,4 +1,4 @@
-//! How a device is to behave. Every limit has a reason beside its default.
+//! The options of a device. Every limit has a reason beside its default.
 
 use millstream_sync::facade::SpinPolicy;
 
@@ -6,31 +6,31 @@ use crate::error::OpenError;
 use crate::memory::MemoryOptions;
 use crate::threads::{Spawner, ThreadBody};
 
-/// Most messages of a mailbox: half a gigabyte of slots, far beyond what hides any latency.
+/// The largest capacity of a mailbox: half a gigabyte of slots, far more than any latency needs.
 const MAILBOX_CAPACITY_MAX: usize = 1 << 20;
 
-/// Most handles: what an index and its tag leave room for.
+/// The largest number of handles: what an index leaves room for beside its tag.
 const HANDLES_MAX: u32 = (1 << 28) - 1;
 
-/// In which order the streams that sit on one queue are submitted.
+/// The order in which the streams of one queue are issued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Strategy {
     /// One task from each stream in turn: equal work reaches the device side by side.
     #[default]
     Interleave,
-    /// Stream after stream, at most a batch at a time, so that no stream starves.
+    /// Stream after stream, at most one batch at a time, so that no stream starves.
     Sequential,
 }
 
-/// How much a part of the runtime logs, through `tracing`.
+/// How much a part of the runtime logs, with `tracing`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum LogLevel {
-    /// Nothing, at the price of one comparison.
+    /// Nothing. The cost is one comparison.
     #[default]
     Disabled,
-    /// What happens: which streams flush and why, what waits on what.
+    /// Events: the streams that flush and why, and the waits.
     Basic,
-    /// All that, with every shared binding and its reason.
+    /// In addition every shared binding with its reason.
     Full,
 }
 
@@ -46,7 +46,7 @@ pub struct Logs {
     pub compilation: LogLevel,
 }
 
-/// Options of a device.
+/// The options of a device.
 ///
 /// ```
 /// use millstream_protocol::options::{DeviceOptions, Strategy};
@@ -55,7 +55,7 @@ pub struct Logs {
 #[derive(Clone, Default, Debug)]
 pub struct DeviceOptions(Settings);
 
-/// The values of [`DeviceOptions`], each named as what sets it: for actors, clients and the server.
+/// The values of [`DeviceOptions`], each named after its setter: for actors, clients and the server.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// [`DeviceOptions::strategy`].
@@ -142,72 +142,77 @@ macro_rules! setters {
 
 impl DeviceOptions {
     setters! {
-        /// The order of streams on one queue. Default: [`Strategy::Interleave`].
+        /// Sets the order of the streams of one queue. Default: [`Strategy::Interleave`].
         strategy: Strategy;
-        /// A stream that holds this many tasks is flushed at once. Default 32, past which a larger
-        /// batch no longer lowers the price of a task.
+        /// Sets the number of held tasks at which a stream is flushed at once. Default 32; a larger batch no longer
+        /// lowers the cost of a task.
         max_tasks: usize;
-        /// Tasks that the mailbox holds; rounded up to a power of two. Default 256: 128 KiB, which
-        /// stays in a core's second-level cache.
+        /// Sets the capacity of the mailbox in messages; rounded up to a power of two. Default 256: 128 KiB, which
+        /// fit in a core's second-level cache.
         mailbox_capacity: usize;
-        /// Tasks that one queue has in flight; the rest wait in their streams. Default 512, below the
-        /// depth (about 1,000) at which a CUDA launch blocks.
+        /// Sets the number of tasks that one queue has in flight; other tasks wait in their streams. Default 512, below
+        /// the depth (about 1,000) at which a CUDA launch blocks.
         max_in_flight: usize;
-        /// Tasks that one stream may have accepted and not yet issued; beyond it callers wait or get
+        /// Sets the number of tasks that one stream may have accepted and not issued; beyond it callers wait or get
         /// `Busy`. Default 65,536.
         max_held: u64;
-        /// Bytes of one client's uploads that may be on their way; beyond it callers wait or get
-        /// `Busy`. Default 1 GiB.
+        /// Sets the number of bytes of one client's uploads in flight; beyond it callers wait or get `Busy`. Default
+        /// 1 GiB.
         max_upload_bytes: u64;
-        /// Bytes of memory of the host that are kept for uploads to come, pinned where the device has such. Uploads of
-        /// 64 KiB and more are copied to memory that was in use before, which takes a fraction of the time that fresh memory takes, as long
-        /// as this is enough for those on their way. `memory_cleanup`
-        /// gives it back. Default 128 MiB; 0 keeps none.
+        /// Sets the number of bytes of host memory that are kept for future uploads, pinned if the device supports it.
+        /// Uploads of 64 KiB and more are copied to memory that was used before, as long as this suffices for the
+        /// uploads in flight; fresh memory would take several times as long. `memory_cleanup` frees the memory.
+        /// Default 128 MiB; 0 keeps none.
         staging_bytes: u64;
-        /// Host functions, callbacks and values to drop of one client that may be on their way; beyond it
-        /// callers wait or get `Busy`. Default 65,536, as many as tasks of a stream: what a closure
-        /// costs is a few hundred bytes, so that is some tens of megabytes.
+        /// Sets the number of pending host functions, callbacks and values to drop of one client; beyond it callers
+        /// wait or get `Busy`. Default 65,536, as for the tasks of a stream: a closure takes a few hundred bytes, so
+        /// the default amounts to some tens of megabytes.
         max_jobs: u64;
-        /// What callbacks, host functions and other code on the runtime's threads may have on its way beyond a bound, since it
-        /// cannot wait there: this many tasks beyond [`max_held`](Self::max_held), or a client's own bound, and as many jobs beyond
-        /// [`max_jobs`](Self::max_jobs). Beyond that it gets [`Error::NoRoomHere`](crate::error::Error::NoRoomHere). Default
-        /// 65,536, as many again; 0 allows nothing beyond.
+        /// Sets how far callbacks, host functions and other code on the runtime's threads may exceed a limit, since
+        /// they cannot wait there: by this many tasks beyond [`max_held`](Self::max_held), or a client's own limit,
+        /// and by as many jobs beyond [`max_jobs`](Self::max_jobs). Beyond that they get
+        /// [`Error::NoRoomHere`](crate::error::Error::NoRoomHere). Default 65,536, as many as the limits themselves;
+        /// 0 allows no excess.
         callback_headroom: u64;
-        /// The same for uploads: bytes beyond [`max_upload_bytes`](Self::max_upload_bytes). Default 1 GiB.
+        /// Sets the same for uploads, in bytes beyond [`max_upload_bytes`](Self::max_upload_bytes). Default 1
+        /// GiB.
         callback_upload_headroom: u64;
-        /// After at most this many messages everything held is flushed, so that a busy client cannot
-        /// keep another's lone task from starting. Default 256.
+        /// Sets the number of messages after which all held tasks are flushed, so that a busy client cannot delay the
+        /// lone task of another client. Default 256.
         flush_every: usize;
-        /// Slices, streams, kernels, recordings and clients that may live at once, and dropped ones with tasks that have not completed.
-        /// Where live ones leave no room a call that makes one fails; else it waits for the dropped ones, or gets `Busy`.
-        /// Default 16,777,216.
+        /// Sets the number of live slices, streams, kernels, recordings and clients, including dropped ones with tasks
+        /// that have not completed. If live ones leave no room, a call that makes another one fails; otherwise it
+        /// waits for the dropped ones, or gets `Busy`. Default 16,777,216.
         max_handles: u32;
-        /// Times of tasks that one queue keeps until the device's thread takes them, while a profile is open; tasks that find no
-        /// room are counted as [`untimed`](crate::profile::Profile::untimed). They are taken whenever that thread turns, so only
-        /// a recording of more tasks fills it. Default 65,536.
+        /// Sets the number of time stamps of one queue that are kept until the device thread takes them, while a
+        /// profile is open. Tasks that find no room are counted as [`untimed`](crate::profile::Profile::untimed). The
+        /// device thread takes the time stamps at each turn, so only a recording of more tasks can fill the room.
+        /// Default 65,536.
         profile_spans: usize;
-        /// Tasks of one profile, after which it counts no more: so one that nobody ends does not cost its times for ever.
-        /// Default 16,777,216.
+        /// Sets the number of tasks after which a profile counts no more, so that a profile that is never ended does
+        /// not take time stamps for ever. Default 16,777,216.
         profile_tasks: u64;
-        /// How memory is pooled.
+        /// Sets the options of the memory pools.
         memory: MemoryOptions;
-        /// What is logged. Default: nothing.
+        /// Sets the log levels. Default: nothing is logged.
         logs: Logs;
-        /// How long threads spin before they park.
+        /// Sets how long threads spin before they park.
         spin: SpinPolicy;
     }
 
-    /// Spans of the timeline to keep until somebody asks for them: of more, the oldest give way. 0, the default, records none.
+    /// Sets the number of spans of the trace that are kept; beyond it the oldest are dropped. 0, the default, records
+    /// none.
     pub fn trace(mut self, spans: usize) -> Self {
         self.0.trace_capacity = spans;
         self
     }
 
-    /// Follows one task of `every`, and tells how long it waited and ran ([`Latencies`](crate::metrics::Latencies)); 1 follows all, as far
-    /// as at most 64 are in flight, and 0, the default, follows none and reads no clock. What is dropped while tasks use it is timed as well.
+    /// Samples the latencies of one task in `every` ([`Latencies`](crate::metrics::Latencies)). 1 samples all tasks,
+    /// as long as at most 64 samples are in flight; 0, the default, samples none and reads no clock. Objects that are
+    /// dropped while tasks use them are timed as well.
     ///
-    /// A task that is followed costs two or three looks at the clock and a waker at its queue, some nine hundred instructions; the others,
-    /// about fifty.
+    /// A sampled task costs two or three clock readings and a waker at its queue, some nine hundred instructions; any
+    /// other task costs about fifty.
     ///
     /// ```
     /// use millstream_protocol::options::DeviceOptions;
@@ -218,14 +223,14 @@ impl DeviceOptions {
         self
     }
 
-    /// Starts every thread of the device by `spawn`, none by the system: the device's own, the backend's, and
-    /// those for user code, of which some are started later. Default: threads of the system.
+    /// Starts every thread of the device with `spawn` and none with the system: the device thread, the threads of the
+    /// backend, and those for user code, some of which are started later. Default: threads of the system.
     ///
-    /// `spawn` gives the body a thread of its own, on which it calls [`ThreadBody::run`], and returns at once. If
-    /// it answers an error, or panics, opening fails with [`OpenError::Thread`] and ends what was started; later,
-    /// when another thread for user code is refused, those that there are go on. It may be called on any thread that
-    /// uses the device, the device's own included, so it must not wait for the device: calls that would block answer `WouldDeadlock` in
-    /// it. Whoever closes the device waits until every body has returned.
+    /// `spawn` gives the body a thread of its own, on which it calls [`ThreadBody::run`], and returns at once. If it
+    /// returns an error or panics, opening fails with [`OpenError::Thread`] and ends the threads that were started.
+    /// If a later thread for user code is refused, the existing ones continue. `spawn` may be called on any thread
+    /// that uses the device, including the device thread, so it must not wait for the device: blocking calls in it
+    /// return `WouldDeadlock`. A close waits until every body has returned.
     ///
     /// ```
     /// use millstream_protocol::options::DeviceOptions;
@@ -242,23 +247,23 @@ impl DeviceOptions {
         self
     }
 
-    /// Logs what the device takes, to be had from `Device::take_log` and replayed
-    /// ([`SubmissionLog`](crate::journal::SubmissionLog)). It keeps at most so many bytes between two takes, uploads
-    /// included, and ends where there is no room; 0, the default, logs nothing.
+    /// Logs the messages that the device accepts. `Device::take_log` returns the log, which can be replayed
+    /// ([`SubmissionLog`](crate::journal::SubmissionLog)). The log keeps at most `bytes_max` bytes between two takes,
+    /// including uploads, and ends when there is no room; 0, the default, logs nothing.
     pub fn log_submissions(mut self, bytes_max: u64) -> Self {
         self.0.journal_bytes_max = bytes_max;
         self
     }
 
-    /// The values.
+    /// Returns the values.
     pub fn settings(&self) -> &Settings {
         &self.0
     }
 
-    /// Are all values ones that can be?
+    /// Checks the values.
     ///
     /// # Errors
-    /// The first that cannot.
+    /// [`OpenError::Option`] with the first invalid value.
     pub fn check(&self) -> Result<(), OpenError> {
         let positive = [
             ("max_tasks", self.0.max_tasks as u64),

@@ -1,14 +1,14 @@
-//! How urgent work is.
+//! The priority of a client.
 
-/// How urgent a client's work is.
+/// The priority of a client's streams.
 ///
-/// Streams of different priorities sit on different queues where there are enough; on a queue that they
-/// share, of 13 turns 8 go to high, 4 to normal and 1 to low, as long as all have work.
+/// Streams of different priorities are assigned to different queues if there are enough. On a queue that they share,
+/// 8 of 13 turns go to high, 4 to normal and 1 to low, as long as all three have tasks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Priority {
     /// Work that can wait: a batch job beside a service.
     Low,
-    /// Everything that says nothing.
+    /// The default.
     #[default]
     Normal,
     /// Work whose result a user waits for.
@@ -16,8 +16,8 @@ pub enum Priority {
 }
 
 impl Priority {
-    /// Number of priorities.
+    /// The number of priorities.
     pub const COUNT: usize = 3;
-    /// The least urgent first.
+    /// All priorities, the lowest first.
     pub const ALL: [Self; Self::COUNT] = [Self::Low, Self::Normal, Self::High];
 }

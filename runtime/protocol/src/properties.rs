@@ -1,4 +1,4 @@
-//! What a device can do, as plain data.
+//! The properties and limits of a device.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,54 +8,55 @@ pub use crate::feature::Feature;
 use crate::id::MAX_QUEUES;
 use crate::priority::Priority;
 
-/// The least alignment that a device may say: that of the largest elements, in bytes.
+/// The smallest alignment that a device may report, in bytes: that of the largest element type.
 pub const ALIGNMENT_MIN: u64 = 8;
-/// The greatest alignment that a device may say, in bytes. More is taken for a mistake.
+/// The largest alignment that a device may report, in bytes. A larger value is rejected as a mistake.
 pub const ALIGNMENT_MAX: u64 = 1 << 30;
 
-/// What a device is and how much of everything it has.
+/// The properties and limits of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceProperties {
     /// The kind of backend: `cpu`, `sim`, `cuda`.
     pub backend: &'static str,
-    /// The device's own name.
+    /// The name of the device.
     pub name: String,
-    /// Physical queues, fixed at opening: from 1 to [`MAX_QUEUES`].
+    /// The number of queues, fixed at opening: from 1 to [`MAX_QUEUES`].
     pub queues: usize,
-    /// The priority of the streams that each queue serves, where the device itself runs some queues before others. None,
-    /// empty, where it does not: then streams of any priority sit on any queue. No more than there are queues.
+    /// The priority of the streams that each queue serves, if the device itself runs some queues before others. Empty
+    /// if it does not: then streams of any priority are assigned to any queue. At most as long as the number of
+    /// queues.
     pub queue_priorities: Vec<Priority>,
-    /// Threads or multiprocessors that run the cubes of one launch.
+    /// The number of threads or multiprocessors that run the cubes of one launch.
     pub compute_units: usize,
     /// Every slice starts at a multiple of this, in bytes: a power of two from [`ALIGNMENT_MIN`] to [`ALIGNMENT_MAX`].
     pub alignment: u64,
     /// Rows of pitched tensors start at a multiple of this, in bytes: a power of two up to [`ALIGNMENT_MAX`].
     pub pitch_alignment: u64,
-    /// Memory that the device may give out, in bytes, where it is known.
+    /// The memory that the device can allocate, in bytes, if it is known.
     pub memory_bytes: Option<u64>,
-    /// Largest single allocation, in bytes.
+    /// The largest single allocation, in bytes.
     pub max_allocation_bytes: u64,
-    /// Most cubes in each dimension.
+    /// The maximum number of cubes along each axis.
     pub max_cube_count: [u32; 3],
-    /// Most bindings of one launch.
+    /// The maximum number of bindings of one launch.
     pub max_bindings: usize,
-    /// Tasks that one queue takes before the driver itself would block; ours stays below.
+    /// The number of tasks that one queue accepts before the driver blocks; the runtime stays below it.
     pub max_queue_depth: usize,
-    /// Optional abilities.
+    /// The optional features of the device.
     pub features: BTreeSet<Feature>,
 }
 
 impl DeviceProperties {
-    /// Does the device have `feature`?
+    /// Returns `true` if the device has `feature`.
     pub fn has(&self, feature: Feature) -> bool {
         self.features.contains(&feature)
     }
 
-    /// Whether a device may say this of itself. It is asked when a device is opened, so that a mistake of a backend is
-    /// an error of the opening, and not of the first task.
+    /// Checks the properties that a backend reports. The check runs when a device is opened, so that a mistake of the
+    /// backend fails the opening and not the first task.
     ///
     /// # Errors
-    /// [`OpenError::Properties`] with the first field that no device can have.
+    /// [`OpenError::Properties`] with the first invalid field.
     pub fn check(&self) -> Result<(), OpenError> {
         let is_aligned = |bytes: u64, least: u64| {
             bytes.is_power_of_two() && (least..=ALIGNMENT_MAX).contains(&bytes)
@@ -66,7 +67,7 @@ impl DeviceProperties {
                 "queues",
                 (1..=MAX_QUEUES).contains(&self.queues),
                 &self.queues,
-                const { within(MAX_QUEUES == 16, "from 1 to 16 (`MAX_QUEUES`)") },
+                const { stated_limit(MAX_QUEUES == 16, "from 1 to 16 (`MAX_QUEUES`)") },
             ),
             (
                 "queue_priorities",
@@ -129,8 +130,8 @@ impl DeviceProperties {
     }
 }
 
-/// The text, if the constants are what it says.
-const fn within(says_so: bool, text: &'static str) -> &'static str {
-    assert!(says_so, "the text says so");
+/// Returns `text` if it states the right limit: a changed constant does not compile until its text is changed as well.
+const fn stated_limit(holds: bool, text: &'static str) -> &'static str {
+    assert!(holds, "the text states another limit than the constant");
     text
 }

@@ -1,8 +1,9 @@
-//! Recordings: tasks checked and resolved once, replayed as one message.
+//! Recordings: tasks that are checked and resolved once, and replayed as one message.
 //!
-//! A recording keeps real handles to what it was recorded with. Its parameters are the slices that
-//! it touches, in order of first use; a replay may bind other handles to them. Those that were made as
-//! parameters have no memory, and must be bound. Words of scalars may be slots, which each replay fills.
+//! The parameters of a recording are the slices that it accesses, in order of first use. A recording keeps handles to
+//! the slices that it was recorded with, and a replay may bind other handles. A *formal* parameter, made by
+//! `Recorder::parameter`, has no memory, and every replay must bind it. Words of scalars may be slots, which each
+//! replay sets.
 
 use std::ops::Range;
 
@@ -15,29 +16,29 @@ use crate::id::{KernelId, SliceId};
 use crate::launch::TensorMap;
 use crate::launch::{LaunchCount, Pattern};
 
-/// One binding of a recorded task: a part of a parameter.
+/// One binding of a recorded task: a range of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordedBinding {
-    /// Index of the parameter.
+    /// The index of the parameter.
     pub parameter: u32,
-    /// First byte within the parameter.
+    /// The first byte within the parameter.
     pub offset: u64,
-    /// Bytes.
+    /// The length in bytes.
     pub len: u64,
-    /// How the task touches them.
+    /// How the task accesses the bytes.
     pub access: Access,
-    /// May it overlap with another such binding of the task?
+    /// Whether the binding may overlap another binding of the task with this flag.
     pub aliases: bool,
 }
 
-/// What a recorded task does.
+/// The operation of a recorded task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordedOp {
     /// Runs a kernel.
     Launch {
         /// The kernel.
         kernel: KernelId,
-        /// Its cubes.
+        /// The cube count.
         count: LaunchCount,
     },
     /// Copies the first binding to the second.
@@ -47,7 +48,7 @@ pub enum RecordedOp {
 }
 
 impl RecordedOp {
-    /// Whether it is a launch with a count that is read on the device.
+    /// Returns `true` for a launch whose count is read on the device.
     pub(crate) fn is_dynamic(&self) -> bool {
         let dynamic = LaunchCount::Dynamic;
         matches!(self, RecordedOp::Launch { count, .. } if *count == dynamic)
@@ -57,41 +58,41 @@ impl RecordedOp {
 /// One word of the packed scalars of a recorded launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordedWord {
-    /// The same at every replay.
+    /// The same value at every replay.
     Value(u64),
-    /// What a replay gives in this place of its list of words.
+    /// The word of a replay at this index.
     Slot(u32),
 }
 
-/// A word that each replay sets.
-// The order of the fields is that of their bytes in a submission log.
+/// A word of a task's scalars that each replay sets.
+// The order of the fields is their order in a submission log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct WordSlot {
-    /// Which of the task's words.
+    /// The index among the task's words.
     pub word: u32,
-    /// Which of the replay's.
+    /// The index among the replay's words.
     pub slot: u32,
 }
 
 /// One task of a recording.
 #[derive(Clone, Debug)]
 pub struct RecordedTask {
-    /// What it does.
+    /// The operation.
     pub op: RecordedOp,
-    /// What it touches; the last one is the count of a dynamic launch.
+    /// The ranges that the task accesses; the last one is the count of a dynamic launch.
     pub bindings: SmallVec<[RecordedBinding; 4]>,
-    /// Packed scalars.
+    /// The packed scalars.
     pub scalars: Box<[u64]>,
-    /// Those of them that a replay sets, in ascending order.
+    /// The scalars that a replay sets, in ascending order of words.
     pub slots: Box<[WordSlot]>,
-    /// Metadata words.
+    /// The metadata words.
     pub metadata: Vec<u32>,
-    /// Tensor maps.
+    /// The tensor maps.
     pub tensor_maps: Vec<TensorMap>,
 }
 
 impl RecordedTask {
-    /// The kernel that it launches.
+    /// Returns the kernel of a launch.
     pub fn kernel(&self) -> Option<KernelId> {
         match self.op {
             RecordedOp::Launch { kernel, .. } => Some(kernel),
@@ -99,16 +100,16 @@ impl RecordedTask {
         }
     }
 
-    /// Whether the count of its cubes is read on the device.
+    /// Returns `true` if the cube count is read on the device.
     pub fn is_dynamic(&self) -> bool {
         self.op.is_dynamic()
     }
 }
 
-/// The order of recorded tasks, whose parameters do not overlap.
+/// Computes the order of recorded tasks whose parameters do not overlap.
 ///
-/// It is that of the [hazards](crate::hazard) by the ranges that tasks touch, also where the tasks are those of a compiled schedule: of
-/// temporaries that share memory its own graph knows nothing.
+/// The order follows from the [hazards](crate::hazard) of the ranges that tasks access, also for the tasks of a
+/// compiled schedule: its own graph has no edges for temporaries that share memory.
 pub fn order_of(tasks: &[RecordedTask]) -> Order {
     let touch = |binding: &RecordedBinding| Touch {
         space: binding.parameter,
@@ -120,23 +121,23 @@ pub fn order_of(tasks: &[RecordedTask]) -> Order {
     Order::of(&touches)
 }
 
-/// What a recording needs of one parameter.
+/// The requirements of a recording on one parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parameter {
-    /// The binding that it was recorded with: everything that the recording touches of the slice.
+    /// The binding at recording: the range of the slice that the recording accesses.
     pub binding: Binding,
-    /// The greatest alignment that a task needs within it, in bytes. A handle that takes its place
-    /// must lie the same way relative to it.
+    /// The greatest alignment that a task needs within the parameter, in bytes. A handle that is bound to the
+    /// parameter must have the same offset modulo this alignment.
     pub align: u64,
-    /// Was it made as a parameter, so that it has no memory of its own?
+    /// Whether it was made as a parameter, and has no memory of its own.
     pub is_formal: bool,
-    /// May a replay bind fewer bytes than were recorded?
+    /// Whether a replay may bind fewer bytes than were recorded.
     pub may_be_shorter: bool,
 }
 
 impl Parameter {
-    /// The byte of the recorded slice where the handle begins that takes its place: where a parameter that was made
-    /// as such begins, and the first byte that is touched of any other.
+    /// Returns the byte of the recorded slice at which a bound handle begins: 0 for a formal parameter, and the first
+    /// byte that is accessed for any other.
     pub fn base(&self) -> u64 {
         match self.is_formal {
             true => 0,
@@ -145,27 +146,27 @@ impl Parameter {
     }
 }
 
-/// The parameters of a recording while it is made.
+/// The parameters of a recording that is being made.
 #[derive(Default)]
 pub struct Parameters {
     pub(crate) list: Vec<Parameter>,
-    /// The slices that were made as parameters.
+    /// The slices of formal parameters.
     pub formal: Vec<SliceId>,
-    /// Those of them whose contents before a replay are nobody's.
+    /// The formal parameters whose contents before a replay are irrelevant.
     pub scratch: Vec<SliceId>,
-    /// Those of them to which a replay may bind fewer bytes.
+    /// The formal parameters to which a replay may bind fewer bytes.
     pub shorter: Vec<SliceId>,
 }
 
 impl Parameters {
-    /// Takes in what one task touches.
+    /// Adds the access of one task to a binding.
     ///
-    /// A parameter that is first written whole needs nothing of what was there: it stays a `Write`.
-    /// Parts written before the rest is read make it a `ReadWrite`, which is always right.
+    /// A parameter whose first access overwrites the whole range needs none of its old contents, and stays a `Write`.
+    /// If parts are written before the rest is read, it becomes a `ReadWrite`, which is always correct.
     pub fn add(&mut self, op: &RecordedOp, binding: &Binding, align: u64) {
         let mut binding = *binding;
         if op.is_dynamic() && binding.access == Access::Write {
-            // The count may be zero: then what was there is there still.
+            // The count may be zero; the old contents then remain.
             binding.access = Access::ReadWrite;
         }
         match self
@@ -195,7 +196,7 @@ impl Parameters {
         }
     }
 
-    /// The parameters as replays are bound to them.
+    /// Returns the parameters as replays bind them.
     pub fn finished(&self) -> Vec<Parameter> {
         let mut list = self.list.clone();
         for parameter in &mut list {
@@ -207,8 +208,8 @@ impl Parameters {
         list
     }
 
-    /// The scratch parameters of which a task may read bytes that no task before it has defined: what is there is of an earlier
-    /// replay.
+    /// Returns the scratch parameters of which a task may read bytes that no earlier task has defined. These bytes
+    /// are left from an earlier replay.
     pub fn stale(&self, tasks: &[RecordedTask]) -> Box<[u32]> {
         let scratch = self.list.iter().enumerate();
         scratch
@@ -218,7 +219,7 @@ impl Parameters {
             .collect()
     }
 
-    /// A binding as a part of its parameter.
+    /// Returns a binding relative to its parameter.
     pub fn relative(&self, binding: &Binding, aliases: bool) -> RecordedBinding {
         let position = self
             .list
@@ -239,7 +240,7 @@ impl Parameters {
     }
 }
 
-/// Whether some task reads bytes of a parameter that no task before it has defined.
+/// Returns `true` if a task reads bytes of a parameter that no earlier task has defined.
 fn reads_undefined(tasks: &[RecordedTask], parameter: u32) -> bool {
     let mut defined = Defined::default();
     for task in tasks {
@@ -249,7 +250,7 @@ fn reads_undefined(tasks: &[RecordedTask], parameter: u32) -> bool {
         for binding in mine {
             let range = binding.offset..binding.offset + binding.len;
             stale |= binding.access.reads() && !defined.covers(&range);
-            // A launch whose count is read on the device may define nothing.
+            // A launch whose count is read on the device may write nothing.
             if binding.access == Access::Write && !task.is_dynamic() {
                 written.push(range);
             }
@@ -262,7 +263,7 @@ fn reads_undefined(tasks: &[RecordedTask], parameter: u32) -> bool {
     false
 }
 
-/// Bytes that are defined: sorted ranges that do not touch.
+/// Bytes that are defined: sorted ranges with gaps in between.
 #[derive(Default)]
 struct Defined(Vec<Range<u64>>);
 
@@ -289,26 +290,26 @@ impl Defined {
     }
 }
 
-/// Offset and length of a part of a parameter, within the `bytes` that are bound to the parameter.
+/// Returns the offset and the length of a part of a parameter, clamped to the `bytes` that are bound to it.
 #[inline]
 pub fn cut(offset: u64, len: u64, bytes: u64) -> (u64, u64) {
     let offset = offset.min(bytes);
     (offset, len.min(bytes - offset))
 }
 
-/// Two parameters that overlap where a task writes one of them.
+/// Two overlapping parameters of one task, at least one of which it writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Overlapping {
     /// The first such task.
     pub task: usize,
-    /// Index of the one parameter.
+    /// The index of the first parameter.
     pub first: usize,
-    /// Index of the other.
+    /// The index of the second parameter.
     pub second: usize,
 }
 
-/// The first task of which two bindings overlap, with these handles as parameters, where one is
-/// written and no kernel says that they may.
+/// Returns the first task of which two bindings overlap when these handles are bound, if one of them is written and
+/// the kernel does not allow aliases.
 pub fn overlapping_task(tasks: &[RecordedTask], parameters: &[Binding]) -> Option<Overlapping> {
     let bound = |binding: &RecordedBinding| {
         let parameter = parameters[binding.parameter as usize];

@@ -1,33 +1,42 @@
-//! User code and values on their way to be dropped, with which the last handle of a slice may go.
+//! Pending releases: user code and deferred drops that may drop the last handle of a slice.
 //!
-//! A reservation that finds no memory fails only when nothing that was admitted can free memory by itself. A value that was given to
-//! be dropped, and user code that runs, can: both may own the last handle of a slice. Each of them has a [`Release`](crate::leaving::Release) from the moment
-//! at which nothing but a thread of the runtime stands between it and its end, until it has been dropped.
+//! A reservation that finds no memory fails only once nothing that was admitted can free memory. A value that waits
+//! to be dropped, and user code that runs, can: both may own the last handle of a slice. Each has a
+//! [`Release`](crate::deferred_drop::Release) from the moment at which only a thread of the runtime stands between it
+//! and its end, until it has been dropped.
 //!
-//! The server asks `Releases::are_open` before it gives a reservation up, and leaves word there if it is to wait: then the release that
-//! ends next rings ([`Outlet::ring`](crate::table::Outlet)). The lock orders the two: either the server sees no release, or the
-//! release that ends next finds its word.
+//! ```text
+//! device thread                                   thread of the release
+//! a reservation finds no memory
+//! are_open: open is 1, sets is_awaited            runs user code, drops the value: its last handle frees a slice
+//! the stream stays parked                         end: open is 0, takes is_awaited
+//!                                                 Outlet::ring wakes the device
+//! honours the drop, retries the reservation
+//! ```
+//! One lock orders the two sides: either `are_open` observes no open release, and its handles are dropped already, or
+//! the next release to end observes `is_awaited` and wakes the device. So no wake is lost. A reservation that fails
+//! too early, or waits for ever, is found by the facts `memory` of the conformance suite.
 
 use millstream_sync::facade::{Mutex, lock};
 
-/// What may still let go of handles by itself.
+/// The number of pending releases, and whether the server waits for one to end.
 #[derive(Default)]
 pub struct Releases(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     open: u64,
-    /// The server waits for the next one to end.
+    /// The server waits for the next release to end.
     is_awaited: bool,
 }
 
 impl Releases {
-    /// From now on there is one more.
+    /// Begins a release.
     pub(crate) fn begin(&self) {
         lock(&self.0).open += 1;
     }
 
-    /// One has ended. Whether the server waits for that.
+    /// Ends a release. Returns `true` if the server waits for that.
     #[must_use]
     pub(crate) fn end(&self) -> bool {
         let mut state = lock(&self.0);
@@ -35,14 +44,14 @@ impl Releases {
         std::mem::take(&mut state.is_awaited)
     }
 
-    /// Whether there are any. Then the device is woken when the next one has ended.
+    /// Returns `true` if a release is pending. If so, the end of the next release wakes the device.
     pub fn are_open(&self) -> bool {
         let mut state = lock(&self.0);
         state.is_awaited = state.open > 0;
         state.is_awaited
     }
 
-    /// The server waits for none.
+    /// Cancels the wait: the server waits for no release.
     pub fn forget_wait(&self) {
         lock(&self.0).is_awaited = false;
     }

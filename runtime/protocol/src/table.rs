@@ -1,4 +1,25 @@
-//! The table that clients and the device share: an entry, with a count, of everything that a device counts.
+//! The table of slots that clients and the device share: one counted slot for each slice, kernel, recording, stream and
+//! client.
+//!
+//! # The life of a slot
+//! ```text
+//! client threads                                device thread
+//! acquire a slot from the free list
+//! send `Register` or `Reserve`        ───────►  admits it: the id resolves to the object from here on
+//! clone handles, send tasks with
+//!   the plain id                      ───────►  resolves the id
+//! drop the last handle: the slot enters
+//!   the list of drops, stamped with the
+//!   mailbox's tail                    ─ wake ►  takes the list; once the mailbox has passed the stamp, and no stream
+//!                                               holds a task on it, frees the object
+//! acquire it again                    ◄───────  recycles the slot once the points that used it have passed
+//! ```
+//! Every send with a handle happens before the drop of that handle, so its message lies before the stamp. When the
+//! mailbox has passed the stamp, no message names the id any more, and a task can carry a plain id without a count
+//! (I4). A drop never waits, allocates nothing and needs no room in the mailbox (I9, I12). Each occupant of a slot
+//! has its own generation, so a stale id resolves to nothing.
+//!
+//! The lists and their orderings are in `millstream_sync::slots`; loom's model `slots` checks them.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -18,34 +39,34 @@ use crate::metrics::SharedFaults;
 use crate::releases::Releases;
 use crate::staging::Staging;
 
-/// What both sides see of a counted thing. Slices use all of it, kernels and streams nothing.
+/// The part of a slot that clients and the device share. Slices use all of it, other objects nothing.
 #[derive(Default)]
 pub struct Shared {
-    /// Failures that became known while a task ran: marked, found and cleared in execution order.
+    /// Failures that became known while a task ran. Queues mark, find and clear them in execution order (I7).
     pub poison: PoisonCell<FailureRef>,
-    /// What a client with a hard limit was charged.
+    /// The charge to the hard limit of a client.
     pub charge: Charge,
 }
 
-/// Where the last drop of a counted thing is told: the device's mailbox gives the stamp and is woken. Whoever has the table
-/// counts faults here, too.
+/// The receiver of last drops: the device's mailbox, which gives the stamp and is woken. It also has the state that
+/// every holder of the table may reach.
 pub struct Outlet {
     mailbox: Probe<Task>,
     edges: Arc<Edges>,
-    /// The device, if callers may turn it. It holds the table.
+    /// The device, if callers may step in for its thread. Weak, because the device owns the table.
     station: OnceLock<Weak<dyn StepIn>>,
-    /// See [`Outlet::ring`].
+    /// Set by [`Outlet::ring`], taken by the device.
     rung: AtomicBool,
-    /// Failed tasks by reason, counted where they fail.
+    /// Failed tasks by reason, counted where a task fails.
     pub faults: SharedFaults,
-    /// What may still let go of handles by itself.
+    /// Pending releases, which may drop handles.
     pub releases: Releases,
-    /// The memory that uploads go through.
+    /// The host memory for uploads.
     pub staging: Arc<Staging>,
 }
 
 impl Outlet {
-    /// Tells `mailbox`; `edges` are the device's.
+    /// Creates an outlet that notifies `mailbox`; `edges` are the device's.
     pub fn new(mailbox: Probe<Task>, edges: Arc<Edges>) -> Self {
         Self {
             mailbox,
@@ -58,42 +79,44 @@ impl Outlet {
         }
     }
 
-    /// Who drops may turn this device, where it would have to wake its thread. To be said before there is anything to drop.
+    /// Lets a thread that drops a handle step in for this device instead of waking its thread. Call it before
+    /// anything can be dropped.
     pub fn set_station(&self, station: Weak<dyn StepIn>) {
         let _ = self.station.set(station);
     }
 
-    /// Does the device take nothing any more?
+    /// Returns `true` if the device accepts no messages any more.
     pub(crate) fn is_over(&self) -> bool {
         self.mailbox.is_closed()
     }
 
-    /// Has the device look at what it holds, and wakes it for that. It needs neither room in the mailbox nor a slot, of which there
-    /// may be none (I5).
+    /// Wakes the device to look at what it holds. Needs neither room in the mailbox nor a slot, of which there may be
+    /// none (I5).
     pub(crate) fn ring(&self) {
-        self.tells();
-        // Release: pairs with `take_ring`. A wake comes after what it is for, as that of a dropped slot.
+        self.record_edge();
+        // Release: pairs with the Acquire in `take_ring`. The wake comes after the flag, as for a dropped slot.
         self.rung.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// Whether a thread has rung since the device looked last.
+    /// Returns `true` if a thread has rung since the last [`Outlet::take_ring`].
     #[inline]
     pub fn has_rung(&self) -> bool {
-        // Relaxed: a hint; the taking acquires.
+        // Relaxed: a hint; `take_ring` acquires.
         self.rung.load(Ordering::Relaxed)
     }
 
-    /// The same, once.
+    /// Takes the ring: returns `true` once for all rings so far.
     #[inline]
     pub fn take_ring(&self) -> bool {
-        // Acquire: what was done before the ring is seen.
+        // Acquire: pairs with the Release in `ring`; what was done before the ring is visible.
         self.has_rung() && self.rung.swap(false, Ordering::Acquire)
     }
 
-    /// In a model what a thread has done is something that others may find done, or not. The device's own is part of its step.
+    /// In a model of a user, publishes what the calling thread has done, which other threads may then observe. The
+    /// device itself is part of a step of the model, so its own threads publish nothing.
     #[inline]
-    fn tells(&self) {
+    fn record_edge(&self) {
         if !THREADS && !is_runtime_thread() {
             self.edges.release();
         }
@@ -103,7 +126,7 @@ impl Outlet {
 impl Sink for Outlet {
     #[inline]
     fn stamp(&self) -> u64 {
-        self.tells();
+        self.record_edge();
         self.mailbox.tail()
     }
 
@@ -126,8 +149,8 @@ impl Ring for Table {
     }
 }
 
-/// The table of everything that a device counts: slices, kernels, streams, recordings.
+/// The table of all counted objects of a device: slices, kernels, recordings, streams and clients.
 pub type Table = Slots<Shared, Outlet>;
 
-/// One counted hold on an entry of the [`Table`].
+/// A counted hold on an entry of the [`Table`].
 pub type Hold = Counted<Shared, Outlet>;

@@ -1,16 +1,24 @@
-//! Where the threads of the runtime come from: from the system, or from a function that the caller gives,
-//! so that an engine runs them on its own job system.
+//! The source of the runtime's threads: the system, or a function of the caller, so that an engine runs the threads
+//! on its own job system.
 //!
 //! ```text
-//!  Spawner::spawn ── ThreadBody ──► the caller's function ──► run() on a thread of the caller's
+//!  Spawner::spawn ── ThreadBody ──► the caller's function ──► run() on a thread of the caller
 //!        │                │                                      │
-//!        └─ Thread ◄──────┴── the body waits in here till begun ─┘ its end is a reply
+//!        └─ Thread ◄──────┴── the body is `Waiting` until started ┘ its end is a reply
 //! ```
-//! What a caller does with a body does not decide whether the runtime ends:
-//! 1. A body that is dropped without having run counts as ended, and what it owned says so to whoever waits.
-//! 2. A body that was refused never runs: the runtime takes it back.
-//! 3. A body that nobody has begun when the runtime joins it is run by whoever joins. It was told to end by then.
-//! 4. A body that is run inside the caller's function, where it would keep whoever opens the device, is refused.
+//! The end of the runtime does not depend on how the caller treats a body:
+//! 1. A body that is dropped before it ran counts as ended. Its contents are dropped, which notifies the threads that
+//!    wait.
+//! 2. A refused body never runs: the runtime takes it back.
+//! 3. A body that was not started when the runtime joins it runs on the joining thread. It was signalled to end before.
+//! 4. A body that is run inside the caller's function is refused: it would block the thread that opens the device.
+//!
+//! | state | transition | by |
+//! | --- | --- | --- |
+//! | `Waiting` | to `Started` | [`ThreadBody::run`], [`Thread::run_unless_begun`], [`Thread::join`] |
+//! | `Waiting` | to `Dropped` | the drop of the body, or a refusal |
+//!
+//! Each transition takes the body out under the lock, so the body runs at most once.
 
 use std::cell::Cell;
 use std::fmt;
@@ -28,24 +36,24 @@ use millstream_sync::reply::{ReplyReceiver, reply};
 use crate::error::OpenError;
 use crate::marks::mark_runtime_thread;
 
-/// What a thread is for, so that whoever starts it may choose its core or its priority.
+/// The role of a thread, from which the code that starts it may choose a core or a priority.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ThreadRole {
-    /// Takes messages and feeds queues. All work of the device waits for it: give it a high priority.
+    /// Receives messages and feeds queues. All work of the device waits for this thread: give it a high priority.
     Device,
-    /// Drops values once the device is done with them, and sleeps otherwise.
+    /// Drops values that the device no longer uses, and sleeps otherwise.
     Collector,
     /// Runs host functions and callbacks of users, which may block.
     UserCode,
     /// Runs the tasks of a queue, on devices whose queues are threads.
     Queue,
-    /// Shares the cubes of launches with the queues.
+    /// Runs cubes of launches, together with the threads of queues.
     Cubes,
 }
 
 impl ThreadRole {
-    /// The role as a word.
+    /// Returns the role as a word.
     pub fn word(self) -> &'static str {
         match self {
             ThreadRole::Device => "device",
@@ -59,17 +67,17 @@ impl ThreadRole {
 
 type Body = Box<dyn FnOnce() + Send>;
 
-/// How far a thread that the caller supplies has come. Shared by the runtime, its body and who runs it.
+/// The state of a thread that the caller supplies. Shared by the runtime, the body, and the thread that runs it.
 enum Start {
-    /// Nobody has begun it.
+    /// Not started.
     Waiting(Body),
-    /// This thread runs it, or has.
-    Begun(ThreadId),
-    /// It was dropped or taken back.
+    /// Started by this thread. It may have ended since.
+    Started(ThreadId),
+    /// Dropped or taken back without having run.
     Dropped,
 }
 
-/// Moves to `next` if nobody has begun it, and hands its body out.
+/// Changes the state from `Waiting` to `next` and returns the body. Returns `None` in any other state.
 fn leave_waiting(start: &Mutex<Start>, next: Start) -> Option<Body> {
     let mut start = lock(start);
     match &*start {
@@ -81,15 +89,15 @@ fn leave_waiting(start: &Mutex<Start>, next: Start) -> Option<Body> {
     }
 }
 
-/// Runs it on the calling thread, if nobody has begun it.
+/// Runs the body on the calling thread, unless it was started or dropped.
 fn begin(start: &Mutex<Start>) {
-    if let Some(body) = leave_waiting(start, Start::Begun(std::thread::current().id())) {
+    if let Some(body) = leave_waiting(start, Start::Started(std::thread::current().id())) {
         body();
     }
 }
 
-/// What a thread of the runtime does, from its start to its end. It needs a thread of its own until then, for
-/// it sleeps where it has nothing to do: a pool must have one for each. Dropping it says that there is no thread.
+/// The body of a thread of the runtime. It needs a thread of its own from start to end, because it sleeps when it has
+/// nothing to do: a pool must have one thread for each body. Dropping a body reports that it has no thread.
 pub struct ThreadBody {
     name: Box<str>,
     role: ThreadRole,
@@ -97,22 +105,22 @@ pub struct ThreadBody {
 }
 
 impl ThreadBody {
-    /// What the runtime would call the thread.
+    /// Returns the name that the runtime would give the thread.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What the thread is for.
+    /// Returns the role of the thread.
     pub fn role(&self) -> ThreadRole {
         self.role
     }
 
-    /// Is the thread. Returns when the device needs it no more; panics never.
+    /// Runs the body on the calling thread. Returns when the device no longer needs the thread; never panics.
     ///
-    /// On the thread that is being asked for it, inside the function given to
+    /// If it is called inside the function given to
     /// [`DeviceOptions::spawn_with`](crate::options::DeviceOptions::spawn_with), it returns at once, and opening fails.
     pub fn run(self) {
-        if !ASKING.get() {
+        if !IN_SPAWN_FN.get() {
             begin(&self.start);
         }
     }
@@ -131,25 +139,25 @@ impl fmt::Debug for ThreadBody {
 }
 
 thread_local! {
-    /// Is the thread inside a caller's function that is to start another?
-    static ASKING: Cell<bool> = const { Cell::new(false) };
+    /// Whether the thread is inside a caller's function that is to start another thread.
+    static IN_SPAWN_FN: Cell<bool> = const { Cell::new(false) };
 }
 
 type SpawnFn = dyn Fn(ThreadBody) -> io::Result<()> + Send + Sync;
 
-/// Starts threads, and counts those that have not ended. The default asks the system.
+/// Starts threads, and counts those that have not ended. By default the system starts them.
 #[derive(Clone, Default)]
 pub struct Spawner {
     spawn: Option<Arc<SpawnFn>>,
     alive: Arc<AtomicU64>,
 }
 
-/// A thread that has been asked for and has not ended.
+/// Counts a thread that was requested and has not ended.
 struct Alive(Arc<AtomicU64>);
 
 impl Alive {
     fn begin(count: &Arc<AtomicU64>) -> Self {
-        // Relaxed: a figure.
+        // Relaxed: a statistic.
         count.fetch_add(1, Ordering::Relaxed);
         Self(count.clone())
     }
@@ -157,13 +165,13 @@ impl Alive {
 
 impl Drop for Alive {
     fn drop(&mut self) {
-        // Relaxed: a figure, exact for who has joined the thread.
+        // Relaxed: a statistic, exact for a thread that has joined the counted one.
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Spawner {
-    /// Starts threads by a function of the caller.
+    /// Creates a spawner that starts threads with a function of the caller.
     pub fn new(spawn: impl Fn(ThreadBody) -> io::Result<()> + Send + Sync + 'static) -> Self {
         Self {
             spawn: Some(Arc::new(spawn)),
@@ -171,7 +179,7 @@ impl Spawner {
         }
     }
 
-    /// The same, which counts the threads that it starts from here on, and no others.
+    /// Returns a spawner with the same function that counts only the threads that it starts itself.
     pub fn counting_anew(&self) -> Self {
         Self {
             spawn: self.spawn.clone(),
@@ -179,16 +187,16 @@ impl Spawner {
         }
     }
 
-    /// Threads that it and its clones have started and that have not ended.
+    /// Returns the number of threads that this spawner and its clones have started and that have not ended.
     pub fn alive(&self) -> u64 {
-        // Relaxed: a figure.
+        // Relaxed: a statistic.
         self.alive.load(Ordering::Relaxed)
     }
 
-    /// Starts a thread.
+    /// Starts a thread that runs `body`.
     ///
     /// # Errors
-    /// [`OpenError::Thread`] with the name and the reason; `body` has been dropped then.
+    /// [`OpenError::Thread`] with the name and the reason; `body` is dropped.
     pub fn spawn<T: Send + 'static>(
         &self,
         role: ThreadRole,
@@ -207,7 +215,8 @@ impl Spawner {
                 .map_err(|error| refused(error.to_string()));
         };
         let (sender, receiver) = reply();
-        // The body goes before the sender, also where it never runs: who is told of the end finds it gone.
+        // The body is dropped before the sender, also if it never runs, so a thread that receives the end finds it
+        // dropped.
         let parts = (body, sender);
         let start = Arc::new(Mutex::new(Start::Waiting(Box::new(move || {
             let (body, sender) = parts;
@@ -218,27 +227,28 @@ impl Spawner {
             role,
             start: start.clone(),
         };
-        let before = ASKING.replace(true);
-        // Whoever asks may be opening a device, or hold up one: nothing may wait in there.
+        let before = IN_SPAWN_FN.replace(true);
+        // The calling thread may be opening a device, or a device may wait for it, so the function must not block.
         let marked = mark_runtime_thread();
         let answer = catch_unwind(AssertUnwindSafe(|| spawn(asked)));
         drop(marked);
-        ASKING.set(before);
+        IN_SPAWN_FN.set(before);
         let why = match answer {
             Ok(Ok(())) if matches!(*lock(&start), Start::Dropped) => {
-                "it was run in place, or dropped, instead of being given a thread".to_owned()
+                "the body was run in place, or dropped, instead of on a thread of its own"
+                    .to_owned()
             }
             Ok(Ok(())) => return Ok(Thread(Kind::Supplied { start, receiver })),
             Ok(Err(error)) => error.to_string(),
             Err(panic) => {
                 payload::end(panic);
-                "whoever was to start it panicked".to_owned()
+                "the function that starts threads panicked".to_owned()
             }
         };
         drop(leave_waiting(&start, Start::Dropped));
         match *lock(&start) {
-            // It runs all the same: then it is a thread like any other.
-            Start::Begun(_) => {}
+            // The body runs although the function failed, so it is a thread like any other.
+            Start::Started(_) => {}
             _ => return Err(refused(why)),
         }
         Ok(Thread(Kind::Supplied { start, receiver }))
@@ -254,7 +264,7 @@ impl fmt::Debug for Spawner {
     }
 }
 
-/// A thread that was started. Dropping it leaves the thread to itself.
+/// A started thread. Dropping it detaches the thread.
 pub struct Thread<T>(Kind<T>);
 
 enum Kind<T> {
@@ -266,7 +276,7 @@ enum Kind<T> {
 }
 
 impl<T> Thread<T> {
-    /// Has it ended?
+    /// Returns `true` if the thread has ended.
     pub fn is_finished(&self) -> bool {
         match &self.0 {
             Kind::System(thread) => thread.is_finished(),
@@ -274,18 +284,18 @@ impl<T> Thread<T> {
         }
     }
 
-    /// Is it the calling thread?
+    /// Returns `true` if this is the calling thread.
     pub fn is_current(&self) -> bool {
         match &self.0 {
             Kind::System(thread) => thread::is_current(thread),
             Kind::Supplied { start, .. } => {
                 let current = std::thread::current().id();
-                matches!(*lock(start), Start::Begun(runner) if runner == current)
+                matches!(*lock(start), Start::Started(runner) if runner == current)
             }
         }
     }
 
-    /// Was its body dropped before anybody had begun it?
+    /// Returns `true` if the body was dropped before it was started.
     pub fn never_ran(&self) -> bool {
         match &self.0 {
             Kind::System(_) => false,
@@ -293,17 +303,18 @@ impl<T> Thread<T> {
         }
     }
 
-    /// Runs it here if nobody has begun it, for it is to end now. Blocks until it has ended then.
+    /// Runs the body on the calling thread if it was not started. Blocks until it has ended then. Call it after the
+    /// thread was signalled to end.
     pub fn run_unless_begun(&self) {
         if let Kind::Supplied { start, .. } = &self.0 {
             begin(start);
         }
     }
 
-    /// Waits for its end. To be called once it was told to end.
+    /// Waits for the end of the thread. Call it after the thread was signalled to end.
     ///
     /// # Errors
-    /// The panic that ended it; something that is no text where it never ran.
+    /// The panic that ended the thread, or a value that is no message if the body never ran.
     pub fn join(self) -> std::thread::Result<T> {
         self.run_unless_begun();
         match self.0 {
@@ -331,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_supplied_thread_is_joined_for_its_value() {
+    fn supplied_thread_is_joined_for_its_value() {
         for spawner in [Spawner::default(), Spawner::new(on_a_thread)] {
             let thread = spawn(&spawner).ok();
             assert_eq!(thread.and_then(|thread| thread.join().ok()), Some(7));
@@ -339,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_of_a_supplied_thread_is_what_joining_answers() {
+    fn panic_of_a_supplied_thread_is_returned_by_join() {
         let spawner = Spawner::new(on_a_thread);
         let thread = spawner.spawn(ThreadRole::Queue, "boom", || panic!("boom"));
         let joined: std::thread::Result<()> = thread.map_or(Ok(()), Thread::join);
@@ -349,19 +360,19 @@ mod tests {
         );
     }
 
-    /// Nothing hangs: a queue of jobs that nobody serves ends with the device.
+    /// Nothing hangs: a queue of jobs that no thread serves ends with the device.
     #[test]
-    fn a_body_that_nobody_has_begun_is_run_by_whoever_joins_it() {
-        let (sender, kept) = mpsc::channel();
+    fn body_that_was_not_started_runs_on_the_thread_that_joins_it() {
+        let (sender, bodies) = mpsc::channel();
         let spawner = Spawner::new(move |body| sender.send(body).map_err(io::Error::other));
         let thread = spawn(&spawner).ok();
         assert_eq!(thread.and_then(|thread| thread.join().ok()), Some(7));
-        kept.iter().take(1).for_each(ThreadBody::run);
+        bodies.iter().take(1).for_each(ThreadBody::run);
     }
 
     #[test]
-    fn what_was_refused_never_runs_even_if_it_was_kept() {
-        let (sender, kept) = mpsc::channel();
+    fn refused_body_never_runs_even_if_it_was_kept() {
+        let (sender, bodies) = mpsc::channel();
         let spawner = Spawner::new(move |body| {
             let _ = sender.send(body);
             Err(io::Error::other("no more"))
@@ -372,11 +383,11 @@ mod tests {
             refused.err().map(|error| error.to_string()).as_deref(),
             Some("no thread could be started: `late`: no more")
         );
-        kept.iter().take(1).for_each(ThreadBody::run);
+        bodies.iter().take(1).for_each(ThreadBody::run);
     }
 
     #[test]
-    fn a_body_that_is_run_in_place_or_dropped_is_no_thread() {
+    fn body_that_is_run_in_place_or_dropped_is_an_error() {
         type Careless = fn(ThreadBody) -> io::Result<()>;
         let run: Careless = |body| {
             body.run();
@@ -392,9 +403,9 @@ mod tests {
         }
     }
 
-    /// An engine that panics for each thread it is asked for costs no memory.
+    /// A function that panics for each requested thread leaks no memory.
     #[test]
-    fn what_a_panic_of_the_callers_function_carries_is_dropped() {
+    fn payload_of_a_panic_of_the_callers_function_is_dropped() {
         let alive = Arc::new(());
         let carried = alive.clone();
         let panics = Spawner::new(move |_| std::panic::panic_any(carried.clone()));

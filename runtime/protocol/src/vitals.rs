@@ -1,6 +1,7 @@
-//! The health of a device, as all who tell it and all who watch it share it, and what its lost epochs have left behind.
+//! The health of a device, shared by the code that changes it and by all watches, and the counts of what lost epochs
+//! left behind.
 //!
-//! Nothing polls: a watcher registers a waker, and a change wakes it (I11).
+//! A watch registers a waker, and a change of the health wakes it: nothing polls (I11).
 
 use std::fmt;
 use std::future::poll_fn;
@@ -16,13 +17,13 @@ use crate::error::Error;
 use crate::health::Health;
 use crate::marks::is_runtime_thread;
 
-/// The health of a device, shared by all who tell it and all who watch it.
+/// The health of a device over all of its epochs.
 pub struct Vitals {
     state: Mutex<State>,
     remains: Remains,
 }
 
-/// What lost epochs of a device have left behind, for ever.
+/// What lost epochs of a device have left behind for ever.
 #[derive(Default)]
 pub(crate) struct Remains {
     values_parked: AtomicU64,
@@ -31,31 +32,31 @@ pub(crate) struct Remains {
 
 impl Remains {
     pub(crate) fn values_parked(&self) -> u64 {
-        // Relaxed: a figure.
+        // Relaxed: a statistic.
         self.values_parked.load(Ordering::Relaxed)
     }
 
     pub(crate) fn bytes_left(&self) -> u64 {
-        // Relaxed: a figure.
+        // Relaxed: a statistic.
         self.bytes_left.load(Ordering::Relaxed)
     }
 
     pub(crate) fn park_value(&self) {
-        // Relaxed: a figure.
+        // Relaxed: a statistic.
         self.values_parked.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn leave_bytes(&self, bytes: u64) {
-        // Relaxed: a figure.
+        // Relaxed: a statistic.
         self.bytes_left.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
 struct State {
     health: Health,
-    /// How often it changed.
+    /// The number of changes so far.
     changes: u64,
-    /// Who is to be woken by the next change, by watch.
+    /// The wakers for the next change, by the number of their watch.
     wakers: Vec<(u64, Waker)>,
     watches: u64,
 }
@@ -79,23 +80,23 @@ impl Vitals {
         lock(&self.state)
     }
 
-    /// What lost epochs have left behind.
+    /// Returns what lost epochs have left behind.
     pub(crate) fn remains(&self) -> &Remains {
         &self.remains
     }
 
-    /// How the device is.
+    /// Returns the health of the device.
     pub fn health(&self) -> Health {
         self.state().health
     }
 
-    /// The device is like this from now on. What was closed stays closed.
+    /// Sets the health and wakes all watches. A closed device stays closed.
     pub fn change(&self, health: Health) {
         self.change_if(health, || true);
     }
 
-    /// As [`Vitals::change`], unless `change` says no, which is asked before anybody can see how the device is:
-    /// what it changes is seen together with that.
+    /// Calls `change` under the lock, and then sets the health as [`Vitals::change`] does if `change` returned
+    /// `true`. A reader observes the effect of `change` and the new health together.
     pub(crate) fn change_if(&self, health: Health, change: impl FnOnce() -> bool) {
         let mut state = self.state();
         if !change() {
@@ -108,11 +109,11 @@ impl Vitals {
         state.changes += 1;
         let woken = std::mem::take(&mut state.wakers);
         drop(state);
-        // A waker is foreign code: after the lock.
+        // A waker is foreign code, so it is called without the lock.
         woken.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Watches from now on.
+    /// Creates a watch for changes from now on.
     pub fn watch(self: &Arc<Self>) -> HealthWatch {
         let mut state = self.state();
         state.watches += 1;
@@ -125,29 +126,29 @@ impl Vitals {
     }
 }
 
-/// Watches the health of a device. It tells changes, not every one of them: of several since the last look
-/// the latest.
+/// A watch of the health of a device. It reports that the health changed, and the latest value; of several changes
+/// since the last poll it reports only the last.
 pub struct HealthWatch {
     vitals: Arc<Vitals>,
     number: u64,
     seen: u64,
-    /// It has told that the device was closed, or was made after that.
+    /// The watch has reported the close, or was created after it.
     over: bool,
 }
 
 impl HealthWatch {
-    /// How the device is now.
+    /// Returns the current health.
     pub fn health(&self) -> Health {
         self.vitals.health()
     }
 
-    /// The next change, for async code; `None` once the device has been closed and the watch has said so.
+    /// Waits for the next change. Returns `None` once the device is closed and the watch has reported that.
     pub async fn changed(&mut self) -> Option<Health> {
         poll_fn(|context| self.poll_changed(context)).await
     }
 
-    /// The next change, if it comes within `timeout`; `None` once the device has been closed and the watch has
-    /// said so. Blocks, and does not pump a driven device.
+    /// Blocks until the next change, up to `timeout`. Returns `None` once the device is closed and the watch has
+    /// reported that. Does not pump a driven device.
     ///
     /// # Errors
     /// [`Error::TimedOut`]; [`Error::WouldDeadlock`] on a thread that the device needs.
@@ -160,7 +161,7 @@ impl HealthWatch {
         block_until(changed, deadline).ok_or(Error::TimedOut { waited: timeout })
     }
 
-    /// The next change, or the waker of `context` is woken by it.
+    /// Polls for the next change; the waker of `context` is woken by it.
     pub fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<Option<Health>> {
         if self.over {
             return Poll::Ready(None);
@@ -218,21 +219,21 @@ mod tests {
         recovery: Recovery::SameProcess,
     };
 
-    /// I5: a watcher sees a change that came before it looked, the latest of several changes, and the end once.
+    /// I5: a watch reports a change that came before the poll, the latest of several changes, and the close once.
     #[test]
-    fn a_watch_tells_the_latest_change_and_ends_with_the_close() {
+    fn watch_reports_the_latest_change_and_ends_with_the_close_i5() {
         let vitals = Arc::new(Vitals::default());
         let mut watch = vitals.watch();
-        let mut look = || watch.poll_changed(&mut Context::from_waker(Waker::noop()));
-        assert_eq!(look(), Poll::Pending);
+        let mut poll = || watch.poll_changed(&mut Context::from_waker(Waker::noop()));
+        assert_eq!(poll(), Poll::Pending);
         vitals.change(LOST);
-        assert_eq!(look(), Poll::Ready(Some(LOST)));
-        assert_eq!(look(), Poll::Pending);
+        assert_eq!(poll(), Poll::Ready(Some(LOST)));
+        assert_eq!(poll(), Poll::Pending);
         vitals.change(Health::Running { epoch: 1 });
         vitals.change(Health::Closed);
         vitals.change(Health::Running { epoch: 2 });
-        assert_eq!(look(), Poll::Ready(Some(Health::Closed)));
-        assert_eq!(look(), Poll::Ready(None));
+        assert_eq!(poll(), Poll::Ready(Some(Health::Closed)));
+        assert_eq!(poll(), Poll::Ready(None));
         assert_eq!(
             vitals
                 .watch()
@@ -241,9 +242,9 @@ mod tests {
         );
     }
 
-    /// I12: a watch that is polled often, or dropped, leaves no wakers behind.
+    /// I12: a watch has at most one waker, however often it is polled, and removes it when it is dropped.
     #[test]
-    fn a_watch_keeps_one_waker_and_takes_it_along() {
+    fn watch_keeps_one_waker_and_removes_it_on_drop_i12() {
         let vitals = Arc::new(Vitals::default());
         let mut watch = vitals.watch();
         for _ in 0..10 {
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_waits_is_woken_by_the_change() {
+    fn waiting_thread_is_woken_by_a_change() {
         let vitals = Arc::new(Vitals::default());
         let mut watch = vitals.watch();
         assert!(matches!(

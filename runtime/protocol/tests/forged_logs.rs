@@ -1,10 +1,7 @@
-//! What reading a log takes: a file that lies about what it holds asks for no more memory than its bytes call for (I12).
+//! The memory to read a log: a file with false lengths takes only memory in proportion to its bytes (I12).
 //!
-//! A binary of its own, because it counts the memory of the process.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test says what it expects by unwrapping"
-)]
+//! A binary of its own, because it counts the memory of the whole process.
+#![allow(clippy::unwrap_used, reason = "tests unwrap what they expect")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,18 +18,18 @@ fn took(bytes: usize) {
     MOST.fetch_max(now, Ordering::Relaxed);
 }
 
-// SAFETY: every call is the system allocator's; counting touches no memory of the caller. Growing is the default's:
-// new memory first, then the old is given back, so that the most of it is counted.
+// SAFETY: every call is forwarded to the system allocator, and counting touches no memory of the caller. `realloc` is
+// the default one, which allocates before it frees, so that the peak is counted.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         took(layout.size());
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's contract is passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's contract is passed on.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -40,7 +37,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// So many times its bytes a log may take while it is read.
+/// The maximum memory that a log may take while it is read, in multiples of its bytes.
 const TIMES_MAX: usize = 40;
 const BYTES: usize = 1 << 18;
 
@@ -54,14 +51,14 @@ fn number(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-/// A file with one entry: `head`, a list that says that it has `count` elements, and `element` as often as there is room.
+/// A file with one entry: `head`, a list that states `count` elements, and as many `element`s as fit.
 fn forged(head: &[u8], count: usize, element: &[u8]) -> Vec<u8> {
     let mut body = [head, &number(count as u64)].concat();
     while body.len() + element.len() <= BYTES {
         body.extend_from_slice(element);
     }
     body.resize(BYTES, 0);
-    // Version and length of the head; complete, parts, one entry, and of which backend.
+    // The version and the length of the head; then the head: complete, parts, one entry, and the backend.
     let mut rest = vec![2, 0, 8, 0, 1, 0, 0, 1, 3, b'c', b'p', b'u'];
     rest.extend_from_slice(&(body.len() as u64).to_le_bytes());
     rest.extend_from_slice(&body);
@@ -90,7 +87,7 @@ fn a_forged_log_takes_memory_in_proportion_to_its_bytes_i12() {
         ("scalars of a kernel", &[1, 1, b'k', 0], &[0, 2, b'u', b'8']),
     ];
     for (what, head, element) in lists {
-        // As many as there are, as many as there are bytes, and more than that.
+        // The number of elements that fit, the number of bytes, and more than that.
         for count in [element.len(), 9, 8, 7, 5, 1]
             .map(|least| BYTES / least - 16)
             .into_iter()

@@ -1,9 +1,6 @@
-//! The bytes of a submission log, one entry of each kind. They follow from the order of variants and fields in `journal/entry.rs`
-//! and `journal/code.rs`, which is changed more easily than meant.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test says what it expects by unwrapping"
-)]
+//! The bytes of a submission log, with one entry of each kind. They follow from the order of variants and fields in
+//! `journal/entry.rs` and `journal/code.rs`, which is easily changed by mistake.
+#![allow(clippy::unwrap_used, reason = "tests unwrap what they expect")]
 
 use std::borrow::Cow;
 
@@ -16,9 +13,9 @@ use millstream_protocol::memory::AllocationMode;
 use millstream_protocol::priority::Priority;
 use millstream_protocol::recording::WordSlot;
 
-/// A change of these bytes needs another version of the format: logs are kept beside bug reports.
+/// A change of these bytes needs another version of the format, because logs are kept with bug reports.
 #[test]
-fn the_bytes_of_a_log_are_these() {
+fn bytes_of_a_log_are_stable() {
     let part = |slice, access| Part {
         slice,
         offset: 300,

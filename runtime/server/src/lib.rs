@@ -1,20 +1,21 @@
-//! Deciding: what the device's thread does with the messages of its clients.
+//! The decisions of the device thread: what to do with each message of the clients.
 //!
-//! Everything here is a plain state machine: no thread is started, no clock is read and no I/O is done. The actors run
-//! the [`Server`](server::Server), and a backend does what it decides.
+//! Everything here is a plain state machine: it starts no thread, reads no clock and does no I/O. The actors drive the
+//! [`Server`](server::Server), and a backend executes its decisions.
 //!
-//! Machines own the state of a device. None of them calls another; the server conducts them:
+//! Each module below owns a part of the device's state. The modules do not call each other; the server calls them and
+//! passes the result of one to the next:
 //!
 //! | module | what it owns |
 //! | --- | --- |
-//! | `hazards` | slices and who uses their bytes: which task must run before which |
-//! | `scheduler` | streams and queues: what streams hold, and which of them goes next |
-//! | [`memory`] | pages and the ranges in them: who has which bytes, and who waits for some |
-//! | [`observers`] | what is noted of tasks, for those who look |
-//! | `device` | the backend, which is called here alone, and whether the device is lost |
-//! | `objects` | kernels, recordings and clients, and where the slots of the shared table lead |
+//! | `hazards` | slices and their access logs: which task must run before which |
+//! | `scheduler` | streams and queues: the held tasks, and which stream issues next |
+//! | [`memory`] | pages and ranges: which slice has which bytes, and which streams wait for memory |
+//! | [`observers`] | counters, profiles, traces, sampled latencies and the submission log |
+//! | `device` | the backend, which only this module calls, and whether the device is lost |
+//! | `objects` | kernels, recordings and clients, and the links from slots of the shared table to objects |
 //! | [`server`] | the conductor: how a task is admitted, issued and completed |
-//! | [`points`] | what all of them speak of: the places on queues that something comes after |
+//! | [`points`] | sets of points (queue + cursor), which all modules use |
 
 mod device;
 mod hazards;

@@ -1,30 +1,33 @@
-//! Points that still use a range: the greatest cursor of each queue.
+//! Sets of points: for each queue, the greatest cursor.
 //!
-//! A queue is ordered, so its greatest cursor stands for all earlier ones. Nearly every range is
-//! used by one or two queues; those need no heap. Invariants: at most one point per queue; points
-//! are packed, an absent one has cursor 0, which has always passed and is never kept.
+//! A queue is ordered, so its greatest cursor stands for all earlier ones. Most ranges are used by one or two queues;
+//! those points are stored inline.
+//!
+//! Invariants: at most one point per queue. Present points are packed at the front; an absent point has cursor 0. A
+//! point
+//! with cursor 0 has always passed, so it is never stored.
 
 use millstream_protocol::id::{Cursor, MAX_QUEUES, Point, QueueId};
 
-/// No point.
+/// An empty place.
 const ABSENT: Point = Point {
     queue: QueueId(0),
     cursor: 0,
 };
 
-/// Points that need no heap.
+/// Points that are stored inline, without a heap allocation.
 const INLINE: usize = 2;
 
-/// Points that a range, or a wait, comes after: at most one per queue.
+/// A set of points, at most one per queue: what a range of memory, or a wait, must come after.
 #[derive(Clone, Debug)]
 pub struct Points {
     inline: [Point; INLINE],
-    /// Those of the other queues; only if there are more.
+    /// The points of further queues; allocated only if there are more than [`INLINE`].
     more: Option<Box<[Point; MAX_QUEUES - INLINE]>>,
 }
 
 impl Points {
-    /// No points.
+    /// Creates an empty set.
     #[inline]
     pub fn new() -> Self {
         Self {
@@ -33,7 +36,7 @@ impl Points {
         }
     }
 
-    /// Adds a point; of two on one queue the later one stays.
+    /// Adds a point. If the set has a point on that queue, the later of the two stays.
     #[inline]
     pub fn insert(&mut self, point: Point) {
         for mine in &mut self.inline {
@@ -59,7 +62,7 @@ impl Points {
         let place = more
             .iter_mut()
             .find(|mine| mine.cursor == 0 || mine.queue == point.queue);
-        debug_assert!(place.is_some(), "there are as many places as queues");
+        debug_assert!(place.is_some(), "there is a place for every queue");
         if let Some(mine) = place {
             *mine = Point {
                 queue: point.queue,
@@ -76,7 +79,7 @@ impl Points {
         }
     }
 
-    /// The point on `queue`, if there is one.
+    /// Returns the cursor of the point on `queue`, if there is one.
     #[inline]
     pub fn on(&self, queue: QueueId) -> Option<Cursor> {
         self.iter()
@@ -84,19 +87,19 @@ impl Points {
             .map(|point| point.cursor)
     }
 
-    /// Does a point here come at or after `point` on its queue?
+    /// Returns `true` if the set has a point at or after `point` on the same queue.
     #[inline]
     pub fn covers(&self, point: Point) -> bool {
         self.on(point.queue).unwrap_or(0) >= point.cursor
     }
 
-    /// Does `covered` hold for every point? True if there is none.
+    /// Returns `true` if `covered` returns `true` for every point. An empty set returns `true`.
     #[inline]
     pub fn all(&self, covered: impl Fn(Point) -> bool) -> bool {
         self.iter().all(covered)
     }
 
-    /// Keeps the points that have not passed.
+    /// Removes the points that have passed.
     #[inline]
     pub fn retain_open(&mut self, mut passed: impl FnMut(Point) -> bool) {
         let [first, second] = self.inline;
@@ -115,7 +118,7 @@ impl Points {
         self.extend(all.iter().filter(|point| !passed(*point)));
     }
 
-    /// Takes one point out.
+    /// Removes a point and returns it.
     #[inline]
     pub fn pop(&mut self) -> Option<Point> {
         if self.more.is_some() {
@@ -137,14 +140,14 @@ impl Points {
         Some(point)
     }
 
-    /// The point, if there is exactly one.
+    /// Returns the point, if there is exactly one.
     #[inline]
     pub fn only(&self) -> Option<Point> {
         let [first, second] = self.inline;
         (first.cursor != 0 && second.cursor == 0).then_some(first)
     }
 
-    /// The points, in no order.
+    /// Iterates over the points, in no particular order.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = Point> + '_ {
         let more = self.more.iter().flat_map(|more| more.iter());
@@ -155,19 +158,19 @@ impl Points {
             .take_while(|point| point.cursor != 0)
     }
 
-    /// How many points there are.
+    /// Returns the number of points.
     #[inline]
     pub fn len(&self) -> usize {
         self.iter().count()
     }
 
-    /// Is there no point?
+    /// Returns `true` if the set is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.inline[0].cursor == 0
     }
 
-    /// Forgets all points.
+    /// Removes all points.
     #[inline]
     pub fn clear(&mut self) {
         *self = Self::new();
@@ -210,7 +213,7 @@ impl Extend<Point> for Points {
 }
 
 impl PartialEq for Points {
-    /// Equal as sets: the order of insertion does not count.
+    /// Compares as sets: the order of insertion does not matter.
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len()
             && self
@@ -230,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_point_of_a_queue_stands_for_all() {
+    fn insert_keeps_the_latest_point_of_each_queue() {
         let points: Points = [point(0, 4), point(1, 2), point(0, 9), point(0, 7)]
             .into_iter()
             .collect();
@@ -244,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_union_is_a_set() {
+    fn union_keeps_one_point_per_queue_in_any_order() {
         let mut left = Points::from(point(0, 4));
         left.union(&[point(1, 1), point(0, 2)].into_iter().collect());
         assert_eq!(left, [point(1, 1), point(0, 4)].into_iter().collect());
@@ -252,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn passed_points_go() {
+    fn retain_open_removes_passed_points() {
         let mut points: Points = (0..6)
             .map(|queue| point(queue, u64::from(queue) + 1))
             .collect();
@@ -267,14 +270,14 @@ mod tests {
     }
 
     #[test]
-    fn two_points_need_no_heap_and_forty_bytes() {
+    fn set_of_two_points_is_inline_and_at_most_40_bytes() {
         let points: Points = [point(0, 1), point(1, 1)].into_iter().collect();
         assert!(points.more.is_none());
         assert!(size_of::<Points>() <= 40);
     }
 
     #[test]
-    fn every_queue_has_a_place() {
+    fn set_holds_a_point_of_every_queue() {
         let all = || (0..MAX_QUEUES as u8).map(|queue| point(queue, u64::from(queue) + 1));
         let mut points: Points = all().chain(all()).collect();
         assert_eq!(
@@ -288,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn cursor_zero_has_always_passed() {
+    fn point_with_cursor_zero_is_never_stored() {
         let mut points: Points = (0..5).map(|queue| point(queue, 0)).collect();
         assert!(points.is_empty() && points.covers(point(3, 0)));
         points.extend([point(1, 1), point(2, 1), point(3, 0), point(1, 0)]);

@@ -1,4 +1,4 @@
-//! What a key costs that is known: `cargo bench -p millstream-tune`.
+//! The cost of looking up a known key: `cargo bench -p millstream-tune`.
 #![allow(clippy::unwrap_used, reason = "a bench")]
 
 use divan::Bencher;
@@ -9,7 +9,7 @@ fn main() {
     divan::main();
 }
 
-/// A key as of a product of matrices.
+/// A key like that of a matrix product.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 struct Key {
     lens: [u32; 3],
@@ -25,7 +25,7 @@ fn key(rows: u32) -> Key {
     }
 }
 
-/// Nothing is measured here.
+/// A clock that measures nothing.
 struct Clock;
 
 impl Measure for Clock {
@@ -44,7 +44,7 @@ impl Measure for Clock {
 
 type Set = TunableSet<Key, u32, u32>;
 
-/// A tuner that knows a thousand keys.
+/// Creates a tuner that knows a thousand keys.
 fn tuned() -> (Tuner<Key>, Set) {
     let set = TunableSet::new("two", |_: &Key, x: &u32| *x)
         .with(Tunable::new("one", |x: u32| Ok::<_, String>(x)))

@@ -1,37 +1,38 @@
-//! Do all candidates do the same?
+//! Checks that all candidates compute the same.
 
 use std::sync::Arc;
 
 use crate::error::Failure;
-use crate::race::caught;
+use crate::race::catch_panic;
 use crate::set::TunableSet;
 
-/// Outputs that can be compared.
+/// An output that can be compared with a reference.
 pub trait Equivalence {
-    /// Is this output as good as the reference's? The text says where they differ first.
+    /// Compares this output with the reference's. The error describes the first difference.
     ///
     /// # Errors
     /// The first difference.
     fn check_equivalence(&self, reference: &Self) -> Result<(), String>;
 }
 
-/// Floats are equal within a ten thousandth of the greater one, or of one. What is not finite is equal to its like alone.
+/// Floats are equal if they differ by at most a ten-thousandth of the greater magnitude, or of 1. A value that is not
+/// finite equals only its own kind.
 macro_rules! floats {
     ($($float:ty),*) => {$(
         impl Equivalence for Vec<$float> {
             fn check_equivalence(&self, reference: &Self) -> Result<(), String> {
                 if self.len() != reference.len() {
-                    return Err(format!("it has {} elements, and the reference {}", self.len(), reference.len()));
+                    return Err(format!("expected {} elements, got {}", reference.len(), self.len()));
                 }
                 let near = |one: $float, other: $float| {
-                    let apart = (one - other).abs();
-                    // From infinity everything is infinitely far, which no share of infinity is less than.
+                    let difference = (one - other).abs();
+                    // An infinite difference is never within a fraction of an infinite magnitude.
                     one == other || (one.is_nan() && other.is_nan())
-                        || (apart.is_finite() && apart <= 1e-4 * one.abs().max(other.abs()).max(1.0))
+                        || (difference.is_finite() && difference <= 1e-4 * one.abs().max(other.abs()).max(1.0))
                 };
                 match self.iter().zip(reference).position(|(one, other)| !near(*one, *other)) {
                     None => Ok(()),
-                    Some(at) => Err(format!("element {at} is {}, and {} in the reference", self[at], reference[at])),
+                    Some(at) => Err(format!("element {at}: expected {}, got {}", reference[at], self[at])),
                 }
             }
         }
@@ -40,23 +41,23 @@ macro_rules! floats {
 
 floats!(f32, f64);
 
-/// What came of one candidate's check.
+/// The result of checking one candidate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Checked {
-    /// It is the reference, or as good.
+    /// It is the reference, or its output equals the reference's.
     Same,
-    /// It differs, first here.
+    /// Its output differs; this is the first difference.
     Differs(String),
-    /// It fails, and was not compared.
+    /// It failed, and was not compared.
     Failed(Failure),
 }
 
 impl<K, I: Clone, O: Equivalence> TunableSet<K, I, O> {
-    /// Compares every candidate that may be tried for this key with the reference, on the same inputs: each by its name. Those that fail are
-    /// skipped.
+    /// Compares every candidate that may be tried for this key with the reference, on the same inputs. Returns the
+    /// result of each by name. Candidates that fail are not compared.
     ///
     /// # Errors
-    /// The reference fails: there is nothing to compare with.
+    /// If the reference fails, so that there is nothing to compare with.
     pub fn autotune_checks(
         &self,
         key: &K,
@@ -68,9 +69,9 @@ impl<K, I: Clone, O: Equivalence> TunableSet<K, I, O> {
         let inputs = (self.inputs)(key, inputs);
         let run = |index: usize| {
             let tunable = &self.tunables[index];
-            caught(|| {
+            catch_panic(|| {
                 let output = (tunable.run)(inputs.clone())?;
-                (self.settled)(&output).map(|()| output)
+                (self.validate)(&output).map(|()| output)
             })
         };
         let expected = run(reference)?;
@@ -78,9 +79,9 @@ impl<K, I: Clone, O: Equivalence> TunableSet<K, I, O> {
             let checked = match run(index) {
                 _ if index == reference => Checked::Same,
                 Err(why) => Checked::Failed(why),
-                Ok(output) => match caught(|| Ok(output.check_equivalence(&expected))) {
+                Ok(output) => match catch_panic(|| Ok(output.check_equivalence(&expected))) {
                     Ok(Ok(())) => Checked::Same,
-                    Ok(Err(where_)) => Checked::Differs(where_),
+                    Ok(Err(difference)) => Checked::Differs(difference),
                     Err(why) => Checked::Failed(why),
                 },
             };

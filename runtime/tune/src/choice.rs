@@ -1,51 +1,52 @@
-//! What is known, what is to be done where nothing is, and what was chosen.
+//! The state of a key, the policy for unknown keys, and choices.
 
-/// What is known of a key.
+/// What a tuner knows of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fastest {
     /// The fastest candidate, by its index in the set.
     Hit(usize),
-    /// It is being tuned.
+    /// The key is being tuned.
     Pending,
-    /// One was stored, of a set whose checksum nobody has compared yet: [`Tuner::validate_checksum`](crate::Tuner::validate_checksum) settles it.
+    /// A stored choice whose checksum was not compared with a set yet:
+    /// [`Tuner::validate_checksum`](crate::Tuner::validate_checksum) does that.
     Unchecked,
-    /// Nothing.
+    /// Nothing is known.
     Miss,
 }
 
-/// What to do where a key is not known.
+/// What to do for a key that is not known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Policy {
-    /// Tune it here and now. Others that ask for it meanwhile wait until that is over, and nobody tunes it twice.
+    /// Tune the key now. Other callers that need the key wait for the result, so it is tuned once.
     #[default]
     Wait,
-    /// Use the default, and tune nothing here: for a frame's or a request's path. `Background` of the package `millstream` tunes it behind
-    /// the caller's back.
+    /// Use the default and tune nothing: for the path of a frame or a request. `Background` of the package
+    /// `millstream` tunes the key on another thread.
     UseDefault,
-    /// Tune nothing, ever: the same program does the same. A key that is not known is an error.
+    /// Never tune, so that the same program behaves the same. A key that is not known is an error.
     Frozen,
-    /// The same, with the default for a key that is not known.
+    /// Never tune, and use the default for a key that is not known.
     FrozenDefault,
 }
 
-/// A candidate that was chosen.
+/// A chosen candidate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Choice {
     /// Its index in the set.
     pub index: usize,
-    /// Why it.
+    /// Why it was chosen.
     pub by: Chosen,
 }
 
-/// How a candidate came to be chosen.
+/// Why a candidate was chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Chosen {
-    /// There is no other, or no other that may be tried.
+    /// It is the only candidate that may be tried.
     Alone,
     /// It was known to be the fastest.
     Known,
-    /// It was found to be, now.
+    /// A tuning has just found it to be the fastest.
     Tuned,
-    /// It is the default, and what is the fastest is not known.
+    /// It is the default, and the fastest candidate is not known.
     Default,
 }

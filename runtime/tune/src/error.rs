@@ -1,31 +1,31 @@
-//! What can go wrong.
+//! Errors of tuning and of stores.
 
 use std::sync::Arc;
 
-/// Why one candidate is out.
+/// Why a candidate was eliminated.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub enum Failure {
-    /// It returned this error, or the device answered it.
+    /// The candidate or the device returned this error.
     #[error("{0}")]
     Failed(String),
-    /// It panicked with this.
+    /// The candidate panicked with this message.
     #[error("panicked with \"{0}\"")]
     Panicked(String),
 }
 
 impl Failure {
-    /// Of an error.
+    /// Creates a failure from an error.
     pub fn new(error: impl std::fmt::Display) -> Self {
         Self::Failed(error.to_string())
     }
 }
 
-/// Why there is no choice.
+/// Why a candidate cannot be chosen.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TuneError {
-    /// The set has no candidate for this key: it is empty, or the priorities of all are negative.
+    /// The set has no candidate for this key: it is empty, or all priorities are negative.
     #[error(
         "`{set}` has no candidate for {key}: add one, or give one a priority that is not negative"
     )]
@@ -35,20 +35,20 @@ pub enum TuneError {
         /// The key.
         key: String,
     },
-    /// None of them works.
+    /// No candidate works.
     #[error("no candidate of `{set}` works for {key}: {}", reasons(.failures))]
     AllFailed {
         /// The name of the set.
         set: Arc<str>,
         /// The key.
         key: String,
-        /// Each by its name, and why.
+        /// The names of the candidates, and why they fail.
         failures: Vec<(Arc<str>, Failure)>,
     },
-    /// It is being tuned on this very thread, around the candidate that asks or between two pumps; or on one that waits for what this
-    /// thread tunes. Whoever waited for that here would wait for ever.
+    /// Waiting would deadlock: this thread tunes the key itself (in an outer candidate, or between two pumps), or the
+    /// thread that tunes it waits for a key that this thread tunes.
     #[error(
-        "{key} of `{set}` is being tuned by this thread, or by one that waits for it, which cannot wait for itself: use `Policy::UseDefault` here, or finish that tuning first"
+        "waiting for {key} of `{set}` would deadlock: this thread tunes it, or a thread that waits for this one does; use `Policy::UseDefault` here, or finish that tuning first"
     )]
     TunedHere {
         /// The name of the set.
@@ -56,19 +56,19 @@ pub enum TuneError {
         /// The key.
         key: String,
     },
-    /// A tuning was begun with one set, and gone on with another.
+    /// A tuning was continued with another set than it was begun with.
     #[error(
-        "the tuning of {key} was begun with other candidates than those of `{set}`: go on with the set that it was begun with"
+        "the tuning of {key} was begun with another set than `{set}`: continue it with the set that it was begun with"
     )]
     OtherSet {
-        /// The name of the set that it was gone on with.
+        /// The name of the set that it was continued with.
         set: Arc<str>,
         /// The key.
         key: String,
     },
-    /// Nothing is tuned under [`Policy::Frozen`](crate::Policy::Frozen), and this key is not known.
+    /// The policy is [`Policy::Frozen`](crate::Policy::Frozen), and the key is not known.
     #[error(
-        "{key} of `{set}` was not tuned, and tuning is frozen: tune it before, or import a bundle that has it"
+        "{key} of `{set}` was not tuned, and tuning is frozen: tune the key before, or import a bundle that contains it"
     )]
     Frozen {
         /// The name of the set.
@@ -83,32 +83,34 @@ fn reasons(failures: &[(Arc<str>, Failure)]) -> String {
     each.collect::<Vec<_>>().join("; ")
 }
 
-/// Why what was kept could not be read, or could not be kept.
+/// Why a tuning cache cannot be read or written.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The system refused.
-    #[error("the tuning cache {place} cannot be {verb}: {why}; give another place, or none")]
+    /// The system returned an error.
+    #[error("the tuning cache {place} cannot be {verb}: {why}; use another location, or none")]
     Io {
-        /// Where it is.
+        /// The location of the cache.
         place: String,
-        /// What was tried.
+        /// The operation, as a participle.
         verb: &'static str,
-        /// What the system said.
+        /// The error of the system.
         why: String,
     },
-    /// It is of another device, or of another version of it.
-    #[error("it was tuned on {of}, and this is {here}: tune here, or import it on such a device")]
+    /// The cache is of another device, or of another version.
+    #[error(
+        "the choices were tuned on {of}, but this is {here}: tune here, or load them on such a device"
+    )]
     OtherDevice {
-        /// Where it was tuned.
+        /// The device and version of the cache.
         of: String,
-        /// What is here.
+        /// The device and version of this program.
         here: String,
     },
-    /// It is nothing that was kept by this library.
-    #[error("it is no tuning cache, or its first line is damaged: {why}")]
+    /// The bytes are not a tuning cache of this library.
+    #[error("not a tuning cache, or its first line is damaged: {why}")]
     NotACache {
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 }

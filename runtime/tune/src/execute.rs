@@ -1,15 +1,15 @@
-//! Choosing a candidate as a policy says, and running it: what most callers ask of a tuner.
+//! Chooses a candidate under a policy, and runs it: what most callers need of a tuner.
 
 use crate::choice::{Choice, Chosen, Policy};
 use crate::error::TuneError;
 use crate::measure::Measure;
-use crate::race::caught;
+use crate::race::catch_panic;
 use crate::set::TunableSet;
-use crate::tuner::{TuneKey, Tuner, alone, no_candidates};
+use crate::tuner::{TuneKey, Tuner, no_candidates, only_candidate};
 use crate::tuning::{Begun, Progress};
 
 impl<K: TuneKey> Tuner<K> {
-    /// The candidate that is to be used, tuning as the policy says. Waits under [`Policy::Wait`] alone.
+    /// Returns the candidate to use, and tunes the key if the policy allows it. Waits only under [`Policy::Wait`].
     ///
     /// # Errors
     /// [`TuneError`].
@@ -39,7 +39,7 @@ impl<K: TuneKey> Tuner<K> {
         match levels.as_slice() {
             [] => return Err(no_candidates(set, key)),
             levels => {
-                if let Some(choice) = alone(levels) {
+                if let Some(choice) = only_candidate(levels) {
                     return Ok(choice);
                 }
             }
@@ -67,11 +67,11 @@ impl<K: TuneKey> Tuner<K> {
         }
     }
 
-    /// Runs the candidate that is to be used. One that was known to be the fastest and fails is forgotten, and the next that works takes its place
-    /// for this call: the key is tuned anew where it is asked for next.
+    /// Runs the candidate to use. If a candidate that was known to be the fastest fails, its choice is forgotten, and
+    /// the next candidate that works is used for this call; the next use tunes the key again.
     ///
     /// # Errors
-    /// [`TuneError`]; [`TuneError::AllFailed`] where none works.
+    /// [`TuneError`]; [`TuneError::AllFailed`] if no candidate works.
     pub fn execute<I: Clone, O>(
         &self,
         set: &TunableSet<K, I, O>,
@@ -82,12 +82,12 @@ impl<K: TuneKey> Tuner<K> {
     ) -> Result<O, TuneError> {
         let choice = self.choose(set, key, &inputs, measure, policy)?;
         let tunable = &set.tunables[choice.index];
-        let first = caught(|| (tunable.run)(inputs.clone()));
+        let first = catch_panic(|| (tunable.run)(inputs.clone()));
         let why = match first {
             Ok(output) => return Ok(output),
             Err(why) => why,
         };
-        tracing::warn!(target: "millstream::tune", ?key, set = %set.name(), candidate = %tunable.name, %why, "the chosen candidate fails: another one takes its place");
+        tracing::warn!(target: "millstream::tune", ?key, set = %set.name(), candidate = %tunable.name, %why, "the chosen candidate failed; trying the others");
         if policy != Policy::Frozen && policy != Policy::FrozenDefault {
             self.forget_choice(key, choice.index);
         }
@@ -95,7 +95,7 @@ impl<K: TuneKey> Tuner<K> {
         let others = set.levels(key).into_iter().flatten();
         for index in others.filter(|index| *index != choice.index) {
             let tunable = &set.tunables[index];
-            match caught(|| (tunable.run)(inputs.clone())) {
+            match catch_panic(|| (tunable.run)(inputs.clone())) {
                 Ok(output) => return Ok(output),
                 Err(why) => failures.push((tunable.name.clone(), why)),
             }

@@ -1,52 +1,52 @@
-//! The fastest of several ways, measured once for a key and remembered.
+//! Chooses the fastest of several candidates: measures them once per key, and remembers the winner.
 //!
 //! ```text
 //!  execute(set, key, inputs) ── known? ──► run the winner
-//!        │ not known: the first tunes, the others wait (or use the default)
+//!        │ not known: one thread tunes, the others wait (or use the default)
 //!        ▼
 //!  Race: each candidate in turn, one sample at a time ──► Outcome ──► memory, and the store
 //!        └── Measure: the device's clock
 //! ```
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
-//! | `set` | candidates by name, groups by priority, inputs made when they are needed |
+//! | `set` | candidates by name, groups by priority, inputs for measuring |
 //! | `tuner`, `choice` | what is known of each key |
-//! | `execute` | choosing a candidate as a policy says, and running it |
-//! | `tuning` | one tuning: nobody tunes a key twice |
-//! | `threads` | who is at which key, so that nobody waits for itself |
-//! | `race` | how candidates are measured, and when it is enough |
-//! | `stats` | robust figures of few samples |
-//! | `measure`, `stream` | whose clock; that of a stream's device |
-//! | `outcome` | what came of it |
-//! | `kept`, `persist`, `store` | how choices are kept: lines with checksums, in a place that is replaced at once |
-//! | `check` | do all candidates do the same? |
-//! | `error` | what can go wrong |
+//! | `execute` | choosing a candidate under a policy, and running it |
+//! | `tuning` | a single tuning: each key is tuned by one thread at a time |
+//! | `wait_graph` | the threads that tune and wait, to detect deadlocks |
+//! | `race` | how candidates are measured, and when a race ends |
+//! | `stats` | robust statistics of few samples |
+//! | `measure`, `stream` | the clock; the clock of a stream's device |
+//! | `outcome` | the result of a tuning |
+//! | `save`, `encoding`, `store` | saved choices: lines with checksums, in a store that is replaced atomically |
+//! | `check` | whether all candidates compute the same |
+//! | `error` | errors |
 
 mod check;
 mod choice;
+mod encoding;
 mod error;
 mod execute;
-mod kept;
 mod measure;
 mod outcome;
-mod persist;
 mod race;
+mod save;
 mod set;
 mod stats;
 mod store;
 mod stream;
-mod threads;
 mod tuner;
 mod tuning;
+mod wait_graph;
 
 pub use check::{Checked, Equivalence};
 pub use choice::{Choice, Chosen, Fastest, Policy};
+pub use encoding::{Identity, Inspected, inspect};
 pub use error::{Failure, StoreError, TuneError};
-pub use kept::Loaded;
 pub use measure::Measure;
 pub use outcome::{Candidate, Outcome};
-pub use persist::{Identity, Inspected, inspect};
 pub use race::{Effort, SAMPLES_MAX, SAMPLES_MIN};
+pub use save::Loaded;
 pub use set::{Checksum, Tunable, TunableSet, TuneGroup};
 pub use stats::Summary;
 pub use store::Store;

@@ -1,45 +1,49 @@
-//! How the time of something is taken.
+//! The interface for measuring candidates.
 
 use std::time::Duration;
 
 use crate::error::Failure;
 
-/// Takes the times of what candidates give to a device, one after the other.
+/// Measures the work that candidates submit to a device, one candidate at a time.
 ///
-/// A tuner asks for one sample at a time: [`Measure::start`] runs the candidate, which gives its work to the device, and
-/// [`Measure::poll`] answers how long that took once it is over, so that a driven device is pumped between the two. Times should be those of the device's
-/// own clock where it has one.
+/// A tuner takes one sample at a time: [`Measure::start`] runs the candidate, which submits its work to the device,
+/// and [`Measure::poll`] returns the time once the work has completed, so that a driven device can be pumped between
+/// the two. The times should be of the device's own clock if it has one.
 pub trait Measure {
-    /// Whose clock it is, for reports.
+    /// Returns the name of the clock, for reports.
     fn clock(&self) -> &str;
 
-    /// Runs `work`, and takes the time of what it gives to the device.
+    /// Runs `work`, and starts to measure what it submits to the device.
     ///
     /// # Errors
-    /// Those of `work`, and that the time cannot be taken.
+    /// The error of `work`, or the reason why the time cannot be measured.
     fn start(&mut self, work: &mut dyn FnMut() -> Result<(), Failure>) -> Result<(), Failure>;
 
-    /// How long the work that was started took, if it is over.
+    /// Returns the time of the started work if it has completed.
     ///
     /// # Errors
-    /// The device's, of that work.
+    /// The failure of the work on the device.
     fn poll(&mut self) -> Result<Option<Duration>, Failure>;
 
-    /// The same, waiting until it is over. By default it does not: that is for measures that know when `start` returns.
+    /// Waits for the time of the started work. The default does not wait: it is for measures that know the time when
+    /// `start` returns.
     ///
     /// # Errors
-    /// As of [`Measure::poll`]; and that nothing was started.
+    /// As for [`Measure::poll`]; also if no work was started.
     fn wait(&mut self) -> Result<Duration, Failure> {
         let known = self.poll()?;
         known.ok_or_else(|| {
-            Failure::new("nothing is being measured, or it is not over and cannot be waited for")
+            Failure::new(
+                "no measurement is in progress, or it has not completed and cannot be waited for",
+            )
         })
     }
 
-    /// Puts other data into the device's caches than those that the last sample left there, so that each sample begins alike. Nothing, by default.
+    /// Replaces the contents of the device's caches, so that each sample starts in the same state. Does nothing by
+    /// default.
     ///
     /// # Errors
-    /// The device's.
+    /// The error of the device.
     fn evict(&mut self) -> Result<(), Failure> {
         Ok(())
     }

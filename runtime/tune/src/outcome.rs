@@ -1,4 +1,4 @@
-//! What came of tuning a key.
+//! The result of a tuning.
 
 use std::sync::Arc;
 
@@ -7,40 +7,40 @@ use serde::{Deserialize, Serialize};
 use crate::error::Failure;
 use crate::stats::Summary;
 
-/// What came of one candidate.
+/// The result of one candidate.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Candidate {
     /// Its name.
     pub name: Arc<str>,
-    /// Its place in the set.
+    /// The index in the set.
     pub index: usize,
-    /// How long it took, or why it is out.
+    /// The measured times, or why it was eliminated.
     pub result: Result<Summary, Failure>,
 }
 
-/// What came of tuning a key: every candidate that was tried.
+/// The result of a tuning: every candidate that was tried.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Outcome {
     /// The index of the winner in the set.
     pub winner: usize,
-    /// Whose clock the times are of.
+    /// The clock of the times.
     pub clock: String,
-    /// How sure it is that the winner's median is no more than the tolerance above that of any other: the confidence that was asked for, where
-    /// that was reached before the samples or the time ran out, and 0 where not.
+    /// The confidence that the winner's median exceeds that of no other candidate by more than the tolerance: the
+    /// requested confidence if the race reached it before the samples or the time ran out, and 0 otherwise.
     pub confidence: f64,
-    /// All that were tried, the fastest first and those that failed last.
+    /// All candidates that were tried, the fastest first and the failed ones last.
     pub candidates: Vec<Candidate>,
 }
 
 impl Outcome {
-    /// The winner.
+    /// Returns the winner.
     pub fn best(&self) -> Option<&Candidate> {
         self.candidates
             .iter()
             .find(|candidate| candidate.index == self.winner)
     }
 
-    /// The names and medians of the fastest three, in words.
+    /// Returns the names and medians of the fastest three, for logs.
     pub(crate) fn top(&self) -> String {
         let medians = self.candidates.iter().filter_map(|candidate| {
             let summary = candidate.result.as_ref().ok()?;

@@ -1,8 +1,19 @@
 //! A race of candidates, one sample at a time.
 //!
-//! Each is run once without its time being taken, which finds out those that do not work, and then in turn, so that a machine that becomes slower does so for
-//! all of them. Whoever is slower than the best by more than chance explains is out early. The race ends when it is sure enough that the
-//! leader is no more than the tolerance behind any other, or when the samples or the time run out.
+//! ```text
+//!            first run works         median interval above the leader's
+//!   New ──────────────────► Racing ──────────────────────────────────► Out
+//!    │ error, panic           │  ▲                                      │
+//!    └──────► Failed ◄────────┘  └── all racing candidates have failed ─┘
+//! ```
+//! 1. Each candidate runs once without being timed, which warms caches and finds candidates that do not work.
+//! 2. Then the candidates are measured in turn, so that a machine that becomes slower does so for all of them. After
+//!    each round a candidate is eliminated (`Out`) if its interval of the median lies above that of the leader.
+//! 3. The race ends when it is certain, with the requested confidence, that no other candidate is faster than the
+//!    leader by more than the tolerance, or when the samples or the time run out.
+//! 4. If no candidate of a level works, the next level races: candidates of lower priority.
+//!
+//! `tests/tune/noise.rs` checks the choice under noise.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -13,7 +24,7 @@ use crate::outcome::{Candidate, Outcome};
 use crate::set::TunableSet;
 use crate::stats::{Summary, median, median_interval};
 
-/// How carefully candidates are measured.
+/// The effort of measuring.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,7 +42,8 @@ pub struct Effort {
 }
 
 impl Default for Effort {
-    /// At most 400 samples a candidate and half a second of measured time; sure to 95 % that the winner is within 3 % of the best.
+    /// At most 400 samples per candidate and half a second of measured time; with a confidence of 95 % the winner is
+    /// within 3 % of the best.
     fn default() -> Self {
         Self {
             samples: 400,
@@ -43,21 +55,22 @@ impl Default for Effort {
 }
 
 impl Effort {
-    /// Samples of each candidate, at most; at least one is taken, and no more than [`SAMPLES_MAX`].
+    /// Sets the maximum number of samples per candidate, from 1 to [`SAMPLES_MAX`].
     #[must_use]
     pub fn samples(mut self, samples: u32) -> Self {
         self.samples = samples.clamp(1, SAMPLES_MAX);
         self
     }
 
-    /// Measured time of all candidates together, at most. Each is measured [`SAMPLES_MIN`] times all the same.
+    /// Sets the maximum measured time of all candidates together. Each is measured at least [`SAMPLES_MIN`] times in
+    /// any case.
     #[must_use]
     pub fn budget(mut self, budget: Duration) -> Self {
         self.budget = budget;
         self
     }
 
-    /// How much slower than the best the winner may be, as a share: from 0 to 1. What is no number changes nothing.
+    /// Sets by how much the winner may be slower than the best, as a fraction from 0 to 1. A NaN is ignored.
     #[must_use]
     pub fn tolerance(mut self, tolerance: f64) -> Self {
         if !tolerance.is_nan() {
@@ -66,7 +79,7 @@ impl Effort {
         self
     }
 
-    /// How sure that is to be: from 0.5 to 0.9999. What is no number changes nothing.
+    /// Sets the confidence of the result, from 0.5 to 0.9999. A NaN is ignored.
     #[must_use]
     pub fn confidence(mut self, confidence: f64) -> Self {
         if !confidence.is_nan() {
@@ -76,14 +89,14 @@ impl Effort {
     }
 }
 
-/// Samples of each candidate, whatever they cost.
+/// The minimum number of samples per candidate, whatever they cost.
 pub const SAMPLES_MIN: u32 = 3;
 
-/// Samples of each candidate, whoever asks for more: the chance that all of so many lie on one side of the median is a number still, and half
-/// to the power of 1,075 is none.
+/// The maximum number of samples per candidate. The probability that all samples lie on one side of the median, 0.5
+/// to the power of their number, must not underflow: at 1,075 it does.
 pub const SAMPLES_MAX: u32 = 1_000;
 
-/// One that takes part.
+/// A candidate in a race.
 struct Racer {
     index: usize,
     /// Nanoseconds, ascending.
@@ -95,40 +108,42 @@ struct Racer {
 enum State {
     /// Not run yet.
     New,
+    /// Measured in each round.
     Racing,
-    /// Too slow.
+    /// Eliminated as too slow.
     Out,
     Failed(Failure),
 }
 
-/// What is being measured.
-struct Flight<O> {
+/// The sample that is being measured.
+struct CurrentSample<O> {
     racer: usize,
     output: O,
 }
 
-/// How far a race is.
+/// The state of a race after a step.
 pub(crate) enum Step {
     /// There is more to measure.
     Going,
-    /// A sample is under way.
+    /// The current sample has not completed.
     Waiting,
-    /// It is over.
+    /// The race has ended: with the outcome, or with the failures of all candidates.
     Done(Result<Outcome, Vec<Candidate>>),
 }
 
-/// A race, and where it is.
+/// A race in progress.
 pub(crate) struct Race<I, O> {
     inputs: I,
     effort: Effort,
-    /// Candidates of less and less priority, for where none of these works.
+    /// The remaining levels of candidates, by descending priority. A level races only if none of the levels before
+    /// works.
     levels: std::vec::IntoIter<Vec<usize>>,
     racers: Vec<Racer>,
-    /// The next of them, and whether all that race have had their turn.
+    /// The index of the next racer in this round.
     turn: usize,
     measured: Duration,
-    flight: Option<Flight<O>>,
-    /// Those of levels before.
+    current: Option<CurrentSample<O>>,
+    /// The failed candidates of earlier levels.
     failed: Vec<Candidate>,
 }
 
@@ -141,7 +156,7 @@ impl<I: Clone, O> Race<I, O> {
             racers: Vec::new(),
             turn: 0,
             measured: Duration::ZERO,
-            flight: None,
+            current: None,
             failed: Vec::new(),
         };
         race.next_level();
@@ -162,28 +177,28 @@ impl<I: Clone, O> Race<I, O> {
         true
     }
 
-    /// Goes on by one sample, begun or taken. Where `wait` says so, it waits for one that is under way.
+    /// Advances the race by one sample, started or finished. With `wait` it waits for the current sample.
     pub(crate) fn step<K>(
         &mut self,
         set: &TunableSet<K, I, O>,
         measure: &mut dyn Measure,
         wait: bool,
     ) -> Step {
-        if let Some(flight) = self.flight.take() {
+        if let Some(current) = self.current.take() {
             let polled = match wait {
                 true => measure.wait().map(Some),
                 false => measure.poll(),
             };
             match polled {
                 Ok(None) => {
-                    self.flight = Some(flight);
+                    self.current = Some(current);
                     return Step::Waiting;
                 }
-                Ok(Some(time)) => match caught(|| (set.settled)(&flight.output)) {
-                    Ok(()) => self.take(flight.racer, time),
-                    Err(why) => self.racers[flight.racer].state = State::Failed(why),
+                Ok(Some(time)) => match catch_panic(|| (set.validate)(&current.output)) {
+                    Ok(()) => self.record(current.racer, time),
+                    Err(why) => self.racers[current.racer].state = State::Failed(why),
                 },
-                Err(why) => self.racers[flight.racer].state = State::Failed(why),
+                Err(why) => self.racers[current.racer].state = State::Failed(why),
             }
             return Step::Going;
         }
@@ -197,7 +212,7 @@ impl<I: Clone, O> Race<I, O> {
         Step::Going
     }
 
-    /// Runs one, whose time is asked for at the next step.
+    /// Runs a candidate. The next step takes its time.
     fn start<K>(&mut self, set: &TunableSet<K, I, O>, measure: &mut dyn Measure, racer: usize) {
         let run = &set.tunables[self.racers[racer].index].run;
         let inputs = self.inputs.clone();
@@ -205,24 +220,26 @@ impl<I: Clone, O> Race<I, O> {
         let started = measure.evict().and_then(|()| {
             measure.start(&mut || {
                 let inputs = inputs.take();
-                let inputs = inputs.ok_or_else(|| Failure::new("it was measured twice at once"))?;
-                output = Some(caught(|| run(inputs))?);
+                let inputs = inputs
+                    .ok_or_else(|| Failure::new("`Measure::start` ran the candidate twice"))?;
+                output = Some(catch_panic(|| run(inputs))?);
                 Ok(())
             })
         });
         match (started, output) {
-            (Ok(()), Some(output)) => self.flight = Some(Flight { racer, output }),
+            (Ok(()), Some(output)) => self.current = Some(CurrentSample { racer, output }),
             (Ok(()), None) => {
-                self.racers[racer].state = State::Failed(Failure::new("it was not run"));
+                self.racers[racer].state =
+                    State::Failed(Failure::new("`Measure::start` did not run the candidate"));
             }
             (Err(why), _) => self.racers[racer].state = State::Failed(why),
         }
     }
 
-    fn take(&mut self, racer: usize, time: Duration) {
+    fn record(&mut self, racer: usize, time: Duration) {
         let racer = &mut self.racers[racer];
         if racer.state == State::New {
-            // Caches, clocks and lazily made things are warm from now on.
+            // The first run warms caches and lazy state, so its time is not used.
             racer.state = State::Racing;
             return;
         }
@@ -232,12 +249,12 @@ impl<I: Clone, O> Race<I, O> {
         racer.samples.insert(place, time);
     }
 
-    /// All had their turn: who goes on?
+    /// Ends a round: eliminates candidates, and ends the race if it is decided.
     fn end_round<K>(&mut self, set: &TunableSet<K, I, O>, measure: &mut dyn Measure) -> Step {
         self.turn = 0;
         let racing = |racer: &&Racer| racer.state == State::Racing;
         if self.leader().is_none() {
-            // Those that were too slow for who led are fast enough where that one fails after all.
+            // All racing candidates have failed, so those that were eliminated against them race again.
             for racer in &mut self.racers {
                 if racer.state == State::Out {
                     racer.state = State::Racing;
@@ -251,21 +268,21 @@ impl<I: Clone, O> Race<I, O> {
                 false => Step::Done(Err(std::mem::take(&mut self.failed))),
             };
         };
-        let alone = self.racers.iter().filter(racing).count() == 1;
+        let is_only = self.racers.iter().filter(racing).count() == 1;
         let taken = self.racers[leader].samples.len() as u32;
         if taken == 0 {
             return Step::Going;
         }
-        let sure = self.judge(leader);
+        let is_certain = self.eliminate(leader);
         let spent = self.measured >= self.effort.budget;
         let enough = taken >= self.effort.samples || taken >= SAMPLES_MIN && spent;
-        if !(sure || enough || alone && taken >= SAMPLES_MIN) {
+        if !(is_certain || enough || is_only && taken >= SAMPLES_MIN) {
             return Step::Going;
         }
         let winner = self.racers[leader].index;
         let mut all = candidates(set, &mut self.racers);
         all.append(&mut self.failed);
-        // Those that failed are behind those that took for ever.
+        // Failed candidates come last.
         let time = |candidate: &Candidate| match &candidate.result {
             Ok(summary) => summary.median,
             Err(_) => f64::INFINITY,
@@ -274,12 +291,16 @@ impl<I: Clone, O> Race<I, O> {
         Step::Done(Ok(Outcome {
             winner,
             clock: measure.clock().to_owned(),
-            confidence: if sure { self.effort.confidence } else { 0.0 },
+            confidence: if is_certain {
+                self.effort.confidence
+            } else {
+                0.0
+            },
             candidates: all,
         }))
     }
 
-    /// Who is the fastest so far, of those that race.
+    /// Returns the fastest candidate so far, of those that are still racing.
     fn leader(&self) -> Option<usize> {
         let racing = self.racers.iter().enumerate();
         let racing = racing.filter(|(_, racer)| racer.state == State::Racing);
@@ -292,18 +313,19 @@ impl<I: Clone, O> Race<I, O> {
             .map(|(place, _)| place)
     }
 
-    /// Puts those out that are slower than the leader, and says whether it is sure that the leader is within the tolerance of any other.
+    /// Eliminates candidates that are slower than the leader. Returns `true` if it is certain that no other candidate
+    /// is faster than the leader by more than the tolerance.
     ///
-    /// Each comparison is of two intervals. Both may be wrong; so that all comparisons hold at once with the confidence that was asked for,
-    /// each interval has its share of the doubt (Bonferroni).
-    fn judge(&mut self, leader: usize) -> bool {
-        let doubt = 1.0 - self.effort.confidence;
-        let confidence = 1.0 - doubt / self.racers.len() as f64;
+    /// Each comparison uses two intervals, either of which may be wrong. So that all comparisons hold at once with the
+    /// requested confidence, each interval gets an equal share of the error probability (Bonferroni).
+    fn eliminate(&mut self, leader: usize) -> bool {
+        let error = 1.0 - self.effort.confidence;
+        let confidence = 1.0 - error / self.racers.len() as f64;
         let Some((_, leader_most)) = median_interval(&self.racers[leader].samples, confidence)
         else {
             return false;
         };
-        let mut sure = true;
+        let mut is_certain = true;
         for (place, racer) in self.racers.iter_mut().enumerate() {
             if place == leader || racer.state != State::Racing {
                 continue;
@@ -314,37 +336,39 @@ impl<I: Clone, O> Race<I, O> {
             if least > leader_most {
                 racer.state = State::Out;
             }
-            sure &= least * (1.0 + self.effort.tolerance) >= leader_most;
+            is_certain &= least * (1.0 + self.effort.tolerance) >= leader_most;
         }
-        sure
+        is_certain
     }
 }
 
-/// What became of these.
+/// Converts racers to the candidates of an outcome.
 fn candidates<K, I, O>(set: &TunableSet<K, I, O>, racers: &mut Vec<Racer>) -> Vec<Candidate> {
     let of = |racer: Racer| Candidate {
         name: set.tunables[racer.index].name.clone(),
         index: racer.index,
         result: match racer.state {
             State::Failed(why) => Err(why),
-            _ if racer.samples.is_empty() => Err(Failure::new("it was not measured")),
+            _ if racer.samples.is_empty() => {
+                Err(Failure::new("the race ended before it was measured"))
+            }
             _ => Ok(Summary::of(&racer.samples)),
         },
     };
     std::mem::take(racers).into_iter().map(of).collect()
 }
 
-/// What it answers, or what it panicked with.
-pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+/// Runs `run`, and converts a panic to a failure.
+pub(crate) fn catch_panic<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| {
         let text = payload
             .downcast_ref::<&str>()
             .map(|text| (*text).to_owned())
             .or_else(|| payload.downcast_ref::<String>().cloned());
-        // A payload whose drop panics is not dropped.
+        // The destructor of the payload may panic as well, so it never runs.
         std::mem::forget(payload);
-        Err(Failure::Panicked(
-            text.unwrap_or_else(|| "a value that is no text".to_owned()),
-        ))
+        Err(Failure::Panicked(text.unwrap_or_else(|| {
+            "a value that is not a string".to_owned()
+        })))
     })
 }

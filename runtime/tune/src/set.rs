@@ -1,4 +1,4 @@
-//! What is chosen from: candidates by name, and inputs to try them on.
+//! Sets of candidates: candidates by name, and the inputs to measure them with.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -9,16 +9,18 @@ use crate::error::Failure;
 
 type Run<I, O> = Arc<dyn Fn(I) -> Result<O, Failure> + Send + Sync>;
 type Inputs<K, I> = Arc<dyn Fn(&K, &I) -> I + Send + Sync>;
-type Settled<O> = Arc<dyn Fn(&O) -> Result<(), Failure> + Send + Sync>;
+type Validate<O> = Arc<dyn Fn(&O) -> Result<(), Failure> + Send + Sync>;
 type Priority<K> = Arc<dyn Fn(&K) -> i8 + Send + Sync>;
 
-/// Candidates that are tried together, before those of a group of less priority, which are only tried where none of this one works.
+/// A group of candidates that are tried together. Groups of lower priority are tried only if no candidate of higher
+/// priority works.
 pub struct TuneGroup<K> {
     priority: Priority<K>,
 }
 
 impl<K> TuneGroup<K> {
-    /// A group with a priority by key: 0 is that of candidates without a group, and candidates of a negative one are not tried.
+    /// Creates a group whose priority depends on the key. Candidates without a group have priority 0; candidates with a
+    /// negative priority are not tried.
     pub fn new(priority: impl Fn(&K) -> i8 + Send + Sync + 'static) -> Self {
         Self {
             priority: Arc::new(priority),
@@ -26,7 +28,7 @@ impl<K> TuneGroup<K> {
     }
 }
 
-/// A candidate: one way to make an `O` of an `I`.
+/// A candidate: one implementation that computes an `O` from an `I`.
 pub struct Tunable<K, I, O> {
     pub(crate) name: Arc<str>,
     pub(crate) run: Run<I, O>,
@@ -34,7 +36,7 @@ pub struct Tunable<K, I, O> {
 }
 
 impl<K, I, O> Tunable<K, I, O> {
-    /// A candidate of this name. `run` gives work to the device and returns; an error, or a panic, drops the candidate.
+    /// Creates a candidate. `run` submits work to the device and returns. An error or a panic eliminates the candidate.
     pub fn new<E: fmt::Display>(
         name: impl Into<Arc<str>>,
         run: impl Fn(I) -> Result<O, E> + Send + Sync + 'static,
@@ -46,7 +48,7 @@ impl<K, I, O> Tunable<K, I, O> {
         }
     }
 
-    /// Puts it into a group, too. Of several groups the greatest priority counts.
+    /// Adds the candidate to a group. If it is in several groups, the highest priority counts.
     #[must_use]
     pub fn group(mut self, group: &TuneGroup<K>) -> Self {
         self.groups.push(group.priority.clone());
@@ -59,7 +61,7 @@ impl<K, I, O> Tunable<K, I, O> {
     }
 }
 
-/// Candidates of which each does the same, and how inputs to try them on are made.
+/// Candidates that all compute the same, and the generator of inputs to measure them with.
 ///
 /// ```
 /// use millstream_tune::{Tunable, TunableSet};
@@ -77,16 +79,16 @@ pub struct TunableSet<K, I, O> {
     version: u32,
     pub(crate) tunables: Vec<Tunable<K, I, O>>,
     pub(crate) inputs: Inputs<K, I>,
-    pub(crate) settled: Settled<O>,
+    pub(crate) validate: Validate<O>,
     default: usize,
     reference: Option<usize>,
-    /// Compared wherever a key is looked up, and so made once.
-    sum: OnceLock<Checksum>,
+    /// Cached, because every lookup of a key compares it.
+    checksum: OnceLock<Checksum>,
 }
 
 impl<K, I, O> TunableSet<K, I, O> {
-    /// An empty set. `inputs` is asked only where candidates are tried: it makes what they are tried on, of the key and of the inputs that
-    /// the caller has, which each candidate gets a clone of.
+    /// Creates an empty set. `inputs` generates the inputs to measure candidates with, from the key and the caller's
+    /// inputs. It is called only for a tuning; each candidate gets a clone of the result.
     pub fn new(
         name: impl Into<Arc<str>>,
         inputs: impl Fn(&K, &I) -> I + Send + Sync + 'static,
@@ -96,71 +98,73 @@ impl<K, I, O> TunableSet<K, I, O> {
             version: 0,
             tunables: Vec::new(),
             inputs: Arc::new(inputs),
-            settled: Arc::new(|_| Ok(())),
+            validate: Arc::new(|_| Ok(())),
             default: 0,
             reference: None,
-            sum: OnceLock::new(),
+            checksum: OnceLock::new(),
         }
     }
 
-    /// Adds a candidate. The first is the default: what is used while others are measured.
+    /// Adds a candidate. The first one is the default, which is used while others are measured.
     #[must_use]
     pub fn with(mut self, tunable: Tunable<K, I, O>) -> Self {
         self.tunables.push(tunable);
-        self.sum = OnceLock::new();
+        self.checksum = OnceLock::new();
         self
     }
 
-    /// Makes this candidate the default. Without one of that name nothing changes.
+    /// Sets the default candidate. An unknown name is ignored.
     #[must_use]
     pub fn default_to(mut self, name: &str) -> Self {
         self.default = self.index(name).unwrap_or(self.default);
         self
     }
 
-    /// Makes this candidate the one that [`TunableSet::autotune_checks`] compares the others with; the last one, where nothing is said.
+    /// Sets the candidate that [`TunableSet::autotune_checks`] compares the others with. Default: the last one. An
+    /// unknown name is ignored.
     #[must_use]
     pub fn reference(mut self, name: &str) -> Self {
         self.reference = self.index(name).or(self.reference);
         self
     }
 
-    /// Says that candidates of the same names are not what they were: what was tuned before is stale.
+    /// Sets the version. Change it if candidates have changed under the same names, so that stored choices become
+    /// invalid.
     #[must_use]
     pub fn version(mut self, version: u32) -> Self {
         self.version = version;
-        self.sum = OnceLock::new();
+        self.checksum = OnceLock::new();
         self
     }
 
-    /// Asked of each output once its work is over, and before its time counts: whether it is what it should be. A measure that cannot tell by
-    /// itself that work failed after its launch, as the host's clock, needs this: read the output, which answers the failure.
-    /// [`StreamClock`](crate::StreamClock) drops failed work by itself.
+    /// Sets a function that validates each output after its work has completed and before its time counts. It is
+    /// necessary for a measure that does not observe failures after the launch, such as the host's clock: read the
+    /// output, which returns the failure. [`StreamClock`](crate::StreamClock) eliminates failed work itself.
     #[must_use]
     pub fn settled<E: fmt::Display>(
         mut self,
         settled: impl Fn(&O) -> Result<(), E> + Send + Sync + 'static,
     ) -> Self {
-        self.settled = Arc::new(move |output| settled(output).map_err(Failure::new));
+        self.validate = Arc::new(move |output| settled(output).map_err(Failure::new));
         self
     }
 
-    /// Its name.
+    /// Returns the name of the set.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// The candidates' names, in their order.
+    /// Returns the names of the candidates, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tunables.iter().map(|tunable| tunable.name.as_ref())
     }
 
-    /// How many candidates there are.
+    /// Returns the number of candidates.
     pub fn len(&self) -> usize {
         self.tunables.len()
     }
 
-    /// Are there none?
+    /// Returns `true` if there are no candidates.
     pub fn is_empty(&self) -> bool {
         self.tunables.is_empty()
     }
@@ -169,17 +173,18 @@ impl<K, I, O> TunableSet<K, I, O> {
         self.names().position(|other| other == name)
     }
 
-    /// The default's index.
+    /// Returns the index of the default.
     pub fn default_index(&self) -> usize {
         self.default
     }
 
-    /// The reference's index; none of an empty set.
+    /// Returns the index of the reference; `None` for an empty set.
     pub fn reference_index(&self) -> Option<usize> {
         self.reference.or(self.tunables.len().checked_sub(1))
     }
 
-    /// What tells this set from another: names in order, and the version. A choice that was stored is one of the set with the same.
+    /// Returns the checksum of the set: of its name, the names of its candidates in order, and its version. A stored
+    /// choice is valid only for a set with the same checksum.
     ///
     /// ```
     /// # use millstream_tune::{Tunable, TunableSet};
@@ -192,21 +197,21 @@ impl<K, I, O> TunableSet<K, I, O> {
     /// assert_ne!(set("a").checksum(), set("a").version(1).checksum());
     /// ```
     pub fn checksum(&self) -> Checksum {
-        *self.sum.get_or_init(|| self.sum())
+        *self.checksum.get_or_init(|| self.compute_checksum())
     }
 
-    fn sum(&self) -> Checksum {
+    fn compute_checksum(&self) -> Checksum {
         let mut hasher = Sha256::new();
         hasher.update(self.version.to_le_bytes());
         for name in std::iter::once(self.name.as_ref()).chain(self.names()) {
-            // With its length: no two lists of names are one text.
+            // The length makes the text of two different lists of names different.
             hasher.update((name.len() as u64).to_le_bytes());
             hasher.update(name);
         }
         Checksum::of(&hasher.finalize())
     }
 
-    /// Candidates by priority, the greatest first, without those that are not to be tried.
+    /// Returns the candidates by descending priority, without those that must not be tried.
     pub(crate) fn levels(&self, key: &K) -> Vec<Vec<usize>> {
         let mut all: Vec<(i8, usize)> = self
             .tunables
@@ -223,7 +228,7 @@ impl<K, I, O> TunableSet<K, I, O> {
     }
 }
 
-/// What tells one set of candidates from another.
+/// The checksum of a set of candidates.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Checksum([u8; 8]);
 
@@ -234,7 +239,7 @@ impl Checksum {
         Self(bytes)
     }
 
-    /// As it is written.
+    /// Parses a checksum as it is displayed.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let number = u64::from_str_radix(text, 16).ok()?;
         (text.len() == 16).then_some(Self(number.to_be_bytes()))
@@ -252,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn candidates_are_tried_by_priority_and_negative_ones_never() {
+    fn candidates_are_tried_by_priority_and_never_with_a_negative_one() {
         let small = TuneGroup::new(|len: &u32| if *len < 10 { 1 } else { -1 });
         let never = TuneGroup::new(|_: &u32| -1);
         let candidate = |name: &str| Tunable::new(name, |x: u32| Ok::<_, String>(x));
@@ -271,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn checksums_are_read_as_they_are_written() {
+    fn displayed_checksum_can_be_parsed() {
         let sum = Checksum([1, 2, 3, 4, 5, 6, 7, 255]);
         assert_eq!(Checksum::parse(&sum.to_string()), Some(sum));
         for wrong in ["", "1", "zz02030405060708", "01020304050607080"] {

@@ -1,26 +1,26 @@
-//! Robust figures of few samples.
+//! Robust statistics of few samples.
 
 use serde::{Deserialize, Serialize};
 
-/// What was measured of a candidate. Times are in nanoseconds.
+/// Statistics of the samples of a candidate. Times are in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Summary {
-    /// How often.
+    /// The number of samples.
     pub samples: u32,
     /// The mean.
     pub mean: f64,
-    /// The median, by which candidates are compared: one interrupted sample does not move it.
+    /// The median, by which candidates are compared: a single interrupted sample does not move it.
     pub median: f64,
     /// The variance, in square nanoseconds.
     pub variance: f64,
-    /// The least.
+    /// The minimum.
     pub min: f64,
-    /// The greatest.
+    /// The maximum.
     pub max: f64,
 }
 
 impl Summary {
-    /// Of samples in ascending order, at least one.
+    /// Computes the statistics of at least one sample, in ascending order.
     pub(crate) fn of(sorted: &[u64]) -> Self {
         let count = sorted.len() as f64;
         let mean = sorted.iter().map(|time| *time as f64).sum::<f64>() / count;
@@ -36,7 +36,7 @@ impl Summary {
     }
 }
 
-/// The median of samples in ascending order, at least one.
+/// Returns the median of at least one sample, in ascending order.
 pub(crate) fn median(sorted: &[u64]) -> f64 {
     let middle = sorted.len() / 2;
     match sorted.len() % 2 {
@@ -45,13 +45,13 @@ pub(crate) fn median(sorted: &[u64]) -> f64 {
     }
 }
 
-/// An interval that has the true median with this confidence, whatever the times are distributed like: between the samples of two ranks, as
-/// each sample is as likely above it as below (the sign test; W. J. Conover, Practical Nonparametric Statistics, 3.2). None, where there are
-/// too few samples for that.
+/// Returns an interval that contains the true median with this confidence, for any distribution of times. Its ends
+/// are the samples of two ranks, since each sample is as likely above the median as below (the sign test; W. J.
+/// Conover, Practical Nonparametric Statistics, 3.2). Returns `None` if there are too few samples.
 pub(crate) fn median_interval(sorted: &[u64], confidence: f64) -> Option<(f64, f64)> {
     let count = sorted.len();
     let each = (1.0 - confidence) / 2.0;
-    // How likely it is that at most `rank` of them are below the median.
+    // The probability that at most `rank` samples are below the median.
     let mut probability = 0.5_f64.powi(count as i32);
     let mut below = probability;
     let mut rank = 0;
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_summary_is_that_of_its_samples() {
+    fn summary_has_the_statistics_of_its_samples() {
         let summary = Summary::of(&[1, 2, 4, 9]);
         assert_eq!(
             (summary.samples, summary.mean, summary.median),
@@ -85,9 +85,9 @@ mod tests {
         assert_eq!((one.median, one.variance), (7.0, 0.0));
     }
 
-    /// The ranks of the tables: 6 samples are needed for 95 %, and of 10 it is the second and the ninth.
+    /// The ranks are those of published tables: 95 % need 6 samples; for 10 samples they are the second and the ninth.
     #[test]
-    fn intervals_are_those_of_the_sign_test() {
+    fn median_interval_has_the_ranks_of_the_sign_test() {
         let samples: Vec<u64> = (1..=25).collect();
         assert_eq!(median_interval(&samples[..5], 0.95), None);
         assert_eq!(median_interval(&samples[..6], 0.95), Some((1.0, 6.0)));

@@ -1,22 +1,22 @@
-//! Where choices are kept between runs of a program.
+//! The interface to a store of choices, which outlives a program.
 
 use crate::error::StoreError;
 
-/// A place for the bytes of a cache.
+/// A store for the bytes of a tuning cache.
 pub trait Store: Send + Sync {
-    /// Where it is, for reports.
+    /// Returns the location of the store, for reports.
     fn place(&self) -> String;
 
-    /// What is there; nothing, where nothing was kept yet.
+    /// Returns the contents, or `None` if nothing was stored yet.
     ///
     /// # Errors
-    /// The system's.
+    /// The error of the system.
     fn load(&self) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Replaces what is there by what `change` makes of it, at once: whoever loads sees what was before or what is after. Nobody else
-    /// changes it meanwhile.
+    /// Replaces the contents atomically by the result of `change`: a concurrent `load` returns either the old or the
+    /// new contents. No other update runs at the same time.
     ///
     /// # Errors
-    /// The system's; what was there is there still.
+    /// The error of the system; the old contents remain.
     fn update(&self, change: &mut dyn FnMut(Option<Vec<u8>>) -> Vec<u8>) -> Result<(), StoreError>;
 }

@@ -1,4 +1,4 @@
-//! Times by the clock of the device that a stream is of.
+//! Measuring with the clock of a stream's device.
 
 use std::time::Duration;
 
@@ -10,12 +10,13 @@ use millstream_protocol::profile::Profile;
 use crate::error::Failure;
 use crate::measure::Measure;
 
-/// Takes the times of what candidates give to a stream: those in which the device was at it, by its own clock where it has one
-/// ([`Stream::profiled`]).
+/// Measures the work that candidates submit to a stream: the time in which the device ran it, by the device's own
+/// clock if it has one ([`Stream::profiled`]).
 ///
-/// Candidates give their work to this stream, or to clones of it; what they give to others is not measured. Work that does not run, or fails
-/// as it runs, drops its candidate with that failure, on every backend: its time does not count, it does not win and is not stored. Whether
-/// the data is right is for [`TunableSet::settled`](crate::TunableSet::settled) and
+/// Candidates submit their work to this stream or to clones of it; work on other streams is not measured. Work that
+/// does not run, or fails while it runs, eliminates its candidate with that failure, on every backend: its time does
+/// not count, it cannot win, and it is not stored. Whether the data is correct is checked by
+/// [`TunableSet::settled`](crate::TunableSet::settled) and
 /// [`TunableSet::autotune_checks`](crate::TunableSet::autotune_checks).
 ///
 /// ```
@@ -41,31 +42,32 @@ use crate::measure::Measure;
 /// ```
 pub struct StreamClock {
     stream: Stream,
-    under_way: Option<Pending<Profile>>,
-    /// Filled between samples.
-    evicted: Option<Handle<u8>>,
+    pending: Option<Pending<Profile>>,
+    /// Filled between samples, to evict caches.
+    eviction_buffer: Option<Handle<u8>>,
     clock: String,
 }
 
 impl StreamClock {
-    /// The clock of this stream's device.
+    /// Creates a measure with the clock of this stream's device.
     pub fn new(stream: &Stream) -> Self {
         Self {
             stream: stream.clone(),
-            under_way: None,
-            evicted: None,
+            pending: None,
+            eviction_buffer: None,
             clock: "the device's clock".to_owned(),
         }
     }
 
-    /// Fills so many bytes of the device's memory before each sample: twice as many as its caches have leave nothing of the last one there.
+    /// Fills this many bytes of device memory before each sample. Twice the size of the device's caches evicts all
+    /// data of the sample before.
     ///
     /// # Errors
-    /// The device has no memory for it.
+    /// If the device has no memory for the buffer.
     pub fn evicting(mut self, bytes: usize) -> Result<Self, Error> {
         let room = self.stream.empty::<u8>(bytes)?;
         self.stream.fill(&room, 0_u8)?;
-        self.evicted = Some(room);
+        self.eviction_buffer = Some(room);
         Ok(self)
     }
 
@@ -77,11 +79,13 @@ impl StreamClock {
         if profile.untimed > 0 {
             let (untimed, tasks) = (profile.untimed, profile.tasks);
             return Err(Failure::Failed(format!(
-                "{untimed} of its {tasks} tasks failed on the device, or have no times"
+                "{untimed} of {tasks} tasks failed on the device, or have no times"
             )));
         }
         if profile.tasks == 0 {
-            return Err(Failure::new("it gave the stream nothing to do"));
+            return Err(Failure::new(
+                "the candidate submitted no work to the measured stream",
+            ));
         }
         self.clock = profile.busy.clock.to_string();
         Ok(profile.busy.duration)
@@ -97,32 +101,32 @@ impl Measure for StreamClock {
         let profiled = self.stream.profiled(|_| work());
         let (done, profile) = profiled.map_err(Failure::new)?;
         done?;
-        self.under_way = Some(profile);
+        self.pending = Some(profile);
         Ok(())
     }
 
     fn poll(&mut self) -> Result<Option<Duration>, Failure> {
-        let Some(mut profile) = self.under_way.take() else {
-            return Err(Failure::new("nothing is being measured"));
+        let Some(mut profile) = self.pending.take() else {
+            return Err(Failure::new("no measurement is in progress"));
         };
         match profile.try_take() {
             Some(profile) => self.time(profile).map(Some),
             None => {
-                self.under_way = Some(profile);
+                self.pending = Some(profile);
                 Ok(None)
             }
         }
     }
 
     fn wait(&mut self) -> Result<Duration, Failure> {
-        match self.under_way.take() {
+        match self.pending.take() {
             Some(profile) => self.time(profile.wait()),
-            None => Err(Failure::new("nothing is being measured")),
+            None => Err(Failure::new("no measurement is in progress")),
         }
     }
 
     fn evict(&mut self) -> Result<(), Failure> {
-        match &self.evicted {
+        match &self.eviction_buffer {
             Some(room) => self.stream.fill(room, 1_u8).map_err(Failure::new),
             None => Ok(()),
         }

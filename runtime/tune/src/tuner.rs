@@ -1,4 +1,4 @@
-//! The tuner: what is known of each key, and how it comes to be known.
+//! The tuner: what is known of each key.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
@@ -10,15 +10,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::choice::{Choice, Chosen, Fastest};
+use crate::encoding::Identity;
 use crate::error::{Failure, TuneError};
 use crate::outcome::Outcome;
-use crate::persist::Identity;
 use crate::race::Effort;
 use crate::set::{Checksum, TunableSet};
 use crate::store::Store;
-use crate::threads::Threads;
+use crate::wait_graph::WaitGraph;
 
-/// What a key may be.
+/// A key: what a choice depends on.
 pub trait TuneKey:
     Hash + Eq + Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static
 {
@@ -29,42 +29,44 @@ impl<K> TuneKey for K where
 {
 }
 
-pub(crate) struct Settled {
+/// The choice that is known for a key.
+pub(crate) struct KnownChoice {
     pub(crate) index: usize,
-    /// Of the set that it was chosen from.
+    /// The checksum of the set that it was chosen from.
     pub(crate) set: Checksum,
-    /// Somebody has asked for it with that set. Until then nobody knows whether there is such a set here.
+    /// Whether the checksum was compared with that of the set in this program. A stored choice may be of another set.
     pub(crate) checked: bool,
     pub(crate) outcome: Arc<Outcome>,
 }
 
-/// Looked up on hot paths: by a hash that is quick, and seeded anew for each tuner.
-pub(crate) type Known<K> = HashMap<K, Settled, foldhash::fast::RandomState>;
+/// The known choices. Lookups are on hot paths, so the hasher is fast; each tuner has its own seed.
+pub(crate) type Choices<K> = HashMap<K, KnownChoice, foldhash::fast::RandomState>;
 
 pub(crate) struct Shared<K> {
-    settled: RwLock<Known<K>>,
-    /// Keys whose last tuning found nothing that works, for those who waited for it.
+    choices: RwLock<Choices<K>>,
+    /// Keys of which the last tuning found no working candidate, for the threads that waited for it.
     pub(crate) failed: Mutex<HashMap<K, TuneError>>,
-    /// Keys whose stored choice is not to be kept any more.
+    /// Keys whose stored choice must be removed from the store.
     pub(crate) forgotten: Mutex<HashSet<K>>,
     pub(crate) flights: Flights<K>,
-    pub(crate) threads: Mutex<Threads<K>>,
+    pub(crate) waits: Mutex<WaitGraph<K>>,
     pub(crate) store: Option<(Box<dyn Store>, Identity)>,
     pub(crate) effort: Effort,
 }
 
-/// Remembers which candidate is the fastest for each key, and finds it out where that is not known.
+/// Knows the fastest candidate for each key, and tunes keys that it does not know.
 ///
-/// Cheap to clone: clones share what they know. Any thread may ask.
+/// Cheap to clone: clones share what they know. Any thread may use it.
 ///
 /// ```
 /// use millstream_tune::{Chosen, Fastest, Policy, Tunable, TunableSet, Tuner};
+/// # use std::time::Duration;
 /// # use millstream_tune::{Failure, Measure};
 /// # struct Clock;
 /// # impl Measure for Clock {
 /// #     fn clock(&self) -> &str { "none" }
 /// #     fn start(&mut self, work: &mut dyn FnMut() -> Result<(), Failure>) -> Result<(), Failure> { work() }
-/// #     fn poll(&mut self) -> Result<Option<std::time::Duration>, Failure> { Ok(Some(std::time::Duration::from_micros(1))) }
+/// #     fn poll(&mut self) -> Result<Option<Duration>, Failure> { Ok(Some(Duration::from_micros(1))) }
 /// # }
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -99,7 +101,7 @@ impl<K: TuneKey> Default for Tuner<K> {
 }
 
 impl<K: TuneKey> Tuner<K> {
-    /// One that remembers as long as it lives.
+    /// Creates a tuner that remembers its choices as long as it lives.
     pub fn new() -> Self {
         Self::of(None, Effort::default())
     }
@@ -107,56 +109,57 @@ impl<K: TuneKey> Tuner<K> {
     pub(crate) fn of(store: Option<(Box<dyn Store>, Identity)>, effort: Effort) -> Self {
         Self {
             shared: Arc::new(Shared {
-                settled: RwLock::default(),
+                choices: RwLock::default(),
                 failed: Mutex::default(),
                 forgotten: Mutex::default(),
                 flights: Flights::default(),
-                threads: Mutex::default(),
+                waits: Mutex::default(),
                 store,
                 effort,
             }),
         }
     }
 
-    /// One that measures with more, or with less, care.
+    /// Creates a tuner with this effort of measuring.
     pub fn with_effort(effort: Effort) -> Self {
         Self::of(None, effort)
     }
 
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Known<K>> {
-        // Nothing is half done where somebody panics: each change is one insertion.
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Choices<K>> {
+        // A panic leaves no partial change, since each change is one insertion, so a poisoned lock may be used.
         self.shared
-            .settled
+            .choices
             .read()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Known<K>> {
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Choices<K>> {
         self.shared
-            .settled
+            .choices
             .write()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of a key. Never waits for a tuning.
+    /// Returns what is known of a key. Never waits for a tuning.
     pub fn fastest(&self, key: &K) -> Fastest {
         match self.read().get(key) {
-            Some(settled) if settled.checked => return Fastest::Hit(settled.index),
+            Some(known) if known.checked => return Fastest::Hit(known.index),
             Some(_) => return Fastest::Unchecked,
             None => {}
         }
         match self.shared.flights.is_under_way(key) {
             true => Fastest::Pending,
-            // It may have been settled between the two.
+            // A tuning may have ended between the two reads.
             false => match self.read().get(key) {
-                Some(settled) if settled.checked => Fastest::Hit(settled.index),
+                Some(known) if known.checked => Fastest::Hit(known.index),
                 Some(_) => Fastest::Unchecked,
                 None => Fastest::Miss,
             },
         }
     }
 
-    /// Settles a choice that was stored: it holds if it was made among these candidates, and is forgotten if not. Answers what is known then.
+    /// Validates a stored choice: keeps it if it was chosen from these candidates, and removes it otherwise. Returns
+    /// what is known afterwards.
     pub fn validate_checksum<I, O>(&self, key: &K, set: &TunableSet<K, I, O>) -> Fastest {
         match self.known(key, set) {
             Some(choice) => Fastest::Hit(choice.index),
@@ -164,35 +167,36 @@ impl<K: TuneKey> Tuner<K> {
         }
     }
 
-    /// What is known of a key, of this set. Asked under the lock of the flights, too, and so takes none of theirs.
+    /// Returns the known choice for a key, if it is of this set. Called under the lock of the flights as well, so it
+    /// takes none of their locks.
     pub(crate) fn known<I, O>(&self, key: &K, set: &TunableSet<K, I, O>) -> Option<Choice> {
-        let known = |index| Choice {
+        let choice = |index| Choice {
             index,
             by: Chosen::Known,
         };
         let is_of_set =
-            |settled: &Settled| settled.set == set.checksum() && settled.index < set.len();
+            |known: &KnownChoice| known.set == set.checksum() && known.index < set.len();
         match self.read().get(key)? {
-            settled if settled.checked && is_of_set(settled) => return Some(known(settled.index)),
+            known if known.checked && is_of_set(known) => return Some(choice(known.index)),
             _ => {}
         }
         let mut all = self.write();
-        let settled = all.get_mut(key)?;
-        if is_of_set(settled) {
-            settled.checked = true;
-            return Some(known(settled.index));
+        let known = all.get_mut(key)?;
+        if is_of_set(known) {
+            known.checked = true;
+            return Some(choice(known.index));
         }
-        tracing::info!(target: "millstream::tune", ?key, set = %set.name(), "what was tuned is of other candidates: it is tuned anew");
+        tracing::info!(target: "millstream::tune", ?key, set = %set.name(), "the stored choice is of another set of candidates; the key will be tuned again");
         all.remove(key);
         None
     }
 
-    /// All that came of tuning a key.
+    /// Returns the result of the last tuning of a key.
     pub fn outcome(&self, key: &K) -> Option<Arc<Outcome>> {
-        self.read().get(key).map(|settled| settled.outcome.clone())
+        self.read().get(key).map(|known| known.outcome.clone())
     }
 
-    /// Forgets a key: it is tuned anew where it is asked for next. A store forgets it when it is written next.
+    /// Forgets the choice for a key: the next use tunes it again. A store drops the choice at its next update.
     pub fn forget(&self, key: &K) {
         self.write().remove(key);
         self.forget_stored(key);
@@ -204,10 +208,10 @@ impl<K: TuneKey> Tuner<K> {
         }
     }
 
-    /// Forgets that this candidate is a key's, if it is: somebody else may have found a better one meanwhile.
+    /// Forgets the choice for a key if it is this candidate. Another thread may have found a better one meanwhile.
     pub(crate) fn forget_choice(&self, key: &K, index: usize) {
         let mut all = self.write();
-        if all.get(key).is_some_and(|settled| settled.index == index) {
+        if all.get(key).is_some_and(|known| known.index == index) {
             all.remove(key);
             drop(all);
             self.forget_stored(key);
@@ -228,12 +232,13 @@ impl<K: TuneKey> Tuner<K> {
     }
 }
 
-/// Nothing is half done where somebody panics: each change is one call of a map.
+/// Locks a mutex. A panic leaves no partial change, since each change is one call of a map, so a poisoned lock may be
+/// used.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// That there is nothing to choose from.
+/// Returns the error for a key without candidates.
 pub(crate) fn no_candidates<K: TuneKey, I, O>(set: &TunableSet<K, I, O>, key: &K) -> TuneError {
     TuneError::NoCandidates {
         set: set.name().clone(),
@@ -241,8 +246,8 @@ pub(crate) fn no_candidates<K: TuneKey, I, O>(set: &TunableSet<K, I, O>, key: &K
     }
 }
 
-/// The one candidate of these that may be tried, which nobody has to measure.
-pub(crate) fn alone(levels: &[Vec<usize>]) -> Option<Choice> {
+/// Returns the only candidate that may be tried, which needs no measuring.
+pub(crate) fn only_candidate(levels: &[Vec<usize>]) -> Option<Choice> {
     match levels {
         [only] if only.len() == 1 => Some(Choice {
             index: only[0],

@@ -1,4 +1,23 @@
-//! One tuning: who may do it, how it goes on, and what becomes known by it.
+//! A single tuning: which thread leads it, how it advances, and how it ends.
+//!
+//! ```text
+//!  begin ──► Known: nothing to do
+//!     ├────► Tuning: this caller leads. go_on .. go_on ──► Done: the choice is published, then the flight ends
+//!     │                                     dropped ──► the flight ends without a result
+//!     └────► Elsewhere: another caller leads. wait ──► begin again, or the error if no candidate worked
+//! ```
+//! A leader and a follower side by side:
+//!
+//! ```text
+//! leader                                       follower
+//! begin: leads the flight of the key
+//! go_on .. samples                             begin: Elsewhere
+//!                                              wait: the wait graph allows it, sleeps
+//! go_on: Done. Inserts the choice, or the
+//!   error in `failed`; then ends the flight ─► wakes, reads `failed`
+//!                                              begin: Known, or the error
+//! ```
+//! The result is published before the flight ends, so a follower that wakes always finds it (I5).
 
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
@@ -12,17 +31,18 @@ use crate::measure::Measure;
 use crate::outcome::{Candidate, Outcome};
 use crate::race::{Race, Step};
 use crate::set::{Checksum, TunableSet};
-use crate::tuner::{Settled, TuneKey, Tuner, alone, lock, no_candidates};
+use crate::tuner::{KnownChoice, TuneKey, Tuner, lock, no_candidates, only_candidate};
 
 impl<K: TuneKey> Tuner<K> {
-    /// Begins to tune a key, to be gone on with by [`Tuning::go_on`]: on a driven device between pumps. Never waits.
+    /// Begins to tune a key. The caller advances the tuning with [`Tuning::go_on`], on a driven device between pumps.
+    /// Never waits.
     pub fn begin<I: Clone, O>(
         &self,
         set: &TunableSet<K, I, O>,
         key: &K,
         inputs: &I,
     ) -> Begun<K, I, O> {
-        if let Some(choice) = alone(&set.levels(key)) {
+        if let Some(choice) = only_candidate(&set.levels(key)) {
             return Begun::Known(choice);
         }
         match self.shared.flights.join(key, || self.known(key, set)) {
@@ -34,60 +54,60 @@ impl<K: TuneKey> Tuner<K> {
                 key: key.clone(),
             }),
             Err(Role::Leader(lead)) => {
-                let mut leads = Leads {
+                let mut leadership = Leadership {
                     tuner: self.clone(),
                     key: key.clone(),
-                    by: None,
+                    thread: None,
                     _lead: lead,
                 };
-                leads.is_here();
+                leadership.claim_thread();
                 lock(&self.shared.failed).remove(key);
                 tracing::info!(target: "millstream::tune", ?key, set = %set.name(), candidates = set.len(), "tuning");
-                // The generator is user's code: a panic of it ends the flight, as the lead is dropped.
+                // The generator of inputs is user code: if it panics, the lead is dropped, which ends the flight.
                 let race = Race::new(set, key, inputs, self.shared.effort);
                 Begun::Tuning(Box::new(Tuning {
                     tuner: self.clone(),
                     key: key.clone(),
                     set: set.checksum(),
                     race,
-                    leads: Some(leads),
+                    leadership: Some(leadership),
                     done: None,
                 }))
             }
         }
     }
 
-    /// Makes known what was found, and keeps it where there is a store and time to wait for that.
-    fn settle<I, O>(&self, set: &TunableSet<K, I, O>, key: &K, outcome: Outcome, wait: bool) {
+    /// Publishes the result of a tuning, and saves it if there is a store and `wait` allows to wait for it.
+    fn publish<I, O>(&self, set: &TunableSet<K, I, O>, key: &K, outcome: Outcome, wait: bool) {
         let sum = set.checksum();
-        let settled = Settled {
+        let known = KnownChoice {
             index: outcome.winner,
             set: sum,
             checked: true,
             outcome: Arc::new(outcome),
         };
-        let outcome = settled.outcome.clone();
-        self.write().insert(key.clone(), settled);
+        let outcome = known.outcome.clone();
+        self.write().insert(key.clone(), known);
         lock(&self.shared.forgotten).remove(key);
         let winner = outcome.best().map_or("", |best| best.name.as_ref());
         tracing::info!(target: "millstream::tune", ?key, set = %set.name(), winner, top = outcome.top(), clock = outcome.clock, confidence = outcome.confidence, "tuned");
         if wait && let Err(why) = self.save() {
-            tracing::warn!(target: "millstream::tune", %why, "what was tuned is not kept");
+            tracing::warn!(target: "millstream::tune", %why, "the tuned choice was not saved");
         }
     }
 }
 
-/// What came of the wish to tune a key.
+/// The result of [`Tuner::begin`].
 pub enum Begun<K: TuneKey, I, O> {
-    /// It is known already, or there is no other.
+    /// The choice is known, or there is only one candidate.
     Known(Choice),
-    /// It is to be tuned here.
+    /// The caller leads the tuning.
     Tuning(Box<Tuning<K, I, O>>),
-    /// Somebody else tunes it.
+    /// Another caller leads the tuning.
     Elsewhere(Elsewhere<K>),
 }
 
-/// A tuning by somebody else.
+/// A tuning that another caller leads.
 pub struct Elsewhere<K> {
     follow: Follow<K>,
     tuner: Tuner<K>,
@@ -96,20 +116,22 @@ pub struct Elsewhere<K> {
 }
 
 impl<K: TuneKey> Elsewhere<K> {
-    /// Waits until it is over: begin anew, which finds what it found, or that it was given up.
+    /// Waits until the tuning has ended. Then begin again: it returns the choice, or a new tuning if that one was
+    /// dropped.
     ///
     /// # Errors
-    /// It found nothing that works, so that there is no use in doing it again; [`TuneError::TunedHere`] where this thread is
-    /// at it itself, or who is waits for this one.
+    /// The error of the tuning, if it found no working candidate, so that tuning again is useless.
+    /// [`TuneError::TunedHere`] if this thread leads the tuning itself, or if the thread that leads it waits for this
+    /// one.
     pub fn wait(self) -> Result<(), TuneError> {
-        if !lock(&self.tuner.shared.threads).may_wait(&self.key) {
+        if !lock(&self.tuner.shared.waits).may_wait(&self.key) {
             return Err(TuneError::TunedHere {
                 set: self.set,
                 key: format!("{:?}", self.key),
             });
         }
         self.follow.wait(&SpinPolicy::default());
-        lock(&self.tuner.shared.threads).has_waited();
+        lock(&self.tuner.shared.waits).has_waited();
         match lock(&self.tuner.shared.failed).get(&self.key) {
             Some(why) => Err(why.clone()),
             None => Ok(()),
@@ -117,59 +139,61 @@ impl<K: TuneKey> Elsewhere<K> {
     }
 }
 
-/// A tuning that is under way. Dropped, it is over without a result, and whoever waits for it may begin anew.
+/// A tuning in progress. Dropping it ends it without a result, and callers that wait for it may begin again.
 pub struct Tuning<K: TuneKey, I, O> {
     tuner: Tuner<K>,
     key: K,
-    /// Of the set that it was begun with.
+    /// The checksum of the set that it was begun with.
     set: Checksum,
     race: Race<I, O>,
-    /// Until it is over: what was found is known by then.
-    leads: Option<Leads<K>>,
+    /// Dropped when the tuning has ended, after the result is published.
+    leadership: Option<Leadership<K>>,
     done: Option<Result<Choice, TuneError>>,
 }
 
-/// The right to tune a key, and on which thread that is done.
-struct Leads<K: TuneKey> {
+/// The lead of a key's flight, and the thread that advances it.
+struct Leadership<K: TuneKey> {
     tuner: Tuner<K>,
     key: K,
-    by: Option<ThreadId>,
-    /// Dropped after the rest: who comes next is the only one whose thread is noted.
+    thread: Option<ThreadId>,
+    /// Dropped last: the thread is unregistered before the next leader registers its own.
     _lead: Lead<K>,
 }
 
-impl<K: TuneKey> Leads<K> {
-    /// It is this thread that is at it, from now on.
-    fn is_here(&mut self) {
-        let here = Some(thread::current().id());
-        if self.by != here {
-            self.by = here;
-            lock(&self.tuner.shared.threads).tunes(&self.key);
+impl<K: TuneKey> Leadership<K> {
+    /// Registers the calling thread as the one that tunes the key.
+    fn claim_thread(&mut self) {
+        let current = Some(thread::current().id());
+        if self.thread != current {
+            self.thread = current;
+            lock(&self.tuner.shared.waits).tunes(&self.key);
         }
     }
 }
 
-impl<K: TuneKey> Drop for Leads<K> {
+impl<K: TuneKey> Drop for Leadership<K> {
     fn drop(&mut self) {
-        lock(&self.tuner.shared.threads).ended(&self.key);
+        lock(&self.tuner.shared.waits).ended(&self.key);
     }
 }
 
-/// How far a tuning is.
+/// The state of a tuning.
 #[derive(Debug)]
 pub enum Progress {
-    /// There is more to do: go on at once.
+    /// There is more to do: call [`Tuning::go_on`] again at once.
     Going,
-    /// The device is at it: go on once it has been pumped.
+    /// A sample is in progress on the device: call [`Tuning::go_on`] again after the device was pumped.
     Waiting,
-    /// It is over.
+    /// The tuning has ended.
     Done(Result<Choice, TuneError>),
 }
 
 impl<K: TuneKey, I: Clone, O> Tuning<K, I, O> {
-    /// Goes on by one sample, begun or taken; once it is over, it says again what came of it. If `wait` says so it waits for the device, and,
-    /// where it ends, for the store of a tuner that has one. Else it waits for neither: what was found is stored by [`Tuner::save`], or along with
-    /// the next choice that somebody waits for.
+    /// Advances the tuning by one sample, started or finished. After the end it returns the result again.
+    ///
+    /// With `wait`, it waits for the device, and at the end for the store of the tuner, if there is one. Without, it
+    /// waits for neither; the result is saved by [`Tuner::save`], or together with the next choice that is waited
+    /// for.
     pub fn go_on(
         &mut self,
         set: &TunableSet<K, I, O>,
@@ -185,15 +209,15 @@ impl<K: TuneKey, I: Clone, O> Tuning<K, I, O> {
                 key: format!("{:?}", self.key),
             }));
         }
-        if let Some(leads) = &mut self.leads {
-            leads.is_here();
+        if let Some(leadership) = &mut self.leadership {
+            leadership.claim_thread();
         }
         match self.race.step(set, measure, wait) {
             Step::Going => Progress::Going,
             Step::Waiting => Progress::Waiting,
             Step::Done(Ok(outcome)) => {
                 let index = outcome.winner;
-                self.tuner.settle(set, &self.key, outcome, wait);
+                self.tuner.publish(set, &self.key, outcome, wait);
                 self.end(Ok(Choice {
                     index,
                     by: Chosen::Tuned,
@@ -206,17 +230,17 @@ impl<K: TuneKey, I: Clone, O> Tuning<K, I, O> {
                     true => no_candidates(set, &self.key),
                     false => self.tuner.all_failed(set, &self.key, failures),
                 };
-                // Before the flight ends: who waits looks here then.
+                // Before the flight ends: followers read it when they wake.
                 lock(&self.tuner.shared.failed).insert(self.key.clone(), failed.clone());
                 self.end(Err(failed))
             }
         }
     }
 
-    /// It is over, also for those that wait.
+    /// Ends the tuning, for the followers as well.
     fn end(&mut self, done: Result<Choice, TuneError>) -> Progress {
         self.done = Some(done.clone());
-        drop(self.leads.take());
+        drop(self.leadership.take());
         Progress::Done(done)
     }
 }

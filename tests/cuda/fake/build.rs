@@ -1,4 +1,4 @@
-//! The library's own name, as a loader knows it: that of NVIDIA's driver.
+//! Sets the library's soname to that of NVIDIA's driver.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

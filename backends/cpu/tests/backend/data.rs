@@ -1,4 +1,4 @@
-//! Bytes arrive: copies, fills, cubes, dynamic counts, and everything that is empty.
+//! Bytes arrive: copies, fills, cubes, dynamic counts, and empty ranges.
 
 use millstream_cpu::Cpu;
 use millstream_protocol::access::Access;
@@ -29,7 +29,7 @@ proptest! {
         let mut rig = Rig::new(Cpu::default().queues(1).threads(threads));
         let out = rig.slice_of(&vec![0; len as usize]);
         let kernel = indices(&rig);
-        // Several times: the kernel's cost is unknown, then known.
+        // Several times: the kernel's cost is unknown first, and known later.
         for _ in 0..3 {
             rig.launch(Q0, &kernel, cubes, &[out.update()], &[]);
         }
@@ -39,7 +39,7 @@ proptest! {
 }
 
 #[test]
-fn cubes_dearer_than_expected_are_shared_on_the_way() {
+fn cubes_more_expensive_than_expected_are_shared_midway() {
     let mut rig = Rig::new(Cpu::default().queues(1).threads(3));
     let out = rig.slice_of(&[0; 64]);
     let kernel = rig.prepare(
@@ -61,7 +61,7 @@ fn cubes_dearer_than_expected_are_shared_on_the_way() {
 }
 
 #[test]
-fn a_dynamic_count_is_read_when_the_launch_starts() {
+fn dynamic_count_is_read_when_the_launch_starts() {
     let mut rig = Rig::new(Cpu::default().queues(1));
     let (count, out) = (rig.slice_of(&[0; 3]), rig.slice_of(&[0]));
     let kernel = rig.prepare(
@@ -85,7 +85,7 @@ fn a_dynamic_count_is_read_when_the_launch_starts() {
 }
 
 #[test]
-fn a_launch_of_no_cubes_runs_nothing_and_passes() {
+fn launch_without_cubes_runs_nothing_and_completes() {
     let mut rig = Rig::new(Cpu::default().queues(1));
     let out = rig.slice_of(&[1]);
     let kernel = rig.prepare(
@@ -134,7 +134,7 @@ fn strided_copies_go_both_ways() {
 }
 
 #[test]
-fn lengths_that_differ_fail_the_task_and_touch_nothing() {
+fn copy_with_unequal_lengths_fails_and_touches_nothing() {
     let mut rig = Rig::new(Cpu::default().queues(1));
     let (slice, other) = (rig.slice_of(&[1; 4]), rig.slice_of(&[2; 4]));
     rig.copy_in(Q0, &slice.part(0, 8, Access::Write), &[7; 3]);
@@ -169,7 +169,7 @@ fn lengths_that_differ_fail_the_task_and_touch_nothing() {
 }
 
 #[test]
-fn a_copy_within_a_slice_moves_overlapping_bytes() {
+fn copy_within_a_slice_moves_overlapping_bytes() {
     let mut rig = Rig::new(Cpu::default().queues(1));
     let slice = rig.slice_of(&[1, 2, 3, 4, 5]);
     rig.copy(
@@ -181,7 +181,7 @@ fn a_copy_within_a_slice_moves_overlapping_bytes() {
 }
 
 #[test]
-fn many_bindings_and_scalars_arrive_like_few() {
+fn more_bindings_and_scalars_than_fit_inline_arrive() {
     const BINDINGS: usize = 20;
     let mut rig = Rig::new(Cpu::default().queues(1));
     let mut kernel = Kernel::new("many");

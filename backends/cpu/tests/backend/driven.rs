@@ -1,4 +1,4 @@
-//! A driven device has no thread: work runs in `pump`, on the caller's.
+//! A driven device has no thread: `pump` runs the work, on the caller's thread.
 
 use std::sync::mpsc;
 use std::thread::current;
@@ -11,34 +11,34 @@ use millstream_protocol::marks::is_runtime_thread;
 use crate::rig::{Q0, Q1, Rig};
 
 #[test]
-fn everything_runs_on_the_thread_that_pumps() {
+fn driven_tasks_run_on_the_thread_that_pumps() {
     let mut rig = Rig::driven();
-    let (tell, told) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     let kernel = {
-        let tell = tell.clone();
+        let sender = sender.clone();
         rig.prepare(
             Kernel::new("where")
-                .native(move |_, _| tell.send((current().id(), is_runtime_thread())).unwrap()),
+                .native(move |_, _| sender.send((current().id(), is_runtime_thread())).unwrap()),
         )
     };
     let point = rig.launch(Q0, &kernel, 5, &[], &[]);
     rig.custom(Q1, &[], move |_| {
-        tell.send((current().id(), is_runtime_thread())).unwrap();
+        sender.send((current().id(), is_runtime_thread())).unwrap();
     });
-    assert_eq!(rig.completed(Q0), 0, "nothing runs by itself");
+    assert_eq!(rig.completed(Q0), 0, "nothing runs before the pump");
     assert!(rig.device.pump(Duration::from_secs(3600)));
     assert_eq!(rig.completed(Q0), point.cursor);
     assert!(
         !rig.device.pump(Duration::from_secs(3600)),
-        "nothing is left"
+        "no task is left"
     );
     let own = (current().id(), true);
-    assert_eq!(told.try_iter().collect::<Vec<_>>(), [own; 6]);
+    assert_eq!(received.try_iter().collect::<Vec<_>>(), [own; 6]);
     assert!(!is_runtime_thread());
 }
 
 #[test]
-fn a_wait_holds_up_its_own_queue_only() {
+fn wait_blocks_only_its_own_queue() {
     let mut rig = Rig::driven();
     let later = {
         let cursor = rig.completed(Q0) + 1;
@@ -46,7 +46,7 @@ fn a_wait_holds_up_its_own_queue_only() {
     };
     rig.device.queue_wait(Q1, later).unwrap();
     let waits = rig.custom(Q1, &[], |_| ());
-    assert!(!rig.device.pump(Duration::ZERO), "the wait is no task");
+    assert!(!rig.device.pump(Duration::ZERO), "a wait is not a task");
     assert_eq!(rig.completed(Q1), 0);
     let first = rig.custom(Q0, &[], |_| ());
     assert_eq!(first, later);
@@ -58,7 +58,7 @@ fn a_wait_holds_up_its_own_queue_only() {
 }
 
 #[test]
-fn a_budget_that_is_used_up_still_runs_one_task() {
+fn pump_without_budget_runs_one_task() {
     let mut rig = Rig::driven();
     for _ in 0..3 {
         rig.custom(Q0, &[], |_| ());
@@ -71,7 +71,7 @@ fn a_budget_that_is_used_up_still_runs_one_task() {
 }
 
 #[test]
-fn what_was_never_pumped_says_so() {
+fn task_that_was_never_pumped_fails_at_close() {
     let mut rig = Rig::driven();
     let slice = rig.slice(4);
     let (_, landing) = rig.copy_out(Q0, &slice.read(), None);

@@ -30,8 +30,7 @@ fn poisoned() -> (Rig, Slice) {
 }
 
 #[test]
-fn a_panic_poisons_what_it_would_have_written_and_nothing_else() {
-    // I7
+fn panic_poisons_the_outputs_of_its_task_only_i7() {
     let (mut rig, slice) = poisoned();
     let other = rig.slice_of(&[5]);
     let failure = rig.read(Q0, &slice).unwrap_err();
@@ -44,7 +43,7 @@ fn a_panic_poisons_what_it_would_have_written_and_nothing_else() {
 }
 
 #[test]
-fn a_task_that_reads_poison_does_not_run_and_passes_it_on() {
+fn task_that_reads_poison_does_not_run_and_poisons_its_outputs() {
     let (mut rig, slice) = poisoned();
     let out = rig.slice_of(&[9; 8]);
     let copy = rig.prepare(
@@ -73,13 +72,10 @@ fn a_task_that_reads_poison_does_not_run_and_passes_it_on() {
 }
 
 #[test]
-fn a_write_heals_what_it_defines_and_an_update_does_not() {
+fn write_heals_its_range_and_update_does_not() {
     let (mut rig, slice) = poisoned();
     rig.copy_in(Q0, &slice.part(0, 16, Access::ReadWrite), &[2; 4]);
-    assert!(
-        rig.read(Q0, &slice).is_err(),
-        "an update of poison is poison"
-    );
+    assert!(rig.read(Q0, &slice).is_err(), "an update does not heal");
     rig.fill(Q0, &slice.part(0, 16, Access::Write), 3);
     let half = |rig: &mut Rig, from| {
         let (point, landing) = rig.copy_out(Q0, &slice.part(from, 16, Access::Read), None);
@@ -89,25 +85,25 @@ fn a_write_heals_what_it_defines_and_an_update_does_not() {
     assert_eq!(half(&mut rig, 0).unwrap(), [3; 4]);
     assert!(
         half(&mut rig, 16).is_err(),
-        "the other half is poisoned still"
+        "the other half is still poisoned"
     );
     rig.fill(Q0, &slice.part(16, 16, Access::Write), 4);
     assert_eq!(rig.read(Q0, &slice).unwrap(), [3, 3, 3, 3, 4, 4, 4, 4]);
 }
 
 #[test]
-fn custom_work_is_given_the_failure_of_what_it_reads() {
+fn custom_work_receives_the_failure_of_its_input() {
     let (mut rig, slice) = poisoned();
-    let (tell, told) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     let point = rig.custom(Q0, &[slice.read()], move |value| {
-        tell.send(value.map(drop).unwrap_err()).unwrap();
+        sender.send(value.map(drop).unwrap_err()).unwrap();
     });
     rig.wait(point).unwrap();
-    assert_eq!(told.recv().unwrap().task.as_ref(), "explode");
+    assert_eq!(received.recv().unwrap().task.as_ref(), "explode");
 }
 
 #[test]
-fn a_panic_of_custom_work_poisons_its_outputs() {
+fn panic_of_custom_work_poisons_its_outputs() {
     let mut rig = Rig::new(Cpu::default().queues(1));
     let slice = rig.slice_of(&[1]);
     rig.custom(Q0, &[slice.update()], |resources| {
@@ -116,12 +112,12 @@ fn a_panic_of_custom_work_poisons_its_outputs() {
     let failure = rig.read(Q0, &slice).unwrap_err();
     assert_eq!(
         failure.to_string(),
-        "`custom` failed: panicked with \"binding 1 of 1 was asked for\""
+        "`custom` failed: panicked with \"binding 1 does not exist, there are 1\""
     );
 }
 
 #[test]
-fn a_poisoned_dynamic_count_is_an_input_like_any_other() {
+fn poisoned_dynamic_count_is_a_poisoned_input() {
     let mut rig = Rig::new(Cpu::default().queues(1));
     let (count, out) = (rig.slice_of(&[8, 1, 1]), rig.slice_of(&[1]));
     let explode = exploding(&rig);
@@ -137,7 +133,7 @@ fn a_poisoned_dynamic_count_is_an_input_like_any_other() {
 }
 
 #[test]
-fn a_dynamic_count_that_cannot_be_counted_fails_the_task() {
+fn dynamic_count_beyond_the_maximum_fails_the_task() {
     let mut rig = Rig::new(Cpu::default().queues(1));
     let (count, out) = (rig.slice_of(&[u32::MAX; 3]), rig.slice_of(&[1]));
     let fine = rig.prepare(Kernel::new("fine").writes::<u32>("out").native(|_, _| ()));
@@ -154,22 +150,24 @@ fn a_dynamic_count_that_cannot_be_counted_fails_the_task() {
 }
 
 #[test]
-fn user_data_that_panics_when_dropped_stops_nothing() {
-    struct Rude;
-    impl Drop for Rude {
+fn user_data_that_panics_when_dropped_does_not_stop_the_queue() {
+    struct PanicsOnDrop;
+    impl Drop for PanicsOnDrop {
         fn drop(&mut self) {
-            panic!("dropped rudely");
+            panic!("panic in drop");
         }
     }
     let mut rig = Rig::new(Cpu::default().queues(1));
     let slice = rig.slice_of(&[4]);
-    let rude = Rude;
-    let kernel = Kernel::new("rude").reads::<u32>("in").native(move |_, _| {
-        let _ = &rude;
-    });
+    let value = PanicsOnDrop;
+    let kernel = Kernel::new("panics_on_drop")
+        .reads::<u32>("in")
+        .native(move |_, _| {
+            let _ = &value;
+        });
     let prepared = rig.prepare(kernel);
     rig.launch(Q0, &prepared, 1, &[slice.read()], &[]);
-    // Which of the two holds is the last is open; neither may hurt the queue.
+    // Either of the two references may be the last; neither may stop the queue.
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(prepared)));
     assert_eq!(rig.read(Q0, &slice).unwrap(), [4]);
 }

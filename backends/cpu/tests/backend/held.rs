@@ -1,4 +1,4 @@
-//! Tasks that are held for the thread of a caller, which waits for them (I6, I8).
+//! Tasks that are held for a caller's thread, which waits for them (I6, I8).
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -11,15 +11,15 @@ use millstream_protocol::id::Point;
 
 use crate::rig::{Q0, Rig, Slice};
 
-/// More than a thread that steps in runs inside of the device.
+/// More bytes than a thread that steps in copies while it is inside the device.
 const LARGE: u64 = 1 << 20;
 const LONG: Duration = Duration::from_secs(60);
 
 fn held(rig: &Rig) -> Arc<dyn Held> {
-    rig.device.held().expect("a CPU holds tasks")
+    rig.device.held().expect("the CPU supports held tasks")
 }
 
-/// Fills a slice, and holds that if its worker sleeps.
+/// Fills a slice, and holds the fill if its worker sleeps.
 fn fill_held(rig: &mut Rig, slice: &Slice, value: u32) -> Point {
     rig.device.hold_back();
     let point = rig.fill(Q0, &slice.write(), value);
@@ -28,11 +28,11 @@ fn fill_held(rig: &mut Rig, slice: &Slice, value: u32) -> Point {
     point
 }
 
-/// Runs held tasks until one ran on this thread: its worker sleeps then.
+/// Runs held tasks until one runs on this thread, which means that the worker sleeps.
 fn run_here(rig: &mut Rig, slice: &Slice, held: &dyn Held) {
     let ran_here = |value: &u32| {
         let point = fill_held(rig, slice, *value);
-        // The worker may be about to sleep only.
+        // The worker may still be awake and take the task.
         let was_held = rig.completed(Q0) < point.cursor;
         held.run(LONG);
         let ran = was_held && rig.completed(Q0) == point.cursor;
@@ -43,27 +43,27 @@ fn run_here(rig: &mut Rig, slice: &Slice, held: &dyn Held) {
 }
 
 #[test]
-fn what_is_held_runs_on_the_thread_that_asks_for_it() {
+fn held_task_runs_on_the_thread_that_calls_run() {
     let mut rig = Rig::new(Cpu::default().queues(1).threads(1));
     let (slice, held) = (rig.slice(LARGE), held(&rig));
     run_here(&mut rig, &slice, &*held);
 }
 
 #[test]
-fn the_worker_runs_what_is_held_and_takes_longer_than_allowed() {
+fn worker_runs_held_tasks_beyond_the_budget() {
     let mut rig = Rig::new(Cpu::default().queues(1).threads(1));
     let (slice, held) = (rig.slice(LARGE), held(&rig));
     for value in 0..100 {
         let point = fill_held(&mut rig, &slice, value);
         held.run(Duration::ZERO);
         rig.wait(point).unwrap();
-        // Nothing is left to run.
+        // No task is left to run.
         held.run(LONG);
     }
 }
 
 #[test]
-fn the_worker_runs_code_of_users_that_is_held() {
+fn worker_runs_held_user_code() {
     let mut rig = Rig::new(Cpu::default().queues(1).threads(1));
     let held = held(&rig);
     let (ran, runs) = mpsc::channel::<ThreadId>();
@@ -78,9 +78,9 @@ fn the_worker_runs_code_of_users_that_is_held() {
     }
 }
 
-/// I4: the memory stays until the caller has left.
+/// I4: the memory stays allocated until the caller has left.
 #[test]
-fn a_device_that_is_dropped_waits_for_a_caller_that_runs_what_was_held() {
+fn dropped_device_waits_for_a_caller_that_runs_held_tasks_i4() {
     for value in 0..10 {
         let mut rig = Rig::new(Cpu::default().queues(1).threads(1));
         let (first, second) = (rig.slice(LARGE), rig.slice(64 * LARGE));

@@ -1,4 +1,4 @@
-//! The backend by itself, without a server: order, settling, data, driving and teardown.
+//! The backend without a server: order, settling, data, driving and teardown.
 
 #[path = "../rig/mod.rs"]
 mod rig;

@@ -1,4 +1,4 @@
-//! Options, properties, memory limits, kernels that do not fit, and what is measured.
+//! Options, properties, memory limits, kernels that do not compile, and measurements.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn options_out_of_range_are_refused_by_name() {
 }
 
 #[test]
-fn properties_tell_what_was_chosen() {
+fn properties_reflect_the_options() {
     let rig = Rig::new(Cpu::default().queues(3).threads(2).memory_limit(1 << 20));
     let properties = rig.device.properties();
     assert_eq!((properties.queues, properties.compute_units), (3, 2));
@@ -65,12 +65,12 @@ fn memory_beyond_the_limit_is_refused_until_some_is_freed() {
     assert_eq!(
         rig.device.allocate(600),
         Ok(first),
-        "numbers are used again"
+        "page numbers are reused"
     );
 }
 
 #[test]
-fn memory_that_the_system_refuses_is_out_of_memory() {
+fn allocation_refused_by_the_system_is_out_of_memory() {
     let mut rig = Rig::new(Cpu::default().queues(1));
     assert!(matches!(
         rig.device.allocate(1 << 60),
@@ -101,7 +101,7 @@ fn pages_start_zeroed_and_aligned() {
 }
 
 #[test]
-fn kernels_that_this_device_cannot_run_are_refused_when_they_are_prepared() {
+fn kernels_this_device_cannot_run_fail_to_compile() {
     let rig = Rig::new(Cpu::default().queues(1));
     let compile = |kernel: Kernel| {
         rig.device
@@ -136,7 +136,7 @@ fn kernels_that_this_device_cannot_run_are_refused_when_they_are_prepared() {
 }
 
 #[test]
-fn the_latest_spans_are_kept_up_to_the_capacity_and_tell_the_order() {
+fn latest_spans_up_to_the_capacity_are_kept_in_order() {
     let mut rig = Rig::with(Cpu::default().queues(2), false, 3);
     for _ in 0..5 {
         rig.custom(Q0, &[], |_| ());
@@ -162,9 +162,9 @@ fn the_latest_spans_are_kept_up_to_the_capacity_and_tell_the_order() {
     assert!(rig.device.busy_ns(Q0) > 0 && rig.device.busy_ns(Q1) == 0);
 }
 
-/// Who asks for a while pays for a while.
+/// Recording costs nothing while it is off.
 #[test]
-fn spans_are_recorded_while_they_are_asked_for() {
+fn spans_are_recorded_while_requested() {
     let mut rig = Rig::new(Cpu::default().queues(1));
     let run = |rig: &mut Rig| {
         let points = [(); 4].map(|()| rig.custom(Q0, &[], |_| ()));
@@ -185,7 +185,7 @@ fn spans_are_recorded_while_they_are_asked_for() {
 }
 
 #[test]
-fn resources_outside_the_queues_reach_the_same_bytes() {
+fn resources_of_a_guard_reach_the_same_bytes() {
     let mut rig = Rig::new(Cpu::default().queues(1));
     let slice = rig.slice_of(&[1, 2]);
     let resources = rig.device.resources(&[slice.update()]).unwrap();

@@ -1,4 +1,4 @@
-//! Queues overlap, and wait for each other where they are told to (I1).
+//! Queues overlap, and wait for each other where a wait says so (I1).
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use millstream_sync::timeline::Ended;
 use crate::rig::{Q0, Q1, Rig};
 
 #[test]
-fn a_queue_goes_on_while_another_is_held_up() {
+fn queue_continues_while_another_is_blocked() {
     let mut rig = Rig::new(Cpu::default().queues(2));
     let (release, held) = mpsc::channel::<()>();
     let blocked = rig.custom(Q0, &[], move |_| held.recv().unwrap());
@@ -23,7 +23,7 @@ fn a_queue_goes_on_while_another_is_held_up() {
 }
 
 #[test]
-fn what_follows_a_wait_runs_after_the_point_and_nothing_before_it_is_held_up() {
+fn wait_delays_later_tasks_and_not_earlier_ones() {
     let mut rig = Rig::new(Cpu::default().queues(2));
     let slice = rig.slice_of(&[0]);
     let (release, held) = mpsc::channel::<()>();
@@ -45,7 +45,7 @@ fn what_follows_a_wait_runs_after_the_point_and_nothing_before_it_is_held_up() {
 }
 
 #[test]
-fn tasks_of_a_queue_run_in_order_even_beyond_the_ring() {
+fn tasks_of_a_queue_run_in_order_through_the_overflow() {
     const TASKS: u32 = 5000;
     let mut rig = Rig::new(Cpu::default().queues(1));
     let slice = rig.slice_of(&[0]);
@@ -71,7 +71,7 @@ fn tasks_of_a_queue_run_in_order_even_beyond_the_ring() {
 }
 
 #[test]
-fn a_device_that_goes_away_ends_every_wait_and_says_what_has_not_run() {
+fn dropped_device_ends_every_wait_and_fails_tasks_that_have_not_run() {
     let mut rig = Rig::new(Cpu::default().queues(2));
     let slice = rig.slice_of(&[1, 2]);
     let timeline = millstream_protocol::backend::Backend::timeline(&rig.device, Q0).clone();
@@ -81,7 +81,7 @@ fn a_device_that_goes_away_ends_every_wait_and_says_what_has_not_run() {
         entered.send(()).unwrap();
         held.recv().unwrap();
     });
-    // On queue 1: a wait for a point that will never pass, and what follows it.
+    // On queue 1: a wait for a point that never passes, and a task after it.
     millstream_protocol::backend::Backend::queue_wait(&mut rig.device, Q1, Point::new(Q0, 1000))
         .unwrap();
     rig.fill(Q1, &slice.write(), 5);
@@ -108,13 +108,13 @@ fn a_device_that_goes_away_ends_every_wait_and_says_what_has_not_run() {
         .poison;
     assert!(
         poison.find(0..8).is_some(),
-        "the fill has not run, and its output says so (I6)"
+        "the fill has not run, so its output is poisoned (I6)"
     );
 }
 
 #[test]
 fn dropping_a_device_joins_its_threads() {
-    // I10: a thread that was left would hold the sender.
+    // I10: a thread that was not joined would hold the sender.
     let (alive, dropped) = mpsc::channel::<()>();
     let mut rig = Rig::new(Cpu::default().queues(3).threads(3));
     let point = rig.custom(Q0, &[], move |_| drop(alive));
@@ -124,7 +124,7 @@ fn dropping_a_device_joins_its_threads() {
 }
 
 #[test]
-fn dropping_a_device_on_one_of_its_own_threads_does_not_hang() {
+fn dropping_a_device_on_its_own_thread_does_not_hang() {
     let (give, given) = mpsc::channel::<Rig>();
     let (done, is_done) = mpsc::channel();
     let mut rig = Rig::new(Cpu::default().queues(2).threads(3));
@@ -155,6 +155,6 @@ fn dropping_a_device_on_one_of_its_own_threads_does_not_hang() {
     assert_eq!(
         seen,
         (0..64).collect::<Vec<_>>(),
-        "the task that it is in ends as it should"
+        "the task that drops the device completes"
     );
 }

@@ -1,4 +1,4 @@
-//! Programs of the IR, by the interpreter.
+//! Programs of the IR, run by the interpreter.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use millstream_protocol::kernel::Kernel;
 
 use crate::rig::{Q0, Rig};
 
-/// One sum of `f32`, of buffers 0 and 1 into buffer 2, over one axis.
+/// A nest that adds buffers 0 and 1 of `f32` into buffer 2, over one axis.
 fn sum() -> Nest {
     let buffer = |mode| Buffer {
         dtype: DType::F32,
@@ -57,10 +57,10 @@ fn floats(count: usize) -> Vec<u32> {
 }
 
 #[test]
-fn a_nest_runs_over_its_bindings_and_in_place() {
+fn nest_runs_over_its_bindings_and_in_place() {
     let mut rig = Rig::new(Cpu::default().queues(1).threads(3));
     let kernel = rig.prepare(kernel(sum()));
-    // The second is worth the help of others.
+    // The second is large enough to be shared with the team.
     for count in [100, 3_000_000] {
         let (a, b) = (rig.slice_of(&floats(count)), rig.slice_of(&floats(count)));
         let out = rig.slice_of(&vec![0; count]);
@@ -78,7 +78,7 @@ fn a_nest_runs_over_its_bindings_and_in_place() {
 }
 
 #[test]
-fn a_launch_that_leaves_its_bindings_fails_and_the_next_one_runs_i7() {
+fn launch_that_leaves_its_bindings_fails_and_the_next_one_runs_i7() {
     let mut rig = Rig::new(Cpu::default().queues(1).threads(1));
     let kernel = rig.prepare(kernel(sum()));
     let (a, out) = (rig.slice_of(&floats(8)), rig.slice_of(&[7; 8]));
@@ -86,7 +86,7 @@ fn a_launch_that_leaves_its_bindings_fails_and_the_next_one_runs_i7() {
     rig.launch(Q0, &kernel, 1, &bindings, &[9]);
     let failure = rig.read(Q0, &out).unwrap_err().to_string();
     assert!(
-        failure.contains("reaches from element 0 to 8 of binding 0"),
+        failure.contains("reaches elements 0 to 8 of binding 0"),
         "{failure}"
     );
     rig.launch(Q0, &kernel, 1, &bindings, &[8]);
@@ -94,7 +94,7 @@ fn a_launch_that_leaves_its_bindings_fails_and_the_next_one_runs_i7() {
 }
 
 #[test]
-fn a_sum_is_the_same_on_any_number_of_threads() {
+fn sum_is_the_same_on_any_number_of_threads() {
     let mut nest = sum();
     (nest.outer, nest.inner) = (0, 1);
     nest.values.push(Value {

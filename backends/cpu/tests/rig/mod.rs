@@ -1,5 +1,5 @@
-//! A device without a server: slices of one page each, and tasks straight into the backend's queues.
-//! It orders nothing: a test itself names the waits between queues.
+//! A device without a server: slices of one page each, and tasks pushed directly to the backend's queues. The rig
+//! orders nothing: each test issues its waits between queues.
 #![allow(dead_code, reason = "each test binary uses a part")]
 #![allow(clippy::unwrap_used, reason = "only tests use it")]
 
@@ -28,7 +28,7 @@ use millstream_sync::mailbox::{Receiver, mailbox};
 pub(crate) const Q0: QueueId = QueueId(0);
 pub(crate) const Q1: QueueId = QueueId(1);
 
-/// A slice in a page of its own.
+/// A slice in its own page.
 #[derive(Clone)]
 pub(crate) struct Slice {
     page: PageId,
@@ -75,7 +75,7 @@ pub(crate) struct Rig {
     pub(crate) device: CpuDevice,
     pub(crate) table: Arc<Table>,
     cursors: HashMap<QueueId, u64>,
-    /// Keeps the table's outlet in use.
+    /// Keeps the table's outlet connected.
     _mailbox: Receiver<Task>,
 }
 
@@ -261,7 +261,7 @@ impl Rig {
         point
     }
 
-    /// Copies to the host, to be taken once the point has passed.
+    /// Copies to the host; take the words after the point has passed.
     pub(crate) fn copy_out(
         &mut self,
         queue: QueueId,
@@ -283,7 +283,7 @@ impl Rig {
         (point, landing)
     }
 
-    /// Waits for a point and then reads a slice on its queue.
+    /// Reads a slice on its queue, and waits for the result.
     pub(crate) fn read(&mut self, queue: QueueId, slice: &Slice) -> Result<Vec<u32>, FailureRef> {
         let (point, landing) = self.copy_out(queue, &slice.read(), None);
         self.wait(point).unwrap();
@@ -301,7 +301,7 @@ impl Rig {
     }
 }
 
-/// Where a copy out lands.
+/// The landing of a copy to the host.
 pub(crate) struct Words {
     words: Mutex<Vec<u32>>,
     target: (*mut u8, usize),

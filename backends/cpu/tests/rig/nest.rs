@@ -6,7 +6,7 @@ use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Store, Stride, 
 use millstream_ir::{BinaryOp, DType, Nest, Program, ReduceOp, UnaryOp};
 use millstream_protocol::kernel::Kernel;
 
-/// The exponentials of rows over their sums: what is kept between passes lies in memory of the thread.
+/// A softmax over rows without the maximum: its exponentials are retained in thread memory between passes.
 pub(crate) fn nest() -> Kernel {
     let dtype = DType::F32;
     let row = vec![Stride::Word(2), Stride::One];

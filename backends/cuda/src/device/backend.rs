@@ -1,4 +1,4 @@
-//! What the device thread calls.
+//! The implementation of [`Backend`], called by the device thread.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,9 +23,9 @@ use millstream_sync::timeline::Timeline;
 use super::{CudaDevice, CudaResources};
 use crate::adopted::CudaRaw;
 use crate::driver::context_may_have_changed;
-use crate::fill::sets;
+use crate::fill::for_each_memset;
 use crate::queue::Queue;
-use crate::replay::Known;
+use crate::replay::QueueStates;
 
 impl Backend for CudaDevice {
     type Resources = CudaResources;
@@ -38,7 +38,7 @@ impl Backend for CudaDevice {
 
     #[inline]
     fn timeline(&self, queue: QueueId) -> &Arc<Timeline> {
-        &self.ending.timelines[queue.index()]
+        &self.shared.timelines[queue.index()]
     }
 
     fn compiler(&self) -> Arc<dyn Compiler> {
@@ -46,14 +46,14 @@ impl Backend for CudaDevice {
     }
 
     fn raw(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-        let context = &self.ending.context;
+        let context = &self.shared.context;
         let streams = self.queues.iter().map(|queue| queue.stream.raw());
         Some(Arc::new(CudaRaw::new(context, streams, &self.compiler)))
     }
 
     fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
         self.enter().map_err(|_| PageError::Lost)?;
-        let context = &self.ending.context;
+        let context = &self.shared.context;
         self.pages
             .allocate(bytes, || context.free_bytes())
             .map_err(|why| why.unwrap_or(PageError::Lost))
@@ -110,7 +110,7 @@ impl Backend for CudaDevice {
         target: &BoundSlice,
     ) -> Result<(), Refused> {
         self.begin(place.queue)?;
-        self.move_bytes(place.queue, source, target, None)?;
+        self.copy_within(place.queue, source, target, None)?;
         self.queues[place.queue.index()].issue(place.cursor);
         Ok(())
     }
@@ -121,26 +121,26 @@ impl Backend for CudaDevice {
         target: &BoundSlice,
         pattern: Pattern,
     ) -> Result<(), Refused> {
-        let (address, bytes) = self.place_of(target)?;
+        let (address, bytes) = self.range_of(target)?;
         self.begin(place.queue)?;
         let stream = self.stream(place.queue);
-        let mut begun = false;
-        let filled = sets(address, bytes, pattern, |set| {
-            // SAFETY: the range is within a page (`resolve`), and all of its sets are within the range.
-            unsafe { set.issue(self.api(), stream) }?;
-            begun = true;
+        let mut started = false;
+        let filled = for_each_memset(address, bytes, pattern, |memset| {
+            // SAFETY: the range lies within a page (`resolve`), and every memset lies within the range.
+            unsafe { memset.issue(self.api(), stream) }?;
+            started = true;
             Ok(())
         });
         filled.map_err(|(call, code)| {
             let refused = self.refusal(call, code);
-            self.cut_short(begun, refused)
+            self.partial_failure(started, refused)
         })?;
         self.queues[place.queue.index()].issue(place.cursor);
         Ok(())
     }
 
     fn prepare(&mut self, _plan: &Plan) -> Prepared {
-        Box::new(Known::new(self.queues.len()))
+        Box::new(QueueStates::new(self.queues.len()))
     }
 
     fn replay(
@@ -166,7 +166,7 @@ impl Backend for CudaDevice {
         resources.stream = Some(self.stream(place.queue));
         let worked = catch_unwind(AssertUnwindSafe(|| work(&mut resources)));
         context_may_have_changed();
-        // What it had given to the stream until it panicked comes before the task's cursor, as all of it would.
+        // Work submitted before a panic is still ordered before the task's cursor, as all of the work would be.
         worked.unwrap_or_else(|payload| Err(Refused::Panicked(panic_message(payload))))?;
         self.queues[place.queue.index()].issue(place.cursor);
         Ok(())
@@ -177,13 +177,13 @@ impl Backend for CudaDevice {
     }
 
     fn mark(&mut self, queue: QueueId, cursor: Cursor) {
-        self.queues[queue.index()].pass(cursor);
+        self.queues[queue.index()].skip(cursor);
     }
 
     fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
         let waited = self.wait_for(queue, point);
-        // Whatever the code: the core takes it for the end, and so must everything that is still issued.
-        self.disordered |= waited.is_err();
+        // The server treats any error as a loss, so no later task may be issued either.
+        self.order_lost |= waited.is_err();
         waited
     }
 
@@ -193,9 +193,9 @@ impl Backend for CudaDevice {
             entered => entered,
         };
         if let Err(code) = ended {
-            // What was issued can be waited for by nobody: that is the end, whatever the code.
-            self.disordered = true;
-            self.ending.lose("cuEventRecord", code);
+            // No thread can wait for the issued tasks any more, so any code is a loss.
+            self.order_lost = true;
+            self.shared.lose("cuEventRecord", code);
         }
     }
 
@@ -205,7 +205,7 @@ impl Backend for CudaDevice {
     }
 
     fn record_spans(&mut self, room: usize) -> usize {
-        self.record_spans_in(room)
+        self.set_span_recording(room)
     }
 
     fn clock(&self) -> ClockSource {
@@ -215,8 +215,8 @@ impl Backend for CudaDevice {
     }
 
     fn busy_ns(&self, queue: QueueId) -> u64 {
-        // Of some tasks it would be no time in use of the queue.
-        let tracer = self.tracer.as_ref().filter(|_| self.spans_kept > 0);
+        // During a profile only some tasks are timed, so the sum would not be the queue's busy time.
+        let tracer = self.tracer.as_ref().filter(|_| self.span_capacity > 0);
         tracer.map_or(0, |tracer| tracer.busy_ns(queue))
     }
 
@@ -224,9 +224,9 @@ impl Backend for CudaDevice {
         if !self.driven {
             return false;
         }
-        if let Err(code) = self.ending.context.enter() {
-            // Also how the driver tells of what broke before.
-            self.ending.lose("cuCtxSetCurrent", code);
+        if let Err(code) = self.shared.context.enter() {
+            // The driver also reports earlier faults through this call.
+            self.shared.lose("cuCtxSetCurrent", code);
             return true;
         }
         let mut any = false;
@@ -234,13 +234,13 @@ impl Backend for CudaDevice {
             any |= queue.poll()?;
             Ok(())
         });
-        // A context that is gone writes no words.
+        // If the context is destroyed, the GPU writes no words.
         let checked = polled.and_then(|()| match any {
             true => Ok(()),
             false => self.queues.iter().try_for_each(Queue::check),
         });
         if let Err(code) = checked {
-            self.ending.lose("cuStreamQuery", code);
+            self.shared.lose("cuStreamQuery", code);
             return true;
         }
         any

@@ -1,4 +1,4 @@
-//! One launch: bindings become addresses, and values become the parameters of an entry point.
+//! One launch: resolves bindings to addresses and passes the values as parameters of the entry point.
 
 use std::ops::Range;
 
@@ -10,25 +10,25 @@ use millstream_protocol::id::QueueId;
 use super::CudaDevice;
 use crate::kernel::CudaKernel;
 use crate::launch::{PARAMETERS_INLINE, Parameters, tensor_map};
-use crate::replay::Taking;
+use crate::replay::StepSink;
 
 impl CudaDevice {
-    /// Gives a launch to the queue's stream, or, of a replay that is taken down, adds it to that. None, if it has no
-    /// cubes.
+    /// Submits a launch to the queue's stream, or adds it to the steps of a replay. A launch without cubes does
+    /// nothing.
     pub(crate) fn launch_kernel(
         &mut self,
         queue: QueueId,
         launch: &Launch<'_>,
-        taking: Option<Taking<'_>>,
+        sink: Option<StepSink<'_>>,
     ) -> Result<(), Refused> {
         let Some(kernel) = launch.kernel.downcast_ref::<CudaKernel>() else {
             return Err(Refused::Task(
-                "it was compiled for another device".to_owned(),
+                "the kernel was compiled for another device".to_owned(),
             ));
         };
         let BoundCount::Static(cubes) = launch.count else {
             return Err(Refused::Task(
-                "this device reads no cube count from its memory; give one from the host"
+                "this device does not support a cube count in device memory; pass it from the host"
                     .to_owned(),
             ));
         };
@@ -41,13 +41,14 @@ impl CudaDevice {
         let scalars: &[u8] = bytemuck::cast_slice(launch.scalars);
         for range in &kernel.scalars {
             let value = scalars.get(Range::clone(range));
-            let value = value.ok_or_else(|| Refused::Task("it has too few scalars".to_owned()))?;
+            let value =
+                value.ok_or_else(|| Refused::Task("the launch has too few scalars".to_owned()))?;
             parameters.push(value)?;
         }
         if kernel.options.tensor_maps != launch.tensor_maps.len() {
-            let (brought, taken) = (launch.tensor_maps.len(), kernel.options.tensor_maps);
+            let (got, expected) = (launch.tensor_maps.len(), kernel.options.tensor_maps);
             return Err(Refused::Task(format!(
-                "it brings {brought} tensor maps, and its kernel says by `CudaLaunch` that it takes {taken}"
+                "expected {expected} tensor maps (`CudaLaunch::tensor_maps`), got {got}"
             )));
         }
         for (place, map) in launch.tensor_maps.iter().enumerate() {
@@ -58,16 +59,16 @@ impl CudaDevice {
             parameters.push(self.metadata(kernel.options.metadata_words, launch.metadata)?)?;
         }
         if parameters.values().len() != kernel.parameter_bytes.len() {
-            let (taken, brought) = (kernel.parameter_bytes.len(), parameters.values().len());
+            let (expected, got) = (kernel.parameter_bytes.len(), parameters.values().len());
             return Err(Refused::Task(format!(
-                "it brings {brought} parameters, and its kernel takes {taken}"
+                "expected {expected} parameters, got {got}"
             )));
         }
-        if let Some(multiply) = self.library(launch, kernel, &addresses) {
-            match taking {
-                // What the library launches is its own business.
-                Some(Taking { steps, .. }) => {
-                    steps.is_unfit = true;
+        if let Some(multiply) = self.plan_multiply(launch, kernel, &addresses) {
+            match sink {
+                // The kernels that the library launches are not known.
+                Some(StepSink { steps, .. }) => {
+                    steps.unsupported = true;
                     return Ok(());
                 }
                 None if self.multiply(queue, launch, multiply, &addresses)? => return Ok(()),
@@ -86,18 +87,18 @@ impl CudaDevice {
                 .any(|(cubes, cluster)| !cubes.is_multiple_of(*cluster))
         {
             return Err(Refused::Task(format!(
-                "its cubes, {cubes:?}, are no multiple of its clusters, {cluster:?}"
+                "the cube count {cubes:?} is not a multiple of the cluster {cluster:?}"
             )));
         }
-        if let Some(Taking { steps, task }) = taking {
-            // Attributes of nodes are not set here.
-            steps.is_unfit |= !kernel.options.is_plain();
+        if let Some(StepSink { steps, task }) = sink {
+            // Graphs do not set launch attributes on their nodes.
+            steps.unsupported |= !kernel.options.is_plain();
             steps.launch(task, (shape, &parameters, &kernel.parameter_bytes));
             return Ok(());
         }
         let stream = self.stream(queue);
-        // SAFETY: the function is loaded; there is a value for each of its parameters, of its size
-        // (`check_parameters`), read during the call.
+        // SAFETY: the function is loaded; each of its parameters has a value of its size (`check_parameters`), which is
+        // only read during the call.
         let issued = unsafe { shape.issue(self.api(), stream, parameters.as_mut_ptr()) };
         issued.map_err(|(call, code)| self.refusal(call, code))
     }
@@ -110,23 +111,24 @@ impl CudaDevice {
         let Some(binding) = launch.bindings.get(map.binding) else {
             let place = map.binding;
             return Err(Refused::Task(format!(
-                "it has no binding {place}, over which a tensor map is"
+                "a tensor map refers to binding {place}, but the launch has {}",
+                launch.bindings.len()
             )));
         };
         let address = self.pages.resolve(binding)?;
         tensor_map::encode(self.api(), map, address, binding)
     }
 
-    /// The words of a launch as its entry point takes them: zeros behind the last.
+    /// Copies the metadata words of a launch to a buffer of `room` words, padded with zeros.
     fn metadata(&mut self, room: usize, words: &[u32]) -> Result<*const [u32], Refused> {
         let Some((here, rest)) = self
             .metadata
             .get_mut(..room)
             .and_then(|all| all.split_at_mut_checked(words.len()))
         else {
-            let brought = words.len();
+            let got = words.len();
             return Err(Refused::Task(format!(
-                "it brings {brought} words of metadata, and its kernel says by `CudaLaunch` that it has room for {room}"
+                "expected at most {room} words of metadata (`CudaLaunch::metadata_words`), got {got}"
             )));
         };
         here.copy_from_slice(words);

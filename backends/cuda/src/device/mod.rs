@@ -1,12 +1,13 @@
-//! The backend: what the device thread calls. It resolves bindings and feeds streams; it never waits for the GPU.
+//! The backend, which the device thread calls. It resolves bindings and submits work to streams, and never waits for
+//! the GPU.
 //!
-//! | module | what |
+//! | module | contents |
 //! | --- | --- |
-//! | `opening` | a context, streams and a pool become a device |
-//! | `backend` | the calls, each to where its subject is |
-//! | `launching`, `products` | one launch; one of a product by the library |
-//! | `replaying` | one replay, as a graph |
-//! | `resources` | what custom tasks and guards get |
+//! | `opening` | opens a device |
+//! | `backend` | implements the trait `Backend` |
+//! | `launching`, `products` | one launch; one launch of a product by cuBLASLt |
+//! | `replaying` | one replay as a graph |
+//! | `resources` | the resources of custom tasks and guards |
 
 mod backend;
 mod launching;
@@ -22,11 +23,11 @@ use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::properties::DeviceProperties;
-pub(crate) use opening::Plan;
+pub(crate) use opening::DeviceConfig;
 pub use resources::CudaResources;
-pub(crate) use resources::Home;
+pub(crate) use resources::MemoryLocation;
 
-use crate::completer::Ending;
+use crate::completer::Shared;
 use crate::driver::{Api, Class, Code, Context};
 use crate::kernel::CudaCompiler;
 use crate::launch::{METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
@@ -38,58 +39,61 @@ use crate::replay::Replays;
 use crate::staging::Staging;
 use crate::trace::{CALLS_TIMED, Tracer};
 
-/// A GPU, opened.
+/// An open GPU.
 pub struct CudaDevice {
     properties: DeviceProperties,
     compiler: Arc<CudaCompiler>,
-    /// Before `ending`, which holds the context.
+    /// Declared before `shared`, which holds the context, so that the queues are dropped first.
     pub(crate) queues: Vec<Queue>,
     pub(crate) staging: Staging,
     pub(crate) pages: Pages,
     pub(crate) pitch_max: u64,
-    /// Metadata of the launch that is being made.
+    /// Scratch space for the metadata of one launch.
     pub(crate) metadata: Box<[u32; METADATA_WORDS_MAX]>,
     pub(crate) tensor_maps: Box<[CUtensorMap; TENSOR_MAPS_MAX]>,
     pub(crate) replays: Replays,
     pub(crate) products: Products,
-    ending: Arc<Ending>,
-    /// Made when somebody asks for spans for the first time.
+    shared: Arc<Shared>,
+    /// Created by the first request for spans.
     tracer: Option<Arc<Tracer>>,
-    /// Spans that were asked for when the device was opened.
-    spans_kept: usize,
-    /// Replays are issued task by task, each with its times: a graph of the driver has none but its own.
-    pub(crate) one_by_one: bool,
+    /// The number of spans to keep for the whole life of the device; 0 if they were not requested at opening.
+    span_capacity: usize,
+    /// Whether replays are issued task by task, so that each task has a span. A graph would have a single one.
+    pub(crate) replay_per_task: bool,
     driven: bool,
-    /// A wait between queues, or the end of a batch, was refused: what came after it would be in no order.
-    disordered: bool,
+    /// Whether a wait between queues or the end of a batch was refused. The order of later tasks would not be
+    /// guaranteed, so all of them are refused.
+    order_lost: bool,
 }
 
 impl CudaDevice {
     pub(crate) fn context(&self) -> &Arc<Context> {
-        &self.ending.context
+        &self.shared.context
     }
 
     pub(crate) fn api(&self) -> &'static Api {
-        self.ending.context.api()
+        self.shared.context.api()
     }
 
-    /// Makes the context current. A driven device is called on threads of others, whose code may have changed it; the
-    /// device's own thread runs others' code in custom tasks alone.
+    /// Makes the context current. A driven device is called on the application's threads, which may have changed the
+    /// context; a device thread runs foreign code in custom tasks only.
     #[inline]
     pub(crate) fn enter(&self) -> Result<(), Refused> {
-        if self.disordered {
-            return Err(Refused::Lost("its queues are in no order".to_owned()));
+        if self.order_lost {
+            return Err(Refused::Lost(
+                "a wait between queues or the end of a batch failed earlier".to_owned(),
+            ));
         }
         self.enter_driver()
             .map_err(|code| self.refusal("cuCtxSetCurrent", code))
     }
 
-    /// Where the bytes of a binding are, and how many.
-    pub(crate) fn place_of(&self, binding: &BoundSlice) -> Result<(CUdeviceptr, usize), Refused> {
+    /// Returns the address and the length of a binding.
+    pub(crate) fn range_of(&self, binding: &BoundSlice) -> Result<(CUdeviceptr, usize), Refused> {
         Ok((self.pages.resolve(binding)?, host_len(binding.len)?))
     }
 
-    /// A task is about to be given to a queue's stream.
+    /// Prepares the next task of a queue: makes the context current and records the start event of its span.
     #[inline]
     fn begin(&mut self, queue: QueueId) -> Result<(), Refused> {
         self.enter()?;
@@ -99,24 +103,24 @@ impl CudaDevice {
 
     #[inline]
     fn enter_driver(&self) -> Result<(), Code> {
-        let context = &self.ending.context;
+        let context = &self.shared.context;
         match self.driven {
             true => context.enter(),
-            false => context.stay(),
+            false => context.enter_cached(),
         }
     }
 
-    /// What a refused call means for its task, or for the device.
+    /// Converts a failed driver call to the error of its task, or of the device if the context is destroyed.
     #[cold]
     pub(crate) fn refusal(&self, call: &str, code: Code) -> Refused {
-        let said = format!("the driver answered {code} to {call}");
+        let message = format!("the driver call `{call}` failed: {code}");
         match code.class() {
-            Class::Sticky => Refused::Lost(said),
-            _ => Refused::Task(said),
+            Class::Sticky => Refused::Lost(message),
+            _ => Refused::Task(message),
         }
     }
 
-    /// Checks a call's answer.
+    /// Checks the return value of a driver call.
     #[inline]
     pub(crate) fn check(&self, call: &'static str, answer: u32) -> Result<(), Refused> {
         Code::check(answer).map_err(|code| self.refusal(call, code))
@@ -126,39 +130,41 @@ impl CudaDevice {
         self.queues[queue.index()].stream.raw()
     }
 
-    /// A task of several calls was refused at one of them. If one before it is under way, nobody waits for that, and
-    /// what comes later would be in no order with it: that is the end.
+    /// Returns the error of a task with several driver calls, one of which failed. If an earlier call was submitted
+    /// (`started`), no event covers it and later tasks would not be ordered after it, so the device is lost.
     #[cold]
-    pub(crate) fn cut_short(&mut self, begun: bool, refused: Refused) -> Refused {
-        if !begun {
+    pub(crate) fn partial_failure(&mut self, started: bool, refused: Refused) -> Refused {
+        if !started {
             return refused;
         }
-        self.disordered = true;
-        Refused::Lost(format!("a part of a task is under way, and {refused}"))
+        self.order_lost = true;
+        Refused::Lost(format!(
+            "a task failed after a part of it was submitted: {refused}"
+        ))
     }
 
-    /// Has queues note when tasks run: as the device was opened, or with room for so many spans of each. Says how many tasks
+    /// Enables spans with room for `room` spans per queue; 0 restores the setting from opening. Returns how many tasks
     /// a queue may have in flight.
-    fn record_spans_in(&mut self, room: usize) -> usize {
+    fn set_span_recording(&mut self, room: usize) -> usize {
         let depth = self.properties.max_queue_depth;
         let queues = self.queues.len();
-        let kept = self.spans_kept.max(room.saturating_mul(queues));
-        self.one_by_one = room > 0;
+        let capacity = self.span_capacity.max(room.saturating_mul(queues));
+        self.replay_per_task = room > 0;
         if room > 0 && self.tracer.is_none() {
-            let context = &self.ending.context;
-            let made = self.enter_driver();
-            let made = made.and_then(|()| Tracer::new(context, queues, kept));
-            // Without it tasks have no times, which profiles say.
-            self.tracer = made.ok().map(Arc::new);
+            let context = &self.shared.context;
+            let entered = self.enter_driver();
+            let tracer = entered.and_then(|()| Tracer::new(context, queues, capacity));
+            // Without a tracer tasks have no times, which a profile reports.
+            self.tracer = tracer.ok().map(Arc::new);
         }
-        let tracer = self.tracer.clone().filter(|_| kept > 0);
+        let tracer = self.tracer.clone().filter(|_| capacity > 0);
         if let Some(tracer) = &tracer {
-            tracer.set_capacity(kept);
+            tracer.set_capacity(capacity);
         }
         for queue in &mut self.queues {
             queue.tracer = tracer.clone();
         }
-        match self.spans_kept {
+        match self.span_capacity {
             0 if room > 0 => depth / CALLS_TIMED,
             _ => depth,
         }
@@ -166,7 +172,7 @@ impl CudaDevice {
 
     fn wait_for(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
         self.enter()?;
-        let event = self.queues[point.queue.index()].event_behind(point.cursor);
+        let event = self.queues[point.queue.index()].event_after(point.cursor);
         let event = event.map_err(|code| self.refusal("cuEventRecord", code))?;
         match event {
             Some(event) => self.queues[queue.index()]
@@ -178,27 +184,28 @@ impl CudaDevice {
     }
 }
 
-/// A length of the device as one of the host.
+/// Converts a length on the device to a length on the host.
 pub(crate) fn host_len(bytes: u64) -> Result<usize, Refused> {
-    usize::try_from(bytes).map_err(|_| Refused::Task("it is longer than the host counts".into()))
+    usize::try_from(bytes)
+        .map_err(|_| Refused::Task(format!("{bytes} bytes exceed the host's address space")))
 }
 
 impl Drop for CudaDevice {
-    /// Queues end after what they were given; then memory goes back, and the context last.
+    /// Waits for the queues, then frees the memory, and releases the context last.
     fn drop(&mut self) {
         let KernelCache {
             found, compiled, ..
         } = self.compiler.cache.report();
         let device = &self.properties.name;
-        tracing::debug!(target: "millstream::cuda", device, found, compiled, "kernels found compiled on disk, and compiled");
-        // Whoever drops it may have another context current, or none.
-        let context = self.ending.context.clone();
-        let _current = context.lend();
+        tracing::debug!(target: "millstream::cuda", device, found, compiled, "kernels found in the cache and compiled");
+        // The dropping thread may have another context current, or none.
+        let context = self.shared.context.clone();
+        let _current = context.push_current();
         for queue in &mut self.queues {
             let _ = queue.stream.synchronize();
         }
         self.queues.clear();
-        self.products.end(&self.pages);
-        self.pages.end();
+        self.products.free_all(&self.pages);
+        self.pages.free_all();
     }
 }

@@ -1,4 +1,4 @@
-//! Opening: a context, streams and a pool become a device.
+//! Opens a device in a context.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,7 +10,7 @@ use millstream_protocol::priority::Priority;
 use millstream_sync::timeline::Timeline;
 
 use super::CudaDevice;
-use crate::completer::{Completer, Ending};
+use crate::completer::{Completer, Shared};
 use crate::driver::{Context, CuStream, PagePool, refused};
 use crate::kernel::CudaCompiler;
 use crate::launch::{METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
@@ -18,40 +18,40 @@ use crate::nvrtc::{Cache, Target};
 use crate::pages::Pages;
 use crate::product::Products;
 use crate::properties::properties;
-use crate::queue::{Queue, QueueParts};
+use crate::queue::{Queue, QueueConfig};
 use crate::replay::Replays;
 use crate::staging::{PinnedMemory, Staging};
 use crate::trace::{CALLS_TIMED, Tracer};
-use crate::word::Word;
+use crate::word::ProgressWord;
 
-/// What was chosen of a device.
-pub(crate) struct Plan {
+/// The resolved options of a device.
+pub(crate) struct DeviceConfig {
     pub(crate) queues: usize,
-    /// Of each queue; none, where all are alike.
+    /// The priority of each queue, or empty if all are equal.
     pub(crate) priorities: Vec<Priority>,
-    /// Streams of others, for the first queues.
+    /// Adopted streams, for the first queues.
     pub(crate) streams: Vec<CuStream>,
     pub(crate) cache: Cache,
-    /// Kernels are compiled to PTX.
+    /// Whether kernels are compiled to PTX.
     pub(crate) to_ptx: bool,
-    /// From how many multiplications on products are the library's.
-    pub(crate) library_from: u64,
+    /// The fewest multiplications of a product that cuBLASLt performs; `u64::MAX` for none.
+    pub(crate) multiplications_min: u64,
 }
 
 impl CudaDevice {
     pub(crate) fn open(
         context: &Arc<Context>,
-        plan: Plan,
+        config: DeviceConfig,
         host: HostContext,
     ) -> Result<Self, OpenError> {
-        let Plan {
+        let DeviceConfig {
             queues,
             priorities,
             streams,
             cache,
             to_ptx,
-            library_from,
-        } = plan;
+            multiplications_min,
+        } = config;
         let gpu = context.gpu();
         let levels = context
             .priorities()
@@ -75,7 +75,7 @@ impl CudaDevice {
                 Some(Arc::new(tracer))
             }
         };
-        let ending = Arc::new(Ending {
+        let shared = Arc::new(Shared {
             context: context.clone(),
             timelines: timelines.clone(),
             gone: host.gone.clone(),
@@ -85,16 +85,16 @@ impl CudaDevice {
         let minor =
             gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
         let target = match to_ptx {
-            true => Target::from(major, minor),
-            false => Target::of(major, minor),
+            true => Target::at_least(major, minor),
+            false => Target::exact(major, minor),
         };
-        let mut made = Self {
+        let mut device = Self {
             compiler: Arc::new(CudaCompiler {
                 context: context.clone(),
                 properties: properties.clone(),
                 target,
                 cache,
-                by_library: library_from < u64::MAX,
+                use_library: multiplications_min < u64::MAX,
                 blas: OnceLock::new(),
             }),
             queues: Vec::with_capacity(queues),
@@ -106,25 +106,26 @@ impl CudaDevice {
             metadata: Box::new([0; METADATA_WORDS_MAX]),
             tensor_maps: Box::new([CUtensorMap { opaque: [0; 16] }; TENSOR_MAPS_MAX]),
             replays: Replays::default(),
-            products: Products::new(library_from, queues),
+            products: Products::new(multiplications_min, queues),
             properties,
-            ending,
+            shared,
             tracer: tracer.clone(),
-            spans_kept: host.trace_capacity,
-            one_by_one: false,
+            span_capacity: host.trace_capacity,
+            replay_per_task: false,
             driven: host.driven,
-            disordered: false,
+            order_lost: false,
         };
-        let writes =
+        let can_write =
             gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS)?;
-        let mut words = match host.driven && writes != 0 {
-            true => Word::all(context, queues).map_err(|code| refused("cuMemHostAlloc", code))?,
+        let mut words = match host.driven && can_write != 0 {
+            true => ProgressWord::allocate(context, queues)
+                .map_err(|code| refused("cuMemHostAlloc", code))?,
             false => Vec::new(),
         };
         let mut adopted = streams.into_iter();
         for (index, timeline) in timelines.iter().enumerate() {
             let id = QueueId(index as u8);
-            let priority = made.properties.queue_priorities.get(index);
+            let priority = device.properties.queue_priorities.get(index);
             let level = priority.map_or(0, |priority| levels[*priority as usize]);
             let stream = match adopted.next() {
                 Some(stream) => stream,
@@ -136,11 +137,11 @@ impl CudaDevice {
                 false => Some(Completer::start(
                     id,
                     depth,
-                    made.ending.clone(),
+                    device.shared.clone(),
                     &host.spawner,
                 )?),
             };
-            let parts = QueueParts {
+            let config = QueueConfig {
                 id,
                 context: context.clone(),
                 timeline: timeline.clone(),
@@ -149,9 +150,9 @@ impl CudaDevice {
                 tracer: tracer.clone(),
                 depth,
             };
-            let queue = Queue::new(stream, parts);
-            made.queues.push(queue);
+            let queue = Queue::new(stream, config);
+            device.queues.push(queue);
         }
-        Ok(made)
+        Ok(device)
     }
 }

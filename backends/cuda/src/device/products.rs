@@ -1,4 +1,4 @@
-//! One launch of a product by the library, where it does that: see `product`.
+//! One launch of a product by cuBLASLt (see `product`).
 
 use millstream_protocol::backend::Launch;
 use millstream_protocol::error::Refused;
@@ -11,8 +11,8 @@ use crate::launch::{PARAMETERS_INLINE, Parameters};
 use crate::product::Multiply;
 
 impl CudaDevice {
-    /// How the library does a launch, if it is one of a product that the library does.
-    pub(crate) fn library<'k>(
+    /// Returns the library's plan for a launch, or `None` if the library does not perform it.
+    pub(crate) fn plan_multiply<'k>(
         &mut self,
         launch: &Launch<'_>,
         kernel: &'k CudaKernel,
@@ -23,7 +23,8 @@ impl CudaDevice {
         self.products.multiply(product, launch.scalars, bound)
     }
 
-    /// Gives a launch to the library; false, if that does not do it after all.
+    /// Submits a launch through the library. Returns `false` if nothing was submitted, so that millstream's kernel has
+    /// to perform the product.
     pub(crate) fn multiply(
         &mut self,
         queue: QueueId,
@@ -33,49 +34,50 @@ impl CudaDevice {
     ) -> Result<bool, Refused> {
         let Multiply {
             product,
-            asked,
+            key,
             plan,
-            places,
+            addresses: places,
         } = multiply;
         let (words, bound) = (launch.scalars, &addresses[..launch.bindings.len()]);
         let bytes = plan.workspace_bytes;
         let Some(workspace) = self.products.workspace(queue, bytes, &self.pages) else {
-            tracing::debug!(target: "millstream::cuda", bytes, "there is no memory for cuBLASLt to work in");
+            tracing::debug!(target: "millstream::cuda", bytes, "no memory for the workspace of cuBLASLt; using millstream's kernel");
             return Ok(false);
         };
         let stream = self.stream(queue);
-        // SAFETY: addresses were resolved, the plan is that of these matrices, and the workspace has what any plan may ask for.
+        // SAFETY: the addresses are resolved, the plan is that of these matrices, and the workspace has the size that
+        // every plan may use.
         match unsafe { plan.issue(places, workspace, stream) } {
             Ok(()) => {}
             Err(status) if status.code().class() == Class::Sticky => {
-                let said = product.blas.text(status);
+                let why = product.blas.text(status);
                 return Err(Refused::Lost(format!(
-                    "cuBLASLt answered {said} to cublasLtMatmul"
+                    "the call `cublasLtMatmul` failed: {why}"
                 )));
             }
-            // It was not begun, and our own kernel can do it.
+            // Nothing was submitted, so millstream's kernel can perform the product.
             Err(status) => {
-                let said = product.blas.text(status);
-                tracing::warn!(target: "millstream::cuda", said, ?asked, "cuBLASLt does not do a product that it has an algorithm for");
-                self.products.refuse(&asked);
+                let why = product.blas.text(status);
+                tracing::warn!(target: "millstream::cuda", why, ?key, "cuBLASLt refused a product that it has an algorithm for");
+                self.products.refuse(&key);
                 return Ok(false);
             }
         }
-        let Some(ways) = &product.epilogue else {
+        let Some(variants) = &product.epilogue else {
             return Ok(true);
         };
-        // The product is its first binding; the sides are none.
+        // The epilogue's first binding is the product; it does not bind the operands.
         let (bound, words) = (&bound[2..], &words[product.matmul.epilogue_words()..]);
         let mut parameters = Parameters::of(bound, words)?;
-        let shape = ways.launch(words, bound);
+        let shape = variants.launch(words, bound);
         if shape.cubes.contains(&0) {
             return Ok(true);
         }
-        // SAFETY: as of any launch (`launch_kernel`).
+        // SAFETY: as for any launch (`launch_kernel`).
         let issued = unsafe { shape.issue(self.api(), stream, parameters.as_mut_ptr()) };
         issued.map(|()| true).map_err(|(call, code): (_, Code)| {
             let refused = self.refusal(call, code);
-            self.cut_short(true, refused)
+            self.partial_failure(true, refused)
         })
     }
 }

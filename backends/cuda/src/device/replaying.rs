@@ -1,4 +1,4 @@
-//! One replay as a graph of the driver, where it can be one: see `replay`.
+//! One replay as a graph of the driver. `replay` has the protocol.
 
 use std::sync::Arc;
 
@@ -8,16 +8,17 @@ use millstream_protocol::id::QueueId;
 
 use super::CudaDevice;
 use crate::driver::{Class, Code, graph_api};
-use crate::fill::sets;
-use crate::replay::{Action, Graph, Known, State, Steps, Taking};
+use crate::fill::for_each_memset;
+use crate::replay::{Action, Graph, QueueStates, State, StepSink, Steps};
 
-/// A recording of fewer tasks is not worth a graph. Not measured yet.
+/// Fewest tasks of a recording for a graph. Not measured yet.
 const TASKS_MIN: usize = 3;
-/// Graphs of a device, at most (I12). Further recordings are issued task by task.
+/// Most graphs of a device (I12). Further recordings are replayed task by task.
 const GRAPHS_MAX: usize = 1024;
 
 impl CudaDevice {
-    /// Runs a replay as a graph, if it can be one. False: nothing was issued.
+    /// Launches a replay as a graph. Returns `false` if nothing was issued, so that the caller has to issue the tasks
+    /// one by one.
     pub(crate) fn replay_as_graph(
         &mut self,
         replay: &mut Replay<'_>,
@@ -25,31 +26,31 @@ impl CudaDevice {
     ) -> Result<bool, Refused> {
         let tasks = replay.plan.tasks().len();
         let queue = replay.queue;
-        let state = match prepared.downcast_mut::<Known>() {
-            Some(known) if tasks >= TASKS_MIN && !self.one_by_one && !replay.overlap => {
-                &mut known.0[queue.index()]
+        let state = match prepared.downcast_mut::<QueueStates>() {
+            Some(states) if tasks >= TASKS_MIN && !self.replay_per_task && !replay.overlap => {
+                &mut states.0[queue.index()]
             }
             _ => return Ok(false),
         };
         match state {
-            State::Never => return Ok(false),
+            State::Unsupported => return Ok(false),
             State::New => {
-                *state = State::Once;
+                *state = State::SeenOnce;
                 return Ok(false);
             }
-            State::Once if Arc::strong_count(&self.replays.graphs) > GRAPHS_MAX => {
+            State::SeenOnce if Arc::strong_count(&self.replays.graphs) > GRAPHS_MAX => {
                 return Ok(false);
             }
-            State::Once | State::Ready(_) => {}
+            State::SeenOnce | State::Ready(_) => {}
         }
         let mut steps = std::mem::take(&mut self.replays.steps);
         steps.clear();
-        let taken = (0..tasks).try_for_each(|task| self.take_down(replay, &mut steps, task));
-        let launched = match taken {
-            // Task by task it is refused by name, and what comes before it is issued.
+        let collected = (0..tasks).try_for_each(|task| self.collect(replay, &mut steps, task));
+        let launched = match collected {
+            // Issuing task by task names the refused task, and issues those before it.
             Err(_) => Ok(false),
-            Ok(()) if steps.is_unfit => {
-                *state = State::Never;
+            Ok(()) if steps.unsupported => {
+                *state = State::Unsupported;
                 Ok(false)
             }
             Ok(()) if steps.list.is_empty() => Ok(false),
@@ -63,42 +64,42 @@ impl CudaDevice {
         match launched {
             Ok(true) => {
                 let last = replay.first + tasks as u64 - 1;
-                self.queues[queue.index()].issue_all(replay.first, last);
+                self.queues[queue.index()].issue_range(replay.first, last);
                 Ok(true)
             }
             Ok(false) => Ok(false),
             Err(code) if code.class() == Class::Sticky => Err(self.refusal("cuGraphLaunch", code)),
             Err(code) => {
-                tracing::debug!(target: "millstream::cuda", %code, "the driver takes no graph of a recording");
-                *state = State::Never;
+                tracing::debug!(target: "millstream::cuda", %code, "the driver refused a graph; replaying task by task");
+                *state = State::Unsupported;
                 Ok(false)
             }
         }
     }
 
-    /// Adds what a task does to the steps.
-    fn take_down(
+    /// Adds the steps of a task.
+    fn collect(
         &mut self,
         replay: &mut Replay<'_>,
         steps: &mut Steps,
         task: usize,
     ) -> Result<(), Refused> {
         let queue = replay.queue;
-        let taking = Taking { steps, task };
+        let sink = StepSink { steps, task };
         match replay.step(task)? {
-            Step::Launch(launch) => self.launch_kernel(queue, &launch, Some(taking)),
-            Step::Copy(source, target) => self.move_bytes(queue, source, target, Some(taking)),
+            Step::Launch(launch) => self.launch_kernel(queue, &launch, Some(sink)),
+            Step::Copy(source, target) => self.copy_within(queue, source, target, Some(sink)),
             Step::Fill(target, pattern) => {
-                let (address, bytes) = self.place_of(target)?;
-                sets(address, bytes, pattern, |set| {
-                    taking.steps.push(task, Action::Set(set));
+                let (address, bytes) = self.range_of(target)?;
+                for_each_memset(address, bytes, pattern, |memset| {
+                    sink.steps.push(task, Action::Memset(memset));
                     Ok(())
                 })
             }
         }
     }
 
-    /// Launches the steps as a graph; false, if there is none that could.
+    /// Launches the steps as a graph. Returns `false` if no graph has their shape, or the driver supports no graphs.
     fn launch_graph(
         &mut self,
         queue: QueueId,
@@ -112,18 +113,18 @@ impl CudaDevice {
         };
         match state {
             State::Ready(graph) if graph.fits(steps) => {
-                graph.change(steps)?;
+                graph.update(steps)?;
                 graph.launch(stream)?;
-                graph.changed(steps);
+                graph.swap_steps(steps);
             }
-            State::Once => {
+            State::SeenOnce => {
                 let (context, counted) = (self.context().clone(), self.replays.graphs.clone());
                 let order = replay.plan.order();
                 let graph = Graph::new(context, api, std::mem::take(steps), order, counted)?;
                 graph.launch(stream)?;
                 *state = State::Ready(Box::new(graph));
             }
-            // Other handles may need other calls: a fill of a shorter one. That replay goes task by task.
+            // Other handles may need other calls, for example for a shorter fill. This replay is issued task by task.
             _ => return Ok(false),
         }
         Ok(true)

@@ -1,4 +1,4 @@
-//! What custom tasks and guards get: addresses, and the driver's handles.
+//! The resources of custom tasks and guards: addresses and handles of the driver.
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUmemoryPool, CUstream};
 use millstream_protocol::access::Access;
@@ -8,47 +8,49 @@ use millstream_protocol::error::Refused;
 use super::CudaDevice;
 use crate::driver::Api;
 
-/// Where the memory of a device is, as another GPU must know it.
+/// The GPU and the pool of a device's memory, for access by a peer.
 #[derive(Clone, Copy)]
-pub(crate) struct Home {
+pub(crate) struct MemoryLocation {
     pub(crate) device: CUdevice,
     pub(crate) pool: Option<CUmemoryPool>,
 }
 
-/// Memory of the GPU as a custom task or a guard sees it.
+/// The bound memory and the driver's handles, for a custom task or a guard.
 pub struct CudaResources {
-    /// Each binding: address, bytes, access. An address of 0 has no bytes.
+    /// The address, length and access of each binding. The address of an empty binding is 0.
     bindings: Vec<(CUdeviceptr, u64, Access)>,
-    /// The queue's stream; none for a guard.
+    /// The queue's stream; `None` for a guard.
     pub(super) stream: Option<CUstream>,
     context: CUcontext,
-    home: Home,
+    memory: MemoryLocation,
     api: &'static Api,
 }
 
-// SAFETY: addresses and a stream's handle, which the driver takes on any thread.
+// SAFETY: addresses and handles, which the driver accepts on any thread.
 unsafe impl Send for CudaResources {}
 
 impl CudaResources {
-    /// The address of binding `index`, its bytes and its access.
+    /// Returns the address of binding `index`, its length in bytes, and its access.
     pub fn binding(&self, index: usize) -> Option<(CUdeviceptr, u64, Access)> {
         self.bindings.get(index).copied()
     }
 
-    pub(crate) fn home(&self) -> Home {
-        self.home
+    pub(crate) fn memory(&self) -> MemoryLocation {
+        self.memory
     }
 
     pub(crate) fn api(&self) -> &'static Api {
         self.api
     }
 
-    /// The driver's context, the GPU's primary one. It is current while a custom task runs.
+    /// Returns the driver's context: the GPU's primary one, unless the device adopted another. It is current while a
+    /// custom task runs.
     pub fn context(&self) -> CUcontext {
         self.context
     }
 
-    /// The driver's stream of the queue, in a custom task: what is given to it here runs in the task's place.
+    /// Returns the driver's stream of the queue, in a custom task. Work submitted to it is ordered in place of the
+    /// task.
     pub fn stream(&self) -> Option<CUstream> {
         self.stream
     }
@@ -62,9 +64,9 @@ impl CudaDevice {
         Ok(CudaResources {
             bindings: bound.collect::<Result<_, Refused>>()?,
             stream: None,
-            context: self.ending.context.raw(),
-            home: Home {
-                device: self.ending.context.gpu().device,
+            context: self.shared.context.raw(),
+            memory: MemoryLocation {
+                device: self.shared.context.gpu().device,
                 pool: self.pages.pool(),
             },
             api: self.api(),

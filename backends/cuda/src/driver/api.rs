@@ -1,7 +1,7 @@
-//! The driver's functions that we call, by the types of cudarc and with answers as numbers.
+//! The driver functions that the backend calls, with the types of cudarc; return values are plain numbers.
 //!
-//! All are looked up when a device is opened, so that a driver that lacks one is a typed error then, and no panic
-//! at the first call. What newer drivers alone have is optional.
+//! All of them are looked up when a device is opened: a driver without one of them is a typed error at that time, not a
+//! panic at the first call. Functions that only newer drivers have are optional.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -30,8 +30,8 @@ macro_rules! functions {
 
         impl $table {
             fn of(library: &'static Library) -> Result<Self, &'static str> {
-                // SAFETY: the types are those of the driver's headers, but for the answers: a C enumeration is an
-                // unsigned number to a caller.
+                // SAFETY: the types are those of the driver's headers, except for the return type: the ABI of a C enum
+                                // is that of an unsigned number.
                 unsafe {
                     Ok(Self {
                         $($name: *library
@@ -110,11 +110,11 @@ functions! {
         );
     }
     optional {
-        // Since 12.4: loads a function that would else be loaded by its first launch, under the context's lock.
+        // Since 12.4: loads a function now. Otherwise its first launch does so, under the context's lock.
         load_function = cuFuncLoad(CUfunction);
-        // Since 11.7: words that streams write.
+        // Since 11.7: a stream writes a value to memory.
         write_value = cuStreamWriteValue64_v2(CUstream, CUdeviceptr, u64, c_uint);
-        // Since 12.0: tensor maps. Enumerations are numbers here.
+        // Since 12.0: tensor maps. Enums are numbers here.
         encode_tiled = cuTensorMapEncodeTiled(
             *mut CUtensorMap, c_uint, c_uint, *mut c_void, *const u64, *const u64, *const u32, *const u32,
             c_uint, c_uint, c_uint, c_uint
@@ -127,7 +127,7 @@ functions! {
 }
 
 functions! {
-    /// Those for graphs, since 12.0.
+    /// The driver's functions for graphs, since 12.0.
     struct GraphApi;
     needed {
         create = cuGraphCreate(*mut CUgraph, c_uint);
@@ -138,14 +138,14 @@ functions! {
         add_copy = cuGraphAddMemcpyNode(
             *mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const CUDA_MEMCPY3D, CUcontext
         );
-        add_set = cuGraphAddMemsetNode(
+        add_memset = cuGraphAddMemsetNode(
             *mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const CUDA_MEMSET_NODE_PARAMS, CUcontext
         );
         instantiate = cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, u64);
         destroy_exec = cuGraphExecDestroy(CUgraphExec);
         set_kernel = cuGraphExecKernelNodeSetParams_v2(CUgraphExec, CUgraphNode, *const CUDA_KERNEL_NODE_PARAMS);
         set_copy = cuGraphExecMemcpyNodeSetParams(CUgraphExec, CUgraphNode, *const CUDA_MEMCPY3D, CUcontext);
-        set_set = cuGraphExecMemsetNodeSetParams(
+        set_memset = cuGraphExecMemsetNodeSetParams(
             CUgraphExec, CUgraphNode, *const CUDA_MEMSET_NODE_PARAMS, CUcontext
         );
         launch = cuGraphLaunch(CUgraphExec, CUstream);
@@ -159,16 +159,16 @@ pub(crate) enum Absent {
     #[error("{0}")]
     Library(&'static str),
     #[error(
-        "the CUDA driver library has no function `{0}`; update NVIDIA's driver to one of CUDA {min}",
+        "the CUDA driver library has no function `{0}`; update NVIDIA's driver to CUDA {min} or later",
         min = super::version_text(super::VERSION_MIN)
     )]
     Function(&'static str),
 }
 
-/// The driver's functions, looked up once.
+/// Returns the driver's functions, looked up once.
 ///
 /// # Errors
-/// What is missing, and what to do.
+/// The library or a function is missing; the message says what to do.
 pub(crate) fn api() -> Result<&'static Api, Absent> {
     static API: OnceLock<Result<Api, Absent>> = OnceLock::new();
     let found = API.get_or_init(|| {
@@ -178,7 +178,7 @@ pub(crate) fn api() -> Result<&'static Api, Absent> {
     found.as_ref().map_err(Clone::clone)
 }
 
-/// The driver's functions for graphs, looked up once; none, if it has not all of them.
+/// Returns the driver's functions for graphs, looked up once, or `None` if the driver lacks one of them.
 pub(crate) fn graph_api() -> Option<&'static GraphApi> {
     static API: OnceLock<Option<GraphApi>> = OnceLock::new();
     API.get_or_init(|| GraphApi::of(library().ok()?).ok())

@@ -1,23 +1,23 @@
-//! The driver's answers. They are kept as numbers: a newer driver may answer what the headers of this build do not
-//! know, and an `enum` with such a value would be undefined behaviour. Names are our own table, because the
-//! driver's (`cuGetErrorName`) is not there to be asked where the driver is missing.
+//! The driver's error codes. They are kept as numbers: a newer driver may return a code that the headers of this build
+//! do not know, and an `enum` with such a value would be undefined behaviour. The names are a table of our own,
+//! because `cuGetErrorName` is not available if the driver is missing.
 
 use std::fmt;
 
-/// What a call of the driver answered, `CUDA_SUCCESS` excepted.
+/// An error code of the driver; never `CUDA_SUCCESS`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Code(u32);
 
-/// What an answer means for us.
+/// How the backend reacts to an error code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Class {
-    /// Not yet; ask again.
+    /// Not complete yet; query again later.
     NotReady,
-    /// There is no memory for it now.
+    /// Not enough memory at this time.
     OutOfMemory,
-    /// The context is gone for good, with everything in it. Every further call answers the same.
+    /// The context is destroyed with everything in it. Every further call returns the same code.
     Sticky,
-    /// This call was refused; others may go on.
+    /// Only this call failed.
     Refused,
 }
 
@@ -32,7 +32,7 @@ impl Code {
     pub(crate) const UNKNOWN: Self = Self(999);
     pub(crate) const SUCCESS: u32 = 0;
 
-    /// The number as a result: 0 is no error.
+    /// Converts a return value to a result.
     #[inline]
     pub(crate) fn check(number: u32) -> Result<(), Self> {
         match number {
@@ -45,7 +45,7 @@ impl Code {
         self.0
     }
 
-    /// The driver's name for it.
+    /// Returns the driver's name of the code.
     pub(crate) fn name(self) -> Option<&'static str> {
         let place = NAMES.binary_search_by_key(&self.0, |(number, _)| *number);
         place.ok().map(|place| NAMES[place].1)
@@ -55,8 +55,8 @@ impl Code {
         match self.0 {
             2 => Class::OutOfMemory,
             600 => Class::NotReady,
-            // The driver shuts down, an uncorrectable error of memory or of a link; and what a kernel did: after
-            // each of these the documentation says that the process must be terminated and relaunched.
+            // Driver shutdown, uncorrectable memory or link errors, and faults of kernels. After each of these the
+            // documentation says that the process must be terminated and relaunched.
             4 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721 | 911 => Class::Sticky,
             _ => Class::Refused,
         }
@@ -78,7 +78,7 @@ impl fmt::Debug for Code {
     }
 }
 
-/// By number. From `cuda.h` of CUDA 13.0.
+/// Sorted by number, from `cuda.h` of CUDA 13.0.
 const NAMES: &[(u32, &str)] = &[
     (1, "CUDA_ERROR_INVALID_VALUE"),
     (2, "CUDA_ERROR_OUT_OF_MEMORY"),
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_in_order_and_unknown_numbers_have_none() {
+    fn names_are_sorted_and_unknown_codes_have_none() {
         assert!(NAMES.is_sorted_by(|a, b| a.0 < b.0));
         let illegal = Code::check(700).unwrap_err();
         assert_eq!(illegal.to_string(), "CUDA_ERROR_ILLEGAL_ADDRESS (700)");
@@ -203,9 +203,9 @@ mod tests {
         assert_eq!(Code::check(0), Ok(()));
     }
 
-    /// I7: what is taken for the end of a device ends it for everybody; what is not must not.
+    /// I7: a sticky code ends the device for all clients; every other code fails one call.
     #[test]
-    fn only_what_ends_a_context_is_sticky_i7() {
+    fn only_codes_that_destroy_the_context_are_sticky_i7() {
         let class = |number| Code::check(number).unwrap_err().class();
         for number in [700, 702, 710, 714, 715, 716, 717, 718, 719] {
             assert_eq!(class(number), Class::Sticky, "{number}");

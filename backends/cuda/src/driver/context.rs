@@ -1,5 +1,4 @@
-//! A context of a GPU: the primary one, which this process shares with whatever else uses the GPU here, or one that
-//! somebody else has made.
+//! A context of a GPU: the primary context, which all code of the process shares, or one that the application created.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -11,33 +10,33 @@ use super::gpu::refused;
 use super::{Api, Class, Code, Gpu};
 
 thread_local! {
-    /// The context that we made current on this thread last. Others may have changed it since.
+    /// The context that `enter` last made current on this thread. Foreign code may have changed it since.
     static CURRENT: Cell<CUcontext> = const { Cell::new(std::ptr::null_mut()) };
 }
 
-/// Foreign code has run on this thread, and may have left another context current.
+/// Invalidates the cache of `enter_cached` after foreign code ran on this thread.
 pub(crate) fn context_may_have_changed() {
     CURRENT.set(std::ptr::null_mut());
 }
 
-/// A context of a GPU: its primary one, held until the value is dropped, or somebody else's.
+/// A context of a GPU: the retained primary context, or an adopted one.
 pub(crate) struct Context {
     gpu: Gpu,
     raw: CUcontext,
-    /// It is the primary one, and was retained.
+    /// Whether this is the primary context, which `drop` releases.
     retained: bool,
 }
 
-// SAFETY: a context may be current on any number of threads; the driver locks what it must.
+// SAFETY: a context may be current on any number of threads; the driver does its own locking.
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// Retains the context and makes it current on this thread.
+    /// Retains the primary context of a GPU and makes it current on this thread.
     pub(crate) fn retain(gpu: Gpu) -> Result<Arc<Self>, OpenError> {
         let mut raw: CUcontext = std::ptr::null_mut();
-        // SAFETY: the driver is initialized, the GPU is one of its own.
+        // SAFETY: the driver is initialized and reported this GPU.
         let answer = unsafe { (gpu.api.retain_context)(&raw mut raw, gpu.device) };
         Code::check(answer).map_err(|code| refused("cuDevicePrimaryCtxRetain", code))?;
         let context = Arc::new(Self {
@@ -51,25 +50,24 @@ impl Context {
         Ok(context)
     }
 
-    /// Makes somebody else's context current on this thread, and finds its GPU among these.
+    /// Adopts an application's context, finds its GPU in `gpus`, and makes the context current on this thread.
     ///
     /// # Safety
-    /// The context lives as long as the value.
+    /// The context must outlive the value.
     pub(crate) unsafe fn adopt(raw: CUcontext, gpus: Vec<Gpu>) -> Result<Arc<Self>, OpenError> {
-        let gone = |call, code| refused(call, code);
         let Some(any) = gpus.first() else {
-            return Err(gone("cuDeviceGetCount", Code::NO_DEVICE));
+            return Err(refused("cuDeviceGetCount", Code::NO_DEVICE));
         };
         let api = any.api;
         let mut device = 0;
-        // SAFETY: the caller's promise; the place for the answer is ours.
+        // SAFETY: the caller guarantees that the context lives; the out pointer is valid.
         unsafe {
-            Code::check((api.set_context)(raw)).map_err(|code| gone("cuCtxSetCurrent", code))?;
+            Code::check((api.set_context)(raw)).map_err(|code| refused("cuCtxSetCurrent", code))?;
             Code::check((api.context_device)(&raw mut device))
-                .map_err(|code| gone("cuCtxGetDevice", code))?;
+                .map_err(|code| refused("cuCtxGetDevice", code))?;
         }
         let gpu = gpus.into_iter().find(|gpu| gpu.device == device);
-        let gpu = gpu.ok_or_else(|| gone("cuCtxGetDevice", Code::NO_DEVICE))?;
+        let gpu = gpu.ok_or_else(|| refused("cuCtxGetDevice", Code::NO_DEVICE))?;
         CURRENT.set(raw);
         Ok(Arc::new(Self {
             gpu,
@@ -78,7 +76,7 @@ impl Context {
         }))
     }
 
-    /// Makes it current on the calling thread: what follows there is about it.
+    /// Makes the context current on the calling thread.
     #[inline]
     pub(crate) fn enter(&self) -> Result<(), Code> {
         // SAFETY: the context is retained.
@@ -90,38 +88,38 @@ impl Context {
         entered
     }
 
-    /// The same on a thread that runs nobody else's code: the driver is called once there, and not at each task.
+    /// Makes the context current on a thread that runs no foreign code. Only the first call there reaches the driver.
     #[inline]
-    pub(crate) fn stay(&self) -> Result<(), Code> {
+    pub(crate) fn enter_cached(&self) -> Result<(), Code> {
         match CURRENT.get() == self.raw {
             true => Ok(()),
             false => self.enter(),
         }
     }
 
-    /// Makes it current on a thread of somebody else's, until the value is dropped.
-    pub(crate) fn lend(&self) -> Result<Lent<'_>, Code> {
+    /// Makes the context current on a client's thread until the guard is dropped, which restores the previous one.
+    pub(crate) fn push_current(&self) -> Result<CurrentGuard<'_>, Code> {
         // SAFETY: the context is retained.
         Code::check(unsafe { (self.api().push_context)(self.raw) })?;
-        Ok(Lent(self))
+        Ok(CurrentGuard(self))
     }
 
-    /// Ends something that was made in it, on whatever thread its last owner let go of it: a client's knows nothing of
-    /// CUDA, or has a context of its own current, which is so again afterwards.
-    pub(crate) fn end(&self, call: &'static str, end: impl FnOnce(&Api) -> u32) {
+    /// Destroys a resource of this context, on the thread that dropped its last owner. A client's thread may have no
+    /// current context or another one, which is restored afterwards.
+    pub(crate) fn destroy(&self, call: &'static str, destroy: impl FnOnce(&Api) -> u32) {
         // SAFETY: the context is retained.
         let pushed = unsafe { (self.api().push_context)(self.raw) };
-        told("cuCtxPushCurrent", pushed);
+        log_failure("cuCtxPushCurrent", pushed);
         if pushed != Code::SUCCESS {
-            // Rather another context current on this thread than something that never ends.
+            // Leaving another context current on this thread is better than a leak.
             let _ = self.enter();
         }
-        told(call, end(self.api()));
+        log_failure(call, destroy(self.api()));
         if pushed == Code::SUCCESS {
-            let mut ours: CUcontext = std::ptr::null_mut();
-            // SAFETY: it was pushed on this thread, the place for the answer is ours.
-            told("cuCtxPopCurrent", unsafe {
-                (self.api().pop_context)(&raw mut ours)
+            let mut popped: CUcontext = std::ptr::null_mut();
+            // SAFETY: the context was pushed on this thread, and the out pointer is valid.
+            log_failure("cuCtxPopCurrent", unsafe {
+                (self.api().pop_context)(&raw mut popped)
             });
         }
     }
@@ -139,18 +137,19 @@ impl Context {
         self.raw
     }
 
-    /// The driver's numbers for low, normal and high priority: the range's ends, and between them. Lower numbers go first.
+    /// Returns the driver's numbers for low, normal and high priority: the ends of its range and the middle. Streams
+    /// with lower numbers go first.
     pub(crate) fn priorities(&self) -> Result<[i32; 3], Code> {
         let (mut least, mut greatest) = (0, 0);
-        // SAFETY: the places for the answers are ours; the context is current.
+        // SAFETY: the out pointers are valid; the context is current.
         Code::check(unsafe { (self.api().priority_range)(&raw mut least, &raw mut greatest) })?;
         Ok([least, (least + greatest) / 2, greatest])
     }
 
-    /// Bytes that are free on the GPU, whoever uses the rest.
+    /// Returns the free bytes of the GPU, as all processes leave them.
     pub(crate) fn free_bytes(&self) -> Option<u64> {
         let (mut free, mut all) = (0, 0);
-        // SAFETY: the places for the answers are ours; without a current context it is an error.
+        // SAFETY: the out pointers are valid; without a current context the call returns an error.
         let answer = unsafe { (self.api().memory_info)(&raw mut free, &raw mut all) };
         Code::check(answer).is_ok().then_some(free as u64)
     }
@@ -161,30 +160,30 @@ impl Drop for Context {
         if !self.retained {
             return;
         }
-        // SAFETY: retained once, released once; whatever was made in it holds this value.
+        // SAFETY: retained once, released once; every resource of the context holds this value.
         let answer = unsafe { (self.gpu.api.release_context)(self.gpu.device) };
-        told("cuDevicePrimaryCtxRelease", answer);
+        log_failure("cuDevicePrimaryCtxRelease", answer);
     }
 }
 
-/// The context is current on this thread; what was before is so again afterwards.
-pub(crate) struct Lent<'a>(&'a Context);
+/// Keeps the context current on this thread; `drop` restores the previous one.
+pub(crate) struct CurrentGuard<'a>(&'a Context);
 
-impl Drop for Lent<'_> {
+impl Drop for CurrentGuard<'_> {
     fn drop(&mut self) {
-        let mut ours: CUcontext = std::ptr::null_mut();
-        // SAFETY: it was pushed on this thread, the place for the answer is ours.
-        told("cuCtxPopCurrent", unsafe {
-            (self.0.api().pop_context)(&raw mut ours)
+        let mut popped: CUcontext = std::ptr::null_mut();
+        // SAFETY: the context was pushed on this thread, and the out pointer is valid.
+        log_failure("cuCtxPopCurrent", unsafe {
+            (self.0.api().pop_context)(&raw mut popped)
         });
     }
 }
 
-/// A call whose failure can be told to nobody but a log: something was to end.
-pub(super) fn told(call: &'static str, answer: u32) {
+/// Logs a failed call of a destructor, which cannot return an error. Sticky errors are reported as a loss elsewhere.
+pub(super) fn log_failure(call: &'static str, answer: u32) {
     if let Err(code) = Code::check(answer)
         && code.class() != Class::Sticky
     {
-        tracing::warn!(target: "millstream::cuda", call, %code, "the driver refused to end something");
+        tracing::warn!(target: "millstream::cuda", call, %code, "the driver refused to release a resource");
     }
 }

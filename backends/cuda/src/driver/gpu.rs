@@ -1,4 +1,4 @@
-//! What GPUs there are.
+//! Lists the GPUs that the driver sees.
 
 use std::ffi::{CStr, c_char};
 
@@ -14,13 +14,13 @@ pub(crate) struct Gpu {
     pub(crate) device: CUdevice,
     pub(crate) ordinal: usize,
     pub(crate) name: String,
-    /// As `nvidia-smi -L` prints it, without its `GPU-`.
+    /// As `nvidia-smi -L` prints it, without the `GPU-` prefix.
     pub(crate) uuid: String,
     pub(crate) memory_bytes: u64,
     pub(crate) driver_version: i32,
 }
 
-/// Why it cannot be opened.
+/// Returns the error of an open that fails for this reason.
 fn unavailable(why: String) -> OpenError {
     OpenError::Unavailable {
         backend: "cuda",
@@ -28,41 +28,41 @@ fn unavailable(why: String) -> OpenError {
     }
 }
 
-/// A call that opening needs, and what it answered.
+/// Returns the error of an open during which the driver refused a call.
 pub(crate) fn refused(call: &str, code: Code) -> OpenError {
-    unavailable(format!("the driver answered {code} to {call}"))
+    unavailable(format!("the driver call `{call}` failed: {code}"))
 }
 
-/// The GPUs that this process sees, in the driver's order.
+/// Lists the GPUs that this process sees, in the driver's order.
 ///
 /// # Errors
 /// There is no driver, it is too old, or it sees no GPU.
 pub(crate) fn gpus() -> Result<Vec<Gpu>, OpenError> {
     let api = api().map_err(|absent| unavailable(absent.to_string()))?;
     let mut version = 0;
-    // SAFETY: the place for the answer is ours; the call needs no initialization.
+    // SAFETY: the out pointer is valid; the call needs no initialization.
     let answer = unsafe { (api.driver_version)(&raw mut version) };
     Code::check(answer).map_err(|code| refused("cuDriverGetVersion", code))?;
     if version < VERSION_MIN {
         return Err(unavailable(format!(
-            "the driver is of CUDA {}, and {} is the oldest that will do; update NVIDIA's driver",
+            "the driver supports CUDA {}, expected {} or later; update NVIDIA's driver",
             version_text(version),
             version_text(VERSION_MIN)
         )));
     }
     let no_gpu = || {
         unavailable(
-            "the driver sees no GPU; look at `nvidia-smi`, and at CUDA_VISIBLE_DEVICES if it is set"
+            "the driver sees no GPU; check `nvidia-smi`, and CUDA_VISIBLE_DEVICES if it is set"
                 .to_owned(),
         )
     };
-    // SAFETY: no flags are the only flags there are.
+    // SAFETY: the flags must be 0.
     match Code::check(unsafe { (api.init)(0) }) {
         Err(Code::NO_DEVICE) => return Err(no_gpu()),
         initialized => initialized.map_err(|code| refused("cuInit", code))?,
     }
     let mut count = 0;
-    // SAFETY: the driver is initialized, the place for the answer is ours.
+    // SAFETY: the driver is initialized, and the out pointer is valid.
     match Code::check(unsafe { (api.device_count)(&raw mut count) }) {
         Err(Code::NO_DEVICE) => return Err(no_gpu()),
         counted => counted.map_err(|code| refused("cuDeviceGetCount", code))?,
@@ -81,7 +81,7 @@ impl Gpu {
         let mut name = [0 as c_char; 256];
         let mut uuid = CUuuid { bytes: [0; 16] };
         let mut bytes = 0_usize;
-        // SAFETY: the driver is initialized, the places for the answers are ours and as long as is said.
+        // SAFETY: the driver is initialized, and the out pointers are valid for the lengths passed.
         unsafe {
             Code::check((api.device)(&raw mut device, ordinal))
                 .map_err(|code| refused("cuDeviceGet", code))?;
@@ -97,7 +97,7 @@ impl Gpu {
                 .map_err(|code| refused("cuDeviceTotalMem", code))?;
         }
         name[name.len() - 1] = 0;
-        // SAFETY: the last byte is 0, so the text ends within the array.
+        // SAFETY: the last byte is 0, so the string ends within the array.
         let name = unsafe { CStr::from_ptr(name.as_ptr()) };
         Ok(Self {
             api,
@@ -110,10 +110,10 @@ impl Gpu {
         })
     }
 
-    /// One of its attributes.
+    /// Queries an attribute of the GPU.
     pub(crate) fn attribute(&self, attribute: CUdevice_attribute) -> Result<i32, OpenError> {
         let mut value = 0;
-        // SAFETY: the driver is initialized, the place for the answer is ours.
+        // SAFETY: the driver is initialized, and the out pointer is valid.
         let answer =
             unsafe { (self.api.device_attribute)(&raw mut value, attribute as u32, self.device) };
         Code::check(answer).map_err(|code| refused("cuDeviceGetAttribute", code))?;

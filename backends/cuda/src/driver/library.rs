@@ -1,17 +1,17 @@
-//! Finding the driver's library. Nothing is linked: a program with this backend starts on a machine that has never
-//! seen a GPU, and is told why there is none when it asks.
+//! Loads the driver's library at run time. Nothing is linked, so a program with this backend also starts on a machine
+//! without a GPU, and opening a device there returns the reason.
 
 use std::sync::OnceLock;
 
 use libloading::Library;
 
-/// The library, loaded once and never unloaded: its threads and ours may be in it until the process ends.
+/// The library, loaded once and never unloaded: its threads and ours may run its code until the process ends.
 static DRIVER: OnceLock<Result<Library, String>> = OnceLock::new();
 
-/// The names under which systems have it.
+/// The library's names on the supported systems.
 const NAMES: [&str; 2] = ["cuda", "nvcuda"];
 
-/// The driver's library, or why there is none.
+/// Returns the driver's library, or the reason why it could not be loaded.
 pub(super) fn library() -> Result<&'static Library, &'static str> {
     DRIVER.get_or_init(find).as_ref().map_err(String::as_str)
 }
@@ -26,33 +26,35 @@ fn find() -> Result<Library, String> {
         match unsafe { Library::new(&candidate) } {
             Ok(library) => return Ok(library),
             Err(error) => {
-                let said = chain(&error);
-                // One that is there and does not load says more than all that are not there.
-                if !is_absence(&said) {
-                    broken.get_or_insert(format!("`{candidate}` cannot be loaded: {said}"));
+                let message = with_causes(&error);
+                // A library that exists and fails to load is the better report.
+                if !is_absence(&message) {
+                    broken.get_or_insert(format!("`{candidate}` cannot be loaded: {message}"));
                 }
             }
         }
     }
     Err(broken.unwrap_or_else(|| {
-        "there is no CUDA driver library (libcuda.so) on this machine; install NVIDIA's driver, or choose \
-         another backend"
+        "no CUDA driver library (libcuda.so) found; install NVIDIA's driver, or choose \
+                 another backend"
             .to_owned()
     }))
 }
 
-/// What the loader said, with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut said = error.to_string();
+/// Formats an error with its chain of causes.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut message = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        said = format!("{said}: {cause}");
+        message = format!("{message}: {cause}");
         source = cause.source();
     }
-    said
+    message
 }
 
-/// Is it that there is no such file? The loader says so in words alone.
-fn is_absence(said: &str) -> bool {
-    said.contains("No such file") || said.contains("cannot be found") || said.contains("not found")
+/// Returns `true` if the file does not exist. The loader reports that only in its message.
+fn is_absence(message: &str) -> bool {
+    message.contains("No such file")
+        || message.contains("cannot be found")
+        || message.contains("not found")
 }

@@ -1,4 +1,4 @@
-//! Memory of the GPU, and memory of the host that the GPU reaches by itself.
+//! Memory of the GPU, and pinned memory of the host.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -8,110 +8,109 @@ use cudarc::driver::sys::{
     CUdeviceptr, CUmemAllocationType, CUmemLocationType, CUmemPoolProps, CUmemoryPool,
 };
 
-use super::context::told;
+use super::context::log_failure;
 use super::{Code, Context, CuStream};
 
 /// `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD`
 const RELEASE_THRESHOLD: u32 = 4;
-/// Any context of the process may use it. Not write-combined: what is read back is read by the processor.
+/// Every context of the process may use the memory. It is not write-combined, because the processor reads readbacks.
 const PORTABLE: u32 = 1;
 
-/// Where pages come from: a pool of the driver's that keeps what it has, and a stream of its own, on which nothing
-/// is ever waited for but allocations.
+/// Allocates pages: from a pool of the driver that keeps freed memory, on a stream used for allocations only.
 pub(crate) struct PagePool {
     context: Arc<Context>,
     stream: CuStream,
-    /// None where the GPU has no pools: then pages are allocated one by one.
+    /// `None` if the GPU has no pools; pages are then allocated one by one.
     pool: Option<CUmemoryPool>,
 }
 
-// SAFETY: the driver takes a pool from any thread.
+// SAFETY: the driver accepts a pool on any thread.
 unsafe impl Send for PagePool {}
 
 impl PagePool {
-    /// A pool, or, with `pooled` false, none.
+    /// Creates a pool of the driver if `pooled`.
     pub(crate) fn new(context: &Arc<Context>, pooled: bool) -> Result<Self, Code> {
         let stream = CuStream::new(context, 0)?;
-        let mut made = Self {
+        let mut pages = Self {
             context: context.clone(),
             stream,
             pool: None,
         };
         if pooled {
-            // SAFETY: a plain structure of C, of which all zeros is a value: its enumerations have a 0.
+            // SAFETY: a plain C struct for which all zeros is a valid value: its enums have a variant 0.
             let mut properties: CUmemPoolProps = unsafe { std::mem::zeroed() };
             properties.allocType = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
             properties.location.type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
             properties.location.id = context.gpu().device;
             let mut pool: CUmemoryPool = std::ptr::null_mut();
             let api = context.api();
-            // SAFETY: the properties are those of device memory of our GPU, and are read during the call.
+            // SAFETY: the properties describe device memory of this GPU, and are only read during the call.
             Code::check(unsafe { (api.create_pool)(&raw mut pool, &raw const properties) })?;
-            made.pool = Some(pool);
+            pages.pool = Some(pool);
             let mut keep_all = u64::MAX;
-            // SAFETY: the attribute is a 64-bit number, read during the call.
+            // SAFETY: the attribute is a 64-bit number, and is only read during the call.
             Code::check(unsafe {
                 (api.set_pool_attribute)(pool, RELEASE_THRESHOLD, (&raw mut keep_all).cast())
             })?;
         }
-        Ok(made)
+        Ok(pages)
     }
 
     pub(crate) fn raw(&self) -> Option<CUmemoryPool> {
         self.pool
     }
 
-    /// Device memory, which every stream may use at once.
+    /// Allocates device memory that every stream may use as soon as this returns.
     pub(crate) fn allocate(&self, bytes: usize) -> Result<CUdeviceptr, Code> {
         let api = self.context.api();
         let mut address: CUdeviceptr = 0;
         let Some(pool) = self.pool else {
-            // SAFETY: the place for the answer is ours.
+            // SAFETY: the out pointer is valid.
             Code::check(unsafe { (api.allocate)(&raw mut address, bytes) })?;
             return Ok(address);
         };
-        // SAFETY: pool and stream live.
+        // SAFETY: pool and stream are alive; the out pointer is valid.
         Code::check(unsafe {
             (api.allocate_from_pool)(&raw mut address, bytes, pool, self.stream.raw())
         })?;
-        // The memory is there in the order of the pool's stream, on which nothing runs: this waits for nobody.
+        // The memory is valid in the order of the pool's stream, on which nothing else runs, so this does not wait.
         let there = self.stream.synchronize();
         there.map(|()| address).inspect_err(|_| self.free(address))
     }
 
-    /// Gives memory back that no stream uses any more.
+    /// Frees memory that no stream uses any more.
     pub(crate) fn free(&self, address: CUdeviceptr) {
         let api = self.context.api();
-        // SAFETY: it is of `allocate`, is given back once, and every use of it is over.
+        // SAFETY: the address is from `allocate`, is freed once, and all uses have completed.
         let answer = unsafe {
             match self.pool {
                 Some(_) => (api.free_async)(address, self.stream.raw()),
                 None => (api.free)(address),
             }
         };
-        told("cuMemFree", answer);
+        log_failure("cuMemFree", answer);
     }
 }
 
 impl Drop for PagePool {
-    /// What has been given back goes in the order of the stream, which the driver sees to.
+    /// Destroys the pool. The driver completes the frees on its stream first.
     fn drop(&mut self) {
         if let Some(pool) = self.pool {
-            self.context.end("cuMemPoolDestroy", |api| {
-                // SAFETY: made once, ended once.
+            self.context.destroy("cuMemPoolDestroy", |api| {
+                // SAFETY: created once, destroyed once.
                 unsafe { (api.destroy_pool)(pool) }
             });
         }
     }
 }
 
-/// Memory of the host that is locked in place, so that the GPU copies to and from it by itself.
+/// Pinned memory of the host: the GPU copies to and from it without the processor.
 pub(crate) struct Pinned {
     context: Arc<Context>,
     start: NonNull<u8>,
 }
 
-// SAFETY: it is plain memory; who may touch it when is the business of its user.
+// SAFETY: plain memory; its users synchronize their accesses.
 unsafe impl Send for Pinned {}
 // SAFETY: as above.
 unsafe impl Sync for Pinned {}
@@ -119,12 +118,12 @@ unsafe impl Sync for Pinned {}
 impl Pinned {
     pub(crate) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, Code> {
         let mut start: *mut c_void = std::ptr::null_mut();
-        // SAFETY: the place for the answer is ours.
+        // SAFETY: the out pointer is valid.
         let answer = unsafe { (context.api().allocate_host)(&raw mut start, bytes, PORTABLE) };
         Code::check(answer)?;
         Ok(Self {
             context: context.clone(),
-            // A driver that answers success with no memory is not believed.
+            // Treats success with a null pointer as out of memory.
             start: NonNull::new(start.cast()).ok_or(Code::OUT_OF_MEMORY)?,
         })
     }
@@ -136,8 +135,8 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        self.context.end("cuMemFreeHost", |api| {
-            // SAFETY: it is of `cuMemHostAlloc`, and no copy uses it any more.
+        self.context.destroy("cuMemFreeHost", |api| {
+            // SAFETY: the memory is from `cuMemHostAlloc`, and no copy uses it any more.
             unsafe { (api.free_host)(self.start.as_ptr().cast()) }
         });
     }

@@ -1,8 +1,8 @@
-//! The driver behind values of our own: what is made here ends here, errors are typed, nothing panics for lack of a
-//! library or a function.
+//! Owners of the driver's resources: `drop` releases them, errors are typed, and a missing library or function is an
+//! error instead of a panic.
 //!
-//! cudarc's safe layer is not used: it tracks one reader per slice, parks errors of `drop` for whoever calls next,
-//! and panics where there is no driver (`docs/decisions/0011`).
+//! cudarc's safe layer is not used: it tracks one reader per slice, returns the errors of a `drop` from the next
+//! unrelated call, and panics without a driver (`docs/decisions/0011`).
 
 mod api;
 mod code;
@@ -21,11 +21,11 @@ pub(crate) use memory::{PagePool, Pinned};
 pub(crate) use module::{Function, Module};
 pub(crate) use stream::{CuEvent, CuStream, TimedEvent};
 
-/// The oldest driver that will do, as `cuDriverGetVersion` counts: the first that tells what an entry point takes, without which
-/// a wrong declaration would have the driver read what is not there.
+/// The oldest supported driver, as `cuDriverGetVersion` counts. It is the first that reports the parameters of an
+/// entry point; without that check, a wrong declaration would make the driver read out of bounds.
 pub(crate) const VERSION_MIN: i32 = 12_040;
 
-/// A version as people write it.
+/// Formats a driver version as major and minor.
 pub(crate) fn version_text(version: i32) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }

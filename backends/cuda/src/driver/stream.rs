@@ -6,55 +6,55 @@ use cudarc::driver::sys::{CUevent, CUstream};
 
 use super::{Code, Context};
 
-/// Does not wait for the legacy default stream, which others in this process may use.
+/// The stream does not synchronize with the legacy default stream, which other code of the process may use.
 const NON_BLOCKING: u32 = 1;
-/// Who waits for the event sleeps (1), and nobody asks for its time (2), which makes it several times cheaper to record.
+/// Waiting threads sleep (1). The event records no time (2), which makes it several times cheaper to record.
 const BLOCKING_UNTIMED: u32 = 1 | 2;
-/// It has a time.
+/// The event records its time.
 const TIMED: u32 = 0;
 
-/// A stream of the driver: our queue.
+/// A stream of the driver: the order of one queue.
 pub(crate) struct CuStream {
     context: Arc<Context>,
     raw: CUstream,
-    /// It was made here, and is ended here.
-    ours: bool,
+    /// Whether this value created the stream and destroys it.
+    owned: bool,
 }
 
-// SAFETY: the driver takes a stream from any thread in whose context it is.
+// SAFETY: the driver accepts a stream on any thread.
 unsafe impl Send for CuStream {}
 // SAFETY: as above.
 unsafe impl Sync for CuStream {}
 
 impl CuStream {
-    /// A stream of this priority, as the driver counts.
+    /// Creates a stream with this priority, as the driver counts.
     pub(crate) fn new(context: &Arc<Context>, priority: i32) -> Result<Self, Code> {
         let mut raw: CUstream = std::ptr::null_mut();
-        // SAFETY: the context is current on the thread that opens.
+        // SAFETY: the context is current on the thread that opens the device.
         let answer = unsafe { (context.api().create_stream)(&raw mut raw, NON_BLOCKING, priority) };
         Code::check(answer)?;
         Ok(Self {
             context: context.clone(),
             raw,
-            ours: true,
+            owned: true,
         })
     }
 
-    /// Somebody else's stream; none, if it is of another context.
+    /// Adopts an application's stream. Returns `None` if the stream belongs to another context.
     ///
     /// # Safety
-    /// It lives as long as the value.
+    /// The stream must outlive the value.
     pub(crate) unsafe fn adopt(
         context: &Arc<Context>,
         raw: CUstream,
     ) -> Result<Option<Self>, Code> {
         let mut of = std::ptr::null_mut();
-        // SAFETY: the caller's promise; the place for the answer is ours.
+        // SAFETY: the caller guarantees that the stream lives; the out pointer is valid.
         Code::check(unsafe { (context.api().stream_context)(raw, &raw mut of) })?;
         Ok((of == context.raw()).then(|| Self {
             context: context.clone(),
             raw,
-            ours: false,
+            owned: false,
         }))
     }
 
@@ -63,64 +63,65 @@ impl CuStream {
         self.raw
     }
 
-    /// Remembers in `event` what the stream has been given so far.
+    /// Records `event` at the end of the stream.
     #[inline]
     pub(crate) fn record(&self, event: &CuEvent) -> Result<(), Code> {
-        // SAFETY: both live and are of one context.
+        // SAFETY: both are alive and belong to one context.
         Code::check(unsafe { (self.context.api().record)(event.raw, self.raw) })
     }
 
-    /// What the stream is given from here on waits for the event, on the GPU.
+    /// Makes later work of the stream wait for the event, on the GPU.
     #[inline]
     pub(crate) fn wait(&self, event: &CuEvent) -> Result<(), Code> {
-        // SAFETY: both live and are of one context; no flags are the only flags there are.
+        // SAFETY: both are alive and belong to one context; the flags must be 0.
         Code::check(unsafe { (self.context.api().stream_wait)(self.raw, event.raw, 0) })
     }
 
-    /// Has the stream write these 8 bytes, once it has done what it was given.
+    /// Writes 8 bytes to memory once all earlier work of the stream has completed.
     pub(crate) fn write_value(&self, address: u64, value: u64) -> Result<(), Code> {
         let Some(write) = self.context.api().write_value else {
             return Err(Code::NOT_FOUND);
         };
-        // SAFETY: whoever gives an address vouches for it; no flags: a fence of the whole system comes before.
+        // SAFETY: the caller passes an address that the GPU may write; with flags 0 the driver issues a system-wide
+        // fence before the write.
         Code::check(unsafe { write(self.raw, address, value, 0) })
     }
 
-    /// Has the stream done what it was given? An error tells that its context is gone.
+    /// Returns `true` if all work of the stream has completed. An error means that the context is destroyed.
     pub(crate) fn is_idle(&self) -> Result<bool, Code> {
-        // SAFETY: the stream lives.
+        // SAFETY: the stream is alive.
         match Code::check(unsafe { (self.context.api().query_stream)(self.raw) }) {
             Err(Code::NOT_READY) => Ok(false),
             idle => idle.map(|()| true),
         }
     }
 
-    /// Waits until the stream has done what it was given. Blocks.
+    /// Blocks until all work of the stream has completed.
     pub(crate) fn synchronize(&self) -> Result<(), Code> {
-        // SAFETY: the stream lives.
+        // SAFETY: the stream is alive.
         Code::check(unsafe { (self.context.api().synchronize_stream)(self.raw) })
     }
 }
 
 impl Drop for CuStream {
     fn drop(&mut self) {
-        if !self.ours {
+        if !self.owned {
             return;
         }
-        self.context.end("cuStreamDestroy", |api| {
-            // SAFETY: made once, ended once. The driver lets it finish what it was given.
+        self.context.destroy("cuStreamDestroy", |api| {
+            // SAFETY: created once, destroyed once. The driver lets the stream complete its work first.
             unsafe { (api.destroy_stream)(self.raw) }
         });
     }
 }
 
-/// An event that remembers when it passed. Nobody waits for it.
+/// An event that records its time. No thread or stream waits for it.
 pub(crate) struct TimedEvent {
     context: Arc<Context>,
     raw: CUevent,
 }
 
-// SAFETY: the driver takes an event from any thread.
+// SAFETY: the driver accepts an event on any thread.
 unsafe impl Send for TimedEvent {}
 // SAFETY: as above.
 unsafe impl Sync for TimedEvent {}
@@ -132,16 +133,16 @@ impl TimedEvent {
         Ok(Self { context, raw })
     }
 
-    /// Remembers when the stream comes here.
+    /// Records the event at the end of the stream.
     pub(crate) fn record(&self, stream: &CuStream) -> Result<(), Code> {
-        // SAFETY: both live and are of one context.
+        // SAFETY: both are alive and belong to one context.
         Code::check(unsafe { (self.context.api().record)(self.raw, stream.raw) })
     }
 
-    /// Milliseconds from that one to this one. Both have passed.
+    /// Returns the milliseconds from `earlier` to this event. Both must have completed.
     pub(crate) fn ms_since(&self, earlier: &Self) -> Result<f32, Code> {
         let mut ms = 0.0;
-        // SAFETY: both live, the place for the answer is ours.
+        // SAFETY: both are alive, and the out pointer is valid.
         let answer = unsafe { (self.context.api().elapsed)(&raw mut ms, earlier.raw, self.raw) };
         Code::check(answer).map(|()| ms)
     }
@@ -149,8 +150,8 @@ impl TimedEvent {
 
 impl Drop for TimedEvent {
     fn drop(&mut self) {
-        self.context.end("cuEventDestroy", |api| {
-            // SAFETY: made once, ended once.
+        self.context.destroy("cuEventDestroy", |api| {
+            // SAFETY: created once, destroyed once.
             unsafe { (api.destroy_event)(self.raw) }
         });
     }
@@ -158,18 +159,18 @@ impl Drop for TimedEvent {
 
 fn create_event(context: &Arc<Context>, flags: u32) -> Result<CUevent, Code> {
     let mut raw: CUevent = std::ptr::null_mut();
-    // SAFETY: the context is current on the thread that issues.
+    // SAFETY: the context is current on the thread that issues tasks.
     let answer = unsafe { (context.api().create_event)(&raw mut raw, flags) };
     Code::check(answer).map(|()| raw)
 }
 
-/// An event of the driver: untimed, and who waits for it sleeps.
+/// An untimed event; a thread that waits for it sleeps.
 pub(crate) struct CuEvent {
     context: Arc<Context>,
     raw: CUevent,
 }
 
-// SAFETY: the driver takes an event from any thread.
+// SAFETY: the driver accepts an event on any thread.
 unsafe impl Send for CuEvent {}
 // SAFETY: as above.
 unsafe impl Sync for CuEvent {}
@@ -181,27 +182,27 @@ impl CuEvent {
         Ok(Self { context, raw })
     }
 
-    /// Has what it remembers been done? An event that was never recorded has.
+    /// Returns `true` if the work before the event has completed. An event that was never recorded is complete.
     #[inline]
-    pub(crate) fn is_over(&self) -> Result<bool, Code> {
-        // SAFETY: the event lives.
+    pub(crate) fn is_complete(&self) -> Result<bool, Code> {
+        // SAFETY: the event is alive.
         match Code::check(unsafe { (self.context.api().query_event)(self.raw) }) {
             Err(Code::NOT_READY) => Ok(false),
-            over => over.map(|()| true),
+            complete => complete.map(|()| true),
         }
     }
 
-    /// Waits until what it remembers has been done. Blocks.
+    /// Blocks until the work before the event has completed.
     pub(crate) fn synchronize(&self) -> Result<(), Code> {
-        // SAFETY: the event lives.
+        // SAFETY: the event is alive.
         Code::check(unsafe { (self.context.api().synchronize_event)(self.raw) })
     }
 }
 
 impl Drop for CuEvent {
     fn drop(&mut self) {
-        self.context.end("cuEventDestroy", |api| {
-            // SAFETY: made once, ended once; the driver keeps what still waits for it.
+        self.context.destroy("cuEventDestroy", |api| {
+            // SAFETY: created once, destroyed once; the driver keeps pending waits for the event.
             unsafe { (api.destroy_event)(self.raw) }
         });
     }

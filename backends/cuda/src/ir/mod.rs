@@ -1,8 +1,8 @@
-//! Programs of millstream's IR on a GPU: printed as CUDA C, and launched as their words say.
+//! Programs of millstream's IR on a GPU: prints them as CUDA C and computes their launches from the launch words.
 //!
-//! A nest has several entry points, of which each launch takes the one that its lengths and strides suit
-//! ([`millstream_ir::lower`]); a product has one, and a function of a thread is one. All take a pointer for each binding and then
-//! the launch words, as one structure by value: they may be more than a kernel can have parameters.
+//! A nest has several entry points; each launch selects the one that suits its lengths and strides
+//! ([`millstream_ir::lower`]). A product and an SSA function have one. An entry point takes a pointer for each binding,
+//! then all launch words as one struct by value, because there may be more words than parameters of a kernel.
 
 mod print;
 
@@ -16,14 +16,14 @@ use millstream_protocol::kernel::{Kernel, Source};
 use crate::driver::Function;
 use crate::launch::{CudaLaunch, Shape};
 
-/// Bytes of a launch's parameters at most, on every GPU.
+/// Most bytes of a launch's parameters that every GPU supports.
 const PARAMETER_BYTES_MAX: usize = 4096;
 
 /// A program as CUDA C.
 pub(crate) struct Printed {
     pub(crate) text: String,
     pub(crate) entries: Entries,
-    /// What is done to each element of a product that a library may do: a program of its own.
+    /// The epilogue of a product that a library may perform, as a program of its own.
     pub(crate) epilogue: Option<Entries>,
 }
 
@@ -34,23 +34,23 @@ pub(crate) struct Entries {
     pub(crate) list: Vec<Entry>,
 }
 
-/// One of its entry points.
+/// One entry point of a program.
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) threads: [u32; 3],
-    /// Of a nest: which launches it is for.
+    /// The launches that it is for; `None` if the program is not a nest.
     kind: Option<Kind>,
 }
 
-/// Entry points of a program, loaded, and how a launch chooses.
-pub(crate) struct Ways {
+/// The loaded entry points of a program, from which each launch selects one.
+pub(crate) struct Variants {
     program: Arc<Program>,
     blocking: Blocking,
     loaded: Vec<(Entry, Function)>,
     limits: Limits,
 }
 
-/// The program that a kernel has for a source, if it has one.
+/// Returns the IR program among a kernel's sources.
 pub(crate) fn program_of(kernel: &Kernel) -> Option<&Arc<Program>> {
     kernel.sources().iter().find_map(|source| match source {
         Source::Ir(program) => Some(program),
@@ -58,12 +58,12 @@ pub(crate) fn program_of(kernel: &Kernel) -> Option<&Arc<Program>> {
     })
 }
 
-/// How a kernel's program is to be cut up.
+/// Returns the blocking of a kernel's program.
 pub(crate) fn blocking_of(kernel: &Kernel) -> Blocking {
     kernel.extension().copied().unwrap_or_default()
 }
 
-/// Bytes of the parameters of its entry points, with what each is.
+/// Returns the declared parameters of a program's entry points with their sizes in bytes.
 pub(crate) fn parameters(program: &Program) -> Vec<(String, usize)> {
     let buffers = program.buffers().into_iter().enumerate();
     let pointers = buffers.map(|(index, (dtype, _))| {
@@ -76,30 +76,33 @@ pub(crate) fn parameters(program: &Program) -> Vec<(String, usize)> {
 }
 
 impl Printed {
-    /// A program that was checked, cut up so, with entry points of this name, or why it cannot be. Of a product that a library may do,
-    /// what is done to its elements is there alone, too.
+    /// Prints a checked program with this blocking. `name` is the base of the entry points' names. With `use_library`,
+    /// also prints the epilogue of a product separately.
+    ///
+    /// # Errors
+    /// The reason why the program cannot be printed.
     pub(crate) fn new(
         name: &str,
         program: &Arc<Program>,
         blocking: Blocking,
-        by_library: bool,
+        use_library: bool,
     ) -> Result<Self, String> {
         if blocking != Blocking::USUAL && !lower::blockings(program).contains(&blocking) {
             return Err(format!(
-                "this backend has no way to run it as asked ({blocking}); ask which ones it has"
+                "unsupported blocking ({blocking}); query `blockings` for the supported ones"
             ));
         }
         let bytes: usize = parameters(program).iter().map(|(_, bytes)| bytes).sum();
         if bytes > PARAMETER_BYTES_MAX {
             let most = PARAMETER_BYTES_MAX;
             return Err(format!(
-                "its bindings and launch words have {bytes} bytes, and {most} can be passed"
+                "expected at most {most} bytes of bindings and launch words, got {bytes}"
             ));
         }
         let mut text = print::PRELUDE.to_owned();
         let entries = Entries::print(&mut text, name, program, blocking)?;
         let epilogue = match program.as_ref() {
-            Program::Matmul(matmul) if by_library => matmul.epilogue.clone(),
+            Program::Matmul(matmul) if use_library => matmul.epilogue.clone(),
             _ => None,
         };
         let epilogue = epilogue.map(|nest| {
@@ -133,7 +136,7 @@ impl Entries {
             }),
             Program::Matmul(matmul) => lower::matmul(matmul, blocking).map(|f| vec![(None, f)]),
             Program::Ssa(function) => Ok(vec![(None, function.clone())]),
-            _ => return Err("this kind of program is not known to this backend".to_owned()),
+            _ => return Err("this backend does not support this kind of program".to_owned()),
         };
         let functions: Vec<_> = functions.map_err(|error| error.to_string())?;
         let mut list = Vec::with_capacity(functions.len());
@@ -142,7 +145,7 @@ impl Entries {
             match kind {
                 None => {}
                 Some(Kind::Thread { lanes: 1 }) => entry += "_threads",
-                // A `String` takes whatever is written.
+                // Writing to a `String` cannot fail.
                 Some(Kind::Thread { lanes }) => _ = write!(entry, "_threads_{lanes}"),
                 Some(Kind::Row) => entry += "_rows",
                 Some(Kind::Cube) => entry += "_cubes",
@@ -161,9 +164,9 @@ impl Entries {
         })
     }
 
-    /// How launches choose among them, in their order.
-    pub(crate) fn ways(self, functions: Vec<Function>, limits: Limits) -> Ways {
-        Ways {
+    /// Combines the entry points with their loaded functions, in the same order.
+    pub(crate) fn into_variants(self, functions: Vec<Function>, limits: Limits) -> Variants {
+        Variants {
             program: self.program,
             blocking: self.blocking,
             loaded: self.list.into_iter().zip(functions).collect(),
@@ -172,8 +175,8 @@ impl Entries {
     }
 }
 
-impl Ways {
-    /// The launch that these words, and buffers at these addresses, make of a nest.
+impl Variants {
+    /// Returns the launch of a nest with these words and buffer addresses.
     pub(crate) fn launch(&self, words: &[u64], addresses: &[u64]) -> Shape {
         let shape = Shape {
             function: std::ptr::null_mut(),
@@ -185,15 +188,15 @@ impl Ways {
         self.shape(shape, words, addresses)
     }
 
-    /// The launch that these words, and buffers at these addresses, make of `shape`, whose cubes are those that the launch
-    /// says. Allocates nothing.
+    /// Returns the launch with these words and buffer addresses. `shape` has the cube count of the launch, which only
+    /// an SSA function uses. Allocates nothing.
     pub(crate) fn shape(&self, shape: Shape, words: &[u64], addresses: &[u64]) -> Shape {
         let (found, cubes) = match self.program.as_ref() {
             Program::Nest(nest) => self.of_nest(nest, words, addresses),
             Program::Matmul(matmul) => self.of_matmul(matmul, words),
             _ => (self.loaded.first(), shape.cubes),
         };
-        // There is an entry point for each kind that a nest's launches may be of.
+        // A program always has an entry point; this does not happen.
         let Some((entry, function)) = found else {
             return shape;
         };
@@ -223,7 +226,7 @@ impl Ways {
     }
 }
 
-/// A kernel's name, as a name of C's can be.
+/// Converts a kernel's name to a valid C identifier.
 fn entry_name(name: &str) -> String {
     let letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let name = name.chars().take(128);
@@ -236,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_name_becomes_one_of_c() {
+    fn any_name_becomes_a_c_identifier() {
         assert_eq!(entry_name("a+b * \u{e9}"), "ms_a_b____");
         assert_eq!(entry_name(""), "ms_");
     }

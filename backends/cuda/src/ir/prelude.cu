@@ -1,6 +1,6 @@
-// What printed kernels are made of. No headers are needed.
-// Arithmetic is that of millstream's IR: integers wrap and never trap, minima and maxima keep NaN, and no product is
-// contracted with a sum.
+// The prelude of printed kernels. Needs no headers.
+// The arithmetic is that of millstream's IR: integers wrap and never trap, min and max propagate NaN, and a product is
+// never contracted with a sum.
 typedef signed char i8;
 typedef short i16;
 typedef int i32;
@@ -11,19 +11,19 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef float f32;
 typedef double f64;
-// Halves are their bits: they are loaded, stored and cast.
+// Half floats are stored as their bits; the only operations are load, store and cast.
 struct f16 { u16 bits; };
 struct bf16 { u16 bits; };
 
-// Values that nothing uses are no mistake of a kernel's author.
+// Unused values are not the mistake of a kernel's author.
 #pragma nv_diag_suppress 177
 #define ON __device__ __forceinline__
-// In a namespace: the compiler has functions of some of these names, whose minima lose NaN.
+// In a namespace, because the compiler has built-in functions with some of these names, whose min and max lose NaN.
 namespace ms {
 template <int N> struct Words { u64 word[N]; };
 template <class T, int N> struct alignas(sizeof(T) * N) Wide { T lane[N]; };
 
-// The type that integers wrap in, and whether they have a sign.
+// The unsigned type in which an integer wraps, and whether the integer is signed.
 template <class T> struct Whole { typedef u32 type; static const bool sign = true; };
 template <> struct Whole<u8> { typedef u32 type; static const bool sign = false; };
 template <> struct Whole<u16> { typedef u32 type; static const bool sign = false; };
@@ -39,7 +39,7 @@ template <class T> ON T neg(T a) { return (T)(0 - wrap(a)); }
 template <class T> ON bool traps(T b) { return b == 0 || (Whole<T>::sign && b == (T)-1); }
 template <class T> ON T div(T a, T b) { return traps(b) ? (b == 0 ? (T)0 : neg(a)) : (T)(a / b); }
 template <class T> ON T rem(T a, T b) { return traps(b) ? (T)0 : (T)(a % b); }
-// What is negative is large without its sign.
+// As an unsigned number, a negative shift is large.
 template <class T> ON T shl(T a, T b) { return (u64)b < 8 * sizeof(T) ? (T)((u64)a << (u32)b) : (T)0; }
 template <class T> ON T shr(T a, T b) {
     const bool negative = Whole<T>::sign && a < (T)1 && a != (T)0;
@@ -82,14 +82,14 @@ BOTH(ceil, ::ceilf, ::ceil)
 ON f32 pow(f32 a, f32 b) { return ::powf(a, b); }
 ON f64 pow(f64 a, f64 b) { return ::pow(a, b); }
 
-// The bits of a value as another type.
+// Reinterprets the bits of a value as another type.
 template <class To, class From> ON To bits(From a) {
     union { From from; To to; } both;
     both.from = a;
     return both.to;
 }
 
-// Halves, to and from singles.
+// Conversions between half and single precision.
 ON f32 single(f16 a) {
     f32 b;
     asm("cvt.f32.f16 %0, %1;" : "=f"(b) : "h"(a.bits));
@@ -102,14 +102,14 @@ ON f16 to_f16(f32 a) {
     return b;
 }
 ON bf16 to_bf16(f32 a) {
-    // To the nearest, ties to the even one; a NaN stays one.
+    // Rounds to nearest, ties to even; a NaN stays a NaN.
     const u32 bits = __float_as_uint(a);
     const u32 near = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
     return bf16{(u16)(a != a ? bits >> 16 | 0x40u : near)};
 }
 
-// What a single has no room for, cut off, and the last bit set where that was anything: rounded once more, to a half, it is as if
-// it was rounded once.
+// Rounds to odd: truncates to single precision, and sets the last bit if that lost bits. Rounding the result again, to
+// half precision, is then the same as rounding once.
 template <class T> ON f32 odd(T a, f32 cut, bool exact) {
     return exact || a != a ? cut : __uint_as_float(__float_as_uint(cut) | 1u);
 }
@@ -120,7 +120,7 @@ ON f32 to_odd(u64 a) { const f32 cut = __ull2float_rz(a); return odd(a, cut, __f
 ON f32 to_odd(i32 a) { return to_odd((f64)a); }
 ON f32 to_odd(u32 a) { return to_odd((f64)a); }
 
-// Floats to integers: cut, and kept within what the type has. The GPU does that, but for NaN as 64 bits.
+// Floats to integers: truncates and saturates. The GPU does the same, except for NaN as a 64-bit integer.
 ON i32 to_i32(f32 a) { return a != a ? 0 : __float2int_rz(a); }
 ON u32 to_u32(f32 a) { return a != a ? 0 : __float2uint_rz(a); }
 ON i64 to_i64(f32 a) { return a != a ? 0 : __float2ll_rz(a); }
@@ -160,7 +160,7 @@ struct Prod { template <class T> static ON T of(T a, T b) { return mul(a, b); } 
 struct Min { template <class T> static ON T of(T a, T b) { return min(a, b); } };
 struct Max { template <class T> static ON T of(T a, T b) { return max(a, b); } };
 
-// What another lane of the warp has.
+// Reads the value of another lane of the warp.
 template <class T> ON T of_lane(u32 mask, T a, int lane) { return __shfl_sync(mask, a, lane); }
 ON bool of_lane(u32 mask, bool a, int lane) { return __shfl_sync(mask, (int)a, lane) != 0; }
 ON i8 of_lane(u32 mask, i8 a, int lane) { return (i8)__shfl_sync(mask, (int)a, lane); }
@@ -168,13 +168,13 @@ ON u8 of_lane(u32 mask, u8 a, int lane) { return (u8)__shfl_sync(mask, (int)a, l
 ON i16 of_lane(u32 mask, i16 a, int lane) { return (i16)__shfl_sync(mask, (int)a, lane); }
 ON u16 of_lane(u32 mask, u16 a, int lane) { return (u16)__shfl_sync(mask, (int)a, lane); }
 
-// Which of the cube's threads this is, and the lanes that its warp has.
+// The index of this thread in the cube, and the number of lanes of its warp.
 ON int thread() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 template <int THREADS> ON int lanes(int thread) {
     return THREADS % 32 == 0 ? 32 : THREADS - (thread & ~31) < 32 ? THREADS - (thread & ~31) : 32;
 }
 
-// The values of `WIDTH` neighbouring threads made one.
+// Reduces the values of `WIDTH` neighbouring threads.
 template <class F, int WIDTH, int THREADS, class T> ON T reduce_row(T a) {
     const int me = thread();
     const u32 mask = ~0u >> (32 - lanes<THREADS>(me));
@@ -183,7 +183,7 @@ template <class F, int WIDTH, int THREADS, class T> ON T reduce_row(T a) {
     return a;
 }
 
-// Those of all threads, by way of 32 places.
+// Reduces the values of all threads of the cube, through 32 words of shared memory.
 template <class F, int THREADS, class T> ON T reduce_cube(T a, u64* places) {
     const int me = thread(), lane = me & 31, here = lanes<THREADS>(me);
     const u32 mask = ~0u >> (32 - here);
@@ -191,7 +191,7 @@ template <class F, int THREADS, class T> ON T reduce_cube(T a, u64* places) {
     for (int step = 16; step > 0; step /= 2) {
         const bool has = (lane ^ step) < here;
         const T other = of_lane(mask, a, has ? lane ^ step : lane);
-        // The first lane meets all that are there.
+        // In a partial warp, the first lane still combines all existing lanes.
         if (has) a = F::of(a, other);
     }
     T* of_warp = (T*)places;
@@ -199,7 +199,7 @@ template <class F, int THREADS, class T> ON T reduce_cube(T a, u64* places) {
     __syncthreads();
     T all = of_warp[0];
     for (int warp = 1; warp < (THREADS + 31) / 32; ++warp) all = F::of(all, of_warp[warp]);
-    // Before the places are written again.
+    // All threads have read the words before a later reduction overwrites them.
     __syncthreads();
     return all;
 }

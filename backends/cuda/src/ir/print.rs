@@ -1,4 +1,4 @@
-//! SSA functions as CUDA C: one statement a line, one variable for each lane of each value.
+//! Prints SSA functions as CUDA C: one statement per line, one variable for each lane of each value.
 
 use std::fmt::{self, Write};
 
@@ -6,10 +6,10 @@ use millstream_ir::nest::BufferMode;
 use millstream_ir::ssa::{Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId};
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
-/// Types, arithmetic and reductions.
+/// The prelude: types, arithmetic and reductions.
 pub(super) const PRELUDE: &str = include_str!("prelude.cu");
 
-/// Adds an entry point of this name, which does what a checked function says.
+/// Prints a checked function as an entry point with this name.
 pub(super) fn print(text: &mut String, name: &str, function: &Function) -> fmt::Result {
     let mut printer = Printer {
         text,
@@ -30,11 +30,11 @@ struct Printer<'a> {
     /// Threads of a cube.
     threads: u32,
     depth: usize,
-    /// The bits of values that are constants: steps of loops are asked for.
+    /// The bits of values that are constants; `For` looks up its step.
     constants: Vec<Option<u64>>,
 }
 
-/// A lane of a value, as its variable.
+/// The variable of one lane of a value.
 struct Name(ValueId, u8, Type);
 
 impl fmt::Display for Name {
@@ -46,10 +46,10 @@ impl fmt::Display for Name {
     }
 }
 
-/// How elements of this type are declared where they lie in memory.
+/// Returns the C type of elements in memory.
 fn stored(dtype: DType) -> &'static str {
     match dtype {
-        // Other bytes than 0 and 1 are none of C's truth values.
+        // A `bool` of C++ with a byte other than 0 or 1 would be undefined behaviour.
         DType::Bool => "u8",
         dtype => dtype.name(),
     }
@@ -114,7 +114,7 @@ impl Printer<'_> {
         Name(value, lane, self.of(value))
     }
 
-    /// A line at the depth of the block.
+    /// Prints an indented line.
     fn line(&mut self, line: fmt::Arguments<'_>) -> fmt::Result {
         for _ in 0..self.depth {
             self.text.push_str("  ");
@@ -162,8 +162,8 @@ impl Printer<'_> {
                 body,
             } => {
                 let [i, start, end, by] = [index, start, end, step].map(|v| self.name(*v, 0));
-                // A constant step was checked; another may be none, and the loop would never end.
-                let goes_on = match self.constants[*step as usize] {
+                // A constant step is positive (checked). Any other may be 0, and the loop would not terminate.
+                let guard = match self.constants[*step as usize] {
                     Some(_) => String::new(),
                     None => format!("{by} > 0 && "),
                 };
@@ -171,7 +171,7 @@ impl Printer<'_> {
                     self.line(format_args!("#pragma unroll"))?;
                 }
                 self.line(format_args!(
-                    "for (i64 {i} = {start}; {goes_on}{i} < {end}; {i} += {by}) {{"
+                    "for (i64 {i} = {start}; {guard}{i} < {end}; {i} += {by}) {{"
                 ))?;
                 self.inside(body)?;
                 self.line(format_args!("}}"))
@@ -181,15 +181,15 @@ impl Printer<'_> {
         }
     }
 
-    /// What later versions of the IR have and this has not: a line that the compiler refuses with it.
+    /// Prints a line that fails to compile, for an operation that this version does not support.
     fn unknown(&mut self, what: &str) -> fmt::Result {
         let what = what.escape_debug().to_string().replace('"', "'");
         self.line(format_args!(
-            "static_assert(false, \"not printed yet: {what}\");"
+            "static_assert(false, \"unsupported operation: {what}\");"
         ))
     }
 
-    /// An element of memory, so many lanes behind the index.
+    /// Returns the element `lane` elements after the index.
     fn element(&self, memory: Memory, at: Option<ValueId>, lane: u8) -> String {
         let base = self.base(memory);
         match (at, lane) {
@@ -240,17 +240,17 @@ impl Printer<'_> {
         }
         let dtype = of.dtype;
         for lane in 0..of.lanes {
-            let Some(made) = self.made(value, op, lane) else {
+            let Some(expression) = self.expression(value, op, lane) else {
                 return self.unknown(&format!("{op:?}"));
             };
             let name = self.name(value, lane);
-            self.line(format_args!("const {dtype} {name} = {made};"))?;
+            self.line(format_args!("const {dtype} {name} = {expression};"))?;
         }
         Ok(())
     }
 
-    /// The expression of one lane.
-    fn made(&self, value: ValueId, op: &Op, lane: u8) -> Option<String> {
+    /// Returns the expression of one lane, or `None` if the operation is not supported.
+    fn expression(&self, value: ValueId, op: &Op, lane: u8) -> Option<String> {
         let to = self.of(value);
         let name = |id: &ValueId| {
             let of = self.of(*id);
@@ -345,7 +345,7 @@ impl Printer<'_> {
     }
 }
 
-/// Does anything in the block reduce over the cube?
+/// Returns `true` if the block contains a reduction over the cube.
 fn reduces(body: &Block) -> bool {
     body.iter().any(|stmt| match stmt {
         Stmt::Let { op, .. } => matches!(op, Op::Reduce(Scope::Cube, ..)),
@@ -357,7 +357,7 @@ fn reduces(body: &Block) -> bool {
     })
 }
 
-/// A constant of this type.
+/// Returns a constant of this type.
 fn constant(bits: u64, dtype: DType) -> String {
     match dtype {
         DType::F64 => format!("__longlong_as_double((i64){bits:#x}ull)"),
@@ -369,7 +369,7 @@ fn constant(bits: u64, dtype: DType) -> String {
     }
 }
 
-/// A launch word as this type: the low end of its bits.
+/// Returns a launch word as this type: its low bits.
 fn scalar(index: u16, dtype: DType) -> String {
     let word = format!("words.word[{index}]");
     match dtype {
@@ -381,7 +381,7 @@ fn scalar(index: u16, dtype: DType) -> String {
     }
 }
 
-/// A value of one type as another. Halves go by way of singles, without being rounded twice.
+/// Casts a value to another type. Half floats are cast through single precision, without rounding twice.
 fn cast(a: String, from: DType, to: DType) -> String {
     let (a, from) = match from {
         DType::F16 | DType::Bf16 => (format!("ms::single({a})"), DType::F32),
@@ -390,7 +390,7 @@ fn cast(a: String, from: DType, to: DType) -> String {
     match to {
         DType::Bool => format!("{a} != 0"),
         DType::F16 | DType::Bf16 => match from.size() {
-            // Of the smaller ones a single has every value.
+            // Single precision represents every value of the smaller types.
             1 | 2 => format!("ms::to_{to}((f32){a})"),
             _ => format!("ms::to_{to}(ms::to_odd({a}))"),
         },

@@ -1,5 +1,5 @@
-//! Launches as the driver takes them: the parameters of an entry point, what else a launch has, and tensor maps. A device makes them
-//! (`device::launching`).
+//! Launches in the driver's terms: the parameters of an entry point, launch attributes, and tensor maps.
+//! `device::launching` builds them.
 
 mod options;
 pub(crate) mod tensor_map;
@@ -13,10 +13,10 @@ pub(crate) use options::{CLUSTER_PORTABLE, METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
 
 use crate::driver::{Api, Code};
 
-/// Parameters of a launch that need no heap.
+/// Most parameters of a launch; they are stored inline.
 pub(crate) const PARAMETERS_INLINE: usize = 48;
 
-/// Where the parameters of an entry point lie, as the driver reads them during the call.
+/// Pointers to the parameters of an entry point, which the driver reads during the call.
 pub(crate) struct Parameters {
     places: [*mut c_void; PARAMETERS_INLINE],
     count: usize,
@@ -30,34 +30,34 @@ impl Parameters {
         }
     }
 
-    /// Those of an entry point that takes these addresses and then all words as one. The driver only reads what is there.
+    /// The parameters of an entry point of an IR program: the addresses, then all words as one struct.
     pub(crate) fn of(addresses: &[u64], words: &[u64]) -> Result<Self, Refused> {
-        let mut made = Self::new();
+        let mut parameters = Self::new();
         for address in addresses {
-            made.push(address)?;
+            parameters.push(address)?;
         }
         if !words.is_empty() {
-            made.push(words)?;
+            parameters.push(words)?;
         }
-        Ok(made)
+        Ok(parameters)
     }
 
-    /// As the driver takes them.
+    /// Returns the array for the driver.
     pub(crate) fn as_mut_ptr(&mut self) -> *mut *mut c_void {
         self.places.as_mut_ptr()
     }
 
-    /// Where each lies.
+    /// Returns a pointer to each parameter.
     pub(crate) fn values(&self) -> &[*mut c_void] {
         &self.places[..self.count]
     }
 
-    /// Adds one. The driver only reads what is there.
+    /// Adds a parameter. The driver only reads it.
     #[inline]
     pub(crate) fn push<T: ?Sized>(&mut self, value: *const T) -> Result<(), Refused> {
         let Some(place) = self.places.get_mut(self.count) else {
             return Err(Refused::Task(format!(
-                "it has more than {PARAMETERS_INLINE} parameters"
+                "expected at most {PARAMETERS_INLINE} parameters, got more"
             )));
         };
         *place = value.cast::<c_void>().cast_mut();
@@ -76,14 +76,14 @@ pub(crate) struct Shape {
     pub(crate) options: CudaLaunch,
 }
 
-// SAFETY: a function's handle, which the driver takes on any thread.
+// SAFETY: contains a function handle, which the driver accepts on any thread.
 unsafe impl Send for Shape {}
 
 impl Shape {
-    /// Gives the launch to a stream, or says which call was refused.
+    /// Submits the launch to a stream. The error names the driver call that failed.
     ///
     /// # Safety
-    /// The function lives, and there is a value for each of its parameters, of its size.
+    /// The function is alive, and each of its parameters has a value of its size.
     #[inline]
     pub(crate) unsafe fn issue(
         &self,
@@ -94,7 +94,7 @@ impl Shape {
         let ([x, y, z], [threads_x, threads_y, threads_z]) = (self.cubes, self.threads);
         let null = std::ptr::null_mut();
         if self.options.is_plain() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller upholds the contract above.
             let answer = unsafe {
                 (api.launch)(
                     self.function,
@@ -125,14 +125,14 @@ impl Shape {
             attrs: attributes.as_mut_ptr().cast(),
             numAttrs: count,
         };
-        // SAFETY: the caller's promise; configuration and attributes are read during the call.
+        // SAFETY: the caller upholds the contract above; configuration and attributes are only read during the call.
         let answer =
             unsafe { (api.launch_with)(&raw const config, self.function, parameters, null) };
         Code::check(answer).map_err(|code| ("cuLaunchKernelEx", code))
     }
 }
 
-/// `CUlaunchAttribute`: which it is, and its value, of up to 64 bytes.
+/// `CUlaunchAttribute`: its id and its value of up to 64 bytes.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Default)]
 struct Attribute {
@@ -147,22 +147,22 @@ impl Attribute {
     const PROGRAMMATIC: u32 = 6;
 
     fn new(id: u32, value: [u32; 3]) -> Self {
-        let mut made = Self {
+        let mut attribute = Self {
             id,
             ..Self::default()
         };
-        made.value[..3].copy_from_slice(&value);
-        made
+        attribute.value[..3].copy_from_slice(&value);
+        attribute
     }
 }
 
 impl CudaLaunch {
-    /// Does a launch need no attributes?
+    /// Returns `true` if a launch needs no attributes.
     pub(crate) fn is_plain(&self) -> bool {
         self.cluster.is_none() && !self.cooperative && !self.programmatic
     }
 
-    /// The attributes of a launch, and how many there are.
+    /// Returns the attributes of a launch and their number.
     fn attributes(&self) -> ([Attribute; 3], u32) {
         let wanted = [
             self.cluster

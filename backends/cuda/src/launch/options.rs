@@ -1,10 +1,10 @@
-//! What a launch of a CUDA kernel has beyond cubes, threads and shared memory.
+//! Launch options of CUDA kernels.
 
-/// How CUDA launches a kernel, beyond what every device knows of it: an extension of the kernel
+/// The launch options of a kernel that only CUDA has: an extension of the kernel
 /// ([`Kernel::with`](millstream_protocol::kernel::Kernel::with)).
 ///
-/// The entry point takes, in this order: a pointer for each binding, each scalar by value, a
-/// `const __grid_constant__ CUtensorMap` for each tensor map, and a structure of `unsigned` for the metadata words.
+/// The entry point takes these parameters, in this order: a pointer for each binding, each scalar by value, a
+/// `const __grid_constant__ CUtensorMap` for each tensor map, and a struct of `unsigned` for the metadata words.
 ///
 /// ```
 /// use millstream_protocol::kernel::Kernel;
@@ -16,7 +16,8 @@
 ///     .with(CudaLaunch::default().cluster([4, 1, 1]).metadata_words(16))
 ///     .cuda(r#"
 ///         struct Metadata { unsigned words[16]; };
-///         extern "C" __global__ void reduce(const float* values, float* sum, const __grid_constant__ Metadata metadata) {}
+///         extern "C" __global__ void reduce(const float* values, float* sum, const __grid_constant__ Metadata
+///         metadata) {}
 ///     "#);
 /// # let _ = kernel;
 /// ```
@@ -24,66 +25,67 @@
 pub struct CudaLaunch {
     /// Cubes of a cluster along each axis.
     pub(crate) cluster: Option<[u32; 3]>,
-    /// All cubes run at once, and may wait for each other.
+    /// All cubes run at once and may wait for each other.
     pub(crate) cooperative: bool,
-    /// It may begin before what is ahead of it in its stream has ended.
+    /// The kernel may start before the previous work of its stream has completed.
     pub(crate) programmatic: bool,
-    /// Tensor maps that the entry point takes.
+    /// Number of tensor maps that the entry point takes.
     pub(crate) tensor_maps: usize,
-    /// Words of metadata that the entry point has room for.
+    /// Number of metadata words that the entry point takes.
     pub(crate) metadata_words: usize,
 }
 
-/// Tensor maps of one launch, at most: they are made on the stack.
+/// Most tensor maps of one launch; the device has a buffer for them.
 pub(crate) const TENSOR_MAPS_MAX: usize = 8;
-/// Words of metadata of one launch, at most. A launch has 4 KiB of parameters on every GPU, and this leaves half.
+/// Most metadata words of one launch. They take half of the 4 KiB of parameters that every GPU supports.
 pub(crate) const METADATA_WORDS_MAX: usize = 512;
-/// Cubes of a cluster that every GPU with clusters has room for. More must be asked for.
+/// Most cubes of a cluster that every GPU with clusters supports. Larger clusters need an attribute of the function.
 pub(crate) const CLUSTER_PORTABLE: u32 = 8;
 
 impl CudaLaunch {
-    /// Runs so many cubes along each axis as a cluster: together, within reach of each other's shared memory. The cubes
-    /// of a launch must be a multiple of it. For GPUs of compute capability 9.0 and later; more than 8 cubes are more
-    /// than some of those have room for.
+    /// Sets the number of cubes of a cluster along each axis. The cubes of a cluster run together and can access each
+    /// other's shared memory. The cube count of a launch must be a multiple of the cluster. Requires compute capability
+    /// 9.0; some GPUs do not support clusters of more than 8 cubes.
     #[must_use]
     pub fn cluster(mut self, cubes: [u32; 3]) -> Self {
         self.cluster = Some(cubes);
         self
     }
 
-    /// Runs all cubes at once, so that they may wait for each other (a grid barrier). A launch of more cubes than the
-    /// GPU has room for at once is refused.
+    /// Runs all cubes at once, so that they may wait for each other (a grid barrier). A launch of more cubes than fit
+    /// on the GPU at once is refused.
     #[must_use]
     pub fn cooperative(mut self) -> Self {
         self.cooperative = true;
         self
     }
 
-    /// Lets the kernel begin before the one ahead of it in its stream has ended (programmatic dependent launch). What
-    /// it does before `cudaGridDependencySynchronize` must not touch what others write: nothing orders it.
+    /// Lets the kernel start before the previous one of its stream has completed (programmatic dependent launch).
+    /// Nothing orders the kernel's code before `cudaGridDependencySynchronize`, so that code must not access memory
+    /// that another task writes.
     ///
     /// # Safety
-    /// The kernel calls `cudaGridDependencySynchronize` (`griddepcontrol.wait`) before it touches its bindings.
+    /// The kernel calls `cudaGridDependencySynchronize` (`griddepcontrol.wait`) before it accesses its bindings.
     #[must_use]
     pub unsafe fn programmatic(mut self) -> Self {
         self.programmatic = true;
         self
     }
 
-    /// The entry point takes so many tensor maps, behind bindings and scalars. A launch must bring as many. For GPUs of
-    /// compute capability 9.0 and later; at most 8.
+    /// Sets the number of tensor maps that the entry point takes after its bindings and scalars, at most 8. Each launch
+    /// must pass as many. Requires compute capability 9.0.
     #[must_use]
     pub fn tensor_maps(mut self, count: usize) -> Self {
-        const { assert!(TENSOR_MAPS_MAX == 8, "the text says 8") };
+        const { assert!(TENSOR_MAPS_MAX == 8, "the documentation says 8") };
         self.tensor_maps = count;
         self
     }
 
-    /// The entry point takes a structure of so many `unsigned` by value, as its last parameter: the launch's metadata,
-    /// zeros behind its last word. A launch that brings more words is refused; at most 512.
+    /// Sets the number of metadata words, at most 512. The entry point takes a struct of as many `unsigned` by value as
+    /// its last parameter. Shorter metadata is padded with zeros; a launch with longer metadata is refused.
     #[must_use]
     pub fn metadata_words(mut self, words: usize) -> Self {
-        const { assert!(METADATA_WORDS_MAX == 512, "the text says 512") };
+        const { assert!(METADATA_WORDS_MAX == 512, "the documentation says 512") };
         self.metadata_words = words;
         self
     }

@@ -1,4 +1,5 @@
-//! Tensor maps as the driver encodes them. The driver checks what they say; what it cannot see is checked here.
+//! Encodes tensor maps with the driver. The driver validates their values; this module validates what the driver cannot
+//! know, such as the length of the binding.
 
 use std::ffi::c_void;
 
@@ -12,10 +13,10 @@ use millstream_protocol::launch::{
 
 use crate::driver::{Api, Code};
 
-/// Axes of a tensor map, at most.
+/// Most axes of a tensor map.
 const RANK_MAX: usize = 5;
 
-/// Encodes a map over this binding, whose memory begins at `address`.
+/// Encodes a map over a binding whose memory begins at `address`.
 pub(crate) fn encode(
     api: &Api,
     map: &TensorMap,
@@ -29,14 +30,14 @@ pub(crate) fn encode(
     if !within {
         return Err(refused(
             map,
-            format!("it leaves its binding, which has {} bytes", binding.len),
+            format!("the map exceeds its binding of {} bytes", binding.len),
         ));
     }
     let mut encoded = CUtensorMap { opaque: [0; 16] };
     let place = &raw mut encoded;
     let address = address as *mut c_void;
     let dtype =
-        dtype(map.dtype).ok_or_else(|| refused(map, format!("there are none of {}", map.dtype)))?;
+        dtype(map.dtype).ok_or_else(|| refused(map, format!("unsupported type {}", map.dtype)))?;
     let rank = axes.rank as u32;
     let (shape, strides) = (axes.shape.as_ptr(), axes.strides[1..].as_ptr());
     let element = axes.element_strides.as_ptr();
@@ -44,8 +45,8 @@ pub(crate) fn encode(
     let (call, answer) = match &map.format {
         TensorMapFormat::Tiled { tile } => {
             let tile: [u32; RANK_MAX] = reversed(map, "tile", tile, axes.rank)?;
-            let encode = api.encode_tiled.ok_or_else(|| no_engine(map))?;
-            // SAFETY: every list has as many entries as the driver reads: one an axis, strides one less.
+            let encode = api.encode_tiled.ok_or_else(|| unsupported(map))?;
+            // SAFETY: every list has as many entries as the driver reads: one per axis, and one less for strides.
             let answer = unsafe {
                 encode(
                     place,
@@ -73,11 +74,11 @@ pub(crate) fn encode(
             let spatial = axes
                 .rank
                 .checked_sub(2)
-                .ok_or_else(|| refused(map, "an im2col map has at least 3 axes".to_owned()))?;
+                .ok_or_else(|| refused(map, "an im2col map needs at least 3 axes".to_owned()))?;
             let lower: [i32; RANK_MAX] = reversed(map, "lower corner", lower_corner, spatial)?;
             let upper: [i32; RANK_MAX] = reversed(map, "upper corner", upper_corner, spatial)?;
-            let encode = api.encode_im2col.ok_or_else(|| no_engine(map))?;
-            // SAFETY: as above; corners have an entry for each axis but two.
+            let encode = api.encode_im2col.ok_or_else(|| unsupported(map))?;
+            // SAFETY: as above; corners have an entry for each axis except two.
             let answer = unsafe {
                 encode(
                     place,
@@ -102,14 +103,14 @@ pub(crate) fn encode(
     };
     Code::check(answer).map_err(|code| {
         let why = format!(
-            "the driver answered {code} to {call}: see its documentation for what shapes, strides and boxes may be"
+            "the driver call `{call}` failed: {code}; see its documentation for the allowed shapes, strides and boxes"
         );
         refused(map, why)
     })?;
     Ok(encoded)
 }
 
-/// The axes of a map as the driver takes them: innermost first.
+/// The axes of a map in the driver's order, innermost first.
 struct Axes {
     rank: usize,
     shape: [u64; RANK_MAX],
@@ -123,7 +124,7 @@ impl Axes {
         if !(1..=RANK_MAX).contains(&rank) {
             return Err(refused(
                 map,
-                format!("it has {rank} axes, and 1 to {RANK_MAX} can be"),
+                format!("expected 1 to {RANK_MAX} axes, got {rank}"),
             ));
         }
         let axes = Self {
@@ -136,13 +137,16 @@ impl Axes {
             let stride = axes.strides[0];
             return Err(refused(
                 map,
-                format!("its last axis has a stride of {stride} bytes, and must be of one element"),
+                format!(
+                    "expected a stride of one element ({} bytes) along the last axis, got {stride} bytes",
+                    map.dtype.size()
+                ),
             ));
         }
         Ok(axes)
     }
 
-    /// From its first byte to behind its last.
+    /// Returns the number of bytes from the first to the last, or `None` on overflow.
     fn bytes(&self, dtype: DType) -> Option<u64> {
         if self.shape[..self.rank].contains(&0) {
             return Some(0);
@@ -154,7 +158,7 @@ impl Axes {
     }
 }
 
-/// A list with an entry an axis, last axis first.
+/// Reverses a list that has one entry per axis.
 fn reversed<T: Copy + Default>(
     map: &TensorMap,
     what: &str,
@@ -165,25 +169,22 @@ fn reversed<T: Copy + Default>(
         let entries = list.len();
         return Err(refused(
             map,
-            format!("its {what} has {entries} entries, and {axes} are needed"),
+            format!("expected {axes} entries in the {what}, got {entries}"),
         ));
     }
-    let mut turned = [T::default(); RANK_MAX];
-    for (place, entry) in turned.iter_mut().zip(list.iter().rev()) {
+    let mut reversed = [T::default(); RANK_MAX];
+    for (place, entry) in reversed.iter_mut().zip(list.iter().rev()) {
         *place = *entry;
     }
-    Ok(turned)
+    Ok(reversed)
 }
 
 fn refused(map: &TensorMap, why: String) -> Refused {
-    Refused::Task(format!(
-        "its tensor map over binding {}: {why}",
-        map.binding
-    ))
+    Refused::Task(format!("tensor map over binding {}: {why}", map.binding))
 }
 
-fn no_engine(map: &TensorMap) -> Refused {
-    refused(map, "this driver has no bulk tensor copies".to_owned())
+fn unsupported(map: &TensorMap) -> Refused {
+    refused(map, "this driver does not support tensor maps".to_owned())
 }
 
 /// `CUtensorMapDataType`

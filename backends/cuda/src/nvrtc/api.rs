@@ -1,4 +1,4 @@
-//! The compiler's functions, by the types of cudarc and with answers as numbers.
+//! The functions of NVRTC, with the types of cudarc; return values are plain numbers.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use cudarc::nvrtc::sys::nvrtcProgram;
 use libloading::Library;
 
-/// The folder that has the compiler's libraries, where the system does not find them by itself.
+/// The environment variable with the folder of the compiler's libraries, for systems that do not find them otherwise.
 pub(super) const FOLDER: &str = "MILLSTREAM_NVRTC";
 
 macro_rules! functions {
@@ -20,8 +20,8 @@ macro_rules! functions {
 
         impl Nvrtc {
             fn of(library: &'static Library) -> Result<Self, &'static str> {
-                // SAFETY: the types are those of the compiler's header, but for the answers: a C enumeration is an
-                // unsigned number to a caller.
+                // SAFETY: the types are those of the compiler's header, except for the return type: the ABI of a C enum
+                // is that of an unsigned number.
                 unsafe {
                     Ok(Self {
                         $($name: *library
@@ -54,31 +54,31 @@ functions! {
 }
 
 impl Nvrtc {
-    /// The compiler's own words for an answer.
+    /// Returns the compiler's description of an error code.
     pub(super) fn text(&self, answer: u32) -> String {
-        // SAFETY: it answers every number with a text that lives as long as the library, or with none.
+        // SAFETY: the function returns null or a string that lives as long as the library, for every number.
         let text = unsafe { (self.error_text)(answer) };
         if text.is_null() {
             return format!("error {answer}");
         }
-        // SAFETY: as above, and a 0 ends it.
+        // SAFETY: as above; the string ends with a zero byte.
         unsafe { CStr::from_ptr(text) }
             .to_string_lossy()
             .into_owned()
     }
 }
 
-/// The compiler, loaded once and never unloaded.
+/// Returns the compiler, loaded once and never unloaded.
 ///
 /// # Errors
-/// What is missing, and what to do.
+/// The library or a function is missing; the message says what to do.
 pub(super) fn nvrtc() -> Result<&'static Nvrtc, &'static str> {
     static NVRTC: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
     let load = || {
         let library = find()?;
-        // Never unloaded: `Nvrtc` has addresses in it.
+        // Never unloaded, because `Nvrtc` holds addresses in it.
         Nvrtc::of(Box::leak(Box::new(library))).map_err(|symbol| {
-            format!("the library of NVRTC has no function `{symbol}`; install NVRTC 12 or 13")
+            format!("the NVRTC library has no function `{symbol}`; install NVRTC 12 or 13")
         })
     };
     NVRTC.get_or_init(load).as_ref().map_err(String::as_str)
@@ -87,9 +87,9 @@ pub(super) fn nvrtc() -> Result<&'static Nvrtc, &'static str> {
 fn find() -> Result<Library, String> {
     let folder = std::env::var_os(FOLDER).map(PathBuf::from);
     if let Some(folder) = &folder {
-        // NVRTC looks for its builtins by name alone: it finds those that are loaded already.
+        // NVRTC loads its builtins by file name only. If they are loaded already, it finds them.
         for builtins in libraries(folder, "libnvrtc-builtins.so") {
-            // SAFETY: a library of NVIDIA's without initializers of its own; it stays loaded.
+            // SAFETY: a library of NVIDIA without initializers; it stays loaded.
             if let Ok(library) = unsafe { Library::new(builtins) } {
                 std::mem::forget(library);
             }
@@ -101,7 +101,7 @@ fn find() -> Result<Library, String> {
             }
         }
         return Err(format!(
-            "{FOLDER} is `{}`, where no libnvrtc.so can be loaded",
+            "no libnvrtc.so can be loaded from `{}` ({FOLDER}); set {FOLDER} to the folder of NVRTC",
             folder.display()
         ));
     }
@@ -111,19 +111,19 @@ fn find() -> Result<Library, String> {
         .find_map(|candidate| unsafe { Library::new(candidate) }.ok())
         .ok_or_else(|| {
             format!(
-                "NVRTC (libnvrtc.so) is not on this machine: install CUDA's run-time compiler, or \
-                 `pip install nvidia-cuda-nvrtc` and set {FOLDER} to its folder `nvidia/cu13/lib`; \
-                 or give the kernel as PTX or cubin"
+                "NVRTC (libnvrtc.so) not found; install CUDA's run-time compiler, or run \
+                `pip install nvidia-cuda-nvrtc` and set {FOLDER} to its folder `nvidia/cu13/lib`, \
+                or provide the kernel as PTX or cubin"
             )
         })
 }
 
-/// The files of a folder whose names begin so.
+/// Returns the files of a folder whose names start with `name`.
 fn libraries(folder: &PathBuf, name: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(name));
     let mut found: Vec<_> = named.map(|entry| entry.path()).collect();
-    // The shortest name is the link to the one to use.
+    // The shortest name is the link to the preferred version.
     found.sort_by_key(|path| path.as_os_str().len());
     found
 }

@@ -1,5 +1,5 @@
-//! Binaries on disk, by what they were made of: source, options, compiler. A file that is not whole is not used, and
-//! one that cannot be written is not missed.
+//! A cache of binaries on disk, keyed by all inputs of the compilation: name, source, options, compiler version.
+//! Damaged files are ignored, and failed writes are logged.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,26 +10,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sha2::{Digest, Sha256};
 
 use super::Target;
-use super::compile::{Failure, Made, compile, options, version};
+use super::compile::{Failure, Output, compile, options, version};
 
-/// What a file begins with; the digest of the binary and the binary follow.
+/// The magic number of a file. The digest of the binary and the binary follow.
 const MAGIC: &[u8; 8] = b"MSCUBIN1";
 
-/// What became of kernels in CUDA C, since a device was opened.
+/// How a device's CUDA C kernels were prepared since it was opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct KernelCache {
-    /// Where compiled ones are kept, if anywhere.
+    /// The folder of the cache, if there is one.
     pub folder: Option<PathBuf>,
-    /// Kernels that were found there.
+    /// Kernels found in the cache.
     pub found: u64,
-    /// Kernels that were compiled.
+    /// Kernels compiled.
     pub compiled: u64,
 }
 
-/// A folder of binaries, and how often it had what was asked for.
+/// A folder of binaries, with counters of hits and misses.
 pub(crate) struct Cache {
-    /// None: nothing is kept.
+    /// `None` if the cache is disabled.
     folder: Option<PathBuf>,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -44,16 +44,16 @@ impl Cache {
         }
     }
 
-    /// The folder of this user, where the system has one.
+    /// Returns this user's cache folder, if the system has one.
     pub(crate) fn default_folder() -> Option<PathBuf> {
         let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
         let base = base.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
         Some(base?.join("millstream").join("cuda"))
     }
 
-    /// What became of what it was asked for.
+    /// Returns the counters.
     pub(crate) fn report(&self) -> KernelCache {
-        // Relaxed: figures.
+        // Relaxed: statistics.
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         KernelCache {
             folder: self.folder.clone(),
@@ -62,10 +62,10 @@ impl Cache {
         }
     }
 
-    /// The binary of a source, from the folder or from the compiler.
+    /// Returns the binary of a source, from the folder or from the compiler.
     ///
     /// # Errors
-    /// As [`compile`].
+    /// The same as [`compile`].
     pub(crate) fn get(
         &self,
         name: &str,
@@ -77,29 +77,29 @@ impl Cache {
             None => None,
         };
         if let Some(binary) = path.as_deref().and_then(read) {
-            // Relaxed: a figure.
+            // Relaxed: a statistic.
             self.hits.fetch_add(1, Ordering::Relaxed);
-            tracing::debug!(target: "millstream::cuda", kernel = name, "compiled before");
+            tracing::debug!(target: "millstream::cuda", kernel = name, "found the compiled kernel in the cache");
             return Ok(binary);
         }
         self.misses.fetch_add(1, Ordering::Relaxed);
-        let Made { binary, log } = compile(target.form(), name, source, &options(target))?;
+        let Output { binary, log } = compile(target.format(), name, source, &options(target))?;
         if !log.is_empty() {
-            tracing::warn!(target: "millstream::cuda", kernel = name, log, "the compiler warns");
+            tracing::warn!(target: "millstream::cuda", kernel = name, log, "the compiler reports warnings");
         }
         if let Some(path) = path
             && let Err(error) = write(&path, &binary)
         {
-            tracing::warn!(target: "millstream::cuda", path = %path.display(), %error, "a compiled kernel is not kept");
+            tracing::warn!(target: "millstream::cuda", path = %path.display(), %error, "a compiled kernel cannot be written to the cache");
         }
         Ok(binary)
     }
 }
 
-/// The name of the file of what is made of this.
+/// Returns the file name for these inputs.
 fn file_name(name: &str, source: &str, target: &Target, (major, minor): (i32, i32)) -> String {
     let mut hash = Sha256::new();
-    // Each part with its length, so that no two lists of parts are one text.
+    // Each part is hashed with its length, so that different lists of parts never hash the same bytes.
     let parts = [
         name.to_owned(),
         source.to_owned(),
@@ -114,7 +114,7 @@ fn file_name(name: &str, source: &str, target: &Target, (major, minor): (i32, i3
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string does not fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })
@@ -123,26 +123,26 @@ fn hex(bytes: &[u8]) -> String {
 pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
     let file = fs::read(path).ok()?;
     let (digest, binary) = file.strip_prefix(MAGIC)?.split_at_checked(32)?;
-    let whole = Sha256::digest(binary).as_slice() == digest;
-    if !whole {
-        tracing::warn!(target: "millstream::cuda", path = %path.display(), "a compiled kernel is damaged, and made anew");
+    let intact = Sha256::digest(binary).as_slice() == digest;
+    if !intact {
+        tracing::warn!(target: "millstream::cuda", path = %path.display(), "a compiled kernel is damaged; compiling it again");
     }
-    whole.then(|| binary.to_vec())
+    intact.then(|| binary.to_vec())
 }
 
-/// Writes beside the file and puts it in its place whole, so that others see all of it or nothing.
+/// Writes a temporary file in the same folder and renames it, so that other processes never read a partial file.
 pub(super) fn write(path: &Path, binary: &[u8]) -> io::Result<()> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    // Relaxed: the numbers are to differ, no more.
+    // Relaxed: the numbers only need to differ.
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let beside = folder.join(format!("{}-{number}.tmp", std::process::id()));
     let digest = Sha256::digest(binary);
     let written = fs::write(&beside, [MAGIC, digest.as_slice(), binary].concat())
         .and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
-        // Nothing of it is to stay, where it can be helped.
+        // Best effort: the write error is the one to return.
         let _ = fs::remove_file(&beside);
     }
     written
@@ -158,17 +158,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_and_what_is_damaged_is_not() {
+    fn written_files_are_read_and_damaged_files_are_not() {
         let folder = folder("damaged");
         let path = folder.join("some").join("file.cubin");
         write(&path, b"binary").unwrap();
         assert_eq!(read(&path).unwrap(), b"binary");
-        let whole = fs::read(&path).unwrap();
-        for cut in 0..whole.len() {
-            fs::write(&path, &whole[..cut]).unwrap();
+        let intact = fs::read(&path).unwrap();
+        for cut in 0..intact.len() {
+            fs::write(&path, &intact[..cut]).unwrap();
             assert_eq!(read(&path), None, "cut at {cut}");
         }
-        let mut other = whole.clone();
+        let mut other = intact.clone();
         *other.last_mut().unwrap() ^= 1;
         fs::write(&path, &other).unwrap();
         assert_eq!(read(&path), None);
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-    fn a_source_is_compiled_once_and_its_mistakes_are_shown_by_line() {
+    fn a_source_is_compiled_once_and_its_errors_show_source_lines() {
         let folder = folder("compiled");
         let (cache, again) = (
             Cache::new(Some(folder.clone())),
@@ -186,10 +186,10 @@ mod tests {
         let source =
             "extern \"C\" __global__ void fill(float* out) {\n    out[threadIdx.x] = 1.0f;\n}\n";
         for target in [(8, 0), (9, 0), (10, 0)] {
-            let target = Target::of(target.0, target.1);
-            let made = cache.get("fill", source, &target).unwrap();
-            assert_eq!(&made[..4], b"\x7fELF", "{target:?}");
-            assert_eq!(again.get("fill", source, &target).unwrap(), made);
+            let target = Target::exact(target.0, target.1);
+            let binary = cache.get("fill", source, &target).unwrap();
+            assert_eq!(&binary[..4], b"\x7fELF", "{target:?}");
+            assert_eq!(again.get("fill", source, &target).unwrap(), binary);
         }
         let counts = |cache: &Cache| {
             let KernelCache {
@@ -199,8 +199,8 @@ mod tests {
         };
         assert_eq!((counts(&cache), counts(&again)), ((0, 3), (3, 0)));
         let wrong = source.replace("1.0f", "one");
-        let Err(Failure::Source(log)) = cache.get("fill", &wrong, &Target::of(9, 0)) else {
-            panic!("it compiles");
+        let Err(Failure::Source(log)) = cache.get("fill", &wrong, &Target::exact(9, 0)) else {
+            panic!("the wrong source compiles");
         };
         assert!(
             log.contains("fill.cu(2): error") && log.contains("2 |     out[threadIdx.x] = one;"),
@@ -210,9 +210,9 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_a_binary_is_made_of_is_in_its_name() {
+    fn file_name_depends_on_every_input() {
         let name = |name: &str, source: &str, major, compiler| {
-            file_name(name, source, &Target::of(major, 0), compiler)
+            file_name(name, source, &Target::exact(major, 0), compiler)
         };
         let names = [
             name("a", "b", 8, (13, 0)),

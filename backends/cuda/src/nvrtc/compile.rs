@@ -1,4 +1,4 @@
-//! One compilation.
+//! Runs one compilation.
 
 use std::ffi::{CString, c_char};
 
@@ -7,16 +7,16 @@ use cudarc::nvrtc::sys::nvrtcProgram;
 use super::Target;
 use super::api::{Nvrtc, nvrtc};
 
-/// Why there is no binary.
+/// The reason why a compilation failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
-    /// The compiler is not here: what to do.
+    /// The compiler is not available. The message says what to do.
     NoCompiler(String),
-    /// The source does not compile: what the compiler said, with the lines that it means.
+    /// The source does not compile. The message is the compiler's log, with the source lines that it refers to.
     Source(String),
 }
 
-/// A program of the compiler's.
+/// A program handle of the compiler.
 struct Program {
     nvrtc: &'static Nvrtc,
     raw: nvrtcProgram,
@@ -24,16 +24,16 @@ struct Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // SAFETY: made once, ended once.
+        // SAFETY: created once, destroyed once.
         unsafe { (self.nvrtc.destroy)(&raw mut self.raw) };
     }
 }
 
-/// The compiler's version, major and minor.
+/// Returns the compiler's version, major and minor.
 pub(super) fn version() -> Result<(i32, i32), Failure> {
     let nvrtc = nvrtc().map_err(|why| Failure::NoCompiler(why.to_owned()))?;
     let (mut major, mut minor) = (0, 0);
-    // SAFETY: the places for the answers are ours.
+    // SAFETY: the out pointers are valid.
     let answer = unsafe { (nvrtc.version)(&raw mut major, &raw mut minor) };
     match answer {
         0 => Ok((major, minor)),
@@ -41,56 +41,57 @@ pub(super) fn version() -> Result<(i32, i32), Failure> {
     }
 }
 
-/// The options of a compilation. Part of what a cached binary is known by.
+/// Returns the options of a compilation. They are part of the key of a cached binary.
 pub(super) fn options(target: &Target) -> Vec<String> {
     let mut options = vec![
         format!("--gpu-architecture={}", target.0),
         "--std=c++17".to_owned(),
     ];
-    if target.form() == Form::Binary {
-        // So that a profiler names lines; the code is the same. Of PTX they would name the folder in which this ran.
+    if target.format() == OutputFormat::Binary {
+        // Lets profilers show source lines, without changing the code. In PTX it would add the working directory.
         options.push("--generate-line-info".to_owned());
     }
     options
 }
 
-/// What a compilation made.
-pub(crate) struct Made {
+/// The result of a compilation.
+pub(crate) struct Output {
     pub(crate) binary: Vec<u8>,
-    /// What the compiler said of it: warnings, and registers where they were asked for.
+    /// The compiler's log: warnings, and resource usage if the options request it.
     pub(crate) log: String,
 }
 
-/// What a source is to become.
+/// The format of a compilation's result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Form {
-    /// For one kind of GPU.
+pub(super) enum OutputFormat {
+    /// A binary for one compute capability.
     Binary,
-    /// For this kind of GPU and all later ones, whose drivers compile the rest.
+    /// PTX for a compute capability and later ones, which the driver compiles further.
     Ptx,
 }
 
-/// What a CUDA C source becomes, in this form.
+/// Compiles CUDA C source to this format.
 ///
 /// # Errors
-/// The compiler is not here, or refuses the source.
+/// The compiler is not available, or the source does not compile.
 pub(super) fn compile(
-    form: Form,
+    format: OutputFormat,
     name: &str,
     source: &str,
     options: &[String],
-) -> Result<Made, Failure> {
+) -> Result<Output, Failure> {
     let nvrtc = nvrtc().map_err(|why| Failure::NoCompiler(why.to_owned()))?;
     let text = |text: &str| {
-        CString::new(text).map_err(|_| Failure::Source("the source has a zero byte".to_owned()))
+        CString::new(text)
+            .map_err(|_| Failure::Source("the source contains a zero byte".to_owned()))
     };
     let (code, file) = (text(source)?, text(&format!("{name}.cu"))?);
     let mut program = Program {
         nvrtc,
         raw: std::ptr::null_mut(),
     };
-    // SAFETY: the texts end with 0 and are read during the call; there are no headers.
-    let made = unsafe {
+    // SAFETY: the strings end with a zero byte and are only read during the call; there are no headers.
+    let answer = unsafe {
         (nvrtc.create)(
             &raw mut program.raw,
             code.as_ptr(),
@@ -100,15 +101,15 @@ pub(super) fn compile(
             std::ptr::null(),
         )
     };
-    if made != 0 {
-        return Err(Failure::Source(nvrtc.text(made)));
+    if answer != 0 {
+        return Err(Failure::Source(nvrtc.text(answer)));
     }
     let options: Vec<CString> = options
         .iter()
         .map(|option| text(option))
         .collect::<Result<_, _>>()?;
     let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
-    // SAFETY: the program lives, the options end with 0 and are read during the call.
+    // SAFETY: the program is alive; the options end with a zero byte and are only read during the call.
     let answer = unsafe { (nvrtc.compile)(program.raw, pointers.len() as i32, pointers.as_ptr()) };
     let log = program.read(nvrtc.log_size, nvrtc.log);
     let log = String::from_utf8_lossy(&log);
@@ -116,16 +117,18 @@ pub(super) fn compile(
     if answer != 0 {
         return Err(Failure::Source(match log {
             "" => nvrtc.text(answer),
-            log => with_lines(log, &format!("{name}.cu"), source),
+            log => with_source_lines(log, &format!("{name}.cu"), source),
         }));
     }
-    let made = match form {
-        Form::Binary => program.read(nvrtc.binary_size, nvrtc.binary),
-        Form::Ptx => program.read(nvrtc.ptx_size, nvrtc.ptx),
+    let compiled = match format {
+        OutputFormat::Binary => program.read(nvrtc.binary_size, nvrtc.binary),
+        OutputFormat::Ptx => program.read(nvrtc.ptx_size, nvrtc.ptx),
     };
-    match made {
-        binary if binary.is_empty() => Err(Failure::Source("the compiler made nothing".to_owned())),
-        binary => Ok(Made {
+    match compiled {
+        binary if binary.is_empty() => {
+            Err(Failure::Source("the compiler returned no code".to_owned()))
+        }
+        binary => Ok(Output {
             binary,
             log: log.to_owned(),
         }),
@@ -133,19 +136,19 @@ pub(super) fn compile(
 }
 
 impl Program {
-    /// One of its results: its length, then its bytes.
+    /// Reads a result of the program: first its length, then its bytes. Returns no bytes on an error.
     fn read(
         &self,
         size: unsafe extern "C" fn(nvrtcProgram, *mut usize) -> u32,
         read: unsafe extern "C" fn(nvrtcProgram, *mut c_char) -> u32,
     ) -> Vec<u8> {
         let mut bytes = 0;
-        // SAFETY: the program lives, the place for the answer is ours.
+        // SAFETY: the program is alive, and the out pointer is valid.
         if unsafe { size(self.raw, &raw mut bytes) } != 0 {
             return Vec::new();
         }
         let mut result = vec![0_u8; bytes];
-        // SAFETY: there is room for as many bytes as it says.
+        // SAFETY: the buffer has as many bytes as the compiler reported.
         if unsafe { read(self.raw, result.as_mut_ptr().cast()) } != 0 {
             return Vec::new();
         }
@@ -153,13 +156,13 @@ impl Program {
     }
 }
 
-/// The log, and below each `file(line): ..` that line of the source.
-fn with_lines(log: &str, file: &str, source: &str) -> String {
+/// Inserts the source line below each line of the log that starts with `file(line)`.
+fn with_source_lines(log: &str, file: &str, source: &str) -> String {
     let mut text = String::new();
-    for said in log.lines() {
-        text += said;
+    for message in log.lines() {
+        text += message;
         text.push('\n');
-        let number = said
+        let number = message
             .strip_prefix(file)
             .and_then(|rest| rest.strip_prefix('(')?.split_once(')'))
             .and_then(|(number, _)| number.parse::<usize>().ok());
@@ -178,22 +181,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_shows_the_lines_that_it_means() {
+    fn log_contains_the_source_lines_that_it_refers_to() {
         let source = "int f() {\n    return x;\n}\n";
         let log =
             "f.cu(2): error: identifier \"x\" is undefined\n      return x;\n\n1 error detected";
-        let text = with_lines(log, "f.cu", source);
+        let text = with_source_lines(log, "f.cu", source);
         assert!(
             text.contains("undefined\n    2 |     return x;\n"),
             "{text}"
         );
-        // A line that is not there is not shown.
+        // Lines that do not exist are not inserted.
         assert_eq!(
-            with_lines("f.cu(99): error", "f.cu", source),
+            with_source_lines("f.cu(99): error", "f.cu", source),
             "f.cu(99): error"
         );
         assert_eq!(
-            with_lines("f.cu(0): error", "f.cu", source),
+            with_source_lines("f.cu(0): error", "f.cu", source),
             "f.cu(0): error"
         );
     }

@@ -1,4 +1,5 @@
-//! Compiling for a GPU that is not here, to see whether a kernel compiles and what it takes: a check for CI.
+//! Compiles kernels for GPUs that this machine need not have, for example in CI: checks that they compile and reports
+//! their use of registers and memory.
 
 use std::borrow::Cow;
 
@@ -6,25 +7,25 @@ use millstream_protocol::error::KernelError;
 use millstream_protocol::kernel::{Kernel, Source};
 
 use super::Target;
-use super::compile::{Failure, Form, compile, options};
+use super::compile::{Failure, OutputFormat, compile, options};
 use crate::ir::{self, Printed};
 
-/// What a kernel became for one kind of GPU.
+/// A kernel compiled for one compute capability.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Compiled {
-    /// The binary, as [`Source::Cubin`] takes it.
+    /// The binary, as for [`Source::Cubin`].
     pub binary: Vec<u8>,
-    /// Registers of a thread.
+    /// Registers per thread.
     pub registers: u32,
-    /// Bytes that a thread writes to memory because it has too few registers. 0 is good.
+    /// Bytes that a thread spills to memory because it has too few registers; 0 is best.
     pub spilled_bytes: u32,
-    /// Bytes of shared memory that the source declares.
+    /// Bytes of statically declared shared memory.
     pub shared_bytes: u32,
 }
 
-/// Compiles the CUDA C source of a kernel for GPUs such as `sm_90`. Needs NVRTC, but no GPU and no driver. Blocks for
-/// as long as the compiler takes. Nothing is kept.
+/// Compiles the CUDA C source of a kernel for a target such as `sm_90`. Needs NVRTC, but no GPU and no driver. Blocks
+/// until the compiler is done. Does not use the cache.
 ///
 /// ```
 /// use millstream_protocol::kernel::Kernel;
@@ -34,46 +35,46 @@ pub struct Compiled {
 /// );
 /// match millstream_cuda::compile_for(&fill, "sm_90") {
 ///     Ok(made) => assert!(made.registers > 0 && made.spilled_bytes == 0),
-///     Err(why) => println!("{why}"), // what to install, where there is no NVRTC
+///     Err(error) => println!("{error}"), // says what to install if NVRTC is missing
 /// }
 /// ```
 ///
 /// # Errors
-/// [`KernelError::NoSource`], [`KernelError::NoCompiler`] with what to install, [`KernelError::Compile`] with what the
-/// compiler said and the lines that it means.
+/// [`KernelError::NoSource`]; [`KernelError::NoCompiler`] with what to install; [`KernelError::Compile`] with the
+/// compiler's log and the source lines that it refers to.
 pub fn compile_for(kernel: &Kernel, target: &str) -> Result<Compiled, KernelError> {
     let source = source(kernel)?;
     let mut options = options(&Target(target.to_owned()));
-    // Has registers, spills and shared memory told in the log.
+    // Adds registers, spills and shared memory to the log.
     options.push("--ptxas-options=-v".to_owned());
-    let made = compile(Form::Binary, kernel.name(), &source, &options);
-    let made = made.map_err(|why| why.of(kernel))?;
+    let output = compile(OutputFormat::Binary, kernel.name(), &source, &options);
+    let output = output.map_err(|failure| failure.into_error(kernel))?;
     Ok(Compiled {
-        registers: number_before(&made.log, " registers"),
-        spilled_bytes: number_before(&made.log, " bytes spill stores"),
-        shared_bytes: number_before(&made.log, " bytes smem"),
-        binary: made.binary,
+        registers: number_before(&output.log, " registers"),
+        spilled_bytes: number_before(&output.log, " bytes spill stores"),
+        shared_bytes: number_before(&output.log, " bytes smem"),
+        binary: output.binary,
     })
 }
 
-/// Compiles the CUDA C source of a kernel to PTX, for the GPUs that a virtual one such as `compute_80` stands for and all later
-/// ones: to read, or to ship as [`Source::Ptx`] where there is no NVRTC. Needs what [`compile_for`] needs.
+/// Compiles the CUDA C source of a kernel to PTX for a virtual architecture such as `compute_80`, and all later GPUs.
+/// The PTX can be read, or shipped as [`Source::Ptx`] to machines without NVRTC. Needs NVRTC, like [`compile_for`].
 ///
 /// # Errors
-/// As [`compile_for`].
+/// The same as [`compile_for`].
 pub fn ptx_for(kernel: &Kernel, target: &str) -> Result<String, KernelError> {
     let source = source(kernel)?;
     let target = Target(target.to_owned());
-    let made = compile(Form::Ptx, kernel.name(), &source, &options(&target));
-    let text = made.map_err(|why| why.of(kernel))?.binary;
+    let output = compile(OutputFormat::Ptx, kernel.name(), &source, &options(&target));
+    let text = output.map_err(|failure| failure.into_error(kernel))?.binary;
     let text = String::from_utf8_lossy(&text);
     Ok(text.trim_end_matches('\0').to_owned())
 }
 
-/// The CUDA C of a kernel: its own, or what a program of the IR is printed as.
+/// Returns the CUDA C of a kernel: its own source, or its IR program printed as CUDA C.
 ///
 /// # Errors
-/// [`KernelError::NoSource`]; [`KernelError::Compile`] of a program that no GPU can take.
+/// [`KernelError::NoSource`]; [`KernelError::Compile`] if no GPU can run the program.
 pub fn cuda_c(kernel: &Kernel) -> Result<String, KernelError> {
     source(kernel).map(Cow::into_owned)
 }
@@ -85,7 +86,7 @@ fn source(kernel: &Kernel) -> Result<Cow<'_, str>, KernelError> {
             Source::Ir(program) => {
                 let blocking = ir::blocking_of(kernel);
                 let printed = Printed::new(kernel.name(), program, blocking, false);
-                let printed = printed.map_err(|log| Failure::Source(log).of(kernel))?;
+                let printed = printed.map_err(|log| Failure::Source(log).into_error(kernel))?;
                 return Ok(Cow::Owned(printed.text));
             }
             _ => {}
@@ -94,7 +95,7 @@ fn source(kernel: &Kernel) -> Result<Cow<'_, str>, KernelError> {
     Err(kernel.no_source("NVRTC", &["CUDA C", "IR"]))
 }
 
-/// The greatest number that stands before these words, of all entry points; 0 where they are not said.
+/// Returns the greatest number directly before an occurrence of `words` in the log, over all entry points, or 0.
 fn number_before(log: &str, words: &str) -> u32 {
     let number = |before: &str| {
         let mut parts = before.rsplit(|letter: char| !letter.is_ascii_digit());
@@ -106,8 +107,8 @@ fn number_before(log: &str, words: &str) -> u32 {
 }
 
 impl Failure {
-    /// As the error of preparing this kernel.
-    pub(crate) fn of(self, kernel: &Kernel) -> KernelError {
+    /// Converts the failure to the error of preparing this kernel.
+    pub(crate) fn into_error(self, kernel: &Kernel) -> KernelError {
         let kernel = kernel.name().clone();
         match self {
             Failure::NoCompiler(why) => KernelError::NoCompiler { kernel, why },
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_log_tells_what_a_kernel_takes() {
+    fn resource_usage_is_parsed_from_the_log() {
         let log = "ptxas info    : 0 bytes gmem\nptxas info    : Compiling entry function 'f' for 'sm_90'\n\
                    ptxas info    : Function properties for f\n    \
                    24 bytes stack frame, 16 bytes spill stores, 12 bytes spill loads\n\

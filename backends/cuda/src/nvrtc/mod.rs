@@ -1,49 +1,52 @@
-//! CUDA C to binaries: NVIDIA's run-time compiler, loaded when the first such kernel is prepared, and a cache on disk
-//! of what it made. Needs no GPU.
+//! Compiles CUDA C to binaries with NVRTC, NVIDIA's run-time compiler, which is loaded when the first such kernel is
+//! prepared. A cache on disk keeps the binaries. Needs no GPU.
 
 mod api;
 mod cache;
 mod compile;
 mod inspect;
-mod kept;
+mod survey;
 
 pub(crate) use cache::Cache;
 pub use cache::KernelCache;
 pub(crate) use compile::Failure;
-use compile::Form;
+use compile::OutputFormat;
 pub use inspect::{Compiled, compile_for, cuda_c, ptx_for};
-pub use kept::{KeptKernels, kept_kernels};
+pub use survey::{KeptKernels, kept_kernels};
 
-/// The compiler's version, major and minor, or what is missing and what to do.
+/// Returns the compiler's version, major and minor.
+///
+/// # Errors
+/// NVRTC is not available; the message says what to do.
 pub(crate) fn version() -> Result<(u32, u32), String> {
     compile::version()
         .map(|(major, minor)| (major.max(0) as u32, minor.max(0) as u32))
         .map_err(|(Failure::NoCompiler(why) | Failure::Source(why))| why)
 }
 
-/// What a compilation is for: a GPU's compute capability, such as `sm_90a`.
+/// The target of a compilation: a GPU's compute capability, such as `sm_90a`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Target(pub(crate) String);
 
 impl Target {
-    /// The GPUs of this compute capability.
-    pub(crate) fn of(major: i32, minor: i32) -> Self {
-        // From 9.0 on the instructions that belong to one capability alone are called by an `a`: a binary that is
-        // made here runs here alone anyway.
-        let alone = if major >= 9 { "a" } else { "" };
-        Self(format!("sm_{major}{minor}{alone}"))
+    /// Binaries for the GPUs of exactly this compute capability.
+    pub(crate) fn exact(major: i32, minor: i32) -> Self {
+        // From 9.0 on, the suffix `a` enables the instructions of this one capability. The binary runs on no other GPU
+        // anyway.
+        let suffix = if major >= 9 { "a" } else { "" };
+        Self(format!("sm_{major}{minor}{suffix}"))
     }
 
-    /// These GPUs and all later ones: PTX, of which the driver makes the rest.
-    pub(crate) fn from(major: i32, minor: i32) -> Self {
+    /// PTX for the GPUs of this compute capability and later ones, which the driver compiles further.
+    pub(crate) fn at_least(major: i32, minor: i32) -> Self {
         Self(format!("compute_{major}{minor}"))
     }
 
-    /// What a compilation for it makes.
-    fn form(&self) -> Form {
+    /// Returns the format that a compilation for this target produces.
+    fn format(&self) -> OutputFormat {
         match self.0.starts_with("compute_") {
-            true => Form::Ptx,
-            false => Form::Binary,
+            true => OutputFormat::Ptx,
+            false => OutputFormat::Binary,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The library's functions, with answers as numbers and what is opaque as addresses.
+//! The functions of cuBLASLt; return values are plain numbers, and opaque types are pointers.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::PathBuf;
@@ -9,18 +9,18 @@ use libloading::Library;
 
 use crate::driver::Code;
 
-/// The folder that has the library, where the system does not find it by itself.
+/// The environment variable with the folder of the library, for systems that do not find it otherwise.
 const FOLDER: &str = "MILLSTREAM_CUBLASLT";
-/// The oldest version that is used, as `cublasLtGetVersion` counts: the first of CUDA 12.
+/// The oldest supported version, as `cublasLtGetVersion` counts: the first of CUDA 12.
 const VERSION_MIN: usize = 120_000;
 
-/// What the library makes: handles, descriptions.
+/// A handle or a descriptor of the library.
 pub(super) type Opaque = *mut c_void;
 
 /// `cublasLtMatmulHeuristicResult_t`
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-pub(super) struct Found {
+pub(super) struct HeuristicResult {
     pub(super) algorithm: [u64; 8],
     pub(super) workspace_bytes: usize,
     pub(super) state: u32,
@@ -39,8 +39,8 @@ macro_rules! functions {
 
         impl Lt {
             fn of(library: &'static Library) -> Result<Self, &'static str> {
-                // SAFETY: the types are those of the library's header, but for the answers: a C enumeration is an
-                // unsigned number to a caller.
+                // SAFETY: the types are those of the library's header, except for the return type: the ABI of a C enum
+                // is that of an unsigned number.
                 unsafe {
                     let version: unsafe extern "C" fn() -> usize = *library
                         .get("cublasLtGetVersion")
@@ -73,7 +73,7 @@ functions! {
     set_preference = cublasLtMatmulPreferenceSetAttribute(Opaque, u32, *const c_void, usize);
     destroy_preference = cublasLtMatmulPreferenceDestroy(Opaque);
     find = cublasLtMatmulAlgoGetHeuristic(
-        Opaque, Opaque, Opaque, Opaque, Opaque, Opaque, Opaque, c_int, *mut Found, *mut c_int
+        Opaque, Opaque, Opaque, Opaque, Opaque, Opaque, Opaque, c_int, *mut HeuristicResult, *mut c_int
     );
     multiply = cublasLtMatmul(
         Opaque, Opaque, *const c_void, u64, Opaque, u64, Opaque, *const c_void, u64, Opaque, u64, Opaque,
@@ -81,7 +81,7 @@ functions! {
     );
 }
 
-/// What the library answered, success excepted.
+/// An error code of the library; never success.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Status(u32);
 
@@ -92,7 +92,7 @@ impl Status {
     const INTERNAL_ERROR: u32 = 14;
     const NOT_SUPPORTED: u32 = 15;
 
-    /// There is no algorithm for it.
+    /// No algorithm supports the product.
     pub(super) const UNSUPPORTED: Self = Self(Self::NOT_SUPPORTED);
 
     pub(super) fn check(number: u32) -> Result<(), Self> {
@@ -102,8 +102,8 @@ impl Status {
         }
     }
 
-    /// As the driver would have answered. What failed as it was executed may be under way in part, so that the
-    /// context is done with.
+    /// Returns the equivalent code of the driver. A product that failed during execution may have been started in part,
+    /// so that code is sticky.
     pub(crate) fn code(self) -> Code {
         match self.0 {
             Self::ALLOC_FAILED => Code::OUT_OF_MEMORY,
@@ -116,38 +116,36 @@ impl Status {
 }
 
 impl Lt {
-    /// The library's own words for an answer.
+    /// Returns the library's description of an error code.
     pub(super) fn text(&self, status: Status) -> String {
         let Status(number) = status;
-        // SAFETY: it answers every number with a text that lives as long as the library, or with none.
+        // SAFETY: the function returns null or a string that lives as long as the library, for every number.
         let text = unsafe { (self.text)(number) };
         if text.is_null() {
             return format!("status {number}");
         }
-        // SAFETY: as above, and a 0 ends it.
+        // SAFETY: as above; the string ends with a zero byte.
         let text = unsafe { CStr::from_ptr(text) };
         format!("{} ({number})", text.to_string_lossy())
     }
 }
 
-/// The library, loaded once and never unloaded.
+/// Returns the library, loaded once and never unloaded.
 ///
 /// # Errors
-/// What is missing, and what to do.
+/// The library or a function is missing; the message says what to do.
 pub(crate) fn lt() -> Result<&'static Lt, &'static str> {
     static LT: OnceLock<Result<Lt, String>> = OnceLock::new();
     let load = || {
-        // Never unloaded: `Lt` has addresses in it.
+        // Never unloaded, because `Lt` holds addresses in it.
         let library: &'static Library = Box::leak(Box::new(find()?));
         let loaded = Lt::of(library).map_err(|symbol| {
-            format!(
-                "the library cuBLASLt has no function `{symbol}`; install that of CUDA 12 or 13"
-            )
+            format!("cuBLASLt has no function `{symbol}`; install that of CUDA 12 or 13")
         })?;
         match loaded.version {
             VERSION_MIN.. => Ok(loaded),
             older => Err(format!(
-                "the library cuBLASLt is of version {older}, and {VERSION_MIN} is the oldest that is used; install that of CUDA 12 or 13"
+                "expected cuBLASLt {VERSION_MIN} or later, got {older}; install that of CUDA 12 or 13"
             )),
         }
     };
@@ -166,10 +164,13 @@ fn find() -> Result<Library, String> {
         unsafe { Library::new(path) }.ok()
     };
     names.iter().find_map(load).ok_or_else(|| match &folder {
-        Some(folder) => format!("{FOLDER} is `{}`, where no libcublasLt.so can be loaded", folder.display()),
+        Some(folder) => format!(
+        "no libcublasLt.so can be loaded from `{}` ({FOLDER}); set {FOLDER} to the folder of cuBLASLt",
+        folder.display()
+        ),
         None => format!(
-            "cuBLASLt (libcublasLt.so) is not on this machine: install CUDA's libraries, or `pip install nvidia-cublas` and set \
-             {FOLDER} to its folder `nvidia/cu13/lib`; without, products are done by kernels of millstream's own"
+        "cuBLASLt (libcublasLt.so) not found; using millstream's kernels for products. To use it, install CUDA's \
+        libraries, or run `pip install nvidia-cublas` and set {FOLDER} to its folder `nvidia/cu13/lib`"
         ),
     })
 }

@@ -1,94 +1,99 @@
-//! Large products of floats by cuBLASLt, where that is on the machine and knows the form. All others, and all where it is not, are
-//! done by a kernel of ours, which each product has in any case.
+//! Large products of floats by cuBLASLt, if the library is available and supports the operands. A kernel of millstream
+//! performs all other products; it is compiled for every product.
 //!
-//! The library writes the product, and what is done to each element then is a kernel behind it: one task, of two calls. A recording
-//! with such a product is issued task by task, since what the library launches is its own business (`docs/decisions/0014`).
+//! The library writes the product, and a kernel behind it applies the epilogue to each element: one task with two
+//! calls. A recording with such a product is replayed task by task, because the kernels that the library launches are
+//! not known (`docs/decisions/0014`).
 
 mod api;
-mod form;
+mod gemm;
 mod plan;
 
 use std::sync::Arc;
 
-use form::Form;
+use gemm::Gemm;
 use millstream_ir::Matmul;
 use millstream_protocol::id::QueueId;
 pub(crate) use plan::Blas;
-use plan::{Asked, Plan, Plans, WORKSPACE_BYTES};
+use plan::{Plan, PlanKey, Plans, WORKSPACE_BYTES};
 
-use crate::ir::Ways;
+use crate::ir::Variants;
 use crate::pages::Pages;
 
-/// From how many multiplications on a product is the library's, where nobody says: about 128 cubed. Not measured yet.
-pub(crate) const FROM: u64 = 1 << 21;
+/// The default for the fewest multiplications of a product that the library performs: about 128 cubed. Not measured
+/// yet.
+pub(crate) const MULTIPLICATIONS_MIN: u64 = 1 << 21;
 
-/// The library's version, if it is there.
+/// Returns the library's version.
+///
+/// # Errors
+/// The library is not available; the message says what to do.
 pub(crate) fn version() -> Result<usize, &'static str> {
     api::lt().map(|lt| lt.version)
 }
 
-/// What the kernel of a product has for the library.
+/// The part of a kernel for products by the library.
 pub(crate) struct Product {
     pub(crate) blas: Arc<Blas>,
     pub(crate) matmul: Matmul,
-    /// What is done to each element then.
-    pub(crate) epilogue: Option<Ways>,
+    /// The kernel that is applied to each element of the product.
+    pub(crate) epilogue: Option<Variants>,
 }
 
-/// What a device has for the library.
+/// The part of a device for products by the library.
 pub(crate) struct Products {
-    from: u64,
+    multiplications_min: u64,
     plans: Plans,
-    /// Of each queue, 0 until one is needed: what is on one queue uses it in turn.
+    /// The workspace of each queue, or 0 if none was needed yet. The tasks of one queue run in order and share it.
     workspaces: Box<[u64]>,
 }
 
-/// A product as the library does it.
+/// A product that the library performs.
 pub(crate) struct Multiply<'k> {
     pub(crate) product: &'k Product,
-    pub(crate) asked: Asked,
+    pub(crate) key: PlanKey,
     pub(crate) plan: Arc<Plan>,
-    /// Of `a`, `b` and `d`.
-    pub(crate) places: [u64; 3],
+    /// The addresses of `a`, `b` and `d`.
+    pub(crate) addresses: [u64; 3],
 }
 
 impl Products {
-    pub(crate) fn new(from: u64, queues: usize) -> Self {
+    pub(crate) fn new(multiplications_min: u64, queues: usize) -> Self {
         Self {
-            from,
+            multiplications_min,
             plans: Plans::default(),
             workspaces: vec![0; queues].into(),
         }
     }
 
-    /// How the library does this launch, if it does.
+    /// Returns how the library performs this launch, or `None` if it does not.
     pub(crate) fn multiply<'k>(
         &mut self,
         product: &'k Product,
         words: &[u64],
         addresses: &[u64],
     ) -> Option<Multiply<'k>> {
-        let form = Form::of(&product.matmul, words)?;
-        if form.multiplications() < self.from {
+        let gemm = Gemm::of(&product.matmul, words)?;
+        if gemm.multiplications() < self.multiplications_min {
             return None;
         }
-        let places = places(&product.matmul, words, addresses, form.swapped)?;
-        let asked = Asked::new(product.matmul.dtype, form, places);
-        let plan = self.plans.get(&product.blas, &asked)?;
+        let addresses = element_addresses(&product.matmul, words, addresses, gemm.swapped)?;
+        let key = PlanKey::new(product.matmul.dtype, gemm, addresses);
+        let plan = self.plans.get(&product.blas, &key)?;
         Some(Multiply {
             product,
-            asked,
+            key,
             plan,
-            places,
+            addresses,
         })
     }
 
-    /// The library does not do a product after all: it is not asked again.
-    pub(crate) fn refuse(&mut self, asked: &Asked) {
-        self.plans.refuse(asked);
+    /// Remembers that the library refused a product that it had a plan for, so that it is not used again.
+    pub(crate) fn refuse(&mut self, key: &PlanKey) {
+        self.plans.refuse(key);
     }
 
-    /// The workspace of a queue, if one of so many bytes can be had.
+    /// Returns the workspace of a queue for a plan that needs `bytes` bytes, or `None` if there is no memory.
     pub(crate) fn workspace(&mut self, queue: QueueId, bytes: usize, pages: &Pages) -> Option<u64> {
         let workspace = &mut self.workspaces[queue.index()];
         if bytes == 0 || *workspace != 0 {
@@ -98,8 +103,8 @@ impl Products {
         Some(*workspace)
     }
 
-    /// Gives all workspaces back. Nothing uses them any more.
-    pub(crate) fn end(&mut self, pages: &Pages) {
+    /// Frees all workspaces. No task uses them any more.
+    pub(crate) fn free_all(&mut self, pages: &Pages) {
         for workspace in &mut self.workspaces {
             if *workspace != 0 {
                 pages.give_back(std::mem::take(workspace));
@@ -108,17 +113,22 @@ impl Products {
     }
 }
 
-/// Addresses of the first elements of `a`, `b` and `d`.
-fn places(matmul: &Matmul, words: &[u64], addresses: &[u64], swapped: bool) -> Option<[u64; 3]> {
+/// Returns the addresses of the first elements of `a`, `b` and `d`.
+fn element_addresses(
+    matmul: &Matmul,
+    words: &[u64],
+    addresses: &[u64],
+    swapped: bool,
+) -> Option<[u64; 3]> {
     let offsets = words.get(matmul.epilogue_words() - 3..matmul.epilogue_words())?;
     let size = matmul.dtype.size() as u64;
-    let place = |index: usize| {
+    let element = |index: usize| {
         let offset = offsets[index].wrapping_mul(size);
         addresses
             .get(index)
             .map(|address| address.wrapping_add(offset))
     };
-    let (lhs, rhs, out) = (place(0)?, place(1)?, place(2)?);
+    let (lhs, rhs, out) = (element(0)?, element(1)?, element(2)?);
     Some(if swapped {
         [rhs, lhs, out]
     } else {

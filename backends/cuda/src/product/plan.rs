@@ -1,4 +1,4 @@
-//! How the library does products of one form: what it is told, and the algorithm that it chose.
+//! Plans: the descriptors of a product for cuBLASLt, and the algorithm that its heuristic selected.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -12,41 +12,40 @@ use cudarc::cublaslt::sys::{
 use cudarc::driver::sys::CUstream;
 use millstream_ir::DType;
 
-use super::api::{Found, Lt, Opaque, Status, lt};
-use super::form::{Form, Lie};
+use super::api::{HeuristicResult, Lt, Opaque, Status, lt};
+use super::gemm::{Gemm, MatrixLayout};
 use crate::driver::{Code, Context};
 
-/// Bytes of device memory that an algorithm may use meanwhile: what NVIDIA's documentation of cuBLASLt recommends for GPUs from
-/// Hopper on, and more than for those before.
+/// Bytes of an algorithm's workspace: the size that the documentation of cuBLASLt recommends for Hopper and later GPUs,
+/// and more than it recommends for earlier ones.
 pub(crate) const WORKSPACE_BYTES: usize = 32 << 20;
-/// Addresses are aligned to so many bytes as far as algorithms care.
+/// The largest alignment of addresses that algorithms distinguish, in bytes.
 const ALIGNMENT_MAX: u32 = 256;
-/// Forms that are remembered, at most (I12).
-const KNOWN_MAX: usize = 256;
+/// Most plans in the cache (I12).
+const PLANS_MAX: usize = 256;
 
-/// The library, for one context.
+/// A handle of the library for one context.
 pub(crate) struct Blas {
     context: Arc<Context>,
     lt: &'static Lt,
     handle: Opaque,
 }
 
-// SAFETY: the library's documentation allows a handle on any thread, on several at once, too.
+// SAFETY: the library's documentation allows a handle on any thread, also on several at once.
 unsafe impl Send for Blas {}
 // SAFETY: as above.
 unsafe impl Sync for Blas {}
 
 impl Blas {
-    /// The library, if it is on this machine. The context is current.
+    /// Creates a handle if the library is available. The context must be current.
     pub(crate) fn new(context: &Arc<Context>) -> Result<Self, String> {
         let lt = lt()?;
         let mut handle: Opaque = std::ptr::null_mut();
-        // SAFETY: the place for the answer is ours.
+        // SAFETY: the out pointer is valid.
         let created = Status::check(unsafe { (lt.create)(&raw mut handle) });
-        created
-            .map_err(|status| format!("cuBLASLt answered {} to cublasLtCreate", lt.text(status)))?;
+        created.map_err(|status| format!("`cublasLtCreate` failed: {}", lt.text(status)))?;
         let version = lt.version;
-        tracing::debug!(target: "millstream::cuda", version, "cuBLASLt is there: large products are its own");
+        tracing::debug!(target: "millstream::cuda", version, "using cuBLASLt for large products");
         Ok(Self {
             context: context.clone(),
             lt,
@@ -54,7 +53,7 @@ impl Blas {
         })
     }
 
-    /// What an answer of the library means, in words.
+    /// Returns the library's description of an error code.
     pub(crate) fn text(&self, status: Status) -> String {
         self.lt.text(status)
     }
@@ -62,63 +61,63 @@ impl Blas {
 
 impl Drop for Blas {
     fn drop(&mut self) {
-        self.context.end("cublasLtDestroy", |_| {
-            // SAFETY: made once, ended once; plans hold it, so that there are none left.
+        self.context.destroy("cublasLtDestroy", |_| {
+            // SAFETY: created once, destroyed once; every plan holds this value, so no plan is left.
             let answer = unsafe { (self.lt.destroy)(self.handle) };
             Status::check(answer).map_or_else(|status| status.code().number(), |()| Code::SUCCESS)
         });
     }
 }
 
-/// What is asked of the library: all that its choice depends on.
+/// The key of a plan: everything that the library's heuristic depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct PlanKey {
     pub(crate) dtype: DType,
-    pub(crate) form: Form,
-    /// Of `a`, `b` and `d`: bytes that divide their addresses.
+    pub(crate) gemm: Gemm,
+    /// The alignment of the addresses of `a`, `b` and `d` in bytes.
     pub(crate) alignment: [u32; 3],
 }
 
-impl Asked {
-    pub(crate) fn new(dtype: DType, form: Form, addresses: [u64; 3]) -> Self {
+impl PlanKey {
+    pub(crate) fn new(dtype: DType, gemm: Gemm, addresses: [u64; 3]) -> Self {
         let alignment = addresses.map(|address| {
             let zeros = address.trailing_zeros().min(ALIGNMENT_MAX.trailing_zeros());
             1 << zeros
         });
         Self {
             dtype,
-            form,
+            gemm,
             alignment,
         }
     }
 }
 
-/// How products of one form are done.
+/// The descriptors and the algorithm for the products with one key.
 pub(crate) struct Plan {
     blas: Arc<Blas>,
     operation: Opaque,
-    /// Of `a`, `b` and `d`.
+    /// The layouts of `a`, `b` and `d`.
     layouts: [Opaque; 3],
     algorithm: [u64; 8],
     pub(crate) workspace_bytes: usize,
     is_double: bool,
 }
 
-// SAFETY: descriptions are only read once they are made.
+// SAFETY: descriptors are only read after their creation.
 unsafe impl Send for Plan {}
 // SAFETY: as above.
 unsafe impl Sync for Plan {}
 
 impl Plan {
-    /// Asks the library, which has no answer for some forms.
-    fn new(blas: &Arc<Blas>, asked: &Asked) -> Result<Self, Status> {
-        let (data, compute, scale) = match asked.dtype {
+    /// Creates the descriptors and queries the library's heuristic, which supports no algorithm for some products.
+    fn new(blas: &Arc<Blas>, key: &PlanKey) -> Result<Self, Status> {
+        let (data, compute, scale) = match key.dtype {
             DType::F64 => (
                 Data::CUDA_R_64F,
                 Compute::CUBLAS_COMPUTE_64F,
                 Data::CUDA_R_64F,
             ),
-            // Sums are of `f32`, as those of our own kernels; and `f32` is multiplied as such, not as TF32.
+            // Accumulates in `f32`, as millstream's kernels do, and multiplies `f32` as such, not as TF32.
             DType::F32 => (
                 Data::CUDA_R_32F,
                 Compute::CUBLAS_COMPUTE_32F,
@@ -142,79 +141,90 @@ impl Plan {
             layouts: [std::ptr::null_mut(); 3],
             algorithm: [0; 8],
             workspace_bytes: 0,
-            is_double: asked.dtype == DType::F64,
+            is_double: key.dtype == DType::F64,
         };
-        let (lt, form) = (blas.lt, &asked.form);
-        // SAFETY: the places for answers are ours; attributes are read during the call, with the sizes that the header says.
+        let (lt, gemm) = (blas.lt, &key.gemm);
+        // SAFETY: the out pointers are valid; attributes are only read during the call, and have the sizes of the
+        // header.
         unsafe {
             let place = &raw mut plan.operation;
             Status::check((lt.create_operation)(place, compute as u32, scale as u32))?;
-            for (attribute, lie) in [
-                (OfOperation::CUBLASLT_MATMUL_DESC_TRANSA, form.a),
-                (OfOperation::CUBLASLT_MATMUL_DESC_TRANSB, form.b),
+            for (attribute, layout) in [
+                (OfOperation::CUBLASLT_MATMUL_DESC_TRANSA, gemm.a),
+                (OfOperation::CUBLASLT_MATMUL_DESC_TRANSB, gemm.b),
             ] {
                 // `CUBLAS_OP_T` and `CUBLAS_OP_N`
-                let turn = i32::from(lie.turned);
-                set(lt.set_operation, plan.operation, attribute as u32, &turn)?;
+                let transpose = i32::from(layout.transposed);
+                set(
+                    lt.set_operation,
+                    plan.operation,
+                    attribute as u32,
+                    &transpose,
+                )?;
             }
-            let (rows, columns, depth) = (form.rows, form.columns, form.depth);
+            let (rows, columns, depth) = (gemm.rows, gemm.columns, gemm.depth);
             let matrices = [
-                (form.a, rows, depth),
-                (form.b, depth, columns),
-                (form.d, rows, columns),
+                (gemm.a, rows, depth),
+                (gemm.b, depth, columns),
+                (gemm.d, rows, columns),
             ];
-            for (layout, (lie, rows, columns)) in plan.layouts.iter_mut().zip(matrices) {
-                let Lie {
-                    turned,
-                    step,
-                    stride,
-                } = lie;
-                let (rows, columns) = if turned {
+            for (descriptor, (layout, rows, columns)) in plan.layouts.iter_mut().zip(matrices) {
+                let MatrixLayout {
+                    transposed,
+                    leading,
+                    batch_stride,
+                } = layout;
+                let (rows, columns) = if transposed {
                     (columns, rows)
                 } else {
                     (rows, columns)
                 };
-                let place = &raw mut *layout;
+                let place = &raw mut *descriptor;
                 Status::check((lt.create_layout)(
                     place,
                     data as u32,
                     rows as u64,
                     columns as u64,
-                    step,
+                    leading,
                 ))?;
                 let count = OfLayout::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT;
-                set(lt.set_layout, *layout, count as u32, &(form.batch as i32))?;
-                let on = OfLayout::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET;
-                set(lt.set_layout, *layout, on as u32, &stride)?;
+                set(
+                    lt.set_layout,
+                    *descriptor,
+                    count as u32,
+                    &(gemm.batch as i32),
+                )?;
+                let stride = OfLayout::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET;
+                set(lt.set_layout, *descriptor, stride as u32, &batch_stride)?;
             }
         }
-        let found = plan.find(asked)?;
+        let found = plan.find_algorithm(key)?;
         plan.algorithm = found.algorithm;
         plan.workspace_bytes = found.workspace_bytes;
         Ok(plan)
     }
 
-    /// The library's choice.
-    fn find(&self, asked: &Asked) -> Result<Found, Status> {
+    /// Queries the library's heuristic.
+    fn find_algorithm(&self, key: &PlanKey) -> Result<HeuristicResult, Status> {
         let lt = self.blas.lt;
         let mut preference: Opaque = std::ptr::null_mut();
         // SAFETY: as in `new`.
         Status::check(unsafe { (lt.create_preference)(&raw mut preference) })?;
-        let mut found = Found::default();
+        let mut found = HeuristicResult::default();
         let mut count = 0;
-        let [a, b, d] = asked.alignment;
-        let wanted = [
+        let [a, b, d] = key.alignment;
+        let alignments = [
             (OfPreference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, a),
             (OfPreference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, b),
             (OfPreference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, d),
             (OfPreference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, d),
         ];
         let [of_a, of_b, of_d] = self.layouts;
-        // SAFETY: as in `new`; all descriptions live, and there is room for the one answer that is asked for.
+        // SAFETY: as in `new`; all descriptors are alive, and `found` has room for the one requested result.
         let answer = unsafe {
             let most = OfPreference::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
             let mut answer = set(lt.set_preference, preference, most as u32, &WORKSPACE_BYTES);
-            for (attribute, bytes) in wanted {
+            for (attribute, bytes) in alignments {
                 answer = answer
                     .and_then(|()| set(lt.set_preference, preference, attribute as u32, &bytes));
             }
@@ -243,10 +253,11 @@ impl Plan {
         }
     }
 
-    /// Gives a product to a stream.
+    /// Submits a product to a stream.
     ///
     /// # Safety
-    /// At these addresses there are matrices as they were asked for, and a workspace of as many bytes as the plan says.
+    /// The addresses are those of matrices with the plan's key, and of a workspace with as many bytes as the plan
+    /// needs.
     pub(crate) unsafe fn issue(
         &self,
         [a, b, d]: [u64; 3],
@@ -262,7 +273,8 @@ impl Plan {
             false => ((&raw const one).cast(), (&raw const zero).cast()),
         };
         let [of_a, of_b, of_d] = self.layouts;
-        // SAFETY: the caller's promise; factors are on the host, as is the default, and are read during the call.
+        // SAFETY: the caller upholds the contract above; the factors are on the host, which is the default, and are
+        // only read during the call.
         Status::check(unsafe {
             (self.blas.lt.multiply)(
                 self.blas.handle,
@@ -289,7 +301,7 @@ impl Plan {
 impl Drop for Plan {
     fn drop(&mut self) {
         let lt = self.blas.lt;
-        // SAFETY: made once, ended once; what was given to a stream needs none of it.
+        // SAFETY: created once, destroyed once; submitted products do not need the descriptors.
         unsafe {
             for layout in self.layouts {
                 if !layout.is_null() {
@@ -303,67 +315,76 @@ impl Drop for Plan {
     }
 }
 
-/// Sets an attribute.
+/// Sets an attribute of a descriptor.
 ///
 /// # Safety
-/// The description lives, and the attribute is of this type.
+/// The descriptor is alive, and the attribute has type `T`.
 unsafe fn set<T>(
     call: unsafe extern "C" fn(Opaque, u32, *const c_void, usize) -> u32,
-    of: Opaque,
+    descriptor: Opaque,
     attribute: u32,
     value: &T,
 ) -> Result<(), Status> {
-    // SAFETY: the caller's promise.
-    Status::check(unsafe { call(of, attribute, (&raw const *value).cast(), size_of::<T>()) })
+    // SAFETY: the caller upholds the contract above.
+    Status::check(unsafe {
+        call(
+            descriptor,
+            attribute,
+            (&raw const *value).cast(),
+            size_of::<T>(),
+        )
+    })
 }
 
-/// The forms that were asked for, and what came of it.
+/// A cache of plans with least-recently-used eviction.
 #[derive(Default)]
 pub(crate) struct Plans {
-    known: HashMap<Asked, Known>,
-    /// Counts the questions.
+    entries: HashMap<PlanKey, Entry>,
+    /// The number of lookups.
     now: u64,
 }
 
-struct Known {
-    /// None: the library cannot do it.
+struct Entry {
+    /// `None` if the library does not support the product.
     plan: Option<Arc<Plan>>,
-    asked: u64,
+    /// The last lookup of this entry.
+    used: u64,
 }
 
 impl Plans {
-    /// How to do these, if the library can. The first question of a form goes to it, and takes its time.
-    pub(crate) fn get(&mut self, blas: &Arc<Blas>, asked: &Asked) -> Option<Arc<Plan>> {
+    /// Returns the plan for a key, or `None` if the library does not support it. The first lookup of a key queries the
+    /// library, which takes a while.
+    pub(crate) fn get(&mut self, blas: &Arc<Blas>, key: &PlanKey) -> Option<Arc<Plan>> {
         self.now += 1;
-        if let Some(known) = self.known.get_mut(asked) {
-            known.asked = self.now;
-            return known.plan.clone();
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.used = self.now;
+            return entry.plan.clone();
         }
-        let plan = Plan::new(blas, asked).map_err(|status| {
+        let plan = Plan::new(blas, key).map_err(|status| {
             let why = blas.text(status);
-            tracing::debug!(target: "millstream::cuda", why, ?asked, "cuBLASLt does not do this product");
+            tracing::debug!(target: "millstream::cuda", why, ?key, "cuBLASLt does not support this product");
         });
-        self.remember(asked, plan.ok().map(Arc::new))
+        self.insert(key, plan.ok().map(Arc::new))
     }
 
-    /// Remembers that the library cannot do these after all.
-    pub(crate) fn refuse(&mut self, asked: &Asked) {
-        self.remember(asked, None);
+    /// Marks a key as unsupported.
+    pub(crate) fn refuse(&mut self, key: &PlanKey) {
+        self.insert(key, None);
     }
 
-    fn remember(&mut self, asked: &Asked, plan: Option<Arc<Plan>>) -> Option<Arc<Plan>> {
-        if self.known.len() >= KNOWN_MAX {
-            // A length that grows asks for a new form each time: those of long ago will not come again.
-            let oldest = self.known.iter().min_by_key(|(_, known)| known.asked);
-            if let Some(oldest) = oldest.map(|(asked, _)| *asked) {
-                self.known.remove(&oldest);
+    fn insert(&mut self, key: &PlanKey, plan: Option<Arc<Plan>>) -> Option<Arc<Plan>> {
+        if self.entries.len() >= PLANS_MAX {
+            // A growing length produces a new key each time, and its old keys do not come back.
+            let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used);
+            if let Some(oldest) = oldest.map(|(key, _)| *key) {
+                self.entries.remove(&oldest);
             }
         }
-        let known = Known {
+        let entry = Entry {
             plan: plan.clone(),
-            asked: self.now,
+            used: self.now,
         };
-        self.known.insert(*asked, known);
+        self.entries.insert(*key, entry);
         plan
     }
 }

@@ -1,7 +1,7 @@
-//! A graph of the driver: the steps of a recording, in the order of its plan, launched by one call.
+//! A graph of the driver: the steps of a recording, ordered by its plan, launched by one call.
 //!
-//! It is built step by step and not captured: nothing here is refused because of what other threads call meanwhile,
-//! and each step's node is known, so that a replay changes what has changed and nothing else.
+//! The graph is built node by node, not captured: driver calls of other threads cannot invalidate it, and the node of
+//! each step is known, so that a replay updates only the nodes that differ.
 
 use std::sync::Arc;
 
@@ -13,27 +13,28 @@ use millstream_protocol::hazard::order::Order;
 
 use super::steps::{Action, Call, Steps};
 use crate::driver::{Code, Context, GraphApi};
-use crate::fill::Set;
+use crate::fill::Memset;
 
-/// A graph that can be launched, and what it does as it is now.
+/// An executable graph and its current steps.
 pub(crate) struct Graph {
     context: Arc<Context>,
     api: &'static GraphApi,
     raw: CUgraph,
-    /// Null until it has been made.
+    /// Null until the graph is instantiated.
     exec: CUgraphExec,
-    /// One a step.
+    /// The node of each step.
     nodes: Vec<CUgraphNode>,
     steps: Steps,
-    /// Counts the graphs of the device.
+    /// The clone that counts this graph in `Replays::graphs`.
     _counted: Arc<()>,
 }
 
-// SAFETY: the driver takes handles of graphs on any thread; one thread at a time has them here.
+// SAFETY: the driver accepts graph handles on any thread, and one thread at a time uses this value.
 unsafe impl Send for Graph {}
 
 impl Graph {
-    /// Builds it, of steps that are not none, in the order of their tasks. The plan, which keeps what is launched, outlives it.
+    /// Builds and instantiates a graph of at least one step. `steps` are sorted by task; `order` is the plan's. The
+    /// plan keeps the kernels alive and outlives the graph.
     pub(crate) fn new(
         context: Arc<Context>,
         api: &'static GraphApi,
@@ -42,9 +43,9 @@ impl Graph {
         counted: Arc<()>,
     ) -> Result<Self, Code> {
         let mut raw: CUgraph = std::ptr::null_mut();
-        // SAFETY: the place for the answer is ours; no flags are the only flags there are.
+        // SAFETY: the out pointer is valid; the flags must be 0.
         Code::check(unsafe { (api.create)(&raw mut raw, 0) })?;
-        let mut made = Self {
+        let mut graph = Self {
             context,
             api,
             raw,
@@ -53,19 +54,21 @@ impl Graph {
             steps,
             _counted: counted,
         };
-        made.build(order)?;
-        Ok(made)
+        graph.build(order)?;
+        Ok(graph)
     }
 
     fn build(&mut self, order: &Order) -> Result<(), Code> {
-        // The last nodes of each task, which what comes right behind it comes behind.
+        // The nodes of each task that its direct successors depend on.
         let mut ends: Vec<Vec<CUgraphNode>> = Vec::with_capacity(order.len());
         for task in 0..order.len() {
-            let behind = order.behind(task).iter();
-            let behind = behind.flat_map(|other| &ends[*other as usize]).copied();
-            let mut behind: Vec<CUgraphNode> = behind.collect();
-            behind.sort_unstable();
-            behind.dedup();
+            let predecessors = order.behind(task).iter();
+            let nodes = predecessors
+                .flat_map(|other| &ends[*other as usize])
+                .copied();
+            let mut dependencies: Vec<CUgraphNode> = nodes.collect();
+            dependencies.sort_unstable();
+            dependencies.dedup();
             let first = self.nodes.len();
             while self
                 .steps
@@ -73,25 +76,25 @@ impl Graph {
                 .get(self.nodes.len())
                 .is_some_and(|step| step.task == task)
             {
-                let node = self.add(self.nodes.len(), &behind)?;
+                let node = self.add(self.nodes.len(), &dependencies)?;
                 self.nodes.push(node);
             }
             ends.push(match &self.nodes[first..] {
-                // It does nothing, with these handles.
-                [] => behind,
+                // A task without steps passes its dependencies on.
+                [] => dependencies,
                 own => own.to_vec(),
             });
         }
-        // SAFETY: the graph lives, the place for the answer is ours.
+        // SAFETY: the graph is alive, and the out pointer is valid.
         Code::check(unsafe { (self.api.instantiate)(&raw mut self.exec, self.raw, 0) })
     }
 
-    /// Adds the node of a step behind these.
-    fn add(&self, step: usize, behind: &[CUgraphNode]) -> Result<CUgraphNode, Code> {
+    /// Adds the node of a step, which depends on these nodes.
+    fn add(&self, step: usize, dependencies: &[CUgraphNode]) -> Result<CUgraphNode, Code> {
         let mut node: CUgraphNode = std::ptr::null_mut();
         let (place, graph, context) = (&raw mut node, self.raw, self.context.raw());
-        let (first, count) = (behind.as_ptr(), behind.len());
-        // SAFETY: graph, nodes and context live; the structures are read during the call.
+        let (first, count) = (dependencies.as_ptr(), dependencies.len());
+        // SAFETY: graph, nodes and context are alive; the structs are only read during the call.
         let answer = unsafe {
             match &self.steps.list[step].action {
                 Action::Launch(call) => {
@@ -103,33 +106,33 @@ impl Graph {
                     let node = copy_node(*to, *from, *bytes);
                     (self.api.add_copy)(place, graph, first, count, &raw const node, context)
                 }
-                Action::Set(set) => {
-                    let node = set_node(set);
-                    (self.api.add_set)(place, graph, first, count, &raw const node, context)
+                Action::Memset(memset) => {
+                    let node = memset_node(memset);
+                    (self.api.add_memset)(place, graph, first, count, &raw const node, context)
                 }
             }
         };
         Code::check(answer).map(|()| node)
     }
 
-    /// Makes it do these steps, which have its shape, from the next launch on.
-    pub(crate) fn change(&self, steps: &Steps) -> Result<(), Code> {
+    /// Updates the nodes whose values differ from `steps`, which have the shape of this graph. Affects later launches.
+    pub(crate) fn update(&self, steps: &Steps) -> Result<(), Code> {
         for step in 0..steps.list.len() {
-            if !steps.is_as_in(&self.steps, step) {
+            if !steps.equal_at(&self.steps, step) {
                 self.set(steps, step)?;
             }
         }
         Ok(())
     }
 
-    /// Remembers that it does these steps now, in exchange for those of before.
-    pub(crate) fn changed(&mut self, steps: &mut Steps) {
+    /// Swaps in the steps of a successful update and launch.
+    pub(crate) fn swap_steps(&mut self, steps: &mut Steps) {
         std::mem::swap(&mut self.steps, steps);
     }
 
     fn set(&self, steps: &Steps, step: usize) -> Result<(), Code> {
         let (exec, node, context) = (self.exec, self.nodes[step], self.context.raw());
-        // SAFETY: as in `add`; a launch that is under way keeps what it was launched with.
+        // SAFETY: as in `add`; launches in flight keep their parameters.
         Code::check(unsafe {
             match &steps.list[step].action {
                 Action::Launch(call) => {
@@ -141,36 +144,36 @@ impl Graph {
                     let params = copy_node(*to, *from, *bytes);
                     (self.api.set_copy)(exec, node, &raw const params, context)
                 }
-                Action::Set(set) => {
-                    let params = set_node(set);
-                    (self.api.set_set)(exec, node, &raw const params, context)
+                Action::Memset(memset) => {
+                    let params = memset_node(memset);
+                    (self.api.set_memset)(exec, node, &raw const params, context)
                 }
             }
         })
     }
 
-    /// Are these the steps of this graph, with other values?
+    /// Returns `true` if the steps differ from those of this graph in their values only.
     pub(crate) fn fits(&self, steps: &Steps) -> bool {
-        steps.have_the_shape_of(&self.steps)
+        steps.have_shape_of(&self.steps)
     }
 
-    /// Gives it to a stream.
+    /// Launches the graph on a stream.
     pub(crate) fn launch(&self, stream: CUstream) -> Result<(), Code> {
-        // SAFETY: it was made, and what it touches is there (the steps say so).
+        // SAFETY: the graph is instantiated, and the addresses of its steps were resolved for this replay.
         Code::check(unsafe { (self.api.launch)(self.exec, stream) })
     }
 }
 
 impl Drop for Graph {
-    /// A launch that is under way ends all the same.
+    /// Destroys the graph; the driver completes launches in flight.
     fn drop(&mut self) {
         if !self.exec.is_null() {
-            self.context.end("cuGraphExecDestroy", |_| {
-                // SAFETY: made once, ended once.
+            self.context.destroy("cuGraphExecDestroy", |_| {
+                // SAFETY: instantiated once, destroyed once.
                 unsafe { (self.api.destroy_exec)(self.exec) }
             });
         }
-        self.context.end("cuGraphDestroy", |_| {
+        self.context.destroy("cuGraphDestroy", |_| {
             // SAFETY: as above.
             unsafe { (self.api.destroy)(self.raw) }
         });
@@ -194,14 +197,14 @@ fn kernel_node(call: &Call, parameters: *mut *mut std::ffi::c_void) -> CUDA_KERN
     }
 }
 
-fn set_node(set: &Set) -> CUDA_MEMSET_NODE_PARAMS {
+fn memset_node(memset: &Memset) -> CUDA_MEMSET_NODE_PARAMS {
     CUDA_MEMSET_NODE_PARAMS {
-        dst: set.address,
-        pitch: set.pitch,
-        value: set.value,
-        elementSize: set.element,
-        width: set.width,
-        height: set.height,
+        dst: memset.address,
+        pitch: memset.pitch,
+        value: memset.value,
+        elementSize: memset.element,
+        width: memset.width,
+        height: memset.height,
     }
 }
 

@@ -1,12 +1,70 @@
-//! Replays of recordings, launched as one graph of the driver.
+//! Replays of recordings as graphs of the driver.
 //!
-//! The first replay of a recording on a queue is issued task by task: many are replayed once. The second builds a graph, and each
-//! one after it changes what is different (other handles, mostly) and launches it: one call of the driver for all tasks, and one
-//! more for each that changed. There is a graph for each queue, because launches of one graph wait for each other. Its edges are
-//! those of the plan, so that the driver runs side by side what does not conflict.
+//! # Protocol
 //!
-//! A replay whose parameters overlap, and whatever the driver refuses of a graph, is issued task by task, so that a failure names its
-//! task.
+//! A recording is a plan: its tasks, and an order with an edge from each task to the later tasks that conflict with it.
+//! The device keeps one [`State`] for each recording and queue. Queues do not share a graph, because the driver runs
+//! the launches of one graph one after the other.
+//!
+//! ```text
+//!        1st replay              2nd replay: build, launch              each later replay: update, launch
+//!  New ────────────► SeenOnce ─────────────────────────────► Ready ──┐
+//!                        │                                    │ ▲    │
+//!                        └──────────► Unsupported ◄───────────┘ └────┘
+//! ```
+//!
+//! The first replay is issued task by task, because many recordings are replayed once. Each later one takes these
+//! steps:
+//!
+//! 1. *Collect*. The device walks the tasks and writes the driver calls that they would make to [`Steps`]: launches
+//!    with copies of their parameters, copies, memsets. No call reaches the stream, so the device may still fall back.
+//! 2. *Build* (`SeenOnce`). Each step becomes a node. Each node of a task depends on the nodes of the tasks right
+//!    before it in the plan's order, so the driver runs tasks concurrently if they do not conflict. A task without
+//!    steps (a launch of no cubes) passes its dependencies on. Then the graph is instantiated.
+//!    *Update* (`Ready`). The steps are compared with those of the last launch. Each node whose values differ gets new
+//!    parameters.
+//! 3. *Launch*. One call launches the graph on the queue's stream. Then the new steps replace the old ones, and the
+//!    queue notes all cursors of the replay as issued.
+//!
+//! # Example
+//!
+//! A recording fills A, then runs K (reads A, writes B) and L (reads A, writes C), then copies B to D. The plan has the
+//! edges 0→1, 0→2 and 1→3.
+//!
+//! ```text
+//!  memset A ──┬──► kernel K ──► copy B to D          K and L run concurrently; the copy waits for K alone
+//!             └──► kernel L
+//!
+//!  replay 1                     4 calls, task by task
+//!  replay 2                     4 calls add the nodes, 1 instantiates, 1 launches
+//!  replay 3, other handle for C    1 call updates the node of L, 1 launches
+//!  replay 4, same handles       1 call launches
+//! ```
+//!
+//! # Fallback
+//!
+//! The device issues a replay task by task, so that an error names its task, in these cases:
+//!
+//! - The recording has fewer than `TASKS_MIN` tasks, or the device has `GRAPHS_MAX` graphs. The state stays.
+//! - Spans are recorded: a graph would have a single span. The state stays.
+//! - Parameters of this replay overlap: the plan's edges assume that they are distinct. The state stays.
+//! - A task is refused while it is collected. The tasks before it are issued, and the error names it. The state stays.
+//! - The steps have another shape than those of the graph: a shorter fill may need other memsets. The state stays.
+//! - A launch has attributes, or cuBLASLt performs it: these have no nodes here. The state becomes `Unsupported`.
+//! - The driver refuses to build, update or launch the graph. Nothing was issued; the state becomes `Unsupported`.
+//!   An error that destroys the context ends the device instead.
+//!
+//! # Orderings
+//!
+//! A graph is one unit of work on its stream: the stream orders it with the tasks before and after it, and the waits
+//! for other queues are issued before the launch (I1, I2). Within the graph only the plan's edges order nodes. An
+//! update does not affect launches in flight, which keep the parameters that they were launched with.
+//!
+//! # Tests
+//!
+//! `tests/cuda/tests/cuda/replays.rs`, and the module `replaying` of the conformance suite, on the fake driver. It runs
+//! nodes in any order that the edges permit, and its checker reports a missing edge as a race;
+//! `tests/mutants/invariants/i1_graph_without_edges.patch` proves that.
 
 mod graph;
 mod steps;
@@ -14,34 +72,34 @@ mod steps;
 use std::sync::Arc;
 
 pub(crate) use graph::Graph;
-pub(crate) use steps::{Action, Steps, Taking};
+pub(crate) use steps::{Action, StepSink, Steps};
 
-/// What a device has for replays.
+/// The state of a device for replays.
 #[derive(Default)]
 pub(crate) struct Replays {
-    /// The steps of the replay that is taken down; kept so that it takes no heap (I9).
+    /// The steps of the replay that is being collected. Reused, so that a replay allocates nothing (I9).
     pub(crate) steps: Steps,
-    /// Counts the graphs: each has a clone.
+    /// Counts the graphs: each holds a clone.
     pub(crate) graphs: Arc<()>,
 }
 
-/// What is known of a recording, by queue.
-pub(crate) struct Known(pub(crate) Box<[State]>);
+/// The states of one recording, by queue.
+pub(crate) struct QueueStates(pub(crate) Box<[State]>);
 
-/// What is known of a recording on a queue.
+/// The state of one recording on one queue.
 pub(crate) enum State {
-    /// It was not replayed.
+    /// Not replayed yet.
     New,
-    /// It was replayed once.
-    Once,
-    /// The next replay launches it.
+    /// Replayed once; the next replay builds the graph.
+    SeenOnce,
+    /// The next replay updates and launches the graph.
     Ready(Box<Graph>),
-    /// The driver takes no graph of it, or it has what graphs do not have here.
-    Never,
+    /// The driver refused the graph, or a task has no node. All replays are issued task by task.
+    Unsupported,
 }
 
-impl Known {
-    /// Nothing, on this many queues.
+impl QueueStates {
+    /// Returns the state `New` for each of `queues` queues.
     pub(crate) fn new(queues: usize) -> Self {
         Self((0..queues).map(|_| State::New).collect())
     }

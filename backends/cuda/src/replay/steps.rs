@@ -1,28 +1,28 @@
-//! What a recording does at one replay: calls of the driver that have not been made.
+//! The steps of one replay: the driver calls that its tasks make, collected before any of them is made.
 
 use std::ffi::c_void;
 
 use cudarc::driver::sys::CUdeviceptr;
 
-use crate::fill::Set;
+use crate::fill::Memset;
 use crate::launch::{PARAMETERS_INLINE, Parameters, Shape};
 
-/// Steps, in order. Empty and filled again at each replay, on the same memory (I9).
+/// Steps in task order. Cleared and refilled at each replay, so that the memory is reused (I9).
 #[derive(Default)]
 pub(crate) struct Steps {
     pub(crate) list: Vec<Step>,
-    /// The bytes of all parameters, each from a word of its own on.
+    /// The bytes of all parameters; each parameter starts at a new word.
     values: Vec<u64>,
-    /// Where each parameter begins, in words.
+    /// The first word of each parameter.
     places: Vec<u32>,
-    /// There is a step that no graph can have.
-    pub(crate) is_unfit: bool,
+    /// Whether a task has no node: it has launch attributes, or a library performs it.
+    pub(crate) unsupported: bool,
 }
 
-/// One call of the driver.
+/// One driver call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Step {
-    /// Which of the recording's tasks it is of.
+    /// The index of its task in the recording.
     pub(crate) task: usize,
     pub(crate) action: Action,
 }
@@ -35,20 +35,20 @@ pub(crate) enum Action {
         from: CUdeviceptr,
         bytes: usize,
     },
-    Set(Set),
+    Memset(Memset),
 }
 
-/// The task of a replay that is taken down, instead of being given to a stream.
-pub(crate) struct Taking<'a> {
+/// Collects the steps of one task, in place of a stream.
+pub(crate) struct StepSink<'a> {
     pub(crate) steps: &'a mut Steps,
     pub(crate) task: usize,
 }
 
-/// A launch, and where its parameters are.
+/// A launch, with the location of its parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Call {
     pub(crate) shape: Shape,
-    /// The first of its `places`, and how many there are.
+    /// The first of its entries in `places`, and their number.
     first: u32,
     count: u32,
 }
@@ -58,10 +58,10 @@ impl Steps {
         self.list.clear();
         self.values.clear();
         self.places.clear();
-        self.is_unfit = false;
+        self.unsupported = false;
     }
 
-    /// Adds a launch with these parameters, which are copied.
+    /// Adds a launch and copies its parameters.
     pub(crate) fn launch(
         &mut self,
         task: usize,
@@ -72,7 +72,7 @@ impl Steps {
             let place = self.values.len();
             self.places.push(place as u32);
             self.values.resize(place + bytes.div_ceil(8), 0);
-            // SAFETY: each value has as many bytes as its parameter, and there is room for them.
+            // SAFETY: each value has as many bytes as its parameter, and the resized vector has room for them.
             unsafe {
                 std::ptr::copy_nonoverlapping(
                     value.cast::<u8>(),
@@ -94,11 +94,11 @@ impl Steps {
         self.list.push(Step { task, action });
     }
 
-    /// Where the parameters of a call lie.
+    /// Returns pointers to the parameters of a call.
     pub(crate) fn parameters(&self, call: &Call) -> [*mut c_void; PARAMETERS_INLINE] {
         let mut pointers = [std::ptr::null_mut(); PARAMETERS_INLINE];
         for (pointer, place) in pointers.iter_mut().zip(self.places_of(call)) {
-            // The driver only reads what parameters point at.
+            // The cast to mutable is sound: the driver only reads parameters.
             *pointer = self.values[*place as usize..].as_ptr().cast_mut().cast();
         }
         pointers
@@ -108,12 +108,12 @@ impl Steps {
         &self.places[call.first as usize..(call.first + call.count) as usize]
     }
 
-    /// Could these be the steps of the same graph, with other values?
-    pub(crate) fn have_the_shape_of(&self, other: &Self) -> bool {
+    /// Returns `true` if a graph of `other` can be updated to these steps: they differ in their values only.
+    pub(crate) fn have_shape_of(&self, other: &Self) -> bool {
         let alike = |(one, other): (&Step, &Step)| {
             let same = match (&one.action, &other.action) {
-                // Of memory that is set, a graph changes where and to what.
-                (Action::Set(one), Action::Set(other)) => {
+                // An update of a memset node can change its address and value, but not its extent.
+                (Action::Memset(one), Action::Memset(other)) => {
                     (one.element, one.pitch, one.width, one.height)
                         == (other.element, other.pitch, other.width, other.height)
                 }
@@ -126,13 +126,13 @@ impl Steps {
             && self.list.iter().zip(&other.list).all(alike)
     }
 
-    /// Is a step the same as that of another, which has its shape, values and all?
-    pub(crate) fn is_as_in(&self, other: &Self, step: usize) -> bool {
+    /// Returns `true` if a step is equal to that of `other`, values included. `other` has the same shape.
+    pub(crate) fn equal_at(&self, other: &Self, step: usize) -> bool {
         let (here, there) = (&self.list[step], &other.list[step]);
         let Action::Launch(call) = &here.action else {
             return here == there;
         };
-        // Of calls the places are alike already.
+        // The places are equal already, so comparing the values suffices.
         let next = (call.first + call.count) as usize;
         let end = self
             .places

@@ -1,20 +1,22 @@
-//! Functions of the IR ([`ssa`](millstream_ir::ssa)) on a CPU, as native kernels.
+//! Runs functions of the IR ([`ssa`](millstream_ir::ssa)) on a CPU, as native kernels.
 //!
 //! ```text
 //!  Function ── native() ──► a native kernel: called once for each cube, on any thread of the team
-//!                             for each statement: for each thread of the cube that comes by
+//!                             for each statement: for each active thread of the cube
 //! ```
-//! All threads of a cube do a statement before any does the next one, so a barrier is nothing, and a reduction is a loop. What a
-//! value is, for all threads, lies in one column; what threads do not come by, at an `if` or a loop that they left, keeps what it
-//! had. This is no fast way to run a program, but one that runs whatever a GPU runs, and says what is wrong with it: an access out
-//! of bounds, or a wide one where none may be, ends the launch with a sentence.
+//! All threads of a cube execute a statement before any of them executes the next one. So a barrier does nothing, and
+//! a reduction is a loop. A column holds a value for all threads. Threads that are inactive, after an `if` or a loop
+//! that they left, keep their old value.
 //!
-//! | module | what it is |
+//! This is not a fast way to run a program. It runs everything a GPU runs, and reports mistakes: an access out of
+//! bounds, or a misaligned wide access, ends the launch with a message.
+//!
+//! | module | contents |
 //! | --- | --- |
 //! | `machine` | statements |
-//! | `memory` | buffers, arrays of the cube, locals |
+//! | `memory` | buffers, shared arrays and locals |
 //!
-//! What an operation is of values: [`millstream_ir::scalar`].
+//! [`millstream_ir::scalar`] defines the operations on values.
 
 mod machine;
 mod memory;
@@ -27,22 +29,23 @@ use millstream_ir::ssa::{Function, SsaError};
 use millstream_protocol::kernel::NativeKernel;
 
 thread_local! {
-    /// Columns of the last cube, kept for the next one (I9).
+    /// The columns of the last cube, reused for the next one (I9).
     static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
 }
 
-/// A function as a native kernel, for [`Kernel::from_program`](millstream_protocol::kernel::Kernel::from_program)'s signature. It panics
-/// where a native kernel does: at an access out of bounds.
+/// Returns a function as a native kernel, for the signature of
+/// [`Kernel::from_program`](millstream_protocol::kernel::Kernel::from_program). The kernel panics at an access out of
+/// bounds, like any native kernel.
 ///
 /// # Errors
-/// What is wrong with the function.
+/// The function is invalid.
 pub fn native(function: &Function) -> Result<Arc<NativeKernel>, SsaError> {
     function.check()?;
     let code = Code::new(function.clone());
     Ok(Arc::new(move |cube, arguments| {
-        // None, if this thread is ending, or a cube panicked.
-        let kept = SCRATCH.try_with(Cell::take).ok().flatten();
-        let mut scratch = kept.unwrap_or_default();
+        // `None` if this thread is ending, or if a cube panicked.
+        let cached = SCRATCH.try_with(Cell::take).ok().flatten();
+        let mut scratch = cached.unwrap_or_default();
         Machine::new(&code, &mut scratch, cube, arguments).run();
         let _ = SCRATCH.try_with(|cell| cell.set(Some(scratch)));
     }))

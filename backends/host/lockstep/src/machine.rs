@@ -1,26 +1,26 @@
-//! One cube: statement by statement, all of its threads that come by.
+//! Executes one cube, statement by statement, for all active threads.
 
 use millstream_ir::scalar;
 use millstream_ir::ssa::{Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId};
 use millstream_protocol::kernel::{Cube, NativeArgs};
 
-use crate::memory::{Buffer, place};
+use crate::memory::{Buffer, checked_index};
 
-/// A checked function, and where its values lie.
+/// A checked function, and the places of its values.
 pub(crate) struct Code {
     function: Function,
     threads: usize,
-    /// The first column of each value: it has one for each lane.
+    /// The first column of each value; it has one column per lane.
     columns: Vec<usize>,
-    columns_all: usize,
-    /// The first element of each shared array, and of each local.
+    columns_len: usize,
+    /// The first element of each shared array, and of each local array.
     shared: Vec<usize>,
-    shared_all: usize,
+    shared_len: usize,
     locals: Vec<usize>,
-    locals_all: usize,
+    locals_len: usize,
 }
 
-/// Where each begins if they lie one after the other, and where the last one ends.
+/// Returns the start of each of these consecutive ranges, and the end of the last one.
 fn starts(lens: impl Iterator<Item = usize>) -> (Vec<usize>, usize) {
     let mut end = 0;
     let starts = lens.map(|len| {
@@ -34,36 +34,36 @@ fn starts(lens: impl Iterator<Item = usize>) -> (Vec<usize>, usize) {
 impl Code {
     pub(crate) fn new(function: Function) -> Self {
         let lanes = function.values.iter().map(|of| usize::from(of.lanes));
-        let (columns, columns_all) = starts(lanes);
+        let (columns, columns_len) = starts(lanes);
         let len = |array: &millstream_ir::ssa::Array| array.len as usize;
-        let (shared, shared_all) = starts(function.shared.iter().map(len));
-        let (locals, locals_all) = starts(function.locals.iter().map(len));
+        let (shared, shared_len) = starts(function.shared.iter().map(len));
+        let (locals, locals_len) = starts(function.locals.iter().map(len));
         Self {
             threads: function.threads.iter().product::<u32>() as usize,
             columns,
-            columns_all,
+            columns_len,
             shared,
-            shared_all,
+            shared_len,
             locals,
-            locals_all,
+            locals_len,
             function,
         }
     }
 }
 
-/// The memory of a cube, used again by the next one.
+/// The memory of a cube, reused by the next one.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    /// Bits of the values: a column of all threads for each lane of each.
+    /// Bits of the values: for each lane of each value, a column with all threads.
     columns: Vec<u64>,
     shared: Vec<u64>,
-    /// A column of all threads for each element.
+    /// For each element, a column with all threads.
     locals: Vec<u64>,
-    /// Lists of threads that no block needs now.
+    /// Thread lists that no block needs now.
     spare: Vec<Vec<u32>>,
 }
 
-/// A cube that runs.
+/// A cube that is running.
 pub(crate) struct Machine<'a> {
     code: &'a Code,
     scratch: &'a mut Scratch,
@@ -78,13 +78,13 @@ impl<'a> Machine<'a> {
         cube: &'a Cube,
         arguments: &'a NativeArgs<'a>,
     ) -> Self {
-        // Values are written before they are read, so they may hold anything; locals begin as zeros. A shared array would hold
-        // anything, but not what differs from run to run.
-        scratch.columns.resize(code.columns_all * code.threads, 0);
+        // Values are written before they are read, so old ones may remain. Locals start as zeros. Shared arrays are
+        // undefined, but are cleared so that runs do not differ.
+        scratch.columns.resize(code.columns_len * code.threads, 0);
         scratch.shared.clear();
-        scratch.shared.resize(code.shared_all, 0);
+        scratch.shared.resize(code.shared_len, 0);
         scratch.locals.clear();
-        scratch.locals.resize(code.locals_all * code.threads, 0);
+        scratch.locals.resize(code.locals_len * code.threads, 0);
         Self {
             code,
             scratch,
@@ -94,25 +94,25 @@ impl<'a> Machine<'a> {
     }
 
     pub(crate) fn run(mut self) {
-        let mut all = self.list();
+        let mut all = self.take_list();
         all.extend(0..self.code.threads as u32);
         let code = self.code;
         self.block(&code.function.body, &all);
         self.scratch.spare.push(all);
     }
 
-    /// An empty list of threads.
-    fn list(&mut self) -> Vec<u32> {
-        let mut list = self.scratch.spare.pop().unwrap_or_default();
-        list.clear();
-        list
+    /// Returns an empty list of threads.
+    fn take_list(&mut self) -> Vec<u32> {
+        let mut take_list = self.scratch.spare.pop().unwrap_or_default();
+        take_list.clear();
+        take_list
     }
 
-    fn of(&self, value: ValueId) -> Type {
+    fn type_of(&self, value: ValueId) -> Type {
         self.code.function.values[value as usize]
     }
 
-    /// Where a lane of a value begins.
+    /// Returns the start of a lane's column.
     fn column(&self, value: ValueId, lane: u8) -> usize {
         (self.code.columns[value as usize] + usize::from(lane)) * self.code.threads
     }
@@ -155,13 +155,13 @@ impl<'a> Machine<'a> {
                     otherwise,
                 } => {
                     for (block, taken) in [(then, 1), (otherwise, 0)] {
-                        let mut some = self.list();
-                        let comes = |thread: &&u32| self.get(*condition, 0, **thread) == taken;
-                        some.extend(threads.iter().filter(comes));
-                        if !some.is_empty() && !block.is_empty() {
-                            self.block(block, &some);
+                        let mut active = self.take_list();
+                        let takes = |thread: &&u32| self.get(*condition, 0, **thread) == taken;
+                        active.extend(threads.iter().filter(takes));
+                        if !active.is_empty() && !block.is_empty() {
+                            self.block(block, &active);
                         }
-                        self.scratch.spare.push(some);
+                        self.scratch.spare.push(active);
                     }
                 }
                 Stmt::For {
@@ -171,44 +171,44 @@ impl<'a> Machine<'a> {
                     step,
                     body,
                     ..
-                } => self.turns([*index, *start, *end, *step], body, threads),
-                // All are here: they go together.
+                } => self.for_loop([*index, *start, *end, *step], body, threads),
+                // All threads are at this statement already.
                 Stmt::Barrier => {}
-                other => panic!("this interpreter is older than `{other:?}`"),
+                other => panic!("the interpreter does not support `{other:?}`"),
             }
         }
     }
 
-    fn turns(&mut self, [index, start, end, step]: [ValueId; 4], body: &Block, threads: &[u32]) {
-        let mut some = self.list();
-        some.extend(
+    fn for_loop(&mut self, [index, start, end, step]: [ValueId; 4], body: &Block, threads: &[u32]) {
+        let mut active = self.take_list();
+        active.extend(
             threads
                 .iter()
                 .filter(|thread| self.get(step, 0, **thread) as i64 >= 1),
         );
-        self.fill((index, 0), &some, |m, thread| m.get(start, 0, thread));
+        self.fill((index, 0), &active, |m, thread| m.get(start, 0, thread));
         loop {
-            some.retain(|thread| {
+            active.retain(|thread| {
                 (self.get(index, 0, *thread) as i64) < self.get(end, 0, *thread) as i64
             });
-            if some.is_empty() {
+            if active.is_empty() {
                 break;
             }
-            self.block(body, &some);
-            // Past the last number there is no turn either.
+            self.block(body, &active);
+            // Saturating: an index past the greatest number ends the loop.
             let next = |m: &Self, thread| {
                 let [index, step] = [index, step].map(|value| m.get(value, 0, thread) as i64);
                 index.saturating_add(step) as u64
             };
-            self.fill((index, 0), &some, next);
+            self.fill((index, 0), &active, next);
         }
-        self.scratch.spare.push(some);
+        self.scratch.spare.push(active);
     }
 
     fn buffer(&self, index: u16) -> Buffer {
         let index = usize::from(index);
         let dtype = self.code.function.params[index].dtype;
-        // SAFETY: accesses are atomics of whole elements, and the verifier lets no buffer be written that is only read.
+        // SAFETY: accesses are atomics of whole elements, and the verifier refuses stores to read-only buffers.
         let (pointer, bytes) = unsafe { self.arguments.raw::<u8>(index) };
         let len = bytes / dtype.size();
         Buffer {
@@ -218,8 +218,13 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The place of an access by a thread.
-    fn place(&self, (memory, at): (Memory, Option<ValueId>), lanes: u8, thread: u32) -> usize {
+    /// Returns the checked index of an access by a thread.
+    fn element_index(
+        &self,
+        (memory, at): (Memory, Option<ValueId>),
+        lanes: u8,
+        thread: u32,
+    ) -> usize {
         let function = &self.code.function;
         let index = at.map_or(0, |at| self.get(at, 0, thread) as i64);
         let (name, len) = match memory {
@@ -236,13 +241,13 @@ impl<'a> Machine<'a> {
                 (&array.name, array.len as usize)
             }
         };
-        place(name, index, lanes, len, !matches!(memory, Memory::Local(_)))
+        checked_index(name, index, lanes, len, !matches!(memory, Memory::Local(_)))
     }
 
-    /// The element so far behind an access's place.
+    /// Reads the element at a checked index.
     fn element(&self, memory: Memory, place: usize, thread: u32) -> u64 {
         match memory {
-            // SAFETY: the place is within the buffer; buffers are aligned (checked at launch) and live during it.
+            // SAFETY: the index is within the buffer; buffers are aligned (checked at launch) and live during it.
             Memory::Param(param) => unsafe { self.buffer(param).load(place) },
             Memory::Shared(array) => {
                 self.scratch.shared[self.code.shared[usize::from(array)] + place]
@@ -256,7 +261,7 @@ impl<'a> Machine<'a> {
 
     fn set_element(&mut self, memory: Memory, place: usize, thread: u32, bits: u64) {
         match memory {
-            // SAFETY: as in `element`; the verifier saw that it is not only read.
+            // SAFETY: as in `element`; the verifier refuses stores to read-only buffers.
             Memory::Param(param) => unsafe { self.buffer(param).store(place, bits) },
             Memory::Shared(array) => {
                 self.scratch.shared[self.code.shared[usize::from(array)] + place] = bits;
@@ -269,8 +274,8 @@ impl<'a> Machine<'a> {
     }
 
     fn store(&mut self, to: (Memory, Option<ValueId>), value: ValueId, thread: u32) {
-        let lanes = self.of(value).lanes;
-        let place = self.place(to, lanes, thread);
+        let lanes = self.type_of(value).lanes;
+        let place = self.element_index(to, lanes, thread);
         for lane in 0..lanes {
             let bits = self.get(value, lane, thread);
             self.set_element(to.0, place + usize::from(lane), thread, bits);
@@ -278,18 +283,18 @@ impl<'a> Machine<'a> {
     }
 
     fn add(&mut self, (to, at): (Memory, ValueId), value: ValueId, thread: u32) {
-        let dtype = self.of(value).dtype;
+        let dtype = self.type_of(value).dtype;
         let Some(sum) = scalar::binary(millstream_ir::BinaryOp::Add, dtype) else {
             return;
         };
-        let place = self.place((to, Some(at)), 1, thread);
+        let place = self.element_index((to, Some(at)), 1, thread);
         let more = self.get(value, 0, thread);
         match to {
-            // SAFETY: as in `set_element`; the verifier lets elements of 4 and 8 bytes alone be added to.
+            // SAFETY: as in `set_element`; the verifier allows atomic additions only to elements of 4 and 8 bytes.
             Memory::Param(param) => unsafe {
                 self.buffer(param).update(place, |bits| sum(bits, more));
             },
-            // A cube's threads run on one.
+            // All threads of a cube run on one thread of the host.
             _ => {
                 let bits = self.element(to, place, thread);
                 self.set_element(to, place, thread, sum(bits, more));
@@ -302,12 +307,12 @@ impl<'a> Machine<'a> {
             Op::Load(memory, at) => self.load(value, (*memory, *at), threads),
             Op::Reduce(scope, op, a) => {
                 let by = scalar::combines(*op);
-                if let Some(f) = by.and_then(|by| scalar::binary(by, self.of(*a).dtype)) {
+                if let Some(f) = by.and_then(|by| scalar::binary(by, self.type_of(*a).dtype)) {
                     self.reduce(value, *scope, *a, f);
                 }
             }
             op => {
-                for lane in 0..self.of(value).lanes {
+                for lane in 0..self.type_of(value).lanes {
                     self.compute((value, lane), op, threads);
                 }
             }
@@ -315,9 +320,9 @@ impl<'a> Machine<'a> {
     }
 
     fn load(&mut self, value: ValueId, from: (Memory, Option<ValueId>), threads: &[u32]) {
-        let lanes = self.of(value).lanes;
+        let lanes = self.type_of(value).lanes;
         for thread in threads {
-            let place = self.place(from, lanes, *thread);
+            let place = self.element_index(from, lanes, *thread);
             for lane in 0..lanes {
                 let bits = self.element(from.0, place + usize::from(lane), *thread);
                 let column = self.column(value, lane);
@@ -326,7 +331,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Makes one value of those of all threads, or of each row of them. All are here: the verifier saw to that.
+    /// Combines the values of all threads, or of each row of threads. All threads are active, which the verifier
+    /// ensures.
     fn reduce(&mut self, value: ValueId, scope: Scope, a: ValueId, f: scalar::Binary) {
         let threads = self.code.threads;
         let together = match scope {
@@ -335,16 +341,16 @@ impl<'a> Machine<'a> {
         };
         let (from, to) = (self.column(a, 0), self.column(value, 0));
         for first in (0..threads).step_by(together) {
-            let some = &self.scratch.columns[from + first..from + first + together];
-            let made = some.iter().copied().reduce(f).unwrap_or_default();
+            let active = &self.scratch.columns[from + first..from + first + together];
+            let made = active.iter().copied().reduce(f).unwrap_or_default();
             self.scratch.columns[to + first..to + first + together].fill(made);
         }
     }
 
-    /// One lane of what is made of values alone.
+    /// Computes one lane of an operation on values.
     fn compute(&mut self, to: (ValueId, u8), op: &Op, threads: &[u32]) {
         let lane = to.1;
-        let of = self.of(to.0);
+        let of = self.type_of(to.0);
         match op {
             Op::Const(bits) => self.fill(to, threads, |_, _| *bits),
             Op::Scalar(index) => {
@@ -365,25 +371,25 @@ impl<'a> Machine<'a> {
             Op::Bits(a) => self.fill(to, threads, |m, thread| m.get(*a, lane, thread)),
             Op::Unary(op, a) => {
                 if let Some(f) = scalar::unary(*op, of.dtype) {
-                    self.one(to, *a, f, threads);
+                    self.map_unary(to, *a, f, threads);
                 }
             }
             Op::Binary(op, a, b) => {
                 if let Some(f) = scalar::binary(*op, of.dtype) {
-                    self.two(to, (*a, *b), f, threads);
+                    self.map_binary(to, (*a, *b), f, threads);
                 }
             }
             Op::Compare(op, a, b) => {
-                let f = scalar::compare(*op, self.of(*a).dtype);
-                self.two(to, (*a, *b), f, threads);
+                let f = scalar::compare(*op, self.type_of(*a).dtype);
+                self.map_binary(to, (*a, *b), f, threads);
             }
             Op::Select(condition, a, b) => self.fill(to, threads, |m, thread| {
                 let taken = m.get(*condition, lane, thread) != 0;
                 m.get(if taken { *a } else { *b }, lane, thread)
             }),
             Op::Cast(a) => {
-                let f = scalar::cast(self.of(*a).dtype, of.dtype);
-                self.one(to, *a, f, threads);
+                let f = scalar::cast(self.type_of(*a).dtype, of.dtype);
+                self.map_unary(to, *a, f, threads);
             }
             Op::Fma(a, b, c) => {
                 if let Some(f) = scalar::fma(of.dtype) {
@@ -393,19 +399,21 @@ impl<'a> Machine<'a> {
                     });
                 }
             }
-            Op::Random(seed, counter) => self.two(to, (*seed, *counter), scalar::random, threads),
-            other => panic!("this interpreter is older than `{other:?}`"),
+            Op::Random(seed, counter) => {
+                self.map_binary(to, (*seed, *counter), scalar::random, threads);
+            }
+            other => panic!("the interpreter does not support `{other:?}`"),
         }
     }
 
-    fn one(&mut self, to: (ValueId, u8), a: ValueId, f: scalar::Unary, threads: &[u32]) {
+    fn map_unary(&mut self, to: (ValueId, u8), a: ValueId, f: scalar::Unary, threads: &[u32]) {
         let a = self.column(a, to.1);
         self.fill(to, threads, |m, thread| {
             f(m.scratch.columns[a + thread as usize])
         });
     }
 
-    fn two(
+    fn map_binary(
         &mut self,
         to: (ValueId, u8),
         (a, b): (ValueId, ValueId),

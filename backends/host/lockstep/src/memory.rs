@@ -1,4 +1,4 @@
-//! What a cube's threads read and write: buffers of the launch, arrays of the cube, and locals.
+//! Memory that a cube's threads access: buffers of the launch, and the bounds check of shared arrays and locals.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -8,18 +8,18 @@ use millstream_ir::DType;
 #[derive(Clone, Copy)]
 pub(crate) struct Buffer {
     pub(crate) pointer: *mut u8,
-    /// In elements.
+    /// The length in elements.
     pub(crate) len: usize,
     pub(crate) dtype: DType,
 }
 
-// Cubes run at once, and a function may race: each access is of a whole element, and Relaxed, because nothing else is
-// promised between cubes. The end of a launch orders all of it.
+// Cubes run concurrently, and a function may race, so each access is an atomic of a whole element. Relaxed, because
+// nothing more is promised between cubes; the end of the launch orders all accesses.
 impl Buffer {
-    /// The bits of an element.
+    /// Returns the bits of an element.
     ///
     /// # Safety
-    /// The index is below the length; the memory lives, is aligned for the type, and is touched by atomics alone.
+    /// The index is below the length; the memory is live, aligned for the type, and accessed only by atomics.
     pub(crate) unsafe fn load(self, index: usize) -> u64 {
         // SAFETY: the caller's promises.
         unsafe {
@@ -46,7 +46,7 @@ impl Buffer {
     /// Writes an element.
     ///
     /// # Safety
-    /// As [`Buffer::load`], and the launch may write it.
+    /// As for [`Buffer::load`], and the launch may write the buffer.
     pub(crate) unsafe fn store(self, index: usize, bits: u64) {
         // SAFETY: the caller's promises.
         unsafe {
@@ -60,10 +60,10 @@ impl Buffer {
         }
     }
 
-    /// Makes an element what `to` makes of it, at once. It has 4 or 8 bytes.
+    /// Replaces an element by `to` of it, atomically. The element has 4 or 8 bytes.
     ///
     /// # Safety
-    /// As [`Buffer::store`].
+    /// As for [`Buffer::store`].
     pub(crate) unsafe fn update(self, index: usize, to: impl Fn(u64) -> u64) {
         let relaxed = Ordering::Relaxed;
         // SAFETY: the caller's promises.
@@ -80,11 +80,17 @@ impl Buffer {
     }
 }
 
-/// The place of an access of so many lanes, or how it is wrong: a function that does this has a mistake.
+/// Returns the index of an access of `lanes` elements.
 ///
 /// # Panics
-/// When it is out of bounds, or where no wide access may begin.
-pub(crate) fn place(name: &str, index: i64, lanes: u8, len: usize, must_align: bool) -> usize {
+/// If the access is out of bounds, or wide and misaligned: the function has a mistake.
+pub(crate) fn checked_index(
+    name: &str,
+    index: i64,
+    lanes: u8,
+    len: usize,
+    must_align: bool,
+) -> usize {
     let lanes = usize::from(lanes);
     let found = usize::try_from(index).ok();
     let end = found.and_then(|index| index.checked_add(lanes));
@@ -95,16 +101,20 @@ pub(crate) fn place(name: &str, index: i64, lanes: u8, len: usize, must_align: b
             }
             index
         }
-        _ => outside(name, index, lanes, len),
+        _ => out_of_bounds(name, index, lanes, len),
     }
 }
 
 #[cold]
-fn outside(name: &str, index: i64, lanes: usize, len: usize) -> ! {
-    panic!("`{name}[{index}]`, {lanes} wide, is outside of its {len} elements")
+fn out_of_bounds(name: &str, index: i64, lanes: usize, len: usize) -> ! {
+    panic!(
+        "access `{name}[{index}]` of width {lanes} is out of bounds, `{name}` has {len} elements"
+    )
 }
 
 #[cold]
 fn misaligned(name: &str, index: usize, lanes: usize) -> ! {
-    panic!("`{name}[{index}]` is {lanes} wide: such an access begins at a multiple of {lanes}")
+    panic!(
+        "access `{name}[{index}]` of width {lanes} is misaligned, the index must be a multiple of {lanes}"
+    )
 }

@@ -1,4 +1,4 @@
-//! Nests that were lowered for GPUs, on the CPU: by every way that a launch may run, they come to what the nest says.
+//! Nests lowered for GPUs, run on the CPU: every way to run a launch gives the nest's result.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 #[path = "../../../../tests/cuda/tests/ir/nests.rs"]
@@ -16,7 +16,7 @@ use millstream_tile::naive;
 use nests::Case;
 use rstest::rstest;
 
-/// Elements that have borders among them, the same for the same seed.
+/// Returns elements that include edge cases, the same for the same seed.
 fn elements(dtype: DType, len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = Vec::new();
@@ -44,7 +44,7 @@ fn elements(dtype: DType, len: usize, seed: u64) -> Vec<u8> {
             false => Number::Whole(whole.into()),
         };
         let bits = match dtype {
-            // Any byte may lie there.
+            // Any byte may be stored in a buffer of booleans.
             DType::Bool => whole as u64,
             dtype => value.bits(dtype),
         };
@@ -53,12 +53,12 @@ fn elements(dtype: DType, len: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Two cubes of a function over these bytes.
+/// Runs two cubes of a function over these bytes.
 fn run(function: Function, before: &[Vec<u8>], words: &[u64]) -> Vec<Vec<u8>> {
     let native = millstream_lockstep::native(&function).unwrap();
     let kernel = Kernel::from_program("tried", Arc::new(Program::Ssa(function))).unwrap();
-    // In words, which are aligned for every type.
-    let mut room: Vec<Vec<u64>> = before
+    // As words, which are aligned for every type.
+    let mut memory: Vec<Vec<u64>> = before
         .iter()
         .map(|bytes| {
             let words = bytes.chunks(8).map(|chunk| {
@@ -69,28 +69,28 @@ fn run(function: Function, before: &[Vec<u8>], words: &[u64]) -> Vec<Vec<u8>> {
             words.collect()
         })
         .collect();
-    let views: Vec<NativeView> = room
+    let views: Vec<NativeView> = memory
         .iter_mut()
         .zip(before)
-        .map(|(room, bytes)| NativeView {
-            pointer: room.as_mut_ptr().cast(),
+        .map(|(memory, bytes)| NativeView {
+            pointer: memory.as_mut_ptr().cast(),
             bytes: bytes.len() as u64,
         })
         .collect();
     for index in 0..2 {
         let cube = Cube::new(index, [2, 1, 1]);
-        // SAFETY: the buffers live, are aligned for every type, and nobody else touches them; each cube comes once.
+        // SAFETY: the buffers live, are aligned for every type, and nothing else touches them; each cube runs once.
         let arguments = unsafe { NativeArgs::new(kernel.signature(), &views, words, &[], cube) };
         native(&cube, &arguments);
     }
-    let bytes = room.iter().zip(before).map(|(room, bytes)| {
-        let all = room.iter().flat_map(|word| word.to_le_bytes());
+    let bytes = memory.iter().zip(before).map(|(memory, bytes)| {
+        let all = memory.iter().flat_map(|word| word.to_le_bytes());
         all.take(bytes.len()).collect()
     });
     bytes.collect()
 }
 
-fn assert_alike(what: &str, (dtype, exact): (DType, bool), given: &[u8], expected: &[u8]) {
+fn assert_close(what: &str, (dtype, exact): (DType, bool), given: &[u8], expected: &[u8]) {
     let tolerance = match dtype {
         _ if exact => 0.0,
         DType::F64 => 1e-12,
@@ -136,7 +136,7 @@ fn assert_alike(what: &str, (dtype, exact): (DType, bool), given: &[u8], expecte
 #[case::one(nests::softmax(3, 1))]
 #[case::more_than_a_warp(nests::softmax(3, 33))]
 #[case::in_warps(nests::softmax(9, 64))]
-fn every_way_comes_to_what_the_nest_says(#[case] case: Case) {
+fn every_lowering_computes_the_nest(#[case] case: Case) {
     let nest: Nest = case.text.parse().unwrap_or_else(|error| panic!("{error}"));
     let buffers = nest.buffers.iter().zip(&case.lens).enumerate();
     let before: Vec<Vec<u8>> = buffers
@@ -147,8 +147,8 @@ fn every_way_comes_to_what_the_nest_says(#[case] case: Case) {
     let program = Program::Nest(nest.clone());
     let blockings = [Blocking::USUAL].into_iter();
     let blockings = blockings.chain(lower::blockings(&program));
-    let ways = blockings.flat_map(|blocking| lower::nest(&nest, blocking).unwrap());
-    for (kind, function) in ways {
+    let lowerings = blockings.flat_map(|blocking| lower::nest(&nest, blocking).unwrap());
+    for (kind, function) in lowerings {
         if let Kind::Thread { lanes } = kind
             && nest.outer > 0
             && !case.words[nest.outer - 1].is_multiple_of(u64::from(lanes))
@@ -157,9 +157,9 @@ fn every_way_comes_to_what_the_nest_says(#[case] case: Case) {
         }
         let after = run(function, &before, &case.words);
         for ((buffer, after), expected) in nest.buffers.iter().zip(&after).zip(&expected) {
-            // The same functions, of each element alone.
+            // Without inner axes the same functions run on each element alone, so results are exact.
             let like = (buffer.dtype, case.exact || nest.inner == 0);
-            assert_alike(&format!("{kind:?}"), like, after, expected);
+            assert_close(&format!("{kind:?}"), like, after, expected);
         }
     }
 }

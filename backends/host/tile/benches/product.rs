@@ -1,6 +1,6 @@
-//! Products beside `gemm` alone, one thread, in one run: `cargo bench -p millstream-tile --bench product`.
+//! Products compared with `gemm` alone, on one thread, in one run: `cargo bench -p millstream-tile --bench product`.
 //!
-//! As in the bench of tiles, the two come one after the other; told are medians and, in brackets, minima.
+//! As in the bench `tile`, the two alternate; the output has medians and, in brackets, minima.
 
 #![allow(missing_docs, reason = "a bench has no users")]
 
@@ -10,9 +10,9 @@ use std::time::Instant;
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Store, Stride, Value};
 use millstream_ir::{BinaryOp, DType, Matmul, Nest, Program};
 use millstream_protocol::kernel::NativeView;
-use millstream_tile::{Alone, Code, Options};
+use millstream_tile::{Code, Options, SingleThread};
 
-/// Adds a bias to each column and, if it is to, makes what is negative zero.
+/// Returns an epilogue that adds a bias to each column, and a ReLU if `is_rectified`.
 fn epilogue(is_rectified: bool) -> Nest {
     let buffer = |mode| Buffer {
         dtype: DType::F32,
@@ -60,7 +60,7 @@ fn numbers(len: usize) -> Vec<f32> {
     (0..len).map(number).collect()
 }
 
-/// One layer: what comes in, weights, what comes out, and the bias.
+/// One layer: weights, bias, output, and the code of its product.
 struct Layer {
     sizes: [usize; 3],
     code: Code,
@@ -85,7 +85,8 @@ impl Layer {
         };
         Self {
             sizes,
-            code: Code::compile(&Program::Matmul(product), Options::default()).expect("it fits"),
+            code: Code::compile(&Program::Matmul(product), Options::default())
+                .expect("the program compiles"),
             words,
             weights: numbers(sizes[1] * sizes[2]),
             bias: numbers(sizes[1]),
@@ -103,8 +104,12 @@ impl Layer {
             bytes: size_of_val(&self.out[..]) as u64,
         };
         let views = [view(input), view(&self.weights), out, view(&self.bias)];
-        // SAFETY: the memory is this bench's own, and what is written is written by this alone.
-        unsafe { self.code.run(black_box(&views), &self.words, &mut Alone) }.expect("it fits");
+        // SAFETY: the memory belongs to this bench, and only this call writes the output.
+        unsafe {
+            self.code
+                .run(black_box(&views), &self.words, &mut SingleThread)
+        }
+        .expect("the program compiles");
     }
 
     fn by_gemm(&mut self, input: &[f32], least: Option<f32>) {
@@ -113,8 +118,8 @@ impl Layer {
         let (row, inner) = (n as isize, k as isize);
         let (out, right) = (self.out.as_mut_ptr(), self.weights.as_ptr());
         let gemm = gemm_f32::gemm::f32::get_gemm_fn();
-        // Transposed: it is quickest where the elements of a column are neighbours.
-        // SAFETY: the lengths are those that the strides reach.
+        // Transposed: `gemm` is fastest if the columns of its output are contiguous.
+        // SAFETY: the lengths cover everything that the strides reach.
         unsafe {
             gemm(
                 n,
@@ -148,7 +153,7 @@ impl Layer {
     }
 }
 
-/// Layers one after the other, each but the last rectified.
+/// Measures layers one after the other, all but the last with a ReLU.
 fn row(name: &str, mut layers: Vec<Layer>, has_bias: bool, times: u32) {
     let [m, _, k] = layers[0].sizes;
     let input = numbers(m * k);

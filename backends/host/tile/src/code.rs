@@ -1,9 +1,9 @@
-//! A compiled program, and how it is run.
+//! A compiled program, and running it.
 
 use millstream_ir::{Blocking, Program};
 use millstream_protocol::kernel::NativeView;
 
-use crate::build::Unfit;
+use crate::build::CompileError;
 use crate::level::Level;
 use crate::matmul::{self, MatmulCode};
 use crate::nest::{self, NestCode};
@@ -26,16 +26,18 @@ impl Code {
     /// Compiles a program. Takes microseconds.
     ///
     /// # Errors
-    /// What of it cannot be run here; [`Unfit::Blocking`] of a way to cut it up that there is not.
-    pub fn compile(program: &Program, options: Options) -> Result<Self, Unfit> {
+    /// The part of the program that the CPU does not support, or [`CompileError::Blocking`] if the program has no
+    /// such blocking.
+    pub fn compile(program: &Program, options: Options) -> Result<Self, CompileError> {
         let (processor, blocking) = (Level::of_processor(), options.blocking);
         if blocking != Blocking::USUAL && !Self::blockings(program).contains(&blocking) {
-            return Err(Unfit::Blocking(blocking));
+            return Err(CompileError::Blocking(blocking));
         }
         Self::compile_for(program, processor.of_vectors(blocking.vector), options)
     }
 
-    /// How a program can be cut up beside the usual way: what a tuner chooses among. Nothing, where there is nothing to choose.
+    /// Returns the blockings of a program besides the usual one, for a tuner to choose from. Empty if there is no
+    /// choice.
     pub fn blockings(program: &Program) -> Vec<Blocking> {
         let vectors = Level::of_processor().narrower();
         match program {
@@ -50,26 +52,26 @@ impl Code {
         program: &Program,
         level: Level,
         options: Options,
-    ) -> Result<Self, Unfit> {
-        program.check().map_err(Unfit::Wrong)?;
+    ) -> Result<Self, CompileError> {
+        program.check().map_err(CompileError::Invalid)?;
         let kind = match program {
             Program::Nest(nest) => Kind::Nest(NestCode::compile(nest, level, options)?),
             Program::Matmul(matmul) => Kind::Matmul(MatmulCode::compile(matmul, level, options)?),
-            _ => return Err(Unfit::Kind),
+            _ => return Err(CompileError::Kind),
         };
         Ok(Self {
             kind: Box::new(kind),
         })
     }
 
-    /// Runs a launch: views are its bindings, words its launch words. Blocks until it is done.
+    /// Runs a launch with these bindings and launch words. Blocks until it is done.
     ///
     /// # Errors
-    /// Why it is refused (then nothing ran), or what a piece panicked with.
+    /// The reason it is refused (then nothing ran), or the message of a panic in a piece.
     ///
     /// # Safety
-    /// The memory behind the views is initialized, and nobody else touches what the program writes or writes what it reads
-    /// until this returns. Views may overlap.
+    /// The memory behind the views is initialized. Until this returns, nothing else touches memory that the program
+    /// writes, or writes memory that it reads. Views may overlap.
     pub unsafe fn run(
         &self,
         views: &[NativeView],

@@ -1,7 +1,8 @@
-//! Halves as bits. They are loaded, stored and cast, never computed with.
+//! Half-precision floats as bits. They are loaded, stored and cast, but never computed with.
 //!
-//! Everything goes through `f32` (which holds every half) without branches, so that loops vectorize. What is wider than
-//! `f32` is first cut to it *to odd*: a lost bit stays visible in the lowest one, so that rounding twice is as good as once.
+//! Conversions go through `f32`, which represents every half, without branches, so that loops vectorize. A value
+//! wider than `f32` is first rounded *to odd*: a lost bit stays visible in the lowest one, so that rounding twice
+//! equals rounding once.
 
 /// IEEE half precision.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -20,7 +21,7 @@ impl F16 {
         const REBIAS: f32 = f32::from_bits((254 - 15) << 23);
         let magnitude = u32::from(self.0 & 0x7fff) << 13;
         let sign = u32::from(self.0 & 0x8000) << 16;
-        // A multiplication makes subnormals right; infinities and NaNs get their exponent after it.
+        // The multiplication handles subnormals; infinities and NaNs get their exponent after it.
         let scaled = (f32::from_bits(magnitude) * REBIAS).to_bits();
         let special = if magnitude >= 0x7c00 << 13 {
             0xff << 23
@@ -32,9 +33,9 @@ impl F16 {
 
     #[inline(always)]
     pub(crate) fn of_f32(value: f32) -> Self {
-        /// From here on it is infinity.
+        /// From here on the result is infinity.
         const OVER: u32 = (127 + 16) << 23;
-        /// Below it is subnormal: an addition rounds it at the right bit.
+        /// Below, the result is subnormal: an addition rounds it at the right bit.
         const UNDER: u32 = (127 - 14) << 23;
         const MAGIC: f32 = f32::from_bits(((127 - 15) + (23 - 10) + 1) << 23);
         let bits = value.to_bits();
@@ -69,13 +70,13 @@ impl Bf16 {
     pub(crate) fn of_f32(value: f32) -> Self {
         let bits = value.to_bits();
         let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
-        // A NaN stays one, quiet.
+        // A NaN stays a NaN, and becomes quiet.
         let nan = (bits >> 16) | 0x40;
         Bf16(if value.is_nan() { nan } else { rounded } as u16)
     }
 }
 
-/// As `f32`, to odd where it does not fit.
+/// Converts to `f32`, rounding to odd.
 #[inline(always)]
 pub(crate) fn to_odd(value: f64) -> f32 {
     let near = value as f32;
@@ -84,12 +85,12 @@ pub(crate) fn to_odd(value: f64) -> f32 {
     if back == value || value.is_nan() || bits & 1 == 1 {
         return near;
     }
-    // Its neighbour on the other side of the value is the odd one. Of infinity that is the greatest finite one.
+    // The neighbour on the other side of the value is odd. The neighbour of infinity is the greatest finite number.
     let too_great = back.abs() > value.abs();
     f32::from_bits(if too_great { bits - 1 } else { bits + 1 })
 }
 
-/// As `f64`, to odd where it does not fit.
+/// Converts to `f64`, rounding to odd.
 #[inline(always)]
 pub(crate) fn integer_to_odd(value: i128) -> f64 {
     let near = value as f64;
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_half_goes_to_f32_and_back() {
+    fn every_half_round_trips_through_f32() {
         for bits in 0..=u16::MAX {
             let value = F16(bits).to_f32();
             if value.is_nan() {
@@ -138,7 +139,7 @@ mod tests {
                 .wrapping_mul(6364136223846793005)
                 .wrapping_add(1442695040888963407);
             let scale = 2_f64.powi((state >> 58) as i32 - 32);
-            // Many of them near ties: few bits set.
+            // Many values have few bits set, so that they lie near ties.
             let value = ((state >> 20) as u32 as i32 as f64 / 1e9) * scale;
             let value = if state & 1 == 0 {
                 value

@@ -1,25 +1,25 @@
-//! The lanes of one walk: elements brought into registers and put back, wherever they lie.
+//! The lanes of one path: copies elements into registers and back, whatever their places.
 
 use crate::space::Axes;
-use crate::turn::Turn;
+use crate::transpose::Transpose;
 
-/// Lanes of one walk.
+/// The lanes of one path.
 pub(crate) struct Lanes<'a> {
     pub(crate) axes: &'a Axes,
     pub(crate) strides: &'a [isize],
     pub(crate) start: usize,
     pub(crate) n: usize,
-    /// Offset of the axes that do not move.
+    /// The offset along the axes that do not move.
     pub(crate) still: isize,
 }
 
-/// Asks for the line of the cache that something lies in. Changes nothing but how long it takes to read.
+/// Prefetches the cache line of an address. Only timing changes.
 #[inline(always)]
-pub(crate) fn fetch<T>(at: *const T) {
+pub(crate) fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: an instruction of every such processor, which touches nothing, wherever that is.
+        // SAFETY: every x86-64 processor has the instruction, which accesses no memory architecturally.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -40,34 +40,34 @@ impl Lanes<'_> {
         }
     }
 
-    /// A block whose columns lie each in one piece, into rows that lie so far apart.
+    /// Transposes a block with contiguous columns into rows that are `apart` elements from each other.
     ///
     /// # Safety
-    /// Its elements are there, and its rows have room.
-    pub(crate) unsafe fn turn<T: Copy>(&self, base: *const T, to: *mut T, apart: isize) {
-        let turn = Turn {
+    /// The elements exist, and there is memory for the rows.
+    pub(crate) unsafe fn transpose<T: Copy>(&self, base: *const T, to: *mut T, apart: isize) {
+        let transpose = Transpose {
             rows: self.axes.lens[0],
             columns: self.axes.lens[1],
             step: self.step(),
             apart,
         };
         // SAFETY: the caller's promises.
-        unsafe { turn.run(base, to) };
+        unsafe { transpose.run(base, to) };
     }
 
-    /// Elements into a register.
-    pub(crate) unsafe fn bring<T: Copy>(&self, base: *const T, home: *mut T) {
+    /// Copies elements into a register.
+    pub(crate) unsafe fn load<T: Copy>(&self, base: *const T, staging: *mut T) {
         let step = self.step();
         if self.axes.rank == 2 && self.strides[0] == 1 && self.n == self.axes.total && step > 1 {
             let columns = self.axes.lens[1];
             // SAFETY: the caller's promises.
-            return unsafe { self.turn(base, home, columns as isize) };
+            return unsafe { self.transpose(base, staging, columns as isize) };
         }
         self.axes
             .runs(self.strides, self.start, self.n, |lane, len, offset| {
                 // SAFETY: the caller's promises.
                 unsafe {
-                    let (from, to) = (base.offset(offset), home.add(lane));
+                    let (from, to) = (base.offset(offset), staging.add(lane));
                     match step {
                         1 => to.copy_from_nonoverlapping(from, len),
                         0 => std::slice::from_raw_parts_mut(to, len).fill(*from),
@@ -81,27 +81,27 @@ impl Lanes<'_> {
             });
     }
 
-    /// The offsets themselves into a register.
-    pub(crate) unsafe fn count(&self, home: *mut i64, origin: isize) {
+    /// Writes the offsets of the elements into a register.
+    pub(crate) unsafe fn store_offsets(&self, staging: *mut i64, origin: isize) {
         let step = self.step();
         self.axes
             .runs(self.strides, self.start, self.n, |lane, len, offset| {
                 for index in 0..len {
                     let value = origin + offset + self.still + index as isize * step;
                     // SAFETY: the caller's promises.
-                    unsafe { home.add(lane + index).write(value as i64) };
+                    unsafe { staging.add(lane + index).write(value as i64) };
                 }
             });
     }
 
-    /// Elements out of a register.
-    pub(crate) unsafe fn put<T: Copy>(&self, home: *const T, base: *mut T) {
+    /// Copies elements out of a register.
+    pub(crate) unsafe fn store<T: Copy>(&self, staging: *const T, base: *mut T) {
         let step = self.step();
         self.axes
             .runs(self.strides, self.start, self.n, |lane, len, offset| {
                 // SAFETY: the caller's promises.
                 unsafe {
-                    let (from, to) = (home.add(lane), base.offset(offset));
+                    let (from, to) = (staging.add(lane), base.offset(offset));
                     match step {
                         1 => to.copy_from_nonoverlapping(from, len),
                         _ => {

@@ -1,14 +1,14 @@
-//! What the processor can do beyond its baseline, chosen once when a program is compiled.
+//! The instruction sets of the processor beyond its baseline, chosen once when a program is compiled.
 //!
-//! Loops are written once, as an implementation of [`Loop`], and compiled for each level; what is called in them must be
-//! `#[inline(always)]`, since only so it is compiled with the level's instructions.
+//! Loops are written once, as implementations of [`Loop`], and compiled for each level. Functions that they call must
+//! be `#[inline(always)]`, because only then they are compiled with the level's instructions.
 
-/// A level of instructions.
+/// A level of instruction sets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Level {
-    /// What the build is for.
+    /// The target of the build.
     Base,
-    /// AVX2 and fused multiplication and addition: x86-64-v3.
+    /// AVX2 and FMA: x86-64-v3.
     #[cfg(target_arch = "x86_64")]
     V3,
     /// AVX-512: x86-64-v4.
@@ -17,7 +17,7 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    /// The highest that this processor has. Cheap: the standard library remembers what it found.
+    /// Returns the highest level of this processor. Cheap: the standard library caches its detection.
     pub(crate) fn of_processor() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
@@ -35,7 +35,7 @@ impl Level {
 }
 
 impl Level {
-    /// Bytes of a register at this level.
+    /// Returns the bytes of a register at this level.
     fn register_bytes(self) -> u8 {
         match self {
             Level::Base => 16,
@@ -46,8 +46,8 @@ impl Level {
         }
     }
 
-    /// How many elements of four bytes the registers of the levels below this one have, down to those of AVX2: wide registers may cost the
-    /// processor some of its frequency.
+    /// Returns the 4-byte elements per register of the levels below this one, down to AVX2. Narrower registers can be
+    /// faster, because wide ones may lower the processor's frequency.
     pub(crate) fn narrower(self) -> Vec<u8> {
         match self {
             #[cfg(target_arch = "x86_64")]
@@ -56,7 +56,7 @@ impl Level {
         }
     }
 
-    /// The level with registers of so many elements of four bytes, or this one.
+    /// Returns the level whose registers have this many 4-byte elements, or this level.
     pub(crate) fn of_vectors(self, elements: Option<u8>) -> Self {
         match elements {
             #[cfg(target_arch = "x86_64")]
@@ -66,16 +66,16 @@ impl Level {
     }
 }
 
-/// Something that is not a [`Loop`], and is compiled for each level as well.
+/// Work other than a [`Loop`] that is compiled for each level as well.
 pub(crate) trait Work {
-    /// Does it.
+    /// Does the work.
     ///
     /// # Safety
-    /// As what implements it says.
+    /// As the implementation says.
     unsafe fn run<A: Arithmetic>(self);
 }
 
-/// Does a work with the instructions of a level.
+/// Does work with the instructions of a level.
 ///
 /// # Safety
 /// The processor has the level; as the work says.
@@ -106,17 +106,17 @@ unsafe fn work_at_v4<W: Work>(work: W) {
     unsafe { work.run::<Fused>() }
 }
 
-/// How `a * b + c` is computed where rounding once is as good as twice, which is inside of functions such as `exp`
-/// alone: what users write is never contracted.
+/// How `a * b + c` is computed where rounding once is as good as twice. That is only inside functions such as `exp`:
+/// operations that users write are never contracted.
 pub(crate) trait Arithmetic {
     fn mul_add(a: f32, b: f32, c: f32) -> f32;
     fn mul_add_f64(a: f64, b: f64, c: f64) -> f64;
 }
 
-/// By one instruction.
+/// With one instruction.
 pub(crate) struct Fused;
 
-/// By two.
+/// With two instructions.
 pub(crate) struct Plain;
 
 impl Arithmetic for Fused {
@@ -143,26 +143,26 @@ impl Arithmetic for Plain {
     }
 }
 
-/// The arithmetic of the baseline: a fused instruction is part of it everywhere but on x86.
+/// The arithmetic of the baseline: it has a fused instruction on every architecture other than x86.
 #[cfg(any(target_arch = "aarch64", target_feature = "fma"))]
 type Baseline = Fused;
 #[cfg(not(any(target_arch = "aarch64", target_feature = "fma")))]
 type Baseline = Plain;
 
-/// A compiled loop over `n` elements: writes what its first argument points to from what the others do. How many elements
-/// lie behind each depends on the loop. What is written overlaps nothing that is read, unless the loop says so.
+/// A compiled loop over `n` elements: writes to its first argument, computed from the others. The number of elements
+/// behind each depends on the loop. Written memory overlaps no memory that is read, unless the loop says so.
 pub(crate) type Kernel = unsafe fn(*mut u8, *const u8, *const u8, *const u8, usize);
 
-/// A loop, as it is written once for all levels.
+/// A loop, written once for all levels.
 pub(crate) trait Loop {
-    /// Runs it.
+    /// Runs the loop.
     ///
     /// # Safety
     /// The pointers are aligned for the loop's elements, valid for as many as it touches, and as [`Kernel`] says.
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize);
 }
 
-/// The code of a loop for a level.
+/// Returns the code of a loop for a level.
 pub(crate) fn kernel<L: Loop>(level: Level) -> Kernel {
     match level {
         Level::Base => at_base::<L>,

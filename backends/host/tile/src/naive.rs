@@ -1,5 +1,6 @@
-//! What a nest means, by definition: index by index, by the [reference](millstream_ir::scalar) of its operations. Slow, and small enough
-//! to be read at once: tests compare everything else with it. Values are bits.
+//! The reference evaluator: evaluates a nest by definition, index by index, with the
+//! [reference](millstream_ir::scalar) of each operation. Slow, and small enough to verify by reading: tests compare
+//! everything else with it. Values are bits.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -7,7 +8,7 @@ use std::collections::HashMap;
 use millstream_ir::nest::{Access, Level, Op, Store, Stride};
 use millstream_ir::{BinaryOp, DType, Matmul, Nest, scalar};
 
-/// Why an operation is there for its type.
+/// Why the operation exists for its type.
 const CHECKED: &str = "the nest is checked";
 
 /// A nest over buffers of bytes.
@@ -15,11 +16,11 @@ struct Run<'a> {
     nest: &'a Nest,
     buffers: &'a [Vec<u8>],
     words: &'a [u64],
-    /// Reductions that are known, by row: others ask for them again and again.
-    known: RefCell<HashMap<(u16, Index), u64>>,
+    /// Results of reductions, by row: other values read them repeatedly.
+    reductions: RefCell<HashMap<(u16, Index), u64>>,
 }
 
-/// Where an element is.
+/// The index of an element.
 type Index = Vec<i64>;
 
 impl Run<'_> {
@@ -45,7 +46,7 @@ impl Run<'_> {
     fn load(&self, access: &Access, place: i64) -> u64 {
         let buffer = usize::from(access.buffer);
         let dtype = self.nest.buffers[buffer].dtype;
-        let start = usize::try_from(place).expect("in the buffer") * dtype.size();
+        let start = usize::try_from(place).expect("the place is in the buffer") * dtype.size();
         scalar::load(dtype, &self.buffers[buffer][start..])
     }
 
@@ -56,7 +57,7 @@ impl Run<'_> {
             .collect()
     }
 
-    /// All indices of the axes `from..to`, the last fastest.
+    /// Returns all indices of the axes `from..to`, the last fastest.
     fn indices(&self, from: usize, to: usize) -> Vec<Index> {
         self.lens()[from..to].iter().fold(vec![vec![]], |all, len| {
             let longer = |index: &Index| {
@@ -71,7 +72,7 @@ impl Run<'_> {
         self.nest.values[usize::from(id)].dtype
     }
 
-    /// A value at an index.
+    /// Evaluates a value at an index.
     fn value(&self, id: u16, index: &Index) -> u64 {
         let dtype = self.dtype(id);
         let of = |id: u16| self.value(id, index);
@@ -109,30 +110,32 @@ impl Run<'_> {
             }
             Op::Reduce(op, a) => {
                 let outer = &index[..self.nest.outer];
-                if let Some(known) = self.known.borrow().get(&(id, outer.to_vec())) {
-                    return *known;
+                if let Some(reductions) = self.reductions.borrow().get(&(id, outer.to_vec())) {
+                    return *reductions;
                 }
                 let inner = self.indices(self.nest.outer, self.nest.rank());
                 let all = inner
                     .iter()
                     .map(|inner| self.value(*a, &[outer, &inner[..]].concat()));
                 let result = scalar::reduce(*op, self.dtype(*a), all);
-                self.known.borrow_mut().insert((id, outer.to_vec()), result);
+                self.reductions
+                    .borrow_mut()
+                    .insert((id, outer.to_vec()), result);
                 result
             }
-            op => panic!("{op} is not known"),
+            op => panic!("{op} is not supported"),
         }
     }
 }
 
-/// Runs a nest over its buffers, as bytes in little endian. What it reads is what was there before it began.
+/// Runs a nest over its buffers, as little-endian bytes. It reads the buffers as they were before it began.
 pub fn run(nest: &Nest, buffers: &mut [Vec<u8>], words: &[u64]) {
     let before = buffers.to_vec();
     let run = Run {
         nest,
         buffers: &before,
         words,
-        known: RefCell::default(),
+        reductions: RefCell::default(),
     };
     for outer in run.indices(0, nest.outer) {
         for inner in run.indices(nest.outer, nest.rank()) {
@@ -142,7 +145,7 @@ pub fn run(nest: &Nest, buffers: &mut [Vec<u8>], words: &[u64]) {
                 .iter()
                 .filter(|store| store.level == Level::Inner)
             {
-                keep(&run, store, &index, buffers);
+                write_store(&run, store, &index, buffers);
             }
         }
         let index = [&outer[..], &vec![0; nest.inner][..]].concat();
@@ -151,12 +154,12 @@ pub fn run(nest: &Nest, buffers: &mut [Vec<u8>], words: &[u64]) {
             .iter()
             .filter(|store| store.level == Level::Outer)
         {
-            keep(&run, store, &index, buffers);
+            write_store(&run, store, &index, buffers);
         }
     }
 }
 
-fn keep(run: &Run<'_>, store: &Store, index: &Index, buffers: &mut [Vec<u8>]) {
+fn write_store(run: &Run<'_>, store: &Store, index: &Index, buffers: &mut [Vec<u8>]) {
     let access = &run.nest.accesses[usize::from(store.access)];
     let buffer = usize::from(access.buffer);
     let dtype = run.nest.buffers[buffer].dtype;
@@ -174,7 +177,7 @@ fn keep(run: &Run<'_>, store: &Store, index: &Index, buffers: &mut [Vec<u8>]) {
             value = add(scalar::load(dtype, &buffers[buffer][start..]), value);
         }
     }
-    let start = usize::try_from(place).expect("in the buffer") * dtype.size();
+    let start = usize::try_from(place).expect("the place is in the buffer") * dtype.size();
     scalar::store(dtype, value, &mut buffers[buffer][start..]);
 }
 
@@ -192,7 +195,7 @@ pub fn run_matmul(matmul: &Matmul, buffers: &mut [Vec<u8>], words: &[u64]) {
             left /= lens[axis];
         }
         place += row * strides[axes] as i64 + column * strides[axes + 1] as i64;
-        usize::try_from(place).expect("in the buffer") * dtype.size()
+        usize::try_from(place).expect("the place is in the buffer") * dtype.size()
     };
     for batch in 0..lens[..axes].iter().product() {
         for (row, column) in

@@ -1,4 +1,4 @@
-//! A nest that was compiled: how a launch of it is prepared and run, and what is remembered of the last ones.
+//! A compiled nest: preparing and running its launches, and the cache of prepared launches.
 
 mod choice;
 
@@ -6,38 +6,39 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use choice::cut;
+use choice::tile_lanes;
 use millstream_ir::nest::{Op, Value};
 use millstream_ir::{Blocking, Nest, ReduceOp, Rows};
 use millstream_protocol::kernel::NativeView;
 
 use crate::COST_UNIT;
-use crate::build::Unfit;
+use crate::build::CompileError;
 use crate::launch::{Launch, Window};
 use crate::level::Level;
 use crate::machine::{Job, Machine, Part};
-use crate::misfit::Misfit;
 use crate::options::Options;
 use crate::plan::{Plan, Template};
 use crate::plans::Plans;
+use crate::prepare_error::PrepareError;
 use crate::scratch::Scratch;
-use crate::team::{Alone, RunError, Team};
+use crate::team::{RunError, SingleThread, Team};
 use crate::tiles::Tiles;
 
 /// A nest, compiled for every template that can run it.
 #[derive(Debug)]
 pub(crate) struct NestCode {
-    /// Its own in this process, and not 0.
+    /// Unique in this process, and not 0.
     id: u64,
     nest: Nest,
     plans: Plans,
-    /// Those whose gathers are read in runs, where any can be.
+    /// The plans that read gathers in runs, if any gather can be read so.
     in_runs: Option<Plans>,
-    /// How rows are walked, if that is said.
+    /// The direction of rows, if the blocking sets it.
     rows: Option<Rows>,
 }
 
-/// The same, with nothing to reduce where there are no inner axes: a row is one element, which is its own sum and the first of itself.
+/// Removes the reductions of a nest without inner axes: each row is one element, which is its own sum, and at index
+/// 0.
 fn with_rows_of_one(mut nest: Nest) -> Nest {
     if nest.inner == 0 {
         for value in &mut nest.values {
@@ -51,7 +52,7 @@ fn with_rows_of_one(mut nest: Nest) -> Nest {
     nest
 }
 
-/// How a nest can be cut up, with registers of so many elements beside the usual ones.
+/// Returns the blockings of a nest, with registers of these lengths besides the usual ones.
 pub(crate) fn blockings(nest: &Nest, vectors: &[u8]) -> Vec<Blocking> {
     let narrow = vectors.iter().map(|len| Blocking::USUAL.vector(*len));
     let mut found: Vec<Blocking> = narrow.collect();
@@ -65,58 +66,64 @@ pub(crate) fn blockings(nest: &Nest, vectors: &[u8]) -> Vec<Blocking> {
     found
 }
 
-/// Launches that a thread remembers: a loop over a handful of kernels finds each of them as it was.
-const REMEMBERED: usize = 8;
+/// Launches that a thread caches: a loop over a handful of kernels finds each of them.
+const PREPARED_MAX: usize = 8;
 
 thread_local! {
-    /// Taken while they are in use: a launch inside of another, on the same thread, would find none and make its own.
-    static LAUNCHES: Cell<Option<Box<[Prepared; REMEMBERED]>>> = const { Cell::new(None) };
+    /// Taken while in use: a nested launch on the same thread finds none and makes its own.
+    static LAUNCHES: Cell<Option<Box<[Prepared; PREPARED_MAX]>>> = const { Cell::new(None) };
 }
 
-/// A launch that was checked and cut, and what it was made of: the same bindings and words are not looked at again.
+/// A checked and partitioned launch, with its arguments: a launch with the same bindings and words skips the checks.
 #[derive(Default)]
 struct Prepared {
-    /// The nest; 0 if nothing is prepared.
+    /// The id of the nest; 0 if nothing is prepared.
     of: u64,
     views: Vec<NativeView>,
     words: Vec<u64>,
     window: Option<Window>,
     launch: Launch,
-    cut: Cut,
+    execution: Execution,
 }
 
-/// How a launch is run.
+/// How a launch is executed.
 #[derive(Clone, Copy, Default)]
-struct Cut {
-    /// Which plan, and whether it is the one with machine code.
+struct Execution {
+    /// The index of the plan, and whether it is the one with machine code.
     plan: usize,
     fuses: bool,
     in_runs: bool,
     tiles: Tiles,
-    kept_lanes: usize,
-    /// Rows, or tiles, of the whole launch and of a piece of it.
+    retained_lanes: usize,
+    /// Rows, or tiles, of the whole launch, and of a piece of it.
     rows: usize,
     in_piece: usize,
     elements: usize,
     streams: bool,
-    turns_only: bool,
-    /// Every thread goes over everything, and scatters to places of its own.
-    by_place: bool,
+    transposes_only: bool,
+    /// Every thread visits all rows, and scatters only to its own share of the indices.
+    splits_scatter: bool,
 }
 
 impl Prepared {
-    fn is_for(&self, of: u64, views: &[NativeView], words: &[u64], window: Option<Window>) -> bool {
+    fn matches(
+        &self,
+        of: u64,
+        views: &[NativeView],
+        words: &[u64],
+        window: Option<Window>,
+    ) -> bool {
         self.of == of && self.words == words && self.views == views && self.window == window
     }
 
-    /// Prepares a launch with something to do.
+    /// Prepares a launch that is not empty.
     fn prepare(
         &mut self,
         code: &NestCode,
         views: &[NativeView],
         words: &[u64],
         window: Option<Window>,
-    ) -> Result<(), Misfit> {
+    ) -> Result<(), PrepareError> {
         self.of = 0;
         let launch = &mut self.launch;
         let elements = launch.outer.total * launch.inner.total.max(1);
@@ -127,44 +134,44 @@ impl Prepared {
             let chosen = code.choose(plans, launch, words);
             let plan = plans.plan(&code.nest, chosen, fuses);
             launch.prepare(&code.nest, plan, views, words, window)?;
-            if !in_runs || launch.runs_are_long(plan) {
+            if !in_runs || launch.may_have_long_runs(plan) {
                 break (plans, chosen, plan);
             }
             in_runs = false;
             launch.measure(&code.nest, views, words)?;
         };
-        let (tiles, kept_lanes) = cut(plan, &plans.over_tiles()[chosen], launch);
-        let mut turns_only = false;
-        let tiles = match launch.turn(plan) {
+        let (tiles, retained_lanes) = tile_lanes(plan, &plans.over_tiles()[chosen], launch);
+        let mut transposes_only = false;
+        let tiles = match launch.arrange_blocks(plan) {
             true => {
-                turns_only = launch.turns_only(plan);
+                transposes_only = launch.transposes_only(plan);
                 tiles.in_blocks(&launch.outer)
             }
             false if launch.moves_densely(plan) => Tiles::of_moves(&launch.outer),
             false => tiles,
         };
-        launch.settle_direct(plan, &tiles);
+        launch.mark_direct_paths(plan, &tiles);
         let rows = match plan.template {
             Template::Row => launch.outer.total,
             _ => tiles.count,
         };
         let elements = launch.outer.total * launch.inner.total.max(1);
-        let in_piece = match elements > PIECE_ELEMENTS && launch.rows_are_apart(plan) {
+        let in_piece = match elements > PIECE_ELEMENTS && launch.rows_are_disjoint(plan) {
             true => (PIECE_ELEMENTS * rows / elements).clamp(1, rows),
             false => rows,
         };
-        self.cut = Cut {
+        self.execution = Execution {
             plan: chosen,
             fuses,
             in_runs,
             tiles,
-            kept_lanes,
+            retained_lanes,
             rows,
             in_piece,
             elements,
             streams: launch.streams(plan),
-            turns_only,
-            by_place: elements > PIECE_ELEMENTS && launch.scatters_alone(),
+            transposes_only,
+            splits_scatter: elements > PIECE_ELEMENTS && launch.scatter_is_sole_store(),
         };
         self.views.clear();
         self.views.extend_from_slice(views);
@@ -176,17 +183,22 @@ impl Prepared {
     }
 }
 
-/// Elements of a piece: some ten microseconds of work, so that a handful of threads share what is worth a wake.
+/// Elements of a piece: some ten microseconds of work, so that a handful of threads share any launch that is worth a
+/// wake.
 const PIECE_ELEMENTS: usize = 1 << 15;
 
 impl NestCode {
-    pub(crate) fn compile(nest: &Nest, level: Level, options: Options) -> Result<Self, Unfit> {
+    pub(crate) fn compile(
+        nest: &Nest,
+        level: Level,
+        options: Options,
+    ) -> Result<Self, CompileError> {
         let axes = nest.outer.max(nest.inner);
         if axes > crate::AXES_MAX {
-            return Err(Unfit::Axes(axes));
+            return Err(CompileError::Axes(axes));
         }
         let nest = with_rows_of_one(nest.clone());
-        /// The next one's.
+        /// The id of the next nest.
         static ID: AtomicU64 = AtomicU64::new(1);
         let gathers = |value: &Value| matches!(value.op, Op::Gather { .. });
         let in_runs = nest.values.iter().any(gathers);
@@ -196,7 +208,7 @@ impl NestCode {
         let has_runs = |plan: &Plan| !plan.gathered.is_empty();
         Ok(Self {
             in_runs: in_runs.filter(|plans| plans.over_tiles().iter().any(has_runs)),
-            // Relaxed: they only have to differ.
+            // Relaxed: the ids only have to differ.
             id: ID.fetch_add(1, Ordering::Relaxed),
             plans: Plans::of(&nest, level, options, false)?,
             nest,
@@ -204,10 +216,10 @@ impl NestCode {
         })
     }
 
-    /// As [`Code::run`](crate::Code::run), a part of the outer axes, on this thread.
+    /// As [`Code::run`](crate::Code::run), for a window of the outer axes, on this thread.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`Code::run`](crate::Code::run).
     pub(crate) unsafe fn run_window(
         &self,
         views: &[NativeView],
@@ -215,13 +227,13 @@ impl NestCode {
         window: Window,
     ) -> Result<(), RunError> {
         // SAFETY: the caller's promises.
-        unsafe { self.run(views, words, Some(window), &mut Alone) }
+        unsafe { self.run(views, words, Some(window), &mut SingleThread) }
     }
 
     /// As [`Code::run`](crate::Code::run).
     ///
     /// # Safety
-    /// As there.
+    /// As for [`Code::run`](crate::Code::run).
     pub(crate) unsafe fn run(
         &self,
         views: &[NativeView],
@@ -229,9 +241,9 @@ impl NestCode {
         window: Option<Window>,
         team: &mut dyn Team,
     ) -> Result<(), RunError> {
-        let kept = LAUNCHES.try_with(Cell::take).ok().flatten();
-        let mut launches = kept.unwrap_or_default();
-        let prepared = &mut launches[self.id as usize % REMEMBERED];
+        let retained = LAUNCHES.try_with(Cell::take).ok().flatten();
+        let mut launches = retained.unwrap_or_default();
+        let prepared = &mut launches[self.id as usize % PREPARED_MAX];
         // SAFETY: the caller's promises.
         let result = unsafe { self.run_with(prepared, views, words, window, team) };
         let _ = LAUNCHES.try_with(|cell| cell.set(Some(launches)));
@@ -246,8 +258,8 @@ impl NestCode {
         window: Option<Window>,
         team: &mut dyn Team,
     ) -> Result<(), RunError> {
-        let is_known = prepared.is_for(self.id, views, words, window);
-        let is_settled = prepared.cut.fuses || !self.plans.fuses(0);
+        let is_known = prepared.matches(self.id, views, words, window);
+        let is_settled = prepared.execution.fuses || !self.plans.fuses(0);
         if !is_known || !is_settled {
             prepared.of = 0;
             if !prepared.launch.measure(&self.nest, views, words)? {
@@ -255,10 +267,10 @@ impl NestCode {
             }
             prepared.prepare(self, views, words, window)?;
         }
-        let (launch, cut) = (&prepared.launch, prepared.cut);
+        let (launch, execution) = (&prepared.launch, prepared.execution);
         let plan = self
-            .plans(cut.in_runs)
-            .plan(&self.nest, cut.plan, cut.fuses);
+            .plans(execution.in_runs)
+            .plan(&self.nest, execution.plan, execution.fuses);
         self.plans.ran();
         let job = Job {
             nest: &self.nest,
@@ -266,23 +278,24 @@ impl NestCode {
             launch,
             views,
             words,
-            tiles: cut.tiles,
-            kept_lanes: cut.kept_lanes,
-            streams: cut.streams,
-            turns_only: cut.turns_only,
+            tiles: execution.tiles,
+            retained_lanes: execution.retained_lanes,
+            streams: execution.streams,
+            transposes_only: execution.transposes_only,
             places: Part::ALL,
         };
         let work = |pieces: Range<u64>| {
-            let start = pieces.start as usize * cut.in_piece;
-            let end = (pieces.end as usize * cut.in_piece).min(cut.rows);
+            let start = pieces.start as usize * execution.in_piece;
+            let end = (pieces.end as usize * execution.in_piece).min(execution.rows);
             Scratch::with(|scratch| {
-                // SAFETY: the launch was prepared of these views and words; each piece comes once; the caller's promises.
+                // SAFETY: the launch was prepared from these views and words; each piece runs once; the caller's
+                // promises.
                 unsafe { Machine::new(job, scratch).run(start..end) };
             });
         };
         let threads = team.threads() as u64;
-        if cut.by_place && threads > 1 {
-            let ns = (cut.elements as u64).saturating_mul(plan.cost) / COST_UNIT;
+        if execution.splits_scatter && threads > 1 {
+            let ns = (execution.elements as u64).saturating_mul(plan.cost) / COST_UNIT;
             let work = |parts: Range<u64>| {
                 let places = Part {
                     first: parts.start,
@@ -291,18 +304,18 @@ impl NestCode {
                 };
                 let job = job.scattering_to(places);
                 Scratch::with(|scratch| {
-                    // SAFETY: as above; each place is in one part.
-                    unsafe { Machine::new(job, scratch).run(0..cut.rows) };
+                    // SAFETY: as above; each index belongs to one part.
+                    unsafe { Machine::new(job, scratch).run(0..execution.rows) };
                 });
             };
             return team.share(threads, ns, &work).map_err(RunError::Panic);
         }
-        let pieces = cut.rows.div_ceil(cut.in_piece);
+        let pieces = execution.rows.div_ceil(execution.in_piece);
         if pieces == 1 {
             work(0..1);
             return Ok(());
         }
-        let ns = (cut.elements as u64).saturating_mul(plan.cost) / COST_UNIT;
+        let ns = (execution.elements as u64).saturating_mul(plan.cost) / COST_UNIT;
         team.share(pieces as u64, ns, &work)
             .map_err(RunError::Panic)
     }

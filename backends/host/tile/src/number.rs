@@ -1,12 +1,12 @@
-//! Element types as the loops compute with them: one trait over all, with the semantics of [`millstream_ir::op`].
+//! Element types as the loops compute with them: one trait for all, with the semantics of [`millstream_ir::op`].
 
 /// A type that values are computed in.
 pub(crate) trait Number: Copy + PartialOrd + 'static {
     const ZERO: Self;
     const ONE: Self;
-    /// Below or equal to all: what the maximum of nothing is.
+    /// Less than or equal to all values: the maximum of no elements.
     const LEAST: Self;
-    /// Above or equal to all: what the minimum of nothing is.
+    /// Greater than or equal to all values: the minimum of no elements.
     const GREATEST: Self;
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
@@ -17,7 +17,7 @@ pub(crate) trait Number: Copy + PartialOrd + 'static {
     fn absolute(self) -> Self;
     fn is_nan(self) -> bool;
 
-    /// The smaller; NaN if one is.
+    /// Returns the smaller value, or NaN if one is NaN.
     #[inline(always)]
     fn least(self, other: Self) -> Self {
         if other < self || other.is_nan() {
@@ -27,7 +27,7 @@ pub(crate) trait Number: Copy + PartialOrd + 'static {
         }
     }
 
-    /// The greater; NaN if one is.
+    /// Returns the greater value, or NaN if one is NaN.
     #[inline(always)]
     fn greatest(self, other: Self) -> Self {
         if other > self || other.is_nan() {
@@ -38,7 +38,7 @@ pub(crate) trait Number: Copy + PartialOrd + 'static {
     }
 }
 
-/// A type with bits to work on.
+/// A type with bitwise operations.
 pub(crate) trait Bits: Number {
     fn and(self, other: Self) -> Self;
     fn or(self, other: Self) -> Self;
@@ -84,7 +84,7 @@ macro_rules! integers {
             fn or(self, other: Self) -> Self { self | other }
             #[inline(always)]
             fn xor(self, other: Self) -> Self { self ^ other }
-            // What is negative is large without its sign.
+            // A negative shift is large as an unsigned number.
             #[inline(always)]
             fn shifted_up(self, by: Self) -> Self {
                 if (by as u64) < u64::from(Self::BITS) { self << by } else { 0 }
@@ -132,7 +132,7 @@ macro_rules! floats {
 
 floats! { f32, f64 }
 
-/// A truth value in one byte. Any byte but 0 is true when it is read; what is computed is 0 or 1.
+/// A boolean in one byte. Any byte but 0 is true when read; computed values are 0 or 1.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 #[repr(transparent)]
 pub(crate) struct Truth(pub(crate) u8);
@@ -149,8 +149,8 @@ impl Truth {
     }
 }
 
-/// Sums and products of truth values are in no program ([`millstream_ir::BinaryOp::takes`]): they are here as what they are
-/// modulo two, so that one trait serves.
+/// Programs have no sums and products of booleans ([`millstream_ir::BinaryOp::takes`]). They are defined modulo two,
+/// so that one trait covers all types.
 impl Number for Truth {
     const ZERO: Self = Truth(0);
     const ONE: Self = Truth(1);
@@ -203,7 +203,7 @@ impl Bits for Truth {
     fn xor(self, other: Self) -> Self {
         Truth(self.0 ^ other.0)
     }
-    // Nor are shifts of them.
+    // Programs have no shifts of booleans.
     #[inline(always)]
     fn shifted_up(self, _by: Self) -> Self {
         self

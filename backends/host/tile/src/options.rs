@@ -1,14 +1,14 @@
-//! What can be chosen when a program is compiled.
+//! The options of compiling a program.
 
 use millstream_ir::Blocking;
 
 /// How a program is compiled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// How it is cut up: the usual way, or one of those that [`Code::blockings`](crate::Code::blockings) has for it.
+    /// The blocking: the usual one, or one that [`Code::blockings`](crate::Code::blockings) returns for the program.
     pub blocking: Blocking,
-    /// May loops be made in the processor's own code? They lie in memory that is executable and not writable; where the
-    /// feature `machine-code` is off, or the processor is no x86-64, there are none anyway. Results are the same to the bit.
+    /// Whether loops may become machine code, in memory that is executable and never writable. If the feature
+    /// `machine-code` is off, or the processor is not x86-64, there is none.
     pub machine_code: bool,
 }
 

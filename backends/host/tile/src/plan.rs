@@ -1,4 +1,19 @@
-//! A nest as the interpreter runs it: straight lists of instructions over slots.
+//! A nest as the interpreter runs it: lists of instructions over slots.
+//!
+//! | word | meaning |
+//! | --- | --- |
+//! | *tile* | the elements that one instruction processes |
+//! | *lane* | one element of a tile |
+//! | *slot* | where an instruction finds a tile or a scalar; its address may change with each row or step |
+//! | *register* | memory of the thread for one tile |
+//! | *scalar* | one element that stands for all lanes (*uniform*) |
+//! | *input* | elements that are read: of an access, of a gather, or indices |
+//! | *target* | elements that are stored |
+//! | *direct* | used in place, in the binding's memory; otherwise copied through a *staging* register |
+//! | *row*, *step* | one outer index; one tile of inner indices along a row, or one inner index across rows |
+//! | *pass* | one loop over the inner axes |
+//! | *retained* | computed in one pass and stored for later ones, for every element of a row |
+//! | *run* | consecutive lanes of a gather whose index advances by a constant step |
 //!
 //! The same nest has up to three *templates*, which differ in what the lanes of a tile are:
 //!
@@ -8,8 +23,8 @@
 //! | `Row` | reductions along memory | inner indices of one row | the next lanes of the row |
 //! | `Column` | reductions across memory | outer indices: many rows at once | the next inner index of all |
 //!
-//! A nest with reductions takes several *passes* over its inner axes, each of which computes what the reductions of the next
-//! one need. What an earlier pass has computed is kept, as long as a row of it fits the cache, or computed again.
+//! A nest with reductions takes several passes. Each computes what the reductions of the next one need. Values of an
+//! earlier pass are retained as long as a row of them fits the cache, or computed again.
 
 use millstream_ir::nest::{AccessId, Word};
 use millstream_ir::{BinaryOp, DType};
@@ -30,7 +45,7 @@ pub(crate) enum Template {
 #[derive(Clone, Debug)]
 pub(crate) enum Instruction {
     Loop(Loop),
-    /// Several operations at once, which find their slots themselves.
+    /// Several operations in one loop of machine code, which has its own slots.
     #[cfg(all(feature = "machine-code", target_arch = "x86_64"))]
     Fused(std::sync::Arc<crate::fuse::Fused>),
 }
@@ -43,14 +58,14 @@ pub(crate) struct Loop {
     pub(crate) a: SlotId,
     pub(crate) b: SlotId,
     pub(crate) c: SlotId,
-    /// How many elements it is for, if not as many as there are lanes.
+    /// The number of elements, if it is not the number of lanes.
     pub(crate) fixed: Option<u8>,
 }
 
-/// How often something changes its place.
+/// How often an address changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Scope {
-    /// Never in a launch.
+    /// Never within a launch.
     Launch,
     /// With the outer index.
     Outer,
@@ -58,107 +73,107 @@ pub(crate) enum Scope {
     Inner,
 }
 
-/// What a walk brings.
+/// The kind of an input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Walked {
+pub(crate) enum InputKind {
     /// The elements of an access.
     Elements(AccessId),
-    /// Where they lie: how far behind the access's offset.
+    /// The offsets of the elements of an access, relative to the access's own offset.
     Offsets(AccessId),
     /// The index along an axis.
     Index(u16),
-    /// The elements of a gather in runs: which.
+    /// The elements of a gather that is read in runs: its index in [`Plan::gathered`].
     Gathered(u16),
 }
 
-/// Something that is read lane by lane, or element by element.
+/// An input: elements that are read lane by lane.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Walk {
-    pub(crate) walked: Walked,
+pub(crate) struct Input {
+    pub(crate) kind: InputKind,
     /// Bytes of an element.
     pub(crate) size: usize,
     pub(crate) scope: Scope,
-    /// It is the same for all lanes.
-    pub(crate) one: bool,
+    /// The same element for all lanes.
+    pub(crate) is_uniform: bool,
     pub(crate) slot: SlotId,
-    /// Where it is brought if its memory cannot be used as it lies.
-    pub(crate) home: SlotId,
-    /// The target that stores it as it is: it is brought straight there.
-    pub(crate) lands: Option<u16>,
+    /// The register that the elements are copied to if the input is not direct.
+    pub(crate) staging: SlotId,
+    /// The target that stores the input unchanged; the elements are copied straight there.
+    pub(crate) direct_target: Option<u16>,
 }
 
-/// Something that is written.
+/// A target: elements that are stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) access: AccessId,
     pub(crate) size: usize,
     /// `Outer`: once a row. `Inner`: for each element of it.
     pub(crate) scope: Scope,
-    /// One element stands for all lanes.
-    pub(crate) one: bool,
+    /// The same element for all lanes.
+    pub(crate) is_uniform: bool,
     pub(crate) slot: SlotId,
-    /// Where it is computed if its memory cannot be used as it lies.
-    pub(crate) home: SlotId,
+    /// The register that holds the elements until they are stored, if the target is not direct.
+    pub(crate) staging: SlotId,
 }
 
-/// Elements of a row that will be asked soon.
+/// Elements of a row that are prefetched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ahead {
-    /// Those that a walk reads in the step after this one, or in the first of the next row.
-    Walk(u16),
-    /// Those that a target writes in this step, in the last pass.
+pub(crate) enum Prefetch {
+    /// The elements that an input reads in the next step, or in the first step of the next row.
+    Input(u16),
+    /// The elements that a target stores in this step, in the last pass.
     Target(u16),
 }
 
-/// A gather whose index goes on evenly for many lanes, as far as can be known before it is run: its elements are read as those of
-/// an access are, and where they lie in one piece, right there.
+/// A gather that may be read in runs. Its elements are read like those of an access, and in place if they are
+/// contiguous.
 #[derive(Clone, Debug)]
 pub(crate) struct Gathered {
     pub(crate) access: AccessId,
-    /// Which of the plan's indexed axes.
+    /// The index of its axis in [`Plan::indexed`].
     pub(crate) indexed: usize,
-    /// How the index comes to be; the last step is it.
+    /// The computation of the index; the last step is the index.
     pub(crate) steps: Vec<Step>,
 }
 
-/// A step on the way to an index, of `i64`. Others are named by their place.
+/// A step in the computation of an index, of type `i64`. Operands are the numbers of earlier steps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     Const(i64),
     Word(Word),
-    /// The index that a walk counts.
+    /// The index of this input.
     Index(u16),
-    /// What a walk reads, of this type.
+    /// The element of this input, of this type.
     Load(u16, DType),
     Binary(BinaryOp, u8, u8),
 }
 
-/// What a gather or scatter is told of the launch: four scalars, from this one on.
+/// An axis that a gather or scatter indexes. Its parameters are four scalars, starting with `scalar`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IndexedAxis {
     pub(crate) access: AccessId,
     pub(crate) stride: millstream_ir::nest::Stride,
     pub(crate) len: Word,
     pub(crate) scalar: u32,
-    /// Is it a scatter?
+    /// Whether it is a scatter.
     pub(crate) writes: bool,
 }
 
-/// An accumulator.
+/// The accumulator of a reduction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accumulator {
     pub(crate) reducer: Reducer,
     pub(crate) slot: SlotId,
-    /// Its element, where it is an index.
+    /// The best element, if the accumulator is an index.
     pub(crate) best: SlotId,
 }
 
-/// Many elements of a walk at once into an accumulator, or into one for each lane.
+/// Folds many elements of an input at once, into one accumulator or into one per lane.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WholeFold {
+pub(crate) struct DirectFold {
     pub(crate) run: Kernel,
     pub(crate) accumulator: SlotId,
-    pub(crate) walk: u16,
+    pub(crate) input: u16,
 }
 
 /// One pass over the inner axes.
@@ -167,52 +182,52 @@ pub(crate) struct Pass {
     /// The accumulators of its reductions.
     pub(crate) accumulators: Vec<Accumulator>,
     pub(crate) begin: Vec<Instruction>,
-    /// Which walks change their place with every step.
-    pub(crate) walks: Vec<u16>,
+    /// The inputs whose address changes with every step.
+    pub(crate) inputs: Vec<u16>,
     pub(crate) body: Vec<Instruction>,
-    /// Where the body does nothing but fold what a walk reads: a long row at once, or several steps across rows.
-    pub(crate) whole: Option<WholeFold>,
-    /// What the body fetches on its way, and the slots for where that is.
-    pub(crate) ahead: Vec<(Ahead, SlotId)>,
-    /// What follows the last step: results of reductions, and what is computed of them once a row.
+    /// Set if the body only folds an input: then a long row is folded at once, or several steps across rows.
+    pub(crate) direct_fold: Option<DirectFold>,
+    /// What the body prefetches, with the slots of the addresses.
+    pub(crate) prefetches: Vec<(Prefetch, SlotId)>,
+    /// What follows the last step: the results of reductions, and values computed from them once a row.
     pub(crate) end: Vec<Instruction>,
 }
 
-/// A nest, compiled for one template. Its first scalar, which is its first slot, is the index of a step's first element.
+/// A nest, compiled for one template. Its first slot is a scalar: the index of the first element of a step.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) template: Template,
     pub(crate) slots: Vec<Slot>,
-    /// Scalars as they are before a launch: constants.
+    /// The initial scalars of a launch, which are its constants.
     pub(crate) scalars: Vec<u64>,
-    /// Words that are scalars: which, where to, and of how many bytes.
+    /// Words that are scalars: the word, its scalar, and its bytes.
     pub(crate) words: Vec<(Word, u32, u32)>,
     pub(crate) indexed: Vec<IndexedAxis>,
     pub(crate) gathered: Vec<Gathered>,
-    pub(crate) walks: Vec<Walk>,
-    /// Walks that change their place once a launch, and once a row.
-    pub(crate) launch_walks: Vec<u16>,
-    pub(crate) row_walks: Vec<u16>,
+    pub(crate) inputs: Vec<Input>,
+    /// Inputs whose address changes once a launch, and once a row.
+    pub(crate) launch_inputs: Vec<u16>,
+    pub(crate) row_inputs: Vec<u16>,
     pub(crate) targets: Vec<Target>,
-    /// What is the same for the whole launch.
-    pub(crate) once: Vec<Instruction>,
-    /// What is computed once a row, before the first pass.
-    pub(crate) before: Vec<Instruction>,
+    /// Values that are the same for the whole launch.
+    pub(crate) launch_values: Vec<Instruction>,
+    /// Values that are computed once a row, before the first pass.
+    pub(crate) row_values: Vec<Instruction>,
     pub(crate) passes: Vec<Pass>,
-    /// What is stored once a row.
-    pub(crate) finish: Vec<Instruction>,
-    /// Bytes of a lane of all registers, how many there are, and bytes of a lane of what is kept.
+    /// Stores that happen once a row.
+    pub(crate) row_stores: Vec<Instruction>,
+    /// The bytes per lane of all registers, the number of registers, and the bytes per lane of retained values.
     pub(crate) unit: u32,
     pub(crate) registers: u32,
-    pub(crate) kept: u32,
-    /// About what an element costs, in 1 / `COST_UNIT` nanoseconds.
+    pub(crate) retained: u32,
+    /// The approximate cost of an element, in 1 / `COST_UNIT` nanoseconds.
     pub(crate) cost: u64,
-    /// Elements are only moved: each walk is stored as it is, and nothing is computed.
+    /// Whether elements are only moved: each input is stored unchanged, and nothing is computed.
     pub(crate) moves: bool,
 }
 
 impl Plan {
-    /// Is any of it machine code?
+    /// Returns `true` if any body is machine code.
     pub(crate) fn is_fused(&self) -> bool {
         #[cfg(all(feature = "machine-code", target_arch = "x86_64"))]
         return self

@@ -1,24 +1,24 @@
-//! The plans of a nest: those over tiles, which are made at once, and those with machine code, which are made when it is clear
-//! that they are worth it. Both compute the same to the bit.
+//! The plans of a nest. Plans over tiles are built at once; plans with machine code are built when they are likely to
+//! pay off. Both give bit-identical results.
 //!
-//! Encoding machine code, and having memory for it, takes longer than all else of compiling. So whoever compiles much and runs
-//! little should not have to wait for it.
+//! Encoding machine code and mapping memory for it takes longer than all other compilation. A program that compiles
+//! much and runs little should not wait for it.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use millstream_ir::Nest;
 
-use crate::build::{Unfit, build};
+use crate::build::{CompileError, build};
 use crate::level::Level;
 use crate::options::Options;
 use crate::plan::{Plan, Template};
 
-/// A launch of so many elements is worth machine code though it is the first: it wins more than it costs.
+/// A first launch with this many elements is worth machine code: it saves more than it costs.
 const FUSED_ELEMENTS_MIN: usize = 1 << 17;
 
-/// One for a nest without inner axes. Else two by rows and two by columns, of each what is needed again is kept in the first, and
-/// computed again in the second.
+/// One plan for a nest without inner axes. Otherwise two along rows and two across: the first of each retains values
+/// for later passes, the second computes them again.
 const FLAT: &[(Template, bool)] = &[(Template::Flat, false)];
 const REDUCING: &[(Template, bool)] = &[
     (Template::Row, true),
@@ -27,17 +27,17 @@ const REDUCING: &[(Template, bool)] = &[
     (Template::Column, false),
 ];
 
-/// Every plan of a nest.
+/// All plans of a nest.
 #[derive(Debug)]
 pub(crate) struct Plans {
     level: Level,
-    /// May there be machine code?
+    /// Whether machine code is allowed.
     machine_code: bool,
-    /// Are gathers read in runs where that can be?
+    /// Whether gathers are read in runs where possible.
     runs: bool,
     kinds: &'static [(Template, bool)],
     over_tiles: Vec<Plan>,
-    /// With machine code; none where there is none for it.
+    /// The plans with machine code; `None` if there is no code for the plan.
     fused: Vec<OnceLock<Option<Plan>>>,
     has_run: AtomicBool,
 }
@@ -48,14 +48,14 @@ impl Plans {
         level: Level,
         options: Options,
         runs: bool,
-    ) -> Result<Self, Unfit> {
+    ) -> Result<Self, CompileError> {
         let kinds = match nest.inner {
             0 => FLAT,
             _ => REDUCING,
         };
         let over_tiles = kinds
             .iter()
-            .map(|(template, keeps)| build(nest, *template, *keeps, level, false, runs))
+            .map(|(template, retains)| build(nest, *template, *retains, level, false, runs))
             .collect::<Result<_, _>>()?;
         Ok(Self {
             level,
@@ -68,21 +68,21 @@ impl Plans {
         })
     }
 
-    /// Those over tiles. Which one suits a launch, and how rows are cut, is read off these: the order in which a row is summed
-    /// must not depend on whether there is machine code.
+    /// Returns the plans over tiles. The choice of a plan and the tiling of rows depend on these only, because the
+    /// order in which a row is summed must not depend on machine code.
     pub(crate) fn over_tiles(&self) -> &[Plan] {
         &self.over_tiles
     }
 
-    /// Is a launch of so many elements to have machine code?
+    /// Returns `true` if a launch with this many elements uses machine code.
     #[inline]
     pub(crate) fn fuses(&self, elements: usize) -> bool {
-        // Relaxed: at worst one more launch goes by tiles.
+        // Relaxed: at worst one more launch runs over tiles.
         let is_worth_it = || self.has_run.load(Ordering::Relaxed) || elements >= FUSED_ELEMENTS_MIN;
         self.machine_code && is_worth_it()
     }
 
-    /// It has run: who comes once may come again.
+    /// Records that the nest has run: a program that runs twice may run often.
     #[inline]
     pub(crate) fn ran(&self) {
         if !self.has_run.load(Ordering::Relaxed) {
@@ -90,7 +90,7 @@ impl Plans {
         }
     }
 
-    /// The plan that was chosen, with machine code if it is to be and can be.
+    /// Returns the chosen plan, with machine code if `fuses` is set and there is code for it.
     #[inline]
     pub(crate) fn plan(&self, nest: &Nest, chosen: usize, fuses: bool) -> &Plan {
         let over_tiles = &self.over_tiles[chosen];
@@ -98,8 +98,8 @@ impl Plans {
             return over_tiles;
         }
         let make = || {
-            let (template, keeps) = self.kinds[chosen];
-            let plan = build(nest, template, keeps, self.level, true, self.runs).ok()?;
+            let (template, retains) = self.kinds[chosen];
+            let plan = build(nest, template, retains, self.level, true, self.runs).ok()?;
             plan.is_fused().then_some(plan)
         };
         self.fused[chosen]

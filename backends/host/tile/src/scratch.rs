@@ -1,22 +1,22 @@
-//! A thread's memory for tiles. It is kept from launch to launch, so that the steady state allocates nothing (I9).
+//! A thread's memory for tiles. It is reused from launch to launch, so that the steady state allocates nothing (I9).
 
 use std::cell::Cell;
 
-/// A line of the cache.
+/// A cache line.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Line([u8; 64]);
 
-/// Registers and slots of one thread.
+/// The registers and slots of one thread.
 pub(crate) struct Scratch {
     lines: Vec<Line>,
     slots: Vec<*mut u8>,
     strides: Vec<isize>,
 }
 
-/// Room in a [`Scratch`]. What is in it is anything.
-pub(crate) struct Room<'a> {
-    /// Bytes, which begin at a line of the cache.
+/// Reserved memory of a [`Scratch`]. Its contents are undefined.
+pub(crate) struct Buffers<'a> {
+    /// Bytes that begin at a cache line.
     pub(crate) memory: *mut u8,
     pub(crate) slots: &'a mut [*mut u8],
     /// As many as slots.
@@ -24,17 +24,17 @@ pub(crate) struct Room<'a> {
 }
 
 thread_local! {
-    /// Taken while it is in use: a launch inside of another, on the same thread, would find none and make its own.
+    /// Taken while in use: a nested launch on the same thread finds none and makes its own.
     static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
 }
 
 impl Scratch {
-    /// Runs `work` with this thread's.
+    /// Runs `work` with this thread's scratch memory.
     #[inline]
     pub(crate) fn with<R>(work: impl FnOnce(&mut Scratch) -> R) -> R {
-        // Where the thread is ending already, there is none.
-        let kept = SCRATCH.try_with(Cell::take).ok().flatten();
-        let mut scratch = kept.unwrap_or_else(|| {
+        // A thread that is ending has none any more.
+        let cached = SCRATCH.try_with(Cell::take).ok().flatten();
+        let mut scratch = cached.unwrap_or_else(|| {
             Box::new(Scratch {
                 lines: Vec::new(),
                 slots: Vec::new(),
@@ -46,9 +46,9 @@ impl Scratch {
         result
     }
 
-    /// Room for so many bytes, and so many slots.
+    /// Reserves this many bytes and slots.
     #[inline]
-    pub(crate) fn room(&mut self, bytes: usize, slots: usize) -> Room<'_> {
+    pub(crate) fn reserve(&mut self, bytes: usize, slots: usize) -> Buffers<'_> {
         let lines = bytes.div_ceil(64);
         if self.lines.len() < lines {
             self.lines.resize(lines, Line([0; 64]));
@@ -57,7 +57,7 @@ impl Scratch {
             self.slots.resize(slots, std::ptr::null_mut());
             self.strides.resize(slots, 0);
         }
-        Room {
+        Buffers {
             memory: self.lines.as_mut_ptr().cast(),
             slots: &mut self.slots[..slots],
             strides: &mut self.strides[..slots],

@@ -1,17 +1,17 @@
-//! Slots: where the instructions of a plan find tiles and scalars.
+//! Slots: the addresses of tiles and scalars.
 
-/// The index of a slot: where an instruction finds a tile or a scalar.
+/// The index of a slot.
 pub(crate) type SlotId = u16;
 
-/// Where the memory of a slot lies.
+/// The memory of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Slot {
-    /// One of the scalars, eight bytes each.
+    /// One of the scalars, of eight bytes each.
     Scalar(u32),
-    /// A register: the bytes a lane in front of it, and the number of registers in front of it.
+    /// A register: the bytes per lane, and the number, of the registers before it.
     Register { unit: u32, index: u32 },
     /// As a register, with a part for each step.
-    Kept { unit: u32, size: u32 },
-    /// Wherever a walk or a store is right now.
+    Retained { unit: u32, size: u32 },
+    /// The current place of an input or a target.
     Placed,
 }

@@ -1,8 +1,8 @@
-//! Index spaces, and how elements lie over them.
+//! Index spaces, and the places of elements over them.
 
 use crate::AXES_MAX;
 
-/// Some axes, walked as one, the last one fastest.
+/// Some axes that are walked as one, the last one fastest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axes {
     pub(crate) rank: usize,
@@ -10,7 +10,7 @@ pub(crate) struct Axes {
     pub(crate) total: usize,
 }
 
-/// How far apart neighbours along each of some axes are, in elements.
+/// The distances between neighbours along each axis, in elements.
 pub(crate) type Strides = [isize; AXES_MAX];
 
 impl Axes {
@@ -20,7 +20,7 @@ impl Axes {
         total: 1,
     };
 
-    /// The axes with these lengths, if their product can be counted.
+    /// Returns the axes with these lengths, or `None` if their product overflows.
     #[inline]
     pub(crate) fn of(lens: &[u64]) -> Option<Self> {
         let mut axes = Self::NONE;
@@ -38,7 +38,7 @@ impl Axes {
         Some(axes)
     }
 
-    /// Length of the fastest axis.
+    /// Returns the length of the fastest axis.
     #[inline]
     pub(crate) fn last(&self) -> usize {
         match self.rank {
@@ -47,7 +47,7 @@ impl Axes {
         }
     }
 
-    /// Where the element with this index in the walk lies.
+    /// Returns the offset of the element with this index.
     #[inline]
     pub(crate) fn offset(&self, strides: &[isize], index: usize) -> isize {
         match self.rank {
@@ -65,7 +65,7 @@ impl Axes {
         }
     }
 
-    /// Do neighbours in the walk lie side by side, all of them?
+    /// Returns `true` if consecutive elements are contiguous.
     #[inline]
     pub(crate) fn is_dense(&self, strides: &[isize]) -> bool {
         let mut expected = 1;
@@ -78,7 +78,7 @@ impl Axes {
         true
     }
 
-    /// Calls `run` with each stretch of the walk from `start` along the fastest axis: how far from its first lane, how many,
+    /// Calls `run` with each stretch of the indices from `start` along the fastest axis: its first lane, its length,
     /// and the offset of its first element.
     #[inline(always)]
     pub(crate) fn runs(
@@ -103,7 +103,7 @@ impl Axes {
             let len = (last - index[fast]).min(n - done);
             run(done, len, offset);
             done += len;
-            // On to the next stretch, like an odometer.
+            // Advances to the next stretch, like an odometer.
             offset -= index[fast] as isize * strides[fast];
             index[fast] = 0;
             for axis in (0..fast).rev() {
@@ -119,18 +119,18 @@ impl Axes {
     }
 }
 
-/// Something that is walked: by outer and inner axes.
+/// The places of an input or a target over the outer and inner axes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
-    /// The first element; null where the offsets themselves are asked.
+    /// The first element; null if the offsets themselves are the input.
     pub(crate) base: *mut u8,
-    /// Where offsets begin to count, if only a part of the index space is walked.
+    /// The start of the window, in elements, if only a part of the index space is walked.
     pub(crate) origin: isize,
     pub(crate) outer: Strides,
     pub(crate) inner: Strides,
-    /// Can its memory be used as it lies, tile by tile?
+    /// Whether its memory is used in place, tile by tile.
     pub(crate) is_direct: bool,
-    /// The bytes that it may touch, as addresses.
+    /// The range of addresses that it may touch.
     pub(crate) bytes: (usize, usize),
 }
 
@@ -146,7 +146,7 @@ impl Path {
 }
 
 impl Path {
-    /// Touches nothing. Strides stay as they are.
+    /// Resets everything but the strides.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.base = std::ptr::null_mut();
@@ -156,8 +156,8 @@ impl Path {
     }
 }
 
-/// Makes neighbouring axes one where every path lets it, and drops those of one element. The order stays. Axes with no elements
-/// become none: no index of theirs exists, and no length divides by zero.
+/// Merges neighbouring axes where every path allows it, and drops axes of length 1. The order stays. Axes without
+/// elements become no axes: they have no index, and no length is divided by zero.
 pub(crate) fn collapse(
     axes: &mut Axes,
     paths: &mut [Path],
@@ -194,7 +194,7 @@ pub(crate) fn collapse(
     axes.rank = rank;
 }
 
-/// Orders axes so that a path takes ever smaller steps.
+/// Orders axes so that a path's strides decrease.
 pub(crate) fn order(
     axes: &mut Axes,
     paths: &mut [Path],
@@ -206,7 +206,7 @@ pub(crate) fn order(
         while axis > 0 {
             let steps = strides_of(&mut paths[key]);
             let (before, this) = (steps[axis - 1].unsigned_abs(), steps[axis].unsigned_abs());
-            // What does not move stays where it is.
+            // Axes along which the path does not move stay in place.
             if before >= this || before == 0 || axes.lens[axis - 1] == 1 || axes.lens[axis] == 1 {
                 break;
             }

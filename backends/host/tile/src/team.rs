@@ -1,13 +1,13 @@
-//! Who runs a launch, and why one has not run.
+//! The threads that run a launch, and the errors of running it.
 
 use std::ops::Range;
 
-use crate::misfit::Misfit;
+use crate::prepare_error::PrepareError;
 
-/// Who runs the pieces of a launch.
+/// The threads that run the pieces of a launch.
 pub trait Team {
-    /// Runs `work` on ranges of `0..pieces` that cover each piece exactly once, on any threads at once. All together take one
-    /// thread about `ns` nanoseconds. Blocks until all are done.
+    /// Runs `work` on ranges of `0..pieces` that cover each piece exactly once, concurrently on any threads. One
+    /// thread needs about `ns` nanoseconds for all pieces. Blocks until all are done.
     ///
     /// # Errors
     /// The message of the first panic.
@@ -18,15 +18,15 @@ pub trait Team {
         work: &(dyn Fn(Range<u64>) + Sync),
     ) -> Result<(), String>;
 
-    /// How many threads there are for [`Team::share`], at least one.
+    /// Returns the number of threads of [`Team::share`], at least one.
     fn threads(&self) -> usize;
 }
 
-/// The calling thread and nobody else. Does not catch panics.
+/// The calling thread alone. Does not catch panics.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Alone;
+pub struct SingleThread;
 
-impl Team for Alone {
+impl Team for SingleThread {
     fn share(
         &mut self,
         pieces: u64,
@@ -42,12 +42,12 @@ impl Team for Alone {
     }
 }
 
-/// Why a launch has not run, or not to its end.
+/// The reason a launch did not run, or not to its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RunError {
     /// It was refused before anything ran.
-    Misfit(Misfit),
+    Refused(PrepareError),
     /// A piece panicked with this message.
     Panic(String),
 }
@@ -55,16 +55,16 @@ pub enum RunError {
 impl std::fmt::Display for RunError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            RunError::Misfit(misfit) => write!(f, "{misfit}"),
-            RunError::Panic(message) => write!(f, "it panicked: {message}"),
+            RunError::Refused(error) => write!(f, "{error}"),
+            RunError::Panic(message) => write!(f, "a piece panicked: {message}"),
         }
     }
 }
 
 impl std::error::Error for RunError {}
 
-impl From<Misfit> for RunError {
-    fn from(misfit: Misfit) -> Self {
-        Self::Misfit(misfit)
+impl From<PrepareError> for RunError {
+    fn from(error: PrepareError) -> Self {
+        Self::Refused(error)
     }
 }

@@ -1,31 +1,31 @@
-//! How lanes are cut into tiles.
+//! The tiling of lanes.
 
 use crate::space::Axes;
 
-/// How lanes are cut into tiles.
+/// The tiling of the lanes of a launch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tiles {
-    /// Most lanes of a tile; a multiple of 64, so that every register begins at a line of the cache.
+    /// The greatest number of lanes of a tile; a multiple of 64, so that every register begins at a cache line.
     pub(crate) lanes: usize,
     pub(crate) count: usize,
-    /// Tiles of one stretch along the fastest axis; 0 if tiles go on over its end.
+    /// Tiles per stretch along the fastest axis; 0 if tiles cross its end.
     in_stretch: usize,
-    /// Tiles are blocks of the last two axes, of a bounded number of lanes along each.
+    /// The lanes along the last two axes, if tiles are blocks of them.
     pub(crate) block: Option<[usize; 2]>,
 }
 
-/// A fastest axis that is longer than this is not crossed by tiles, so that most of what is walked can be used as it lies.
+/// Tiles do not cross the end of a fastest axis at least this long, so that most inputs can be used in place.
 const STRETCH_MIN: usize = 128;
 
-/// Lanes of a tile that are only moved.
+/// Lanes of a tile that is only moved.
 const MOVED_LANES: usize = 1 << 14;
 
-/// Lanes along the axes of a block: a line of the cache at least, some of them at most.
+/// Lanes along the axes of a block: at least a cache line, at most several.
 const BLOCK_MIN: usize = 16;
 const BLOCK_MAX: usize = 64;
 
 impl Tiles {
-    /// Tiles of up to about this many lanes.
+    /// Returns tiles of up to about `lanes_max` lanes.
     #[inline]
     pub(crate) fn of(axes: &Axes, lanes_max: usize) -> Self {
         let (last, total) = (axes.last().max(1), axes.total);
@@ -51,7 +51,8 @@ impl Tiles {
         }
     }
 
-    /// Tiles of many lanes, over the ends of axes, for what only moves elements: there are no registers to fit the first cache.
+    /// Returns tiles of many lanes that cross the ends of axes, for plans that only move elements: they have no
+    /// registers that must fit the L1 cache.
     pub(crate) fn of_moves(axes: &Axes) -> Self {
         let lanes = MOVED_LANES.min(axes.total.next_multiple_of(64));
         Self {
@@ -62,7 +63,7 @@ impl Tiles {
         }
     }
 
-    /// The same lanes in blocks of the last two axes.
+    /// Returns the same number of lanes as blocks of the last two axes.
     pub(crate) fn in_blocks(self, axes: &Axes) -> Self {
         let across = (self.lanes / BLOCK_MIN).min(BLOCK_MAX);
         let down = self.lanes / across;
@@ -75,7 +76,7 @@ impl Tiles {
         }
     }
 
-    /// The first lane of a block, and its lengths.
+    /// Returns the first lane of a block, and its lengths.
     pub(crate) fn block(
         &self,
         axes: &Axes,
@@ -89,7 +90,7 @@ impl Tiles {
         (first, [down.min(rows - row), across.min(columns - column)])
     }
 
-    /// The first lane of a tile, and how many it has.
+    /// Returns the first lane of a tile, and its number of lanes.
     #[inline]
     pub(crate) fn tile(&self, axes: &Axes, index: usize) -> (usize, usize) {
         match self.in_stretch {
@@ -109,7 +110,7 @@ impl Tiles {
         }
     }
 
-    /// Can a walk be used as it lies?
+    /// Returns `true` if elements with these strides can be used in place.
     #[inline]
     pub(crate) fn uses_directly(&self, axes: &Axes, strides: &[isize]) -> bool {
         match (self.in_stretch, axes.rank) {

@@ -1,6 +1,6 @@
-//! Who touched each byte: its last write, and one reader of each queue since, as in FastTrack.
+//! The last accesses to each byte: the last write, and the last read of each queue since then, as in FastTrack.
 //!
-//! A queue is ordered, so its last reader stands for those before.
+//! A queue is ordered, so its last read stands for its earlier ones.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,22 +13,22 @@ use millstream_protocol::memory::PageId;
 use super::violation::{Place, Touch};
 use crate::ranges::RangeMap;
 
-/// One access, as it is kept for each byte.
+/// The last access of one kind to a byte.
 #[derive(Clone, Debug)]
-struct Kept {
+struct LastAccess {
     point: Point,
     access: Access,
     task: Arc<str>,
     slice: SliceId,
 }
 
-impl PartialEq for Kept {
+impl PartialEq for LastAccess {
     fn eq(&self, other: &Self) -> bool {
         self.point == other.point && self.access == other.access && self.slice == other.slice
     }
 }
 
-impl Kept {
+impl LastAccess {
     fn touch(&self) -> Touch {
         Touch {
             task: self.task.clone(),
@@ -41,30 +41,30 @@ impl Kept {
 
 #[derive(Clone, Default, PartialEq, Debug)]
 struct Cell {
-    write: Option<Kept>,
-    readers: Vec<Kept>,
+    write: Option<LastAccess>,
+    readers: Vec<LastAccess>,
 }
 
 impl Cell {
-    /// Those who conflict with an access of this kind.
-    fn against(&self, access: Access) -> impl Iterator<Item = &Kept> {
+    /// Returns the accesses that conflict with an access of this kind.
+    fn conflicting(&self, access: Access) -> impl Iterator<Item = &LastAccess> {
         let readers = self.readers.iter().filter(move |_| access.writes());
         self.write.iter().chain(readers)
     }
 
-    fn all(&self) -> impl Iterator<Item = &Kept> {
+    fn all(&self) -> impl Iterator<Item = &LastAccess> {
         self.write.iter().chain(&self.readers)
     }
 }
 
-/// The accesses of all pages that live.
+/// The accesses of all live pages.
 #[derive(Default)]
 pub(super) struct Accesses {
     pages: BTreeMap<PageId, RangeMap<Cell>>,
 }
 
 impl Accesses {
-    /// The first bytes of the range with somebody who conflicts with such an access and is not before it.
+    /// Returns the first bytes of the range that have a conflicting access for which `is_before` is false.
     pub(super) fn conflict(
         &self,
         page: PageId,
@@ -73,14 +73,16 @@ impl Accesses {
         is_before: impl Fn(Point) -> bool,
     ) -> Option<(Range<u64>, Touch)> {
         self.pages.get(&page)?.iter(range).find_map(|(part, cell)| {
-            let other = cell.against(access).find(|other| !is_before(other.point))?;
+            let other = cell
+                .conflicting(access)
+                .find(|other| !is_before(other.point))?;
             Some((part, other.touch()))
         })
     }
 
-    /// Notes an access of a task.
-    pub(super) fn note(&mut self, page: PageId, range: Range<u64>, point: Point, touch: &Touch) {
-        let kept = Kept {
+    /// Records an access of a task.
+    pub(super) fn record(&mut self, page: PageId, range: Range<u64>, point: Point, touch: &Touch) {
+        let access = LastAccess {
             point,
             access: touch.access,
             task: touch.task.clone(),
@@ -88,27 +90,27 @@ impl Accesses {
         };
         self.pages.entry(page).or_default().update(range, |cell| {
             if touch.access.writes() {
-                cell.write = Some(kept.clone());
+                cell.write = Some(access.clone());
                 cell.readers.clear();
             } else {
                 let queue = point.queue;
                 cell.readers.retain(|reader| reader.point.queue != queue);
-                cell.readers.push(kept.clone());
+                cell.readers.push(access.clone());
                 cell.readers.sort_by_key(|reader| reader.point);
             }
         });
     }
 
-    /// Somebody on the page who is not known to have passed.
+    /// Returns an access to the page that is not known to have passed.
     pub(super) fn user(&self, page: PageId, has_passed: impl Fn(Point) -> bool) -> Option<Touch> {
         let mut cells = self.pages.get(&page)?.iter(0..u64::MAX);
         cells.find_map(|(_, cell)| {
             let user = cell.all().find(|user| !has_passed(user.point));
-            user.map(Kept::touch)
+            user.map(LastAccess::touch)
         })
     }
 
-    /// Forgets accesses that have passed: nothing can conflict with them any more.
+    /// Removes accesses that have passed: nothing can conflict with them any more.
     pub(super) fn forget(
         &mut self,
         page: PageId,

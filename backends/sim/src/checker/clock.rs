@@ -1,10 +1,10 @@
-//! Vector clocks over queues, of the checker's own: it does not trust those that it checks.
+//! Vector clocks over queues. The checker has its own, because it must not trust the ones it checks.
 
 use std::collections::VecDeque;
 
 use millstream_protocol::id::{Cursor, MAX_QUEUES, Point};
 
-/// For every queue, up to where it is known to come before.
+/// For every queue, the cursor up to which its tasks happen before.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Clock([Cursor; MAX_QUEUES]);
 
@@ -15,14 +15,14 @@ impl Clock {
             .is_some_and(|known| *known >= point.cursor)
     }
 
-    /// Takes in everything that `other` covers.
+    /// Adds everything that `other` covers.
     pub(super) fn join(&mut self, other: &Clock) {
         for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
             *mine = (*mine).max(*theirs);
         }
     }
 
-    /// Takes in a point and what comes before it on its queue.
+    /// Adds a point and all earlier points of its queue.
     pub(super) fn advance(&mut self, point: Point) {
         if let Some(mine) = self.0.get_mut(point.queue.index()) {
             *mine = (*mine).max(point.cursor);
@@ -30,12 +30,12 @@ impl Clock {
     }
 }
 
-/// What a queue comes after.
+/// What happens before the next task of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Known {
-    /// For whatever reason.
+    /// Through any order: queues, waits, and publication.
     pub(super) all: Clock,
-    /// Through waits alone: what a runtime's own clock can know (I3).
+    /// Through waits alone, which is all that a runtime's own clock can know (I3).
     pub(super) waited: Clock,
 }
 
@@ -51,7 +51,7 @@ impl Known {
     }
 }
 
-/// What the tasks of a queue came after when they were issued: an entry where that changed.
+/// The clocks that the tasks of a queue were issued with, with one entry where the clock changed.
 #[derive(Default, Debug)]
 pub(super) struct History(VecDeque<(Cursor, Known)>);
 
@@ -63,7 +63,7 @@ impl History {
         }
     }
 
-    /// What the task at `cursor` comes after, on other queues.
+    /// Returns what happens before the task at `cursor`, on other queues.
     pub(super) fn at(&self, cursor: Cursor) -> Known {
         let later = self.0.partition_point(|(from, _)| *from <= cursor);
         later
@@ -71,7 +71,7 @@ impl History {
             .map_or(Known::default(), |index| self.0[index].1)
     }
 
-    /// Nobody asks for what is before `cursor` any more.
+    /// Removes entries before `cursor`, which will not be read any more.
     pub(super) fn prune(&mut self, cursor: Cursor) {
         while self.0.get(1).is_some_and(|(from, _)| *from <= cursor) {
             self.0.pop_front();

@@ -1,16 +1,59 @@
-//! The checker: told of every call, it finds what breaks the backend's rules. Pure: it has no thread, no clock
-//! and no memory of the device, and is tested by itself.
+//! The checker: it observes every backend call and reports calls that break the backend contract.
+//! It is pure: no thread, no clock and no device memory, so it is tested alone.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
-//! | `order` | which task comes after which: queues, waits, and what the host could see |
+//! | `order` | happens-before between tasks: queues, waits, and what the host has seen |
 //! | `clock` | vector clocks |
-//! | `accesses` | who touched each byte last |
-//! | `slices` | which slices live, and where |
-//! | `violation` | what can be found |
+//! | `accesses` | the last accesses to each byte |
+//! | `slices` | live slices and their places |
+//! | `violation` | everything that the checker can report |
 //!
-//! A task is checked when it is issued, against everything issued before it. What is not ordered by then
-//! never will be, so a race is found in whatever order the two happen to run.
+//! # State
+//! For each byte of a page, [`Accesses`] keeps the last write and, per queue, the last read since that write. A queue
+//! is ordered, so its last read stands for its earlier ones (as in FastTrack).
+//!
+//! For each queue, [`Order`] keeps a vector clock: for every queue, the cursor up to which tasks happen before the
+//! next task of this queue. It also keeps the clock of each task in flight, as the task had it when it was issued.
+//! Three events add to a queue's clock, and nothing else does:
+//!
+//! 1. Issuing a task: tasks of one queue run in order.
+//! 2. A wait for a point: it adds the point, and the clock that **the task at that point** was issued with. Waits
+//!    that the other queue issued after that task do not count.
+//! 3. Publication: a point that the host can see as passed happens before every task that is issued later, on any
+//!    queue.
+//!
+//! # Checks
+//! - **Race (I2, I4).** A task is checked when it is issued, against every task issued before it. Two accesses race
+//!   if they share bytes, at least one writes, and the later task's clock does not cover the earlier point. If they
+//!   are unordered at that moment they stay unordered, so a race is reported whichever of the two happens to run
+//!   first. A guard of the host takes part as well: conflicting tasks must be seen to have passed when it begins, and
+//!   a task that conflicts with a live guard is a race.
+//! - **Use of memory (I4).** Each binding must lie within its slice, which must be live; live slices do not overlap;
+//!   a page is freed only after every use of it was seen to have passed.
+//! - **Needless wait (I3).** A wait is *implied* if the clock from waits alone already covers its point, or if
+//!   another wait of the same task covers it. It is *passed* if the point was already published. Both are counted in
+//!   [`Waits`], not reported.
+//! - **Leak (I10).** When the device closes, a live slice without a handle, or a page without slices, is reported.
+//!
+//! # Example
+//! Task `a` writes bytes that task `b` reads. `{..}` is the clock that a task is issued with.
+//!
+//! ```text
+//!  issue order       queue 0         queue 1             checker
+//!  1  a: write       0@1 {}                              last write = 0@1
+//!  2  flush 0@1                                          0@1 may be waited for
+//!  3  wait 0@1                       waits for 0@1       clock of queue 1 = {0@1}
+//!  4  b: read                        1@1 {0@1}           {0@1} covers the last write: no race
+//!  5  wait 0@1                       waits for 0@1       covered already: implied += 1
+//!
+//!  without 3:        0@1 {}          1@1 {}              {} does not cover 0@1: Race { earlier: a, later: b }
+//! ```
+//!
+//! # Tests
+//! `tests` (beside this file) breaks each rule once. `tests/device/calls.rs` drops the wait above under many seeds.
+//! The mutants in `tests/mutants/server` plant such mistakes in the server; the swarm on this device must report
+//! them.
 
 mod accesses;
 mod clock;
@@ -34,12 +77,12 @@ pub use order::Waits;
 use slices::Slices;
 pub use violation::{Bytes, Place, Touch, Violation};
 
-/// Elements of a binding that a kernel declares as written and did not store.
+/// A range of a binding that a kernel declares as written and did not store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Unwritten {
-    /// The binding, by its place among the task's.
+    /// The index of the binding in the task's bindings.
     pub(crate) binding: usize,
-    /// The first such elements, as bytes of the binding.
+    /// The first elements that were not stored, as bytes of the binding.
     pub(crate) bytes: Range<u64>,
 }
 
@@ -48,11 +91,11 @@ pub(crate) struct Checker {
     order: Order,
     slices: Slices,
     accesses: Accesses,
-    /// What guards of the host use now.
+    /// The bindings of the live host guards, by the guard's number.
     guards: BTreeMap<u64, Vec<BoundSlice>>,
     guards_made: u64,
     host: Arc<str>,
-    found: Vec<Violation>,
+    violations: Vec<Violation>,
 }
 
 impl Checker {
@@ -64,13 +107,13 @@ impl Checker {
             guards: BTreeMap::new(),
             guards_made: 0,
             host: "guard".into(),
-            found: Vec::new(),
+            violations: Vec::new(),
         }
     }
 
-    /// What was found since the last call.
-    pub(crate) fn take_found(&mut self) -> Vec<Violation> {
-        std::mem::take(&mut self.found)
+    /// Returns the violations found since the last call.
+    pub(crate) fn take_violations(&mut self) -> Vec<Violation> {
+        std::mem::take(&mut self.violations)
     }
 
     pub(crate) fn waits(&self) -> Waits {
@@ -82,18 +125,18 @@ impl Checker {
     }
 
     pub(crate) fn page_freed_lost(&mut self, page: PageId) {
-        self.found.push(Violation::PageFreedLost { page });
+        self.violations.push(Violation::PageFreedLost { page });
     }
 
     pub(crate) fn page_freed(&mut self, page: PageId) {
         let order = &self.order;
         if let Some(user) = self.accesses.user(page, |point| order.is_seen(point)) {
-            self.found.push(Violation::PageInUse { page, user });
+            self.violations.push(Violation::PageInUse { page, user });
         }
         if let Some(user) = self.guard_on(page, 0..u64::MAX, Access::Write) {
-            self.found.push(Violation::PageInUse { page, user });
+            self.violations.push(Violation::PageInUse { page, user });
         }
-        self.slices.page_freed(page, &mut self.found);
+        self.slices.page_freed(page, &mut self.violations);
         self.accesses.page_freed(page);
     }
 
@@ -102,16 +145,16 @@ impl Checker {
         let seen = |point| order.is_seen(point);
         self.accesses.forget(page, range.clone(), seen);
         let bytes = Bytes { page, range };
-        self.slices.reserved(slice, bytes, &mut self.found);
+        self.slices.reserved(slice, bytes, &mut self.violations);
     }
 
     pub(crate) fn slice_released(&mut self, slice: SliceId) {
-        self.slices.released(slice, &mut self.found);
+        self.slices.released(slice, &mut self.violations);
     }
 
-    /// A task is issued.
+    /// Checks a task when it is issued.
     pub(crate) fn task(&mut self, point: Point, name: &Arc<str>, bindings: &[BoundSlice]) {
-        self.found.extend(self.order.issue(point));
+        self.violations.extend(self.order.issue(point));
         for bound in bindings {
             let Some((bytes, touch)) = self.touch(bound, name, Place::Queue(point)) else {
                 continue;
@@ -126,11 +169,11 @@ impl Checker {
             let guard = self.guard_on(page, range.clone(), touch.access);
             others.extend(guard.map(|guard| (range.clone(), guard)));
             self.races(others, &touch, page);
-            self.accesses.note(page, range, point, &touch);
+            self.accesses.record(page, range, point, &touch);
         }
     }
 
-    /// A task has run, and these bytes it declared as written and did not store.
+    /// Reports the bytes that a completed task declared as written and did not store.
     pub(crate) fn ran(
         &mut self,
         point: Point,
@@ -142,7 +185,7 @@ impl Checker {
             let bound = &bindings[missed.binding];
             let Some(page) = bound.page else { continue };
             let range = bound.offset + missed.bytes.start..bound.offset + missed.bytes.end;
-            self.found.push(Violation::Unwritten {
+            self.violations.push(Violation::Unwritten {
                 task: Touch {
                     task: name.clone(),
                     place: Place::Queue(point),
@@ -154,14 +197,16 @@ impl Checker {
         }
     }
 
-    /// A task was refused because its memory cannot be found: perhaps its slices say why.
+    /// Checks the slices of a task that was refused because its memory does not resolve; they may explain the
+    /// refusal.
     pub(crate) fn refused(&mut self, point: Point, name: &Arc<str>, bindings: &[BoundSlice]) {
         for bound in bindings {
             self.touch(bound, name, Place::Queue(point));
         }
     }
 
-    /// A guard of the host begins: everything that conflicts was seen to have passed.
+    /// Checks a new guard of the host: everything that conflicts must have been seen to have passed. Returns its
+    /// number.
     pub(crate) fn host_begins(&mut self, bindings: &[BoundSlice]) -> u64 {
         self.guards_made += 1;
         let guard = self.guards_made;
@@ -184,24 +229,24 @@ impl Checker {
     }
 
     pub(crate) fn flushed(&mut self, point: Point) {
-        self.found.extend(self.order.flush(point));
+        self.violations.extend(self.order.flush(point));
     }
 
-    /// The host can see from here on that `point` has passed.
+    /// From now on the host can see that `point` has passed.
     pub(crate) fn published(&mut self, point: Point) {
         self.order.publish(point);
     }
 
     pub(crate) fn wait(&mut self, queue: QueueId, point: Point) {
-        self.found.extend(self.order.wait(queue, point));
+        self.violations.extend(self.order.wait(queue, point));
     }
 
-    /// The device goes away. `held` says whether somebody has a handle of a slice.
+    /// The device closes. `held` returns whether a slice has a handle.
     pub(crate) fn closed(&mut self, held: impl Fn(SliceId) -> bool) {
-        self.slices.leaks(held, &mut self.found);
+        self.slices.leaks(held, &mut self.violations);
     }
 
-    /// The bytes that a binding touches, if it touches any, checked against its slice.
+    /// Checks a binding against its slice, and returns the bytes it touches, if it touches any.
     fn touch(
         &mut self,
         bound: &BoundSlice,
@@ -218,11 +263,11 @@ impl Checker {
             slice: bound.slice,
         };
         let checked = self.slices.check_use(bound, bytes.clone(), &touch);
-        self.found.extend(checked);
+        self.violations.extend(checked);
         Some((bytes, touch))
     }
 
-    /// A guard that uses bytes of this range in a way that conflicts.
+    /// Returns a guard with a conflicting use of bytes in this range.
     fn guard_on(&self, page: PageId, range: Range<u64>, access: Access) -> Option<Touch> {
         let conflicts = |bound: &&BoundSlice| {
             bound.page == Some(page)
@@ -243,7 +288,7 @@ impl Checker {
 
     fn races(&mut self, others: Vec<(Range<u64>, Touch)>, later: &Touch, page: PageId) {
         for (range, earlier) in others {
-            self.found.push(Violation::Race {
+            self.violations.push(Violation::Race {
                 earlier,
                 later: later.clone(),
                 bytes: Bytes { page, range },

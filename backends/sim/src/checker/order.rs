@@ -1,29 +1,29 @@
-//! What comes after what: the queues' clocks, what was flushed, and what the host has been able to see.
+//! Happens-before between tasks: the queues' clocks, what was flushed, and what the host has been able to see.
 //!
-//! Three things put a task after another: its own queue, a wait, and that the host could see the other's
-//! cursor published before it issued the task. A waited point brings in the clock that **its task** was
-//! issued with and nothing that its queue waited for later.
+//! A task comes after another if they share a queue, if it waited for the other, or if the host could see the other's
+//! cursor published before it issued the task. A wait adds the clock that **the task at the awaited point** was
+//! issued with, and nothing that its queue waited for later.
 
 use millstream_protocol::id::{Cursor, Point, QueueId};
 
 use super::Violation;
 use super::clock::{Clock, History, Known};
 
-/// Waits, and how many of them were of no use (I3).
+/// Counts of waits, and of needless ones (I3).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Waits {
     /// Waits that were issued.
     pub issued: u64,
-    /// For a point that the queue came after anyway, or that another wait of the same task brings in.
+    /// Waits for a point that earlier waits of the queue already cover, or that another wait of the same task covers.
     pub implied: u64,
-    /// For a point that had been published when the wait was issued. On a device that runs by itself it may
-    /// have been published a moment before.
+    /// Waits for a point that was published when the wait was issued. On a device that is not driven it may have been
+    /// published a moment before.
     pub passed: u64,
 }
 
 impl Waits {
-    /// These and those.
-    pub(crate) fn and(self, more: Self) -> Self {
+    /// Returns the sums of both.
+    pub(crate) fn plus(self, more: Self) -> Self {
         Self {
             issued: self.issued + more.issued,
             implied: self.implied + more.implied,
@@ -46,7 +46,7 @@ struct Lane {
 /// The order of everything that was issued.
 pub(super) struct Order {
     lanes: Vec<Lane>,
-    /// What the host has been able to see, with all that comes before it.
+    /// What the host has been able to see, and everything that happens before that.
     host: Clock,
     pub(super) waits: Waits,
 }
@@ -64,13 +64,13 @@ impl Order {
         self.lanes.get_mut(queue.index())
     }
 
-    /// Does `point` come before the task that was issued last on `queue`?
+    /// Returns `true` if `point` happens before the task that was issued last on `queue`.
     pub(super) fn is_before(&self, point: Point, queue: QueueId) -> bool {
         let lane = self.lanes.get(queue.index());
         point.queue == queue || lane.is_some_and(|lane| lane.now.all.covers(point))
     }
 
-    /// Has the host been able to see that `point` passed?
+    /// Returns `true` if the host has been able to see that `point` passed.
     pub(super) fn is_seen(&self, point: Point) -> bool {
         self.host.covers(point)
     }
@@ -103,7 +103,7 @@ impl Order {
         }
     }
 
-    /// The host can see from here on that `point` has passed.
+    /// From now on the host can see that `point` has passed.
     pub(super) fn publish(&mut self, point: Point) {
         let Some(lane) = self.lane(point.queue) else {
             return;
@@ -125,12 +125,12 @@ impl Order {
         let (flushed, passed) = (other.flushed, other.published >= point.cursor);
         let mut known = other.history.at(point.cursor);
         if passed {
-            // The host knows everything that came before what was published.
+            // The host also knows everything that happened before a published point.
             known.all.join(&host);
         }
         known.advance(point);
         let lane = self.lane(queue)?;
-        // A later wait that brings in an earlier one of the same task makes that one needless.
+        // A later wait that covers an earlier one of the same task makes the earlier one needless.
         let brings_in = |earlier: &Point| known.waited.covers(*earlier);
         let implied = lane.now.waited.covers(point) || lane.waits.iter().any(brings_in);
         lane.now.join(&known);

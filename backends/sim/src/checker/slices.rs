@@ -1,4 +1,4 @@
-//! Which slices live, and where: pages, the slices on them, and the last occupant of every slot.
+//! The live slices and their places: pages, the slices on them, and the last occupant of every slot.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,25 +9,25 @@ use millstream_protocol::memory::PageId;
 
 use super::violation::{Bytes, Touch, Violation};
 
-/// The last slice that had a slot.
+/// The last slice that occupied a slot.
 #[derive(Clone)]
 struct Occupant {
     generation: u32,
-    /// Where it lies, while it lives.
+    /// The slice's bytes, while it is live.
     at: Option<Bytes>,
 }
 
 struct Page {
     bytes: u64,
-    /// The slices on it that live, by their first byte.
+    /// The live slices on the page: end and id, by their first byte.
     slices: BTreeMap<u64, (u64, SliceId)>,
 }
 
-/// Pages and slices that live.
+/// The live pages and slices.
 #[derive(Default)]
 pub(super) struct Slices {
     pages: BTreeMap<PageId, Page>,
-    /// By the slot, so that this is as large as the table of handles, and no larger (I12).
+    /// By slot, so this is never larger than the table of handles (I12).
     slots: BTreeMap<u32, Occupant>,
 }
 
@@ -37,22 +37,22 @@ impl Slices {
         self.pages.insert(page, Page { bytes, slices });
     }
 
-    pub(super) fn page_freed(&mut self, page: PageId, found: &mut Vec<Violation>) {
+    pub(super) fn page_freed(&mut self, page: PageId, violations: &mut Vec<Violation>) {
         match self.pages.remove(&page) {
-            None => found.push(Violation::PageFreedTwice { page }),
+            None => violations.push(Violation::PageFreedTwice { page }),
             Some(freed) => {
                 for (_, slice) in freed.slices.into_values() {
-                    found.push(Violation::PageHasSlice { page, slice });
+                    violations.push(Violation::PageHasSlice { page, slice });
                 }
             }
         }
     }
 
-    pub(super) fn reserved(&mut self, slice: SliceId, at: Bytes, found: &mut Vec<Violation>) {
+    pub(super) fn reserved(&mut self, slice: SliceId, at: Bytes, violations: &mut Vec<Violation>) {
         let occupant = self.slots.get(&slice.index());
-        // Generations wrap, so only the same one is certainly wrong.
+        // Generations wrap, so only an equal one is certainly wrong.
         if occupant.is_some_and(|last| last.at.is_some() || last.generation == slice.generation()) {
-            found.push(Violation::ReservedTwice { slice });
+            violations.push(Violation::ReservedTwice { slice });
         }
         match self.pages.get_mut(&at.page) {
             Some(page) if at.range.end <= page.bytes => {
@@ -61,7 +61,7 @@ impl Slices {
                         page: at.page,
                         range,
                     };
-                    found.push(Violation::Overlap {
+                    violations.push(Violation::Overlap {
                         slice,
                         other,
                         bytes,
@@ -71,7 +71,7 @@ impl Slices {
                     page.slices.insert(at.range.start, (at.range.end, slice));
                 }
             }
-            _ => found.push(Violation::OutsidePage {
+            _ => violations.push(Violation::OutsidePage {
                 slice,
                 bytes: at.clone(),
             }),
@@ -81,13 +81,13 @@ impl Slices {
             .insert(slice.index(), Occupant { generation, at });
     }
 
-    pub(super) fn released(&mut self, slice: SliceId, found: &mut Vec<Violation>) {
+    pub(super) fn released(&mut self, slice: SliceId, violations: &mut Vec<Violation>) {
         let occupant = self.slots.get_mut(&slice.index());
         let ended = occupant
             .filter(|occupant| occupant.generation == slice.generation())
             .and_then(|occupant| occupant.at.take());
         let Some(at) = ended else {
-            return found.push(Violation::ReleasedTwice { slice });
+            return violations.push(Violation::ReleasedTwice { slice });
         };
         if let Some(page) = self.pages.get_mut(&at.page)
             && page
@@ -99,7 +99,7 @@ impl Slices {
         }
     }
 
-    /// Is a binding within its slice, which lives?
+    /// Checks that a binding lies within its slice, and that the slice is live.
     pub(super) fn check_use(
         &self,
         bound: &BoundSlice,
@@ -111,7 +111,7 @@ impl Slices {
             return Some(Violation::NeverReserved { user: user() });
         };
         if occupant.generation != bound.slice.generation() {
-            // The slot went to another, or has not come to this one yet.
+            // The slot went to another slice, or has not reached this generation yet.
             let older = bound.slice.generation() < occupant.generation;
             return Some(match older {
                 true => Violation::UseAfterRelease { user: user() },
@@ -131,12 +131,12 @@ impl Slices {
         })
     }
 
-    /// What lives although the device is gone. `held` says whether somebody has a handle of a slice.
-    pub(super) fn leaks(&self, held: impl Fn(SliceId) -> bool, found: &mut Vec<Violation>) {
+    /// Reports what is still live after the device closed. `held` returns whether a slice has a handle.
+    pub(super) fn leaks(&self, held: impl Fn(SliceId) -> bool, violations: &mut Vec<Violation>) {
         for (id, page) in &self.pages {
             if page.slices.is_empty() {
                 let (page, bytes) = (*id, page.bytes);
-                found.push(Violation::PageLeaked { page, bytes });
+                violations.push(Violation::PageLeaked { page, bytes });
             }
             for (start, (end, slice)) in &page.slices {
                 if !held(*slice) {
@@ -144,7 +144,7 @@ impl Slices {
                         page: *id,
                         range: *start..*end,
                     };
-                    found.push(Violation::SliceLeaked {
+                    violations.push(Violation::SliceLeaked {
                         slice: *slice,
                         bytes,
                     });
@@ -160,7 +160,7 @@ impl Page {
             let shared = range.start.max(*start)..range.end.min(*end);
             (!shared.is_empty()).then_some((shared, *slice))
         };
-        // Slices that live do not overlap, so the last one before the range is the only other.
+        // Live slices do not overlap, so of the slices that begin before the range only the last can reach into it.
         let before = self.slices.range(..range.start).next_back();
         let within = self.slices.range(range.start..range.end.max(range.start));
         before.into_iter().chain(within).filter_map(part).collect()

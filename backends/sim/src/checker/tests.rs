@@ -1,4 +1,4 @@
-//! Each violation is found, with what it is about; what is ordered is not reported.
+//! Each violation is reported with its tasks, places and bytes; ordered accesses are not reported.
 
 use super::*;
 use Access::{Read, ReadWrite, Write};
@@ -39,7 +39,7 @@ impl Rig {
         Self(checker)
     }
 
-    /// A task over some bytes of `A`, called by its place.
+    /// Issues a task over some bytes of `A`, named by its point.
     fn task(&mut self, point: Point, bound: &[BoundSlice]) {
         let name: Arc<str> = format!("task {}.{}", point.queue.0, point.cursor).into();
         self.0.task(point, &name, bound);
@@ -53,26 +53,26 @@ impl Rig {
         self.0.wait(QueueId(queue), point);
     }
 
-    fn found(&mut self) -> Vec<Violation> {
-        self.0.take_found()
+    fn violations(&mut self) -> Vec<Violation> {
+        self.0.take_violations()
     }
 
-    /// The sentence of the one violation.
+    /// The text of the only violation.
     #[track_caller]
-    fn sentence(&mut self) -> String {
-        let found = self.found();
-        assert_eq!(found.len(), 1, "{found:?}");
-        found[0].to_string()
+    fn message(&mut self) -> String {
+        let violations = self.violations();
+        assert_eq!(violations.len(), 1, "{violations:?}");
+        violations[0].to_string()
     }
 
     #[track_caller]
     fn assert_clean(&mut self) {
-        assert_eq!(self.found(), []);
+        assert_eq!(self.violations(), []);
     }
 }
 
 #[test]
-fn an_unordered_conflict_is_a_race_and_names_both() {
+fn unordered_conflict_is_a_race_that_names_both_tasks() {
     for (first, second) in [
         (Write, Read),
         (Read, Write),
@@ -84,14 +84,14 @@ fn an_unordered_conflict_is_a_race_and_names_both() {
         rig.task(at(1, 1), &[bytes(4..16, second)]);
         let expected = format!(
             "`task 1.1` on queue 1 at 1 ({second} of slice 1) races with `task 0.1` on queue 0 at 1 ({first} of \
-             slice 1) over bytes 4..8 of page 0: nothing puts one before the other (I2, I4)"
+             slice 1) over bytes 4..8 of page 0: neither happens before the other (I2, I4)"
         );
-        assert_eq!(rig.sentence(), expected);
+        assert_eq!(rig.message(), expected);
     }
 }
 
 #[test]
-fn readers_share_and_disjoint_bytes_do_not_meet() {
+fn readers_and_disjoint_writers_do_not_race() {
     let mut rig = Rig::new();
     rig.use_all(at(0, 1), Read);
     rig.use_all(at(1, 1), Read);
@@ -103,14 +103,14 @@ fn readers_share_and_disjoint_bytes_do_not_meet() {
 }
 
 #[test]
-fn a_queue_orders_itself() {
+fn tasks_of_one_queue_are_ordered() {
     let mut rig = Rig::new();
     (1..4).for_each(|cursor| rig.use_all(at(0, cursor), ReadWrite));
     rig.assert_clean();
 }
 
 #[test]
-fn a_wait_orders_what_comes_after_it_and_only_on_its_queue() {
+fn wait_orders_later_tasks_of_its_queue_only() {
     let mut rig = Rig::new();
     rig.use_all(at(0, 1), Write);
     rig.0.flushed(at(0, 1));
@@ -118,11 +118,11 @@ fn a_wait_orders_what_comes_after_it_and_only_on_its_queue() {
     rig.use_all(at(1, 1), Read);
     rig.assert_clean();
     rig.use_all(at(2, 1), Read);
-    assert!(rig.sentence().starts_with("`task 2.1`"));
+    assert!(rig.message().starts_with("`task 2.1`"));
 }
 
 #[test]
-fn every_reader_counts() {
+fn write_races_with_every_unordered_reader() {
     let mut rig = Rig::new();
     rig.use_all(at(0, 1), Read);
     rig.use_all(at(1, 1), Read);
@@ -130,14 +130,14 @@ fn every_reader_counts() {
     rig.wait(2, at(1, 1));
     rig.use_all(at(2, 1), Write);
     assert!(
-        rig.sentence().contains("races with `task 0.1`"),
-        "the other reader was waited for"
+        rig.message().contains("races with `task 0.1`"),
+        "the wait covers the other reader only"
     );
 }
 
-/// A clock taken at the wait instead of at the point would hide this.
+/// A clock that is read at the wait instead of at the point would hide this.
 #[test]
-fn a_point_brings_in_what_it_came_after_and_nothing_later() {
+fn awaited_point_adds_its_own_clock_and_nothing_later() {
     let mut rig = Rig::new();
     rig.task(at(1, 1), &[]);
     rig.0.flushed(at(1, 1));
@@ -148,28 +148,28 @@ fn a_point_brings_in_what_it_came_after_and_nothing_later() {
     rig.0.flushed(at(1, 2));
     rig.wait(2, at(1, 1));
     rig.use_all(at(2, 1), Read);
-    assert!(rig.sentence().contains("races with `task 0.1`"));
+    assert!(rig.message().contains("races with `task 0.1`"));
     rig.wait(2, at(1, 2));
     rig.use_all(at(2, 2), Read);
     rig.assert_clean();
 }
 
 #[test]
-fn what_the_host_could_see_orders_what_it_issues_afterwards() {
+fn published_point_happens_before_tasks_issued_later() {
     let mut rig = Rig::new();
     rig.use_all(at(0, 1), Write);
     rig.0.flushed(at(0, 1));
     rig.wait(1, at(0, 1));
     rig.task(at(1, 1), &[]);
     rig.0.flushed(at(1, 1));
-    // The one that waited is seen to have passed, so what it waited for has passed.
+    // The task that waited is seen to have passed, so the task it waited for has passed.
     rig.0.published(at(1, 1));
     rig.use_all(at(2, 1), Write);
     rig.assert_clean();
 }
 
 #[test]
-fn a_slices_successor_on_the_same_bytes_is_checked_against_it() {
+fn slice_that_reuses_bytes_races_with_tasks_of_its_predecessor() {
     let mut rig = Rig::new();
     rig.use_all(at(0, 1), Read);
     rig.0.slice_released(A);
@@ -182,83 +182,83 @@ fn a_slices_successor_on_the_same_bytes_is_checked_against_it() {
     };
     rig.0.task(at(1, 1), &name, &[bound]);
     assert!(
-        rig.sentence()
+        rig.message()
             .contains("(write of slice 2) races with `task 0.1`")
     );
 }
 
 #[test]
-fn uses_of_what_does_not_live_are_found() {
+fn use_of_a_slice_that_is_not_live_is_reported() {
     let mut rig = Rig::new();
     rig.0.slice_released(A);
     rig.use_all(at(0, 1), Read);
     let expected =
         "`task 0.1` on queue 0 at 1 (read of slice 1) uses its slice after it was released (I4)";
-    assert_eq!(rig.sentence(), expected);
-    // Its slot has gone to another.
+    assert_eq!(rig.message(), expected);
+    // Its slot has gone to another slice.
     rig.0.slice_reserved(slice(1, 2), PAGE, 0..32);
     rig.use_all(at(0, 2), Read);
-    assert!(rig.sentence().contains("after it was released"));
+    assert!(rig.message().contains("after it was released"));
     let never = BoundSlice {
         slice: B,
         ..bytes(0..1, Read)
     };
     rig.task(at(0, 3), &[never]);
-    assert!(rig.sentence().contains("never reserved"));
+    assert!(rig.message().contains("never reserved"));
 }
 
 #[test]
-fn bytes_outside_the_slice_are_found() {
+fn bytes_outside_the_slice_are_reported() {
     let mut rig = Rig::new();
     rig.task(at(0, 1), &[bytes(16..33, Read)]);
-    assert!(rig.sentence().contains("touches bytes 16..33 of page 0"));
+    assert!(rig.message().contains("touches bytes 16..33 of page 0"));
     let shifted = BoundSlice {
         offset: 1,
         ..bytes(0..8, Read)
     };
     rig.task(at(0, 2), &[shifted]);
-    assert!(rig.sentence().contains("touches bytes 1..9 of page 0"));
+    assert!(rig.message().contains("touches bytes 1..9 of page 0"));
     let elsewhere = BoundSlice {
         page: Some(PageId(9)),
         ..bytes(0..8, Read)
     };
     rig.task(at(0, 3), &[elsewhere]);
-    assert!(rig.sentence().contains("of page 9"));
+    assert!(rig.message().contains("of page 9"));
 }
 
 #[test]
-fn slices_begin_and_end_once_and_do_not_overlap() {
+fn slices_are_reserved_and_released_once_and_do_not_overlap() {
     let mut rig = Rig::new();
     rig.0.slice_reserved(A, PAGE, 32..40);
-    assert_eq!(rig.sentence(), "slice 1 is reserved twice");
+    assert_eq!(rig.message(), "slice 1 is reserved twice");
     let mut rig = Rig::new();
     rig.0.slice_released(A);
     rig.0.slice_released(A);
-    assert_eq!(rig.sentence(), "slice 1 is released, but does not live");
+    assert_eq!(rig.message(), "slice 1 is released, but is not live");
     let mut rig = Rig::new();
     rig.0.slice_reserved(B, PAGE, 31..40);
     assert_eq!(
-        rig.sentence(),
-        "slice 2 overlaps slice 1, which lives, over bytes 31..32 of page 0 (I4)"
+        rig.message(),
+        "slice 2 overlaps live slice 1 over bytes 31..32 of page 0 (I4)"
     );
     let mut rig = Rig::new();
     rig.0.slice_reserved(B, PAGE, 32..65);
     assert!(
-        rig.sentence()
-            .contains("bytes 32..65 of page 0, which the page does not have")
+        rig.message()
+            .contains("bytes 32..65 of page 0, which are not within a live page")
     );
 }
 
 #[test]
-fn a_page_is_freed_once_and_after_everything_on_it() {
+fn page_is_freed_once_and_after_every_use() {
     let mut rig = Rig::new();
     rig.0.page_freed(PAGE);
     assert_eq!(
-        rig.sentence(),
+        rig.message(),
         "page 0 is freed while slice 1 lies on it (I4)"
     );
     rig.0.page_freed(PAGE);
-    assert_eq!(rig.sentence(), "page 0 is freed, but does not live");
+    assert_eq!(rig.message(), "page 0 is freed, but is not live");
 
     let mut rig = Rig::new();
     rig.use_all(at(0, 1), Read);
@@ -266,7 +266,7 @@ fn a_page_is_freed_once_and_after_everything_on_it() {
     rig.0.slice_released(A);
     rig.0.page_freed(PAGE);
     assert!(
-        rig.sentence()
+        rig.message()
             .starts_with("page 0 is freed before `task 0.1`")
     );
 
@@ -280,13 +280,13 @@ fn a_page_is_freed_once_and_after_everything_on_it() {
 }
 
 #[test]
-fn a_guard_of_the_host_conflicts_with_what_it_was_not_seen_to_follow() {
+fn host_guard_races_with_tasks_not_seen_to_have_passed() {
     let mut rig = Rig::new();
     rig.use_all(at(0, 1), Write);
     rig.0.flushed(at(0, 1));
     rig.0.host_begins(&[bytes(0..32, Read)]);
     assert!(
-        rig.sentence()
+        rig.message()
             .starts_with("`guard` 1 on the host (read of slice 1) races with `task 0.1`")
     );
 
@@ -298,40 +298,43 @@ fn a_guard_of_the_host_conflicts_with_what_it_was_not_seen_to_follow() {
     rig.task(at(1, 1), &[bytes(8..16, Write), bytes(0..4, Read)]);
     rig.assert_clean();
     rig.task(at(1, 2), &[bytes(7..9, Write)]);
-    assert!(rig.sentence().contains("races with `guard` 1 on the host"));
+    assert!(rig.message().contains("races with `guard` 1 on the host"));
     rig.0.host_ends(guard);
     rig.use_all(at(1, 3), Write);
     rig.assert_clean();
 }
 
 #[test]
-fn waits_are_for_flushed_points_of_other_queues() {
+fn wait_for_an_unflushed_point_or_the_own_queue_is_reported() {
     let mut rig = Rig::new();
     rig.task(at(0, 1), &[]);
     rig.task(at(0, 2), &[]);
     rig.0.flushed(at(0, 1));
     rig.wait(1, at(0, 2));
     assert_eq!(
-        rig.sentence(),
-        "queue 1 is to wait for queue 0 at 2, but queue 0 was flushed up to 1 only"
+        rig.message(),
+        "queue 1 waits for queue 0 at 2, but queue 0 was flushed only up to 1"
     );
     rig.wait(0, at(0, 1));
-    assert_eq!(rig.sentence(), "queue 0 waits for itself at 1 (I3)");
+    assert_eq!(rig.message(), "queue 0 waits for itself at 1 (I3)");
 }
 
 #[test]
-fn cursors_and_batches_go_up() {
+fn cursors_and_flushes_must_increase() {
     let mut rig = Rig::new();
     rig.task(at(0, 2), &[]);
     rig.task(at(0, 2), &[]);
-    assert_eq!(rig.sentence(), "queue 0 at 2 is issued after 2");
+    assert_eq!(
+        rig.message(),
+        "queue 0 at 2 is issued after 2: cursors must increase"
+    );
     rig.0.flushed(at(0, 3));
     assert!(
-        rig.sentence()
-            .contains("2 was issued and 0 was flushed before")
+        rig.message()
+            .contains("2 is the last issued and 0 the last flushed cursor")
     );
     rig.0.flushed(at(0, 2));
-    assert!(rig.sentence().contains("flushed"), "a batch ends once");
+    assert!(rig.message().contains("flushed"), "a batch ends once");
 }
 
 #[test]
@@ -362,13 +365,13 @@ fn needless_waits_are_counted() {
     assert_eq!(
         rig.0.waits().implied,
         2,
-        "the second of one task brings in the first"
+        "the second wait of a task covers the first"
     );
     rig.wait(2, at(0, 2));
     assert_eq!(
         rig.0.waits().implied,
         3,
-        "brought in by the point of another queue"
+        "covered by the point of another queue"
     );
     rig.task(at(2, 1), &[]);
     rig.task(at(0, 3), &[]);
@@ -387,15 +390,15 @@ fn needless_waits_are_counted() {
 }
 
 #[test]
-fn what_lives_at_the_end_without_a_handle_is_a_leak() {
+fn slice_or_page_without_a_handle_at_close_is_a_leak() {
     let mut rig = Rig::new();
     rig.0.page_allocated(PageId(1), 8);
     rig.0.closed(|_| true);
-    assert_eq!(rig.sentence(), "page 1 of 8 bytes is leaked (I10)");
+    assert_eq!(rig.message(), "page 1 of 8 bytes is leaked (I10)");
     rig.0.page_freed(PageId(1));
     rig.0.closed(|slice| slice != A);
     assert_eq!(
-        rig.sentence(),
+        rig.message(),
         "slice 1 is leaked: bytes 0..32 of page 0 (I10)"
     );
 }

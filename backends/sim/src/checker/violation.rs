@@ -1,4 +1,4 @@
-//! What the checker can find, each a sentence with the tasks, places and bytes that it is about.
+//! Everything that the checker can report: each violation names the tasks, places and bytes involved.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,25 +8,25 @@ use millstream_protocol::access::Access;
 use millstream_protocol::id::{Cursor, Point, QueueId, SliceId};
 use millstream_protocol::memory::PageId;
 
-/// Where a user of memory stands: at a point of a queue, or on the host.
+/// The place of an access: a point of a queue, or the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// A task that was issued there.
+    /// A task at this point.
     Queue(Point),
     /// A guard of the host, by its number.
     Host(u64),
 }
 
-/// One user of a range of bytes.
+/// One access to a range of bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Touch {
     /// The task's name.
     pub task: Arc<str>,
-    /// Where it stands.
+    /// The place of the access.
     pub place: Place,
-    /// How it touches the bytes.
+    /// The kind of access.
     pub access: Access,
-    /// The slice by which it names them.
+    /// The slice that the task bound.
     pub slice: SliceId,
 }
 
@@ -45,12 +45,12 @@ impl fmt::Display for Touch {
     }
 }
 
-/// Bytes of a page, as `bytes 0..16 of page 3`.
+/// Bytes of a page, displayed as `bytes 0..16 of page 3`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bytes {
     /// The page.
     pub page: PageId,
-    /// Which of its bytes.
+    /// The range of its bytes.
     pub range: Range<u64>,
 }
 
@@ -61,82 +61,80 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A rule of the backend that was broken.
+/// A rule of the backend contract that was broken.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
-    /// Two accesses conflict, and nothing puts one before the other (I2, I4).
-    #[error(
-        "{later} races with {earlier} over {bytes}: nothing puts one before the other (I2, I4)"
-    )]
+    /// Two accesses conflict, and neither happens before the other (I2, I4).
+    #[error("{later} races with {earlier} over {bytes}: neither happens before the other (I2, I4)")]
     Race {
-        /// Who was issued first.
+        /// The access that was issued first.
         earlier: Touch,
-        /// Who was issued later.
+        /// The access that was issued later.
         later: Touch,
         /// The first bytes that both touch.
         bytes: Bytes,
     },
-    /// A program declares that it writes every byte of a binding, and left some out (I7): those that had failed would be taken for
-    /// data.
-    #[error("{task} declares {bytes} as written, but stores nothing there (I7)")]
+    /// A program declares that it writes every byte of a binding, and did not store some (I7). Poisoned bytes among
+    /// them would count as clean.
+    #[error("{task} declares {bytes} as written, but did not store them (I7)")]
     Unwritten {
-        /// The task.
+        /// The access.
         task: Touch,
-        /// The first bytes that it left out.
+        /// The first bytes that were not stored.
         bytes: Bytes,
     },
-    /// A task names a slice that has ended (I4).
+    /// A task binds a slice that was released (I4).
     #[error("{user} uses its slice after it was released (I4)")]
     UseAfterRelease {
-        /// The task.
+        /// The access.
         user: Touch,
     },
-    /// A task names a slice that never began.
+    /// A task binds a slice that was never reserved.
     #[error("{user} uses a slice that was never reserved")]
     NeverReserved {
-        /// The task.
+        /// The access.
         user: Touch,
     },
-    /// A task touches bytes that are not those of its slice.
-    #[error("{user} touches {bytes}, which its slice does not have there")]
+    /// A task touches bytes outside its slice.
+    #[error("{user} touches {bytes}, which are not within its slice")]
     OutsideSlice {
-        /// The task.
+        /// The access.
         user: Touch,
-        /// What it touches.
+        /// The bytes that it touches.
         bytes: Bytes,
     },
-    /// A slice begins while it lives, or after its slot went to another.
+    /// A live slice is reserved again, or its slot and generation were used before.
     #[error("{slice} is reserved twice")]
     ReservedTwice {
         /// The slice.
         slice: SliceId,
     },
-    /// A slice ends that does not live.
-    #[error("{slice} is released, but does not live")]
+    /// A slice is released that is not live.
+    #[error("{slice} is released, but is not live")]
     ReleasedTwice {
         /// The slice.
         slice: SliceId,
     },
-    /// Two slices that live share bytes (I4).
-    #[error("{slice} overlaps {other}, which lives, over {bytes} (I4)")]
+    /// Two live slices share bytes (I4).
+    #[error("{slice} overlaps live {other} over {bytes} (I4)")]
     Overlap {
-        /// The one that was reserved later.
+        /// The slice that was reserved later.
         slice: SliceId,
-        /// The one that lived.
+        /// The slice that was live before.
         other: SliceId,
-        /// What they share.
+        /// The shared bytes.
         bytes: Bytes,
     },
-    /// A slice lies beyond its page, or on one that does not live.
-    #[error("{slice} is reserved at {bytes}, which the page does not have")]
+    /// A slice is reserved beyond its page, or on a page that is not live.
+    #[error("{slice} is reserved at {bytes}, which are not within a live page")]
     OutsidePage {
         /// The slice.
         slice: SliceId,
-        /// Where it is said to lie.
+        /// The bytes it was reserved at.
         bytes: Bytes,
     },
-    /// A page is freed with a slice on it.
+    /// A page is freed while a slice lies on it.
     #[error("{page} is freed while {slice} lies on it (I4)")]
     PageHasSlice {
         /// The page.
@@ -149,56 +147,58 @@ pub enum Violation {
     PageInUse {
         /// The page.
         page: PageId,
-        /// Who uses it.
+        /// The access that uses it.
         user: Touch,
     },
-    /// A page is freed on a device that is lost: nothing of it may be touched (I10).
+    /// A page is freed on a lost device, of which nothing may be touched (I10).
     #[error("{page} is freed on a lost device (I10)")]
     PageFreedLost {
         /// The page.
         page: PageId,
     },
-    /// A page is freed that does not live.
-    #[error("{page} is freed, but does not live")]
+    /// A page is freed that is not live.
+    #[error("{page} is freed, but is not live")]
     PageFreedTwice {
         /// The page.
         page: PageId,
     },
     /// A wait names a point that no flush has made observable.
-    #[error("{queue} is to wait for {point}, but {} was flushed up to {flushed} only", .point.queue)]
+    #[error("{queue} waits for {point}, but {} was flushed only up to {flushed}", .point.queue)]
     WaitUnflushed {
-        /// Who waits.
+        /// The queue that waits.
         queue: QueueId,
-        /// For what.
+        /// The point that it waits for.
         point: Point,
-        /// How far that queue was flushed.
+        /// The cursor up to which the other queue was flushed.
         flushed: Cursor,
     },
-    /// A queue waits for itself: its order is enough (I3).
+    /// A queue waits for itself, although its own order suffices (I3).
     #[error("{} waits for itself at {} (I3)", .point.queue, .point.cursor)]
     WaitForSelf {
         /// The point.
         point: Point,
     },
-    /// Cursors of a queue go up.
-    #[error("{point} is issued after {issued}")]
+    /// A cursor of a queue is not greater than the one before.
+    #[error("{point} is issued after {issued}: cursors must increase")]
     CursorNotNext {
-        /// What was issued.
+        /// The point that was issued.
         point: Point,
-        /// The cursor before.
+        /// The cursor before it.
         issued: Cursor,
     },
-    /// A batch ends at a task that was issued, after the last one that ended.
-    #[error("{point} is flushed, but {issued} was issued and {flushed} was flushed before")]
+    /// A batch ends at a task that was not issued, or not after the end of the last batch.
+    #[error(
+        "{point} is flushed, but {issued} is the last issued and {flushed} the last flushed cursor"
+    )]
     FlushOutOfOrder {
         /// The end of the batch.
         point: Point,
-        /// How far was issued.
+        /// The last cursor that was issued.
         issued: Cursor,
-        /// How far was flushed.
+        /// The last cursor that was flushed.
         flushed: Cursor,
     },
-    /// A slice lives when the device is closed, and nobody holds a handle of it (I10).
+    /// A slice is live when the device closes, and has no handle (I10).
     #[error("{slice} is leaked: {bytes} (I10)")]
     SliceLeaked {
         /// The slice.
@@ -206,7 +206,7 @@ pub enum Violation {
         /// Its memory.
         bytes: Bytes,
     },
-    /// A page lives when the device is closed, and no slice lies on it (I10).
+    /// A page is live when the device closes, and has no slice (I10).
     #[error("{page} of {bytes} bytes is leaked (I10)")]
     PageLeaked {
         /// The page.

@@ -1,4 +1,4 @@
-//! The backend under hand-made calls, as a runtime with a mistake would make them.
+//! The backend under handwritten calls, such as a faulty runtime would make.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ struct Calls {
 }
 
 impl Calls {
-    /// A driven device with one page, on which slice `A` of 16 bytes lies.
+    /// A driven device with one page, and slice `A` of 16 bytes on it.
     fn new(sim: Sim) -> Self {
         let (sender, receiver) = mailbox(2, Arc::new(Gate::new()));
         let table = Table::new(1000, Outlet::new(sender.probe(), Arc::default()));
@@ -81,9 +81,9 @@ impl Calls {
     }
 }
 
-/// The race is found whichever of the two happens to run first.
+/// The race is reported whichever of the two tasks happens to run first.
 #[test]
-fn a_dropped_wait_is_a_race_under_every_seed() {
+fn missing_wait_is_a_race_under_every_seed() {
     for seed in 0..20 {
         for waits in [true, false] {
             let mut calls = Calls::new(Sim::seed(seed));
@@ -103,7 +103,7 @@ fn a_dropped_wait_is_a_race_under_every_seed() {
 }
 
 #[test]
-fn nothing_is_published_beyond_what_was_flushed() {
+fn published_cursor_never_exceeds_the_flushed_cursor() {
     for seed in 0..20 {
         let mut calls = Calls::new(Sim::seed(seed));
         calls.fill(Q0, 1, true);
@@ -117,9 +117,9 @@ fn nothing_is_published_beyond_what_was_flushed() {
     }
 }
 
-/// A device may have completed long before the host can see it.
+/// A task may complete long before the host can see it.
 #[test]
-fn what_is_published_lags_behind_what_has_run() {
+fn published_cursor_lags_behind_completed_tasks() {
     let lags = |seed| {
         let mut calls = Calls::new(Sim::seed(seed));
         (1..=6).for_each(|cursor| calls.fill(Q0, cursor, true));
@@ -137,7 +137,7 @@ fn what_is_published_lags_behind_what_has_run() {
 }
 
 #[test]
-fn a_page_freed_under_a_queued_task_is_found_and_harms_nobody() {
+fn page_freed_under_a_queued_task_is_reported_without_undefined_behaviour() {
     let mut calls = Calls::new(Sim::seed(1));
     calls.fill(Q0, 1, true);
     calls.device.slice_released(A);
@@ -151,7 +151,7 @@ fn a_page_freed_under_a_queued_task_is_found_and_harms_nobody() {
 }
 
 #[test]
-fn what_is_left_when_the_device_goes_is_a_leak() {
+fn slice_left_when_the_device_closes_is_a_leak() {
     let calls = Calls::new(Sim::seed(1));
     let findings = calls.findings.clone();
     drop(calls);
@@ -163,15 +163,15 @@ fn what_is_left_when_the_device_goes_is_a_leak() {
 }
 
 #[test]
-#[should_panic(expected = "slice 0 is released, but does not live")]
-fn a_broken_rule_panics_where_that_is_asked_for() {
+#[should_panic(expected = "slice 0 is released, but is not live")]
+fn violation_panics_with_checks_panic() {
     let mut calls = Calls::new(Sim::seed(1).checks(Checks::Panic));
     calls.device.slice_released(A);
     calls.device.slice_released(A);
 }
 
 #[test]
-fn without_checks_nothing_is_found() {
+fn no_violation_is_reported_with_checks_off() {
     let mut calls = Calls::new(Sim::seed(1).checks(Checks::Off));
     calls.fill(Q0, 1, true);
     calls.fill(Q1, 1, true);

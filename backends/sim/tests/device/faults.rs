@@ -1,4 +1,4 @@
-//! Every fault reaches whom it concerns as a typed error, and nobody else; nothing hangs or leaks.
+//! Every fault reaches the affected requests as a typed error, and no others; nothing hangs or leaks.
 
 use std::time::Duration;
 
@@ -14,21 +14,22 @@ use millstream_sim::{Call, Faults, Findings, Sim, SimResources};
 
 use crate::rig::{Rig, add_one, program};
 
-/// Fails the first call of a kind, lets `ask` do what it concerns, and gives its failure and a well stream's answer.
+/// Fails the second call of a kind and returns the failure of the answer that `submit` requests. Another stream is
+/// unaffected.
 fn failed(
     call: Call,
-    ask: impl FnOnce(&Device, &Stream, &Handle<u32>) -> Pending<Vec<u32>>,
+    submit: impl FnOnce(&Device, &Stream, &Handle<u32>) -> Pending<Vec<u32>>,
 ) -> (Reason, Extent) {
     let rig = Rig::new(Sim::seed(2).faults(Faults::none().nth(call, 2)));
     let client = rig.device.new_client();
-    let (stream, well) = (client.new_stream(), client.new_stream());
+    let (stream, unaffected) = (client.new_stream(), client.new_stream());
     let values = stream.create(&[1_u32; 8]).unwrap();
-    // The first call of each kind goes well, so that the second is the one that is asked for.
-    let other = well.create(&[3_u32; 8]).unwrap();
-    let told = ask(&rig.device, &stream, &values).wait().unwrap_err();
-    assert_eq!(well.read(&other).wait().unwrap(), [3; 8], "I7");
-    let failure = told.failure().expect("a task failed").root().clone();
-    drop((values, other, stream, well));
+    // The first call of each kind succeeds, so the second is the one that `submit` makes.
+    let other = unaffected.create(&[3_u32; 8]).unwrap();
+    let error = submit(&rig.device, &stream, &values).wait().unwrap_err();
+    assert_eq!(unaffected.read(&other).wait().unwrap(), [3; 8], "I7");
+    let failure = error.failure().expect("a task failed").root().clone();
+    drop((values, other, stream, unaffected));
     let findings = rig.close();
     findings.assert_clean();
     assert_eq!(findings.figures().faults, 1);
@@ -43,7 +44,7 @@ fn refused(what: &str) -> (Reason, Extent) {
 }
 
 #[test]
-fn a_refused_task_poisons_what_it_would_have_written() {
+fn refused_task_poisons_its_outputs() {
     let launch = failed(Call::Launch, |device, stream, values| {
         let add_one = add_one(&device.new_client()).unwrap();
         (0..2).for_each(|_| {
@@ -78,7 +79,7 @@ fn a_refused_task_poisons_what_it_would_have_written() {
 }
 
 #[test]
-fn a_refused_copy_of_the_host_is_its_answer() {
+fn refused_copy_out_is_the_answer_and_refused_copy_in_poisons() {
     let copy_out = failed(Call::CopyOut, |_, stream, values| {
         stream.read(values).wait().unwrap();
         stream.read(values)
@@ -87,26 +88,26 @@ fn a_refused_copy_of_the_host_is_its_answer() {
     let rig = Rig::new(Sim::seed(2).faults(Faults::none().nth(Call::CopyIn, 1)));
     let stream = rig.device.new_client().new_stream();
     let values = stream.create(&[1_u32; 8]).unwrap();
-    let told = stream.read(&values).wait().unwrap_err();
+    let error = stream.read(&values).wait().unwrap_err();
     assert!(
-        told.to_string().contains("injected fault: copyin 1"),
-        "{told}"
+        error.to_string().contains("injected fault: copyin 1"),
+        "{error}"
     );
 }
 
 #[test]
-fn a_task_that_fails_while_it_runs_leaves_its_outputs_half_written() {
-    let told = failed(Call::Run, |_, stream, values| {
+fn task_that_fails_while_it_runs_may_be_partial() {
+    let error = failed(Call::Run, |_, stream, values| {
         stream.fill(values, 5).unwrap();
         stream.read(values)
     });
-    // Which task is the second to run is the seed's choice; here it is one that concerns the reader.
+    // The seed decides which task runs second; with this seed the reader depends on it.
     let expected = Reason::Refused("injected fault: run 2".to_owned());
-    assert_eq!(told, (expected, Extent::MaybePartial));
+    assert_eq!(error, (expected, Extent::MaybePartial));
 }
 
 #[test]
-fn a_failed_allocation_is_out_of_memory_and_a_failed_compile_a_kernels_error() {
+fn failed_allocation_is_out_of_memory_and_failed_compile_is_a_kernel_error() {
     let rig = Rig::new(
         Sim::seed(4)
             .memory_bytes(1 << 26)
@@ -114,80 +115,80 @@ fn a_failed_allocation_is_out_of_memory_and_a_failed_compile_a_kernels_error() {
     );
     let stream = rig.device.new_client().new_stream();
     let values = stream.create(&[1_u32; 8]).unwrap();
-    let told = stream.read(&values).wait().unwrap_err();
-    let reason = &told.failure().unwrap().root().reason;
+    let error = stream.read(&values).wait().unwrap_err();
+    let reason = &error.failure().unwrap().root().reason;
     assert!(matches!(reason, Reason::OutOfMemory { .. }), "{reason:?}");
 
     let rig = Rig::new(Sim::seed(4).faults(Faults::none().nth(Call::Compile, 1)));
-    let told = add_one(&rig.device.new_client()).err().unwrap();
+    let error = add_one(&rig.device.new_client()).err().unwrap();
     assert!(
-        matches!(told, Error::Kernel(KernelError::Compile { .. })),
-        "{told}"
+        matches!(error, Error::Kernel(KernelError::Compile { .. })),
+        "{error}"
     );
     assert!(add_one(&rig.device.new_client()).is_ok());
 }
 
 #[test]
-fn refused_resources_are_the_guards_error() {
+fn refused_resources_are_the_error_of_the_guard() {
     let rig = Rig::new(Sim::seed(4).faults(Faults::none().nth(Call::Resources, 1)));
     let stream = rig.device.new_client().new_stream();
     let values = stream.create(&[1_u32; 8]).unwrap();
-    let told = stream
+    let error = stream
         .get_resource::<Sim>((update(&values),))
         .wait()
         .err()
         .unwrap();
     assert!(
-        told.to_string().contains("injected fault: resources 1"),
-        "{told}"
+        error.to_string().contains("injected fault: resources 1"),
+        "{error}"
     );
 }
 
-/// What is known of a run: its answer, or the root of its failure.
+/// Runs the program with these faults, and returns its answer and the findings.
 fn run_with(faults: Faults) -> (Result<Vec<u32>, Error>, Findings) {
     let rig = Rig::new(Sim::seed(6).faults(faults));
     let answer = program(&rig.device);
     (answer, rig.close())
 }
 
-/// I5, I10: from any call on.
+/// I5, I10, with the loss at each of the first calls.
 #[test]
-fn a_lost_device_answers_everything_and_leaks_nothing() {
-    let well = run_with(Faults::none()).0.unwrap();
+fn lost_device_answers_every_request_and_leaks_nothing() {
+    let expected = run_with(Faults::none()).0.unwrap();
     let mut lost = 0;
     for nth in 1..200 {
         let (answer, findings) = run_with(Faults::none().lost_from(nth));
         findings.assert_clean();
         match answer {
-            Ok(answer) => assert_eq!(answer, well),
-            Err(told) => {
+            Ok(answer) => assert_eq!(answer, expected),
+            Err(error) => {
                 lost += 1;
-                let reason = told.failure().map(|failure| failure.root().reason.clone());
+                let reason = error.failure().map(|failure| failure.root().reason.clone());
                 let is_lost = matches!(reason, Some(Reason::Lost))
-                    || matches!(told, Error::Kernel(KernelError::Compile { .. }))
-                    || told.to_string().contains("lost");
-                assert!(is_lost, "from call {nth}: {told}");
+                    || matches!(error, Error::Kernel(KernelError::Compile { .. }))
+                    || error.to_string().contains("lost");
+                assert!(is_lost, "from call {nth}: {error}");
             }
         }
     }
-    assert!(lost > 30, "{lost} runs met the loss");
+    assert!(lost > 30, "{lost} runs observed the loss");
 }
 
-/// A wait that cannot be issued must not be left out: the device is lost with it.
+/// A failed wait must not be omitted, so the device is lost.
 #[test]
-fn a_failed_wait_loses_the_device() {
+fn failed_wait_loses_the_device() {
     let (answer, findings) = run_with(Faults::none().nth(Call::QueueWait, 1));
     findings.assert_clean();
     assert_eq!(findings.figures().faults, 1);
-    let told = answer.unwrap_err();
-    assert!(matches!(told, Error::DeviceLost { .. }), "{told}");
+    let error = answer.unwrap_err();
+    assert!(matches!(error, Error::DeviceLost { .. }), "{error}");
 }
 
-/// I6, I7, I10: one fault at every single call of a kind, one run each. Each is an error or hits nothing that is read.
+/// I6, I7, I10: one fault at each call of a kind, one run each. It is either an error or hits nothing that is read.
 #[test]
-fn one_fault_at_every_call_is_typed_and_contained() {
-    let well = run_with(Faults::none()).0.unwrap();
-    // An allocation that is refused is tried again: of it there is a test of its own.
+fn single_fault_at_any_call_is_typed_and_contained() {
+    let expected = run_with(Faults::none()).0.unwrap();
+    // A refused allocation is retried; another test covers it.
     let kinds = Call::OF_TASKS.into_iter();
     let kinds = kinds.filter(|call| *call != Call::Allocate);
     for call in kinds {
@@ -196,21 +197,21 @@ fn one_fault_at_every_call_is_typed_and_contained() {
             let (answer, findings) = run_with(Faults::none().nth(call, nth));
             findings.assert_clean();
             match (answer, findings.figures().faults) {
-                (Ok(answer), _) => assert_eq!(answer, well, "{call:?} {nth}"),
-                (Err(told), 1) => {
+                (Ok(answer), _) => assert_eq!(answer, expected, "{call:?} {nth}"),
+                (Err(error), 1) => {
                     hits += 1;
-                    assert!(told.to_string().contains("injected fault"), "{told}");
+                    assert!(error.to_string().contains("injected fault"), "{error}");
                 }
-                (Err(told), faults) => panic!("{told} with {faults} faults"),
+                (Err(error), faults) => panic!("{error} with {faults} faults"),
             }
         }
         assert!(hits > 0, "{call:?}");
     }
 }
 
-/// I11 is not looked at here; I5, I10 are, on a device that steps by itself.
+/// I5, I10 on a device with a stepping thread; I11 is not tested here.
 #[test]
-fn a_device_that_steps_by_itself_survives_its_faults() {
+fn device_with_a_stepping_thread_survives_faults() {
     for seed in 0..10 {
         let faults = Faults::none()
             .chance(Call::Launch, 0.05)
@@ -220,8 +221,8 @@ fn a_device_that_steps_by_itself_survives_its_faults() {
         let findings = sim.findings();
         let device = Device::open_with(sim, DeviceOptions::default()).unwrap();
         for _ in 0..5 {
-            if let Err(told) = program(&device) {
-                assert!(told.to_string().contains("injected fault"), "{told}");
+            if let Err(error) = program(&device) {
+                assert!(error.to_string().contains("injected fault"), "{error}");
             }
         }
         drop(device);
@@ -229,10 +230,10 @@ fn a_device_that_steps_by_itself_survives_its_faults() {
     }
 }
 
-/// I5: a loss that no call tells of, because it comes while a task runs, reaches whoever waits; nobody needs to send
-/// anything more. The simulator goes on in another epoch, with what it found before.
+/// I5: a loss while a task runs, which no call reports, reaches all waiters without further messages. The simulator
+/// continues in another epoch with the same findings.
 #[test]
-fn a_device_lost_while_a_task_runs_tells_everybody_and_is_reopened() {
+fn device_lost_while_a_task_runs_fails_all_waiters_and_reopens() {
     for (nth, driven) in [1, 2, 5]
         .into_iter()
         .flat_map(|nth| [(nth, true), (nth, false)])
@@ -253,13 +254,16 @@ fn a_device_lost_while_a_task_runs_tells_everybody_and_is_reopened() {
         for value in 0..6 {
             stream.fill(&values, value).unwrap();
         }
-        for told in [
+        for error in [
             stream.read(&values).wait().err(),
             other.read(&values).wait().err(),
             device.sync().wait().err(),
         ] {
-            let told = told.expect("the device is lost");
-            assert!(matches!(told, Error::DeviceLost { epoch: 0, .. }), "{told}");
+            let error = error.expect("the device is lost");
+            assert!(
+                matches!(error, Error::DeviceLost { epoch: 0, .. }),
+                "{error}"
+            );
         }
         let mut watch = device.watch_health();
         while !matches!(watch.health(), Health::Lost { epoch: 0, .. }) {
@@ -270,8 +274,8 @@ fn a_device_lost_while_a_task_runs_tells_everybody_and_is_reopened() {
             client.new_stream().read(&values).wait(),
             Err(Error::DeviceLost { epoch: 0, .. })
         ));
-        let well = run_with(Faults::none()).0.unwrap();
-        assert_eq!(program(&device).unwrap(), well);
+        let expected = run_with(Faults::none()).0.unwrap();
+        assert_eq!(program(&device).unwrap(), expected);
         drop((stream, other, values, client, device, _driver));
         findings.assert_clean();
         assert_eq!(findings.figures().faults, 1);

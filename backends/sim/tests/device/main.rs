@@ -1,4 +1,4 @@
-//! The simulator as a device under the real actors, and by itself under hand-made calls.
+//! The simulator as a device under the real actors, and alone under handwritten calls.
 #![allow(clippy::unwrap_used, reason = "only tests use it")]
 
 mod calls;

@@ -30,7 +30,7 @@ impl Rig {
         }
     }
 
-    /// Closes the device and says what was found.
+    /// Closes the device and returns its findings.
     pub(crate) fn close(self) -> Findings {
         let Self {
             device,
@@ -53,7 +53,7 @@ pub(crate) fn add_one(client: &ComputeClient) -> Result<KernelHandle, Error> {
     client.kernel(kernel)
 }
 
-/// Writes the sum of two buffers.
+/// Prepares a kernel that writes the sum of two buffers.
 fn sum(client: &ComputeClient) -> Result<KernelHandle, Error> {
     let kernel = Kernel::new("sum")
         .reads::<u32>("a")
@@ -75,8 +75,8 @@ fn sum(client: &ComputeClient) -> Result<KernelHandle, Error> {
 /// Elements of each buffer of the program.
 const ELEMENTS: usize = 40;
 
-/// Streams that update buffers of their own and read each other's, with a wait or more in every round.
-/// Says what the first failure was, or what came out.
+/// Streams update their own buffers and read each other's, with at least one wait per round. Returns the result or
+/// the first failure.
 pub(crate) fn program(device: &Device) -> Result<Vec<u32>, Error> {
     const ROUNDS: usize = 12;
     let client = device.new_client();

@@ -1,4 +1,4 @@
-//! One seed is one run, whatever the run does; memory that nobody defined; virtual time.
+//! A seed determines the run; undefined memory; virtual time.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ fn run(seed: u64) -> (Vec<u32>, Figures) {
     (answer, findings.figures())
 }
 
-/// Also through the actors: everything between a call and an answer repeats.
+/// Also through the actors: everything between a call and its answer repeats.
 #[test]
-fn the_same_seed_is_the_same_run() {
+fn same_seed_gives_the_same_run() {
     for seed in 0..20 {
         assert_eq!(run(seed), run(seed), "seed {seed}");
     }
 }
 
 #[test]
-fn different_seeds_run_in_different_orders_and_compute_the_same() {
+fn different_seeds_give_different_orders_and_equal_results() {
     let runs: Vec<_> = (0..20).map(run).collect();
     assert!(runs.iter().all(|(answer, _)| *answer == runs[0].0));
     let orders: BTreeSet<u64> = runs
@@ -46,9 +46,10 @@ fn different_seeds_run_in_different_orders_and_compute_the_same() {
     );
 }
 
-/// I7: what is declared as written heals, so a program that leaves elements out is found, whatever they held.
+/// I7: a declared write heals, so a program that does not store every element is reported, whatever the elements
+/// held.
 #[test]
-fn program_that_leaves_elements_out_of_what_it_writes_is_found() {
+fn program_that_does_not_store_every_element_is_reported() {
     for (threads, stored) in [(64_u32, 64_u64), (64, 63), (64, 0)] {
         let k = Builder::new("ramp", [threads, 1, 1]);
         let (x, y) = (k.update("x", DType::U32), k.write("y", DType::U32));
@@ -63,7 +64,7 @@ fn program_that_leaves_elements_out_of_what_it_writes_is_found() {
         let stream = client.new_stream();
         let kernel = Kernel::from_program("ramp", program).unwrap();
         let kernel = client.kernel(kernel).unwrap();
-        // The pattern that the check fills outputs with is a value like any other.
+        // The input is the check's fill pattern, which must count as data like any other value.
         let x = stream.create(&[0xA5A5_A5A5_u32; 64]).unwrap();
         let y = stream.empty::<u32>(64).unwrap();
         let bindings = [update(x.as_bytes()), write(y.as_bytes())];
@@ -93,16 +94,16 @@ fn program_that_leaves_elements_out_of_what_it_writes_is_found() {
 
 /// I4, with every slice in a page of its own.
 #[test]
-fn slices_can_have_pages_of_their_own() {
+fn isolated_slices_compute_the_same() {
     let memory = MemoryOptions::default().isolate(true);
     let rig = Rig::with(Sim::seed(5), DeviceOptions::default().memory(memory));
     assert_eq!(program(&rig.device).unwrap(), run(5).0);
     rig.close().assert_clean();
 }
 
-/// I4: a range is freed while its last uses are queued, and first used by another queue than they are.
+/// I4: a range is freed while its last uses are queued, and another queue uses it next.
 #[test]
-fn a_range_is_reused_by_another_queue_in_order() {
+fn range_is_reused_by_another_queue_in_order() {
     let mut waits = 0;
     for seed in 0..10 {
         let rig = Rig::with(
@@ -133,7 +134,7 @@ fn a_range_is_reused_by_another_queue_in_order() {
 }
 
 #[test]
-fn what_nobody_defined_reads_as_a_pattern() {
+fn undefined_bytes_read_as_a_pattern() {
     let rig = Rig::new(Sim::seed(1));
     let stream = rig.device.new_client().new_stream();
     let fresh = stream.empty::<u8>(100).unwrap();
@@ -145,9 +146,9 @@ fn what_nobody_defined_reads_as_a_pattern() {
     rig.close().assert_clean();
 }
 
-/// A kernel that declares `Write` and leaves bytes out is found: it does not see what was there.
+/// A kernel that declares `Write` and leaves bytes out cannot observe the old bytes.
 #[test]
-fn bytes_that_a_writer_leaves_out_are_anything() {
+fn bytes_that_a_write_leaves_out_are_random() {
     let mut seen = BTreeSet::new();
     for seed in 0..8 {
         let rig = Rig::new(Sim::seed(seed));
@@ -171,7 +172,7 @@ fn bytes_that_a_writer_leaves_out_are_anything() {
 }
 
 #[test]
-fn a_held_queue_runs_nothing_until_it_is_let_go() {
+fn held_queue_runs_nothing_until_it_is_released() {
     let sim = Sim::seed(3).queues(1);
     let holds = sim.holds();
     let mut rig = Rig::new(sim);
@@ -193,9 +194,9 @@ fn a_held_queue_runs_nothing_until_it_is_let_go() {
     rig.close().assert_clean();
 }
 
-/// The same work on two queues takes half the time, and a slow queue longer.
+/// Two queues take half the time of one, and a slow queue takes longer.
 #[test]
-fn virtual_time_judges_schedules() {
+fn virtual_time_compares_schedules() {
     let took_ns = |sim: Sim| {
         let mut cost = CostModel::default();
         (cost.launch_ns, cost.cube_ns) = (100_000, 0);

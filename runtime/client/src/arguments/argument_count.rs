@@ -1,6 +1,6 @@
-//! How many arguments a launch brings. What they are is not said here.
+//! The number of arguments of a launch.
 
-/// How many arguments there are of each kind.
+/// The number of arguments of each kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ArgumentCount {
     /// Bindings.

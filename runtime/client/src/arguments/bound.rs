@@ -1,7 +1,7 @@
-//! The arguments of a launch: a tuple of bindings and scalars, or a list made at run time.
+//! The arguments of a launch: a tuple of bindings and scalars, or a list built at run time.
 //!
-//! Arguments are checked against the signature and packed in one pass, on the caller's thread; the packed
-//! ones are moved into the mailbox slot after that, which then cannot fail.
+//! Arguments are checked against the signature and packed in one pass, on the caller's thread. Moving the packed
+//! arguments into the mailbox slot afterwards cannot fail.
 
 use millstream_protocol::access::Access;
 use millstream_protocol::element::Element;
@@ -12,7 +12,7 @@ use crate::arguments::{
 };
 use crate::handle::Handle;
 
-/// A handle with an access: one binding of a launch.
+/// One binding of a launch: a handle with an access.
 pub struct Bound<'a, T: Element> {
     handle: &'a Handle<T>,
     access: Access,
@@ -27,12 +27,12 @@ impl<T: Element> Clone for Bound<'_, T> {
 impl<T: Element> Copy for Bound<'_, T> {}
 
 impl<T: Element> Bound<'_, T> {
-    /// The handle.
+    /// Returns the handle.
     pub fn handle(&self) -> &Handle<T> {
         self.handle
     }
 
-    /// The access.
+    /// Returns the access.
     pub fn access(&self) -> Access {
         self.access
     }
@@ -44,7 +44,7 @@ pub fn read<T: Element>(handle: &Handle<T>) -> Bound<'_, T> {
     bind(handle, Access::Read)
 }
 
-/// Binds a handle for writing: the launch defines every byte of it.
+/// Binds a handle for writing. The launch must define every byte of it.
 #[inline]
 pub fn write<T: Element>(handle: &Handle<T>) -> Bound<'_, T> {
     bind(handle, Access::Write)
@@ -63,30 +63,31 @@ pub fn bind<T: Element>(handle: &Handle<T>, access: Access) -> Bound<'_, T> {
 }
 
 pub(super) mod sealed {
-    /// What is checked and what is written must be the same, so the traits of arguments are closed.
+    /// The traits of arguments are sealed, since what is checked and what is written must be the same.
     pub trait Sealed {}
 }
 
 use sealed::Sealed;
 
-/// One argument: a bound handle, a scalar, or an array of such. Sealed.
+/// One argument: a bound handle, a scalar, or an array of arguments. Sealed.
 ///
-/// Scalars are the [element](Element) types, and `usize` as a `u64`, `isize` as an `i64`, `bool` as a `u8` of 0 or 1: so the
-/// width that a kernel sees is the same on every machine. A struct is not a scalar: give its fields, or bind a buffer of one ([`Element`] says how).
+/// Scalars are the [element](Element) types, and also `usize` as a `u64`, `isize` as an `i64` and `bool` as a `u8` of 0
+/// or 1, so that a kernel sees the same width on every machine. A struct is not a scalar: pass its fields, or bind a
+/// buffer of one (see [`Element`]).
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no argument of a kernel",
+    message = "`{Self}` is not an argument of a kernel",
     label = "neither a bound handle nor a scalar",
-    note = "bind a handle by `read(&x)`, `write(&x)` or `update(&x)`, and give scalars as numbers: f64, i64, u64, usize, f32, i32, u32, f16, bf16, i16, u16, i8, u8 or bool",
-    note = "give the fields of a `Pod` struct as scalars of their own, or bind a buffer of one: `stream.create(bytemuck::cast_slice::<_, f32>(&[it]))`"
+    note = "bind a handle with `read(&x)`, `write(&x)` or `update(&x)`, and pass scalars as numbers: f64, i64, u64, usize, f32, i32, u32, f16, bf16, i16, u16, i8, u8 or bool",
+    note = "pass the fields of a `Pod` struct as separate scalars, or bind a buffer of one: `stream.create(bytemuck::cast_slice::<_, f32>(&[it]))`"
 )]
 pub trait Argument: Sealed {
-    /// How many arguments it is.
+    /// Returns how many arguments of each kind this is.
     fn count(&self) -> ArgumentCount;
 
-    /// Checks it against what comes next in the signature, and packs it.
+    /// Checks the argument against the next entry of the signature, and packs it.
     ///
     /// # Errors
-    /// What does not fit.
+    /// The mismatch.
     fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError>;
 }
 
@@ -106,7 +107,7 @@ impl<T: Element> Argument for Bound<'_, T> {
 
 impl<T: Element> Sealed for &Handle<T> {}
 
-/// Several arguments of one kind, one after the other.
+/// Several arguments of one kind, in order.
 impl<A: Argument, const N: usize> Argument for [A; N] {
     #[inline(always)]
     fn count(&self) -> ArgumentCount {
@@ -121,7 +122,7 @@ impl<A: Argument, const N: usize> Argument for [A; N] {
 
 impl<A: Argument, const N: usize> Sealed for [A; N] {}
 
-/// A handle without an access is read and written.
+/// A handle without an access is bound for reading and writing.
 impl<T: Element> Argument for &Handle<T> {
     #[inline(always)]
     fn count(&self) -> ArgumentCount {
@@ -152,7 +153,7 @@ macro_rules! scalar_arguments {
     )*};
 }
 
-/// Scalars whose width is the machine's, or that have no element type, as one that has.
+/// Scalars of a machine-dependent width or without an element type, converted to an element type.
 macro_rules! scalars_as {
     ($($rust:ty => $element:ty),*) => {$(
         impl Sealed for $rust {}
@@ -175,26 +176,26 @@ scalars_as! { usize => u64, isize => i64, bool => u8 }
 
 scalar_arguments! { f64, i64, u64, f32, i32, u32, half::f16, half::bf16, i16, u16, i8, u8 }
 
-/// All arguments of a launch: bindings first, then scalars, both in declared order. A tuple, or
-/// [`LaunchArgs`]; a single argument is one as it is. Sealed.
+/// All arguments of a launch: bindings first, then scalars, both in declared order. A tuple,
+/// [`LaunchArgs`], or a single argument. Sealed.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no list of a kernel's arguments",
+    message = "`{Self}` is not a list of a kernel's arguments",
     label = "expected a tuple of bound handles and scalars",
-    note = "write a tuple of at most 16, as `(read(&x), write(&y), 3_u32)`; one argument may stand alone, and `LaunchArgs` takes any number",
-    note = "bind each handle by `read(&x)`, `write(&x)` or `update(&x)`; scalars are numbers or `bool`"
+    note = "write a tuple of at most 16, such as `(read(&x), write(&y), 3_u32)`; a single argument needs no tuple, and `LaunchArgs` takes any number",
+    note = "bind each handle with `read(&x)`, `write(&x)` or `update(&x)`; scalars are numbers or `bool`"
 )]
 pub trait Arguments: Sealed {
-    /// How many there are: known when compiling, for a tuple.
+    /// Returns the number of arguments of each kind. For a tuple it is a constant.
     fn count(&self) -> ArgumentCount;
 
-    /// Checks them against the signature, and packs them.
+    /// Checks the arguments against the signature, and packs them.
     ///
     /// # Errors
-    /// What does not fit.
+    /// The first mismatch.
     fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError>;
 }
 
-/// All of them together.
+/// Adds the counts.
 #[inline(always)]
 fn sum(counts: impl Iterator<Item = ArgumentCount>) -> ArgumentCount {
     counts.fold(ArgumentCount::NONE, ArgumentCount::and)
@@ -222,7 +223,7 @@ macro_rules! tuple_arguments {
 up_to_eight!(tuple_arguments);
 nine_to_sixteen!(tuple_arguments);
 
-/// One argument alone, so that `(update(&x))` is what it looks like.
+/// A single argument without a tuple, so that `(update(&x))` works.
 macro_rules! single_arguments {
     ($([$($generics:tt)*] $argument:ty;)*) => {$(
         impl<$($generics)*> Arguments for $argument {
@@ -247,7 +248,7 @@ single_arguments! {
     [] usize; [] isize; [] bool;
 }
 
-/// Arguments made at run time: any number of bindings and scalars, metadata and tensor maps.
+/// Arguments built at run time: any number of bindings and scalars, metadata and tensor maps.
 ///
 /// ```
 /// use millstream_client::arguments::{LaunchArgs, read};
@@ -263,7 +264,7 @@ pub struct LaunchArgs<'a> {
 }
 
 impl<'a> LaunchArgs<'a> {
-    /// No arguments.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self::default()
     }

@@ -1,21 +1,22 @@
-//! How many cubes run.
+//! The number of cubes of a launch.
 
 use crate::handle::Handle;
 
-/// How many cubes (blocks, workgroups) a launch runs, in x, y and z.
+/// The number of cubes (blocks, workgroups) that a launch runs, in x, y and z.
 ///
-/// A count with a zero in it is a valid launch of no cubes. Such a launch reads and writes nothing: it heals no failed data, and
-/// no failure passes through it.
+/// A count that contains a zero is a valid launch of no cubes. Such a launch reads and writes nothing: it does not heal
+/// poisoned data, and passes no failure on.
 #[derive(Clone, Debug)]
 pub enum CubeCount {
-    /// Known when the launch is submitted.
+    /// A count that is known when the launch is submitted.
     Static(u32, u32, u32),
-    /// Read on the device, when the launch starts, from three `u32`. This is a `Read` of the handle, which the launch must not
-    /// write.
+    /// A count that the device reads from three `u32` when the launch starts. The launch reads the handle, and must not
+    /// write it.
     ///
-    /// As only the device knows the count, such a launch heals what failed while it ran (a panic of a kernel), if the count is
-    /// not zero. Data that failed without running (no memory, a cancelled task, an input that failed, a host function that
-    /// panicked) is not healed by it: write it by a copy, a fill or a launch with a known count.
+    /// Since only the device knows the count, such a launch heals data that a failure at run time poisoned (a panic of
+    /// a kernel), if the count is not zero. It does not heal data of a task that failed without running (no memory,
+    /// cancelled, a failed input, a host function that panicked): overwrite that with a copy, a fill or a launch with a
+    /// static count.
     Dynamic(Handle<u32>),
 }
 
@@ -40,8 +41,8 @@ impl CubeCount {
         CubeCount::Static(x, y, z)
     }
 
-    /// As many cubes in a row as cover `elements` with `per_cube` each; no cube for no elements.
-    /// A `per_cube` of zero counts as one; more than `u32::MAX` cubes are spread over y.
+    /// Enough cubes in a row to cover `elements`, at `per_cube` elements each; no cubes for no elements.
+    /// A `per_cube` of 0 counts as 1. More than `u32::MAX` cubes are spread over y.
     ///
     /// ```
     /// use millstream_client::arguments::CubeCount;
@@ -57,7 +58,7 @@ impl CubeCount {
         CubeCount::Static(cubes.div_ceil(rows) as u32, rows as u32, 1)
     }
 
-    /// Enough cubes of `per_cube` elements in each dimension to cover `elements`.
+    /// Enough cubes along each axis to cover `elements`, at `per_cube` elements each.
     pub const fn cover_3d(elements: [u32; 3], per_cube: [u32; 3]) -> Self {
         const fn cover(elements: u32, per_cube: u32) -> u32 {
             elements.div_ceil(if per_cube == 0 { 1 } else { per_cube })
@@ -70,42 +71,42 @@ impl CubeCount {
     }
 }
 
-/// Cubes in a row.
+/// A count in x.
 impl From<u32> for CubeCount {
     fn from(x: u32) -> Self {
         Self::d1(x)
     }
 }
 
-/// In x and y.
+/// A count in x and y.
 impl From<[u32; 2]> for CubeCount {
     fn from([x, y]: [u32; 2]) -> Self {
         Self::d2(x, y)
     }
 }
 
-/// In x, y and z.
+/// A count in x, y and z.
 impl From<[u32; 3]> for CubeCount {
     fn from([x, y, z]: [u32; 3]) -> Self {
         Self::d3(x, y, z)
     }
 }
 
-/// In x and y.
+/// A count in x and y.
 impl From<(u32, u32)> for CubeCount {
     fn from((x, y): (u32, u32)) -> Self {
         Self::d2(x, y)
     }
 }
 
-/// In x, y and z.
+/// A count in x, y and z.
 impl From<(u32, u32, u32)> for CubeCount {
     fn from((x, y, z): (u32, u32, u32)) -> Self {
         Self::d3(x, y, z)
     }
 }
 
-/// The same count, for one that is used more than once.
+/// Clones the count, so that it can be used more than once.
 impl From<&CubeCount> for CubeCount {
     #[inline]
     fn from(count: &CubeCount) -> Self {
@@ -113,7 +114,7 @@ impl From<&CubeCount> for CubeCount {
     }
 }
 
-/// Read on the device.
+/// A count that the device reads from the handle.
 impl From<&Handle<u32>> for CubeCount {
     fn from(three: &Handle<u32>) -> Self {
         Self::Dynamic(three.clone())

@@ -1,9 +1,9 @@
-//! What users give to one launch: cube count, bindings, scalars, metadata, tensor maps.
+//! The arguments of a launch: cube count, bindings, scalars, metadata, tensor maps.
 
 mod argument_count;
 mod bound;
 mod count;
-mod misfit;
+mod mismatch;
 mod pack;
 mod tuples;
 mod types;
@@ -12,7 +12,7 @@ mod untyped;
 pub use argument_count::ArgumentCount;
 pub use bound::{Argument, Arguments, Bound, LaunchArgs, bind, read, update, write};
 pub use count::CubeCount;
-pub use misfit::ArgumentError;
+pub use mismatch::ArgumentError;
 pub use pack::ArgumentWriter;
 pub(crate) use pack::Packed;
 pub(crate) use tuples::{nine_to_sixteen, up_to_eight};

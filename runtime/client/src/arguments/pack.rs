@@ -1,8 +1,8 @@
-//! Packing the arguments of one launch: each is checked against the signature and written to its place
-//! at once, on the caller's thread and stack. Moving the packed arguments into a mailbox slot cannot fail.
+//! Packs the arguments of one launch. Each argument is checked against the signature and written to its place,
+//! on the caller's thread and stack. Moving the packed arguments into a mailbox slot cannot fail.
 //!
-//! A launch of a few arguments is a straight line of code here: what is rare (errors, more than fits
-//! inline) is in cold functions of its own.
+//! A launch with few arguments runs straight-line code here; rare cases (errors, arguments that do not fit
+//! inline) are in cold functions.
 
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::slice;
@@ -19,42 +19,42 @@ use millstream_protocol::message::{Extra, Task};
 use millstream_protocol::table::{Hold, Table};
 
 use crate::arguments::ArgumentCount;
-use crate::arguments::misfit::{
-    ArgumentError, Typed, is_fresh, miscounted, misfit, overlap, scalar_type,
+use crate::arguments::mismatch::{
+    ArgumentError, Typed, is_fresh, miscounted, mismatch, overlap, scalar_type,
 };
 use crate::handle::Handle;
 
-/// Arguments on their way into a task: each is checked against what comes next in the signature and
-/// packed at once. The packed arguments are moved into the mailbox slot later, which cannot fail.
+/// Checks the arguments of one launch against its signature, and packs them. Moving the packed arguments into the
+/// mailbox slot afterwards cannot fail.
 pub struct ArgumentWriter<'a> {
     signature: &'a Signature,
     table: &'a Arc<Table>,
     checked: bool,
-    /// What is still to be given: as much as will be, which is counted first.
+    /// The specs of the arguments that are still to be written. Their number was compared in advance.
     bindings: slice::Iter<'a, BindingSpec>,
     scalars: slice::Iter<'a, ScalarSpec>,
-    /// Does a binding so far write?
+    /// Whether a binding so far writes.
     writes: bool,
     packed: &'a mut Inline<Binding, INLINE_BINDINGS>,
     words: Option<&'a mut [u64; INLINE_WORDS]>,
     extra: &'a mut Option<Box<Extra>>,
-    /// Where holds on the handles go, if they are to be kept: by a recording.
-    kept: Option<&'a mut Vec<Hold>>,
+    /// Receives a reference to each handle, for a recording.
+    holds: Option<&'a mut Vec<Hold>>,
 }
 
-/// Packed arguments of one task.
+/// The packed arguments of one task.
 pub(crate) struct Packed {
     bindings: Inline<Binding, INLINE_BINDINGS>,
-    /// The first `word_count` are in use; of more than there is room for, these are the first. Written
-    /// if any are in use.
+    /// The first `word_count` words, up to the inline capacity; further words are in `extra`. Initialized if
+    /// `word_count` is not 0.
     words: MaybeUninit<[u64; INLINE_WORDS]>,
     word_count: usize,
-    /// Nearly always none: see the `Drop`.
+    /// Usually `None`; see the `Drop` impl.
     extra: ManuallyDrop<Option<Box<Extra>>>,
 }
 
 impl Drop for Packed {
-    /// Looks before it calls: a launch without extra pays for one comparison.
+    /// Compares before calling the drop glue, so that a launch without extra arguments pays for one comparison.
     #[inline(always)]
     fn drop(&mut self) {
         if self.extra.is_some() {
@@ -79,18 +79,18 @@ impl Packed {
         drop(self.extra.take());
     }
 
-    /// The bindings, in declared order.
+    /// Returns the bindings, in declared order.
     pub(crate) fn bindings(&self) -> impl Iterator<Item = Binding> {
         let more = self.extra.iter().flat_map(|extra| &extra.bindings);
         self.bindings.iter().chain(more).copied()
     }
 
-    /// Moves the arguments into a task that has none.
+    /// Moves the arguments into a task without arguments.
     #[inline]
     pub(crate) fn move_to(&mut self, task: &mut Task) {
         task.bindings.copy_from(&self.bindings);
         if self.word_count > 0 {
-            // SAFETY: words that are in use were written.
+            // SAFETY: `word_count` is greater than 0, so the words are initialized.
             let words = unsafe { self.words.assume_init_ref() };
             task.set_first_words(words, self.word_count);
             if let Some(extra) = &mut *self.extra
@@ -105,7 +105,7 @@ impl Packed {
     }
 }
 
-/// Where bindings are packed.
+/// Packs bindings, and finds conflicts between them.
 impl ArgumentWriter<'_> {
     #[inline]
     fn push(&mut self, binding: Binding) {
@@ -119,7 +119,7 @@ impl ArgumentWriter<'_> {
         self.extra.get_or_insert_default().bindings.push(binding);
     }
 
-    /// Shares an earlier binding a byte with `binding` where one of them is written?
+    /// Returns `true` if an earlier binding shares a byte with `binding` and one of the two is written.
     #[inline(always)]
     fn conflicts(&self, binding: &Binding) -> bool {
         let conflicts = |earlier: &Binding| earlier.conflicts(binding);
@@ -132,8 +132,8 @@ impl ArgumentWriter<'_> {
                     .any(conflicts))
     }
 
-    /// The first earlier binding that shares a byte with `binding`, the next one, where one of them is
-    /// written and the signature does not say that the two may.
+    /// Returns the index of the first earlier binding that conflicts with `binding`, the next one, unless
+    /// the signature allows the two to alias.
     #[cold]
     fn conflicting(&self, signature: &Signature, binding: &Binding) -> Option<usize> {
         let more: &[Binding] = self.extra.as_ref().map_or(&[], |extra| &extra.bindings);
@@ -154,10 +154,10 @@ impl ArgumentWriter<'_> {
 }
 
 impl<'a> ArgumentWriter<'a> {
-    /// A writer of as many arguments as will be given.
+    /// Creates a writer for `given` arguments.
     ///
     /// # Errors
-    /// When the signature declares more or fewer.
+    /// If the signature declares a different number.
     #[inline(always)]
     pub(crate) fn new(
         signature: &'a Signature,
@@ -175,7 +175,7 @@ impl<'a> ArgumentWriter<'a> {
         })
     }
 
-    /// A writer that takes arguments as they are.
+    /// Creates a writer that does not check the arguments.
     #[inline(always)]
     pub(crate) fn unchecked(
         signature: &'a Signature,
@@ -193,7 +193,7 @@ impl<'a> ArgumentWriter<'a> {
         let words = (given.scalars > 0).then(|| {
             *word_count = signature.scalar_words();
             if *word_count > INLINE_WORDS {
-                make_room(extra, *word_count);
+                allocate_words(extra, *word_count);
             }
             words.write([0; INLINE_WORDS])
         });
@@ -207,20 +207,20 @@ impl<'a> ArgumentWriter<'a> {
             packed: bindings,
             words,
             extra,
-            kept: None,
+            holds: None,
         }
     }
 
-    /// Keeps a hold on every handle.
-    pub(crate) fn keeping(mut self, kept: &'a mut Vec<Hold>) -> Self {
-        self.kept = Some(kept);
+    /// Adds a reference to every handle to `holds`.
+    pub(crate) fn with_holds(mut self, holds: &'a mut Vec<Hold>) -> Self {
+        self.holds = Some(holds);
         self
     }
 
-    /// Takes the next binding.
+    /// Writes the next binding.
     ///
     /// # Errors
-    /// What does not fit the signature.
+    /// The mismatch with the signature.
     #[inline(always)]
     pub(crate) fn binding<T: Element>(
         &mut self,
@@ -230,10 +230,10 @@ impl<'a> ArgumentWriter<'a> {
         self.bind(handle, access, Typed::Yes)
     }
 
-    /// Takes the next binding as bytes: whole elements of the type that the signature declares.
+    /// Writes the next binding as bytes: whole elements of the type that the signature declares.
     ///
     /// # Errors
-    /// What does not fit the signature.
+    /// The mismatch with the signature.
     pub(crate) fn bytes(
         &mut self,
         handle: &Handle<u8>,
@@ -257,7 +257,7 @@ impl<'a> ArgumentWriter<'a> {
             let fits = Arc::ptr_eq(handle.hold().table(), self.table)
                 && (spec.access == access || is_fresh(spec.access, access, typed))
                 && match typed {
-                    // A view of such elements starts at one, and is whole ones.
+                    // A view of the declared type is aligned and of whole elements, so comparing the types suffices.
                     Typed::Yes => spec.dtype == T::DTYPE,
                     Typed::No => {
                         let element = spec.dtype.size() as u64;
@@ -266,7 +266,7 @@ impl<'a> ArgumentWriter<'a> {
                     }
                 };
             if !fits {
-                return Err(misfit(spec, self.table, handle, access, typed));
+                return Err(mismatch(spec, self.table, handle, access, typed));
             }
             self.writes |= access.writes();
             if self.writes
@@ -277,17 +277,17 @@ impl<'a> ArgumentWriter<'a> {
                 return Err(overlap(self.signature, earlier, mine));
             }
         }
-        if let Some(kept) = &mut self.kept {
-            kept.push(handle.hold().clone());
+        if let Some(holds) = &mut self.holds {
+            holds.push(handle.hold().clone());
         }
         self.push(binding);
         Ok(())
     }
 
-    /// Takes the next scalar.
+    /// Writes the next scalar.
     ///
     /// # Errors
-    /// What does not fit the signature.
+    /// The mismatch with the signature.
     #[inline(always)]
     pub(crate) fn scalar<T: Element>(&mut self, value: T) -> Result<(), ArgumentError> {
         let Some(spec) = self.scalars.next() else {
@@ -298,20 +298,20 @@ impl<'a> ArgumentWriter<'a> {
         }
         let value = bytemuck::bytes_of(&value);
         match &mut self.words {
-            // Scalars do not straddle words, so one that begins inline ends there.
+            // Scalars do not straddle words, so a scalar that starts inline ends inline.
             Some(words) if spec.offset <= INLINE_WORDS * 8 - size_of::<T>() => {
                 let bytes: &mut [u8; INLINE_WORDS * 8] = bytemuck::cast_mut(*words);
                 bytes[spec.offset..][..size_of::<T>()].copy_from_slice(value);
             }
-            _ => put_further(self.extra, spec.offset, value),
+            _ => write_further(self.extra, spec.offset, value),
         }
         Ok(())
     }
 
-    /// Takes all scalars, packed.
+    /// Writes all scalars, as packed words.
     ///
     /// # Errors
-    /// When the signature packs more or fewer words.
+    /// If the signature declares a different number of words.
     pub(crate) fn words(&mut self, given: &[u64]) -> Result<(), ArgumentError> {
         let expected = self.signature.scalar_words();
         if given.len() != expected {
@@ -331,20 +331,20 @@ impl<'a> ArgumentWriter<'a> {
         Ok(())
     }
 
-    /// Takes metadata words.
+    /// Writes the metadata.
     pub(crate) fn metadata(&mut self, metadata: &Metadata) {
         self.metadata_words(metadata.words());
     }
 
-    /// Takes metadata that are laid out.
+    /// Writes metadata that is already encoded as words.
     pub(crate) fn metadata_words(&mut self, words: Vec<u32>) {
         self.extra.get_or_insert_default().metadata = words;
     }
 
-    /// Takes tensor maps over bindings of the launch.
+    /// Writes tensor maps over bindings of the launch.
     ///
     /// # Errors
-    /// When a map is over a binding that is not declared.
+    /// If a map is over a binding that is not declared.
     pub(crate) fn tensor_maps(&mut self, maps: &[TensorMap]) -> Result<(), ArgumentError> {
         let bindings = self.signature.bindings().len();
         if let Some(map) = maps.iter().find(|map| map.binding >= bindings) {
@@ -356,15 +356,15 @@ impl<'a> ArgumentWriter<'a> {
     }
 }
 
-/// Makes room for more scalars than fit inline.
+/// Allocates words for more scalars than fit inline.
 #[cold]
-fn make_room(extra: &mut Option<Box<Extra>>, words: usize) {
+fn allocate_words(extra: &mut Option<Box<Extra>>, words: usize) {
     extra.get_or_insert_default().words = vec![0; words];
 }
 
-/// Puts a scalar beyond the inline words.
+/// Writes a scalar beyond the inline words.
 #[cold]
-fn put_further(extra: &mut Option<Box<Extra>>, offset: usize, value: &[u8]) {
+fn write_further(extra: &mut Option<Box<Extra>>, offset: usize, value: &[u8]) {
     if let Some(extra) = extra
         && let Some(room) =
             bytemuck::cast_slice_mut(&mut extra.words).get_mut(offset..offset + value.len())

@@ -1,6 +1,6 @@
-//! Traits for tuples: the names and places of the members, said once.
+//! Macros that generate trait impls for tuples.
 
-/// Calls the macro with tuples of up to eight members, each a name and a place.
+/// Calls the macro with all tuples of up to eight members, each a type name and an index.
 macro_rules! up_to_eight {
     ($then:ident) => {
         $then! {
@@ -17,7 +17,7 @@ macro_rules! up_to_eight {
     };
 }
 
-/// Calls the macro with tuples of nine to sixteen members.
+/// Calls the macro with all tuples of nine to sixteen members.
 macro_rules! nine_to_sixteen {
     ($then:ident) => {
         $then! {

@@ -1,7 +1,8 @@
-//! The types of a kernel's arguments, as the compiler knows them: a tuple of [`Read`], [`Write`], [`Update`] and scalars.
+//! The argument types of a typed kernel: a tuple of [`Read`], [`Write`], [`Update`] and scalars.
 //!
-//! What a kernel declares is known at run time only. A [`TypedKernel`](crate::TypedKernel) compares it with such a tuple
-//! once, and then takes nothing else: the compiler infers the width of a literal, and refuses a handle of other elements.
+//! What a kernel declares is known at run time only. A [`TypedKernel`](crate::TypedKernel) compares it with such a
+//! tuple once. From then on the compiler checks launches: it infers the width of a literal, and rejects a handle of
+//! other elements.
 
 use std::marker::PhantomData;
 
@@ -13,16 +14,16 @@ use millstream_protocol::kernel::Signature;
 use crate::arguments::{Argument, Arguments, Bound, bind, nine_to_sixteen, up_to_eight};
 use crate::handle::Handle;
 
-/// A binding that a kernel reads, among the types of a [`TypedKernel`](crate::TypedKernel).
+/// The type of a binding that a [`TypedKernel`](crate::TypedKernel) reads.
 pub struct Read<T: Element>(PhantomData<fn() -> T>);
 
-/// A binding of which a kernel writes every byte, among the types of a [`TypedKernel`](crate::TypedKernel).
+/// The type of a binding of which a [`TypedKernel`](crate::TypedKernel) writes every byte.
 pub struct Write<T: Element>(PhantomData<fn() -> T>);
 
-/// A binding that a kernel reads and writes, among the types of a [`TypedKernel`](crate::TypedKernel).
+/// The type of a binding that a [`TypedKernel`](crate::TypedKernel) reads and writes.
 pub struct Update<T: Element>(PhantomData<fn() -> T>);
 
-/// The kinds of the arguments that a signature declares.
+/// Returns the kinds of the arguments that a signature declares.
 pub(crate) fn kinds_of(signature: &Signature) -> ArgumentKinds {
     let bindings = signature.bindings().iter();
     let bindings = bindings.map(|spec| ArgumentKind::Binding(spec.access, spec.dtype));
@@ -32,7 +33,7 @@ pub(crate) fn kinds_of(signature: &Signature) -> ArgumentKinds {
         .collect()
 }
 
-/// Those of a tuple of types.
+/// Returns the kinds of a tuple of argument types.
 pub(crate) fn kinds_of_types<A: ArgumentTypes>() -> ArgumentKinds {
     let mut kinds = Vec::new();
     A::add_kinds(&mut kinds);
@@ -40,22 +41,22 @@ pub(crate) fn kinds_of_types<A: ArgumentTypes>() -> ArgumentKinds {
 }
 
 /// The type of one argument of a [`TypedKernel`](crate::TypedKernel): [`Read`], [`Write`] or [`Update`] of an
-/// [`Element`] for a binding; the type of the number for a scalar, of which `usize` is a `u64`, `isize` an `i64` and `bool` a
-/// `u8`; an array for several of one type.
+/// [`Element`] for a binding; the type of the number for a scalar, where `usize` is a `u64`, `isize` an `i64` and
+/// `bool` a `u8`; an array for several arguments of one type.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no type of a kernel's argument",
+    message = "`{Self}` is not the type of a kernel's argument",
     label = "neither a binding nor a scalar",
     note = "write `Read<T>`, `Write<T>` or `Update<T>` for a binding, with `T` the type of its elements, and the type of the number for a scalar"
 )]
 pub trait ArgumentType {
-    /// What a launch gives: a handle, or a number.
+    /// The value that a launch takes: a handle or a number.
     type Given<'a>;
-    /// The argument that it becomes.
+    /// The argument that the value is converted to.
     type Argument<'a>: Argument;
-    /// Adds how a signature declares it: once, or as often as an array has it.
+    /// Adds the kinds that a signature declares for this type: one, or one for each element of an array.
     fn add_kinds(kinds: &mut Vec<ArgumentKind>);
 
-    /// The argument.
+    /// Converts the value to an argument.
     fn argument(given: Self::Given<'_>) -> Self::Argument<'_>;
 }
 
@@ -102,7 +103,7 @@ scalar_types! {
     i16 => i16, u16 => u16, i8 => i8, u8 => u8, usize => u64, isize => i64, bool => u8
 }
 
-/// Several arguments of one type, one after the other.
+/// Several arguments of one type, in order.
 impl<A: ArgumentType, const N: usize> ArgumentType for [A; N] {
     type Given<'a> = [A::Given<'a>; N];
     type Argument<'a> = [A::Argument<'a>; N];
@@ -117,24 +118,24 @@ impl<A: ArgumentType, const N: usize> ArgumentType for [A; N] {
     }
 }
 
-/// The types of all arguments of a [`TypedKernel`](crate::TypedKernel): a tuple of at most 16, or one alone. Bindings come
-/// first, then scalars, both in declared order.
+/// The types of all arguments of a [`TypedKernel`](crate::TypedKernel): a tuple of at most 16, or a single type.
+/// Bindings come first, then scalars, both in declared order.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no list of the types of a kernel's arguments",
+    message = "`{Self}` is not a list of the types of a kernel's arguments",
     label = "expected a tuple of types",
-    note = "write a tuple of at most 16, as `(Read<f32>, Write<f32>, u32)`; one type may stand alone",
+    note = "write a tuple of at most 16, such as `(Read<f32>, Write<f32>, u32)`; a single type needs no tuple",
     note = "each is `Read<T>`, `Write<T>` or `Update<T>`, with `T` the type of the elements, or the type of a number"
 )]
 pub trait ArgumentTypes {
-    /// What a launch gives: a handle or a number for each.
+    /// The values that a launch takes: a handle or a number for each type.
     type Given<'a>;
-    /// The arguments that these become.
+    /// The arguments that the values are converted to.
     type Arguments<'a>: Arguments;
 
-    /// Adds how a signature declares them.
+    /// Adds the kinds that a signature declares for these types.
     fn add_kinds(kinds: &mut Vec<ArgumentKind>);
 
-    /// The arguments.
+    /// Converts the values to arguments.
     fn arguments(given: Self::Given<'_>) -> Self::Arguments<'_>;
 }
 
@@ -163,7 +164,7 @@ macro_rules! tuple_types {
             }
 
             #[inline(always)]
-            #[allow(clippy::unused_unit, reason = "no arguments are a tuple as well")]
+            #[allow(clippy::unused_unit, reason = "the empty tuple is an instance of this macro")]
             fn arguments(_given: Self::Given<'_>) -> Self::Arguments<'_> {
                 ($($name::argument(_given.$index),)*)
             }

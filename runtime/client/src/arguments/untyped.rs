@@ -1,16 +1,16 @@
-//! Arguments without element types: bytes, and the packed scalars as words. Who compiles kernels has them so, and
-//! so has a log.
+//! Arguments without element types: bindings as bytes, and scalars as packed words. Compiled kernels and submission
+//! logs have them in this form.
 
 use millstream_protocol::kernel::Signature;
 
 use crate::arguments::bound::sealed::Sealed;
 use crate::arguments::{ArgumentCount, ArgumentError, ArgumentWriter, Arguments, Bound};
 
-/// Arguments that are checked as any others, but for their element types: those are the signature's.
+/// Arguments that are checked like all others, except that their element types are those of the signature.
 pub(crate) struct Untyped<'a> {
     pub(crate) signature: &'a Signature,
     pub(crate) bindings: &'a [Bound<'a, u8>],
-    /// As many as the signature packs.
+    /// Their number must match the signature's.
     pub(crate) words: &'a [u64],
     pub(crate) metadata: &'a [u32],
 }
@@ -22,7 +22,7 @@ impl Arguments for Untyped<'_> {
     fn count(&self) -> ArgumentCount {
         ArgumentCount {
             bindings: self.bindings.len(),
-            // The writer compares the words.
+            // The writer checks the number of words.
             scalars: self.signature.scalars().len(),
         }
     }

@@ -1,7 +1,8 @@
-//! Resubmitting a log, from one thread, in its order, through the same calls that users make: what it names is
-//! checked like anything else, so a log that was made by hand can be wrong, but not unsound.
+//! Resubmits a submission log from one thread, in the log's order, through the calls that users make. Every name in the
+//! log is checked as a user's arguments are, so a log that was edited by hand can be wrong, but not unsound.
 //!
-//! Everything that can be known before is checked before anything is submitted: that it is whole, kernels and gaps.
+//! Everything that can be checked in advance is checked before the first submission: that the log is complete, its
+//! kernels, and gaps.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -18,52 +19,52 @@ mod run;
 /// One readback of a replayed log.
 #[derive(Debug)]
 pub struct LoggedReadback {
-    /// What the asker had called it, where that was a number.
+    /// The tag of the readback, if it was a number.
     pub tag: Option<u64>,
-    /// The bytes, one binding after the other, or the failure of what was read.
+    /// The bytes of all bindings, concatenated, or the failure of the data that was read.
     pub bytes: Result<Vec<u8>, Error>,
 }
 
-/// What came of a replay.
+/// The result of resubmitting a log.
 #[derive(Debug)]
 pub struct Replayed {
-    /// All readbacks, in the order in which they were asked for.
+    /// All readbacks, in the order in which they were requested.
     pub readbacks: Vec<LoggedReadback>,
-    /// Of all their bytes: see [`ComputeClient::resubmit_with`].
+    /// The digest of all their bytes: see [`ComputeClient::resubmit_with`].
     pub digest: Digest,
 }
 
-/// Why a log cannot be replayed.
+/// Reasons why a log cannot be resubmitted.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
-    /// It begins in the middle.
-    #[error(
-        "this is part {part} of a log, and begins in the middle; append it to the parts before"
-    )]
+    /// The log does not begin with its first part.
+    #[error("the log begins with part {part} instead of part 0; append it to the earlier parts")]
     NotTheStart {
-        /// Which part.
+        /// The first part that is present.
         part: u32,
     },
-    /// Entries are missing at the end.
+    /// The last entries are missing.
     #[error(
-        "part {part} of the log ends where there was no room for more, so a replay would run the beginning only; let the \
-         device keep more or take the log more often, or call `SubmissionLog::accept_cut` to replay what there is"
+        "part {part} of the log is cut off because the log was full, so a replay would run its beginning only; increase \
+         `log_submissions` or take the log more often, or call `SubmissionLog::accept_cut` to replay the beginning"
     )]
     Cut {
-        /// The last part.
+        /// The last part that is present.
         part: u32,
     },
-    /// A kernel is missing.
-    #[error("the log launches `{name}`, which is not among the kernels that the replay was given")]
+    /// A logged kernel was not given.
+    #[error("the log launches kernel `{name}`, which was not given; pass its handle in `kernels`")]
     UnknownKernel {
-        /// Its name.
+        /// The kernel's name.
         name: Arc<str>,
     },
-    /// A kernel is another one.
-    #[error("the kernel `{name}` is not the logged one: it was {logged}, it is {given}")]
+    /// A kernel of the same name has a different signature.
+    #[error(
+        "kernel `{name}` differs from the logged one: expected signature {logged}, got {given}"
+    )]
     Signature {
-        /// Its name.
+        /// The kernel's name.
         name: Arc<str>,
         /// The signature that was logged.
         logged: String,
@@ -72,40 +73,40 @@ pub enum ReplayError {
     },
     /// Code that is not in the log may have written data.
     #[error(
-        "entry {entry} of the log is `{name}`, whose code is not logged and may have written data"
+        "entry {entry} of the log is `{name}`, whose code is not in the log and may have written data"
     )]
     Gap {
-        /// Which entry.
+        /// The number of the entry.
         entry: u64,
-        /// Its name.
+        /// The name of the code.
         name: Arc<str>,
     },
-    /// The entries do not make sense.
-    #[error("entry {entry} of the log makes no sense: {what}")]
+    /// An entry is inconsistent.
+    #[error("entry {entry} of the log is inconsistent: {what}")]
     Broken {
-        /// Which entry.
+        /// The number of the entry.
         entry: u64,
-        /// What is wrong.
+        /// The inconsistency.
         what: &'static str,
     },
-    /// The device did not take it.
-    #[error("entry {entry} of the log was not accepted: {error}")]
+    /// The device refused an entry.
+    #[error("entry {entry} of the log was refused: {error}")]
     Refused {
-        /// Which entry.
+        /// The number of the entry.
         entry: u64,
-        /// Why.
+        /// The reason.
         error: Error,
     },
 }
 
 impl ComputeClient {
-    /// Resubmits a log to this client's device, and collects all readbacks. `kernels` are given by name and
-    /// signature; the device may be of another kind than the one that was logged.
+    /// Resubmits a log to this client's device, and collects all readbacks. `kernels` are matched by name and
+    /// signature; the device may be of another kind than the logged one.
     ///
-    /// Blocks until the last readback is there.
+    /// Blocks until the last readback has arrived.
     ///
     /// # Errors
-    /// [`ReplayError`]. Readbacks that failed are no error of the replay: they may have failed as they had before.
+    /// [`ReplayError`]. A failed readback is not an error of the replay: it may have failed in the logged run, too.
     pub fn resubmit(
         &self,
         log: &SubmissionLog,
@@ -116,11 +117,12 @@ impl ComputeClient {
         Ok(Replayed { readbacks, digest })
     }
 
-    /// As [`ComputeClient::resubmit`], handing readbacks out as they come, in order. The answer is the digest of their
-    /// bytes, each before an 8-byte length; a failure counts as a length of all ones.
+    /// As [`ComputeClient::resubmit`], but passes each readback to `on_readback` as it arrives, in order. Blocks until
+    /// the last one has arrived. Returns the digest of all readbacks, each preceded by its length as 8 bytes; a failed
+    /// readback counts as a length of all ones.
     ///
     /// # Errors
-    /// As [`ComputeClient::resubmit`].
+    /// Same as [`ComputeClient::resubmit`].
     pub fn resubmit_with(
         &self,
         log: &SubmissionLog,
@@ -144,7 +146,7 @@ impl ComputeClient {
     }
 }
 
-/// The kernel handle of each logged kernel, in order; no gap that may have written.
+/// Returns the kernel handle of each logged kernel, in order; an error if a gap may have written data.
 fn check(
     log: &SubmissionLog,
     given: &[KernelHandle],
@@ -177,7 +179,7 @@ fn check(
     Ok(found)
 }
 
-/// The entries that were withdrawn, and whether by a token.
+/// Returns the entries that were withdrawn, each with whether a token withdrew it.
 fn withdrawn(log: &SubmissionLog) -> HashMap<u64, bool> {
     let withdrawn = |entry| match entry {
         Entry::Withdrawn { entry, cancelled } => Some((entry, cancelled)),

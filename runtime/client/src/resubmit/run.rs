@@ -1,5 +1,4 @@
-//! Resubmitting entries, one after the other: [`Replay`] knows what each number of the log stands for on the device
-//! that it is replayed on.
+//! Resubmits the entries of a log one after the other. Maps each object number of the log to an object of the device.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,58 +20,58 @@ use crate::handle::Handle;
 use crate::{ComputeClient, Finish, KernelHandle, Pending, Stream};
 use millstream_protocol::landing::{Landed, Landing, VecLanding};
 
-/// Readbacks that are asked for and not waited for: enough that the device always has work, and a bound on what
-/// lies on the host.
+/// Readbacks in flight. Enough that the device always has work, and a bound on the
+/// host memory that readbacks use.
 const READBACKS_AHEAD: usize = 16;
 
-/// What is wrong with an entry of a kind that was added later.
-const UNKNOWN: &str = "this version does not know such entries";
+/// The inconsistency of an entry whose kind was added in a later version.
+const UNKNOWN: &str = "this version does not support entries of this kind";
 
-/// What a number of the log stands for.
+/// The object of the device that an object number of the log maps to.
 enum Object {
     Stream(Stream),
     Kernel(KernelHandle),
     Slice(Handle<u8>),
-    /// A slice without memory, which only tells an order.
+    /// A slice without memory, which only orders tasks.
     Point(Handle<u8>),
     Recording(Vec<Step>),
 }
 
-/// A readback that was asked for.
-struct Asked {
+/// A readback in flight.
+struct InFlight {
     tag: Option<u64>,
     answer: Pending<Vec<Vec<u8>>>,
 }
 
-/// A log on its way to a device.
+/// The state of resubmitting one log.
 pub(super) struct Replay<'a, F> {
     client: &'a ComputeClient,
     kernels: VecDeque<KernelHandle>,
     withdrawn: HashMap<u64, bool>,
-    /// One for each that was logged: its number, priority and weight.
+    /// One client for each logged combination of client number, priority and weight.
     clients: BTreeMap<(u32, usize, u32), ComputeClient>,
     objects: HashMap<u32, Object>,
     next: u32,
-    asked: VecDeque<Asked>,
+    in_flight: VecDeque<InFlight>,
     digest: Digest,
     on_readback: F,
 }
 
-/// Why one entry cannot be submitted.
-enum Stop {
+/// Why an entry cannot be submitted.
+enum EntryError {
     Broken(&'static str),
     Refused(Error),
 }
 
-impl From<Error> for Stop {
+impl From<Error> for EntryError {
     fn from(error: Error) -> Self {
-        Stop::Refused(error)
+        EntryError::Refused(error)
     }
 }
 
 impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
-    /// A replay to the device of `client`, with the kernel handle of each logged kernel in order, and the entries
-    /// that were withdrawn, with whether by a token.
+    /// Creates a replay to the device of `client`, with the kernel handle of each logged kernel in order, and the
+    /// withdrawn entries, each with whether a token withdrew it.
     pub(super) fn new(
         client: &'a ComputeClient,
         kernels: VecDeque<KernelHandle>,
@@ -86,33 +85,34 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             clients: BTreeMap::new(),
             objects: HashMap::new(),
             next: 0,
-            asked: VecDeque::new(),
+            in_flight: VecDeque::new(),
             digest: Digest::default(),
             on_readback,
         }
     }
 
-    /// Waits for what was asked and hands it out. The digest is of all readbacks.
+    /// Completes all readbacks in flight and returns the digest of all readbacks. Blocks.
     pub(super) fn finish(mut self) -> Digest {
-        while self.answer_one() {}
+        while self.complete_oldest() {}
         self.digest
     }
 
     /// Resubmits the next entry.
     pub(super) fn submit(&mut self, number: u64, entry: Entry<'_>) -> Result<(), ReplayError> {
-        self.submit_entry(number, entry).map_err(|stop| match stop {
-            Stop::Broken(what) => ReplayError::Broken {
-                entry: number,
-                what,
-            },
-            Stop::Refused(error) => ReplayError::Refused {
-                entry: number,
-                error,
-            },
-        })
+        self.submit_entry(number, entry)
+            .map_err(|error| match error {
+                EntryError::Broken(what) => ReplayError::Broken {
+                    entry: number,
+                    what,
+                },
+                EntryError::Refused(error) => ReplayError::Refused {
+                    entry: number,
+                    error,
+                },
+            })
     }
 
-    fn submit_entry(&mut self, number: u64, entry: Entry<'_>) -> Result<(), Stop> {
+    fn submit_entry(&mut self, number: u64, entry: Entry<'_>) -> Result<(), EntryError> {
         let object = match entry {
             Entry::Stream {
                 client,
@@ -120,17 +120,17 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                 weight,
             } => {
                 let key = (client, priority as usize, weight);
-                let made = || self.client.like(priority, weight);
+                let made = || self.client.sibling(priority, weight);
                 Object::Stream(self.clients.entry(key).or_insert_with(made).new_stream())
             }
             Entry::Kernel { .. } => match self.kernels.pop_front() {
                 Some(kernel) => Object::Kernel(kernel),
-                None => return Err(Stop::Broken("a kernel is not there")),
+                None => return Err(EntryError::Broken("its kernel is missing")),
             },
             Entry::Recording { steps } => Object::Recording(steps),
             Entry::Parameter { bytes } => {
                 let stream = self.client.new_stream();
-                Object::Slice(Handle::whole(stream.formal(bytes)?, bytes))
+                Object::Slice(Handle::new(stream.formal(bytes)?, bytes))
             }
             Entry::Slice {
                 stream,
@@ -139,13 +139,12 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             } => {
                 let stream = self.stream(stream, number)?;
                 match mode {
-                    None => Object::Point(Handle::whole(
-                        stream.reserve_bytes(true, bytes, None)?,
-                        bytes,
-                    )),
+                    None => {
+                        Object::Point(Handle::new(stream.reserve_bytes(true, bytes, None)?, bytes))
+                    }
                     Some(mode) => {
                         let len = usize::try_from(bytes)
-                            .map_err(|_| Stop::Broken("a slice is too large"))?;
+                            .map_err(|_| EntryError::Broken("its slice is too large"))?;
                         Object::Slice(stream.empty_with::<u8>(len, mode)?)
                     }
                 }
@@ -163,18 +162,23 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                 return Ok(());
             }
             Entry::Withdrawn { .. } => return Ok(()),
-            _ => return Err(Stop::Broken(UNKNOWN)),
+            _ => return Err(EntryError::Broken(UNKNOWN)),
         };
         self.objects.insert(self.next, object);
         self.next += 1;
         Ok(())
     }
 
-    fn submit_work(&mut self, stream: &Stream, work: Work<'_>, parts: &[Part]) -> Result<(), Stop> {
+    fn submit_work(
+        &mut self,
+        stream: &Stream,
+        work: Work<'_>,
+        parts: &[Part],
+    ) -> Result<(), EntryError> {
         match work {
             Work::Upload { bytes, layout } => {
                 let [part] = parts else {
-                    return Err(Stop::Broken("an upload has one binding"));
+                    return Err(EntryError::Broken("an upload needs one binding"));
                 };
                 let access = match &layout {
                     None => Access::Write,
@@ -182,17 +186,19 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                 };
                 let binding = self.binding(part)?.with_access(access);
                 if dense_bytes(&binding, layout.as_deref())? != bytes.len() as u64 {
-                    return Err(Stop::Broken(
-                        "an upload has another length than its binding",
+                    return Err(EntryError::Broken(
+                        "the upload and its binding differ in length",
                     ));
                 }
                 let layout = layout.map(|layout| *layout);
                 stream.upload(true, binding, layout, bytes.len(), || bytes.into_owned())?;
             }
-            Work::Readback { tag, layouts } => self.ask(stream, tag, layouts, parts)?,
+            Work::Readback { tag, layouts } => {
+                self.request_readback(stream, tag, layouts, parts)?;
+            }
             Work::Mark | Work::Gap(_) => {
-                let bindings = parts.iter().map(|part| self.moment(part));
-                let bindings = bindings.collect::<Result<Vec<_>, Stop>>()?;
+                let bindings = parts.iter().map(|part| self.binding_or_point(part));
+                let bindings = bindings.collect::<Result<Vec<_>, EntryError>>()?;
                 stream.submit(true, Op::Mark, |task| {
                     bindings
                         .into_iter()
@@ -201,11 +207,11 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             }
             Work::Replay { recording, words } => {
                 let Some(Object::Recording(steps)) = self.objects.remove(&recording) else {
-                    return Err(Stop::Broken("there is no such recording"));
+                    return Err(EntryError::Broken("its recording does not exist"));
                 };
                 let outcome = steps.iter().try_for_each(|step| {
                     let inner = step.parts.iter().map(|part| within(parts, part));
-                    let inner = inner.collect::<Result<Vec<_>, Stop>>()?;
+                    let inner = inner.collect::<Result<Vec<_>, EntryError>>()?;
                     self.submit_work(stream, with_words(step, &words)?, &inner)
                 });
                 self.objects.insert(recording, Object::Recording(steps));
@@ -219,22 +225,24 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             } => self.launch(stream, kernel, count, (&scalars, &metadata), parts)?,
             Work::Copy => {
                 let [source, target] = parts else {
-                    return Err(Stop::Broken("a copy has two bindings"));
+                    return Err(EntryError::Broken("a copy needs two bindings"));
                 };
                 stream.copy(&self.view(source)?, &self.view(target)?)?;
             }
             Work::Fill(pattern) => {
                 let [part] = parts else {
-                    return Err(Stop::Broken("a fill has one binding"));
+                    return Err(EntryError::Broken("a fill needs one binding"));
                 };
                 let binding = self.binding(part)?.with_access(Access::Write);
                 let width = u64::from(pattern.width);
                 if !(binding.offset.is_multiple_of(width) && binding.len.is_multiple_of(width)) {
-                    return Err(Stop::Broken("a fill is no whole number of its elements"));
+                    return Err(EntryError::Broken(
+                        "the fill is not a whole number of elements",
+                    ));
                 }
                 stream.submit(true, Op::Fill(pattern), |task| task.push_binding(binding))?;
             }
-            _ => return Err(Stop::Broken(UNKNOWN)),
+            _ => return Err(EntryError::Broken(UNKNOWN)),
         }
         Ok(())
     }
@@ -246,35 +254,34 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
         count: Count,
         (scalars, metadata): (&[u64], &[u32]),
         parts: &[Part],
-    ) -> Result<(), Stop> {
+    ) -> Result<(), EntryError> {
         let Some(Object::Kernel(kernel)) = self.objects.get(&kernel) else {
-            return Err(Stop::Broken("there is no such kernel"));
+            return Err(EntryError::Broken("its kernel does not exist"));
         };
         let (parts, count) = match (count, parts) {
             (Count::Static([x, y, z]), _) => (parts, CubeCount::Static(x, y, z)),
             (Count::Dynamic, [parts @ .., count]) => {
-                let count = self
-                    .view(count)?
-                    .cast()
-                    .map_err(|_| Stop::Broken("a count is no count"))?;
+                let count = self.view(count)?.cast().map_err(|_| {
+                    EntryError::Broken("its dynamic count is not an array of `u32`")
+                })?;
                 (parts, CubeCount::Dynamic(count))
             }
-            (Count::Dynamic, []) => return Err(Stop::Broken("a dynamic count is not there")),
+            (Count::Dynamic, []) => return Err(EntryError::Broken("its dynamic count is missing")),
         };
         let signature = kernel.kernel().signature();
         if signature.scalar_words() != scalars.len() {
-            return Err(Stop::Broken(
-                "a launch has other scalars than its kernel declares",
+            return Err(EntryError::Broken(
+                "the launch and its kernel differ in the number of scalar words",
             ));
         }
         let mut views = Vec::with_capacity(parts.len());
         for (index, part) in parts.iter().enumerate() {
             let view = self.view(part)?;
-            // What a shorter handle of a replay has beyond its last whole element is not the launch's.
+            // A replay may have bound a shorter handle: bytes after its last whole element are not part of the launch.
             let spec = signature.bindings().get(index);
             let spare = spec.map_or(0, |spec| view.size() % spec.dtype.size() as u64);
             let whole = view.offset_end(spare);
-            views.push(whole.map_err(|_| Stop::Broken("a binding ends past its slice"))?);
+            views.push(whole.map_err(|_| EntryError::Broken("a binding ends past its slice"))?);
         }
         let bindings: Vec<_> = views
             .iter()
@@ -290,16 +297,16 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
         Ok(stream.launch(kernel, count, &arguments)?)
     }
 
-    /// Asks for a readback; waits for the oldest one where enough are on their way.
-    fn ask(
+    /// Requests a readback. If too many are in flight, first blocks until the oldest has completed.
+    fn request_readback(
         &mut self,
         stream: &Stream,
         tag: Option<u64>,
         layouts: Vec<Option<Box<Strided>>>,
         parts: &[Part],
-    ) -> Result<(), Stop> {
-        if self.asked.len() >= READBACKS_AHEAD {
-            self.answer_one();
+    ) -> Result<(), EntryError> {
+        if self.in_flight.len() >= READBACKS_AHEAD {
+            self.complete_oldest();
         }
         let mut layouts: Vec<_> = layouts
             .into_iter()
@@ -335,18 +342,18 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             }
         })?;
         let take = |landing: &Arc<VecLanding<u8>>| {
-            // SAFETY: the answer calls this once, after the copies' point has passed.
+            // SAFETY: the answer calls this once, after the point of the copies has passed.
             unsafe { landing.take() }
         };
         let finish = Finish::Made(Box::new(move || typed.iter().map(take).collect()));
-        let answer = Pending::ticket(stream.home(), receiver, finish);
-        self.asked.push_back(Asked { tag, answer });
+        let answer = Pending::ticket(stream.requester(), receiver, finish);
+        self.in_flight.push_back(InFlight { tag, answer });
         Ok(())
     }
 
-    /// Waits for the oldest readback and hands it out, if there is one.
-    fn answer_one(&mut self) -> bool {
-        let Some(Asked { tag, answer }) = self.asked.pop_front() else {
+    /// Blocks until the oldest readback has arrived, and hands it out. Returns `false` if none is in flight.
+    fn complete_oldest(&mut self) -> bool {
+        let Some(InFlight { tag, answer }) = self.in_flight.pop_front() else {
             return false;
         };
         let bytes = answer.wait().map(|parts| parts.concat());
@@ -361,10 +368,10 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
         true
     }
 
-    /// The stream of an entry, under the terms that withdraw what was withdrawn.
-    fn stream(&self, stream: u32, entry: u64) -> Result<Stream, Stop> {
+    /// Returns the stream of an entry, with a cancelled token or a passed deadline if the entry was withdrawn.
+    fn stream(&self, stream: u32, entry: u64) -> Result<Stream, EntryError> {
         let Some(Object::Stream(stream)) = self.objects.get(&stream) else {
-            return Err(Stop::Broken("there is no such stream"));
+            return Err(EntryError::Broken("its stream does not exist"));
         };
         Ok(match self.withdrawn.get(&entry) {
             None => stream.clone(),
@@ -377,43 +384,44 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
         })
     }
 
-    /// A part of a slice that lives, as a handle.
-    fn view(&self, part: &Part) -> Result<Handle<u8>, Stop> {
+    /// Returns the part of a live slice as a handle.
+    fn view(&self, part: &Part) -> Result<Handle<u8>, EntryError> {
         match self.objects.get(&part.slice) {
             Some(Object::Slice(slice)) => view_of(slice, part),
-            Some(Object::Point(_)) => Err(Stop::Broken("a point has no bytes to work on")),
-            _ => Err(Stop::Broken("there is no such slice")),
+            Some(Object::Point(_)) => Err(EntryError::Broken("a point has no memory to access")),
+            _ => Err(EntryError::Broken("its slice does not exist")),
         }
     }
 
-    /// The same for what works on no bytes: points will do.
-    fn moment(&self, part: &Part) -> Result<Binding, Stop> {
+    /// As [`Replay::view`], for tasks that access no bytes: a point is valid, too.
+    fn binding_or_point(&self, part: &Part) -> Result<Binding, EntryError> {
         let view = match self.objects.get(&part.slice) {
             Some(Object::Slice(slice) | Object::Point(slice)) => view_of(slice, part),
-            _ => Err(Stop::Broken("there is no such slice")),
+            _ => Err(EntryError::Broken("its slice does not exist")),
         };
         view.map(|view| view.binding(part.access))
     }
 
-    fn binding(&self, part: &Part) -> Result<Binding, Stop> {
+    fn binding(&self, part: &Part) -> Result<Binding, EntryError> {
         self.view(part).map(|view| view.binding(part.access))
     }
 }
 
-fn view_of(slice: &Handle<u8>, part: &Part) -> Result<Handle<u8>, Stop> {
+fn view_of(slice: &Handle<u8>, part: &Part) -> Result<Handle<u8>, EntryError> {
     let end = part
         .offset
         .checked_add(part.len)
         .filter(|end| *end <= slice.size());
     let view = end.and_then(|end| slice.slice(part.offset as usize..end as usize).ok());
-    view.ok_or(Stop::Broken("a binding ends past its slice"))
+    view.ok_or(EntryError::Broken("a binding ends past its slice"))
 }
 
-/// A part of a recording's parameter, as a part of the slice that the replay binds to it, which may be shorter than was recorded.
-fn within(parameters: &[Part], part: &Part) -> Result<Part, Stop> {
+/// Maps a part of a recording's parameter to a part of the slice that the replay binds to it, which may be shorter than
+/// recorded.
+fn within(parameters: &[Part], part: &Part) -> Result<Part, EntryError> {
     let Some(parameter) = parameters.get(part.slice as usize) else {
-        return Err(Stop::Broken(
-            "a recorded task has a parameter that is not there",
+        return Err(EntryError::Broken(
+            "a recorded task uses a parameter that does not exist",
         ));
     };
     let (offset, len) = cut(part.offset, part.len, parameter.len);
@@ -425,14 +433,16 @@ fn within(parameters: &[Part], part: &Part) -> Result<Part, Stop> {
     })
 }
 
-/// What a recorded task does, with these words in its slots.
-fn with_words(step: &Step, words: &[u64]) -> Result<Work<'static>, Stop> {
+/// Returns the work of a recorded task with `words` in its slots.
+fn with_words(step: &Step, words: &[u64]) -> Result<Work<'static>, EntryError> {
     let mut work = step.work.clone();
     if let Work::Launch { scalars, .. } = &mut work {
         for slot in &step.slots {
             let place = scalars.get_mut(slot.word as usize);
             let (Some(place), Some(word)) = (place, words.get(slot.slot as usize)) else {
-                return Err(Stop::Broken("a recorded task has a slot that is not there"));
+                return Err(EntryError::Broken(
+                    "a recorded task uses a slot that does not exist",
+                ));
             };
             *place = *word;
         }
@@ -440,14 +450,14 @@ fn with_words(step: &Step, words: &[u64]) -> Result<Work<'static>, Stop> {
     Ok(work)
 }
 
-/// Bytes of a copy between the host and a binding with this layout.
-fn dense_bytes(binding: &Binding, layout: Option<&Strided>) -> Result<u64, Stop> {
+/// Returns the number of bytes that a copy between the host and a binding transfers with this layout.
+fn dense_bytes(binding: &Binding, layout: Option<&Strided>) -> Result<u64, EntryError> {
     let Some(layout) = layout else {
         return Ok(binding.len);
     };
-    // Axes that lie on themselves could ask the host for any amount.
+    // Axes with stride 0 could request any amount of host memory.
     match layout.extent_bytes() <= binding.len && layout.dense_bytes() <= binding.len {
         true => Ok(layout.dense_bytes()),
-        false => Err(Stop::Broken("a layout is larger than its binding")),
+        false => Err(EntryError::Broken("the layout is larger than its binding")),
     }
 }

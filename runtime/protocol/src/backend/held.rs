@@ -1,29 +1,29 @@
-//! What a caller that steps in for the device's thread does of the tasks it issued.
+//! The tasks that a caller issued while it stepped in for the device thread.
 
 use std::time::Duration;
 
-/// What [`Backend::let_go`](super::Backend::let_go) does with tasks that are too large to run at once.
+/// What [`Backend::let_go`](super::Backend::let_go) does with tasks that are too large to run on the calling thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Large {
-    /// The backend's threads begin them.
+    /// The backend's threads start them.
     Begin,
-    /// They are held until the caller, which has left the device actor by then, calls [`Held::run`]. It does, whatever
-    /// happens.
+    /// The backend holds them until the caller calls [`Held::run`], after it has left the device. The call always
+    /// follows.
     Hold,
 }
 
-/// What [`Backend::let_go`](super::Backend::let_go) did.
+/// The result of [`Backend::let_go`](super::Backend::let_go).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LetGo {
-    /// Did any task run?
+    /// Whether any task ran.
     pub ran: bool,
-    /// The queues that something was issued to, a bit each.
+    /// The queues that received tasks, one bit each.
     pub queues: u64,
 }
 
-/// The tasks of a device that are held, for the thread of a caller that is about to wait for them.
+/// Runs the held tasks of a device on the thread of a caller that is about to wait for them.
 pub trait Held: Send + Sync {
-    /// Runs held tasks on the calling thread, those of other callers too, as long as they are no code of users and are
-    /// expected to take no longer than `budget` together. The backend's threads begin the others. Waits for nothing.
+    /// Runs held tasks on the calling thread, including those of other callers, if they are no user code and are
+    /// expected to take no longer than `budget` in total. The backend's threads start the others. Does not wait.
     fn run(&self, budget: Duration);
 }

@@ -1,17 +1,56 @@
-//! What a device must do: one trait over plain data.
+//! The [`Backend`] trait: what a device must do, over plain data.
 //!
-//! The duties are split. The server validates, orders and owns; a backend stays thin:
-//! - every range it is given lies in a page that it allocated, and has the declared alignment;
-//! - tasks of one queue are issued with strictly increasing cursors and run in that order;
-//! - whatever must come first on another queue is named by a [`Backend::queue_wait`] just before;
-//! - a page is freed only after every point that used it has passed.
+//! The server validates, orders and owns; a backend stays thin. It never learns about streams, clients or hazards. One
+//! thread at a time makes the calls: the device thread, or a caller that steps in ([`Backend::CALLERS_STEP_IN`]).
 //!
-//! A backend never learns about logical streams, and none of its calls may wait for the device.
+//! # What the server guarantees
+//! - Every range lies in a page that the backend allocated, and is aligned as declared. Counts and lengths are within
+//!   the [properties](DeviceProperties).
+//! - The cursors of one queue increase strictly, over all calls that take one.
+//! - If a task must come after a point of another queue, a [`Backend::queue_wait`] for that point comes just before
+//!   the task. The point was flushed before.
+//! - A page is freed only after every point that used it has passed.
+//! - If a call refuses a task, [`Backend::mark`] follows with the same cursor.
 //!
-//! # Failures while running
-//! Routing failures (memory, refused launches) are the server's. A backend whose tasks can fail
-//! while they run (the CPU: a kernel panics) settles them itself, in execution order, before it
-//! publishes the cursor: see [`settle`](crate::settle).
+//! # What a backend must do
+//! - No call waits for the device. A call that makes a task only enqueues it.
+//! - The tasks of one queue run in the order of their cursors.
+//! - When a task ends, the backend settles its failure ([`settle`](crate::settle)), drops what the task owned, and
+//!   only then publishes the cursor on the queue's timeline. Callers wait for the publication, so nothing may follow
+//!   it.
+//! - After [`Backend::flush`], the timeline reaches the flushed cursor without further calls.
+//! - A loss is reported by [`Refused::Lost`] or [`PageError::Lost`] from a call, or from any thread by
+//!   [`Gone::set_lost`](crate::device_status::Gone::set_lost) and then the end of the timelines.
+//!
+//! # The order of calls
+//! Two queues, the task on queue 1 reads what the first task on queue 0 writes:
+//!
+//! ```text
+//!   call                         queue 0                          queue 1
+//!   launch(q0, cursor 1, write)  enqueued
+//!   launch(q0, cursor 2, ..)     enqueued
+//!   flush(q0, cursor 2)          event recorded behind cursor 2
+//!   queue_wait(q1, q0 at 1)                                       waits for that event
+//!   launch(q1, cursor 1, read)                                    enqueued behind the wait
+//!   copy_out(q1, cursor 2) Err                                    not enqueued
+//!   mark(q1, cursor 2)                                            keeps the place of the refused task
+//!   flush(q1, cursor 2)                                           event recorded behind cursor 2
+//! ```
+//! The point `q0 at 1` lies inside the batch that ended with cursor 2: a backend with one event per batch waits for
+//! that event. The flush may come in the call just before the wait, so a backend whose `flush` hands work to another
+//! thread must make the wait hold until the event exists.
+//!
+//! A recording calls [`Backend::prepare`] once. Each replay is one [`Backend::replay`], which takes a cursor for each
+//! task, after a [`Backend::forget`] if temporaries hold failures of an earlier replay.
+//!
+//! # Failures
+//! The server handles failures that are known when a task is issued: no memory, a refused call, an input that failed. A
+//! backend whose tasks can fail while they run (on the CPU a kernel panics) settles these itself, in execution order,
+//! before it publishes the cursor: see [`settle`](crate::settle).
+//!
+//! # Tests
+//! The suite in `tests/conformance` runs on any backend. The simulator checks every access against the waits that were
+//! issued, and the fake CUDA driver (`tests/cuda/fake`) checks the driver calls of the CUDA backend.
 
 mod held;
 mod open;
@@ -42,65 +81,67 @@ use crate::message::CustomWork;
 use crate::profile::ClockSource;
 use crate::properties::DeviceProperties;
 
-/// Makes kernels runnable. Called on the threads of those who prepare kernels, never on the device thread.
+/// Compiles kernels. Called on the threads that prepare kernels, never on the device thread.
 pub trait Compiler: Send + Sync + 'static {
     /// Compiles the first source of `kernel` that the device understands. May take long.
     ///
     /// # Errors
-    /// When there is no such source, or it does not compile; [`KernelError::Lost`] when the device is gone, which
-    /// the device's thread is told then.
+    /// If there is no such source, or it does not compile; [`KernelError::Lost`] if the device is lost, which the
+    /// caller then reports to the device thread.
     fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError>;
 
-    /// How a program can be cut up beside the usual way, as a kernel's extension may ask ([`Kernel::with`]). Nothing, where there is
-    /// nothing to choose.
+    /// Returns the blockings of a program besides the default one. A kernel selects one with an extension
+    /// ([`Kernel::with`]). Empty if there is no choice.
     fn blockings(&self, program: &Program) -> Vec<Blocking> {
         let _ = program;
         Vec::new()
     }
 }
 
-/// When a task ran, in nanoseconds since the backend was opened.
+/// The run time of a task, in nanoseconds since the backend was opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Span {
-    /// Which task.
+    /// The point of the task.
     pub point: Point,
-    /// When it started.
+    /// The start.
     pub start_ns: u64,
-    /// When it ended.
+    /// The end.
     pub end_ns: u64,
-    /// Its failure, if it failed as it ran and the backend knows of it.
+    /// The failure of the task, if it failed while it ran and the backend knows the failure.
     pub failure: Option<FailureRef>,
 }
 
-/// What a device keeps for the replays of one plan.
+/// The state that a device keeps for the replays of one plan.
 pub type Prepared = Box<dyn Any + Send>;
 
-/// One device.
+/// One device. The [module](self) describes the duties of both sides.
 pub trait Backend: Send + 'static {
-    /// What a custom task is given ([`CustomWork`]), and what a guard holds.
+    /// The argument of a custom task ([`CustomWork`]), and the content of a guard.
     type Resources: Send + 'static;
 
-    /// Does a driven device of this kind go on without [`Backend::pump`]? Then [`Backend::is_under_way`] is asked.
+    /// Whether a driven device of this kind makes progress without [`Backend::pump`]. If so, callers that wait query
+    /// [`Backend::is_under_way`].
     const WORKS_BY_ITSELF: bool = false;
 
-    /// What the device is.
+    /// Returns the properties of the device.
     fn properties(&self) -> &DeviceProperties;
 
-    /// The published progress of `queue`.
+    /// Returns the timeline of `queue`, on which the backend publishes its progress.
     fn timeline(&self, queue: QueueId) -> &Arc<Timeline>;
 
-    /// What compiles kernels for this device.
+    /// Returns the compiler of the device.
     fn compiler(&self) -> Arc<dyn Compiler>;
 
-    /// What the device is to code that knows this kind of backend: handles of a driver's, say. Asked once.
+    /// Returns the device for code that is specific to this kind of backend, such as handles of its driver. Called
+    /// once.
     fn raw(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         None
     }
 
-    /// A page of at least `bytes`, initialized or not, aligned to the device's alignment.
+    /// Allocates a page of at least `bytes`, aligned to the device's alignment. Its contents may be uninitialized.
     ///
     /// # Errors
-    /// When the device has no such page.
+    /// If the device has no such page.
     fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError>;
 
     /// Frees a page. Every point that used it has passed.
@@ -109,7 +150,7 @@ pub trait Backend: Send + 'static {
     /// Runs a kernel.
     ///
     /// # Errors
-    /// When the device refuses it; then it has not been queued.
+    /// If the device refuses the task. The task is then not enqueued, and [`Backend::mark`] follows with its cursor.
     fn launch(
         &mut self,
         queue: QueueId,
@@ -117,7 +158,8 @@ pub trait Backend: Send + 'static {
         launch: &Launch<'_>,
     ) -> Result<(), Refused>;
 
-    /// Copies from the host. The layout, if there is one, says where the dense bytes of the source go.
+    /// Copies from the host. The layout, if there is one, gives the places of the dense bytes of the source in the
+    /// target.
     ///
     /// # Errors
     /// As [`Backend::launch`].
@@ -129,7 +171,8 @@ pub trait Backend: Send + 'static {
         source: HostData,
     ) -> Result<(), Refused>;
 
-    /// Copies to the host. The layout, if there is one, says where the dense bytes of the landing come from.
+    /// Copies to the host. The layout, if there is one, gives the places of the dense bytes of the landing in the
+    /// source.
     ///
     /// # Errors
     /// As [`Backend::launch`].
@@ -141,7 +184,7 @@ pub trait Backend: Send + 'static {
         landing: Arc<dyn Landing>,
     ) -> Result<(), Refused>;
 
-    /// Copies `source` to `target`, which has as many bytes. Clients are refused copies between ranges that overlap.
+    /// Copies `source` to `target`, which has the same length. The ranges do not overlap: clients refuse such copies.
     ///
     /// # Errors
     /// As [`Backend::launch`].
@@ -152,8 +195,7 @@ pub trait Backend: Send + 'static {
         target: &BoundSlice,
     ) -> Result<(), Refused>;
 
-    /// Fills `target` with a pattern, again and again. It is whole patterns: its offset and its length are multiples of the
-    /// pattern's width.
+    /// Fills `target` with repetitions of a pattern. The offset and the length are multiples of the pattern's width.
     ///
     /// # Errors
     /// As [`Backend::launch`].
@@ -164,7 +206,7 @@ pub trait Backend: Send + 'static {
         pattern: Pattern,
     ) -> Result<(), Refused>;
 
-    /// Runs user code on the queue with the backend's own resources for the bindings.
+    /// Runs user code on the queue, with the backend's resources for the bindings.
     ///
     /// # Errors
     /// As [`Backend::launch`].
@@ -175,25 +217,25 @@ pub trait Backend: Send + 'static {
         work: CustomWork,
     ) -> Result<(), Refused>;
 
-    /// The resources of these bindings for use outside the queues, by a guard. Everything that
-    /// conflicts has completed, and nothing that conflicts is issued until the guard is gone.
+    /// Returns the resources of these bindings for a guard, which uses them outside the queues. Every conflicting
+    /// task has completed, and none is issued until the guard is dropped.
     ///
     /// # Errors
-    /// When the device cannot give them out.
+    /// If the device cannot provide the resources.
     fn resources(&mut self, bindings: &[BoundSlice]) -> Result<Box<Self::Resources>, Refused>;
 
-    /// Gets ready for replays of a plan. What the device keeps for them comes back at each, and is dropped on another thread once
-    /// the recording is gone and everything that was issued has passed.
+    /// Prepares replays of a plan. Each replay of the plan receives the returned state. The state is dropped on another
+    /// thread once the recording is dropped and all of its issued replays have passed.
     fn prepare(&mut self, plan: &Plan) -> Prepared {
         let _ = plan;
         Box::new(())
     }
 
-    /// Runs a plan: each task at its cursor, as if by a call of its own, which is what is done here. A device that runs more than
-    /// one queue's work at a time may run tasks side by side that the plan's order leaves apart.
+    /// Runs a plan: each task at its cursor, as by a separate call, which is the default. A device that runs several
+    /// tasks at a time may run tasks concurrently if the plan's order does not order them.
     ///
     /// # Errors
-    /// Which task, from 0, was refused, and why. Those before it are issued, those behind it are not.
+    /// The index of the refused task, from 0, and the reason. Tasks before it are issued, tasks after it are not.
     fn replay(
         &mut self,
         replay: &mut Replay<'_>,
@@ -203,110 +245,114 @@ pub trait Backend: Send + 'static {
         replay.issue_all(self)
     }
 
-    /// Nothing runs, in order: the cursor passes once everything before it has. Infallible, because
-    /// what failed to be queued still keeps its place in the order.
+    /// Enqueues a task without work: its cursor passes once everything before it has. Infallible, because a task that
+    /// could not be enqueued still keeps its place in the order.
     fn mark(&mut self, queue: QueueId, cursor: Cursor);
 
-    /// Failures that tasks left in these bytes before are none of what is issued to `queue` from here on: it defines what it reads there.
-    /// Takes no cursor. Called before a replay whose temporaries hold what is left of another.
+    /// Ends the failures that earlier tasks left in these bytes: tasks that are issued to `queue` from here on define
+    /// what they read there. Takes no cursor. The server calls it before a replay whose temporaries hold data of an
+    /// earlier replay.
     ///
-    /// A device whose tasks can fail while they run heals the bytes when the queue comes to this place, by
-    /// [`settle::outputs`](crate::settle::outputs). Any other has nothing to do.
+    /// A device whose tasks can fail while they run heals the bytes when the queue reaches this place, with
+    /// [`settle::outputs`](crate::settle::outputs). Any other device does nothing.
     fn forget(&mut self, queue: QueueId, bytes: &[BoundSlice]) {
         let _ = (queue, bytes);
     }
 
-    /// What is issued to `queue` from here on waits, on the device, until `point` has passed. The point was flushed
-    /// ([`Backend::flush`]), at the earliest by the call just before this one, and may lie within the batch that ended there.
+    /// Makes tasks that are issued to `queue` from here on wait, on the device, until `point` has passed. The point was
+    /// flushed ([`Backend::flush`]), possibly by the call just before this one, and may lie inside the flushed batch.
     ///
     /// # Errors
-    /// When the device is lost.
+    /// If the device is lost.
     fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused>;
 
-    /// A batch ends: the timeline of `queue` must publish at least up to `cursor` without further calls.
+    /// Ends a batch: the timeline of `queue` must reach at least `cursor` without further calls.
     fn flush(&mut self, queue: QueueId, cursor: Cursor);
 
-    /// What helps, now that the device is lost: a call has answered [`Refused::Lost`] or
-    /// [`PageError::Lost`], or the timeline of a queue has ended, which is how a backend tells a loss that
-    /// it notices by itself, from any thread. Asked once. What the server is about may
-    /// still call; no page is allocated or freed any more.
+    /// Returns how the lost device can be opened again. The server calls it once, after a call has returned
+    /// [`Refused::Lost`] or [`PageError::Lost`], or after the timeline of a queue has ended, which is how a backend
+    /// reports a loss that it notices outside of calls, from any thread. Calls that belong to work in progress may
+    /// still follow, but no page is allocated or freed any more.
     ///
-    /// After [`Recovery::NewProcess`], the default, the value is leaked: it is never dropped. After
-    /// [`Recovery::SameProcess`] it is dropped before the device is opened again, off the device thread
-    /// and with its pages not freed and tasks perhaps in flight; only where user code may still look at
-    /// its memory it is leaked as well.
+    /// After [`Recovery::NewProcess`], the default, the backend is leaked: it is never dropped. After
+    /// [`Recovery::SameProcess`] it is dropped before the device is opened again, off the device thread, with its
+    /// pages not freed and possibly with tasks in flight. It is leaked as well if user code may still access its
+    /// memory.
     fn recovery(&mut self) -> Recovery {
         Recovery::NewProcess
     }
 
-    /// Runs queued work on the calling thread for about `budget` and says whether any ran or has passed. Waits for
-    /// nothing. Only a device that was opened as driven needs it.
+    /// Runs queued tasks on the calling thread for about `budget`. Returns `true` if a task ran or passed. Does not
+    /// wait. Only a device that was opened as driven needs it.
     fn pump(&mut self, budget: Duration) -> bool {
         let _ = budget;
         false
     }
 
-    /// May the calls of this trait come from any thread, one at a time? Then a thread that is about to wait for a device
-    /// that runs by itself may make them itself while the device's thread sleeps, between [`Backend::hold_back`] and
+    /// Whether the calls of this trait may come from any thread, one at a time. If so, a caller that is about to wait
+    /// may make the calls itself while the device thread sleeps, between [`Backend::hold_back`] and
     /// [`Backend::let_go`].
     const CALLERS_STEP_IN: bool = false;
 
-    /// From here on what is issued need not be begun: [`Backend::let_go`] follows, whatever happens.
+    /// Allows the backend to delay the start of tasks that are issued from here on, until [`Backend::let_go`], which
+    /// always follows.
     fn hold_back(&mut self) {}
 
-    /// Begins what was issued since [`Backend::hold_back`]: small tasks may run on the calling thread, but no code of users.
-    /// `large` says what becomes of the others. Waits for nothing.
+    /// Starts the tasks that were issued since [`Backend::hold_back`]. Small tasks may run on the calling thread, but
+    /// no user code. `large` decides about the others. Does not wait.
     fn let_go(&mut self, large: Large) -> LetGo {
         let _ = large;
         LetGo::default()
     }
 
-    /// Runs what [`Large::Hold`] holds; asked once, when the device is opened. None: nothing is ever held.
+    /// Returns the runner of tasks that [`Large::Hold`] holds. Called once, when the device is opened. `None` if the
+    /// backend never holds tasks.
     fn held(&self) -> Option<Arc<dyn Held>> {
         None
     }
 
-    /// Is something under way that passes without [`Backend::pump`], and tells nobody when it has? Who waits for a driven
-    /// device looks again soon then.
+    /// Returns `true` if work is in progress that completes without [`Backend::pump`] and notifies no waker. A caller
+    /// that waits for a driven device then polls again soon.
     fn is_under_way(&self) -> bool {
         false
     }
 
-    /// Spans recorded since the last call, in any order. Only with tracing on, or while [`Backend::record_spans`] says so. Those
-    /// of what a timeline has published are among them, if they were recorded.
+    /// Returns the spans recorded since the last call, in any order. Spans are recorded only with tracing enabled, or
+    /// after [`Backend::record_spans`]. The recorded spans of all published cursors are included.
     fn take_spans(&mut self) -> Vec<Span> {
         Vec::new()
     }
 
-    /// From here on the spans of tasks are recorded, each task's by itself, also those of a replay; room for so many of each queue
-    /// is needed between two calls of [`Backend::take_spans`]. With 0 only what the device was opened with is recorded again.
-    /// Answers how many tasks a queue may have in flight meanwhile, so that no call waits.
+    /// Starts to record the span of each task, also of each task of a replay. Between two calls of
+    /// [`Backend::take_spans`] the backend needs room for `room` spans of each queue. With 0 it records again only
+    /// what it was opened with. Returns the number of tasks that a queue may have in flight meanwhile, so that no
+    /// call waits.
     fn record_spans(&mut self, room: usize) -> usize {
         let _ = room;
         self.properties().max_queue_depth
     }
 
-    /// Which clock spans are read from.
+    /// Returns the clock of the spans.
     fn clock(&self) -> ClockSource {
         ClockSource::HOST
     }
 
-    /// Nanoseconds in which `queue` ran tasks, where it is measured.
+    /// Returns the time in nanoseconds in which `queue` ran tasks, or 0 if the backend does not measure it.
     fn busy_ns(&self, queue: QueueId) -> u64 {
         let _ = queue;
         0
     }
 
-    /// A slice begins at this range. For checkers that look at slices rather than pages.
+    /// Notifies the backend that a slice begins at this range. For checkers, which track slices instead of pages.
     fn slice_reserved(&mut self, slice: SliceId, page: Option<PageId>, offset: u64, len: u64) {
         let _ = (slice, page, offset, len);
     }
 
-    /// A slice ends; its range may be given to another.
+    /// Notifies the backend that a slice ends; its range may be given to another slice.
     fn slice_released(&mut self, slice: SliceId) {
         let _ = slice;
     }
 }
 
-/// The failure of the first binding that the task reads and whose bytes are poisoned.
+/// `Ok`, or the failure of the first binding that the task reads and whose bytes are poisoned.
 pub type Verdict = Result<(), FailureRef>;

@@ -1,5 +1,22 @@
-//! The plan of a recording: its tasks, what each of them runs, and which of them come before which. Made once; a [`Replay`] is one run
-//! of it.
+//! The plan of a recording, and its replays.
+//!
+//! ```text
+//!  recorded tasks ──► order_of ──► Plan::new ──► Backend::prepare          once per recording
+//!                     (hazards)                        │ Prepared
+//!  parameters, words ──► Replay::new (binds) ──► Backend::replay           each replay: one cursor per task
+//! ```
+//!
+//! A [`Plan`] is made once: the recorded tasks, the name and the kernel of each, and the
+//! [order](crate::hazard::order) of the tasks as long as parameters do not overlap. A [`Replay`] is one run of the
+//! plan on one queue: task `i` has the cursor `first + i`. If parameters overlap ([`Replay::overlap`]), the order
+//! lacks conflicts, and the tasks run in sequence.
+//!
+//! A [`BoundPlan`] keeps the bindings of the last replay. A replay with the same parameters reuses them and allocates
+//! nothing (I9); the comparison covers every field of every parameter (I1), which the mutant `i1_replay_binds_once`
+//! weakens.
+//!
+//! If a task is refused, the tasks before it are issued, and those after it are not. The server then issues the
+//! remaining tasks one by one, so that each failure reaches only the data that depends on it (I7).
 
 use std::sync::Arc;
 
@@ -12,27 +29,28 @@ use crate::kernel::{BackendKernel, ExecutionMode};
 use crate::launch::{LaunchCount, Pattern};
 use crate::recording::{RecordedBinding, RecordedOp, RecordedTask, cut};
 
-/// What a task of a plan is called and runs.
+/// The name and the kernel of a task of a plan.
 #[derive(Clone)]
 pub struct Call {
-    /// The name of its kernel, or of what it does.
+    /// The name of the kernel, or of the operation.
     pub name: Arc<str>,
-    /// What it launches, if it is a launch.
+    /// The kernel, if the task is a launch.
     pub kernel: Option<BackendKernel>,
 }
 
-/// A recording as a backend replays it.
+/// A recording in the form that a backend replays.
 pub struct Plan {
     tasks: Arc<[RecordedTask]>,
     calls: Box<[Call]>,
     order: Order,
-    /// Where the bindings of each task end, in the list of all.
+    /// For each task the end of its bindings in the list of all bindings.
     ends: Box<[u32]>,
     launches: u64,
 }
 
 impl Plan {
-    /// The plan of these tasks in this order ([`order_of`](crate::recording::order_of)), each of which is called and runs what `call` says.
+    /// Creates the plan of these tasks in this order ([`order_of`](crate::recording::order_of)). `call` returns the
+    /// name and the kernel of a task.
     pub fn new(
         tasks: Arc<[RecordedTask]>,
         order: Order,
@@ -52,38 +70,38 @@ impl Plan {
         }
     }
 
-    /// The tasks, in the order in which they were recorded.
+    /// Returns the tasks, in recorded order.
     #[inline]
     pub fn tasks(&self) -> &[RecordedTask] {
         &self.tasks
     }
 
-    /// What a task is called and runs.
+    /// Returns the name and the kernel of a task.
     #[inline]
     pub fn call(&self, task: usize) -> &Call {
         &self.calls[task]
     }
 
-    /// Which tasks come before which, as long as parameters do not overlap.
+    /// Returns the order of the tasks, which is valid as long as parameters do not overlap.
     #[inline]
     pub fn order(&self) -> &Order {
         &self.order
     }
 
-    /// How many of the tasks are launches.
+    /// Returns the number of launches among the tasks.
     #[inline]
     pub fn launches(&self) -> u64 {
         self.launches
     }
 }
 
-/// The bindings of all tasks of a plan, as they were at its last replay: one with the same parameters finds them there.
+/// The bindings of all tasks of a plan at its last replay. A replay with the same parameters reuses them.
 #[derive(Default)]
 pub struct BoundPlan {
     parameters: Vec<BoundSlice>,
-    /// Those of all tasks, one behind the other.
+    /// The bindings of all tasks, concatenated.
     all: Vec<BoundSlice>,
-    /// The scalars of a task with slots.
+    /// The scalars of the task with word slots that was patched last.
     patched: Vec<u64>,
 }
 
@@ -96,7 +114,7 @@ impl BoundPlan {
         }
     }
 
-    /// The bindings that a task of the plan had at the last replay.
+    /// Returns the bindings that a task of the plan had at the last replay.
     #[inline]
     pub fn bindings(&self, plan: &Plan, task: usize) -> &[BoundSlice] {
         &self.all[plan.range_of(task)]
@@ -112,11 +130,11 @@ impl BoundPlan {
     }
 }
 
-/// A part of a parameter.
+/// Returns a part of a parameter.
 #[inline]
 fn part(parameters: &[BoundSlice], binding: &RecordedBinding) -> BoundSlice {
     let parameter = &parameters[binding.parameter as usize];
-    // One without a page has no bytes.
+    // A parameter without a page has length 0.
     let (offset, len) = cut(binding.offset, binding.len, parameter.len);
     BoundSlice {
         page: parameter.page,
@@ -128,21 +146,21 @@ fn part(parameters: &[BoundSlice], binding: &RecordedBinding) -> BoundSlice {
     }
 }
 
-/// One run of a plan: its tasks, bound, at cursors of one queue that follow each other.
+/// One run of a plan: its tasks with their bindings, at consecutive cursors of one queue.
 pub struct Replay<'a> {
     /// The queue.
     pub queue: QueueId,
     /// The cursor of the first task.
     pub first: Cursor,
-    /// What is run.
+    /// The plan.
     pub plan: &'a Plan,
-    /// Parameters overlap, so that the tasks are to run one behind the other, and not as the plan's order says.
+    /// Whether parameters overlap. If so, the tasks run in sequence, and the plan's order does not hold.
     pub overlap: bool,
     words: &'a [u64],
     bound: &'a mut BoundPlan,
 }
 
-/// What one task of a replay does.
+/// The operation of one task of a replay.
 pub enum Step<'a> {
     /// Launches a kernel.
     Launch(Launch<'a>),
@@ -153,7 +171,7 @@ pub enum Step<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// A run with these parameters and words, from the cursor `first` of `queue` on.
+    /// Creates a run with these parameters and words, from the cursor `first` of `queue` on.
     #[inline]
     pub fn new(
         plan: &'a Plan,
@@ -173,16 +191,16 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The bindings of a task.
+    /// Returns the bindings of a task.
     #[inline]
     pub fn bindings(&self, task: usize) -> &[BoundSlice] {
         self.bound.bindings(self.plan, task)
     }
 
-    /// What a task does.
+    /// Returns the operation of a task.
     ///
     /// # Errors
-    /// Why it cannot run on any device.
+    /// Why no device can run the task.
     #[inline]
     pub fn step(&mut self, task: usize) -> Result<Step<'_>, Refused> {
         let (recorded, call) = (&self.plan.tasks[task], &self.plan.calls[task]);
@@ -190,7 +208,7 @@ impl<'a> Replay<'a> {
         match (&recorded.op, bindings) {
             (RecordedOp::Launch { count, .. }, _) => {
                 let Some(kernel) = &call.kernel else {
-                    return Err(unfit("the device does not know its kernel"));
+                    return Err(malformed("its kernel is not registered on the device"));
                 };
                 let (bindings, count) = match (count, bindings) {
                     (LaunchCount::Static(count), all) => (all, BoundCount::Static(*count)),
@@ -203,7 +221,7 @@ impl<'a> Replay<'a> {
                     name: &call.name,
                     kernel,
                     count,
-                    // Nothing is recorded that was not checked.
+                    // A recorder accepts no unchecked launches.
                     mode: ExecutionMode::Checked,
                     bindings,
                     scalars: patch(recorded, self.words, &mut self.bound.patched),
@@ -219,14 +237,16 @@ impl<'a> Replay<'a> {
                 );
                 Ok(Step::Fill(target, *pattern))
             }
-            (RecordedOp::Copy | RecordedOp::Fill(_), _) => Err(unfit("it lacks a binding")),
+            (RecordedOp::Copy | RecordedOp::Fill(_), _) => {
+                Err(malformed("it has too few bindings"))
+            }
         }
     }
 
-    /// Issues one task by the backend's call for such.
+    /// Issues one task with the backend's call for its operation.
     ///
     /// # Errors
-    /// Why the task was refused; then it is not issued.
+    /// Why the task was refused. It is then not issued.
     #[inline]
     pub fn issue<B: Backend + ?Sized>(
         &mut self,
@@ -247,10 +267,10 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Issues all tasks one by one: what [`Backend::replay`] does of itself.
+    /// Issues all tasks one by one: the default of [`Backend::replay`].
     ///
     /// # Errors
-    /// Which of them, from 0, was refused, and why. Those before it are issued, those behind it are not.
+    /// The index of the refused task, from 0, and the reason. Tasks before it are issued, tasks after it are not.
     #[inline]
     pub fn issue_all<B: Backend + ?Sized>(
         &mut self,
@@ -271,7 +291,7 @@ impl Plan {
     }
 }
 
-/// The packed scalars of a task, with this replay's words in their slots.
+/// Returns the packed scalars of a task, with the words of this replay in their slots.
 #[inline]
 fn patch<'a>(recorded: &'a RecordedTask, words: &[u64], patched: &'a mut Vec<u64>) -> &'a [u64] {
     if recorded.slots.is_empty() {
@@ -281,7 +301,7 @@ fn patch<'a>(recorded: &'a RecordedTask, words: &[u64], patched: &'a mut Vec<u64
     patched.extend_from_slice(&recorded.scalars);
     for slot in &recorded.slots {
         let place = patched.get_mut(slot.word as usize);
-        // Clients give a word for each slot; a message that was made by hand may not.
+        // Clients pass a word for each slot; a message that was built by hand may lack some.
         if let (Some(place), Some(word)) = (place, words.get(slot.slot as usize)) {
             *place = *word;
         }
@@ -290,6 +310,6 @@ fn patch<'a>(recorded: &'a RecordedTask, words: &[u64], patched: &'a mut Vec<u64
 }
 
 #[cold]
-fn unfit(why: &str) -> Refused {
+fn malformed(why: &str) -> Refused {
     Refused::Task(why.to_owned())
 }

@@ -1,4 +1,4 @@
-//! A task as a backend sees it.
+//! Tasks as a backend receives them.
 
 use std::sync::Arc;
 
@@ -12,76 +12,77 @@ use crate::message::HostBytes;
 /// A range of device memory as one argument of one task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BoundSlice {
-    /// The page, or none for an empty range.
+    /// The page; `None` for an empty range.
     pub page: Option<PageId>,
-    /// First byte within the page.
+    /// The first byte within the page.
     pub offset: u64,
-    /// Bytes.
+    /// The length in bytes.
     pub len: u64,
-    /// How the task touches them.
+    /// How the task accesses the bytes.
     pub access: Access,
-    /// The slice, for the poison of its bytes.
+    /// The slice, which has the poison of the bytes.
     pub slice: SliceId,
-    /// First byte within the slice.
+    /// The first byte within the slice.
     pub slice_offset: u64,
 }
 
-/// Cubes of a launch as a backend sees them.
+/// The cube count of a launch.
 #[derive(Clone, Copy, Debug)]
 pub enum BoundCount {
-    /// Known.
+    /// A known count.
     Static([u32; 3]),
-    /// Three `u32` to be read on the device when the launch starts.
+    /// Three `u32` that the device reads when the launch starts.
     Dynamic(BoundSlice),
 }
 
-/// A launch as a backend sees it. Borrowed: what outlives the call must be copied.
+/// A launch. The fields are borrowed: the backend copies what outlives the call.
 #[derive(Clone, Copy)]
 pub struct Launch<'a> {
     /// The kernel's name.
     pub name: &'a Arc<str>,
-    /// What [`Compiler::compile`](super::Compiler::compile) made of it.
+    /// The result of [`Compiler::compile`](super::Compiler::compile).
     pub kernel: &'a BackendKernel,
-    /// Its cubes.
+    /// The cube count.
     pub count: BoundCount,
-    /// Is it guarded? What is not was launched by an `unsafe` call, whose caller vouches for the kernel.
+    /// Whether accesses are checked. An unchecked launch comes from an `unsafe` call, whose caller vouches for the
+    /// kernel.
     pub mode: ExecutionMode,
-    /// Its bindings, in declared order.
+    /// The bindings, in declared order.
     pub bindings: &'a [BoundSlice],
-    /// Its packed scalars.
+    /// The packed scalars.
     pub scalars: &'a [u64],
-    /// Its metadata words.
+    /// The metadata words.
     pub metadata: &'a [u32],
-    /// Its tensor maps.
+    /// The tensor maps.
     pub tensor_maps: &'a [TensorMap],
 }
 
-/// The place of a task: where it is issued and what it is called there.
+/// The queue, the cursor and the name of a task.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     /// The queue.
     pub queue: QueueId,
-    /// Its position.
+    /// The cursor.
     pub cursor: Cursor,
     /// The task's name.
     pub name: &'a Arc<str>,
 }
 
-/// The bytes of a copy in, as a backend sees them.
+/// The source bytes of a copy in.
 pub enum HostData {
     /// A few bytes, in the low end of these words.
     Words {
         /// The words.
         words: [u64; crate::launch::INLINE_WORDS],
-        /// How many bytes count.
+        /// The number of valid bytes.
         len: usize,
     },
-    /// Owned bytes, to be dropped after the copy.
+    /// Owned bytes. The backend drops them after the copy.
     Owned(Box<dyn HostBytes>),
 }
 
 impl HostData {
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         match self {
             HostData::Words { words, len } => &bytemuck::cast_slice(words)[..*len],

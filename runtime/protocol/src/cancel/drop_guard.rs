@@ -1,10 +1,10 @@
-//! Cancelling by leaving a scope.
+//! A drop guard that cancels a token.
 
 use super::CancelToken;
 
 impl CancelToken {
-    /// A guard that cancels the token when it is dropped: for a handler whose future is dropped when the client has gone
-    /// away, or that returns early.
+    /// Returns a guard that cancels the token when it is dropped: for a handler whose future is dropped when its client
+    /// disconnects, or that returns early.
     ///
     /// ```
     /// # use millstream_protocol::cancel::CancelToken;
@@ -14,7 +14,7 @@ impl CancelToken {
     /// async fn handle(stream: &Stream, values: &Handle<u32>) -> Result<Vec<u32>, Error> {
     ///     let token = CancelToken::new();
     ///     let request = stream.with_cancel(&token).nowait();
-    ///     let guard = token.drop_guard(); // from here on: whoever drops this future withdraws its tasks
+    ///     let guard = token.drop_guard(); // from here on, dropping this future withdraws its tasks
     ///     request.fill(values, 1)?;
     ///     let answer = request.read(values).await?;
     ///     guard.disarm();
@@ -26,13 +26,13 @@ impl CancelToken {
     }
 }
 
-/// Cancels a token when it is dropped: [`CancelToken::drop_guard`].
+/// A guard that cancels a token when it is dropped: [`CancelToken::drop_guard`].
 #[derive(Debug)]
 #[must_use = "dropping the guard cancels the token at once"]
 pub struct DropGuard(Option<CancelToken>);
 
 impl DropGuard {
-    /// The token, which this guard will not cancel any more.
+    /// Returns the token, which the guard no longer cancels.
     pub fn disarm(mut self) -> CancelToken {
         self.0.take().unwrap_or_default()
     }

@@ -1,68 +1,69 @@
-//! What has no room when a call is told to try again.
+//! The resource that is full when a call is refused for lack of room.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::failure::Bytes;
 
-/// What has no room (I12). Its sentence has the figures, and the limit's name where one can be set.
+/// The resource that is full (I12). The message has the figures, and the name of the limit if it can be set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Full {
     /// The device's mailbox.
     Mailbox {
-        /// Messages that wait in it.
+        /// Messages in the mailbox.
         messages: usize,
     },
     /// The tasks that a stream has accepted and not issued.
     Stream {
-        /// How many there are.
+        /// Tasks held.
         held: u64,
-        /// How many there may be.
+        /// The limit, in tasks.
         limit: u64,
     },
-    /// The bytes of a client's uploads that are on their way.
+    /// The bytes of a client's uploads in flight.
     Uploads {
         /// Bytes of the upload that found no room.
         asked: u64,
-        /// Bytes on their way.
+        /// Bytes in flight.
         in_use: u64,
-        /// Bytes that may be.
+        /// The limit, in bytes.
         limit: u64,
     },
-    /// The memory of a client with a hard limit: what its handles leave room for is in use by tasks that have not completed.
+    /// The memory of a client with a hard limit: tasks that have not completed use the part that live handles leave
+    /// free.
     Memory {
-        /// Bytes that were asked for.
+        /// Bytes requested.
         asked: u64,
-        /// Bytes of the client's slices, and of dropped ones whose tasks have not completed.
+        /// Bytes of the client's slices, including dropped ones whose tasks have not completed.
         in_use: u64,
-        /// Bytes that the client may have.
+        /// The limit, in bytes.
         limit: u64,
     },
-    /// The slots for slices, streams, kernels, recordings and clients: those that handles leave are of dropped things with tasks that have
-    /// not completed.
+    /// The slots for slices, streams, kernels, recordings and clients: dropped objects with tasks that have not
+    /// completed take the part that live handles leave free.
     Handles {
-        /// How many are live.
+        /// Slots of live objects.
         held: u32,
-        /// How many there may be, dropped ones with them.
+        /// The limit, in slots, for live and dropped objects together.
         limit: u32,
     },
-    /// The host functions, callbacks and values to drop of a client that are on their way.
+    /// The pending host functions, callbacks and values to drop of a client.
     Jobs {
-        /// How many there are.
+        /// Pending jobs.
         in_use: u64,
-        /// How many there may be.
+        /// The limit, in jobs.
         limit: u64,
     },
-    /// The readbacks of a sequence that were asked and not taken.
+    /// The readbacks of a sequence that were requested and not taken.
     Readbacks {
-        /// How many there are, which is all that the sequence holds.
+        /// Readbacks in the sequence, which equals its capacity.
         asked: u64,
     },
 }
 
 impl Full {
-    /// How many are there already: messages, tasks, bytes, jobs or readbacks.
+    /// Returns the number of units in use: messages, tasks, bytes, slots, jobs or readbacks.
     pub fn depth(&self) -> u64 {
         match self {
             Full::Mailbox { messages } => *messages as u64,
@@ -75,7 +76,7 @@ impl Full {
         }
     }
 
-    /// The end of a sentence that says what else helps a thread that cannot wait for room.
+    /// Returns the end of a message: the limit to raise for a thread that cannot wait for room.
     pub(super) fn or_raise(&self) -> &'static str {
         match self {
             Full::Stream { .. } | Full::Jobs { .. } => ", or raise `callback_headroom`",
@@ -87,9 +88,10 @@ impl Full {
         }
     }
 
-    /// How long to wait before trying again: a guess. A message, task or callback is taken to cost a
-    /// microsecond, far above what one of the runtime's costs, and a byte a quarter of a nanosecond, as over
-    /// PCIe 3; half of what is there makes room enough. Readbacks wait for their consumer: a millisecond.
+    /// Returns an estimate of how long to wait before retrying: the time in which half of the units complete.
+    ///
+    /// The estimate takes a microsecond for a message, task or callback, far above the runtime's own cost, and a
+    /// quarter of a nanosecond for a byte, as over PCIe 3. Readbacks wait for their consumer: one millisecond.
     pub fn retry_after(&self) -> Duration {
         match self {
             Full::Mailbox { messages } => Duration::from_micros(*messages as u64 / 2 + 1),
@@ -121,9 +123,9 @@ impl fmt::Display for Full {
                     "the stream, or its client, holds {held} of at most {limit} tasks (`max_held`, `max_tasks`)"
                 )?;
                 match limit {
-                    // Trying again will not help whoever creates.
+                    // With a limit below 2 a retry of `create` never succeeds.
                     ..2 => {
-                        f.write_str("; `create` is two tasks, give it 2 where calls do not wait")
+                        f.write_str("; `create` submits 2 tasks, so raise the limit to 2 for calls that do not wait")
                     }
                     _ => Ok(()),
                 }
@@ -134,7 +136,7 @@ impl fmt::Display for Full {
                 limit,
             } => write!(
                 f,
-                "an upload of {} finds {} of at most {} on their way (`max_upload_bytes`)",
+                "no room for an upload of {}: {} of at most {} are in flight (`max_upload_bytes`)",
                 Bytes(*asked),
                 Bytes(*in_use),
                 Bytes(*limit)
@@ -145,23 +147,23 @@ impl fmt::Display for Full {
                 limit,
             } => write!(
                 f,
-                "{} of memory find {} of at most {} in use, part of it by tasks that have not completed (`hard_limit`)",
+                "no room for a reservation of {}: {} of at most {} are in use, some of them by tasks that have not completed (`hard_limit`)",
                 Bytes(*asked),
                 Bytes(*in_use),
                 Bytes(*limit)
             ),
             Full::Handles { held, limit } => write!(
                 f,
-                "all {limit} slots for slices, kernels and streams are in use, {held} of them by live ones, the others by tasks that have not completed (`max_handles`)"
+                "all {limit} slots for slices, kernels and streams are in use, {held} by live ones, the others by dropped ones whose tasks have not completed (`max_handles`)"
             ),
             Full::Jobs { in_use, limit } => write!(
                 f,
-                "the client has {in_use} of at most {limit} host functions, callbacks and values to drop on their way (`max_jobs`)"
+                "the client has {in_use} of at most {limit} pending host functions, callbacks and values to drop (`max_jobs`)"
             ),
             Full::Readbacks { asked } => {
                 write!(
                     f,
-                    "the sequence is full with {asked} readbacks that nobody has taken"
+                    "the sequence is full with {asked} readbacks that were not taken"
                 )
             }
         }

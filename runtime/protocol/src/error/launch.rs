@@ -1,4 +1,4 @@
-//! What does not fit when a task is made: its arguments, lengths, and the parameters of a replay.
+//! Invalid arguments: of a task, a view, a layout, or a replay.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,46 +8,44 @@ use millstream_ir::DType;
 use crate::access::Access;
 use crate::argument::ArgumentKinds;
 
-/// What does not fit in the arguments of a task.
+/// Why the arguments of a task are invalid.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
-    /// Too few or too many bindings.
-    #[error("it takes {}, {} given", counted(*expected, "binding"), were(*given))]
+    /// The number of bindings is wrong.
+    #[error("expected {}, got {given}", counted(*expected, "binding"))]
     BindingCount {
-        /// Declared by the signature.
+        /// Bindings that the signature declares.
         expected: usize,
-        /// Given by the call.
+        /// Bindings of the call.
         given: usize,
     },
-    /// Too few or too many scalars.
-    #[error("it takes {}, {} given", counted(*expected, "scalar"), were(*given))]
+    /// The number of scalars is wrong.
+    #[error("expected {}, got {given}", counted(*expected, "scalar"))]
     ScalarCount {
-        /// Declared by the signature.
+        /// Scalars that the signature declares.
         expected: usize,
-        /// Given by the call.
+        /// Scalars of the call.
         given: usize,
     },
-    /// Too few or too many words: the packed scalars of a launch, or what a replay gives.
-    #[error("it takes {}, {} given", counted(*expected, "word"), were(*given))]
+    /// The number of words is wrong: packed scalars of a launch, or words of a replay.
+    #[error("expected {}, got {given}", counted(*expected, "word"))]
     WordCount {
-        /// Declared by the signature, or the slots of the recording.
+        /// Words that the signature declares, or slots of the recording.
         expected: usize,
-        /// Given by the call.
+        /// Words of the call.
         given: usize,
     },
-    /// A typed kernel is asked for with other types than its signature declares.
-    #[error(
-        "its arguments are {declared}, the types of the call are {given}: write those of the signature"
-    )]
+    /// The types of a typed kernel differ from those of its signature.
+    #[error("expected arguments {declared}, got {given}: use the types of the signature")]
     Types {
-        /// Declared by the signature.
+        /// Types that the signature declares.
         declared: ArgumentKinds,
-        /// Given by the call.
+        /// Types of the call.
         given: ArgumentKinds,
     },
-    /// A binding is used otherwise than declared.
-    #[error("binding `{name}` is declared as {declared}, the call says {given}")]
+    /// A binding is passed with another access than declared.
+    #[error("binding `{name}` is declared as {declared}, the call passes {given}")]
     Access {
         /// The binding.
         name: Arc<str>,
@@ -56,9 +54,9 @@ pub enum LaunchError {
         /// Given by the call.
         given: Access,
     },
-    /// An argument has another element type than declared.
+    /// A binding has another element type than declared.
     #[error(
-        "binding `{name}` is declared as {declared}, the call gives {given} elements: bind a handle of {declared}, which `Handle::cast` makes of bytes"
+        "binding `{name}` is declared as {declared}, the call passes {given} elements: pass a handle of {declared}, or convert one with `Handle::cast`"
     )]
     ElementType {
         /// The binding.
@@ -69,7 +67,7 @@ pub enum LaunchError {
         given: DType,
     },
     /// A scalar has another type than declared.
-    #[error("scalar `{name}` is declared as {declared}, the call gives {given}: {}", scalar_mend(*declared))]
+    #[error("scalar `{name}` is declared as {declared}, the call passes {given}: {}", scalar_hint(*declared))]
     ScalarType {
         /// The scalar.
         name: Arc<str>,
@@ -78,16 +76,16 @@ pub enum LaunchError {
         /// Given by the call.
         given: DType,
     },
-    /// A binding does not start at a multiple of its element's size.
+    /// A binding does not start at a multiple of its element size.
     #[error(
-        "binding `{name}` starts at byte {offset}, which is no multiple of its element's {align} bytes"
+        "binding `{name}` starts at byte {offset}, which is not a multiple of its element size of {align} bytes"
     )]
     Misaligned {
         /// The binding.
         name: Arc<str>,
-        /// Where it starts in its slice.
+        /// The first byte of the binding within its slice.
         offset: u64,
-        /// The element's size.
+        /// The element size.
         align: u64,
     },
     /// Two bindings overlap and one of them is written.
@@ -95,13 +93,13 @@ pub enum LaunchError {
         "bindings `{first}` and `{second}` overlap and one of them is written; copy one of them first"
     )]
     Overlap {
-        /// One binding.
+        /// The first binding.
         first: Arc<str>,
-        /// The other.
+        /// The second binding.
         second: Arc<str>,
     },
-    /// A range ends past its slice.
-    #[error("bytes {start}..{end} are not within the {size} of the slice")]
+    /// A range ends past the end of its slice.
+    #[error("bytes {start}..{end} are out of bounds, the slice has {size} bytes")]
     OutOfBounds {
         /// First byte.
         start: u64,
@@ -111,66 +109,66 @@ pub enum LaunchError {
         size: u64,
     },
     /// Source and destination have different lengths.
-    #[error("the source has {source_bytes} bytes and the destination {destination_bytes}")]
+    #[error("the source has {source_bytes} bytes, the destination has {destination_bytes}")]
     Length {
         /// Bytes of the source.
         source_bytes: u64,
         /// Bytes of the destination.
         destination_bytes: u64,
     },
-    /// A length does not fit.
+    /// A length in bytes overflows.
     #[error("{elements} elements of {element_bytes} bytes overflow the address space")]
     SizeOverflow {
-        /// Elements asked for.
+        /// Elements requested.
         elements: u64,
-        /// Bytes of one.
+        /// Bytes of one element.
         element_bytes: u64,
     },
-    /// A view would end within an element, or begin within one.
+    /// A view would start or end within an element.
     #[error(
-        "{bytes} bytes are no whole number of elements of {element_bytes} bytes: cut at a multiple of {element_bytes}, or cast the handle to `u8` to cut it at any byte"
+        "{bytes} bytes are not a multiple of the element size of {element_bytes} bytes: slice at a multiple of {element_bytes}, or cast the handle to `u8` to slice at any byte"
     )]
     Indivisible {
-        /// Bytes of the view, or of the cut.
+        /// Bytes of the view, or before the point where it is sliced.
         bytes: u64,
-        /// Bytes of an element.
+        /// Bytes of one element.
         element_bytes: u64,
     },
-    /// A view would start at no multiple of its element's size.
+    /// A view would not start at a multiple of its element size.
     #[error(
-        "the view starts at byte {start} of its slice, which is no multiple of the element's {align} bytes: cut it at a multiple of {align}, or copy it to memory of its own"
+        "the view starts at byte {start} of its slice, which is not a multiple of the element size of {align} bytes: slice at a multiple of {align}, or copy the data to a new slice"
     )]
     MisalignedView {
-        /// Where the view starts in its slice.
+        /// The first byte of the view within its slice.
         start: u64,
-        /// The element's size.
+        /// The element size.
         align: u64,
     },
-    /// More cubes than the device runs.
-    #[error("{given} cubes in axis {axis}, the device runs at most {limit}")]
+    /// A launch has more cubes than the device runs.
+    #[error("{given} cubes along axis {axis}, the device runs at most {limit}")]
     TooManyCubes {
         /// 0 for x, 1 for y, 2 for z.
         axis: usize,
-        /// Cubes asked for.
+        /// Cubes of the launch.
         given: u32,
         /// The device's limit.
         limit: u32,
     },
-    /// More bindings than the device takes.
+    /// A launch has more bindings than the device accepts.
     #[error("{given} bindings, the device takes at most {limit}")]
     TooManyBindings {
-        /// Bindings given.
+        /// Bindings of the launch.
         given: usize,
         /// The device's limit.
         limit: usize,
     },
-    /// A dynamic count is not three `u32`.
-    #[error("a dynamic cube count is three u32, the handle has {elements}")]
+    /// The handle of a dynamic cube count does not have three `u32`.
+    #[error("a dynamic cube count must be 3 `u32`, the handle has {elements} elements")]
     DynamicCount {
         /// Elements of the handle.
         elements: usize,
     },
-    /// Shape and strides differ in rank.
+    /// The shape and the strides have different ranks.
     #[error("the shape has {shape} axes and the strides have {strides}")]
     Rank {
         /// Axes of the shape.
@@ -178,29 +176,29 @@ pub enum LaunchError {
         /// Axes of the strides.
         strides: usize,
     },
-    /// A length, shape or stride does not fit a metadata word.
-    #[error("{value} does not fit the 32 bits of a metadata word")]
+    /// A length, a shape or a stride does not fit in a metadata word.
+    #[error("{value} does not fit in the 32 bits of a metadata word")]
     MetadataRange {
         /// The value.
         value: u64,
     },
-    /// A handle cannot take the place of a recording's parameter.
+    /// A handle cannot be bound to a parameter of a recording.
     #[error("parameter {index} of the recording {misfit}")]
     Parameter {
         /// The parameter, in order of first use.
         index: usize,
-        /// Why not.
+        /// Why it cannot be bound.
         misfit: ParameterMisfit,
     },
-    /// A replay binds a handle to memory that no task of the recording touches.
+    /// A replay binds a handle to memory that no task of the recording accesses.
     #[error(
-        "no task of the recording touches what a handle is bound to: bind it to a handle that `Recorder::parameter` gave for this recording"
+        "no task of the recording accesses the handle to bind to: bind to a handle that `Recorder::parameter` returned for this recording"
     )]
     NotAParameter,
-    /// A tensor map names a binding that the launch does not have.
-    #[error("a tensor map covers binding {binding}, the launch has {bindings}")]
+    /// A tensor map refers to a binding that the launch does not have.
+    #[error("a tensor map refers to binding {binding}, the launch has {bindings} bindings")]
     TensorMapBinding {
-        /// The index it names.
+        /// The index of the binding.
         binding: usize,
         /// Bindings of the launch.
         bindings: usize,
@@ -211,8 +209,8 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// How a scalar of this type is written.
-fn scalar_mend(declared: DType) -> String {
+/// Returns how to write a scalar of this type.
+fn scalar_hint(declared: DType) -> String {
     match declared {
         DType::F16 | DType::Bf16 => {
             format!("write it as `{declared}::from_f32(5.0)`")
@@ -224,46 +222,42 @@ fn scalar_mend(declared: DType) -> String {
     }
 }
 
-fn were(count: usize) -> String {
-    format!("{count} {}", if count == 1 { "was" } else { "were" })
-}
-
-/// Why a handle cannot take the place of a recording's parameter: what was recorded, and what was given.
+/// Why a handle cannot be bound to a parameter of a recording: the recorded and the given value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ParameterMisfit {
-    /// There is no such parameter.
+    /// The recording has no such parameter.
     Missing {
-        /// How many there are.
+        /// Parameters of the recording.
         parameters: usize,
     },
-    /// It has no memory of its own, and no handle was bound to it.
+    /// The parameter has no memory of its own, and no handle is bound to it.
     Unbound,
-    /// Two handles were bound to it.
+    /// Two handles are bound to the parameter.
     Twice,
-    /// It was named by a view that has not all bytes which the recording touches.
+    /// The parameter is bound through a view that lacks bytes which the recording accesses.
     Part,
-    /// The handle is too small.
+    /// The handle is shorter than the recorded accesses.
     TooSmall {
-        /// Bytes that the recording touches.
+        /// Bytes that the recording accesses.
         recorded: u64,
         /// Bytes of the handle.
         given: u64,
     },
-    /// The handle starts elsewhere relative to what a kernel needs aligned.
+    /// The handle has another offset, modulo the alignment that a kernel needs, than the recorded handle.
     Misaligned {
         /// The alignment, in bytes.
         align: u64,
-        /// First byte of the recorded handle.
+        /// The first byte of the recorded handle.
         recorded: u64,
-        /// First byte of the given one.
+        /// The first byte of the given handle.
         given: u64,
     },
-    /// The handle overlaps that of another parameter, and one task writes one of them.
+    /// The handle overlaps the handle of another parameter, and a task writes one of them.
     Overlap {
         /// The other parameter.
         other: usize,
-        /// The task, in recorded order.
+        /// The task, in recorded order, from 0.
         task: usize,
     },
 }
@@ -277,7 +271,7 @@ impl fmt::Display for ParameterMisfit {
             Self::Unbound => f.write_str("has no memory of its own; bind a handle to it"),
             Self::Twice => f.write_str("is bound twice; bind one handle to it"),
             Self::Part => f.write_str(
-                "is named by a view of a part of it; name it by the handle that was recorded",
+                "is bound through a view of a part of it; bind it through the recorded handle",
             ),
             Self::TooSmall { recorded, given } => {
                 write!(f, "needs {recorded} bytes, the handle has {given}")
@@ -288,7 +282,7 @@ impl fmt::Display for ParameterMisfit {
                 given,
             } => write!(
                 f,
-                "was recorded at byte {recorded}, the handle starts at byte {given}: both must lie alike within {align} bytes"
+                "was recorded at byte {recorded}, the handle starts at byte {given}: both must have the same offset modulo {align} bytes"
             ),
             Self::Overlap { other, task } => write!(
                 f,

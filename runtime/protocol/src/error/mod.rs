@@ -1,10 +1,10 @@
-//! What callers are told: one enum per layer, each a sentence with what is needed to act on it.
+//! The errors that calls return: one enum per layer, each message with what is needed to act on it.
 //!
-//! A sentence tells its causes itself, typed ones are fields; so no error here has a `source`, and whoever
-//! prints a chain of errors says nothing twice.
+//! The `Display` text of an error includes its causes, and typed causes are fields. So no error here has a `source`,
+//! and a chain of errors that is printed repeats nothing.
 //!
-//! `error` has what is known when a call is made; what becomes known when a task runs is a
-//! [`Failure`](crate::failure::Failure), which reaches callers as [`Error::Failed`].
+//! This module has the errors that are known when a call is made. A failure that becomes known when a task runs is a
+//! [`Failure`](crate::failure::Failure), which callers receive as [`Error::Failed`].
 
 mod full;
 mod launch;
@@ -19,7 +19,7 @@ pub use full::Full;
 pub use launch::{LaunchError, ParameterMisfit};
 pub use refused::Refused;
 
-use crate::failure::{Bytes, FailureRef, apart};
+use crate::failure::{Bytes, FailureRef, distinguishable};
 use crate::feature::Feature;
 use crate::health::{Health, Recovery};
 
@@ -27,40 +27,40 @@ use crate::health::{Health, Recovery};
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A task failed, or what it needed had failed; the sentence has the whole chain.
+    /// A task failed, or one of its inputs had failed; the message names the whole chain.
     #[error("{0}")]
     Failed(FailureRef),
-    /// The arguments of a task do not fit.
+    /// The arguments of a task do not match its signature or its operation.
     #[error("`{task}` was not accepted: {why}")]
     Launch {
         /// The kernel or operation.
         task: Arc<str>,
-        /// What does not fit.
+        /// What does not match.
         why: LaunchError,
     },
-    /// A view, a layout or a tensor map cannot be: what is told before there is a task, as by
-    /// `Handle::slice`. So one `?` serves code that narrows a handle and launches.
+    /// A view, a layout or a tensor map is invalid. Calls that create no task return it, such as `Handle::slice`, so
+    /// that one `?` serves code that narrows a handle and launches.
     #[error(transparent)]
     Argument(#[from] LaunchError),
-    /// A device cannot be opened. So one `?` serves a program that opens it and works on it.
+    /// A device cannot be opened. One `?` serves a program that opens a device and works on it.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Memory cannot be had.
+    /// Memory cannot be reserved.
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// A kernel cannot be prepared.
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    /// There is no room for this right now; nothing was submitted.
+    /// There is no room for this call right now; nothing was submitted.
     #[error("{what}, try again later")]
     Busy {
         /// What is full.
         what: Full,
     },
-    /// A handle, stream or kernel of another device was used.
+    /// A handle, stream or kernel of another device was passed.
     #[error("the {what} belongs to another device; create it with a client of this one")]
     Foreign {
-        /// What it was.
+        /// The kind of object.
         what: &'static str,
     },
     /// The device was closed.
@@ -68,64 +68,66 @@ pub enum Error {
     Closed,
     /// The device was lost: its thread or its context died.
     #[error(
-        "the device was lost (epoch {epoch}), and with it what was in flight and what it held; {recovery}"
+        "the device was lost in epoch {epoch}, with its memory and all tasks in flight; {recovery}"
     )]
     DeviceLost {
-        /// How often the device had been opened before.
+        /// The number of earlier openings of the device.
         epoch: u64,
-        /// What helps.
+        /// How the device can be opened again.
         recovery: Recovery,
     },
-    /// A blocking call was made on a thread that the device needs to make progress. For a call that lacks room see
-    /// [`Error::NoRoomHere`].
+    /// A blocking call was made on a thread that the device needs to make progress. A call that finds no room returns
+    /// [`Error::NoRoomHere`] instead.
     #[error(
-        "this call would wait, on a thread that the runtime needs; take answers there by `try_take`, `.await` or a callback"
+        "this call would block a thread that the runtime needs; use `try_take`, `.await` or a callback on this thread"
     )]
     WouldDeadlock,
-    /// There is no room for this, and the calling thread cannot wait for any, since the runtime needs it: it runs a callback, a host
-    /// function, a kernel or the like. Nothing was submitted. Callbacks and host functions get this only where they have used up what they
-    /// may submit beyond the bounds:
+    /// There is no room for this call, and the calling thread must not wait for room because the runtime needs it:
+    /// the thread runs a callback, a host function, a kernel or similar code. Nothing was submitted. Callbacks and
+    /// host functions get this error only after they have used up what they may submit beyond the limits:
     /// [`callback_headroom`](crate::options::DeviceOptions::callback_headroom),
     /// [`callback_upload_headroom`](crate::options::DeviceOptions::callback_upload_headroom).
     #[error("{what}, and this thread, which the runtime needs, cannot wait for room; submit from a thread of your own{}", what.or_raise())]
     NoRoomHere {
-        /// What is full.
+        /// The resource that is full.
         what: Full,
     },
-    /// What is special to one backend was asked of another.
-    #[error("this device is `{actual}`, the call is for `{asked}`")]
+    /// A call that is specific to one backend was made on a device of another backend.
+    #[error("this call requires a device of backend `{asked}`, got `{actual}`")]
     WrongBackend {
-        /// The backend that was asked for.
+        /// The backend that the call requires.
         asked: &'static str,
         /// The backend of the device.
         actual: &'static str,
     },
-    /// The device logs no submissions.
-    #[error("this device logs no submissions; open it with `DeviceOptions::log_submissions`")]
+    /// The submission log of the device is disabled.
+    #[error(
+        "the submission log of this device is disabled; open the device with `DeviceOptions::log_submissions`"
+    )]
     NoLog,
-    /// There is no such profile.
+    /// The profile cannot be ended.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// The answer was already taken: it is given once.
+    /// The answer was already taken: it is returned once.
     #[error(
-        "the answer of this request was already taken: `wait_timeout`, `try_take` or a poll gave it before; keep what they answer"
+        "the answer of this request was already taken by `wait_timeout`, `try_take` or a poll; keep the value that the first of them returned"
     )]
     Taken,
-    /// A readback was asked of a sequence whose `Readbacks` was dropped: nothing would take it.
+    /// A readback was requested of a sequence whose `Readbacks` was dropped.
     #[error(
-        "nothing takes the readbacks of this sequence, as its `Readbacks` was dropped; make another one by `readbacks`"
+        "the `Readbacks` of this sequence was dropped, so the readback has no consumer; create another sequence with `readbacks`"
     )]
     NoConsumer,
-    /// The time was up before the answer came.
-    #[error("no answer within {waited:?}; the request goes on")]
+    /// The timeout elapsed before the answer came.
+    #[error("no answer within {waited:?}; the request continues and can be waited for again")]
     TimedOut {
-        /// How long was waited.
+        /// The time that the call waited.
         waited: Duration,
     },
 }
 
 impl Error {
-    /// The failure of a task, if that is what this is.
+    /// Returns the failure of a task if the error is one.
     pub fn failure(&self) -> Option<&FailureRef> {
         match self {
             Error::Failed(failure) => Some(failure),
@@ -133,7 +135,7 @@ impl Error {
         }
     }
 
-    /// How long to wait before trying again, if that is what helps: see [`Full::retry_after`].
+    /// Returns how long to wait before retrying, if a retry can succeed: see [`Full::retry_after`].
     pub fn retry_after(&self) -> Option<std::time::Duration> {
         match self {
             Error::Busy { what } => Some(what.retry_after()),
@@ -142,47 +144,47 @@ impl Error {
     }
 }
 
-/// Why memory cannot be had.
+/// Why memory cannot be reserved.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
-    /// The client's hard limit would be passed.
-    #[error("client `{client}` asked {}, has {} of its hard limit of {}", Bytes(*.asked), Bytes(*.in_use), Bytes(*.limit))]
+    /// The reservation would exceed the client's hard limit.
+    #[error("client `{client}` requested {} and uses {} of its hard limit of {}; drop handles, or raise `hard_limit`", Bytes(*.asked), Bytes(*.in_use), Bytes(*.limit))]
     Limit {
         /// The client's name.
         client: Arc<str>,
-        /// Bytes asked for.
+        /// Bytes requested.
         asked: u64,
-        /// Bytes that the client has.
+        /// Bytes that the client uses.
         in_use: u64,
         /// The limit.
         limit: u64,
     },
-    /// More than the device ever gives in one piece.
-    #[error("asked {}, the device gives at most {} in one piece", apart(*.asked, *.limit)[0], apart(*.asked, *.limit)[1])]
+    /// The request exceeds the largest single allocation of the device.
+    #[error("requested {}, the device allocates at most {} at once", distinguishable(*.asked, *.limit)[0], distinguishable(*.asked, *.limit)[1])]
     TooLarge {
-        /// Bytes asked for.
+        /// Bytes requested.
         asked: u64,
         /// The device's limit.
         limit: u64,
     },
-    /// More than the host has, for what is read.
-    #[error("the host has no room for {} of what is read; read it in parts", Bytes(*.asked))]
+    /// The host has no memory for the result of a readback.
+    #[error("the host has no memory for a readback of {}; read it in parts", Bytes(*.asked))]
     Host {
-        /// Bytes asked for.
+        /// Bytes requested.
         asked: u64,
     },
     /// A length overflowed.
     #[error("{elements} elements of {element_bytes} bytes overflow the address space")]
     SizeOverflow {
-        /// Elements asked for.
+        /// Elements requested.
         elements: u64,
-        /// Bytes of one.
+        /// Bytes of one element.
         element_bytes: u64,
     },
-    /// More live handles than the device counts.
+    /// All slots for handles are taken by live ones.
     #[error(
-        "{limit} slices, kernels and streams live, which is the device's limit; drop some, or raise `max_handles`"
+        "{limit} slices, kernels and streams are alive, the limit of this device; drop some, or raise `max_handles`"
     )]
     TooManyHandles {
         /// The limit.
@@ -194,7 +196,7 @@ pub enum MemoryError {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelError {
-    /// No source that the device understands.
+    /// The kernel has no source that the device understands.
     #[error(
         "kernel `{kernel}` has no source for `{backend}`, {}; add one of {taken}",
         match available.as_str() { "" => "nor for any other".to_owned(), kinds => format!("only {kinds}") }
@@ -204,9 +206,9 @@ pub enum KernelError {
         kernel: Arc<str>,
         /// The device's backend.
         backend: &'static str,
-        /// The kinds of source that it has; empty where it has none.
+        /// The kinds of source that the kernel has; empty if it has none.
         available: String,
-        /// The kinds of source that the device takes.
+        /// The kinds of source that the backend accepts.
         taken: String,
     },
     /// The device lacks a feature that the kernel requires.
@@ -214,18 +216,18 @@ pub enum KernelError {
     Feature {
         /// The kernel.
         kernel: Arc<str>,
-        /// What it requires.
+        /// The required feature.
         feature: Feature,
     },
-    /// The compiler refused the source.
+    /// The compiler rejected the source.
     #[error("kernel `{kernel}` does not compile: {log}")]
     Compile {
         /// The kernel.
         kernel: Arc<str>,
-        /// What the compiler said.
+        /// The compiler's output.
         log: String,
     },
-    /// The compiler that the source needs is not on this machine.
+    /// The compiler that the source needs is not installed on this machine.
     #[error("kernel `{kernel}` cannot be compiled here: {why}")]
     NoCompiler {
         /// The kernel.
@@ -233,13 +235,13 @@ pub enum KernelError {
         /// What is missing, and what to do.
         why: String,
     },
-    /// The device is gone. Whoever prepares kernels is told [`Error::DeviceLost`].
+    /// The device is lost. The caller that prepares the kernel receives [`Error::DeviceLost`].
     #[error("kernel `{kernel}` was not compiled: the device is lost")]
     Lost {
         /// The kernel.
         kernel: Arc<str>,
     },
-    /// More bindings than the device takes.
+    /// The kernel declares more bindings than the device accepts.
     #[error("kernel `{kernel}` declares {declared} bindings, the device takes at most {limit}")]
     TooManyBindings {
         /// The kernel.
@@ -255,12 +257,12 @@ pub enum KernelError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
-    /// Its token is one of another device.
-    #[error("the profile was not started on this device; end it where it was started")]
+    /// The token is from another device.
+    #[error("the profile was not started on this device; end it on the device that started it")]
     NotRegistered,
-    /// No profile of this token is open.
+    /// No open profile has this token.
     #[error(
-        "no such profile is open: it was ended before, or its device was lost since, or it gave way to newer ones"
+        "no open profile has this token: the profile was ended, its device was lost, or newer profiles evicted it"
     )]
     Unknown,
 }
@@ -269,28 +271,28 @@ pub enum ProfileError {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// An option has a value that cannot be.
+    /// An option has an invalid value.
     #[error("option `{option}` is {given}, it must be {must}")]
     Option {
-        /// Its name.
+        /// The name of the option.
         option: &'static str,
-        /// What was given.
+        /// The given value.
         given: String,
-        /// What it must be.
+        /// The values that are valid.
         must: &'static str,
     },
-    /// The system gave no thread.
+    /// The system started no thread.
     #[error("no thread could be started: {0}")]
     Thread(String),
-    /// The backend cannot be opened here.
+    /// The backend is unavailable on this machine.
     #[error("`{backend}` cannot be opened: {why}")]
     Unavailable {
         /// The kind of backend.
         backend: &'static str,
-        /// What is missing and what to do.
+        /// What is missing, and what to do.
         why: String,
     },
-    /// What the backend says of its device cannot be: a mistake of the backend.
+    /// The backend reports properties that no device can have: a bug of the backend.
     #[error(
         "`{backend}` cannot be opened: its `properties()` say that `{field}` is {given}, it must be {must}"
     )]
@@ -299,17 +301,19 @@ pub enum OpenError {
         backend: &'static str,
         /// The field of [`DeviceProperties`](crate::properties::DeviceProperties).
         field: &'static str,
-        /// What it is.
+        /// The reported value.
         given: String,
-        /// What it must be.
+        /// The values that are valid.
         must: &'static str,
     },
-    /// It was to be the device that was lost, and is another one: clients rely on its properties.
-    #[error("what was opened is `{opened}`, with other properties than `{lost}`, which was lost")]
+    /// The device that was opened in place of a lost one has other properties, on which clients rely.
+    #[error(
+        "the reopened device `{opened}` has other properties than the lost device `{lost}`; reopen the same device"
+    )]
     Another {
         /// The name of the device that was lost.
         lost: String,
-        /// The name of what was opened.
+        /// The name of the device that was opened.
         opened: String,
     },
 }
@@ -318,27 +322,29 @@ pub enum OpenError {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReopenError {
-    /// It is not lost: it runs, or it was closed.
+    /// The device is not lost: it runs, or it was closed.
     #[error("the device is not lost, it is {}", match .health { Health::Closed => "closed; open another one", _ => "running" })]
     NotLost {
-        /// How it is.
+        /// The health of the device.
         health: Health,
     },
-    /// Only another process can open it.
+    /// Only another process can open the device.
     #[error("the device was lost for this process; {}", Recovery::NewProcess)]
     NewProcess,
-    /// The options that it was opened with cannot be used twice.
+    /// The options that the device was opened with can be used only once.
     #[error(
-        "the options of `{backend}` can be used once only; give others with `Device::reopen_with`"
+        "the options of `{backend}` can be used only once; pass others to `Device::reopen_with`"
     )]
     Options {
         /// The kind of backend.
         backend: &'static str,
     },
-    /// It was called on a thread that the device needs, or inside the function that starts its threads.
-    #[error("reopening here would wait for ever: this thread belongs to the runtime")]
+    /// The call was made on a thread that the device needs, or inside the function that starts its threads.
+    #[error(
+        "reopening on this thread would deadlock because the runtime needs the thread; reopen on another thread"
+    )]
     WouldDeadlock,
-    /// It cannot be opened.
+    /// The device cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
 }

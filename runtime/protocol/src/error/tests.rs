@@ -1,4 +1,4 @@
-//! Chains of errors, as those print them who follow `source()`.
+//! The `Display` texts of errors, and their `source()` chains.
 
 use std::error::Error as _;
 
@@ -232,7 +232,7 @@ fn every_error() -> Vec<Error> {
     all
 }
 
-/// A variant that is new does not compile here until the lists above have one like it.
+/// Fails to compile for a new variant until the lists above contain it.
 fn is_listed(error: &Error) -> bool {
     match error {
         Error::Failed(_)
@@ -257,75 +257,75 @@ fn is_listed(error: &Error) -> bool {
 }
 
 #[test]
-fn a_chain_of_errors_says_nothing_twice() {
+fn error_chain_repeats_no_message() {
     for error in every_error() {
         assert!(is_listed(&error));
-        let mut said = error.to_string();
-        assert!(!said.is_empty() && !said.ends_with('.'), "{said}");
+        let mut message = error.to_string();
+        assert!(!message.is_empty() && !message.ends_with('.'), "{message}");
         let mut next = error.source();
         while let Some(cause) = next {
-            let sentence = cause.to_string();
+            let cause_message = cause.to_string();
             assert!(
-                !said.contains(&sentence),
-                "`{said}` already says `{sentence}`"
+                !message.contains(&cause_message),
+                "`{message}` already contains `{cause_message}`"
             );
-            said = sentence;
+            message = cause_message;
             next = cause.source();
         }
     }
 }
 
-/// What is wrong with a view is the whole sentence, by whichever type it comes.
+/// An invalid view has one message, as a `LaunchError` and as an `Error`.
 #[test]
-fn a_view_that_does_not_fit_says_the_same_as_any_error() {
+fn launch_error_displays_the_same_as_an_error() {
     for why in every_launch_error() {
-        let said = why.to_string();
+        let message = why.to_string();
         let error = Error::from(why);
-        assert_eq!(error.to_string(), said);
+        assert_eq!(error.to_string(), message);
         assert!(error.failure().is_none() && error.retry_after().is_none());
     }
 }
 
 #[test]
-fn what_is_full_is_said_with_its_figures() {
-    let told = every_full().map(|what| Error::Busy { what }.to_string());
+fn full_displays_its_figures() {
+    let messages = every_full().map(|what| Error::Busy { what }.to_string());
     assert_eq!(
-        told,
+        messages,
         [
             "the mailbox is full with 16 messages (`mailbox_capacity`), try again later",
             "the stream, or its client, holds 8 of at most 8 tasks (`max_held`, `max_tasks`), try again later",
-            "an upload of 2 B finds 7 B of at most 8 B on their way (`max_upload_bytes`), try again later",
-            "the client has 4 of at most 4 host functions, callbacks and values to drop on their way (`max_jobs`), try again later",
-            "all 4 slots for slices, kernels and streams are in use, 3 of them by live ones, the others by tasks that have not completed (`max_handles`), try again later",
-            "the sequence is full with 3 readbacks that nobody has taken, try again later",
+            "no room for an upload of 2 B: 7 B of at most 8 B are in flight (`max_upload_bytes`), try again later",
+            "the client has 4 of at most 4 pending host functions, callbacks and values to drop (`max_jobs`), try again later",
+            "all 4 slots for slices, kernels and streams are in use, 3 by live ones, the others by dropped ones whose tasks have not completed (`max_handles`), try again later",
+            "the sequence is full with 3 readbacks that were not taken, try again later",
         ]
     );
 }
 
-/// Figures in sentences agree with their words, and what cannot ever succeed says so.
+/// Singular and plural agree with the count, and an error that no retry resolves says what to change.
 #[test]
-fn counts_are_told_in_their_number() {
+fn counts_are_displayed_in_singular_and_plural() {
     let of = |expected, given| LaunchError::BindingCount { expected, given }.to_string();
-    assert_eq!(of(2, 1), "it takes 2 bindings, 1 was given");
-    assert_eq!(of(1, 0), "it takes 1 binding, 0 were given");
+    assert_eq!(of(2, 1), "expected 2 bindings, got 1");
+    assert_eq!(of(1, 0), "expected 1 binding, got 0");
     let (expected, given) = (1, 2);
     assert_eq!(
         LaunchError::ScalarCount { expected, given }.to_string(),
-        "it takes 1 scalar, 2 were given"
+        "expected 1 scalar, got 2"
     );
-    let told = |limit| Full::Stream { held: limit, limit }.to_string();
-    assert!(told(1).ends_with("`create` is two tasks, give it 2 where calls do not wait"));
-    assert!(told(2).ends_with("(`max_held`, `max_tasks`)"));
+    let message = |limit| Full::Stream { held: limit, limit }.to_string();
+    assert!(message(1).ends_with("raise the limit to 2 for calls that do not wait"));
+    assert!(message(2).ends_with("(`max_held`, `max_tasks`)"));
 }
 
 #[test]
-fn sizes_that_read_alike_are_told_apart() {
+fn sizes_that_round_alike_are_displayed_exactly() {
     let error = MemoryError::TooLarge {
         asked: (256 << 20) + 1,
         limit: 256 << 20,
     };
     assert_eq!(
         error.to_string(),
-        "asked 268435457 B, the device gives at most 268435456 B in one piece"
+        "requested 268435457 B, the device allocates at most 268435456 B at once"
     );
 }

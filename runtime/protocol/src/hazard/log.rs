@@ -1,11 +1,18 @@
-//! The access log of some bytes: which task last wrote each of them, and which tasks have read it since.
+//! The access log of some bytes: for each byte, the tasks that last wrote it and the tasks that have read it since.
 //!
-//! A log has at most so many disjoint segments as it was made with; beyond that neighbours are merged, which
-//! may order more than needed but never less. A server makes its entries at admission, in mailbox order, as
-//! [`Use::Held`], and they become [`Use::Issued`] when their task is handed to a queue.
+//! # Protocol
+//! 1. Before a task is entered, [`AccessLog::conflicts`] reports the uses that the task must come after: for a read
+//!    the last writes of each byte, for a write these and the reads since.
+//! 2. [`AccessLog::admit`] enters the task. A write replaces the history of its bytes: the task comes after all earlier
+//!    uses, so a later task that comes after this one comes after them as well. A read is added to the reads.
+//! 3. A server enters tasks at admission, in mailbox order, as [`Use::Held`]. When a task is issued to a queue,
+//!    [`AccessLog::issue`] turns its entries into [`Use::Issued`]. An entry is never removed by a completion: the
+//!    caller ignores points that have passed.
 //!
-//! A queue is ordered, so the greatest cursor per queue stands for all readers there; the same
-//! holds for the tasks that one stream holds.
+//! # Bounds
+//! A log has at most `MAX` disjoint segments. Beyond that, neighbours are merged: the merged segment has the uses of
+//! both, which may order more than necessary and never less. Tasks of one queue run in order, so one use, that with
+//! the greatest cursor, represents all uses of the queue; the same holds for the held tasks of one stream.
 
 use std::ops::Range;
 
@@ -16,17 +23,18 @@ use super::uses::Uses;
 use crate::access::Access;
 use crate::id::Point;
 
-/// Most segments of the log of one slice: more would cost a task more than it gains.
+/// The maximum number of segments in the log of one slice: more segments would cost a task more than the precision
+/// saves.
 pub const MAX_SEGMENTS: usize = 8;
 
-/// Bytes with one history.
+/// A range of bytes with one history.
 #[derive(Clone, Debug)]
 struct Segment {
     start: u64,
     end: u64,
-    /// The last write; more than one only after a merge, or where a fresh slice inherits residue.
+    /// The last write. Several entries exist only after a merge, or if reused memory has a residue.
     writes: Uses,
-    /// Reads since that write.
+    /// The reads since the last write.
     reads: Uses,
 }
 
@@ -46,16 +54,16 @@ impl Segment {
     }
 }
 
-/// Who last touched which bytes, of a slice or of a recording's parameter: in at most `MAX` segments.
+/// The uses of the bytes of a slice or of a recording's parameter, in at most `MAX` segments.
 #[derive(Clone, Debug, Default)]
 pub struct AccessLog<const MAX: usize = MAX_SEGMENTS> {
     segments: Segments,
 }
 
-/// Sorted by start, disjoint. Bytes without a segment were never touched.
+/// Segments, disjoint and sorted by start. Bytes without a segment were never used.
 ///
-/// Most slices are touched whole, always the same way: one segment needs no heap, and is seen to be one by one comparison. A list stays
-/// a list, so that bytes which are cut and merged in turn take no heap each time (I9).
+/// Most slices are always accessed as a whole: a single segment needs no heap, and one comparison recognizes it. A list
+/// stays a list, so that bytes which are split and merged in turn do not allocate each time (I9).
 #[derive(Clone, Debug, Default)]
 enum Segments {
     #[default]
@@ -83,7 +91,7 @@ impl Segments {
         }
     }
 
-    /// As a list from here on, to be cut.
+    /// Converts the segments to a list, permanently, and returns it.
     fn list(&mut self) -> &mut Vec<Segment> {
         if let Segments::None | Segments::One(_) = self {
             let mut list = Vec::with_capacity(2);
@@ -94,13 +102,15 @@ impl Segments {
         }
         match self {
             Segments::List(list) => list,
-            Segments::None | Segments::One(_) => unreachable!("it has just become a list"),
+            Segments::None | Segments::One(_) => {
+                unreachable!("the segments were just converted to a list")
+            }
         }
     }
 }
 
 impl<const MAX: usize> AccessLog<MAX> {
-    /// The log of bytes that are still used by `residue`: reuse of memory is one more hazard (I4 follows from I2).
+    /// Creates the log of memory that `residue` still uses: reuse of memory is one more hazard (I4 follows from I2).
     pub fn with_residue(bytes: u64, residue: impl IntoIterator<Item = Point>) -> Self {
         let mut log = Self::default();
         let mut segment = Segment::new(0..bytes);
@@ -115,10 +125,10 @@ impl<const MAX: usize> AccessLog<MAX> {
         log
     }
 
-    /// Calls `conflict` for every use that a task with this access to `range` must come after.
+    /// Calls `conflict` for each use that a task with this access to `range` must come after.
     #[inline]
     pub fn conflicts(&self, range: Range<u64>, access: Access, mut conflict: impl FnMut(Use)) {
-        // No bytes conflict with nothing, wherever they lie.
+        // An empty range conflicts with nothing, also in the middle of a segment.
         if range.is_empty() {
             return;
         }
@@ -132,8 +142,9 @@ impl<const MAX: usize> AccessLog<MAX> {
         }
     }
 
-    /// Enters a task at `point` that conflicts at most with its own queue. Says no, having done nothing,
-    /// where that is not plain to see: then it is for [`AccessLog::conflicts`] and [`AccessLog::admit`].
+    /// Enters the task at `point` if its conflicts are all with its own queue, which orders them, and one comparison
+    /// shows that. Returns `false` and changes nothing otherwise; the caller then calls [`AccessLog::conflicts`] and
+    /// [`AccessLog::admit`].
     #[inline(always)]
     pub fn enter_own(&mut self, start: u64, end: u64, access: Access, point: Point) -> bool {
         let segment = match &mut self.segments {
@@ -151,7 +162,7 @@ impl<const MAX: usize> AccessLog<MAX> {
         own
     }
 
-    /// As [`AccessLog::conflicts`], then [`AccessLog::admit`].
+    /// Calls [`AccessLog::conflicts`], then [`AccessLog::admit`].
     pub fn touch(
         &mut self,
         range: Range<u64>,
@@ -163,7 +174,7 @@ impl<const MAX: usize> AccessLog<MAX> {
         self.admit(range, access, used);
     }
 
-    /// Enters a task with this access to `range`, after its conflicts were taken.
+    /// Enters a task with this access to `range`. The caller has handled its conflicts.
     #[inline]
     pub fn admit(&mut self, range: Range<u64>, access: Access, used: Use) {
         if range.is_empty() {
@@ -207,8 +218,8 @@ impl<const MAX: usize> AccessLog<MAX> {
         }
     }
 
-    /// The held task (`stream`, `sequence`) is now at `point`. Looks at all segments: a merge may have
-    /// spread the task's entry beyond what it touches.
+    /// Replaces the uses by the held task (`stream`, `sequence`) with uses by `point`. Searches all segments: a merge
+    /// may have spread the task's entries beyond the bytes that the task accesses.
     #[inline]
     pub fn issue(&mut self, stream: u32, sequence: u64, point: Point) {
         for segment in self.segments.as_mut_slice() {
@@ -217,7 +228,7 @@ impl<const MAX: usize> AccessLog<MAX> {
         }
     }
 
-    /// Calls `f` for every use: as a write, or as a read since.
+    /// Calls `f` for each use: with `Write` for a write, with `Read` for a read since the last write.
     pub fn for_each(&self, mut f: impl FnMut(Access, Use)) {
         for segment in self.segments.as_slice() {
             segment.writes.for_each(|used| f(Access::Write, used));
@@ -225,7 +236,7 @@ impl<const MAX: usize> AccessLog<MAX> {
         }
     }
 
-    /// Segments in use.
+    /// Returns the number of segments.
     pub fn segments(&self) -> usize {
         self.segments.as_slice().len()
     }
@@ -241,7 +252,7 @@ fn enter(segment: &mut Segment, access: Access, used: Use) {
     }
 }
 
-/// Cuts the segment that contains `at` in two.
+/// Splits the segment that contains `at`.
 fn split(list: &mut Vec<Segment>, at: u64) {
     let cut = |segment: &Segment| segment.start < at && at < segment.end;
     if let Some(index) = list.iter().position(cut) {
@@ -252,7 +263,7 @@ fn split(list: &mut Vec<Segment>, at: u64) {
     }
 }
 
-/// Makes empty segments for the bytes of `range` that have none.
+/// Inserts empty segments for the bytes of `range` that have none.
 fn fill_gaps(list: &mut Vec<Segment>, range: Range<u64>) {
     let mut gaps: SmallVec<[Range<u64>; MAX_SEGMENTS]> = SmallVec::new();
     let mut at = range.start;

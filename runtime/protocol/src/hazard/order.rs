@@ -1,5 +1,9 @@
-//! Which tasks of a list come before which: each after those that it conflicts with, and after nothing else, so that what is
-//! independent may run side by side.
+//! The order of the tasks of a list: each task comes after the earlier tasks that it conflicts with, and after no
+//! others, so that independent tasks may run concurrently.
+//!
+//! [`Order::of`] enters the tasks in one [access log](super::log) per space and collects the conflicts of each task.
+//! [`Order::is_before`] answers for the transitive closure of these conflicts. [`Order::behind`] has the transitive
+//! reduction: the edges that no other path implies.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,18 +11,18 @@ use std::ops::Range;
 use super::log::{AccessLog, Use};
 use crate::access::Access;
 
-/// Tasks of a list that are told apart, at most (I12): there is a bit for each pair of them, half a mebibyte. More are one behind the
-/// other.
+/// The maximum number of tasks whose pairs are ordered separately (I12): the order has one bit for each pair, half a
+/// mebibyte. The tasks of a longer list run strictly in sequence.
 pub const TASKS_MAX: usize = 2048;
 
-/// Bytes that a task touches, of a space that overlaps no other: a parameter of a recording, a buffer of a schedule.
+/// Bytes that a task accesses, in one of several disjoint spaces: a parameter of a recording, a buffer of a schedule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Touch {
-    /// Which space.
+    /// The space.
     pub space: u32,
-    /// Which bytes of it.
+    /// The bytes within the space.
     pub range: Range<u64>,
-    /// How.
+    /// How the task accesses the bytes.
     pub access: Access,
 }
 
@@ -41,18 +45,18 @@ pub struct Touch {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// For each task those that it comes right behind, ascending: it comes behind all others that it must through them.
+    /// The direct predecessors of each task, ascending. A task comes after its other predecessors through these.
     behind: Vec<Vec<u32>>,
-    before: Before,
+    before: Closure,
 }
 
 impl Order {
-    /// The order of tasks that touch these, each at once.
+    /// Computes the order of tasks with these accesses. All accesses of one task count as simultaneous.
     pub fn of<T: AsRef<[Touch]>>(tasks: &[T]) -> Self {
-        let Some(mut before) = Before::new(tasks.len()) else {
-            return Self::in_line(tasks.len());
+        let Some(mut before) = Closure::new(tasks.len()) else {
+            return Self::sequential(tasks.len());
         };
-        // A log that merges nothing: the list has an end, other than the life of a slice.
+        // These logs merge no segments: unlike the history of a slice, a list of tasks is bounded.
         let mut logs: HashMap<u32, AccessLog<{ usize::MAX }>> = HashMap::new();
         let mut behind = Vec::with_capacity(tasks.len());
         let mut conflicts: Vec<u32> = Vec::new();
@@ -60,7 +64,7 @@ impl Order {
             conflicts.clear();
             for touch in touches.as_ref() {
                 let log = logs.entry(touch.space).or_default();
-                // To a log a task is a stream of its own: what another has used stays beside it.
+                // In the log each task is a stream of its own, so that no use replaces the use of another task.
                 let used = Use::Held {
                     stream: task as u32,
                     sequence: 0,
@@ -82,75 +86,76 @@ impl Order {
         Self { behind, before }
     }
 
-    /// One behind the other.
-    fn in_line(tasks: usize) -> Self {
+    /// Orders each task after the one before it.
+    fn sequential(tasks: usize) -> Self {
         let behind = (0..tasks as u32).map(|task| task.checked_sub(1).into_iter().collect());
         Self {
             behind: behind.collect(),
-            before: Before::all(),
+            before: Closure::total(),
         }
     }
 
-    /// The tasks that a task comes right behind, ascending.
+    /// Returns the direct predecessors of a task, ascending.
     pub fn behind(&self, task: usize) -> &[u32] {
         &self.behind[task]
     }
 
-    /// Does a task come before a later one, by any way?
+    /// Returns `true` if `task` comes before `later`, directly or transitively.
     pub fn is_before(&self, task: usize, later: usize) -> bool {
         task < later && self.before.has(later, task)
     }
 
-    /// How many tasks there are.
+    /// Returns the number of tasks.
     pub fn len(&self) -> usize {
         self.behind.len()
     }
 
-    /// Are there no tasks?
+    /// Returns `true` if there are no tasks.
     pub fn is_empty(&self) -> bool {
         self.behind.is_empty()
     }
 }
 
-/// Which tasks come before which, by any way: a bit for each pair.
+/// The transitive closure of the order: for each pair of tasks a bit, set if one comes before the other.
 #[derive(Clone, Debug)]
-struct Before {
+struct Closure {
     words: usize,
     bits: Vec<u64>,
-    /// There are no bits: each comes before all that follow.
-    all: bool,
+    /// The order is total and there are no bits: each task comes before all that follow.
+    is_total: bool,
 }
 
-impl Before {
-    /// Nothing before anything, unless the tasks are too many to be told apart.
+impl Closure {
+    /// Creates the closure of no edges, or `None` if there are more than [`TASKS_MAX`] tasks.
     fn new(tasks: usize) -> Option<Self> {
         let words = tasks.div_ceil(64);
         (tasks <= TASKS_MAX).then(|| Self {
             words,
             bits: vec![0; words * tasks],
-            all: false,
+            is_total: false,
         })
     }
 
-    fn all() -> Self {
+    fn total() -> Self {
         Self {
             words: 0,
             bits: Vec::new(),
-            all: true,
+            is_total: true,
         }
     }
 
     fn has(&self, task: usize, other: usize) -> bool {
-        self.all || self.bits[task * self.words + other / 64] >> (other % 64) & 1 == 1
+        self.is_total || self.bits[task * self.words + other / 64] >> (other % 64) & 1 == 1
     }
 
-    /// A task comes after these. Those of them that it comes right behind.
-    fn add(&mut self, task: usize, these: &mut Vec<u32>) -> Vec<u32> {
-        these.sort_unstable();
-        these.dedup();
-        // From the last one back: what comes before one comes before the task through it.
+    /// Adds the edges from `conflicts` to `task`. Returns the direct predecessors of `task`.
+    fn add(&mut self, task: usize, conflicts: &mut Vec<u32>) -> Vec<u32> {
+        conflicts.sort_unstable();
+        conflicts.dedup();
+        // From the last to the first: a task that comes before a later conflict is implied by it, so its bit is set
+        // already.
         let mut behind = Vec::new();
-        for other in these.iter().rev() {
+        for other in conflicts.iter().rev() {
             if !self.has(task, *other as usize) {
                 self.set(task, *other as usize);
                 behind.push(*other);
@@ -160,7 +165,7 @@ impl Before {
         behind
     }
 
-    /// `other`, and all that come before it, come before `task`, which is later.
+    /// Adds the edge from `other` to the later `task`, and from all that come before `other`.
     fn set(&mut self, task: usize, other: usize) {
         let (earlier, later) = self.bits.split_at_mut(task * self.words);
         let earlier = &earlier[other * self.words..][..self.words];
@@ -192,7 +197,7 @@ mod tests {
         prop::collection::vec(prop::collection::vec(touch, 0..4), 0..70)
     }
 
-    /// The relation itself.
+    /// The hazard relation, from its definition.
     fn conflict(one: &[Touch], other: &[Touch]) -> bool {
         let pair = |a: &Touch, b: &Touch| {
             a.space == b.space
@@ -203,24 +208,24 @@ mod tests {
     }
 
     proptest! {
-        /// I1, I2: conflicting tasks are in order, and no other order is made than what follows from that.
+        /// I1, I2: the order contains each conflict, and nothing but the transitive closure of the conflicts.
         #[test]
-        fn conflicts_are_in_order_and_nothing_else_is_i1_i2(tasks in touches()) {
+        fn order_is_the_transitive_closure_of_the_conflicts_i1_i2(tasks in touches()) {
             let order = Order::of(&tasks);
             let mut reached: Vec<Vec<bool>> = Vec::new();
             for task in 0..tasks.len() {
-                let by_any_way = |other: usize| {
+                let is_reached = |other: usize| {
                     let mut between = other + 1..task;
                     conflict(&tasks[task], &tasks[other])
                         || between.any(|by| conflict(&tasks[task], &tasks[by]) && reached[by][other])
                 };
-                let before: Vec<bool> = (0..task).map(by_any_way).collect();
+                let before: Vec<bool> = (0..task).map(is_reached).collect();
                 let known: Vec<bool> = (0..task).map(|other| order.is_before(other, task)).collect();
                 prop_assert_eq!(&before, &known);
                 reached.push(before);
                 for other in order.behind(task) {
                     prop_assert!(conflict(&tasks[task], &tasks[*other as usize]));
-                    // None of them comes before another of them: each edge is needed.
+                    // No direct predecessor comes before another one: each edge is needed.
                     let mut others = order.behind(task).iter();
                     prop_assert!(!others.any(|by| by > other && reached[*by as usize][*other as usize]));
                 }
@@ -229,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn more_tasks_than_are_told_apart_are_one_behind_the_other_i12() {
+    fn more_tasks_than_the_limit_are_ordered_sequentially_i12() {
         let tasks = vec![vec![]; TASKS_MAX + 1];
         let order = Order::of(&tasks);
         assert_eq!(order.behind(0), [0_u32; 0]);
@@ -238,8 +243,9 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_before_is_known_by_any_way() {
-        // Each task writes a space of its own. 0 and 1 before 2, and 2 before 3; 70 others by themselves; 73 behind 3.
+    fn happens_before_is_transitive() {
+        // Each task writes a space of its own. 0 and 1 come before 2, 2 before 3, and 3 before 73; the others are
+        // independent.
         let touch = |space, access| Touch {
             space,
             range: 0..1,

@@ -1,4 +1,4 @@
-//! The access log against an oracle that remembers every use of every byte.
+//! Compares the access log with an oracle that remembers every use of every byte.
 
 use proptest::prelude::*;
 
@@ -23,7 +23,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         Just(Access::Write),
         Just(Access::ReadWrite)
     ];
-    // Ranges often begin where others do, and a queue often comes twice.
+    // Ranges often start at 0, and a queue often occurs twice in a row.
     let start = prop_oneof![Just(0), 0..BYTES];
     let queue = prop_oneof![3 => Just(0_u8), 2 => 0_u8..3];
     let step = (start, 0..BYTES, access, queue).prop_map(|(start, len, access, queue)| Step {
@@ -35,24 +35,25 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..40)
 }
 
-/// Every byte's last write and the reads since.
+/// The last write of a byte, and the reads since.
 #[derive(Clone, Default)]
 struct Byte {
     write: Option<Point>,
     reads: Vec<Point>,
 }
 
-/// Does some point of `found` stand for `wanted`: the same queue, not earlier?
-fn stands_for(found: &[Point], wanted: Point) -> bool {
+/// Returns `true` if a point of `found` represents `wanted`: it is of the same queue and not earlier.
+fn represents(found: &[Point], wanted: Point) -> bool {
     found
         .iter()
         .any(|point| point.queue == wanted.queue && point.cursor >= wanted.cursor)
 }
 
 proptest! {
-    /// I2: the log names every earlier conflicting use of every byte, or says that all are of the task's own queue.
+    /// I2: the log reports every earlier conflicting use of every byte, or that all of them are of the task's own
+    /// queue.
     #[test]
-    fn the_log_names_every_conflict(steps in steps()) {
+    fn log_reports_every_conflict_i2(steps in steps()) {
         let mut log = AccessLog::<MAX_SEGMENTS>::default();
         let mut bytes = vec![Byte::default(); BYTES as usize];
         for (index, step) in steps.iter().enumerate() {
@@ -70,11 +71,11 @@ proptest! {
             }
             for byte in &mut bytes[range.start as usize..range.end as usize] {
                 if let Some(write) = byte.write {
-                    prop_assert!(stands_for(&found, write));
+                    prop_assert!(represents(&found, write));
                 }
                 if step.access.writes() {
                     for read in &byte.reads {
-                        prop_assert!(stands_for(&found, *read));
+                        prop_assert!(represents(&found, *read));
                     }
                     *byte = Byte { write: Some(point), reads: Vec::new() };
                 } else {
@@ -85,9 +86,9 @@ proptest! {
         }
     }
 
-    /// A held use becomes an issued one everywhere, whatever was split meanwhile.
+    /// After all tasks are issued, no segment has a held use, however segments were split.
     #[test]
-    fn issuing_leaves_no_held_use_behind(steps in steps()) {
+    fn issuing_a_task_replaces_all_of_its_held_uses(steps in steps()) {
         let mut log = AccessLog::<MAX_SEGMENTS>::default();
         let mut held = Vec::new();
         for (index, step) in steps.iter().enumerate() {
@@ -103,7 +104,7 @@ proptest! {
 }
 
 #[test]
-fn two_half_writes_do_not_conflict_and_a_reader_of_the_whole_sees_both() {
+fn writes_of_two_halves_do_not_conflict_and_a_read_of_the_whole_conflicts_with_both() {
     let mut log = AccessLog::<MAX_SEGMENTS>::default();
     let (left, right) = (Point::new(QueueId(0), 1), Point::new(QueueId(1), 1));
     log.admit(0..8, Access::Write, Use::Issued(left));

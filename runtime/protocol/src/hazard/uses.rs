@@ -1,49 +1,52 @@
-//! Uses of some bytes: the greatest per queue and per stream.
+//! A set of uses of some bytes: the latest use per queue and per stream.
 //!
-//! Nearly all bytes have one last writer and one reader since, so one use lies inline, in sixteen
-//! bytes; further ones are in a box, which is kept once it is there. Invariant: there are further ones only if there
-//! is a first.
+//! Nearly all bytes have one last writer and one reader since, so the first use lies inline, in sixteen bytes.
+//! Further uses lie in a box, which is kept once it is allocated (I9). Invariant: `more` has entries only if `first`
+//! has one.
 
 use crate::id::{Point, QueueId};
 
-/// In `who`: not a stream's key but a queue's number.
+/// A flag in `user`: the other bits are the number of a queue, not the key of a stream.
 const QUEUE: u32 = 1 << 31;
-/// In `who`: no use.
-const NOBODY: u32 = u32::MAX;
+/// The value of `user` for no use.
+const NO_USER: u32 = u32::MAX;
 
 /// One use of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Use {
-    /// By a task that a stream still holds.
+    /// A use by a task that a stream holds.
     Held {
         /// The stream's key on the device thread.
         stream: u32,
-        /// The task's place in the stream.
+        /// The task's position in the stream.
         sequence: u64,
     },
-    /// By a task that a queue has.
+    /// A use by a task that was issued to a queue.
     Issued(Point),
 }
 
-/// A [`Use`], packed: whose, and the place there.
+/// A packed [`Use`]: the queue or the stream, and the position there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Entry {
-    who: u32,
+    user: u32,
     at: u64,
 }
 
 impl Entry {
-    const NONE: Entry = Entry { who: NOBODY, at: 0 };
+    const NONE: Entry = Entry {
+        user: NO_USER,
+        at: 0,
+    };
 
     #[inline(always)]
     fn new(used: Use) -> Self {
         match used {
             Use::Held { stream, sequence } => Entry {
-                who: stream,
+                user: stream,
                 at: sequence,
             },
             Use::Issued(point) => Entry {
-                who: QUEUE | u32::from(point.queue.0),
+                user: QUEUE | u32::from(point.queue.0),
                 at: point.cursor,
             },
         }
@@ -51,21 +54,24 @@ impl Entry {
 
     #[inline(always)]
     fn unpack(self) -> Use {
-        if self.who & QUEUE == 0 {
+        if self.user & QUEUE == 0 {
             return Use::Held {
-                stream: self.who,
+                stream: self.user,
                 sequence: self.at,
             };
         }
-        Use::Issued(Point::new(QueueId(self.who as u8), self.at))
+        Use::Issued(Point::new(QueueId(self.user as u8), self.at))
     }
 }
 
-/// Some uses, at most one per queue and per stream.
+/// A set of uses, at most one per queue and per stream.
 #[derive(Clone, Debug)]
 pub(super) struct Uses {
     first: Entry,
-    #[allow(clippy::box_collection, reason = "one word while there are none")]
+    #[allow(
+        clippy::box_collection,
+        reason = "one word while there are no further uses"
+    )]
     more: Option<Box<Vec<Entry>>>,
 }
 
@@ -78,17 +84,18 @@ impl Uses {
         }
     }
 
-    /// Is there no use but of `queue`?
+    /// Returns `true` if every use is of `queue`. Conservative: an allocated box counts as another use, even if it is
+    /// empty.
     #[inline(always)]
     pub(super) fn only_of(&self, queue: QueueId) -> bool {
         let own = QUEUE | u32::from(queue.0);
-        (self.first.who == own || self.first.who == NOBODY) && self.more.is_none()
+        (self.first.user == own || self.first.user == NO_USER) && self.more.is_none()
     }
 
-    /// Calls `f` for each.
+    /// Calls `f` for each use.
     #[inline(always)]
     pub(super) fn for_each(&self, mut f: impl FnMut(Use)) {
-        if self.first.who != NOBODY {
+        if self.first.user != NO_USER {
             f(self.first.unpack());
             if let Some(more) = &self.more {
                 more.iter().for_each(|entry| f(entry.unpack()));
@@ -96,30 +103,30 @@ impl Uses {
         }
     }
 
-    /// Forgets all.
+    /// Removes all uses.
     #[inline(always)]
     pub(super) fn clear(&mut self) {
         self.first = Entry::NONE;
-        // The box stays: bytes that several streams read in turn are read so again (I9).
+        // The box stays allocated: bytes that several streams have read in turn will be read so again (I9).
         if let Some(more) = &mut self.more {
             more.clear();
         }
     }
 
-    /// Forgets all but `used`.
+    /// Replaces all uses by `used`.
     #[inline(always)]
     pub(super) fn set(&mut self, used: Use) {
         self.clear();
         self.first = Entry::new(used);
     }
 
-    /// Adds a use, keeping the greatest per queue and per stream.
+    /// Adds a use, and keeps the latest per queue and per stream.
     #[inline(always)]
     pub(super) fn add(&mut self, used: Use) {
         let new = Entry::new(used);
-        if self.first.who == new.who {
+        if self.first.user == new.user {
             self.first.at = self.first.at.max(new.at);
-        } else if self.first.who == NOBODY {
+        } else if self.first.user == NO_USER {
             self.first = new;
         } else {
             self.add_further(new);
@@ -129,17 +136,17 @@ impl Uses {
     #[cold]
     fn add_further(&mut self, new: Entry) {
         let more = self.more.get_or_insert_default();
-        match more.iter_mut().find(|old| old.who == new.who) {
+        match more.iter_mut().find(|old| old.user == new.user) {
             Some(old) => old.at = old.at.max(new.at),
             None => more.push(new),
         }
     }
 
-    /// Turns the use by a held task into one by `point`.
+    /// Replaces the use by the held task (`stream`, `sequence`) with a use by `point`.
     #[inline(always)]
     pub(super) fn issue(&mut self, stream: u32, sequence: u64, point: Point) {
         let held = Entry {
-            who: stream,
+            user: stream,
             at: sequence,
         };
         if self.more.is_some() {
@@ -155,7 +162,7 @@ impl Uses {
             return;
         };
         if self.first == held {
-            // An empty box stands for none.
+            // The box may be empty, since `clear` keeps it.
             self.first = more.pop().unwrap_or(Entry::NONE);
         } else if let Some(index) = more.iter().position(|entry| *entry == held) {
             more.swap_remove(index);
@@ -185,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greatest_per_queue_and_stream_stays() {
+    fn the_latest_use_per_queue_and_stream_is_kept() {
         let mut uses = Uses::new();
         for used in [
             held(1, 5),
@@ -202,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_issued_task_joins_what_its_queue_has() {
+    fn an_issued_task_is_merged_with_the_uses_of_its_queue() {
         let mut uses = Uses::new();
         for used in [held(1, 5), issued(0, 3), held(2, 6)] {
             uses.add(used);
@@ -211,7 +218,7 @@ mod tests {
         assert_eq!(
             all(&uses).len(),
             3,
-            "an older task of the stream is not there any more"
+            "a held task that is not in the set replaces nothing"
         );
         uses.issue(1, 5, Point::new(QueueId(0), 9));
         uses.issue(2, 6, Point::new(QueueId(1), 1));

@@ -1,4 +1,4 @@
-//! How serde sees the types of the protocol that stand in entries: enums by codes of their own, element types by name.
+//! The serde representation of the protocol's types in entries: enums by a code, element types by name.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::layout::Strided;
 use crate::memory::AllocationMode;
 use crate::priority::Priority;
 
-// What has a code is written as its place here. The compiler requires that none is left out, and that each is there.
+// The code of a variant is its position here. The compiler requires that the variants match those of the original enum.
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Access")]
@@ -70,7 +70,7 @@ pub(super) mod mode {
     }
 }
 
-/// Bytes in one piece, and read where they are.
+/// Bytes as one run, borrowed from the input.
 pub(super) mod bytes {
     use super::*;
 
@@ -98,7 +98,9 @@ impl<'de> Deserialize<'de> for Pattern {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         match Deserialize::deserialize(from)? {
             (width @ (1 | 2 | 4 | 8), value) => Ok(Self { value, width }),
-            _ => Err(de::Error::custom("a pattern of no width")),
+            _ => Err(de::Error::custom(
+                "the width of a pattern must be 1, 2, 4 or 8",
+            )),
         }
     }
 }
@@ -114,12 +116,12 @@ impl<'de> Deserialize<'de> for Strided {
         let (bytes, shape, strides) = <(u64, Vec<u64>, Vec<u64>)>::deserialize(from)?;
         match Self::new(&shape, &strides, bytes) {
             Ok(layout) if bytes > 0 => Ok(layout),
-            _ => Err(de::Error::custom("a layout larger than any memory")),
+            _ => Err(de::Error::custom("a layout exceeds the address space")),
         }
     }
 }
 
-/// Signatures, without the places of scalars: those follow from their types.
+/// Signatures without the places of scalars, which follow from their types.
 pub(super) mod signature {
     use super::*;
 
@@ -167,7 +169,7 @@ pub(super) mod signature {
     }
 }
 
-/// The type of elements, by its name: their order is that in which scalars are packed, and may change.
+/// Element types by name: their order, in which scalars are packed, may change.
 mod dtype {
     use super::*;
 
@@ -177,6 +179,6 @@ mod dtype {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<DType, D::Error> {
         let dtype = DType::from_name(<&str>::deserialize(from)?);
-        dtype.ok_or_else(|| de::Error::custom("no such element type"))
+        dtype.ok_or_else(|| de::Error::custom("unknown element type"))
     }
 }

@@ -1,4 +1,4 @@
-//! Many bytes as one number, to compare runs by. Not against forgery.
+//! A 64-bit digest of bytes, for comparing runs. It does not protect against forgery.
 
 use std::fmt;
 
@@ -19,14 +19,14 @@ impl Default for Digest {
 }
 
 impl Digest {
-    /// The digest of these bytes after those so far.
+    /// Returns the digest of the bytes so far followed by these.
     #[must_use]
     pub fn with(self, bytes: &[u8]) -> Self {
         let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
         Self(bytes.iter().fold(self.0, step))
     }
 
-    /// The number.
+    /// Returns the digest as a number.
     pub fn number(self) -> u64 {
         self.0
     }

@@ -1,8 +1,8 @@
-//! Entries as bytes, and back, in the encoding of `postcard`.
+//! Encoding and decoding of entries, with `postcard`.
 //!
-//! Reading believes nothing. What an entry says is checked by serde, or by what `entry` and `code` derive from it, and takes no more
-//! memory than a small multiple of the bytes there are: postcard passes a list's length to serde only if that many bytes are left, and serde
-//! makes room for 1 MiB at most before elements have come. `tests/forged_logs.rs` counts.
+//! Decoding trusts nothing. Serde, and what `entry` and `code` derive from it, check the values of an entry. The
+//! memory for an entry is a small multiple of its bytes: postcard passes the length of a list to serde only if as
+//! many bytes are left, and serde reserves at most 1 MiB before it has elements. `tests/forged_logs.rs` measures it.
 
 use postcard::Error;
 use postcard::ser_flavors::Flavor;
@@ -10,17 +10,17 @@ use serde::Deserialize;
 
 use super::entry::Entry;
 
-/// Appends an entry.
+/// Appends an entry to `to`.
 pub fn encode(entry: &Entry<'_>, to: &mut Vec<u8>) {
     let encoded = postcard::serialize_with_flavor(entry, Appended(to));
-    // Every list knows its length, and room for bytes does not run out: there is no other error.
+    // The lengths of all lists are known, and the output grows as needed: there is no other error.
     debug_assert!(encoded.is_ok(), "{encoded:?}");
 }
 
-/// The most bytes that postcard writes for a number.
+/// The maximum number of bytes that postcard writes for a number.
 const NUMBER_BYTES_MAX: usize = 10;
 
-/// Puts bytes behind those of a vector. Postcard's own flavors take the vector away, and lose it with an error.
+/// Appends bytes to a vector. Postcard's own flavors take the vector by value, and drop it after an error.
 struct Appended<'a>(&'a mut Vec<u8>);
 
 impl Flavor for Appended<'_> {
@@ -34,7 +34,7 @@ impl Flavor for Appended<'_> {
 
     #[inline(always)]
     fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
-        // A call of `memcpy` for each number made an entry take twice as long.
+        // A call of `memcpy` for each number doubled the time for an entry.
         if bytes.len() <= NUMBER_BYTES_MAX {
             bytes.iter().for_each(|byte| self.0.push(*byte));
         } else {
@@ -48,22 +48,23 @@ impl Flavor for Appended<'_> {
     }
 }
 
-/// Takes the next entry from the front of the bytes. If there is none, tells why, and leaves what was not read.
+/// Takes the next entry from the front of the bytes. On an error, returns the reason and leaves the bytes that were
+/// not read.
 pub(super) fn decode<'a>(from: &mut &'a [u8]) -> Result<Entry<'a>, &'static str> {
     let mut bytes = postcard::Deserializer::from_bytes(from);
-    let entry = Entry::deserialize(&mut bytes).map_err(|error| what(&error));
+    let entry = Entry::deserialize(&mut bytes).map_err(|error| reason(&error));
     *from = bytes.finalize().unwrap_or_default();
     entry
 }
 
-/// What is wrong with bytes, as [`LogError::Corrupt`](super::LogError) says it.
-pub(super) fn what(error: &Error) -> &'static str {
+/// Returns the reason of a decoding error, for [`LogError::Corrupt`](super::LogError).
+pub(super) fn reason(error: &Error) -> &'static str {
     match error {
-        Error::DeserializeUnexpectedEnd => "it ends within an entry",
-        Error::DeserializeBadVarint => "a number is longer than it can be",
-        Error::DeserializeBadUtf8 => "a name is no text",
-        Error::DeserializeBadBool | Error::DeserializeBadOption => "a truth value is neither",
-        // Postcard keeps no text of serde's errors, or of ours below.
-        _ => "there is no such value",
+        Error::DeserializeUnexpectedEnd => "the bytes end within an entry",
+        Error::DeserializeBadVarint => "a number has too many bytes",
+        Error::DeserializeBadUtf8 => "a name is not valid UTF-8",
+        Error::DeserializeBadBool | Error::DeserializeBadOption => "a flag is neither 0 nor 1",
+        // Postcard drops the messages of serde's errors, and of ours.
+        _ => "a value is invalid",
     }
 }

@@ -1,7 +1,7 @@
-//! What is logged, as plain data.
+//! The entries of a log, as plain data.
 //!
-//! The derived impls of serde are the format of a log: the order of variants, and of fields, is the order of their
-//! bytes. A variant may be added at the end of its list; any other change needs another `VERSION` (see `log`), and
+//! The derived serde impls define the format of a log: the order of variants and of fields is the order of their
+//! bytes. A variant may be added at the end of its enum. Any other change needs another `VERSION` (see `log`), and
 //! fails `tests/log_format.rs`.
 
 use std::borrow::Cow;
@@ -21,41 +21,41 @@ use crate::memory::AllocationMode;
 use crate::priority::Priority;
 use crate::recording::WordSlot;
 
-/// One entry of a log. Streams, kernels, slices and recordings take the next number as they appear.
+/// One entry of a log. Streams, kernels, slices, recordings and parameters are numbered in order of appearance.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Entry<'a> {
-    /// A stream was made.
+    /// A stream was created.
     Stream {
         /// The number of its client.
         client: u32,
-        /// How urgent its work is.
+        /// Its priority.
         #[serde(with = "code::PriorityCode")]
         priority: Priority,
         /// Its share of the turns.
         weight: u32,
     },
-    /// A kernel was prepared. Its code is not logged: a replay is given it by name.
+    /// A kernel was prepared. Its code is not logged: a replay receives kernels by name.
     Kernel {
         /// Its name.
         name: Arc<str>,
-        /// What a launch of it brings.
+        /// Its declared arguments.
         #[serde(with = "code::signature")]
         signature: Signature,
     },
-    /// Tasks were recorded, over parameters that a replay of the recording binds.
+    /// Tasks were recorded. Their parameters are bound by each replay of the recording.
     Recording {
         /// The tasks.
         #[serde(deserialize_with = "steps")]
         steps: Vec<Step>,
     },
-    /// A slice, or a point, was made.
+    /// A slice, or a point, was created.
     Slice {
         /// The stream.
         stream: u32,
         /// Its length in bytes.
         bytes: u64,
-        /// How its memory is reserved; a point has none.
+        /// How its memory is reserved; `None` for a point.
         #[serde(with = "code::mode")]
         mode: Option<AllocationMode>,
     },
@@ -63,32 +63,32 @@ pub enum Entry<'a> {
     Task {
         /// The stream.
         stream: u32,
-        /// What it does.
+        /// The work of the task.
         #[serde(borrow)]
         work: Work<'a>,
-        /// What it touches.
+        /// The ranges that the task accesses.
         parts: Vec<Part>,
     },
-    /// The last handle of an object is gone.
+    /// The last handle of an object was dropped.
     Dropped {
-        /// Its number.
+        /// The number of the object.
         object: u32,
     },
     /// An earlier slice or task was withdrawn before it was issued.
     Withdrawn {
-        /// Which entry of the log that was, from 0.
+        /// The index of that entry in the log, from 0.
         entry: u64,
-        /// Was it cancelled? Else its deadline had passed.
+        /// Whether it was cancelled. If not, its deadline had passed.
         cancelled: bool,
     },
-    /// A parameter of recordings was made.
+    /// A parameter of recordings was created.
     Parameter {
         /// Its length in bytes.
         bytes: u64,
     },
 }
 
-/// What a task does.
+/// The work of a task.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Work<'a> {
@@ -96,27 +96,27 @@ pub enum Work<'a> {
     Launch {
         /// The kernel.
         kernel: u32,
-        /// Its cubes.
+        /// The cube count.
         count: Count,
-        /// Its packed scalars.
+        /// The packed scalars.
         scalars: Vec<u64>,
-        /// Its metadata words.
+        /// The metadata words.
         metadata: Vec<u32>,
     },
-    /// Copies these bytes from the host.
+    /// Copies bytes from the host.
     Upload {
         /// The bytes.
         #[serde(borrow, with = "code::bytes")]
         bytes: Cow<'a, [u8]>,
-        /// Where they go within the part, if not one after the other.
+        /// The layout within the part; `None` if the bytes are contiguous.
         layout: Option<Box<Strided>>,
     },
     /// Copies the parts to the host.
     Readback {
-        /// What the asker called it, where that was a number: a frame.
+        /// The tag that the caller gave the readback, if it was a number, such as that of a frame.
         tag: Option<u64>,
-        /// How each part lies, where it is not one byte after the other. In boxes: most are none, and take a byte of
-        /// the log.
+        /// The layout of each part; `None` if its bytes are contiguous. Boxed, because most are `None` and take one
+        /// byte of the log.
         layouts: Vec<Option<Box<Strided>>>,
     },
     /// Copies the first part to the second.
@@ -129,50 +129,50 @@ pub enum Work<'a> {
     Replay {
         /// The recording.
         recording: u32,
-        /// What it has in its slots.
+        /// The words for its slots.
         words: Vec<u64>,
     },
-    /// Ran code that is not logged.
+    /// Code that is not logged, with its name.
     Gap(Arc<str>),
 }
 
-/// The cubes of a launch.
+/// The cube count of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Count {
-    /// So many.
+    /// A known count.
     Static([u32; 3]),
-    /// As the last part says.
+    /// The count is read from the last part.
     Dynamic,
 }
 
-/// A part of a slice, and how a task touches it.
+/// A range of a slice, and how a task accesses it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Part {
-    /// The slice; within a recording, the parameter.
+    /// The number of the slice; within a recording, the index of the parameter.
     pub slice: u32,
-    /// First byte.
+    /// The first byte.
     pub offset: u64,
-    /// Bytes.
+    /// The length in bytes.
     pub len: u64,
-    /// How they are touched.
+    /// How the bytes are accessed.
     #[serde(with = "code::AccessCode")]
     pub access: Access,
 }
 
-/// One task of a recording: a launch, a copy or a fill. Its parts are parts of the parameters.
+/// One task of a recording: a launch, a copy or a fill. Its parts are ranges of the parameters.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Step {
-    /// What it does.
+    /// The work of the task.
     #[serde(deserialize_with = "recorded")]
     pub work: Work<'static>,
-    /// The scalars of a launch that a replay sets.
+    /// The scalars that a replay sets.
     pub slots: Vec<WordSlot>,
-    /// What it touches.
+    /// The ranges that the task accesses.
     pub parts: Vec<Part>,
 }
 
 impl Entry<'_> {
-    /// Does it take the next number?
+    /// Returns `true` if the entry creates an object, which takes the next number.
     pub fn is_numbered(&self) -> bool {
         !matches!(
             self,
@@ -180,14 +180,14 @@ impl Entry<'_> {
         )
     }
 
-    /// That a task was withdrawn for this reason.
+    /// Creates the entry of a task that was withdrawn for this reason.
     pub fn withdrawal(entry: u64, reason: &Reason) -> Self {
         let cancelled = matches!(reason, Reason::Cancelled);
         Entry::Withdrawn { entry, cancelled }
     }
 }
 
-/// Work that a recording may have: without bytes of its own, or another recording.
+/// Deserializes the work of a recorded task, which has no bytes of its own and replays no recording.
 fn recorded<'de, D: Deserializer<'de>>(from: D) -> Result<Work<'static>, D::Error> {
     Ok(match Work::deserialize(from)? {
         Work::Launch {
@@ -205,13 +205,15 @@ fn recorded<'de, D: Deserializer<'de>>(from: D) -> Result<Work<'static>, D::Erro
         Work::Fill(pattern) => Work::Fill(pattern),
         Work::Gap(name) => Work::Gap(name),
         Work::Upload { .. } | Work::Readback { .. } | Work::Mark | Work::Replay { .. } => {
-            return Err(de::Error::custom("a task that is not recorded"));
+            return Err(de::Error::custom("this task cannot be recorded"));
         }
     })
 }
 
-/// The tasks of a recording. A launch without anything takes 7 bytes of a log and 120 in memory, so the list grows by
-/// an eighth: while one that doubles is moved, there would be three times what it had.
+/// Deserializes the tasks of a recording.
+///
+/// A launch without arguments takes 7 bytes of a log and 120 in memory. The list grows by an eighth, because a list
+/// that doubles takes three times its contents while it is moved.
 fn steps<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Step>, D::Error> {
     struct Steps;
 
@@ -231,7 +233,7 @@ fn steps<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Step>, D::Error> {
                     _ => 0,
                 };
                 if step.parts.len() < least {
-                    return Err(de::Error::custom("a task without what it works on"));
+                    return Err(de::Error::custom("a copy or a fill has too few parts"));
                 }
                 if steps.len() == steps.capacity() {
                     steps.reserve_exact(4 + steps.len() / 8);

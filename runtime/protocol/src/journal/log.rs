@@ -1,10 +1,11 @@
-//! The log as a value, and as a file.
+//! The log as a value, and its file format.
 //!
 //! ```text
 //! "mslog\r\n\x1a" | version u16 | length u16 | head .. | length u64 | entries .. | digest u64
 //! ```
-//! Little endian. Head and entries are in postcard's encoding, each in as many bytes as the length before it says. The digest is
-//! of everything between the first field and itself. The start shows what a transfer as text does to line ends.
+//! Numbers are little endian. Head and entries are in postcard's encoding; the length before each is in bytes. The
+//! digest covers everything between the magic number and itself. The magic number reveals a transfer that converts
+//! line ends.
 
 use std::cmp::Ordering;
 use std::io::{self, Read, Write};
@@ -12,16 +13,16 @@ use std::io::{self, Read, Write};
 use serde::{Deserialize, Serialize};
 
 use super::digest::Digest;
-use super::encoding::{decode, what};
+use super::encoding::{decode, reason};
 use super::entry::Entry;
 
 const MAGIC: [u8; 8] = *b"mslog\r\n\x1a";
-/// The version that is written, and the only one that is read. 1 was an encoding of our own.
+/// The version that is written, and the only one that is read. Version 1 had another encoding.
 const VERSION: u16 = 2;
-/// The longest name of a backend that a log keeps: the length of a head must fit in 16 bits.
+/// The longest name of a backend that a log keeps, so that the length of the head fits in 16 bits.
 const BACKEND_BYTES_MAX: usize = u8::MAX as usize;
 
-/// What a file says of its log. The order of the fields is the format.
+/// The head of a file. The order of the fields is the format.
 #[derive(Serialize, Deserialize)]
 struct Head<'a> {
     complete: bool,
@@ -30,7 +31,7 @@ struct Head<'a> {
     backend: &'a str,
 }
 
-/// What a device took, in mailbox order.
+/// The log of a device: what it accepted, in mailbox order.
 ///
 /// ```no_run
 /// # fn f(log: &millstream_protocol::journal::SubmissionLog) -> Result<(), Box<dyn std::error::Error>> {
@@ -43,69 +44,71 @@ struct Head<'a> {
 #[derive(Clone, PartialEq, Eq)]
 pub struct SubmissionLog {
     backend: Box<str>,
-    /// The first and the last part in it.
+    /// The numbers of the first and the last part of the device's log that it contains.
     parts: (u32, u32),
     entries: u64,
     complete: bool,
-    /// Entries, encoded. They decode: whoever makes a log of bytes has tried.
+    /// Encoded entries. They decode: the code that makes a log of bytes has checked them.
     body: Vec<u8>,
 }
 
-/// Why bytes are no log.
+/// Why a log cannot be read, written or appended to.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
     /// Reading or writing failed.
     #[error("the submission log could not be read or written: {0}")]
     Io(io::Error),
-    /// The bytes are something else.
-    #[error("this is no submission log: it does not begin as one")]
+    /// The bytes are not a submission log.
+    #[error("not a submission log: the magic number does not match")]
     Foreign,
-    /// It was written by a later version.
+    /// A later version wrote the log.
     #[error(
-        "the submission log has version {found}, this program reads version {known}; update it"
+        "the submission log has version {found}, this program reads version {known}; update the program"
     )]
     Newer {
         /// The log's version.
         found: u16,
-        /// The one that is known.
+        /// The version that this program reads.
         known: u16,
     },
-    /// It was written by an earlier version.
+    /// An earlier version wrote the log.
     #[error(
         "the submission log has version {found}, this program reads version {known}; replay it with the release that wrote it"
     )]
     Older {
         /// The log's version.
         found: u16,
-        /// The one that is known.
+        /// The version that this program reads.
         known: u16,
     },
-    /// There is less than it says.
-    #[error("the submission log is cut off: its end is missing")]
+    /// The bytes end before the log does.
+    #[error("the submission log is truncated: its end is missing")]
     Truncated,
-    /// The bytes are not those that were written.
-    #[error("the submission log is damaged at byte {at} of its entries: {what}")]
+    /// The bytes differ from those that were written.
+    #[error("the submission log is corrupt at byte {at} of its entries: {what}")]
     Corrupt {
-        /// Where.
+        /// The byte, counted from the start of the entries.
         at: u64,
-        /// What does not fit.
+        /// The reason.
         what: &'static str,
     },
-    /// Entries are missing at the end, so nothing can be put behind them.
+    /// Entries are missing at the end of the log, so nothing can be appended.
     #[error(
-        "part {last} of the submission log ends where there was no room for more; let the device keep more, or take it more often"
+        "part {last} of the submission log is incomplete: the device reached its limit; raise `log_submissions`, or take the log more often"
     )]
     Cut {
-        /// The last part.
+        /// The number of the last part.
         last: u32,
     },
-    /// Parts are put together that do not follow each other.
-    #[error("part {given} does not follow part {last} of the submission log")]
+    /// The appended part does not follow the last one.
+    #[error(
+        "part {given} does not follow part {last} of the submission log; append the parts in order"
+    )]
     Order {
-        /// The last part so far.
+        /// The number of the last part.
         last: u32,
-        /// The part that was given.
+        /// The number of the given part.
         given: u32,
     },
 }
@@ -117,8 +120,8 @@ impl From<io::Error> for LogError {
 }
 
 impl SubmissionLog {
-    /// The log of a device of this backend: `parts` of it, of which the first has this number and the last that one, with so many
-    /// entries, as bytes. It is complete if none is missing at its end.
+    /// Creates the log of a device of this backend from encoded entries. `parts` has the numbers of its first and its
+    /// last part. It is complete if no entry is missing at its end.
     pub fn new(
         backend: &str,
         parts: (u32, u32),
@@ -126,7 +129,7 @@ impl SubmissionLog {
         complete: bool,
         body: Vec<u8>,
     ) -> Self {
-        // Between characters: what was written is to be text again.
+        // At the end of a character, so that the name remains valid UTF-8.
         let end = backend.floor_char_boundary(BACKEND_BYTES_MAX);
         Self {
             backend: backend[..end].into(),
@@ -137,45 +140,45 @@ impl SubmissionLog {
         }
     }
 
-    /// How many entries it has.
+    /// Returns the number of entries.
     pub fn len(&self) -> u64 {
         self.entries
     }
 
-    /// Has it none?
+    /// Returns `true` if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.entries == 0
     }
 
-    /// Bytes that its entries take.
+    /// Returns the length of the encoded entries, in bytes.
     pub fn size(&self) -> u64 {
         self.body.len() as u64
     }
 
-    /// The kind of device that wrote it, by the first 255 bytes of its name. Any kind may replay it.
+    /// Returns the kind of the device that wrote the log: the first 255 bytes of its name. Any kind may replay it.
     pub fn backend(&self) -> &str {
         &self.backend
     }
 
-    /// Which parts of the device's log it has, counted from 0, one each time the log is taken.
+    /// Returns the numbers of the parts of the device's log that it contains. Each take of the log is one part, from 0.
     pub fn parts(&self) -> std::ops::RangeInclusive<u32> {
         self.parts.0..=self.parts.1
     }
 
-    /// Is everything in it that the device had taken? Not, once it was longer than the device was allowed to keep:
-    /// then it ends with the last entry that there was room for, and a replay is refused until
+    /// Returns `true` if the log contains everything that the device accepted. A log that reached the device's limit
+    /// is incomplete: it ends with the last entry that had room, and a replay is refused until
     /// [`SubmissionLog::accept_cut`] is called.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// Takes what is there for all there is: a log that was cut can be replayed up to its end then, and says that it
-    /// is complete, also in a file. To be called by who knows that he replays the beginning only.
+    /// Marks an incomplete log as complete, also in a file, so that a replay may run it up to its end. Call it only
+    /// if a replay of the beginning is sufficient.
     pub fn accept_cut(&mut self) {
         self.complete = true;
     }
 
-    /// The entries, in the order in which the device took them.
+    /// Returns the entries, in the order in which the device accepted them.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         let mut bytes = &self.body[..];
         std::iter::from_fn(move || match bytes.is_empty() {
@@ -184,10 +187,10 @@ impl SubmissionLog {
         })
     }
 
-    /// Puts the next part behind this one, so that both are one log.
+    /// Appends the next part of the device's log.
     ///
     /// # Errors
-    /// [`LogError::Order`] if it is not the next, [`LogError::Cut`] if nothing can follow.
+    /// [`LogError::Order`] if it is not the next part, [`LogError::Cut`] if this log is incomplete.
     pub fn append(&mut self, next: &Self) -> Result<(), LogError> {
         let (last, given) = (self.parts.1, next.parts.0);
         if !self.complete {
@@ -202,7 +205,7 @@ impl SubmissionLog {
         Ok(())
     }
 
-    /// Writes it. The caller buffers, if that is worth it: there are three writes.
+    /// Writes the log, with three writes; the caller buffers them if necessary.
     ///
     /// # Errors
     /// [`LogError::Io`].
@@ -216,7 +219,7 @@ impl SubmissionLog {
         let head = postcard::to_stdvec(&head).map_err(io::Error::other)?;
         let mut start = MAGIC.to_vec();
         start.extend_from_slice(&VERSION.to_le_bytes());
-        // The name was cut to what fits when the log was made.
+        // The name was cut when the log was made, so that the head fits.
         start.extend_from_slice(&(head.len() as u16).to_le_bytes());
         start.extend_from_slice(&head);
         start.extend_from_slice(&(self.body.len() as u64).to_le_bytes());
@@ -229,33 +232,35 @@ impl SubmissionLog {
         Ok(to.flush()?)
     }
 
-    /// Reads one, and not a byte beyond it. Takes memory for what is there, not for what the log says that there
-    /// is: the bytes, and while they are looked through up to 40 times those of the largest entry. Who reads logs of
-    /// strangers bounds the bytes ([`Read::take`]).
+    /// Reads a log, and no byte beyond it.
+    ///
+    /// The memory for it depends on the bytes that are there, not on the lengths that they state: the bytes
+    /// themselves, and while they are checked up to 40 times those of the largest entry. A caller that reads
+    /// untrusted logs limits the bytes ([`Read::take`]).
     ///
     /// # Errors
-    /// [`LogError`]: every way in which bytes can be no log.
+    /// [`LogError`] for bytes that are not a log.
     pub fn read_from(mut from: impl Read) -> Result<Self, LogError> {
         let mut magic = [0; MAGIC.len()];
-        let begun = fill(&mut from, &mut magic)?;
+        let begun = read_up_to(&mut from, &mut magic)?;
         if magic[..begun] != MAGIC[..begun] || begun == 0 {
             return Err(LogError::Foreign);
         }
         if begun < MAGIC.len() {
             return Err(LogError::Truncated);
         }
-        let version: [u8; 2] = whole(&mut from)?;
+        let version: [u8; 2] = read_array(&mut from)?;
         let (found, known) = (u16::from_le_bytes(version), VERSION);
         match found.cmp(&known) {
             Ordering::Less => return Err(LogError::Older { found, known }),
             Ordering::Greater => return Err(LogError::Newer { found, known }),
             Ordering::Equal => {}
         }
-        let head_size: [u8; 2] = whole(&mut from)?;
-        let head = exactly(&mut from, u16::from_le_bytes(head_size).into())?;
-        let size: [u8; 8] = whole(&mut from)?;
-        let body = exactly(&mut from, u64::from_le_bytes(size))?;
-        let sum: [u8; 8] = whole(&mut from)?;
+        let head_size: [u8; 2] = read_array(&mut from)?;
+        let head = read_vec(&mut from, u16::from_le_bytes(head_size).into())?;
+        let size: [u8; 8] = read_array(&mut from)?;
+        let body = read_vec(&mut from, u64::from_le_bytes(size))?;
+        let sum: [u8; 8] = read_array(&mut from)?;
         let parts: [&[u8]; 5] = [&version, &head_size, &head, &size, &body];
         let digest = parts
             .iter()
@@ -265,12 +270,12 @@ impl SubmissionLog {
             what,
         };
         if digest.number().to_le_bytes() != sum {
-            return Err(corrupt(&[], "its digest is another"));
+            return Err(corrupt(&[], "the digest does not match"));
         }
         let (head, rest) = postcard::take_from_bytes::<Head<'_>>(&head)
-            .map_err(|error| corrupt(&body, what(&error)))?;
+            .map_err(|error| corrupt(&body, reason(&error)))?;
         if !rest.is_empty() {
-            return Err(corrupt(&body, "its head has another length than it says"));
+            return Err(corrupt(&body, "the head is shorter than its stated length"));
         }
         let mut left = &body[..];
         let mut counted = 0;
@@ -281,7 +286,7 @@ impl SubmissionLog {
         if counted != head.entries {
             return Err(corrupt(
                 &[],
-                "it has another number of entries than it says",
+                "the number of entries differs from that in the head",
             ));
         }
         let (parts, complete) = (head.parts, head.complete);
@@ -300,11 +305,11 @@ impl std::fmt::Debug for SubmissionLog {
     }
 }
 
-/// Reads until `room` is full or there is no more, and tells how much there was.
-fn fill(from: &mut impl Read, room: &mut [u8]) -> Result<usize, LogError> {
+/// Reads until `buffer` is full or the input ends. Returns the number of bytes.
+fn read_up_to(from: &mut impl Read, buffer: &mut [u8]) -> Result<usize, LogError> {
     let mut filled = 0;
-    while filled < room.len() {
-        match from.read(&mut room[filled..]) {
+    while filled < buffer.len() {
+        match from.read(&mut buffer[filled..]) {
             Ok(0) => break,
             Ok(count) => filled += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -314,16 +319,16 @@ fn fill(from: &mut impl Read, room: &mut [u8]) -> Result<usize, LogError> {
     Ok(filled)
 }
 
-fn whole<const N: usize>(from: &mut impl Read) -> Result<[u8; N], LogError> {
-    let mut room = [0; N];
-    match fill(from, &mut room)? {
-        filled if filled == N => Ok(room),
+fn read_array<const N: usize>(from: &mut impl Read) -> Result<[u8; N], LogError> {
+    let mut array = [0; N];
+    match read_up_to(from, &mut array)? {
+        filled if filled == N => Ok(array),
         _ => Err(LogError::Truncated),
     }
 }
 
-/// So many bytes, in room that grows as they come.
-fn exactly(from: &mut impl Read, count: u64) -> Result<Vec<u8>, LogError> {
+/// Reads `count` bytes into a vector that grows as they arrive.
+fn read_vec(from: &mut impl Read, count: u64) -> Result<Vec<u8>, LogError> {
     let mut bytes = Vec::new();
     from.take(count).read_to_end(&mut bytes)?;
     match bytes.len() as u64 == count {

@@ -1,4 +1,4 @@
-//! The submission log: what a device took, in mailbox order, as plain data that can be saved and replayed.
+//! The submission log: what a device accepted, in mailbox order, as plain data that can be saved and replayed.
 //!
 //! ```text
 //!  mailbox ──► Journal::note ──► Server::admit        ComputeClient::resubmit
@@ -6,31 +6,32 @@
 //!                 ▼                                      ▼
 //!           SubmissionLog ── write_to ─► file ─ read_from ─► streams of any device
 //! ```
-//! | file | what it is |
+//! | file | contents |
 //! | --- | --- |
 //! | `entry` | [`Entry`]: what is logged, and the order of its bytes |
-//! | `code` | how serde sees the types of the protocol that stand in entries |
-//! | `encoding` | entries as bytes, and back, by `postcard` |
+//! | `code` | the serde representation of the protocol's types in entries |
+//! | `encoding` | encoding and decoding of entries, with `postcard` |
 //! | `log` | [`SubmissionLog`]: the log as a value, and its file format |
-//! | `digest` | [`Digest`]: many bytes as one number |
+//! | `digest` | [`Digest`]: a 64-bit digest of bytes |
 //!
-//! The mailbox is the one order in which all hazards are judged (I1, I2), so its order decides all that tasks
-//! compute, whichever threads sent them. Replaying the log from one thread gives the same bits, if
+//! The mailbox has the one order in which all hazards are judged (I1, I2). So its order determines the result of all
+//! tasks, whichever threads sent them. A replay of the log from one thread gives the same bits if
 //! 1. kernels are functions of their arguments (no clocks, no atomics whose order shows in the result), and
-//! 2. nothing is read that no task defined: what fresh memory holds is not logged.
+//! 2. no task reads bytes that no task defined: the contents of fresh memory are not logged.
 //!
-//! Objects (streams, kernels, slices, recordings) are numbered in the order in which the log first names them.
-//! Tasks that were withdrawn, by a token or a deadline, are noted as such when it happens, and fail in the replay
-//! as they did.
+//! Objects (streams, kernels, slices, recordings) are numbered in the order in which the log first names them. A task
+//! that was withdrawn, by a token or a deadline, is noted when that happens, and fails in the replay with the same
+//! reason.
 //!
-//! What cannot be logged is the users' code: host functions, custom tasks, guards. They leave an [`Entry::Task`]
-//! with a [`Work::Gap`]. One that only reads is replayed as a point of order; one that may have written makes the
-//! replay a typed error, before anything is submitted. Launches with tensor maps are gaps as well. Asks (statistics,
-//! syncs, flushes) compute nothing and are left out.
+//! User code cannot be logged: host functions, custom tasks, guards. They leave an [`Entry::Task`] with a
+//! [`Work::Gap`]. A gap that only reads is replayed as a mark. For a gap that may have written, the replay returns an
+//! error before anything is submitted. Launches with tensor maps are gaps as well. Requests (statistics, syncs,
+//! flushes) compute nothing and are not logged.
 //!
-//! Clients resubmit a log (`ComputeClient::resubmit`); the log knows nothing of them.
+//! Clients resubmit a log (`ComputeClient::resubmit`); the log does not depend on them.
 //!
-//! A log that is off costs one comparison per burst. No I/O here: the caller gives a `Read` or a `Write`.
+//! A disabled log costs one comparison per burst of messages. This module does no I/O: the caller passes a `Read` or
+//! a `Write`.
 
 mod code;
 mod digest;

@@ -1,4 +1,4 @@
-//! The log as bytes: what is written is read again, and whatever else is read is a typed error.
+//! The log as bytes: written bytes can be read again, and any other bytes return a typed error.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn access() -> impl Strategy<Value = Access> {
     prop::sample::select(vec![Access::Read, Access::Write, Access::ReadWrite])
 }
 
-/// Numbers of every length.
+/// Numbers of all magnitudes.
 fn number() -> impl Strategy<Value = u64> {
     (any::<u64>(), 0_u32..64).prop_map(|(number, shift)| number >> shift)
 }
@@ -78,7 +78,7 @@ fn signature() -> impl Strategy<Value = Signature> {
     })
 }
 
-/// Work that a recording may have.
+/// Work that a recorded task may have.
 fn recorded() -> impl Strategy<Value = Work<'static>> {
     let count = prop_oneof![
         Just(Count::Dynamic),
@@ -144,7 +144,7 @@ fn entry() -> impl Strategy<Value = Entry<'static>> {
             mode,
         }),
         (any::<u32>(), work(), parts(0)).prop_map(|(stream, mut work, parts)| {
-            // A layout is of a part.
+            // A readback has at most one layout per part.
             if let Work::Readback { layouts, .. } = &mut work {
                 layouts.truncate(parts.len());
             }
@@ -174,10 +174,10 @@ fn written(log: &SubmissionLog) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(entries in prop::collection::vec(entry(), 0..20)) {
+    fn written_log_can_be_read_again(entries in prop::collection::vec(entry(), 0..20)) {
         let log = log_of(&entries);
         let mut file = written(&log);
-        // What follows the log is somebody else's.
+        // The reader must leave the bytes behind the log.
         file.extend_from_slice(b"more");
         let mut from = file.as_slice();
         let again = SubmissionLog::read_from(&mut from).unwrap();
@@ -186,9 +186,9 @@ proptest! {
         prop_assert_eq!(again, log);
     }
 
-    /// A changed byte anywhere is noticed; which error it is depends on where.
+    /// A changed byte is found anywhere; the kind of error depends on its place.
     #[test]
-    fn a_damaged_log_is_an_error(
+    fn damaged_log_is_an_error(
         entries in prop::collection::vec(entry(), 0..8), place in any::<prop::sample::Index>(), by in 1_u8..,
     ) {
         let mut file = written(&log_of(&entries));
@@ -198,7 +198,7 @@ proptest! {
     }
 
     #[test]
-    fn a_log_that_is_cut_off_is_truncated(
+    fn log_that_is_cut_off_is_truncated(
         entries in prop::collection::vec(entry(), 0..8), place in any::<prop::sample::Index>(),
     ) {
         let file = written(&log_of(&entries));
@@ -207,16 +207,16 @@ proptest! {
         prop_assert!(matches!(error, LogError::Truncated), "{error}");
     }
 
-    /// Entries are never believed, even where the digest fits: no panic, and no more memory than bytes call for.
+    /// Entries are not trusted, even if the digest matches: no panic, and memory in proportion to the bytes.
     #[test]
-    fn any_bytes_decode_or_are_refused(mut body in prop::collection::vec(any::<u8>(), 0..200), tag in 0_u8..8) {
+    fn arbitrary_bytes_decode_or_are_refused(mut body in prop::collection::vec(any::<u8>(), 0..200), tag in 0_u8..8) {
         body.insert(0, tag);
         let mut bytes = body.as_slice();
         while !bytes.is_empty() && decode(&mut bytes).is_ok() {}
     }
 
     #[test]
-    fn an_entry_with_a_changed_byte_decodes_or_is_refused(
+    fn entry_with_a_changed_byte_decodes_or_is_refused(
         entry in entry(), place in any::<prop::sample::Index>(), byte in any::<u8>(),
     ) {
         let mut body = Vec::new();
@@ -228,7 +228,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_something_else_or_of_another_version_is_told_so() {
+fn foreign_bytes_and_other_versions_have_errors_of_their_own() {
     let error = |file: &[u8]| SubmissionLog::read_from(file).unwrap_err();
     assert!(matches!(error(b""), LogError::Foreign));
     assert!(matches!(
@@ -248,9 +248,9 @@ fn what_is_something_else_or_of_another_version_is_told_so() {
     ));
 }
 
-/// A length that is a lie is no reason to take memory: it would be more than any machine has.
+/// A false length allocates nothing: it would be more memory than any machine has.
 #[test]
-fn a_length_is_not_believed() {
+fn false_length_is_truncated() {
     let log = log_of(&[]);
     let mut file = written(&log);
     let size = file.len() - 16;
@@ -260,13 +260,13 @@ fn a_length_is_not_believed() {
     let list = [&[4, 0, 3][..], &[255; 9], &[1]].concat();
     assert_eq!(
         decode(&mut list.as_slice()).unwrap_err(),
-        "it ends within an entry"
+        "the bytes end within an entry"
     );
 }
 
-/// What a log takes to read grows with its length alone: laying the scalars out one by one would take an hour here.
+/// The time to read a log grows linearly: computing the layout after each scalar would take an hour here.
 #[test]
-fn a_kernel_of_very_many_scalars_is_read() {
+fn kernel_with_very_many_scalars_is_read() {
     let mut signature = Signature::default();
     signature.push_scalars((0..200_000).map(|_| ("".into(), DType::U32)));
     let name = "k".into();
@@ -278,7 +278,7 @@ fn a_kernel_of_very_many_scalars_is_read() {
 }
 
 #[test]
-fn parts_make_one_log_in_order_only() {
+fn parts_are_appended_only_in_order() {
     let part = |number| {
         let mut body = Vec::new();
         encode(&Entry::Dropped { object: number }, &mut body);
@@ -304,9 +304,9 @@ fn parts_make_one_log_in_order_only() {
     assert_eq!(objects.collect::<Vec<_>>(), [0, 1, 2]);
 }
 
-/// A name that does not fit is cut where a character ends, so that the file is a log.
+/// A name that is too long is cut at the end of a character, so that the file is valid.
 #[test]
-fn a_log_of_a_backend_with_a_long_name_is_read_again() {
+fn log_of_a_backend_with_a_long_name_is_read_again() {
     for name in [
         "x".repeat(300),
         format!("x{}", "é".repeat(200)),
@@ -321,9 +321,9 @@ fn a_log_of_a_backend_with_a_long_name_is_read_again() {
     }
 }
 
-/// Its sentence has the cause, so the chain of causes must not have it once more.
+/// The message contains the cause, so the chain of sources must not repeat it.
 #[test]
-fn an_unreadable_log_says_why_once() {
+fn io_error_displays_its_cause_once() {
     let error = LogError::from(std::io::Error::other("no disk"));
     assert!(error.to_string().ends_with("no disk"));
     assert!(std::error::Error::source(&error).is_none());

@@ -1,8 +1,7 @@
 //! Kernels: a name, a signature and one or more sources.
 //!
-//! A [`Kernel`] is plain data that any thread builds. A client turns it into a prepared kernel
-//! (`ComputeClient::kernel`), which compiles the source that its device understands; launches of a
-//! prepared kernel resolve nothing and allocate nothing (I9).
+//! A [`Kernel`] is plain data that any thread builds. A client prepares it (`ComputeClient::kernel`), which compiles
+//! the source that its device understands. Launches of a prepared kernel resolve nothing and allocate nothing (I9).
 
 mod native;
 mod signature;
@@ -22,13 +21,13 @@ use crate::element::Element;
 use crate::error::KernelError;
 use crate::properties::{DeviceProperties, Feature};
 
-/// What a backend made of a kernel.
+/// A kernel as compiled by a backend.
 pub type BackendKernel = Arc<dyn Any + Send + Sync>;
 
-/// A native kernel: called once per cube, on any thread of the device's team.
+/// A native kernel. It is called once per cube, on any thread that runs cubes of the device.
 pub type NativeKernel = dyn Fn(&Cube, &NativeArgs<'_>) + Send + Sync + 'static;
 
-/// One way to run a kernel. A backend takes the first that it understands.
+/// A source of a kernel. A backend compiles the first one that it understands.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Source {
@@ -42,20 +41,20 @@ pub enum Source {
     Cubin(Arc<[u8]>),
     /// WGSL text.
     Wgsl(Arc<str>),
-    /// A text in a language that only its backend knows: OpenCL C, say. A backend takes those of its own kind
+    /// A text in a language that only its backend knows, such as OpenCL C. A backend compiles the texts of its own kind
     /// ([`Source::text_of`]).
     Text {
-        /// The language, as a word: what an error calls the source, and what a backend compares.
+        /// The name of the language, which backends compare and errors display.
         kind: Arc<str>,
         /// The text.
         text: Arc<str>,
     },
-    /// A program that every device lowers for itself.
+    /// A program that every device lowers itself.
     Ir(Arc<Program>),
 }
 
 impl Source {
-    /// The kind of source, as a word.
+    /// Returns the kind of source, as errors display it.
     pub fn kind(&self) -> &str {
         match self {
             Source::Native(_) => "native",
@@ -68,7 +67,7 @@ impl Source {
         }
     }
 
-    /// The text, if this is a [`Source::Text`] of that kind.
+    /// Returns the text, if this is a [`Source::Text`] of this kind.
     pub fn text_of(&self, kind: &str) -> Option<&Arc<str>> {
         match self {
             Source::Text { kind: own, text } if **own == *kind => Some(text),
@@ -83,26 +82,25 @@ impl fmt::Debug for Source {
     }
 }
 
-/// Whether a launch is guarded.
+/// Whether the accesses of a launch are checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ExecutionMode {
-    /// The arguments were checked against the signature, and a native or IR kernel's accesses are checked
-    /// while it runs. Opaque sources (CUDA C, PTX, ..) are guarded by their arguments alone.
+    /// The arguments were checked against the signature, and the accesses of a native or IR kernel are checked while
+    /// it runs. For opaque sources (CUDA C, PTX, ..) only the arguments are checked.
     #[default]
     Checked,
-    /// Nothing is checked. Only an `unsafe` call
-    /// (`Stream::launch_unchecked`) launches so.
+    /// Nothing is checked. Only an `unsafe` call (`Stream::launch_unchecked`) makes such a launch.
     Unchecked,
 }
 
-/// What a cube is made of, on devices that run a cube as many threads. A native kernel is called once a cube whatever
-/// it says here.
+/// The shape of a cube, on devices that run a cube as several threads. A native kernel is called once per cube,
+/// whatever the shape.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct CubeShape {
-    /// Threads along each axis. The default is 256, 1, 1.
+    /// Threads along each axis. Default: 256, 1, 1.
     pub threads: [u32; 3],
-    /// Bytes of shared memory that a launch adds to what the source declares. The default is 0.
+    /// Bytes of shared memory in addition to what the source declares. Default: 0.
     pub shared_bytes: u32,
 }
 
@@ -115,7 +113,7 @@ impl Default for CubeShape {
     }
 }
 
-/// A kernel as its author wrote it.
+/// A kernel as declared by its author.
 ///
 /// ```
 /// use millstream_protocol::kernel::Kernel;
@@ -137,7 +135,7 @@ pub struct Kernel {
     extensions: Extensions,
 }
 
-/// What backends know of a kernel beyond this crate, by type.
+/// Values of backends' own types, at most one per type.
 #[derive(Clone, Default)]
 struct Extensions(Vec<Arc<dyn Any + Send + Sync>>);
 
@@ -148,7 +146,7 @@ impl fmt::Debug for Extensions {
 }
 
 impl Kernel {
-    /// A kernel with no arguments and no source yet.
+    /// Creates a kernel without arguments or sources.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self {
             name: name.into(),
@@ -159,12 +157,12 @@ impl Kernel {
         }
     }
 
-    /// A kernel for any device, out of a program: its bindings are the program's, by pointer, and its scalars are the
-    /// program's launch words, each a `u64`. Bindings may overlap where the program says that it works in place. A cube
-    /// has the threads of an SSA function.
+    /// Creates a kernel for any device from a program. The bindings are the buffers of the program, and the scalars
+    /// are its launch words, each a `u64`. Bindings may overlap, as far as the program works in place. A cube of an
+    /// SSA function has the threads of the function.
     ///
     /// # Errors
-    /// What is wrong with the program.
+    /// If the program is invalid.
     pub fn from_program(
         name: impl Into<Arc<str>>,
         program: Arc<Program>,
@@ -191,28 +189,28 @@ impl Kernel {
         Ok(kernel.source(Source::Ir(program)))
     }
 
-    /// Adds a binding that is only read: every cube sees all of it.
+    /// Adds a binding that the kernel only reads. Every cube sees all of it.
     pub fn reads<T: Element>(self, name: impl Into<Arc<str>>) -> Self {
         self.binding::<T>(name, Access::Read, Share::Whole)
     }
 
-    /// Adds a binding of which the launch defines every byte. It is split evenly over the cubes:
-    /// cube `i` receives the elements `i * chunk ..`, with `chunk = ceil(len / cubes)`.
+    /// Adds a binding of which the launch defines every byte. It is divided evenly among the cubes: cube `i` receives
+    /// the elements `i * chunk ..`, with `chunk = ceil(len / cubes)`.
     pub fn writes<T: Element>(self, name: impl Into<Arc<str>>) -> Self {
         self.binding::<T>(name, Access::Write, Share::Chunks)
     }
 
-    /// Adds a binding that is read and written, split evenly over the cubes as by [`Kernel::writes`].
+    /// Adds a binding that the kernel reads and writes, divided among the cubes as by [`Kernel::writes`].
     pub fn updates<T: Element>(self, name: impl Into<Arc<str>>) -> Self {
         self.binding::<T>(name, Access::ReadWrite, Share::Chunks)
     }
 
-    /// Adds a binding that every cube reads and writes at once, through atomics.
+    /// Adds a binding that all cubes read and write concurrently, with atomics.
     pub fn updates_atomically<T: AtomicElement>(self, name: impl Into<Arc<str>>) -> Self {
         self.binding::<T>(name, Access::ReadWrite, Share::Atomic)
     }
 
-    /// Adds a binding that native code reaches by pointer only ([`NativeArgs::raw`], `unsafe`).
+    /// Adds a binding that native code accesses only through a pointer ([`NativeArgs::raw`], `unsafe`).
     pub fn raw<T: Element>(self, name: impl Into<Arc<str>>, access: Access) -> Self {
         self.binding::<T>(name, access, Share::Raw)
     }
@@ -232,32 +230,32 @@ impl Kernel {
         self
     }
 
-    /// Adds a scalar. Scalars follow the bindings of a launch, in declared order.
+    /// Adds a scalar. In a launch the scalars follow the bindings, in declared order.
     pub fn scalar<T: Element>(mut self, name: impl Into<Arc<str>>) -> Self {
         self.signature.push_scalar(name.into(), T::DTYPE);
         self
     }
 
-    /// Declares that the kernel is right even when bindings of one launch overlap with a writer
-    /// among them. Only [`Kernel::raw`] and atomic bindings may then overlap on the CPU.
+    /// Declares that the kernel is correct even if bindings of one launch overlap and one of them is written. On the
+    /// CPU only [`Kernel::raw`] and atomic bindings may then overlap.
     pub fn may_alias(mut self) -> Self {
         self.signature.set_may_alias();
         self
     }
 
-    /// Declares that the kernel needs `feature` of the device.
+    /// Declares that the kernel requires `feature` of the device.
     pub fn requires(mut self, feature: Feature) -> Self {
         self.signature.require(feature);
         self
     }
 
-    /// Sets the threads of a cube along each axis, for devices that run a cube as many threads.
+    /// Sets the threads of a cube along each axis, for devices that run a cube as several threads.
     pub fn threads(mut self, threads: [u32; 3]) -> Self {
         self.cube.threads = threads;
         self
     }
 
-    /// Adds shared memory to each cube, in bytes, for sources that declare it without a length
+    /// Sets the bytes of shared memory that each cube has in addition, for sources that declare it without a length
     /// (`extern __shared__`).
     pub fn shared_bytes(mut self, bytes: u32) -> Self {
         self.cube.shared_bytes = bytes;
@@ -278,8 +276,8 @@ impl Kernel {
         self.source(Source::CudaC(text.into()))
     }
 
-    /// Adds a text in a language that only its backend knows, as a source of that kind. Other devices say that they have no
-    /// source, and name the kind.
+    /// Adds a text in a language that only its backend knows, as a source of that kind. On other devices the error
+    /// lists the kind as one that they do not understand.
     ///
     /// ```
     /// # use millstream_protocol::kernel::Kernel;
@@ -293,14 +291,14 @@ impl Kernel {
         self.source(Source::Text { kind, text })
     }
 
-    /// Adds any source.
+    /// Adds a source.
     pub fn source(mut self, source: Source) -> Self {
         self.sources.push(source);
         self
     }
 
-    /// Adds what one kind of backend knows of its source beyond this crate, as a value of the backend's own type: how
-    /// CUDA launches it, for one. Another of the same type replaces it; backends that do not know the type do not see it.
+    /// Adds an option of one kind of backend, as a value of the backend's own type: launch options of CUDA, for
+    /// example. It replaces a value of the same type. Backends that do not know the type ignore it.
     ///
     /// ```
     /// # use millstream_protocol::kernel::Kernel;
@@ -316,39 +314,39 @@ impl Kernel {
         self
     }
 
-    /// What was added of this type by [`Kernel::with`].
+    /// Returns the value of this type that [`Kernel::with`] added.
     pub fn extension<E: Any>(&self) -> Option<&E> {
         let Extensions(all) = &self.extensions;
         all.iter().find_map(|extension| extension.downcast_ref())
     }
 
-    /// The name, as failures, logs and timelines show it.
+    /// Returns the name, which failures, logs and traces display.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// What a launch must bring.
+    /// Returns the declared arguments.
     pub fn signature(&self) -> &Signature {
         &self.signature
     }
 
-    /// What a cube is made of.
+    /// Returns the shape of a cube.
     pub fn cube(&self) -> CubeShape {
         self.cube
     }
 
-    /// The sources, in the order in which they were added.
+    /// Returns the sources, in the order in which they were added.
     pub fn sources(&self) -> &[Source] {
         &self.sources
     }
 
-    /// The kinds of its sources, as an error lists them; empty where it has none.
+    /// Returns the kinds of the sources, separated by commas; empty if there are none.
     pub fn source_kinds(&self) -> String {
         let kinds: Vec<&str> = self.sources.iter().map(Source::kind).collect();
         kinds.join(", ")
     }
 
-    /// The error of a backend that takes sources of these kinds, and finds none among those of the kernel.
+    /// Returns the error of a backend that accepts sources of these kinds and finds none among the kernel's.
     pub fn no_source(&self, backend: &'static str, taken: &[&str]) -> KernelError {
         KernelError::NoSource {
             kernel: self.name.clone(),
@@ -358,7 +356,7 @@ impl Kernel {
         }
     }
 
-    /// Has a device with these properties what the kernel needs, whatever its sources?
+    /// Checks that a device with these properties has what the kernel needs, regardless of its sources.
     ///
     /// # Errors
     /// [`KernelError::Feature`], [`KernelError::TooManyBindings`].
@@ -381,7 +379,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// The features that the kernel needs.
+    /// Returns the features that the kernel requires.
     pub fn required(&self) -> &BTreeSet<Feature> {
         self.signature.required()
     }

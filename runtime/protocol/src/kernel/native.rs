@@ -1,14 +1,14 @@
-//! What a native kernel sees: its cube, and views of its arguments that are sound by construction.
+//! The view of a native kernel: its cube, and its arguments, which are sound by construction.
 //!
-//! The cubes of one launch run on several threads at once. Safe access is sound because
-//! 1. bindings of one launch do not overlap where one of them is written (checked at launch),
-//! 2. the hazards keep every conflicting task away while the launch runs (I2),
-//! 3. a `Whole` binding is only read, an `Atomic` one only touched through atomics,
-//! 4. a `Chunks` binding is cut at places that depend on the launch alone, each cube can take just its
-//!    own chunk, and can take it once.
+//! The cubes of one launch run concurrently on several threads. Safe accesses are sound because:
+//! 1. bindings of one launch do not overlap if one of them is written (checked at launch),
+//! 2. hazards keep every conflicting task from running during the launch (I2),
+//! 3. a `Whole` binding is only read, and an `Atomic` binding is accessed only with atomics,
+//! 4. a `Chunks` binding is divided at positions that depend only on the launch, and each cube can take only its own
+//!    chunk, and only once.
 //!
-//! Points 3 and 4 are guarded at each access. An unguarded launch leaves that out: its caller has promised,
-//! in an `unsafe` call, that the kernel keeps them by itself.
+//! Each access checks points 3 and 4. An unguarded launch skips the checks: its caller has promised, in an `unsafe`
+//! call, that the kernel respects them.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -20,70 +20,70 @@ use crate::access::Access;
 use crate::element::Element;
 use crate::kernel::signature::{BindingSpec, Share, Signature};
 
-/// Which cube of the launch a call is.
+/// One cube of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cube {
-    /// Linear index, x fastest.
+    /// The linear index, x fastest.
     index: u64,
     counts: [u32; 3],
 }
 
 impl Cube {
-    /// The cube `index` of a launch of `counts` cubes.
+    /// Creates the cube `index` of a launch of `counts` cubes.
     #[inline]
     pub fn new(index: u64, counts: [u32; 3]) -> Self {
         Self { index, counts }
     }
 
-    /// Linear index of the cube, x fastest.
+    /// Returns the linear index of the cube, x fastest.
     #[inline]
     pub fn index(&self) -> u64 {
         self.index
     }
 
-    /// Position in x.
+    /// Returns the position along x.
     #[inline]
     pub fn x(&self) -> u32 {
         (self.index % u64::from(self.counts[0])) as u32
     }
 
-    /// Position in y.
+    /// Returns the position along y.
     #[inline]
     pub fn y(&self) -> u32 {
         (self.index / u64::from(self.counts[0]) % u64::from(self.counts[1])) as u32
     }
 
-    /// Position in z.
+    /// Returns the position along z.
     #[inline]
     pub fn z(&self) -> u32 {
         (self.index / u64::from(self.counts[0]) / u64::from(self.counts[1])) as u32
     }
 
-    /// Cubes in each dimension.
+    /// Returns the number of cubes along each axis.
     #[inline]
     pub fn counts(&self) -> [u32; 3] {
         self.counts
     }
 
-    /// Cubes of the launch.
+    /// Returns the number of cubes of the launch.
     #[inline]
     pub fn count(&self) -> u64 {
         self.counts.iter().map(|count| u64::from(*count)).product()
     }
 }
 
-/// One binding of a running launch, as memory.
+/// The memory of one binding of a running launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NativeView {
-    /// First byte.
+    /// The first byte.
     pub pointer: *mut u8,
-    /// Length in bytes.
+    /// The length in bytes.
     pub bytes: u64,
 }
 
-/// An element type that has an atomic twin of the same layout.
+/// An element type that has an atomic type of the same layout.
 pub trait AtomicElement: Element {
-    /// The atomic twin.
+    /// The atomic type.
     type Atomic: Sync;
 }
 
@@ -97,36 +97,36 @@ macro_rules! atomic_elements {
 
 atomic_elements! { u32 => AtomicU32, i32 => AtomicI32, u64 => AtomicU64, i64 => AtomicI64 }
 
-/// Most bindings whose chunks a cube can take: one bit of a word each.
+/// The number of bindings whose chunks are tracked: one bit of a word each.
 const MAX_TRACKED_BINDINGS: usize = 64;
 
 /// The arguments of one cube of a native launch.
 ///
-/// Asking for a binding that the signature does not declare so is a mistake in the kernel: it
-/// panics with a sentence, which poisons the launch's outputs like any other panic. Only a launch that is
-/// [`ExecutionMode::Unchecked`](crate::kernel::ExecutionMode) is not guarded so.
+/// Accessing a binding otherwise than the signature declares it is a bug of the kernel: it panics, and the panic
+/// poisons the launch's outputs like any other. Only a launch that is
+/// [`ExecutionMode::Unchecked`](crate::kernel::ExecutionMode) skips this check.
 pub struct NativeArgs<'a> {
     signature: &'a Signature,
     views: &'a [NativeView],
     scalars: &'a [u64],
     metadata: &'a [u32],
     cube: Cube,
-    /// Is each access checked against the signature?
+    /// Whether each access is checked against the signature.
     guarded: bool,
-    /// One bit per binding whose chunk this cube has taken.
+    /// The bindings whose chunk this cube has taken, one bit each.
     taken: Cell<u64>,
-    /// Not `Sync`: chunks are taken on one thread.
+    /// Makes the type `!Sync`: chunks are taken on one thread.
     _thread: PhantomData<*mut ()>,
 }
 
 impl<'a> NativeArgs<'a> {
-    /// The arguments of `cube`.
+    /// Creates the arguments of `cube`.
     ///
     /// # Safety
-    /// `views` and `scalars` are those of one launch that passed the checks of `signature` (number,
-    /// element type, alignment, no overlap with a writer). The memory behind `views` is initialized
-    /// and stays valid for `'a`; until then no other task touches what the launch writes or writes
-    /// what it reads. Each cube index is made into arguments at most once a launch.
+    /// `views` and `scalars` are those of one launch that passed the checks of `signature` (number, element type,
+    /// alignment, no overlap with a written binding). The memory of `views` is initialized and valid for `'a`; until
+    /// then no other task accesses what the launch writes, or writes what it reads. Arguments are created at most
+    /// once for each cube of a launch.
     #[inline]
     pub unsafe fn new(
         signature: &'a Signature,
@@ -147,31 +147,31 @@ impl<'a> NativeArgs<'a> {
         }
     }
 
-    /// The same arguments, with no access checked.
+    /// Disables the checks of each access.
     ///
     /// # Safety
-    /// The kernel uses them as the signature declares: every index exists, element types are right,
-    /// bindings are taken as they are shared, and no cube holds its chunk of a binding twice at a time.
+    /// The kernel accesses its arguments as the signature declares: every index exists, element types are right,
+    /// bindings are accessed as they are shared, and no cube holds its chunk of a binding twice at a time.
     #[inline]
     pub unsafe fn unguarded(mut self) -> Self {
         self.guarded = false;
         self
     }
 
-    /// All of binding `index`, which the signature declares as read.
+    /// Returns all of binding `index`, which the signature declares as read.
     #[inline]
     pub fn read<T: Element>(&self, index: usize) -> &'a [T] {
         let view = self.view::<T>(index, Share::Whole);
-        // SAFETY: the view is aligned for T (checked at launch), initialized, and nothing writes it
-        // while the launch runs (points 1 to 3 of the module); every bit pattern is a T.
+        // SAFETY: the view is aligned for `T` (checked at launch) and initialized, and nothing writes it while the
+        // launch runs (points 1 to 3 of the module); every bit pattern is a `T`.
         unsafe { std::slice::from_raw_parts(view.pointer.cast::<T>(), Self::elements::<T>(view)) }
     }
 
-    /// This cube's chunk of binding `index`, which the signature declares as written or updated.
-    /// The last chunks may be shorter, or empty.
+    /// Returns this cube's chunk of binding `index`, which the signature declares as written or updated. The last
+    /// chunks may be shorter, or empty.
     ///
     /// # Panics
-    /// When the same chunk is taken twice.
+    /// If the cube takes the same chunk twice.
     #[inline]
     pub fn chunk<T: Element>(&self, index: usize) -> &'a mut [T] {
         let view = self.view::<T>(index, Share::Chunks);
@@ -179,35 +179,35 @@ impl<'a> NativeArgs<'a> {
             self.take(index);
         }
         let (start, end) = self.bounds(Self::elements::<T>(view));
-        // SAFETY: start..end lies in the view. Chunks of different cubes are disjoint because their
-        // bounds depend only on the cube's index, and this one was not taken before (point 4), or is not
-        // held any more (the promise of `unguarded`).
+        // SAFETY: `start..end` lies in the view. Chunks of different cubes are disjoint because their bounds depend
+        // only on the cube's index. This chunk was not taken before (point 4), or is not held any more (the contract
+        // of `unguarded`).
         unsafe { std::slice::from_raw_parts_mut(view.pointer.cast::<T>().add(start), end - start) }
     }
 
-    /// Index, within binding `index`, of the first element of this cube's chunk.
+    /// Returns the index, within binding `index`, of the first element of this cube's chunk.
     #[inline]
     pub fn chunk_start(&self, index: usize) -> usize {
         let size = self.spec(index).dtype.size();
         self.bounds(self.views[index].bytes as usize / size).0
     }
 
-    /// All of binding `index` as atomics, shared with every other cube.
+    /// Returns all of binding `index` as atomics, shared with every other cube.
     #[inline]
     pub fn atomics<T: AtomicElement>(&self, index: usize) -> &'a [T::Atomic] {
         let view = self.view::<T>(index, Share::Atomic);
-        // SAFETY: the atomic twin has the layout of T, the slice is aligned for it, and all cubes
-        // reach this binding through atomics alone (point 3).
+        // SAFETY: the atomic type has the layout of `T`, the slice is aligned for it, and all cubes access this
+        // binding only with atomics (point 3).
         unsafe {
             std::slice::from_raw_parts(view.pointer.cast::<T::Atomic>(), Self::elements::<T>(view))
         }
     }
 
-    /// All of binding `index` as a pointer and a length in elements, whatever its sharing is.
+    /// Returns all of binding `index` as a pointer and a length in elements, however it is shared.
     ///
     /// # Safety
-    /// The caller keeps the accesses of all cubes free of data races, writes only what the
-    /// signature declares as written, and holds no safe view of the same elements.
+    /// The caller keeps the accesses of all cubes free of data races, writes only what the signature declares as
+    /// written, and holds no safe view of the same elements.
     #[inline]
     pub unsafe fn raw<T: Element>(&self, index: usize) -> (*mut T, usize) {
         self.spec(index);
@@ -215,14 +215,14 @@ impl<'a> NativeArgs<'a> {
         (view.pointer.cast::<T>(), Self::elements::<T>(view))
     }
 
-    /// Length of binding `index` in elements of its declared type.
+    /// Returns the length of binding `index` in elements of its declared type.
     #[inline]
     pub fn len(&self, index: usize) -> usize {
         let size = self.spec(index).dtype.size();
         self.views[index].bytes as usize / size
     }
 
-    /// Scalar `index`, in declared order.
+    /// Returns scalar `index`, in declared order.
     #[inline]
     pub fn scalar<T: Element>(&self, index: usize) -> T {
         let Some(spec) = self.signature.scalars().get(index) else {
@@ -243,7 +243,7 @@ impl<'a> NativeArgs<'a> {
         bytemuck::pod_read_unaligned(&bytes[spec.offset..spec.offset + size_of::<T>()])
     }
 
-    /// The launch's metadata words (shapes, strides, lengths).
+    /// Returns the launch's metadata words (shapes, strides, lengths).
     #[inline]
     pub fn metadata(&self) -> &'a [u32] {
         self.metadata
@@ -254,7 +254,7 @@ impl<'a> NativeArgs<'a> {
         view.bytes as usize / size_of::<T>()
     }
 
-    /// Bounds of this cube's chunk of a binding of `elements` elements.
+    /// Returns the bounds of this cube's chunk of a binding of `elements` elements.
     #[inline]
     fn bounds(&self, elements: usize) -> (usize, usize) {
         let cubes = self.cube.count() as usize;
@@ -273,7 +273,7 @@ impl<'a> NativeArgs<'a> {
         }
     }
 
-    /// The memory of a binding that is asked for in this way.
+    /// Returns the memory of a binding, after checking that it is declared with this sharing.
     #[inline]
     fn view<T: Element>(&self, index: usize, share: Share) -> NativeView {
         if self.guarded {
@@ -285,18 +285,18 @@ impl<'a> NativeArgs<'a> {
         }
         debug_assert!(
             index < self.views.len(),
-            "an unguarded kernel keeps its promise"
+            "an unguarded kernel accesses only declared bindings"
         );
-        // SAFETY: every index that the kernel uses exists, by the promise of `unguarded`.
+        // SAFETY: every index that the kernel uses exists, by the contract of `unguarded`.
         unsafe { *self.views.get_unchecked(index) }
     }
 
-    /// Notes that this cube takes its chunk of binding `index`.
+    /// Marks this cube's chunk of binding `index` as taken.
     #[inline]
     fn take(&self, index: usize) {
         assert!(
             index < MAX_TRACKED_BINDINGS,
-            "binding {index} is beyond the {MAX_TRACKED_BINDINGS} whose chunks are tracked"
+            "binding {index} is too high: only the chunks of the first {MAX_TRACKED_BINDINGS} bindings are tracked"
         );
         let bit = 1_u64 << index;
         if self.taken.get() & bit != 0 {
@@ -319,7 +319,7 @@ fn taken_twice(spec: &BindingSpec, index: usize) -> ! {
     )
 }
 
-/// The kernel asks for a binding otherwise than it declares it: says what its author must do.
+/// Panics because the kernel accesses a binding otherwise than it declares it, and names the right access.
 #[cold]
 fn misused(spec: &BindingSpec, index: usize, asked: DType) -> ! {
     let BindingSpec { name, dtype, .. } = spec;
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "taken twice")]
-    fn a_chunk_cannot_be_taken_twice() {
+    fn chunk_taken_twice_panics() {
         let kernel = Kernel::new("k").writes::<u32>("out");
         let mut data = [0_u32; 4];
         let views = [NativeView {
@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "binding 0 `in` is declared as read: take `args.read(0)`")]
-    fn a_read_binding_cannot_be_written() {
+    fn chunk_of_a_read_binding_panics() {
         let kernel = Kernel::new("k").reads::<u32>("in");
         let mut data = [0_u32; 4];
         let views = [NativeView {

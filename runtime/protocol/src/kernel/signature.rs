@@ -1,4 +1,4 @@
-//! What a launch of a kernel must bring, and how its scalars are packed.
+//! The arguments that a kernel declares, and the layout of its packed scalars.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,32 +9,32 @@ use millstream_ir::DType;
 use crate::access::Access;
 use crate::properties::Feature;
 
-/// How the cubes of a launch share one binding on the CPU.
+/// How the cubes of a launch share a binding on the CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Share {
-    /// Every cube sees all of it, read-only.
+    /// Every cube reads all of it.
     Whole,
-    /// Each cube has a chunk of its own.
+    /// Each cube has its own chunk.
     Chunks,
-    /// Every cube sees all of it, through atomics.
+    /// Every cube accesses all of it with atomics.
     Atomic,
-    /// Pointers only.
+    /// Every cube accesses it through a pointer.
     Raw,
 }
 
 impl Share {
-    /// Can bindings that overlap be shared so without making two references of which one writes?
+    /// Returns `true` if overlapping bindings may be shared this way, since no reference to a written element exists.
     pub fn is_shared_by_pointer(self) -> bool {
         matches!(self, Share::Atomic | Share::Raw)
     }
 }
 
-/// One declared binding.
+/// A declared binding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BindingSpec {
-    /// Its name, for messages.
+    /// Its name, for errors.
     pub name: Arc<str>,
-    /// How the kernel touches it.
+    /// How the kernel accesses it.
     pub access: Access,
     /// The type of its elements.
     pub dtype: DType,
@@ -42,21 +42,21 @@ pub struct BindingSpec {
     pub share: Share,
 }
 
-/// One declared scalar and where its value lies in the packed scalars.
+/// A declared scalar, and the place of its value in the packed scalars.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScalarSpec {
-    /// Its name, for messages.
+    /// Its name, for errors.
     pub name: Arc<str>,
     /// Its type.
     pub dtype: DType,
-    /// Byte offset of its value in the packed scalars.
+    /// The byte offset of its value in the packed scalars.
     pub offset: usize,
 }
 
 /// The arguments that a kernel declares.
 ///
-/// Scalars are packed per element type, the types in [`DType`] order, each type's group starting at
-/// a multiple of eight bytes. [`Signature::scalar_groups`] tells each group's unpadded length.
+/// Scalars are packed by element type, in [`DType`] order; the group of each type starts at a multiple of eight bytes.
+/// [`Signature::scalar_groups`] returns the unpadded length of each group.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Signature {
     bindings: Vec<BindingSpec>,
@@ -75,7 +75,7 @@ impl Signature {
         self.push_scalars([(name, dtype)]);
     }
 
-    /// Adds scalars, and lays all out anew: once for all that come together.
+    /// Adds scalars, and computes the layout once for all of them.
     pub(crate) fn push_scalars(&mut self, scalars: impl IntoIterator<Item = (Arc<str>, DType)>) {
         let specs = scalars.into_iter().map(|(name, dtype)| ScalarSpec {
             name,
@@ -94,7 +94,7 @@ impl Signature {
         self.required.insert(feature);
     }
 
-    /// Gives every scalar its place.
+    /// Computes the place of every scalar.
     fn pack(&mut self) {
         let mut end = 0;
         for dtype in DType::ALL {
@@ -111,25 +111,25 @@ impl Signature {
         self.scalar_words = end / 8;
     }
 
-    /// The bindings, in declared order.
+    /// Returns the bindings, in declared order.
     #[inline]
     pub fn bindings(&self) -> &[BindingSpec] {
         &self.bindings
     }
 
-    /// The scalars, in declared order.
+    /// Returns the scalars, in declared order.
     #[inline]
     pub fn scalars(&self) -> &[ScalarSpec] {
         &self.scalars
     }
 
-    /// Length of the packed scalars in words of eight bytes.
+    /// Returns the length of the packed scalars in words of eight bytes.
     #[inline]
     pub fn scalar_words(&self) -> usize {
         self.scalar_words
     }
 
-    /// The packed groups: type, byte offset, unpadded length in elements.
+    /// Returns the packed groups: the type, the byte offset, and the unpadded length in elements.
     pub fn scalar_groups(&self) -> Vec<(DType, usize, usize)> {
         DType::ALL
             .into_iter()
@@ -141,20 +141,20 @@ impl Signature {
             .collect()
     }
 
-    /// May bindings of one launch overlap with a writer among them?
+    /// Returns `true` if bindings of one launch may overlap although one of them is written.
     #[inline]
     pub fn aliases(&self) -> bool {
         self.may_alias
     }
 
-    /// Does a launch of one bring what the other takes? Features are the device's matter.
+    /// Returns `true` if both signatures accept the same launches. Required features are not compared.
     pub fn takes_the_same(&self, other: &Self) -> bool {
         self.bindings == other.bindings
             && self.scalars == other.scalars
             && self.may_alias == other.may_alias
     }
 
-    /// The features that the kernel needs.
+    /// Returns the features that the kernel requires.
     pub fn required(&self) -> &BTreeSet<Feature> {
         &self.required
     }

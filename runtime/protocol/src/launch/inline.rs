@@ -1,11 +1,12 @@
-//! A short list inside its owner. Unlike a general array vector its length lies in front, and
-//! making, filling and copying one touch only the cache lines in use: a task is 448 bytes, of which
-//! most launches use a half.
+//! A short list that lies inside its owner.
+//!
+//! Unlike a general array vector it has its length in front, and creating, filling and copying it touch only the
+//! cache lines in use: a task has 448 bytes, of which most launches use half.
 
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 
-/// Up to `N` plain values.
+/// A list of up to `N` plain values.
 #[repr(C)]
 pub struct Inline<T: Copy, const N: usize> {
     len: u32,
@@ -13,7 +14,7 @@ pub struct Inline<T: Copy, const N: usize> {
 }
 
 impl<T: Copy, const N: usize> Inline<T, N> {
-    /// An empty list.
+    /// Creates an empty list.
     #[inline]
     pub const fn new() -> Self {
         Self {
@@ -22,7 +23,7 @@ impl<T: Copy, const N: usize> Inline<T, N> {
         }
     }
 
-    /// Adds `item`, or hands it back when the list is full.
+    /// Adds `item`, or returns it in `Err` if the list is full.
     #[inline]
     pub fn push(&mut self, item: T) -> Result<(), T> {
         match self.items.get_mut(self.len as usize) {
@@ -41,19 +42,19 @@ impl<T: Copy, const N: usize> Inline<T, N> {
         self.len = 0;
     }
 
-    /// Makes this list equal to `other`, copying only what is in use.
+    /// Copies the items of `other`, only those in use.
     #[inline]
     pub fn copy_from(&mut self, other: &Self) {
         self.set(other);
     }
 
-    /// Makes this list equal to `items`, of which those beyond `N` are left out.
+    /// Sets the items of the list; items beyond `N` are ignored.
     #[inline]
     pub fn set(&mut self, items: &[T]) {
         let len = items.len().min(N);
         self.len = len as u32;
         if len > 0 {
-            // SAFETY: `len` is within both; initialized values of a plain type are copied.
+            // SAFETY: `len` items fit in both; they are initialized values of a plain type.
             unsafe {
                 let target = self.items.as_mut_ptr().cast::<T>();
                 std::ptr::copy_nonoverlapping(items.as_ptr(), target, len);
@@ -73,7 +74,7 @@ impl<T: Copy, const N: usize> Deref for Inline<T, N> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: the first `len` items are initialized, by `push` and `set`.
+        // SAFETY: `push` and `set` have initialized the first `len` items.
         unsafe { std::slice::from_raw_parts(self.items.as_ptr().cast::<T>(), self.len as usize) }
     }
 }
@@ -81,7 +82,7 @@ impl<T: Copy, const N: usize> Deref for Inline<T, N> {
 impl<T: Copy, const N: usize> DerefMut for Inline<T, N> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as in `deref`; the borrow is exclusive.
+        // SAFETY: as in `deref`; `self` is borrowed exclusively.
         unsafe {
             std::slice::from_raw_parts_mut(self.items.as_mut_ptr().cast::<T>(), self.len as usize)
         }
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_list_hands_the_item_back() {
+    fn full_list_returns_the_item() {
         let mut list = Inline::<u64, 2>::new();
         assert_eq!(
             (list.push(1), list.push(2), list.push(3)),

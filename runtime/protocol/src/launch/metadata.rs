@@ -1,13 +1,13 @@
-//! Metadata of a launch: what kernels need to know of their tensors.
+//! The metadata of a launch: the shapes and strides of its tensors, as `u32` words.
 //!
-//! Words of `u32`, ordered: the static part (rank, length, buffer length, and where shapes and strides
-//! begin, for each input, then each output, then each tensor map), then the shapes and strides
-//! themselves. [`Metadata::static_len`] is the length of the static part, which a compiler may
-//! address by constant offsets.
+//! The words are the static part and then the shapes and strides. The static part has for each tensor the rank, the
+//! length, the length of its buffer, and the positions of its shape and its strides. Both parts are ordered: inputs,
+//! outputs, tensor maps. [`Metadata::static_len`] is the length of the static part, which a compiler may address by
+//! constant offsets.
 
 use crate::error::LaunchError;
 
-/// Words of the static part per tensor: rank, len, buffer_len, shape offset, stride offset.
+/// The words of the static part per tensor: rank, len, buffer_len, position of the shape, position of the strides.
 pub(super) const STATIC_WORDS: usize = 5;
 
 /// The static part of one tensor.
@@ -15,17 +15,17 @@ pub(super) const STATIC_WORDS: usize = 5;
 pub struct StaticMetadata {
     /// Number of axes.
     pub rank: u32,
-    /// Elements of the tensor: the product of its shape.
+    /// The number of elements of the tensor: the product of its shape.
     pub len: u32,
-    /// Elements that the buffer behind it holds.
+    /// The number of elements of its buffer.
     pub buffer_len: u32,
-    /// Index of its first shape word.
+    /// The position of its first shape word.
     pub shape: u32,
-    /// Index of its first stride word.
+    /// The position of its first stride word.
     pub strides: u32,
 }
 
-/// Which group a tensor is in. Groups follow each other in this order.
+/// The group of a tensor, in the order of the words.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Group {
     Input,
@@ -33,7 +33,7 @@ enum Group {
     TensorMap,
 }
 
-/// One tensor before it is laid out.
+/// One tensor before its words are laid out.
 #[derive(Clone, Debug)]
 struct Entry {
     group: Group,
@@ -61,15 +61,15 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// No tensors.
+    /// Creates metadata without tensors.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an input: its shape and strides in elements, and how many elements its buffer holds.
+    /// Adds an input with this shape and these strides, in elements, and the number of elements of its buffer.
     ///
     /// # Errors
-    /// When the ranks of shape and strides differ, or a length does not fit 32 bits.
+    /// If the ranks of shape and strides differ, or a length does not fit in 32 bits.
     pub fn input(
         self,
         shape: &[u64],
@@ -92,7 +92,7 @@ impl Metadata {
         self.tensor(Group::Output, shape, strides, buffer_len)
     }
 
-    /// Adds a tensor that is reached through a tensor map.
+    /// Adds a tensor that the kernel accesses through a tensor map.
     ///
     /// # Errors
     /// As [`Metadata::input`].
@@ -139,13 +139,12 @@ impl Metadata {
         Ok(self)
     }
 
-    /// Length of the static part, in words.
+    /// Returns the length of the static part, in words.
     pub fn static_len(&self) -> usize {
         self.entries.len() * STATIC_WORDS
     }
 
-    /// The words, laid out: static part, then shapes and strides, both ordered inputs, outputs,
-    /// tensor maps.
+    /// Returns the words: the static part, then shapes and strides, both in the order inputs, outputs, tensor maps.
     pub fn words(&self) -> Vec<u32> {
         let mut order: Vec<&Entry> = self.entries.iter().collect();
         order.sort_by_key(|entry| entry.group);
@@ -167,7 +166,7 @@ impl Metadata {
         fixed
     }
 
-    /// The static part of tensor `index` of laid-out words.
+    /// Returns the static part of tensor `index` of these words.
     pub fn decode(words: &[u32], index: usize) -> Option<StaticMetadata> {
         match *words.get(index * STATIC_WORDS..(index + 1) * STATIC_WORDS)? {
             [rank, len, buffer_len, shape, strides] => Some(StaticMetadata {

@@ -1,4 +1,4 @@
-//! What a launch carries beside its bindings: words, metadata, tensor maps.
+//! The parts of a launch besides its bindings: words, metadata, tensor maps.
 
 mod inline;
 mod metadata;
@@ -13,8 +13,8 @@ pub use tensor_map::{
 
 pub use words::{LaunchCount, Pattern};
 
-/// Bindings that a task carries without the heap.
+/// The number of bindings that a task stores without the heap.
 pub const INLINE_BINDINGS: usize = 8;
 
-/// Words of eight bytes that a task carries without the heap: 128 bytes of scalars.
+/// The number of words of eight bytes that a task stores without the heap: 128 bytes of scalars.
 pub const INLINE_WORDS: usize = 16;

@@ -1,37 +1,37 @@
-//! Tensor maps: descriptors of the bulk tensor copy engine, as plain data. A backend that has the
-//! engine ([`Feature::TensorMaps`](crate::properties::Feature::TensorMaps)) encodes them.
+//! Tensor maps: descriptors of the bulk tensor copy engine, as plain data. A backend with the engine
+//! ([`Feature::TensorMaps`](crate::properties::Feature::TensorMaps)) encodes them.
 
 use millstream_ir::DType;
 
-/// How a tensor map cuts its tensor. Each format has its own fields.
+/// How a tensor map divides its tensor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TensorMapFormat {
     /// Boxes of `tile` elements per axis.
     Tiled {
-        /// Elements of a box along each axis.
+        /// The length of a box along each axis, in elements.
         tile: Vec<u32>,
     },
     /// Rows of pixels for convolution.
     Im2col(Im2colMap),
 }
 
-/// The fields of the im2col format.
+/// The parameters of the im2col format.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Im2colMap {
-    /// Lower corner of the pixel box, per spatial axis.
+    /// The lower corner of the pixel box, per spatial axis.
     pub lower_corner: Vec<i32>,
-    /// Upper corner of the pixel box, per spatial axis.
+    /// The upper corner of the pixel box, per spatial axis.
     pub upper_corner: Vec<i32>,
-    /// Channels taken per pixel.
+    /// The number of channels per pixel.
     pub channels_per_pixel: u32,
-    /// Pixels per column.
+    /// The number of pixels per column.
     pub pixels_per_column: u32,
 }
 
-/// How bytes of 16- and 32-byte groups are interleaved.
+/// The interleaving of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Interleave {
-    /// Not at all.
+    /// No interleaving.
     #[default]
     None,
     /// Groups of 16 bytes.
@@ -40,10 +40,10 @@ pub enum Interleave {
     B32,
 }
 
-/// How rows are swizzled over the banks of shared memory.
+/// The swizzling of rows over the banks of shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Swizzle {
-    /// Not at all.
+    /// No swizzling.
     #[default]
     None,
     /// Within 32 bytes.
@@ -54,7 +54,7 @@ pub enum Swizzle {
     B128,
 }
 
-/// How much the engine fetches into the last-level cache ahead.
+/// The number of bytes that the engine prefetches into the last-level cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Prefetch {
     /// Nothing.
@@ -68,30 +68,30 @@ pub enum Prefetch {
     B256,
 }
 
-/// What elements outside the tensor read as.
+/// The value of elements outside of the tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OutOfBoundsFill {
     /// Zero.
     #[default]
     Zero,
-    /// A NaN, which multiply-add treats as zero.
+    /// A NaN that multiply-add treats as zero.
     NanFma,
 }
 
-/// One tensor map: which binding it covers, and how.
+/// A tensor map of one binding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TensorMap {
-    /// Index of the binding, in declared order.
+    /// The index of the binding, in declared order.
     pub binding: usize,
-    /// How the tensor is cut.
+    /// How the tensor is divided.
     pub format: TensorMapFormat,
-    /// Type of an element.
+    /// The element type.
     pub dtype: DType,
-    /// Elements along each axis; its length is the rank.
+    /// The length of each axis in elements; the number of axes is the rank.
     pub shape: Vec<u64>,
-    /// Bytes from one element to the next along each axis.
+    /// The distance between neighbours along each axis, in bytes.
     pub strides: Vec<u64>,
-    /// Every how many elements one is taken, along each axis.
+    /// The traversal stride along each axis: one of this many elements is read.
     pub element_strides: Vec<u32>,
     /// Interleave.
     pub interleave: Interleave,
@@ -104,7 +104,7 @@ pub struct TensorMap {
 }
 
 impl TensorMap {
-    /// A dense tiled map over binding `binding`: strides follow from the shape, last axis fastest.
+    /// Creates a dense tiled map of `binding`: the strides follow from the shape, and the last axis varies fastest.
     pub fn tiled(binding: usize, dtype: DType, shape: &[u64], tile: &[u32]) -> Self {
         let mut stride = dtype.size() as u64;
         let mut strides = vec![0; shape.len()];
@@ -128,7 +128,7 @@ impl TensorMap {
         }
     }
 
-    /// Number of axes.
+    /// Returns the number of axes.
     pub fn rank(&self) -> usize {
         self.shape.len()
     }
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dense_map_has_the_strides_of_its_shape() {
+    fn dense_map_has_the_strides_of_its_shape() {
         let map = TensorMap::tiled(0, DType::F32, &[4, 8], &[2, 2]);
         assert_eq!(
             (map.strides.as_slice(), map.rank()),

@@ -1,35 +1,35 @@
-//! What launches and fills carry in their words.
+//! The cube count of a launch, and the pattern of a fill.
 
 use crate::element::Element;
 
-/// The cube count of a launch in a task.
+/// The cube count of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LaunchCount {
-    /// Known.
+    /// A known count.
     Static([u32; 3]),
-    /// In the last binding of the task.
+    /// The device reads the count from the last binding of the task.
     Dynamic,
 }
 
 impl LaunchCount {
-    /// Whether it is known to be no cube at all.
+    /// Returns `true` if the count is known to be zero.
     #[inline]
     pub fn is_zero(&self) -> bool {
         matches!(self, LaunchCount::Static(counts) if counts.contains(&0))
     }
 }
 
-/// A value of one, two, four or eight bytes that a fill repeats.
+/// The value that a fill repeats, of one, two, four or eight bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pattern {
     /// The value, in the low bytes, little endian.
     pub value: u64,
-    /// Its length in bytes.
+    /// The length in bytes.
     pub width: u8,
 }
 
 impl Pattern {
-    /// The pattern of one element.
+    /// Creates the pattern of one element.
     pub fn of<T: Element>(value: T) -> Self {
         let mut bytes = [0_u8; 8];
         bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
@@ -39,12 +39,12 @@ impl Pattern {
         }
     }
 
-    /// The pattern's bytes.
+    /// Returns the bytes of the pattern, padded with zeros.
     pub fn bytes(&self) -> [u8; 8] {
         self.value.to_le_bytes()
     }
 
-    /// Are `len` bytes at `offset` whole patterns?
+    /// Returns `true` if `len` bytes at `offset` consist of whole patterns.
     pub fn divides(&self, offset: u64, len: u64) -> bool {
         let width = u64::from(self.width);
         offset.is_multiple_of(width) && len.is_multiple_of(width)

@@ -1,4 +1,4 @@
-//! Where the elements of a tensor lie: shapes, strides, pitched rows.
+//! Layouts of tensors: shapes, strides, pitched rows.
 
 mod runs;
 
@@ -8,28 +8,28 @@ use crate::error::LaunchError;
 
 pub use runs::{Misfit, check_layout, for_each_run};
 
-/// Axes that a layout holds without the heap.
+/// The number of axes that a layout stores without the heap.
 const INLINE_AXES: usize = 6;
 
-/// A list with one entry per axis, outermost first.
+/// A list with one entry per axis, the outermost first.
 pub type Axes = SmallVec<[u64; INLINE_AXES]>;
 
 /// A strided tensor within a binding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Strided {
-    /// Elements along each axis, outermost first.
+    /// The length of each axis in elements, the outermost first.
     pub shape: Axes,
-    /// Elements from one to the next along each axis.
+    /// The distance between neighbours along each axis, in elements.
     pub strides: Axes,
-    /// Bytes of one element.
+    /// The size of one element in bytes.
     pub element_bytes: u64,
 }
 
 impl Strided {
-    /// A layout with these strides, in elements.
+    /// Creates a layout with these strides, in elements.
     ///
     /// # Errors
-    /// When the ranks differ or an extent overflows.
+    /// If the ranks differ, or the extent overflows.
     pub fn new(shape: &[u64], strides: &[u64], element_bytes: u64) -> Result<Self, LaunchError> {
         if shape.len() != strides.len() {
             return Err(LaunchError::Rank {
@@ -53,19 +53,19 @@ impl Strided {
         Ok(layout)
     }
 
-    /// A dense layout, last axis fastest.
+    /// Creates a dense layout; the last axis varies fastest.
     ///
     /// # Errors
-    /// When its extent overflows.
+    /// If the extent overflows.
     pub fn dense(shape: &[u64], element_bytes: u64) -> Result<Self, LaunchError> {
         Self::pitched(shape, element_bytes, 1)
     }
 
-    /// A layout whose rows (along the last axis) start at multiples of `pitch_alignment` bytes; all
-    /// outer axes are dense over rows. One row, or one axis, needs no padding.
+    /// Creates a layout whose rows (along the last axis) start at multiples of `pitch_alignment` bytes; the outer
+    /// axes are dense over rows. A single row, or a single axis, is not padded.
     ///
     /// # Errors
-    /// When its extent overflows.
+    /// If the extent overflows.
     pub fn pitched(
         shape: &[u64],
         element_bytes: u64,
@@ -114,8 +114,8 @@ impl Strided {
         last.checked_add(1)?.checked_mul(self.element_bytes)
     }
 
-    /// Do the elements lie one after the other, in dense order? As many bytes as a dense tensor has need not be in
-    /// its order.
+    /// Returns `true` if the elements are contiguous and in dense order. A tensor without gaps may still be in
+    /// another order: see [`Strided::fills_its_extent`].
     pub fn is_dense(&self) -> bool {
         let mut next = 1_u64;
         let axes = self.shape.iter().zip(&self.strides).rev();
@@ -127,8 +127,8 @@ impl Strided {
         in_order || self.shape.contains(&0)
     }
 
-    /// Is every byte from the first element to the last of just one of them? Then the tensor is dense in some order of
-    /// its axes.
+    /// Returns `true` if every byte between the first and the last element belongs to exactly one element: the tensor
+    /// is dense in some order of its axes.
     pub fn fills_its_extent(&self) -> bool {
         let axes = self.shape.iter().zip(&self.strides);
         let mut axes: SmallVec<[(u64, u64); INLINE_AXES]> = axes
@@ -145,28 +145,28 @@ impl Strided {
         in_order || self.shape.contains(&0)
     }
 
-    /// Elements of the tensor.
+    /// Returns the number of elements.
     pub fn elements(&self) -> u64 {
         self.shape.iter().product()
     }
 
-    /// Bytes of the tensor when it is dense.
+    /// Returns the bytes of the elements without gaps.
     pub fn dense_bytes(&self) -> u64 {
         self.checked_dense().unwrap_or(u64::MAX)
     }
 
-    /// Bytes from the first to the last element: what the binding must hold.
+    /// Returns the bytes from the first element to the last: the minimum length of a binding with this layout.
     pub fn extent_bytes(&self) -> u64 {
         self.checked_bytes().unwrap_or(u64::MAX)
     }
 
-    /// Calls `run` for each run of contiguous bytes, in dense order: its byte offset in the strided
-    /// memory, its byte offset in the dense one, its length.
+    /// Calls `run` for each run of contiguous bytes, in dense order, with its strided offset, its dense offset and
+    /// its length, all in bytes.
     pub fn for_each_run(&self, mut run: impl FnMut(u64, u64, u64)) {
         if self.shape.contains(&0) {
             return;
         }
-        // The innermost axes that are dense make up one run.
+        // The innermost axes that are dense form one run.
         let mut inner = self.shape.len();
         let mut run_elements = 1;
         while inner > 0 && (self.strides[inner - 1] == run_elements || self.shape[inner - 1] == 1) {
@@ -186,7 +186,7 @@ impl Strided {
                 }
                 axis -= 1;
                 index[axis] += 1;
-                // The stride of an axis of one element leads nowhere, and may be any number.
+                // The stride of an axis with one element is never followed, and may be any number.
                 strided = strided.wrapping_add(self.strides[axis]);
                 if index[axis] < self.shape[axis] {
                     break;
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stride_of_an_axis_of_one_element_may_be_any_number() {
+    fn stride_of_an_axis_with_one_element_may_be_any_number() {
         let layout = Strided::new(&[2, 1, 2], &[10, u64::MAX, 2], 1).unwrap();
         let mut runs = Vec::new();
         layout.for_each_run(|strided, dense, bytes| runs.push((strided, dense, bytes)));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transposed_tensor_is_not_dense_though_it_has_no_gaps() {
+    fn transposed_tensor_without_gaps_is_not_dense() {
         let dense =
             |shape: &[u64], strides: &[u64]| Strided::new(shape, strides, 4).unwrap().is_dense();
         assert!(dense(&[3, 4], &[4, 1]));

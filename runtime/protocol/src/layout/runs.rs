@@ -1,18 +1,18 @@
-//! Where the bytes of a copy between dense host memory and a binding go.
+//! The contiguous runs of a copy between dense host memory and a binding.
 //!
-//! Lengths and layouts come from callers and are checked here against the memory that is really there;
-//! what does not fit is refused whole. The layouts' own arithmetic is not trusted: every run is checked.
+//! Lengths and layouts come from callers. They are checked here against the actual memory, and a copy that does not
+//! fit is refused as a whole. The arithmetic of layouts is not trusted: every run is checked.
 
 use crate::layout::Strided;
 
-/// Why a copy does not fit, as a sentence.
+/// Why a copy does not fit, as a message.
 pub type Misfit = String;
 
-/// Calls `run` with the byte offsets, strided and dense, and the length of each run of a copy. All lie
-/// within both sides. Without a layout there is one run.
+/// Calls `run` for each run of a copy, with its strided offset, its dense offset and its length, all in bytes. Every
+/// run lies within both sides. Without a layout there is one run.
 ///
 /// # Errors
-/// When the sides do not have the lengths that the layout needs; then nothing was called.
+/// If the lengths of the two sides differ from those of the layout. `run` is not called in that case.
 pub fn for_each_run(
     layout: Option<&Strided>,
     strided_bytes: u64,
@@ -33,17 +33,17 @@ pub fn for_each_run(
             outside = true;
         }
     });
-    debug_assert!(!outside, "a layout's runs lie within its extent");
+    debug_assert!(!outside, "the runs of a layout lie within its extent");
     if outside {
-        return Err("its layout leaves the binding".to_owned());
+        return Err("its layout reaches outside of the binding".to_owned());
     }
     Ok(())
 }
 
-/// Do the dense bytes and the memory have the lengths that the layout needs?
+/// Checks that the dense bytes and the strided memory have the lengths that the layout needs.
 ///
 /// # Errors
-/// When they do not, with the lengths.
+/// The lengths, if they differ.
 pub fn check_layout(layout: Option<&Strided>, dense: u64, strided: u64) -> Result<(), Misfit> {
     let (needs_dense, needs_strided) = match layout {
         None => (strided, strided),

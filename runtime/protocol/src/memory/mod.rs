@@ -1,4 +1,4 @@
-//! Device memory as clients, the server and backends speak of it: pages, and how the pools are to keep them.
+//! Pages of device memory, and the options of the pools that divide them.
 
 mod options;
 mod page;

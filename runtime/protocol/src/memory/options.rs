@@ -1,36 +1,35 @@
-//! How the pools behave, and how one slice is to be reserved.
+//! Options of the memory pools, and the allocation mode of a slice.
 
-/// How a slice is to be reserved.
+/// How the memory of a slice is reserved.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum AllocationMode {
-    /// By size: blocks, ranges of shared pages, whole pages. What was freed is used again soon.
+    /// By size: blocks, ranges of shared pages, or whole pages. Freed memory is reused soon.
     #[default]
     Automatic,
-    /// For what stays, such as weights: an exact fit in pages that nothing short-lived shares. A
-    /// freed range serves only its own size until its page is empty.
+    /// For long-lived slices, such as weights: an exact fit in pages that no short-lived slice shares. A freed range
+    /// serves only requests of the same size until its page is empty.
     Persistent,
-    /// A page of its own, which goes back to the device when it was freed and its points passed.
+    /// A page of its own, which is returned to the device once it is freed and its points have passed.
     Dedicated,
 }
 
-/// Options of the pools of one device.
+/// Options of the memory pools of one device.
 ///
-/// Values that make no sense are brought into range by the pools: a page
-/// has at least 256 times the alignment.
+/// The pools clamp values that are out of range: a page has at least 256 times the alignment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct MemoryOptions {
-    /// Size of a shared page. Larger pages mean fewer calls of the driver; a quarter of a page is
-    /// the largest slice that shares one. A device that has no such page is asked for halves of it.
+    /// The size of a shared page in bytes. Larger pages need fewer calls of the driver. The largest slice that shares
+    /// a page is a quarter of it. If the device has no page of this size, the pools request halves of it.
     pub page_bytes: u64,
-    /// Largest slice that is a block of a chunk. Larger ones are coalesced with their neighbours
-    /// when they are freed.
+    /// The largest slice that is a block of a chunk, in bytes. Larger slices are coalesced with free neighbours when
+    /// they are freed.
     pub small_max: u64,
-    /// Every slice gets a page of its own, which is returned when it is free: for checkers that
-    /// look at allocations of the device.
+    /// Gives every slice a page of its own, which is returned when it is free: for checkers that inspect the
+    /// allocations of the device.
     pub isolate: bool,
-    /// Most empty pages that are kept; more go back to the device at the next cleanup
-    /// (`ComputeClient::memory_cleanup`). A page costs a driver tens of microseconds.
+    /// The maximum number of empty pages that are kept; further ones are returned to the device at the next cleanup
+    /// (`ComputeClient::memory_cleanup`). Allocating a page costs a driver tens of microseconds.
     pub max_pages_cached: usize,
 }
 

@@ -1,13 +1,13 @@
-//! Pages: what the pools cut up, and the backend's part of the bargain.
+//! Pages: the unit in which a backend allocates device memory, and the pools divide it.
 
 use std::fmt;
 
-/// A page of a backend. The number is the backend's own.
+/// A page of a backend. The backend assigns the number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PageId(pub u32);
 
 impl PageId {
-    /// The page of a reservation of no bytes: no page at all. No backend may give this number out.
+    /// The page of an empty reservation: no page. A backend must not assign this number.
     pub const NONE: PageId = PageId(u32::MAX);
 }
 
@@ -17,22 +17,22 @@ impl fmt::Display for PageId {
     }
 }
 
-/// Why there is no page.
+/// Why a page cannot be allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PageError {
-    /// Not now; when others free memory there may be.
+    /// There is no memory at the moment; there may be after other pages are freed.
     #[error("the device is out of memory")]
     OutOfMemory {
-        /// What the device says is free, where it says so.
+        /// The free bytes, if the device reports them.
         free: Option<u64>,
     },
-    /// Never: no page may be so large.
+    /// The page is larger than the device ever allocates.
     #[error("the device has no pages larger than {limit} bytes")]
     TooLarge {
-        /// The largest page.
+        /// The largest page, in bytes.
         limit: u64,
     },
-    /// The device is gone.
+    /// The device is lost.
     #[error("the device was lost")]
     Lost,
 }

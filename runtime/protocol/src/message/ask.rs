@@ -1,4 +1,4 @@
-//! Asks of the device itself.
+//! Requests to the device itself.
 
 use std::time::Duration;
 
@@ -12,64 +12,64 @@ use crate::metrics::Metrics;
 use crate::profile::Profile;
 use crate::report::{MemoryReport, Stats, TraceSpan};
 
-/// A question to the device itself, or an order that concerns no stream.
+/// A query of the device, or a command that concerns no single stream.
 pub enum Ask {
-    /// When everything of these streams, of a client, or of all has completed.
+    /// Answers with the points at which all tasks of the scope have completed.
     Sync {
-        /// Whose work.
+        /// The streams.
         scope: Scope,
-        /// Who is told.
+        /// The receiver of the ticket.
         reply: Reply,
     },
-    /// Submit what these streams hold. Naming one twice is no different from naming it once.
+    /// Submits the held tasks of the scope. Naming a stream twice has no further effect.
     Flush {
-        /// Whose work.
+        /// The streams.
         scope: Scope,
     },
-    /// Counters.
+    /// Queries the counters.
     Stats(ReplySender<Result<Stats, Error>>),
-    /// Everything that is counted and measured.
+    /// Queries everything that is counted and measured.
     Metrics {
-        /// Messages in the mailbox when it was asked.
+        /// Messages in the mailbox when the request was made.
         mailbox_depth: u64,
-        /// Who is told.
+        /// The receiver of the metrics.
         reply: ReplySender<Result<Metrics, Error>>,
     },
-    /// Memory, whole and per client.
+    /// Queries the memory usage, of the device and of each client.
     Memory(ReplySender<Result<MemoryReport, Error>>),
-    /// Give unused pages back; answers with the bytes.
+    /// Returns unused pages to the device; answers with their bytes.
     Cleanup(ReplySender<Result<u64, Error>>),
-    /// A compilation met a lost device, which nobody on the device's thread may have met yet.
+    /// Reports that a compilation found the device lost, which the device thread may not know yet.
     Lost(ReplySender<Result<(), Error>>),
-    /// The submissions logged so far.
+    /// Takes the submission log so far.
     Log(ReplySender<Result<SubmissionLog, Error>>),
-    /// The spans recorded so far.
+    /// Takes the spans recorded so far.
     Trace(ReplySender<Result<Vec<TraceSpan>, Error>>),
-    /// What these streams are sent from here on is a profile's.
+    /// Starts a profile of the tasks that these streams are sent from here on.
     StartProfile {
-        /// The number of its token.
+        /// The number of the profile's token.
         number: u64,
-        /// Whose work.
+        /// The streams.
         scope: Scope,
     },
-    /// What is sent from here on is not.
+    /// Ends a profile: tasks that are sent from here on are not part of it.
     EndProfile {
-        /// The number of its token.
+        /// The number of the profile's token.
         number: u64,
-        /// Between the calls that started it and that ended it.
+        /// The time between the calls that started and ended the profile.
         calls: Duration,
-        /// Who is told, once the last task of it is over.
+        /// The receiver of the profile, after the last of its tasks has completed.
         reply: ReplySender<Result<Profile, Error>>,
     },
 }
 
-/// Whose work an ask is about.
+/// The streams that a request concerns.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// Some streams.
     Streams(Vec<StreamId>),
     /// All streams of a client.
     Client(ClientId),
-    /// Everything.
+    /// All streams of the device.
     Device,
 }

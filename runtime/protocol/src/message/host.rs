@@ -1,4 +1,4 @@
-//! What tasks bring along from the host: bytes to be copied, and code to be run.
+//! The parts of tasks that come from the host: bytes to copy, and code to run.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crate::element::Element;
 use crate::error::{Error, Refused};
 
-/// The bytes of a copy in.
+/// The source of a copy in.
 pub enum HostSource {
-    /// In the task's words: this many bytes.
+    /// This many bytes, in the task's words.
     Words(u32),
-    /// Owned elsewhere; handed to the queue, which drops it when it has been copied.
+    /// Owned bytes. The queue receives them and drops them after the copy.
     Owned(Box<dyn HostBytes>),
 }
 
@@ -19,10 +19,12 @@ pub trait HostBytes: Send + 'static {
     /// The bytes.
     fn bytes(&self) -> &[u8];
 
-    /// Gives back the memory of bytes that are copied, before the copy to the device is over; there are none from here on.
+    /// Frees the memory of the bytes before the copy to the device ends, after the bytes were copied elsewhere.
+    /// Afterwards the bytes are empty.
     fn let_go(&mut self) {}
 
-    /// Do they lie in a block of the device's own [`HostMemory`](crate::staging::HostMemory), which stays until this is dropped?
+    /// Returns `true` if the bytes lie in a block of the device's own [`HostMemory`](crate::staging::HostMemory),
+    /// which stays allocated until `self` is dropped.
     fn is_of_host_memory(&self) -> bool {
         false
     }
@@ -60,39 +62,39 @@ impl<T: Element> HostBytes for Arc<[T]> {
 
 /// User code that runs off the device thread.
 pub struct HostWork {
-    /// Its name, for failures and timelines.
+    /// Its name, for failures and traces.
     pub name: Arc<str>,
-    /// Does it want the backend's resources of its bindings?
+    /// Whether the code needs the backend's resources of its bindings.
     pub resources: bool,
     /// The code. Dropping the [`HostDone`] ends the task, at once or later (a guard).
     pub run: HostFn,
-    /// Who is told, on the device thread, of what keeps it from running.
+    /// Called on the device thread, with the error, if the code cannot run.
     pub told: Option<FailFn>,
 }
 
-/// User code for a host thread: with the resources of its bindings, if it asked for them.
+/// User code for a host thread. Its arguments are the end of the task, and the resources if it requested them.
 pub type HostFn = Box<dyn FnOnce(HostDone, Option<Box<dyn Any + Send>>) + Send>;
 
-/// Tells why there is no answer: the failure of the data that was asked for, or the loss of the device.
+/// Receives the error if there is no answer: the failure of the requested data, or the loss of the device.
 pub type FailFn = Box<dyn FnOnce(Error) + Send>;
 
-/// What is told of the end of a host function: nothing, or its panic's message.
+/// Receives the outcome of a host function: success, or the message of its panic.
 type FinishFn = Box<dyn FnOnce(Result<(), String>) + Send>;
 
-/// The end of a host function: dropping it tells the device that the task is done.
+/// The end of a host function. Dropping it reports to the device that the task has completed.
 pub struct HostDone {
     finish: Option<FinishFn>,
 }
 
 impl HostDone {
-    /// Ends that call `finish` once, with the panic's message if there was one.
+    /// Creates an end that calls `finish` once, with the message of a panic if there was one.
     pub fn new(finish: impl FnOnce(Result<(), String>) + Send + 'static) -> Self {
         Self {
             finish: Some(Box::new(finish)),
         }
     }
 
-    /// The task failed with this message; what it would have written is poisoned.
+    /// Fails the task with this message. The ranges that it would have written are poisoned.
     pub fn fail(mut self, message: String) {
         if let Some(finish) = self.finish.take() {
             finish(Err(message));
@@ -108,6 +110,6 @@ impl Drop for HostDone {
     }
 }
 
-/// User code for a queue. The value is the backend's own resources (`&mut B::Resources`), or the
-/// failure of what the task reads. If it refuses, it has not run: the task fails with its reason.
+/// User code for a queue. The argument is the backend's resources (`&mut B::Resources`). If the code returns an
+/// error, it has had no effect, and the task fails with that reason.
 pub type CustomWork = Box<dyn FnOnce(&mut dyn Any) -> Result<(), Refused> + Send>;

@@ -1,8 +1,8 @@
-//! What travels through a device's mailbox: tasks of streams, and asks of the device.
+//! The messages in a device's mailbox: tasks of streams, and requests to the device itself.
 //!
-//! A [`Task`] is built in its mailbox slot by the thread that submits it and read there by the
-//! device thread, so its layout matters: what every task needs fills the first cache line, bindings
-//! and scalars follow in the order in which they are used up. What is rare or large is boxed.
+//! A [`Task`] is built in its mailbox slot by the thread that submits it, and read there by the device thread, so its
+//! layout matters: the fields that every task uses fill the first cache line. Bindings and scalars follow, filled
+//! from the front. Rare or large parts are boxed.
 
 use std::any::Any;
 use std::mem::MaybeUninit;
@@ -26,73 +26,73 @@ use crate::recording::RecordedTask;
 use crate::report::TraceSpan;
 
 mod ask;
+mod extras;
 mod host;
-mod rare;
 
 pub use ask::{Ask, Scope};
+pub use extras::{Extra, Rare};
 pub use host::{CustomWork, FailFn, HostBytes, HostDone, HostFn, HostSource, HostWork};
-pub use rare::{Extra, Rare};
 
 /// One entry of a stream.
 #[repr(C)]
 pub struct Task {
-    /// The stream whose order it is in; `None` for asks of the device itself.
+    /// The stream that orders the task; `None` for requests to the device itself.
     pub stream: Option<StreamId>,
-    /// Is it guarded, if it is a launch? Here it fills a gap: within `Op` it would cost eight bytes.
+    /// Whether a launch is checked. The field fills a gap here: within `Op` it would cost eight bytes.
     pub mode: ExecutionMode,
-    /// Words in use: here, so that a task without any touches one cache line less.
+    /// The number of initialized words. It lies here so that a task without words touches one cache line less.
     word_count: u8,
-    /// What it does.
+    /// The operation.
     pub op: Op,
-    /// What is rare.
+    /// The rare parts.
     pub extra: Rare,
-    /// What it touches.
+    /// The ranges that the task accesses.
     pub bindings: Inline<Binding, INLINE_BINDINGS>,
-    /// Packed scalars of a launch, or the bytes of a small copy in. The first `word_count` are
-    /// initialized.
+    /// The packed scalars of a launch, or the bytes of a small copy in. The first `word_count` are initialized.
     words: [MaybeUninit<u64>; INLINE_WORDS],
 }
 
-// What every task needs lies before its bindings: with their count and the turn of its slot within one cache
-// line, which is all that travels between the cores for a launch without arguments.
+// The fields that every task uses lie before the bindings. Together with the count of bindings and the sequence
+// number of the mailbox slot they fit in one cache line, which is all that moves between cores for a launch without
+// arguments.
 #[cfg(all(target_pointer_width = "64", not(any(loom, shuttle))))]
 const _: () = assert!(std::mem::offset_of!(Task, bindings) <= 48);
 
-/// What a task does.
+/// The operation of a task.
 pub enum Op {
-    /// Nothing: a task that was taken out of its slot.
+    /// None: the task was moved out of its slot, or the slot was committed without a task.
     Taken,
     /// Runs a kernel.
     Launch {
         /// The kernel.
         kernel: KernelId,
-        /// Its cubes.
+        /// The cube count.
         count: LaunchCount,
     },
     /// Reserves the memory of the slice in the first binding.
     Reserve {
-        /// Who pays.
+        /// The client that is charged.
         client: ClientId,
-        /// How it is to be reserved; not at all for a point, which is a slice without memory.
+        /// How the memory is reserved; `None` for a point, which is a slice without memory.
         mode: Option<AllocationMode>,
-        /// Its place in the mailbox, once the device has met it.
+        /// Its position in the mailbox, once the device has admitted it.
         position: u64,
     },
     /// Copies from the host into the bindings.
     CopyIn(HostSource),
-    /// Copies the bindings to the host and answers.
+    /// Copies the bindings to the host, and answers.
     CopyOut(Box<CopyOut>),
     /// Copies the first binding to the second.
     Copy,
     /// Fills the binding with a repeated pattern.
     Fill(Pattern),
-    /// Does nothing, in order: a point to wait for, or an explicit edge.
+    /// Does nothing, in order: a point to wait for, or an explicit dependency.
     Mark,
     /// Answers once everything before it in the stream has been issued.
     Answer(Reply),
-    /// Runs user code on a thread for such, after everything that it depends on has completed.
+    /// Runs user code on a host thread, after everything that it depends on has completed.
     Host(Box<HostWork>),
-    /// Runs user code on the queue, with the backend's own resources.
+    /// Runs user code on the queue, with the backend's resources.
     Custom(Box<Custom>),
     /// Drops a value once everything before it in the stream has completed.
     DropAfter(Box<dyn Any + Send>),
@@ -100,19 +100,19 @@ pub enum Op {
     Replay {
         /// The recording.
         recording: RecordingId,
-        /// Parameters overlap of which one is written: the recorded order does not tell all that conflicts.
+        /// Whether parameters overlap and one of them is written. If so, the recorded order lacks conflicts.
         overlap: bool,
     },
-    /// An ask of the device itself.
+    /// A request to the device itself.
     Ask(Box<Ask>),
-    /// Makes a kernel, recording or stream known under its slot.
+    /// Registers a kernel, recording, parameter or stream under its slot.
     Register(Box<Registration>),
-    /// Submits what the stream holds.
+    /// Submits the held tasks of the stream.
     Flush,
 }
 
 impl Op {
-    /// What the operation is called where it has no kernel's name.
+    /// Returns the name of the operation, for tasks without a kernel's name.
     pub fn name(&self) -> &'static str {
         match self {
             Op::Taken => "nothing",
@@ -135,10 +135,10 @@ impl Op {
     }
 }
 
-/// Where a request stands: all of it has been issued, and completes with these points.
+/// The state of a request whose tasks are all issued: it completes when these points have passed.
 #[derive(Clone, Default, Debug)]
 pub struct Ticket {
-    /// What must pass, at most one point a queue.
+    /// The points, at most one per queue.
     pub points: SmallVec<[Point; 2]>,
 }
 
@@ -147,31 +147,31 @@ pub type Reply = ReplySender<Result<Ticket, Error>>;
 
 /// A copy to the host.
 pub struct CopyOut {
-    /// Where the bytes land, one per binding.
+    /// The landings of the bytes, one per binding.
     pub landings: SmallVec<[Arc<dyn Landing>; 1]>,
-    /// Who is told.
+    /// The receiver of the ticket.
     pub reply: Reply,
-    /// What the asker calls it, where that is a number. For the submission log.
+    /// The caller's tag of the readback, if it is a number. For the submission log.
     pub tag: Option<u64>,
 }
 
-/// User code that runs on a queue, with a backend's own resources.
+/// User code that runs on a queue, with the backend's resources.
 pub struct Custom {
-    /// Its name, for failures and timelines.
+    /// Its name, for failures and traces.
     pub name: Arc<str>,
     /// The code.
     pub work: CustomWork,
 }
 
-/// A thing that becomes known under a slot of the table.
+/// An object that becomes known under a slot of the table.
 pub enum Registration {
     /// A prepared kernel.
     Kernel {
         /// Its slot.
         id: KernelId,
-        /// What the author wrote.
+        /// The kernel as its author declared it.
         kernel: Arc<Kernel>,
-        /// What the backend made of it.
+        /// The compiled kernel.
         code: BackendKernel,
     },
     /// A parameter of recordings: a slice that never has memory.
@@ -180,7 +180,7 @@ pub enum Registration {
         id: SliceId,
         /// Its length.
         bytes: u64,
-        /// Who made it.
+        /// The client that made it.
         client: ClientId,
     },
     /// A recording.
@@ -189,9 +189,10 @@ pub enum Registration {
         id: RecordingId,
         /// Its tasks.
         tasks: Arc<[RecordedTask]>,
-        /// Which of them come before which.
+        /// The order of its tasks.
         order: Order,
-        /// Parameters of which a task may read bytes that no replay needs from before.
+        /// Parameters of which a task may read bytes that no task of the replay has defined before: those of an earlier
+        /// replay.
         stale: Box<[u32]>,
     },
     /// A stream.
@@ -200,19 +201,19 @@ pub enum Registration {
         id: StreamId,
         /// Its client.
         client: ClientId,
-        /// What the client is called.
+        /// The client's name.
         client_name: Arc<str>,
-        /// The client's own slot: what is kept of the client goes when that is dropped.
+        /// The client's own slot. The device keeps the client's accounts until it is dropped.
         seat: Option<SeatId>,
-        /// How urgent its client's work is.
+        /// The priority of the client.
         priority: Priority,
         /// Its share of the turns among streams of its priority.
         weight: u32,
-        /// Bytes that its client may have before others go first.
+        /// Bytes that the client may use before other clients are served first.
         soft_limit: Option<u64>,
         /// Credit for tasks that have not been issued.
         credit: Arc<millstream_sync::credit::Credit>,
-        /// Do other streams take of it, too?
+        /// Whether other streams share the credit.
         credit_is_shared: bool,
     },
 }
@@ -232,13 +233,14 @@ impl Task {
         }
     }
 
-    /// What may withdraw the task.
+    /// Returns the terms that may withdraw the task.
     #[inline]
     pub fn terms(&self) -> Option<&Terms> {
         self.extra.terms()
     }
 
-    /// Puts the task under terms, if it does work: a mark or an answer only tells where the others are.
+    /// Puts the task under terms, unless it is a mark, an answer or a deferred drop, which only observe the other
+    /// tasks.
     #[cold]
     pub fn put_under(&mut self, terms: &Arc<Terms>) {
         if !matches!(self.op, Op::Answer(_) | Op::Mark | Op::DropAfter(_)) {
@@ -247,16 +249,16 @@ impl Task {
         }
     }
 
-    /// The inline words.
+    /// Returns the inline words.
     #[inline]
     pub fn words(&self) -> &[u64] {
-        // SAFETY: the first `word_count` are initialized.
+        // SAFETY: the first `word_count` words are initialized.
         unsafe {
             std::slice::from_raw_parts(self.words.as_ptr().cast(), usize::from(self.word_count))
         }
     }
 
-    /// Makes `words` the inline words; those beyond [`INLINE_WORDS`] are left out.
+    /// Sets the inline words; words beyond [`INLINE_WORDS`] are ignored.
     #[inline]
     pub fn set_words(&mut self, words: &[u64]) {
         let count = words.len().min(INLINE_WORDS);
@@ -266,13 +268,13 @@ impl Task {
         self.word_count = count as u8;
     }
 
-    /// Makes the first `count` of `words` the inline words. Copied in one piece or two, whatever their number: a call for a few words costs
-    /// more than the words.
+    /// Sets the inline words to the first `count` of `words`. Copies one half or both halves, whatever the count: a
+    /// variable copy of a few words costs more than the words.
     #[inline]
     pub fn set_first_words(&mut self, words: &[u64; INLINE_WORDS], count: usize) {
         const HALF: usize = INLINE_WORDS / 2;
         let place = self.words.as_mut_ptr().cast::<u64>();
-        // SAFETY: both are within `INLINE_WORDS` words, of a plain type.
+        // SAFETY: both halves lie within `INLINE_WORDS` words of a plain type.
         unsafe {
             std::ptr::copy_nonoverlapping(words.as_ptr(), place, HALF);
             if count > HALF {
@@ -282,7 +284,7 @@ impl Task {
         self.word_count = count.min(INLINE_WORDS) as u8;
     }
 
-    /// Makes `words` the packed scalars, on the heap when the inline room is not enough.
+    /// Sets the packed scalars, on the heap if they exceed the inline room.
     #[inline]
     pub fn set_scalars(&mut self, words: &[u64]) {
         match words.len() {
@@ -291,7 +293,7 @@ impl Task {
         }
     }
 
-    /// Makes `bindings` its bindings, of which it has none; on the heap those that the inline room is not enough for.
+    /// Sets the bindings of a task that has none; those beyond the inline room go to the heap.
     #[inline]
     pub fn set_bindings(&mut self, bindings: &[Binding]) {
         self.bindings.set(bindings);
@@ -300,7 +302,7 @@ impl Task {
         }
     }
 
-    /// Adds a binding, on the heap when the inline room is full.
+    /// Adds a binding, on the heap if the inline room is full.
     #[inline]
     pub fn push_binding(&mut self, binding: Binding) {
         if let Err(binding) = self.bindings.push(binding) {
@@ -308,14 +310,14 @@ impl Task {
         }
     }
 
-    /// The bindings, inline ones first.
+    /// Returns the bindings, inline ones first.
     #[inline]
     pub fn all_bindings(&self) -> impl Iterator<Item = &Binding> + Clone {
         let more: &[Binding] = self.extra.more().map_or(&[], |more| &more.bindings);
         self.bindings.iter().chain(more)
     }
 
-    /// The same, to be changed.
+    /// Returns the bindings mutably, inline ones first.
     pub fn all_bindings_mut(&mut self) -> impl Iterator<Item = &mut Binding> {
         let more: &mut [Binding] = match self.extra.more_mut() {
             Some(more) => &mut more.bindings,
@@ -324,7 +326,7 @@ impl Task {
         self.bindings.iter_mut().chain(more)
     }
 
-    /// The packed scalars.
+    /// Returns the packed scalars.
     #[inline]
     pub fn scalars(&self) -> &[u64] {
         match self.extra.more() {
@@ -333,7 +335,7 @@ impl Task {
         }
     }
 
-    /// Moves `other` into `self`, touching only what is in use; `other` is left as [`Op::Taken`].
+    /// Moves `other` into `self`, copying only the parts in use. Leaves [`Op::Taken`] in `other`.
     #[inline]
     pub fn take_from(&mut self, other: &mut Task) {
         self.stream = other.stream;
@@ -345,5 +347,5 @@ impl Task {
     }
 }
 
-/// Spans of a timeline, as an answer.
+/// The spans of a trace, as an answer.
 pub type Spans = Vec<TraceSpan>;

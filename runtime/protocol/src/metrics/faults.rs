@@ -1,10 +1,10 @@
-//! How many tasks failed, by reason: told where they fail, on whichever thread that is.
+//! Failed tasks by reason, counted on the thread where they fail.
 
 use millstream_sync::facade::Figure;
 
 use crate::failure::Reason;
 
-/// Tasks that failed, by [`Reason`]; slices that got no memory are among them.
+/// Failed tasks by [`Reason`], including slices that got no memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct FaultCounts {
@@ -12,13 +12,13 @@ pub struct FaultCounts {
     pub out_of_memory: u64,
     /// User code panicked.
     pub panicked: u64,
-    /// What they read had failed before.
+    /// Data that they read was poisoned.
     pub input: u64,
     /// The device refused them.
     pub refused: u64,
     /// The device was lost.
     pub lost: u64,
-    /// They were given a parameter of a recording outside of a replay.
+    /// They were passed a parameter of a recording outside of a replay.
     pub parameter: u64,
     /// They were cancelled before they were issued.
     pub cancelled: u64,
@@ -27,7 +27,7 @@ pub struct FaultCounts {
 }
 
 impl FaultCounts {
-    /// All of them, each with the name of its reason, as metrics are labelled with it.
+    /// Returns all counts with the names of their reasons, which label the metrics.
     pub fn by_reason(&self) -> [(&'static str, u64); REASONS] {
         [
             ("out_of_memory", self.out_of_memory),
@@ -41,7 +41,7 @@ impl FaultCounts {
         ]
     }
 
-    /// How many there are.
+    /// Returns the sum of all counts.
     pub fn total(&self) -> u64 {
         self.by_reason().iter().map(|(_, count)| count).sum()
     }
@@ -49,12 +49,12 @@ impl FaultCounts {
 
 const REASONS: usize = 8;
 
-/// The same, counted by any thread.
+/// Fault counts that any thread may increment.
 #[derive(Default)]
 pub struct SharedFaults([Figure; REASONS]);
 
 impl SharedFaults {
-    /// A task failed for this reason.
+    /// Counts a task that failed for this reason.
     #[cold]
     pub fn count(&self, reason: &Reason) {
         let place = match reason {
@@ -62,7 +62,7 @@ impl SharedFaults {
             Reason::Panicked(_) => 1,
             Reason::Input => 2,
             Reason::Refused(_) => 3,
-            // A closed device is not asked for metrics.
+            // No metrics are requested of a closed device.
             Reason::Lost | Reason::Closed => 4,
             Reason::Parameter => 5,
             Reason::Cancelled => 6,
@@ -71,7 +71,7 @@ impl SharedFaults {
         self.0[place].add(1);
     }
 
-    /// How many there are by now.
+    /// Returns the current counts.
     pub fn look(&self) -> FaultCounts {
         let [
             out_of_memory,

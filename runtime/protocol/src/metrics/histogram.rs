@@ -1,21 +1,21 @@
-//! Histograms with buckets of fixed bounds: an eighth of a power of two wide, so what is read out of one is at most 6.25 %
-//! off, whatever was recorded. All have the same buckets, so they add up and their differences are histograms, too.
+//! Histograms with fixed buckets, each an eighth of a power of two wide. So a quantile is at most 6.25 % off,
+//! whatever was recorded. All histograms have the same buckets, so sums and differences of histograms are histograms.
 //!
-//! Recording touches no heap. [`Histogram`] has one writer; [`SharedHistogram`] has as many threads as there are.
+//! Recording does not allocate. A [`Histogram`] has one writer; a [`SharedHistogram`] has any number of them.
 
 use std::fmt;
 use std::ops::Range;
 
 use millstream_sync::facade::Figure;
 
-/// Buckets of a power of two, as a power of two: 8. Values below 8 have a bucket each.
+/// The number of buckets per power of two, as a power of two: 8. Values below 8 have a bucket each.
 const SPLIT_BITS: u32 = 3;
 const SPLIT: usize = 1 << SPLIT_BITS;
 
-/// Buckets in all: those of the values below [`SPLIT`], then as many for each power of two from there on.
+/// The number of buckets: those of the values below [`SPLIT`], then `SPLIT` for each further power of two.
 const BUCKETS: usize = SPLIT * (64 - SPLIT_BITS as usize + 1);
 
-/// The bucket of a value.
+/// Returns the bucket of a value.
 #[inline]
 fn bucket(value: u64) -> usize {
     if value < SPLIT as u64 {
@@ -26,7 +26,7 @@ fn bucket(value: u64) -> usize {
     SPLIT * (power - SPLIT_BITS + 1) as usize + within
 }
 
-/// The least value of a bucket, and how many values it is wide.
+/// Returns the least value of a bucket, and the width of the bucket.
 fn bounds(bucket: usize) -> (u64, u64) {
     let (group, within) = (bucket / SPLIT, (bucket % SPLIT) as u64);
     match group {
@@ -35,7 +35,7 @@ fn bounds(bucket: usize) -> (u64, u64) {
     }
 }
 
-/// How often which values were recorded, in buckets (see the module).
+/// The number of recorded values per bucket (see the module).
 ///
 /// ```
 /// use millstream_protocol::metrics::Histogram;
@@ -53,8 +53,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Nothing recorded. Allocates four kilobytes, and nothing else does.
-    /// Nothing recorded.
+    /// Creates an empty histogram. It allocates four kilobytes; no other method allocates.
     pub fn new() -> Self {
         Self {
             counts: Box::new([0; BUCKETS]),
@@ -64,7 +63,7 @@ impl Histogram {
         }
     }
 
-    /// One more of this value.
+    /// Records a value.
     #[inline]
     pub fn record(&mut self, value: u64) {
         self.counts[bucket(value)] += 1;
@@ -73,7 +72,7 @@ impl Histogram {
         self.greatest = self.greatest.max(value);
     }
 
-    /// Takes up everything that `other` has.
+    /// Adds all values of `other`.
     pub fn merge(&mut self, other: &Self) {
         for (own, more) in self.counts.iter_mut().zip(other.counts.iter()) {
             *own += more;
@@ -83,7 +82,8 @@ impl Histogram {
         self.greatest = self.greatest.max(other.greatest);
     }
 
-    /// What was recorded here and not yet in `earlier`, which is this histogram as it was. The greatest value stays that of all.
+    /// Returns the values that were recorded since `earlier`, an older state of this histogram. The greatest value
+    /// remains that of all values.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut later = self.clone();
         for (own, less) in later.counts.iter_mut().zip(earlier.counts.iter()) {
@@ -94,31 +94,32 @@ impl Histogram {
         later
     }
 
-    /// How many values were recorded.
+    /// Returns the number of recorded values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their sum; what no `u64` holds is the greatest that one does.
+    /// Returns the sum of all values, saturated at `u64::MAX`.
     pub fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// Their mean; 0 of none.
+    /// Returns the mean; 0 if the histogram is empty.
     pub fn mean(&self) -> f64 {
         self.sum as f64 / self.count.max(1) as f64
     }
 
-    /// The greatest; 0 of none.
+    /// Returns the greatest value; 0 if the histogram is empty.
     pub fn greatest(&self) -> u64 {
         self.greatest
     }
 
-    /// The value that this part of all is at most: 0.5 is the median, 0.99 what one of a hundred exceeds. It is the middle of its bucket, but
-    /// not more than the greatest; 0 of none. A part below 0 or above 1 is one of these.
+    /// Returns the value that a fraction `part` of all values does not exceed: 0.5 gives the median, and one value in
+    /// a hundred exceeds that of 0.99. The result is the middle of its bucket, but not more than the greatest value;
+    /// 0 if the histogram is empty. `part` is clamped to the range from 0 to 1.
     pub fn quantile(&self, part: f64) -> u64 {
         let part = if part >= 0.0 { part.min(1.0) } else { 0.0 };
-        // The first is the least that any quantile can be.
+        // The least quantile is the first value.
         let rank = ((part * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
         for (value, count) in self.buckets_at_middle() {
@@ -130,18 +131,18 @@ impl Histogram {
         self.greatest
     }
 
-    /// The buckets that have anything, least values first: which values, and how many of them.
+    /// Returns the nonempty buckets in ascending order: the range of values, and the number of values.
     pub fn buckets(&self) -> impl Iterator<Item = (Range<u64>, u64)> {
         let filled = self.counts.iter().enumerate();
         let filled = filled.filter(|(_, count)| **count > 0);
         filled.map(|(index, count)| {
             let (least, width) = bounds(index);
-            // The last bucket ends with the last value that there is.
+            // The last bucket ends with the greatest `u64`.
             (least..least.saturating_add(width), *count)
         })
     }
 
-    /// The same with the value in the middle of each.
+    /// Returns the nonempty buckets with the middle value of each.
     pub fn buckets_at_middle(&self) -> impl Iterator<Item = (u64, u64)> {
         let middle = |values: Range<u64>| values.start + (values.end - values.start - 1) / 2;
         self.buckets()
@@ -156,7 +157,7 @@ impl Default for Histogram {
 }
 
 impl fmt::Debug for Histogram {
-    /// Its figures; five hundred buckets are nothing to read.
+    /// Formats the statistics, not the five hundred buckets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Histogram")
             .field("count", &self.count)
@@ -168,8 +169,8 @@ impl fmt::Debug for Histogram {
     }
 }
 
-/// A histogram that any thread records to, without waiting. Who looks meanwhile may find a value among the counts and not yet in
-/// the sum.
+/// A histogram that any thread records to without waiting. A concurrent reader may observe a value in the counts that
+/// is not yet in the sum.
 pub struct SharedHistogram {
     counts: Box<[Figure]>,
     sum: Figure,
@@ -187,14 +188,14 @@ impl Default for SharedHistogram {
 }
 
 impl SharedHistogram {
-    /// One more of this value.
+    /// Records a value.
     pub fn record(&self, value: u64) {
         self.counts[bucket(value)].add(1);
         self.sum.add(value);
         self.greatest.raise(value);
     }
 
-    /// As it is now.
+    /// Returns a copy of the current state.
     pub fn look(&self) -> Histogram {
         let mut seen = Histogram::new();
         for (own, count) in seen.counts.iter_mut().zip(&self.counts) {
@@ -213,7 +214,7 @@ mod tests {
 
     use super::*;
 
-    /// All sizes alike: what matters happens at powers of two.
+    /// Values of all magnitudes with equal probability, since the bounds of buckets depend on powers of two.
     fn value() -> impl Strategy<Value = u64> {
         (any::<u64>(), 0..64_u32).prop_map(|(value, shift)| value >> shift)
     }
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_is_in_one_bucket_and_buckets_meet() {
+    fn every_value_has_one_bucket_and_buckets_are_adjacent() {
         let mut next = 0_u64;
         for index in 0..BUCKETS {
             let (least, width) = bounds(index);
@@ -233,21 +234,21 @@ mod tests {
             assert_eq!((bucket(least), bucket(least + (width - 1))), (index, index));
             next = least.wrapping_add(width);
         }
-        assert_eq!(next, 0, "the last bucket ends where values do");
+        assert_eq!(next, 0, "the last bucket ends with the greatest value");
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);
     }
 
     #[test]
-    fn nothing_recorded_is_nothing_told() {
+    fn empty_histogram_returns_zeros() {
         let nothing = Histogram::new();
         assert_eq!((nothing.count(), nothing.quantile(0.99)), (0, 0));
         assert_eq!((nothing.mean(), nothing.buckets().count()), (0.0, 0));
     }
 
     proptest! {
-        /// Against the list of all values, sorted.
+        /// Compares with the sorted list of all values.
         #[test]
-        fn a_quantile_is_off_by_a_sixteenth_at_most(
+        fn quantile_is_off_by_at_most_a_sixteenth(
             values in prop::collection::vec(value(), 1..300),
             part in 0.0..=1.0_f64,
         ) {
@@ -255,16 +256,16 @@ mod tests {
             let mut sorted = values;
             sorted.sort_unstable();
             let rank = ((part * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len());
-            let right = sorted[rank - 1];
-            let told = histogram.quantile(part);
-            prop_assert!(told.abs_diff(right) <= right / 16, "{} is told as {}", right, told);
+            let expected = sorted[rank - 1];
+            let actual = histogram.quantile(part);
+            prop_assert!(actual.abs_diff(expected) <= expected / 16, "expected {}, got {}", expected, actual);
             prop_assert_eq!(histogram.greatest(), sorted[sorted.len() - 1]);
             let sum = sorted.iter().fold(0_u64, |sum, value| sum.saturating_add(*value));
             prop_assert_eq!((histogram.count(), histogram.sum()), (sorted.len() as u64, sum));
         }
 
         #[test]
-        fn parts_add_up_and_come_apart_again(
+        fn merged_histograms_can_be_subtracted_again(
             first in prop::collection::vec(value(), 0..50),
             second in prop::collection::vec(0..1_u64 << 40, 0..50),
         ) {
@@ -279,7 +280,7 @@ mod tests {
         }
 
         #[test]
-        fn the_shared_one_tells_the_same(values in prop::collection::vec(0..1_u64 << 40, 0..50)) {
+        fn shared_histogram_equals_a_histogram_of_the_same_values(values in prop::collection::vec(0..1_u64 << 40, 0..50)) {
             let shared = SharedHistogram::default();
             values.iter().for_each(|value| shared.record(*value));
             prop_assert_eq!(shared.look(), of(&values));

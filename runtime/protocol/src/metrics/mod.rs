@@ -1,12 +1,12 @@
-//! What can be told of a device at one moment, as plain numbers: depths, sizes, waits, bytes, faults, lags, latencies.
+//! The metrics of a device at one moment, as plain numbers: depths, sizes, waits, bytes, faults, lags, latencies.
 //!
-//! | file | what |
+//! | file | contents |
 //! | --- | --- |
-//! | `histogram` | how often which values were recorded |
+//! | `histogram` | histograms of recorded values |
 //! | `faults` | failed tasks by reason |
 //!
-//! Counters are kept in any case: they are adds on the device's thread, and where a task fails. Times are taken only of a device that was
-//! opened with [`DeviceOptions::sample_latencies`](crate::options::DeviceOptions::sample_latencies).
+//! Counters are always kept: they are additions on the device thread, and where a task fails. Times are taken only if
+//! the device was opened with [`DeviceOptions::sample_latencies`](crate::options::DeviceOptions::sample_latencies).
 
 mod faults;
 mod histogram;
@@ -19,8 +19,8 @@ pub use histogram::{Histogram, SharedHistogram};
 use crate::id::ClientId;
 use crate::report::{ClientMemory, Stats};
 
-/// Everything that a device counts and measures, as of one moment of its mailbox's order. Counters and histograms are of the epoch:
-/// they begin at nothing when a lost device is opened again.
+/// Everything that a device counts and measures, as of one position in the order of its mailbox. Counters and
+/// histograms cover the epoch: they start at zero when a lost device is opened again.
 ///
 /// ```
 /// # use millstream_client::ComputeClient;
@@ -36,47 +36,48 @@ use crate::report::{ClientMemory, Stats};
 #[derive(Clone, PartialEq, Debug, Default)]
 #[non_exhaustive]
 pub struct Metrics {
-    /// Which epoch this is of.
+    /// The number of the epoch.
     pub epoch: u64,
-    /// Counters of the device, its memory, and depths of its queues.
+    /// The counters of the device, its memory, and the depths of its queues.
     pub stats: Stats,
-    /// Messages that were in the mailbox when this was asked for.
+    /// Messages in the mailbox when the metrics were requested.
     pub mailbox_depth: u64,
-    /// The most that it holds.
+    /// The capacity of the mailbox, in messages.
     pub mailbox_capacity: u64,
-    /// How many cursors the batches had that queues were given. Tasks of a replay have one each.
+    /// The number of cursors in each batch that a queue received. Each task of a replay has a cursor.
     pub batch_sizes: Histogram,
-    /// Each client that has, or had, a stream or memory, and is not gone; by number.
+    /// Each client that has, or had, a stream or memory, and is not dropped; by number.
     pub clients: Vec<ClientMetrics>,
     /// Tasks that failed, by reason.
     pub faults: FaultCounts,
-    /// Live slices whose data is wholly or partly the failure of a task.
+    /// Live slices with poisoned ranges.
     pub slices_poisoned: u64,
-    /// What was dropped and is not free yet.
+    /// Objects that were dropped and are not free yet.
     pub collection: Collection,
-    /// Latencies, where they are sampled.
+    /// Latencies, if they are sampled.
     pub latencies: Option<Latencies>,
 }
 
-/// One client.
+/// The metrics of one client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ClientMetrics {
-    /// Its name; empty where the device was told none.
+    /// Its name; empty if the device does not know it.
     pub name: Arc<str>,
     /// Its live streams.
     pub streams: u64,
-    /// What its streams have issued or done: tasks, points, answers, host functions, and reservations that had to wait.
+    /// Tasks that its streams have issued or completed: tasks, points, answers, host functions, and reservations that
+    /// had to wait.
     pub tasks: u64,
-    /// What its streams hold.
+    /// Tasks that its streams hold.
     pub tasks_held: u64,
-    /// Its memory, padding included. Pages are shared, so there is none that is reserved for a client alone: what its slices take of
-    /// them is in use, and what they have left free is anybody's.
+    /// Its memory, including padding. Clients share pages, so no page is reserved for one client: the slices of a
+    /// client are in use, and any client may use the free rest of their pages.
     pub memory: ClientMemory,
 }
 
 impl ClientMetrics {
-    /// Of a client with this name, memory and nothing else.
+    /// Creates the metrics of a client with this name and memory, and zero elsewhere.
     pub fn new(name: Arc<str>, memory: ClientMemory) -> Self {
         Self {
             name,
@@ -87,44 +88,48 @@ impl ClientMetrics {
         }
     }
 
-    /// Its number.
+    /// Returns the number of the client.
     pub fn client(&self) -> ClientId {
         self.memory.client
     }
 }
 
-/// What was dropped and is not free yet: how far the device is behind in cleaning up.
+/// Objects that were dropped and are not free yet: the lag of cleaning up.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Collection {
-    /// Things whose last handle is gone, but not every message that could name them: the device has not dropped them.
+    /// Objects without handles that the device has not dropped yet, because messages that may name them are still in
+    /// the mailbox.
     pub drops_ahead: u64,
-    /// Slices that were dropped, and that a task uses which has not completed. Their bytes are
-    /// [`MemoryUsage::waiting`](crate::report::MemoryUsage::waiting); those that a stream holds a task on are still counted as in use.
+    /// Dropped slices that a task uses which has not completed. Their bytes are
+    /// [`MemoryUsage::waiting`](crate::report::MemoryUsage::waiting). Slices of held tasks still count as in use.
     pub slices_waiting: u64,
-    /// Values that were given to be dropped after tasks, code of kernels among them, and have not been. Those that a lost device
-    /// keeps for ever are not among them.
+    /// Values that wait to be dropped after tasks, including the code of kernels. Values that a lost device keeps for
+    /// ever do not count.
     pub values_waiting: u64,
-    /// How long the slice has waited that has waited longest, in nanoseconds, where latencies are sampled and any waits.
+    /// The age of the slice that has waited longest, in nanoseconds, if latencies are sampled and a slice waits.
     pub slice_waits_ns_max: Option<u64>,
 }
 
-/// How long things take, in nanoseconds of the host's clock: what a user of the device would see, not what it takes on the device, which
-/// [profiles](crate::profile) tell.
+/// Latencies in nanoseconds of the host's clock: as a user of the device observes them. [Profiles](crate::profile)
+/// have the times on the device.
 #[derive(Clone, PartialEq, Debug, Default)]
 #[non_exhaustive]
 pub struct Latencies {
-    /// One task of so many was followed: launches, copies, fills, custom tasks, and replays as a whole. 1 means all.
+    /// One task in `every` is sampled: launches, copies, fills, custom tasks, and replays as a whole. 1 means all
+    /// tasks.
     pub every: u64,
-    /// Of those, tasks that could not be followed to their end, because 64 were in flight already. `queued_ns` has them nevertheless.
+    /// Sampled tasks whose end was not observed, because 64 samples were in flight already. They are part of
+    /// `queued_ns`.
     pub missed: u64,
-    /// From when the device took a task out of the mailbox until it gave it to a queue: for its stream's turn, for memory, behind others, or
-    /// for room in the queue. Nothing, of one that went straight through.
+    /// The time from admission until the task is issued to a queue: the wait for its stream's turn, for memory,
+    /// behind other tasks, or for room in the queue. Zero for a task that is issued at once.
     pub queued_ns: Histogram,
-    /// From when a queue got a task until its completion was published.
+    /// The time from issue until the completion is published.
     pub runs_ns: Histogram,
-    /// From when the device dropped a slice that tasks still used until its memory and its place were free. Of each such slice.
+    /// The time from the drop of a slice that tasks still used until its memory and its slot were free. Of every such
+    /// slice.
     pub slice_waits_ns: Histogram,
-    /// From when the GC actor was given a value until it dropped it. Of each value.
+    /// The time from when the GC actor received a value until it dropped the value. Of every value.
     pub value_waits_ns: Histogram,
 }

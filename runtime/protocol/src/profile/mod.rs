@@ -1,7 +1,7 @@
-//! Profiles: what the tasks of some streams took, from one moment of the mailbox's order to another.
+//! Profiles: how long the tasks of some streams took, between two positions in the order of the mailbox.
 //!
-//! A [`ProfileToken`] begins with a message and ends with one. What the streams were sent between the two is what the profile is
-//! of, whenever that runs; so tokens nest and overlap as they like, and any thread may end one.
+//! A [`ProfileToken`] starts with a message and ends with one. The profile covers the tasks that the streams were
+//! sent between the two, whenever they run. So tokens may nest and overlap, and any thread may end one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use std::time::{Duration, Instant};
 use crate::error::ProfileError;
 use crate::failure::FailureRef;
 
-/// Which clock a time was read from.
+/// The clock that a time was read from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ClockSource {
-    /// One of the device's own.
+    /// A clock of the device.
     Device {
-        /// What it is called.
+        /// The name of the clock.
         name: &'static str,
     },
-    /// One of the host.
+    /// A clock of the host.
     Host {
-        /// What it is called.
+        /// The name of the clock.
         name: &'static str,
     },
-    /// None: a simulator's time, which nobody waited for.
+    /// The virtual time of a simulator.
     Virtual,
 }
 
@@ -51,7 +51,7 @@ impl fmt::Display for ClockSource {
     }
 }
 
-/// A time, and the clock that it was read from. Times of two clocks do not compare.
+/// A duration, and the clock that it was measured with. Times of two clocks are not comparable.
 ///
 /// ```
 /// use millstream_protocol::profile::{ClockSource, ProfileDuration};
@@ -61,9 +61,9 @@ impl fmt::Display for ClockSource {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ProfileDuration {
-    /// How long.
+    /// The duration.
     pub duration: Duration,
-    /// By which clock.
+    /// The clock.
     pub clock: ClockSource,
 }
 
@@ -73,13 +73,13 @@ impl fmt::Display for ProfileDuration {
     }
 }
 
-/// A profile that has begun. A plain value: any thread may end it, once.
+/// A started profile. A plain value: any thread may end it, once.
 ///
-/// Forgetting it costs a little memory on the device, and the times of its tasks until it is full
-/// ([`DeviceOptions::profile_tasks`](crate::options::DeviceOptions::profile_tasks)).
+/// A token that is never ended costs a little memory on the device, and the time stamps of its tasks until the
+/// profile is full ([`DeviceOptions::profile_tasks`](crate::options::DeviceOptions::profile_tasks)).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ProfileToken {
-    /// Which device of this process.
+    /// The number of the device within this process.
     device: u64,
     epoch: u64,
     number: u64,
@@ -87,7 +87,8 @@ pub struct ProfileToken {
 }
 
 impl ProfileToken {
-    /// The token with this number of a device in an epoch. Profiles begin with a message, not with a token: clients make it.
+    /// Creates the token of a profile in an epoch of a device. It starts no profile: clients send the message that
+    /// does.
     pub fn new((device, epoch): (u64, u64), number: u64, started: Instant) -> Self {
         Self {
             device,
@@ -97,17 +98,17 @@ impl ProfileToken {
         }
     }
 
-    /// The name of the profile in messages.
+    /// Returns the number of the profile in messages.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// When the token was made.
+    /// Returns when the token was made.
     pub fn started(&self) -> Instant {
         self.started
     }
 
-    /// Is it one of this device, in this epoch?
+    /// Checks that the token is of this device and this epoch.
     pub fn check(&self, device: u64, epoch: u64) -> Result<(), ProfileError> {
         match () {
             () if self.device != device => Err(ProfileError::NotRegistered),
@@ -117,10 +118,10 @@ impl ProfileToken {
     }
 }
 
-/// What the tasks between the start and the end of a token took.
+/// The run times of the tasks between the start and the end of a token.
 ///
-/// A task is what a queue runs: a launch, a copy, a fill, a custom task, and each of those in a replay. Points, answers,
-/// reservations and host functions are none.
+/// A task is what a queue runs: a launch, a copy, a fill, a custom task, and each of those in a replay. Points,
+/// answers, reservations and host functions do not count.
 ///
 /// ```
 /// # use millstream_client::Stream;
@@ -136,32 +137,34 @@ impl ProfileToken {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Profile {
-    /// From the start of the first task to the end of the last.
+    /// The time from the start of the first task to the end of the last.
     pub elapsed: ProfileDuration,
-    /// The time in which any of them ran.
+    /// The time in which at least one task ran.
     pub busy: ProfileDuration,
-    /// By so much `busy` may be too small, because tasks told their times much later than others that ran after they had begun:
-    /// nothing, unless queues overlap in thousands of separate stretches.
+    /// An upper bound of the error by which `busy` may be too small, because the times of tasks arrived much later
+    /// than those of others that had started after them. Zero unless queues overlap in thousands of separate
+    /// intervals.
     pub busy_short: Duration,
-    /// From the call that started the profile to the one that ended it.
+    /// The time between the call that started the profile and the call that ended it.
     pub calls: ProfileDuration,
-    /// Tasks.
+    /// The number of tasks.
     pub tasks: u64,
-    /// Those of them without times: they failed or were withdrawn before they ran, or the device had no room for their times.
+    /// Tasks without times: they failed or were withdrawn before they ran, or the device had no room for their times.
     pub untimed: u64,
-    /// Those that failed as they ran, or whose input had failed, where the device times such tasks (the CPU does). A GPU's kernel that
-    /// fails takes the device along.
+    /// Tasks that failed while they ran, or whose input had failed, if the device times such tasks (the CPU does). A
+    /// kernel of a GPU that fails loses the device.
     pub failed: u64,
     /// The first of these failures.
     pub failure: Option<FailureRef>,
-    /// The device stopped counting at [`profile_tasks`](crate::options::DeviceOptions::profile_tasks): there may have been more.
+    /// Whether the device stopped counting at [`profile_tasks`](crate::options::DeviceOptions::profile_tasks): more
+    /// tasks may have run.
     pub is_cut: bool,
-    /// By name, those that took longest in all first.
+    /// The tasks by name, the longest total first.
     pub kernels: Vec<KernelProfile>,
 }
 
 impl Profile {
-    /// The tasks of this name.
+    /// Returns the tasks of this name.
     pub fn kernel(&self, name: &str) -> Option<&KernelProfile> {
         self.kernels.iter().find(|kernel| &*kernel.name == name)
     }
@@ -171,22 +174,22 @@ impl Profile {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct KernelProfile {
-    /// The kernel's name, or what the tasks did.
+    /// The name of the kernel, or of the operation.
     pub name: Arc<str>,
-    /// How many there were.
+    /// The number of tasks.
     pub tasks: u64,
-    /// Those of them that have times.
+    /// The number of tasks with times.
     pub timed: u64,
-    /// What these took together.
+    /// The total of these times.
     pub total: Duration,
-    /// What the shortest took.
+    /// The shortest time.
     pub least: Duration,
-    /// What the longest took.
+    /// The longest time.
     pub greatest: Duration,
 }
 
 impl KernelProfile {
-    /// What one took on average.
+    /// Returns the mean time.
     pub fn mean(&self) -> Duration {
         let nanoseconds = self.total.as_nanos() / u128::from(self.timed.max(1));
         Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
@@ -194,7 +197,7 @@ impl KernelProfile {
 }
 
 impl fmt::Display for Profile {
-    /// A few lines, and a table with a line for each name.
+    /// Formats a summary, and a table with a line for each name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             elapsed,
@@ -211,7 +214,7 @@ impl fmt::Display for Profile {
             writeln!(f, "{} of them have no times", self.untimed)?;
         }
         if self.is_cut {
-            writeln!(f, "and perhaps more: the profile was full")?;
+            writeln!(f, "more tasks may have run: the profile was full")?;
         }
         let width = self
             .kernels

@@ -1,21 +1,22 @@
-//! Memory of the system, for staged uploads and for the pages of a device whose memory is the host's.
+//! Blocks of system memory, for staged uploads and for the pages of devices that use host memory.
 //!
-//! Blocks come zeroed, and making one touches no memory: the system maps large ones lazily. Small ones come from the
-//! system's allocator, which is asked for its own small alignment, because only that takes the lazy way. On Linux large ones are
-//! mapped, so that their memory goes back to the system when they are dropped: the allocator keeps blocks of up to 32 MiB for itself.
-//! The largest ask the system for huge pages: a walk across a matrix touches a page with each step.
+//! Blocks are zeroed, and creating one touches no memory, since the system maps large blocks lazily. Small blocks
+//! come from the system's allocator with its own small alignment, because only that path is lazy. On Linux large
+//! blocks are mapped, so that dropping one returns its memory to the system: the allocator caches blocks of up to 32
+//! MiB. For the largest blocks the system is advised to use huge pages, because a walk across a matrix touches a new
+//! page at each step.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
-/// What the system's allocator is asked for: an alignment with which it zeroes large blocks lazily.
+/// The alignment for the system's allocator: with a larger one it does not zero large blocks lazily.
 const SYSTEM_ALIGNMENT: usize = 16;
 
-/// A block of this much is worth the two calls of the system that map it and give it back.
+/// The smallest block for which mapping is worth its two system calls.
 #[cfg(all(target_os = "linux", not(miri)))]
 const MAPPED_BYTES_MIN: usize = 256 << 10;
 
-/// A block of this much is worth huge pages, of 2 MiB each on most processors.
+/// The smallest block for which huge pages are worth their size, 2 MiB each on most processors.
 #[cfg(all(target_os = "linux", not(miri)))]
 const HUGE_BYTES_MIN: usize = 4 << 20;
 
@@ -26,27 +27,30 @@ pub struct Block {
     _memory: Memory,
 }
 
-/// Where the memory of a block comes from.
+/// The owner of a block's memory.
 enum Memory {
-    /// The system's allocator: what it gave, and what it was asked for.
+    /// Memory of the system's allocator, with its pointer and layout.
     Allocated(NonNull<u8>, Layout),
     #[cfg(all(target_os = "linux", not(miri)))]
-    Mapped(#[expect(dead_code, reason = "it is unmapped where this is dropped")] memmap2::MmapRaw),
+    Mapped(
+        #[expect(dead_code, reason = "it is held for its destructor, which unmaps it")]
+        memmap2::MmapRaw,
+    ),
 }
 
-// SAFETY: a block owns its memory, which is plain and which any thread may touch.
+// SAFETY: a block owns its memory, which is plain and may be accessed by any thread.
 unsafe impl Send for Block {}
-// SAFETY: a shared block gives out a pointer alone; who uses it when is said where that is dereferenced.
+// SAFETY: a shared block only returns a pointer; the code that dereferences it states who may access the memory.
 unsafe impl Sync for Block {}
 
 impl Memory {
-    /// At least so many bytes, and the first of them; none where the system has none.
+    /// Allocates at least `bytes` bytes. Returns the first byte and the owner, or `None` if the system has no memory.
     fn new(bytes: usize) -> Option<(NonNull<u8>, Self)> {
         #[cfg(all(target_os = "linux", not(miri)))]
         if bytes >= MAPPED_BYTES_MIN {
             let memory = memmap2::MmapRaw::from(memmap2::MmapMut::map_anon(bytes).ok()?);
             if bytes >= HUGE_BYTES_MIN {
-                // A system without huge pages uses small ones.
+                // Without huge pages the system uses small ones.
                 let _ = memory.advise(memmap2::Advice::HugePage);
             }
             let start = NonNull::new(memory.as_mut_ptr())?;
@@ -71,12 +75,12 @@ impl Drop for Memory {
 }
 
 impl Block {
-    /// A block of so many bytes, or none where the system has none. `alignment` is a power of two.
+    /// Allocates a block, or returns `None` if the system has no memory. `alignment` must be a power of two.
     pub fn new(bytes: u64, alignment: usize) -> Option<Self> {
         let size = usize::try_from(bytes).ok()?.checked_add(alignment)?;
         let (first, memory) = Memory::new(size)?;
         let skipped = first.addr().get().next_multiple_of(alignment) - first.addr().get();
-        // SAFETY: fewer than `alignment` bytes are skipped, and the memory has that many more than asked for.
+        // SAFETY: fewer than `alignment` bytes are skipped, and the memory has `alignment` bytes more than requested.
         let start = unsafe { first.add(skipped) };
         Some(Self {
             start,
@@ -85,7 +89,7 @@ impl Block {
         })
     }
 
-    /// The first byte.
+    /// Returns a pointer to the first byte.
     #[inline]
     pub fn pointer(&self) -> *mut u8 {
         self.start.as_ptr()
@@ -95,7 +99,7 @@ impl Block {
         self.start
     }
 
-    /// How many bytes there are.
+    /// Returns the length in bytes.
     #[inline]
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -106,7 +110,7 @@ impl Block {
 mod tests {
     use super::*;
 
-    /// What the allocator has, it may keep when the block is dropped.
+    /// The allocator may cache the memory of an allocated block after it is dropped; a mapped one returns it.
     #[test]
     fn blocks_of_the_size_of_pages_are_mapped() {
         for (bytes, is_mapped) in [

@@ -1,7 +1,8 @@
-//! Memory of the host that uploads are copied to before their caller goes on, used again and again: the system gives fresh
-//! memory page by page, which takes several times as long as the copy.
+//! Staging: host memory that an upload is copied to before its call returns. Blocks are reused, because the system
+//! provides fresh memory page by page, which takes several times as long as the copy.
 //!
-//! Blocks that no upload uses are kept, up to a bound; of more the longest unused go. All of them go when the epoch ends.
+//! Blocks that no upload uses are kept up to a limit (I12); beyond it the longest unused block is dropped first. All
+//! blocks are dropped when the epoch ends (I10).
 
 mod block;
 
@@ -15,33 +16,33 @@ use crate::message::HostBytes;
 
 pub use block::Block;
 
-/// Uploads of fewer bytes take memory of the allocator, which has as much at hand.
+/// Shorter uploads use the allocator, which has memory of this size ready.
 pub(crate) const STAGED_BYTES_MIN: usize = 64 << 10;
 
-/// Blocks begin at multiples of a line of the cache.
+/// The alignment of blocks: a cache line.
 const ALIGNMENT: usize = 64;
 
-/// Memory of the host that uploads may lie in until they are copied to the device.
+/// A block of host memory that holds an upload until it is copied to the device.
 ///
 /// # Safety
-/// [`HostBlock::start`] is the first of [`HostBlock::bytes`] bytes that are initialized, stay where they are while the block
-/// lives, and belong to the block's owner alone.
+/// [`HostBlock::start`] returns the first of [`HostBlock::bytes`] initialized bytes. They do not move while the block
+/// lives, and only the block's owner accesses them.
 pub unsafe trait HostBlock: Send + Sync {
-    /// The first byte.
+    /// Returns a pointer to the first byte.
     fn start(&self) -> NonNull<u8>;
 
-    /// How many bytes there are.
+    /// Returns the length in bytes.
     fn bytes(&self) -> usize;
 }
 
-/// Where a device takes memory for uploads from, if it has better than the system's: pinned memory of a GPU's driver.
+/// The allocator of a device's own host memory, such as pinned memory of a GPU's driver.
 pub trait HostMemory: Send + Sync {
-    /// A block of at least `bytes`. May be called by any thread. None where there is no memory of this kind: then the upload lies in
-    /// memory of the system.
+    /// Allocates a block of at least `bytes`. May be called by any thread. If it returns `None`, the upload uses
+    /// system memory.
     fn allocate(&self, bytes: usize) -> Option<Box<dyn HostBlock>>;
 }
 
-// SAFETY: a block owns its memory, which the system gives zeroed.
+// SAFETY: a block owns its memory, which the system provides zeroed.
 unsafe impl HostBlock for Block {
     fn start(&self) -> NonNull<u8> {
         self.start()
@@ -52,24 +53,24 @@ unsafe impl HostBlock for Block {
     }
 }
 
-/// The blocks of an epoch of a device.
+/// The blocks of one epoch of a device.
 #[derive(Default)]
 pub struct Staging {
     memory: OnceLock<Arc<dyn HostMemory>>,
-    kept: Mutex<Kept>,
+    idle: Mutex<IdleBlocks>,
 }
 
 /// Blocks that no upload uses.
 #[derive(Default)]
-struct Kept {
-    /// The one that was given back last is the last.
+struct IdleBlocks {
+    /// In the order in which they were returned, the most recent last.
     blocks: VecDeque<Box<dyn HostBlock>>,
     bytes: u64,
     bytes_max: u64,
 }
 
-impl Kept {
-    /// The block that was used last of those that `bytes` fit and that are not much longer.
+impl IdleBlocks {
+    /// Takes the most recently used block that has at least `bytes` and at most twice as many.
     fn take(&mut self, bytes: usize) -> Option<Box<dyn HostBlock>> {
         let fits = bytes..=bytes.saturating_mul(2);
         let place = self
@@ -81,7 +82,7 @@ impl Kept {
         Some(block)
     }
 
-    /// The block that was unused the longest, if there are too many.
+    /// Removes the longest unused block if the limit is exceeded.
     fn surplus(&mut self) -> Option<Box<dyn HostBlock>> {
         if self.bytes <= self.bytes_max {
             return None;
@@ -93,38 +94,38 @@ impl Kept {
 }
 
 impl Staging {
-    /// Blocks are of this memory from here on. To be said while the device is opened; only the first time counts.
+    /// Sets the allocator of blocks. Called while the device is opened; only the first call has an effect.
     pub(crate) fn set_memory(&self, memory: Arc<dyn HostMemory>) {
         let _ = self.memory.set(memory);
     }
 
-    /// Keeps blocks of at most `bytes` together.
+    /// Sets the limit for the bytes of kept blocks.
     pub fn set_bytes_max(&self, bytes: u64) {
-        lock(&self.kept).bytes_max = bytes;
+        lock(&self.idle).bytes_max = bytes;
     }
 
-    /// Bytes of blocks that no upload uses.
+    /// Returns the bytes of blocks that no upload uses.
     pub fn bytes_kept(&self) -> u64 {
-        lock(&self.kept).bytes
+        lock(&self.idle).bytes
     }
 
-    /// Gives back every block that no upload uses.
+    /// Drops all blocks that no upload uses.
     pub fn clear(&self) {
-        let mut kept = lock(&self.kept);
-        kept.bytes = 0;
-        let blocks = std::mem::take(&mut kept.blocks);
-        // The system is not called under the lock.
-        drop(kept);
+        let mut idle = lock(&self.idle);
+        idle.bytes = 0;
+        let blocks = std::mem::take(&mut idle.blocks);
+        // Dropping a block calls the system, so it happens without the lock.
+        drop(idle);
         drop(blocks);
     }
 
-    /// The epoch ends: no block is kept any more, nor those that come back.
+    /// Ends the epoch: drops all kept blocks, and keeps no block that is returned later.
     pub fn end(&self) {
         self.set_bytes_max(0);
         self.clear();
     }
 
-    /// A copy of `bytes`.
+    /// Returns a staged copy of `bytes`.
     pub fn copy(self: &Arc<Self>, bytes: &[u8]) -> Staged {
         match bytes.len() {
             ..STAGED_BYTES_MIN => Staged(StagedIn::Vec(bytes.to_vec())),
@@ -132,7 +133,8 @@ impl Staging {
         }
     }
 
-    /// `bytes` bytes that `fill` writes. It finds there what an earlier upload left, or zeros.
+    /// Returns staged memory of `bytes` bytes that `fill` has written. `fill` receives the bytes of an earlier
+    /// upload, or zeros.
     pub fn filled(self: &Arc<Self>, bytes: usize, fill: impl FnOnce(&mut [u8])) -> Staged {
         let block = match bytes {
             ..STAGED_BYTES_MIN => None,
@@ -143,24 +145,24 @@ impl Staging {
             fill(&mut memory);
             return Staged(StagedIn::Vec(memory));
         };
-        // SAFETY: the block is ours alone, and has at least `bytes` bytes, which are initialized.
+        // SAFETY: only this call has the block, and at least `bytes` bytes of it are initialized.
         fill(unsafe { std::slice::from_raw_parts_mut(block.start().as_ptr(), bytes) });
         Staged(StagedIn::Block(block, bytes, self.clone()))
     }
 
-    /// A block of at least `bytes`, if there is memory for it.
+    /// Returns a block of at least `bytes`, or `None` if there is no memory for it.
     fn block(&self, bytes: usize) -> Option<Box<dyn HostBlock>> {
-        let mut kept = lock(&self.kept);
-        if let Some(block) = kept.take(bytes) {
+        let mut idle = lock(&self.idle);
+        if let Some(block) = idle.take(bytes) {
             return Some(block);
         }
-        // Uploads of about the same length use one block in turn.
+        // Lengths are rounded so that uploads of similar lengths share a block.
         let step = (bytes.next_power_of_two() / 8).max(1);
         let bytes = bytes.next_multiple_of(step);
-        let is_kept = bytes as u64 <= kept.bytes_max;
-        drop(kept);
+        let is_kept = bytes as u64 <= idle.bytes_max;
+        drop(idle);
         match self.memory.get() {
-            // A driver takes long to pin memory, and may wait for the device to give it back: not for one upload.
+            // A driver takes long to pin memory, and may wait for the device to free it: not worth it for one upload.
             Some(memory) if is_kept => memory.allocate(bytes),
             Some(_) => None,
             None => Some(Box::new(Block::new(bytes as u64, ALIGNMENT)?)),
@@ -169,29 +171,29 @@ impl Staging {
 
     fn take_back(&self, block: Box<dyn HostBlock>) {
         let bytes = block.bytes() as u64;
-        let mut kept = lock(&self.kept);
-        if bytes > kept.bytes_max {
-            // It would only displace others.
-            drop(kept);
+        let mut idle = lock(&self.idle);
+        if bytes > idle.bytes_max {
+            // Keeping it would evict all others.
+            drop(idle);
             drop(block);
             return;
         }
-        kept.bytes += bytes;
-        kept.blocks.push_back(block);
-        while let Some(surplus) = kept.surplus() {
-            // The system is not called under the lock.
-            drop(kept);
+        idle.bytes += bytes;
+        idle.blocks.push_back(block);
+        while let Some(surplus) = idle.surplus() {
+            // Dropping a block calls the system, so it happens without the lock.
+            drop(idle);
             drop(surplus);
-            kept = lock(&self.kept);
+            idle = lock(&self.idle);
         }
     }
 }
 
-/// A copy of bytes on their way to the device.
+/// Bytes that are staged on their way to the device.
 pub struct Staged(StagedIn);
 
 enum StagedIn {
-    /// The first bytes of a block, and who takes it back.
+    /// The first bytes of a block, and the staging that it returns to.
     Block(Box<dyn HostBlock>, usize, Arc<Staging>),
     Vec(Vec<u8>),
 }
@@ -199,7 +201,7 @@ enum StagedIn {
 impl HostBytes for Staged {
     fn bytes(&self) -> &[u8] {
         match &self.0 {
-            // SAFETY: the block has at least `len` bytes, which are initialized, and no other code has it.
+            // SAFETY: at least `len` bytes of the block are initialized, and no other code has the block.
             StagedIn::Block(block, len, _) => unsafe {
                 std::slice::from_raw_parts(block.start().as_ptr(), *len)
             },
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upload_lies_where_one_before_it_lay() {
+    fn upload_reuses_the_block_of_an_earlier_one() {
         let staging = staging(1 << 20);
         let (first, second) = (vec![1; 100 * KIB], vec![2; 97 * KIB]);
         let staged = staging.copy(&first);
@@ -252,12 +254,12 @@ mod tests {
         drop(staged);
         let staged = staging.copy(&second);
         assert_eq!((staged.bytes(), start_of(&staged)), (&*second, start));
-        // It is in use, so another is not given it.
+        // The block is in use, so another upload gets another block.
         assert_ne!(start_of(&staging.copy(&first)), start);
     }
 
     #[test]
-    fn what_is_much_longer_or_shorter_is_not_used_and_few_bytes_have_no_block() {
+    fn block_is_reused_only_for_similar_lengths_and_short_uploads_have_none() {
         let staging = staging(1 << 20);
         drop(staging.copy(&vec![0; 256 * KIB]));
         assert_eq!(staging.bytes_kept(), 256 << 10);
@@ -268,34 +270,34 @@ mod tests {
         assert_eq!(staging.bytes_kept(), (256 + 64 + 448) << 10);
     }
 
-    /// I12: of more than there is room for, the longest unused goes; what is longer than the room is not kept at all.
+    /// I12: beyond the limit the longest unused block is dropped; a block longer than the limit is not kept at all.
     #[test]
-    fn so_much_is_kept_and_the_longest_unused_goes_first_i12() {
+    fn idle_blocks_are_bounded_and_the_longest_unused_is_dropped_first_i12() {
         let staging = staging(300 << 10);
         let staged = [64, 128, 256, 512].map(|kib| staging.copy(&vec![0; kib * KIB]));
         drop(staged);
         assert_eq!(
             staging.bytes_kept(),
             256 << 10,
-            "64 and 128 went, 512 came not in"
+            "the blocks of 64 and 128 KiB were dropped, that of 512 KiB was not kept"
         );
         staging.clear();
         assert_eq!(staging.bytes_kept(), 0);
     }
 
-    /// I10: what comes back after the end goes at once.
+    /// I10: a block that is returned after the end is dropped at once.
     #[test]
-    fn nothing_is_kept_once_the_epoch_has_ended_i10() {
+    fn no_block_is_kept_after_the_epoch_has_ended_i10() {
         let staging = staging(1 << 20);
-        let late = staging.copy(&vec![0; 64 * KIB]);
+        let staged = staging.copy(&vec![0; 64 * KIB]);
         drop(staging.copy(&vec![0; 64 * KIB]));
         staging.end();
         assert_eq!(staging.bytes_kept(), 0);
-        drop(late);
+        drop(staged);
         assert_eq!(staging.bytes_kept(), 0);
     }
 
-    /// Memory of a device's own, of which there is little.
+    /// A limited amount of a device's own memory.
     struct Scarce(Mutex<usize>);
 
     impl HostMemory for Scarce {
@@ -307,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_without_memory_of_its_own_kind_takes_the_systems() {
+    fn upload_uses_system_memory_if_the_device_has_none_of_its_own_left() {
         let staging = staging(1 << 20);
         staging.set_memory(Arc::new(Scarce(Mutex::new(100 * KIB))));
         let bytes = vec![3; 64 * KIB];

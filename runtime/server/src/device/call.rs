@@ -1,15 +1,15 @@
-//! The backend's call for one task whose bindings are resolved.
+//! The backend's call for one task, whose bindings are resolved.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use millstream_protocol::backend::{Backend, BoundCount, BoundSlice, HostData, Launch, Place};
+use millstream_protocol::deferred_drop::Release;
 use millstream_protocol::error::Refused;
 use millstream_protocol::failure::FailureRef;
 use millstream_protocol::id::Point;
 use millstream_protocol::launch::{INLINE_WORDS, LaunchCount};
 use millstream_protocol::layout::Strided;
-use millstream_protocol::leaving::Release;
 use millstream_protocol::message::{CopyOut, Custom, HostSource, Op, Task};
 use millstream_protocol::table::Table;
 
@@ -17,7 +17,7 @@ use super::Device;
 use crate::objects::{OpNames, PreparedKernel};
 
 impl<B: Backend> Device<B> {
-    /// The call for a launch.
+    /// Calls the backend for a launch.
     #[inline]
     pub(crate) fn launch(
         &mut self,
@@ -49,8 +49,8 @@ impl<B: Backend> Device<B> {
         launched.map_err(|refused| self.refusal(prepared.kernel.name(), refused))
     }
 
-    /// The call for a task that is neither a launch nor a replay. An operation without a call is an empty task. Copies to the
-    /// host take a cursor each, from `point` on.
+    /// Calls the backend for a task that is neither a launch nor a replay. An operation without a call is an empty
+    /// task. Each copy to the host takes a cursor, from `point` on.
     pub(crate) fn call(
         &mut self,
         task: &mut Task,
@@ -141,7 +141,8 @@ impl<B: Backend> Device<B> {
         outcome.map_err(|refused| self.refusal(name, refused))
     }
 
-    /// The copies of one answer. If the first is refused, none takes place; a later one that is refused fails by itself.
+    /// Issues the copies of one answer. If the first is refused, the task fails as a whole. If a later one is refused,
+    /// only that one fails.
     fn copy_out(
         &mut self,
         copy: &CopyOut,

@@ -1,11 +1,38 @@
 //! The device: its backend, and whether the device is lost or closed.
 //!
-//! Every call of the backend is made here; [`call`] has those for one task. A call that is refused becomes the
-//! [failure](Failure) of its task. A call that reports the loss of the device ends the epoch: [`Device::is_lost`] returns
-//! `true` from then on, every other thread can see it before any caller is answered, and no page is allocated or freed any
-//! more.
+//! This is the only module that calls the backend; [`call`] has the calls for one task. It knows no other module: tasks
+//! come with their bindings resolved, and the server passes points and cursors in.
 //!
-//! The device knows no other machine: tasks come with their bindings resolved, points and cursors are given.
+//! # Protocol
+//!
+//! ```text
+//!           a call is refused: the failure of its task
+//!           ┌──┐
+//!           ▼  │
+//!  ──new──► open ──────────────────────► lost      a call reports the loss, or a timeline ends: `lose`
+//!             │
+//!             └────────────────────────► closed    the actor closes the device with tasks left: `close`
+//! ```
+//!
+//! *Refused::Task*, *Refused::Panicked*: the call becomes the [failure](Failure) of its task. The server poisons what
+//! the task would have written and marks its cursor, so the task keeps its place in the queue (I6, I7).
+//!
+//! *Refused::Lost*, `PageError::Lost`: [`Device::lose`] ends the epoch, once, in this order:
+//!
+//! 1. It sets `is_lost`. From here on no page is allocated or freed, also in the step of the server that found the
+//!    loss.
+//! 2. It hands the submission log to [`Gone`].
+//! 3. It sets the state that other threads read ([`Gone::set_lost`]). This comes last: a caller that sees the loss
+//!    finds the log.
+//!
+//! The server answers callers only after the call returned, so each caller that receives `DeviceLost` finds the device
+//! lost (I5). The actor then calls `Server::wreck`, which answers everything that is held.
+//!
+//! # What checks it
+//!
+//! `device/tests.rs` with a scripted backend; `no_page_is_freed_in_the_step_that_loses_the_device_i10` of
+//! `server/tests/memory.rs`; the facts `loss` and `reopening` of the conformance suite, with the mutant
+//! `invariants/i5_loss_without_answer`.
 
 mod call;
 
@@ -16,30 +43,30 @@ use std::any::Any;
 use std::sync::Arc;
 
 use millstream_protocol::backend::{Backend, BoundSlice, Plan, Prepared, Replay, Span};
+use millstream_protocol::device_status::Gone;
 use millstream_protocol::error::{Error, Refused};
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
-use millstream_protocol::gone::Gone;
 use millstream_protocol::id::{Cursor, Point, QueueId, SliceId};
 use millstream_protocol::memory::{PageError, PageId};
 use millstream_protocol::message::Task;
 
 use crate::memory::{PageSource, Reservation};
-use crate::observers::journal::Journal;
+use crate::observers::log_writer::LogWriter;
 
-/// A backend and the end of its device.
+/// A backend, and the end of its device.
 pub(crate) struct Device<B: Backend> {
     backend: B,
-    /// What other threads see of the end of the device.
+    /// The state that other threads read: whether and why the device has ended.
     gone: Arc<Gone>,
     is_lost: bool,
     is_closed: bool,
-    /// The submission log, if it is enabled. A lost device leaves it to [`Gone`].
-    log: Option<Box<Journal>>,
+    /// The submission log, if it is enabled. If the device is lost, [`Gone`] gets it.
+    log: Option<Box<LogWriter>>,
 }
 
 impl<B: Backend> Device<B> {
-    /// An opened backend, and the submission log if tasks are to be logged.
-    pub(crate) fn new(backend: B, log: Option<Box<Journal>>) -> Self {
+    /// Creates the device of an opened backend, with the submission log if tasks are to be logged.
+    pub(crate) fn new(backend: B, log: Option<Box<LogWriter>>) -> Self {
         Self {
             backend,
             gone: Arc::default(),
@@ -54,7 +81,7 @@ impl<B: Backend> Device<B> {
         self.gone = gone;
     }
 
-    /// What other threads see of the end of the device.
+    /// Returns the state that other threads read.
     pub(crate) fn gone(&self) -> &Gone {
         &self.gone
     }
@@ -65,7 +92,7 @@ impl<B: Backend> Device<B> {
         self.is_lost
     }
 
-    /// Returns `true` if nothing is issued any more: the device is lost, or it was closed.
+    /// Returns `true` if no task is issued any more, because the device is lost or closed.
     pub(crate) fn has_ended(&self) -> bool {
         self.is_lost || self.is_closed
     }
@@ -75,12 +102,12 @@ impl<B: Backend> Device<B> {
         self.is_closed
     }
 
-    /// Closes the device: nothing is issued from here on.
+    /// Closes the device: no task is issued from here on.
     pub(crate) fn close(&mut self) {
         self.is_closed = true;
     }
 
-    /// The device is lost. Every thread can see it before any caller is answered.
+    /// Records the loss of the device, once. Every thread can see it before any caller is answered.
     #[cold]
     pub(crate) fn lose(&mut self, why: &str) {
         if self.is_lost {
@@ -110,8 +137,8 @@ impl<B: Backend> Device<B> {
         }
     }
 
-    /// The error of a caller whose task failed or did not run: the loss of the device, or the failure of the data, not that a
-    /// task did not run over it.
+    /// Returns the error of a caller whose task failed or did not run: the loss or close of the device if it has ended;
+    /// otherwise the failure at the root, not the failure of a task that did not run because of it.
     pub(crate) fn error_of(&self, failure: FailureRef) -> Error {
         match self.has_ended() {
             true => self.gone.error(),
@@ -119,9 +146,9 @@ impl<B: Backend> Device<B> {
         }
     }
 
-    /// The submission log, if it is enabled.
+    /// Returns the submission log, if it is enabled.
     #[inline]
-    pub(crate) fn log(&mut self) -> Option<&mut Journal> {
+    pub(crate) fn log(&mut self) -> Option<&mut LogWriter> {
         self.log.as_deref_mut()
     }
 
@@ -138,30 +165,30 @@ impl<B: Backend> Device<B> {
         }
     }
 
-    /// The backend, for the actors.
+    /// Returns the backend.
     pub(crate) fn backend(&self) -> &B {
         &self.backend
     }
 
-    /// The same, mutable.
+    /// Returns the backend, mutable.
     pub(crate) fn backend_mut(&mut self) -> &mut B {
         &mut self.backend
     }
 
-    /// An empty task takes the place at `point`: its queue passes it like any other.
+    /// Marks `point` with an empty task, which completes like any other.
     #[inline]
     pub(crate) fn mark(&mut self, point: Point) {
         self.backend.mark(point.queue, point.cursor);
     }
 
-    /// Hands a batch over: the event at its end, `cursor`, is recorded here and nowhere else.
+    /// Ends a batch at `cursor`. The event of the batch is recorded here and nowhere else.
     #[inline]
     pub(crate) fn flush(&mut self, queue: QueueId, cursor: Cursor) {
         self.backend.flush(queue, cursor);
     }
 
-    /// What `queue` is given from here on runs after `point` of another queue. Returns `false` if the backend cannot wait: then
-    /// the device is lost, as going on would break the order (I2).
+    /// Makes `queue` wait: everything that is issued to it from here on runs after `point` of another queue. Returns
+    /// `false` if the backend cannot wait; then the device is lost, since going on would break the order (I2).
     pub(crate) fn wait(&mut self, queue: QueueId, point: Point) -> bool {
         let outcome = self.backend.queue_wait(queue, point);
         if let Err(refused) = &outcome {
@@ -170,7 +197,7 @@ impl<B: Backend> Device<B> {
         outcome.is_ok()
     }
 
-    /// What a host function or a guard `name` may see of its bindings.
+    /// Returns the resources of the bindings of a host function or guard `name`.
     pub(crate) fn resources(
         &mut self,
         name: &Arc<str>,
@@ -182,24 +209,24 @@ impl<B: Backend> Device<B> {
         }
     }
 
-    /// A slice has this memory.
+    /// Reports to the backend that a slice has this memory.
     pub(crate) fn slice_reserved(&mut self, slice: SliceId, memory: Reservation, bytes: u64) {
         self.backend
             .slice_reserved(slice, Some(memory.page), memory.offset, bytes);
     }
 
-    /// A slice has no memory any more.
+    /// Reports to the backend that a slice has no memory any more.
     pub(crate) fn slice_released(&mut self, slice: SliceId) {
         self.backend.slice_released(slice);
     }
 
-    /// What the backend keeps of a recording for its replays.
+    /// Prepares a recording for its replays.
     pub(crate) fn prepare(&mut self, plan: &Plan) -> Prepared {
         self.backend.prepare(plan)
     }
 
-    /// Runs a recording. Returns how many of its tasks have their place on the queue, and the failure of the last of these
-    /// if the backend refused it.
+    /// Runs a recording. Returns how many of its tasks took their cursors, and the failure of the last of these if the
+    /// backend refused it.
     pub(crate) fn replay(
         &mut self,
         replay: &mut Replay<'_>,
@@ -226,17 +253,18 @@ impl<B: Backend> Device<B> {
         issued.map_err(|refused| self.refusal(name, refused))
     }
 
-    /// The backend forgets run-time failures of these ranges, on this queue.
+    /// Makes the backend forget run-time failures of these ranges, on this queue.
     pub(crate) fn forget(&mut self, queue: QueueId, ranges: &[BoundSlice]) {
         self.backend.forget(queue, ranges);
     }
 
-    /// Takes the times of tasks that have completed.
+    /// Takes the spans of tasks that have completed.
     pub(crate) fn take_spans(&mut self) -> Vec<Span> {
         self.backend.take_spans()
     }
 
-    /// Records up to `spans` times of tasks of a queue, or none. Returns how many tasks a queue may have in flight then.
+    /// Makes the backend record up to `spans` spans of tasks of each queue; 0 ends that. Returns how many tasks a queue
+    /// may have in flight meanwhile.
     pub(crate) fn record_spans(&mut self, spans: usize) -> usize {
         self.backend.record_spans(spans)
     }
@@ -252,7 +280,7 @@ impl<B: Backend> PageSource for Device<B> {
         let _entered = span.enter();
         self.backend.allocate(bytes).inspect_err(|error| {
             if *error == PageError::Lost {
-                self.lose("it cannot allocate pages any more");
+                self.lose("a page allocation reported the loss");
             }
         })
     }

@@ -1,4 +1,4 @@
-//! The device without a server: what refusals and a loss do.
+//! The device without a server: the effects of refusals and of a loss.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use millstream_sync::timeline::Timeline;
 use super::Device;
 use crate::memory::PageSource;
 use crate::objects::Objects;
-use crate::observers::journal::Journal;
+use crate::observers::log_writer::LogWriter;
 
-/// A backend whose calls return the answers of a test, in order, and `Ok` once there are none left.
+/// A backend whose calls return the scripted results of a test, in order, and `Ok` once there are none left.
 struct Scripted {
-    answers: VecDeque<Result<(), Refused>>,
+    results: VecDeque<Result<(), Refused>>,
     calls: Vec<(&'static str, u64)>,
     properties: DeviceProperties,
     timeline: Arc<Timeline>,
@@ -37,7 +37,7 @@ struct Scripted {
 impl Scripted {
     fn answer(&mut self, call: &'static str, cursor: Cursor) -> Result<(), Refused> {
         self.calls.push((call, cursor));
-        self.answers.pop_front().unwrap_or(Ok(()))
+        self.results.pop_front().unwrap_or(Ok(()))
     }
 }
 
@@ -118,9 +118,9 @@ impl Backend for Scripted {
     }
 }
 
-fn device(answers: impl IntoIterator<Item = Result<(), Refused>>) -> Device<Scripted> {
+fn device(results: impl IntoIterator<Item = Result<(), Refused>>) -> Device<Scripted> {
     let backend = Scripted {
-        answers: answers.into_iter().collect(),
+        results: results.into_iter().collect(),
         calls: Vec::new(),
         properties: DeviceProperties {
             backend: "scripted",
@@ -139,7 +139,7 @@ fn device(answers: impl IntoIterator<Item = Result<(), Refused>>) -> Device<Scri
         },
         timeline: Arc::default(),
     };
-    Device::new(backend, Some(Box::new(Journal::new("scripted", 1 << 10))))
+    Device::new(backend, Some(Box::new(LogWriter::new("scripted", 1 << 10))))
 }
 
 fn calls(device: &Device<Scripted>) -> &[(&'static str, u64)] {
@@ -191,9 +191,9 @@ fn refused_task_fails_alone_i7() {
     assert!(device.is_logged(), "the log goes on");
 }
 
-/// I5: a thread that is answered after the loss finds the device lost, and the log of what it had taken.
+/// I5: a caller that is answered after the loss finds the device lost, and the log of its messages.
 #[test]
-fn loss_is_visible_with_its_log_and_touches_no_page_any_more_i5() {
+fn loss_is_visible_with_its_log_and_no_page_is_touched_after_it_i5() {
     let mut device = device([lost()]);
     assert!(!device.wait(QueueId(0), at(3)), "going on would break I2");
     assert!(device.is_lost() && device.has_ended());
@@ -205,14 +205,14 @@ fn loss_is_visible_with_its_log_and_touches_no_page_any_more_i5() {
 }
 
 #[test]
-fn page_that_is_refused_by_a_lost_device_ends_the_epoch_i5() {
+fn page_allocation_that_reports_the_loss_ends_the_epoch_i5() {
     let mut device = device([lost()]);
     assert_eq!(device.allocate_page(64), Err(PageError::Lost));
     assert!(device.is_lost());
 }
 
 #[test]
-fn caller_gets_the_failure_of_the_data_or_the_end_of_the_device_i7() {
+fn caller_receives_the_root_failure_or_the_end_of_the_device_i7() {
     let mut device = device([]);
     let root = Failure::panicked(&"blur".into(), "index 9".into());
     let later = Failure::input(&"copy out".into(), root.clone());
@@ -224,7 +224,7 @@ fn caller_gets_the_failure_of_the_data_or_the_end_of_the_device_i7() {
 
 /// A read of two slices takes two cursors. If the backend refuses the first copy, the task fails as a whole.
 #[test]
-fn read_whose_first_copy_is_refused_fails_i6() {
+fn read_fails_if_its_first_copy_is_refused_i6() {
     let mut device = device([refused()]);
     read_two(&mut device).expect_err("the first copy is refused");
     assert_eq!(calls(&device), [("copy out", 1)]);
@@ -232,7 +232,7 @@ fn read_whose_first_copy_is_refused_fails_i6() {
 
 /// If the backend refuses the second copy, its cursor is marked, and its part of the answer fails.
 #[test]
-fn read_whose_second_copy_is_refused_keeps_the_cursor_i6() {
+fn read_keeps_the_cursor_of_its_second_copy_if_that_is_refused_i6() {
     let mut device = device([Ok(()), refused()]);
     read_two(&mut device).expect("the first copy runs");
     let expected = [("copy out", 1), ("copy out", 2), ("mark", 2)];

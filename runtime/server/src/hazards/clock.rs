@@ -1,25 +1,33 @@
-//! What each queue is known to come after.
+//! Vector clocks: for each queue, the points that come before its next task anyway (I3).
 //!
-//! A queue's clock holds, for every queue, the greatest cursor that it has waited for, with all that
-//! the wait implied. A recorded point keeps the clock its queue had **at that moment**, so that
-//! waiting on it brings in what it had waited for and nothing later (I3).
+//! The clock of a queue holds, for every queue, the greatest cursor that is known to come before the next task. A wait
+//! for a point joins two things into it: the point, and the clock that the point's queue had **when the point was
+//! issued**. What that queue waited for later is not implied, so a [`QueueClock`] keeps its earlier clocks for as long
+//! as a point of theirs may be waited for.
+//!
+//! ```text
+//!  queue b                          queue c
+//!  5: wait for a's 3                                    b.at(5..=8) = {a: 3}
+//!  9: wait for a's 7                                    b.at(9..)   = {a: 7}
+//!                                   1: wait for b's 6   joins b.at(6): c covers b's 6 and a's 3, not a's 4
+//! ```
 
 use std::collections::VecDeque;
 
 use millstream_protocol::id::{Cursor, MAX_QUEUES, Point};
 
-/// For every queue, a cursor that is known to come before.
+/// For every queue, the greatest cursor that is known to come before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Clock([Cursor; MAX_QUEUES]);
 
 impl Clock {
-    /// Is `point` known to come before?
+    /// Returns `true` if `point` is known to come before.
     #[inline]
     pub(crate) fn covers(&self, point: Point) -> bool {
         self.0[point.queue.index()] >= point.cursor
     }
 
-    /// Takes in everything that `other` covers.
+    /// Adds everything that `other` covers.
     #[inline]
     pub(crate) fn join(&mut self, other: &Clock) {
         for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
@@ -27,7 +35,7 @@ impl Clock {
         }
     }
 
-    /// Takes in `point` itself.
+    /// Adds `point`.
     #[inline]
     pub(crate) fn advance(&mut self, point: Point) {
         let mine = &mut self.0[point.queue.index()];
@@ -35,22 +43,22 @@ impl Clock {
     }
 }
 
-/// The clock of one queue, and the clocks it had at the points that may still be waited for.
+/// The clock of one queue, and its earlier clocks at points that may still be waited for.
 #[derive(Debug, Default)]
 pub(crate) struct QueueClock {
     now: Clock,
-    /// The clock from this cursor on, oldest first: an entry per change of `now`, not per point.
+    /// The clock from this cursor on, oldest first. One entry for each change of `now`, not for each point.
     changes: VecDeque<(Cursor, Clock)>,
 }
 
 impl QueueClock {
-    /// Is `point` implied for what is issued from now on?
+    /// Returns `true` if `point` is known to come before everything that is issued from now on.
     #[inline]
     pub(crate) fn covers(&self, point: Point) -> bool {
         self.now.covers(point)
     }
 
-    /// The queue, whose next task has cursor `next`, waits for a point with this clock.
+    /// Records a wait of the task with cursor `next`, the queue's next, for a point with this clock.
     pub(crate) fn wait(&mut self, next: Cursor, point: Point, clock_at_point: Clock) {
         self.now.join(&clock_at_point);
         self.now.advance(point);
@@ -60,7 +68,7 @@ impl QueueClock {
         }
     }
 
-    /// The clock that the queue had when `cursor` was issued.
+    /// Returns the clock that the queue had when `cursor` was issued.
     pub(crate) fn at(&self, cursor: Cursor) -> Clock {
         let after = self.changes.partition_point(|(from, _)| *from <= cursor);
         match after.checked_sub(1) {
@@ -69,17 +77,17 @@ impl QueueClock {
         }
     }
 
-    /// Everything up to `completed` has passed: nobody will wait for it, its clocks can go. The last
-    /// one at or before `completed` stays, it holds for what follows.
+    /// Removes the clocks of points up to `completed`: these have passed, so no queue will wait for them. The last
+    /// clock at or before `completed` stays, since it is in force for the cursors that follow.
     pub(crate) fn prune(&mut self, completed: Cursor) {
         while self.changes.len() > 1 && self.changes[1].0 <= completed {
             self.changes.pop_front();
         }
     }
 
-    /// Clocks that are kept.
+    /// Returns the number of earlier clocks.
     #[cfg(test)]
-    pub(crate) fn kept(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.changes.len()
     }
 }
@@ -94,7 +102,7 @@ mod tests {
     const B: QueueId = QueueId(1);
 
     #[test]
-    fn a_wait_brings_in_what_the_point_had_waited_for_and_nothing_later() {
+    fn wait_joins_the_clock_of_the_point_and_nothing_later_i3() {
         let (mut b, mut c) = (QueueClock::default(), QueueClock::default());
         b.wait(5, Point::new(A, 3), Clock::default());
         b.wait(9, Point::new(A, 7), Clock::default());
@@ -102,18 +110,18 @@ mod tests {
         assert!(c.covers(Point::new(B, 6)) && c.covers(Point::new(A, 3)));
         assert!(
             !c.covers(Point::new(A, 4)) && !c.covers(Point::new(B, 7)),
-            "what came after the point is not implied (I3)"
+            "the clock of the point does not cover what came after it (I3)"
         );
     }
 
     #[test]
-    fn pruning_keeps_the_clock_that_still_holds() {
+    fn prune_keeps_the_clock_in_force() {
         let mut b = QueueClock::default();
         for step in 1..=10 {
             b.wait(step * 10, Point::new(A, step), Clock::default());
         }
         b.prune(55);
-        assert_eq!(b.kept(), 6);
+        assert_eq!(b.len(), 6);
         assert!(b.at(57).covers(Point::new(A, 5)) && !b.at(57).covers(Point::new(A, 6)));
     }
 }

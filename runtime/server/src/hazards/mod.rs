@@ -1,19 +1,75 @@
-//! Hazards: who uses which bytes of which slice, and what a new use must therefore come after.
+//! Hazards: which task must run before which, because they touch a byte in common and one of them writes it.
+//!
+//! [`Hazards`] owns the slices and the vector clocks of the queues. It knows no stream and no queue: a stream is a
+//! number, and the caller says whether a point has passed.
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`clock`] | the clock of one queue: which points what is issued there comes after already (I3) |
-//! | [`faults`] | the failed ranges of one slice (I7) |
-//! | `slice` | a slice as the device thread knows it: log, failed ranges, and what is behind it |
+//! | [`clock`] | the vector clock of one queue: which points come before its next task anyway (I3) |
+//! | [`poisoned_ranges`] | the poisoned ranges of one slice (I7) |
+//! | `slice` | a slice as the device thread sees it: access log, poisoned ranges, memory |
 //!
-//! [`Hazards`] owns the slices and the clocks. [`Hazards::enter`] is the one way in: for a task that a stream holds, for one that is
-//! issued at once, for a replay, which is one task here, and for a host function. Memory that is used again enters by
-//! [`Hazards::give`], with the points that still use it, so that reuse is one more hazard (I4 follows from I2).
+//! # Protocol
 //!
-//! Nothing here knows a stream's or a queue's state: a stream is a number, and whether a point has passed is asked of the caller.
+//! Each slice has an [`AccessLog`]: for each byte range the last writers, and the readers since. A use of bytes has two
+//! states, and one transition between them:
+//!
+//! ```text
+//!   enter(held)                       issued(point)
+//! ──────────────► Use::Held ──────────────────────────► Use::Issued ──► passed: the completed cursor reaches it
+//!                 (stream, sequence)                    (queue, cursor)
+//! ──────────────────────────────────────────────────────────▲
+//!   enter(issued): a task that passes through
+//! ```
+//!
+//! 1. [`Hazards::enter`] is the only way to make an entry: for a held task, a task that is issued at once, a replay
+//!    (one task here) and a host function. It first reports the conflicting uses that the new one must come after, then
+//!    enters the new use. The server calls it in mailbox order, so "after" always leads to an earlier message (I2).
+//! 2. A conflicting use that is *held* by another stream becomes a link between two held tasks, which the scheduler
+//!    keeps (`scheduler/dependencies.rs`). A stream keeps its own order, so a task has no links to its own stream.
+//! 3. A conflicting use that is *issued* needs nothing if its queue is the queue of the new task, if it has passed, or
+//!    if the [`QueueClock`] of the new task's queue covers it. Otherwise it becomes a point that the new task comes
+//!    after. A host function runs on no queue, so for it only a point that has passed needs nothing.
+//! 4. When the server issues a held task it calls [`Hazards::issued`], which replaces the held entries by the point.
+//!    The links of other held tasks become points at the same time. When it issues a wait it calls
+//!    [`Hazards::add_wait`], which joins the clock that the point had *at its own moment* into the clock of the waiting
+//!    queue.
+//! 5. Memory that is used again enters by [`Hazards::give`] with the points that still use it (the *residue*). They are
+//!    the first entries of the new slice's log, so reuse is one more hazard, and I4 follows from I2.
+//!
+//! # Example
+//!
+//! Stream A is assigned to queue q0, stream B to q1. Both hold their tasks; x is a slice.
+//!
+//! ```text
+//!  mailbox         stream A (q0)                   stream B (q1)                        log of x: writer / readers
+//!  1  A: write x   enter: no conflict              -                                    Held(A, 1) / -
+//!  2  B: read x    held_before reports (A, 1):     -
+//!                  A is flushed, issued(q0, 1)                                          (q0, 1) / -
+//!                  -                               enter: after (q0, 1)                 (q0, 1) / Held(B, 1)
+//!                  -                               issue: queue_wait(q1, (q0, 1)), and
+//!                                                  add_wait: q1 covers (q0, 1)          (q0, 1) / (q1, 1)
+//!  3  B: read x    -                               enter: q1 covers (q0, 1), so there
+//!                                                  is no second wait (I3)               (q0, 1) / (q1, 1), Held(B, 2)
+//!  4  A: write x   -                               held_before reports (B, 2):
+//!                                                  B is flushed, issued(q1, 2)          (q0, 1) / (q1, 2)
+//!                  enter: after (q1, 2); its own   -                                    Held(A, 2) / -
+//!                  queue's (q0, 1) needs nothing
+//! ```
+//!
+//! If A cannot be flushed at step 2, because its first task waits for memory or a host function, then `enter` reports
+//! `Held(A, 1)`, and B's task parks behind A's.
+//!
+//! # What checks it
+//!
+//! `hazards/tests.rs` has a property test that compares `enter` with happens-before by queues, waits and completions,
+//! and fails on a missing order (I2) as well as on a superfluous wait (I3). The random programs of `server/tests` check
+//! the calls of the backend with vector clocks of their own. The mutants `server/conflict_ignored`,
+//! `server/write_ignores_readers`, `server/range_short`, `server/residue_forgotten`, `server/reuse_ignores_readers`,
+//! `invariants/i3_clock_forgets_the_rest` and `invariants/i3_clock_forgets_the_wait` break this module.
 
 pub(crate) mod clock;
-pub(crate) mod faults;
+pub(crate) mod poisoned_ranges;
 mod slice;
 
 #[cfg(test)]
@@ -38,21 +94,21 @@ use crate::points::Points;
 pub(crate) struct Hazards {
     slices: Slab<Slice>,
     clocks: Vec<QueueClock>,
-    /// Orders that a clock implied, so that no wait was needed.
+    /// The number of orders that a clock implied, so that no wait was issued.
     implied: u64,
 }
 
-/// A task that uses bytes.
+/// A task that uses bytes, as its entries in the access logs name it.
 #[derive(Clone, Copy)]
-pub(crate) struct User {
-    /// As the logs have it.
+pub(crate) struct Accessor {
+    /// The entry in the access logs.
     used: Use,
-    /// Where it runs: on no queue, if it is a host function.
+    /// The queue that it runs on; `None` for a host function.
     queue: Option<QueueId>,
 }
 
-impl User {
-    /// A task that has its place on a queue.
+impl Accessor {
+    /// A task that has a point on its queue.
     #[inline(always)]
     pub(crate) fn issued(point: Point) -> Self {
         Self {
@@ -61,7 +117,8 @@ impl User {
         }
     }
 
-    /// The task `sequence` of `stream`, which holds it: to run on `queue`, or as a host function.
+    /// Task `sequence` of `stream`, which the stream holds. It will run on `queue`, or on no queue if it is a host
+    /// function.
     pub(crate) fn held(stream: u32, sequence: u64, queue: Option<QueueId>) -> Self {
         Self {
             used: Use::Held { stream, sequence },
@@ -70,20 +127,20 @@ impl User {
     }
 }
 
-/// What a slice leaves when it goes.
+/// The parts of a slice that was removed.
 pub(crate) struct Freed {
     pub(crate) id: SliceId,
     pub(crate) client: ClientId,
-    /// What was behind it.
+    /// Its memory.
     pub(crate) backing: Backing,
-    /// The points that still use it.
+    /// The points that still use its memory.
     pub(crate) busy: Points,
-    /// When its last handle went, as [`Hazards::drop_slice`] was given it, or 0.
+    /// The time of [`Hazards::drop_slice`], or 0 if that removed the slice at once.
     pub(crate) dropped_ns: u64,
 }
 
 impl Hazards {
-    /// No slices, on this many queues.
+    /// Creates hazards without slices, for this number of queues.
     pub(crate) fn new(queues: usize) -> Self {
         Self {
             slices: Slab::new(),
@@ -92,23 +149,23 @@ impl Hazards {
         }
     }
 
-    /// Enters a use of the bytes of a binding whose slice has this key. `before` is given each use that it must come after and that
-    /// is not known to come before it anyway.
+    /// Enters the use of a binding's bytes in the log of the slice with this key. Calls `before` for each earlier use
+    /// that the task must come after and that is not known to come before it anyway.
     ///
-    /// What is bound comes back, if the slice has memory and no failed ranges: nearly always.
+    /// Returns the bound range if the slice has memory and no poisoned ranges, which is the common case.
     #[inline(always)]
     pub(crate) fn enter(
         &mut self,
         key: u32,
         binding: &Binding,
-        user: &User,
+        accessor: &Accessor,
         passed: impl Fn(Point) -> bool,
         before: impl FnMut(Use),
     ) -> Option<BoundSlice> {
         let slice = self.slices.get_mut(key as usize)?;
         let (start, access) = (binding.offset, binding.access);
         let end = start.saturating_add(binding.len);
-        let is_alone = match user.used {
+        let is_alone = match accessor.used {
             Use::Issued(point) => slice.log.enter_own(start, end, access, point),
             Use::Held { .. } => false,
         };
@@ -117,16 +174,17 @@ impl Hazards {
             self.implied += enter_shared(
                 &mut slice.log,
                 (range, access),
-                user,
+                accessor,
                 &self.clocks,
                 passed,
                 before,
             );
         }
-        slice.bind_sound(binding, end)
+        slice.bind_clean(binding, end)
     }
 
-    /// Calls `before` for the held tasks of other streams that a task of `stream` with this binding must come after.
+    /// Calls `before` for each task that another stream holds and that a task of `stream` with this binding must come
+    /// after.
     pub(crate) fn held_before(
         &self,
         key: u32,
@@ -145,7 +203,8 @@ impl Hazards {
         });
     }
 
-    /// The held task (`stream`, `sequence`), which has a binding of this slice, is at `point` now.
+    /// Replaces the entries of the held task (`stream`, `sequence`) in the log of this slice by `point`: the task is
+    /// issued.
     #[inline]
     pub(crate) fn issued(&mut self, key: u32, (stream, sequence): (u32, u64), point: Point) {
         if let Some(slice) = self.slices.get_mut(key as usize) {
@@ -153,52 +212,52 @@ impl Hazards {
         }
     }
 
-    /// Is `point` known to come before what is issued to `queue` from now on?
+    /// Returns `true` if `point` is known to come before everything that is issued to `queue` from now on.
     #[inline]
     pub(crate) fn implies(&self, queue: QueueId, point: Point) -> bool {
         self.clocks[queue.index()].covers(point)
     }
 
-    /// Does `point` come after this other point, as far as its queue's clock tells?
+    /// Returns `true` if `point` comes after `other`, by the clock that its queue had at `point`.
     pub(crate) fn comes_after(&self, point: Point, other: Point) -> bool {
         self.clocks[point.queue.index()]
             .at(point.cursor)
             .covers(other)
     }
 
-    /// One more order is implied, so that no wait is needed.
+    /// Counts one more order that a clock implied, so that no wait was issued.
     #[inline]
     pub(crate) fn count_implied(&mut self) {
         self.implied += 1;
     }
 
-    /// Orders that a clock implied so far.
+    /// Returns the number of orders that a clock implied so far.
     pub(crate) fn implied(&self) -> u64 {
         self.implied
     }
 
-    /// The clock that a queue had when this point was issued.
+    /// Returns the clock that the queue of `point` had when `point` was issued.
     pub(crate) fn clock_at(&self, point: Point) -> Clock {
         self.clocks[point.queue.index()].at(point.cursor)
     }
 
-    /// The task that is to be at `place` waits for a point with this clock.
-    pub(crate) fn waits(&mut self, place: Point, point: Point, clock_at_point: Clock) {
+    /// Records that the task at `place` waits for `point`. `clock_at_point` is the [clock](Self::clock_at) of `point`.
+    pub(crate) fn add_wait(&mut self, place: Point, point: Point, clock_at_point: Clock) {
         self.clocks[place.queue.index()].wait(place.cursor, point, clock_at_point);
     }
 
-    /// A queue has come as far as `completed`.
+    /// Prunes the clock of a queue that has completed up to `completed`.
     pub(crate) fn completed(&mut self, queue: QueueId, completed: Cursor) {
         self.clocks[queue.index()].prune(completed);
     }
 
-    /// A slice becomes known. Nothing is behind it yet.
+    /// Adds a slice without memory, and returns its key.
     pub(crate) fn insert(&mut self, id: SliceId, client: ClientId, bytes: u64) -> u32 {
         self.slices.insert(Slice::new(id, client, bytes)) as u32
     }
 
-    /// Something is behind a slice from now on. Memory that is given to a fresh one may still be used by its `residue`, which its
-    /// first tasks come after; one that is in use has a log already.
+    /// Gives a slice its memory. A fresh slice may get memory that `residue` still uses; its first tasks come after
+    /// these points. A slice that is in use has a log already and gets no residue.
     pub(crate) fn give(&mut self, key: u32, backing: Backing, residue: Option<&Points>) {
         let slice = &mut self.slices[key as usize];
         if let Some(residue) = residue {
@@ -207,29 +266,29 @@ impl Hazards {
         slice.backing = backing;
     }
 
-    /// A slice gets no memory.
+    /// Records that the slice gets no memory.
     pub(crate) fn fail(&mut self, key: u32, failure: FailureRef) {
         let slice = &mut self.slices[key as usize];
         slice.backing = Backing::Failed(slice.bytes(), failure);
     }
 
-    /// What is behind a slice.
+    /// Returns the memory of a slice.
     pub(crate) fn backing(&self, key: u32) -> &Backing {
         &self.slices[key as usize].backing
     }
 
-    /// A slice's id, its client, and the bytes that were asked for.
+    /// Returns the id of a slice, its client, and the number of bytes that were requested.
     pub(crate) fn describe(&self, key: u32) -> (SliceId, ClientId, u64) {
         let slice = &self.slices[key as usize];
         (slice.id, slice.client, slice.bytes())
     }
 
-    /// A stream holds one more task on this slice.
+    /// Counts one more held task that names this slice.
     pub(crate) fn hold(&mut self, key: u32) {
         self.slices[key as usize].held_tasks += 1;
     }
 
-    /// Streams hold one task less on this slice. Was that the last one, of a slice without handles?
+    /// Counts one held task less that names this slice. Returns `true` if that was the last one of a dropped slice.
     #[inline]
     pub(crate) fn release(&mut self, key: u32) -> bool {
         let Some(slice) = self.slices.get_mut(key as usize) else {
@@ -239,7 +298,8 @@ impl Hazards {
         slice.dropped && slice.held_tasks == 0
     }
 
-    /// The last handle of a slice is gone. Does no stream hold a task on it? Else it stays, and remembers the time of `now_ns`.
+    /// Marks a slice as dropped: its last handle is gone. Returns `true` if no stream holds a task that names it.
+    /// Otherwise the slice stays until the last such task is issued, and stores the time that `now_ns` returns.
     pub(crate) fn drop_slice(&mut self, key: u32, now_ns: impl FnOnce() -> u64) -> bool {
         let slice = &mut self.slices[key as usize];
         slice.dropped = true;
@@ -249,12 +309,12 @@ impl Hazards {
         slice.held_tasks == 0
     }
 
-    /// Has a slice lost its last handle?
+    /// Returns `true` if the last handle of the slice is gone.
     pub(crate) fn is_dropped(&self, key: u32) -> bool {
         self.slices[key as usize].dropped
     }
 
-    /// A slice that no stream holds a task on goes.
+    /// Removes a slice that no held task names.
     pub(crate) fn remove(&mut self, key: u32, passed: impl Fn(Point) -> bool) -> Freed {
         let slice = self.slices.remove(key as usize);
         Freed {
@@ -266,7 +326,7 @@ impl Hazards {
         }
     }
 
-    /// A binding as the backend sees it, or what keeps its bytes from being data.
+    /// Resolves a binding for the backend. Returns an error if its bytes cannot be handed to the backend.
     #[inline]
     pub(crate) fn bind(&self, binding: &Binding) -> Result<BoundSlice, Unbound> {
         match self.slices.get(binding.key as usize) {
@@ -274,36 +334,37 @@ impl Hazards {
             None => {
                 debug_assert!(
                     binding.key == Binding::UNRESOLVED,
-                    "a task names a slice that is gone (I4)"
+                    "a task names a slice that was removed (I4)"
                 );
                 Err(Unbound::Gone)
             }
         }
     }
 
-    /// These bytes of a slice hold no data because of `failure`.
+    /// Poisons bytes of a slice with `failure`.
     pub(crate) fn poison(&mut self, key: u32, range: Range<u64>, failure: FailureRef) {
         if let Some(slice) = self.slices.get_mut(key as usize) {
-            slice.faults.mark(range, failure);
+            slice.poisoned.mark(range, failure);
         }
     }
 
-    /// These bytes of a slice were defined anew.
+    /// Heals bytes of a slice: a task has overwritten them.
     #[inline]
     pub(crate) fn heal(&mut self, key: u32, range: &Range<u64>) {
         if let Some(slice) = self.slices.get_mut(key as usize)
-            && !slice.faults.is_clean()
+            && !slice.poisoned.is_clean()
         {
-            slice.faults.clear(range);
+            slice.poisoned.clear(range);
         }
     }
 
-    /// Has a slice no failed ranges?
+    /// Returns `true` if the slice has no poisoned ranges.
     pub(crate) fn is_clean(&self, key: u32) -> bool {
-        self.slices[key as usize].faults.is_clean()
+        self.slices[key as usize].poisoned.is_clean()
     }
 
-    /// Why these bytes of a slice cannot be touched in this way: what failed there, or that the slice got no memory.
+    /// Returns the failure that keeps a task from accessing these bytes: the failure of a byte that it reads, or that
+    /// the slice got no memory.
     pub(crate) fn failure(
         &self,
         key: u32,
@@ -314,28 +375,29 @@ impl Hazards {
         match &slice.backing {
             Backing::Failed(_, failure) => Some(failure.clone()),
             _ if !access.reads() => None,
-            _ => slice.faults.find(range).cloned(),
+            _ => slice.poisoned.find(range).cloned(),
         }
     }
 
-    /// The ids of all slices.
+    /// Iterates over the ids of all slices.
     pub(crate) fn ids(&self) -> impl Iterator<Item = SliceId> {
         self.slices.iter().map(|(_, slice)| slice.id)
     }
 
-    /// How many slices there are, those included whose last handle is gone.
+    /// Returns the number of slices, including dropped ones.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.slices.len()
     }
 
-    /// How many slices have handles.
+    /// Returns the number of slices with handles.
     pub(crate) fn live(&self) -> usize {
         let live = self.slices.iter().filter(|(_, slice)| !slice.dropped);
         live.count()
     }
 
-    /// How many slices with handles hold bytes that are no data, by what is known here, or by what is known of them as `settled`.
+    /// Returns the number of slices with handles that have poisoned bytes. `settled` reports poison that a queue found
+    /// while a task ran.
     pub(crate) fn poisoned(&self, settled: impl Fn(SliceId) -> bool) -> usize {
         let live = self.slices.iter().filter(|(_, slice)| !slice.dropped);
         let poisoned =
@@ -344,7 +406,7 @@ impl Hazards {
     }
 }
 
-/// The points that still use bytes that no stream holds a task on.
+/// Returns the points that still use a slice that no held task names.
 fn busy(log: &AccessLog, passed: impl Fn(Point) -> bool) -> Points {
     let mut busy = Points::default();
     log.for_each(|_, used| match used {
@@ -352,26 +414,27 @@ fn busy(log: &AccessLog, passed: impl Fn(Point) -> bool) -> Points {
         Use::Issued(_) => {}
         Use::Held { .. } => debug_assert!(
             false,
-            "a slice is freed while a stream holds a task on it (I4)"
+            "a slice is freed while a stream holds a task that names it (I4)"
         ),
     });
     busy
 }
 
-/// Enters a use of bytes that others than its own queue may use, and tells how many of those it comes after anyway.
+/// Enters a use of bytes that other queues or streams may use, too. Returns the number of conflicting points that come
+/// before it anyway.
 #[inline(never)]
 fn enter_shared(
     log: &mut AccessLog,
     (range, access): (Range<u64>, Access),
-    user: &User,
+    accessor: &Accessor,
     clocks: &[QueueClock],
     passed: impl Fn(Point) -> bool,
     mut before: impl FnMut(Use),
 ) -> u64 {
     let mut implied = 0;
     log.conflicts(range.clone(), access, |used| {
-        match (used, user.queue) {
-            // A host function is on no queue: only what has completed comes before it.
+        match (used, accessor.queue) {
+            // A host function is on no queue: only a point that has passed comes before it.
             (Use::Issued(point), None) => {
                 if !passed(point) {
                     before(used);
@@ -386,13 +449,14 @@ fn enter_shared(
                 }
             }
             (Use::Held { stream, .. }, _) => {
-                let is_own = matches!(user.used, Use::Held { stream: own, .. } if own == stream);
+                let is_own =
+                    matches!(accessor.used, Use::Held { stream: own, .. } if own == stream);
                 if !is_own {
                     before(used);
                 }
             }
         }
     });
-    log.admit(range, access, user.used);
+    log.admit(range, access, accessor.used);
     implied
 }

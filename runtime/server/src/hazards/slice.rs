@@ -1,58 +1,58 @@
-//! A slice as the device thread knows it.
+//! A slice as the device thread sees it.
 
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::failure::{FailureRef, Reason};
 use millstream_protocol::id::{ClientId, SliceId};
 
-use super::faults::Faults;
+use super::poisoned_ranges::PoisonedRanges;
 use crate::memory::Reservation;
 use millstream_protocol::hazard::log::AccessLog;
 
 /// A range of device memory that handles count.
 ///
-/// Life: reserved when the device meets its `Reserve` task (or parked until memory returns), used
-/// by tasks, dropped when its last handle goes, freed once no stream holds a task on it; its range
-/// then returns to the pool with the points that still use it, its slot once those have passed.
+/// Its life: it gets memory when the server admits its `Reserve` task, or later if that parks for memory. Tasks use it.
+/// It is dropped with its last handle, and removed once no held task names it. Then its range returns to the pool with
+/// the points that still use it, and its slot is recycled once these have passed.
 pub(super) struct Slice {
     pub(super) id: SliceId,
     pub(super) client: ClientId,
     pub(super) backing: Backing,
     pub(super) log: AccessLog,
-    pub(super) faults: Faults,
-    /// Tasks that streams hold and that name this slice.
+    pub(super) poisoned: PoisonedRanges,
+    /// The number of held tasks that name this slice.
     pub(super) held_tasks: u32,
-    /// The last handle is gone.
+    /// Whether the last handle is gone.
     pub(super) dropped: bool,
-    /// When it went, if a stream held a task on it then and latencies are sampled; else 0.
+    /// When it was dropped, if a stream held a task on it then and latencies are sampled; else 0.
     pub(super) dropped_ns: u64,
 }
 
-/// What is behind a slice. Each state knows the bytes that were asked for.
+/// The memory of a slice. Each state has the number of bytes that were requested.
 pub(crate) enum Backing {
-    /// Nothing yet: its reservation waits in a stream.
+    /// None yet: a stream holds its reservation.
     Pending(u64),
     /// A range of a page.
     Reserved(Reservation),
-    /// No memory at all: a point, or a slice of no bytes.
+    /// None needed: a point, or a slice of no bytes.
     None(u64),
-    /// Nothing, for ever: the reservation failed.
+    /// None: the reservation failed. A task that overwrites the slice may try again.
     Failed(u64, FailureRef),
 }
 
-/// Why a binding cannot be handed to a backend.
+/// The reason why a binding cannot be handed to a backend.
 pub(crate) enum Unbound {
-    /// There is no such slice.
+    /// The slice does not exist.
     Gone,
-    /// Its bytes hold no data, or never got memory.
+    /// The task reads poisoned bytes, or the slice got no memory.
     Failed(FailureRef),
-    /// Its slice has no memory yet.
+    /// The reservation of the slice has not been served.
     Pending,
-    /// It asks for bytes up to here of a slice that has fewer.
+    /// The binding ends beyond the slice.
     Beyond {
-        /// The end of what it asks for.
+        /// The end of the binding.
         end: u64,
-        /// Bytes of the slice.
+        /// The number of bytes of the slice.
         bytes: u64,
     },
 }
@@ -63,38 +63,38 @@ impl Slice {
             id,
             client,
             backing: Backing::Pending(bytes),
-            // It starts when there is memory.
+            // `Hazards::give` creates the log, once there is memory.
             log: AccessLog::default(),
-            faults: Faults::default(),
+            poisoned: PoisonedRanges::default(),
             held_tasks: 0,
             dropped: false,
             dropped_ns: 0,
         }
     }
 
-    /// Bytes that were asked for.
+    /// Returns the number of bytes that were requested.
     pub(super) fn bytes(&self) -> u64 {
         match &self.backing {
-            Backing::Reserved(reservation) => reservation.asked,
+            Backing::Reserved(reservation) => reservation.requested,
             Backing::Pending(bytes) | Backing::None(bytes) | Backing::Failed(bytes, _) => *bytes,
         }
     }
 
-    /// Whether it holds bytes that are no data, where that is known without what tasks have settled: no, of what stands for something
-    /// in a recording; yes, if it has failed ranges.
+    /// Returns whether the slice has poisoned bytes, if that is known without what queues settled: `true` if it got no
+    /// memory or has poisoned ranges, `false` for a parameter of a recording, which never has memory.
     pub(super) fn has_failed(&self) -> Option<bool> {
         match &self.backing {
             Backing::Failed(_, failure) => Some(failure.reason != Reason::Parameter),
-            _ => (!self.faults.is_clean()).then_some(true),
+            _ => (!self.poisoned.is_clean()).then_some(true),
         }
     }
 
-    /// A binding, up to `end`, if the slice has memory, no failed ranges, and the bytes.
+    /// Resolves a binding that ends at `end`, if the slice has memory, enough bytes, and no poisoned ranges.
     #[inline(always)]
-    pub(super) fn bind_sound(&self, binding: &Binding, end: u64) -> Option<BoundSlice> {
+    pub(super) fn bind_clean(&self, binding: &Binding, end: u64) -> Option<BoundSlice> {
         match &self.backing {
             Backing::Reserved(reservation)
-                if self.faults.is_clean() && end <= reservation.asked =>
+                if self.poisoned.is_clean() && end <= reservation.requested =>
             {
                 Some(BoundSlice {
                     page: Some(reservation.page),
@@ -109,10 +109,13 @@ impl Slice {
         }
     }
 
-    /// A binding as the backend sees it, or what keeps its bytes from being data.
+    /// Resolves a binding for the backend. Returns an error if its bytes cannot be handed to the backend.
     #[inline]
     pub(super) fn bind(&self, binding: &Binding) -> Result<BoundSlice, Unbound> {
-        debug_assert!(self.id == binding.slice, "a key outlived its slice (I4)");
+        debug_assert!(
+            self.id == binding.slice,
+            "a key is used after its slice was removed (I4)"
+        );
         let bound = |page, base: u64, len| BoundSlice {
             page,
             offset: base + binding.offset,
@@ -122,21 +125,21 @@ impl Slice {
             slice_offset: binding.offset,
         };
         if binding.len == 0 {
-            // No bytes need no memory and cannot have failed; no log has an entry of them.
+            // An empty binding needs no memory and reads no failure; no log has an entry of it.
             return Ok(BoundSlice {
                 offset: 0,
                 ..bound(None, 0, 0)
             });
         }
         let end = binding.offset.saturating_add(binding.len);
-        if !self.faults.is_clean()
+        if !self.poisoned.is_clean()
             && binding.access.reads()
-            && let Some(failure) = self.faults.find(&(binding.offset..end))
+            && let Some(failure) = self.poisoned.find(&(binding.offset..end))
         {
             return Err(Unbound::Failed(failure.clone()));
         }
         if end > self.bytes() {
-            // Clients check this; a hand-made message may not have.
+            // Clients check this, but a message may be made by hand.
             let bytes = self.bytes();
             return Err(Unbound::Beyond { end, bytes });
         }
@@ -149,7 +152,7 @@ impl Slice {
             Backing::None(_) => Ok(bound(None, 0, 0)),
             Backing::Failed(_, failure) => Err(Unbound::Failed(failure.clone())),
             Backing::Pending(_) => {
-                debug_assert!(false, "a task goes before its slice has memory");
+                debug_assert!(false, "a task is issued before its slice has memory");
                 Err(Unbound::Pending)
             }
         }

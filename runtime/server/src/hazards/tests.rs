@@ -1,4 +1,4 @@
-//! The hazards by themselves: no streams, no queues, no device.
+//! The hazards alone: no streams, no queues, no device.
 
 use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
@@ -7,7 +7,7 @@ use millstream_protocol::id::{ClientId, Point, QueueId, SliceId};
 use millstream_sync::slots::SlotId;
 use proptest::prelude::*;
 
-use super::{Backing, Hazards, User};
+use super::{Accessor, Backing, Hazards};
 use crate::points::Points;
 use millstream_protocol::hazard::log::Use;
 
@@ -31,7 +31,7 @@ fn binding(slice: u32, range: std::ops::Range<u64>, access: Access) -> Binding {
     binding
 }
 
-/// Hazards of slices of [`BYTES`] without memory, whose keys are their numbers.
+/// Creates hazards of slices of [`BYTES`] bytes without memory, whose keys are their numbers.
 fn hazards(slices: u32) -> Hazards {
     let mut hazards = Hazards::new(QUEUES);
     for slice in 0..slices {
@@ -42,13 +42,13 @@ fn hazards(slices: u32) -> Hazards {
     hazards
 }
 
-/// What a use must come after, nothing having passed.
-fn before(hazards: &mut Hazards, binding: &Binding, user: User) -> Vec<Use> {
+/// Enters a use and returns the uses that it must come after, while nothing has passed.
+fn before(hazards: &mut Hazards, binding: &Binding, accessor: Accessor) -> Vec<Use> {
     let mut before = Vec::new();
     hazards.enter(
         binding.key,
         binding,
-        &user,
+        &accessor,
         |_| false,
         |used| before.push(used),
     );
@@ -58,7 +58,7 @@ fn before(hazards: &mut Hazards, binding: &Binding, user: User) -> Vec<Use> {
 /// A step of a random history.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A task goes to a queue.
+    /// A task is issued to a queue.
     Issue(usize, Vec<(u32, u64, u64, Access)>),
     /// A queue completes its next task.
     Complete(usize),
@@ -78,7 +78,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(prop_oneof![3 => issue, 1 => complete], 0..60)
 }
 
-/// A task that was issued: where, what it touches, and by index which tasks come before it by any way.
+/// An issued task: its point, its bindings, and for each earlier task by index whether that comes before it.
 struct Issued {
     point: Point,
     touched: Vec<Binding>,
@@ -101,16 +101,17 @@ fn conflict(one: &Issued, other: &[Binding]) -> bool {
 }
 
 proptest! {
-    /// I2: whatever conflicts is in order, by queues, waits and completions. I3: nothing is to be waited for that comes before anyway.
+    /// I2: every conflicting pair is ordered by queues, waits and completions. I3: no wait is requested for a task that
+    /// comes before anyway.
     #[test]
-    fn conflicts_are_in_order_and_no_order_is_told_twice_i2_i3(steps in steps()) {
+    fn conflicting_tasks_are_ordered_without_superfluous_waits_i2_i3(steps in steps()) {
         let mut hazards = hazards(2);
         let mut tasks: Vec<Issued> = Vec::new();
         let (mut issued, mut completed) = ([0_u64; QUEUES], [0_u64; QUEUES]);
         for step in steps {
             let (queue, touched) = match step {
                 Step::Complete(queue) => {
-                    // A task completes after all that come before it.
+                    // A task completes after all tasks that come before it.
                     let next = point(queue, completed[queue] + 1);
                     let task = tasks.iter().find(|task| task.point == next);
                     let is_free = task.is_some_and(|task| task.behind.iter().zip(&tasks).all(|(is_behind, other)| {
@@ -129,7 +130,7 @@ proptest! {
             let touched: Vec<Binding> =
                 touched.into_iter().map(|(slice, start, end, access)| binding(slice, start..end, access)).collect();
             let passed = |point: Point| completed[point.queue.index()] >= point.cursor;
-            // What comes before by the queue alone, and what has completed.
+            // The tasks that come before by the order of the queue alone.
             let last = tasks.iter().rposition(|task| task.point.queue == here.queue);
             let mut behind = vec![false; tasks.len()];
             if let Some(last) = last {
@@ -138,17 +139,17 @@ proptest! {
             }
             let mut after = Vec::new();
             for touch in &touched {
-                hazards.enter(touch.key, touch, &User::issued(here), passed, |used| match used {
+                hazards.enter(touch.key, touch, &Accessor::issued(here), passed, |used| match used {
                     Use::Issued(point) => after.push(point),
                     Use::Held { .. } => unreachable!("nothing is held"),
                 });
             }
-            for asked in after {
-                let index = tasks.iter().position(|task| task.point == asked).unwrap();
-                prop_assert!(!passed(asked) && asked.queue != here.queue);
+            for needed in after {
+                let index = tasks.iter().position(|task| task.point == needed).unwrap();
+                prop_assert!(!passed(needed) && needed.queue != here.queue);
                 prop_assert!(last.is_none_or(|last| tasks[last].behind[..].get(index) != Some(&true)));
-                let clock = hazards.clock_at(asked);
-                hazards.waits(here, asked, clock);
+                let clock = hazards.clock_at(needed);
+                hazards.add_wait(here, needed, clock);
                 behind[index] = true;
                 let theirs = tasks[index].behind.clone();
                 behind.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine |= theirs);
@@ -162,68 +163,68 @@ proptest! {
 }
 
 #[test]
-fn a_held_task_comes_before_others_until_it_is_issued_i2() {
+fn held_task_is_a_dependency_until_it_is_issued_as_its_point_i2() {
     let mut hazards = hazards(1);
     let write = binding(0, 0..8, Access::Write);
     let (first, second) = (
-        User::held(7, 1, Some(QueueId(0))),
-        User::held(8, 1, Some(QueueId(1))),
+        Accessor::held(7, 1, Some(QueueId(0))),
+        Accessor::held(8, 1, Some(QueueId(1))),
     );
     assert_eq!(before(&mut hazards, &write, first), []);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     hazards.held_before(0, &write, 8, |stream, sequence| {
-        told.push((stream, sequence));
+        reported.push((stream, sequence));
     });
-    assert_eq!(told, [(7, 1)]);
+    assert_eq!(reported, [(7, 1)]);
     let held = Use::Held {
         stream: 7,
         sequence: 1,
     };
     let read = binding(0, 4..8, Access::Read);
     assert_eq!(before(&mut hazards, &read, second), [held]);
-    // Nothing of its own stream comes before: the stream keeps its order by itself.
-    let own = User::held(8, 2, Some(QueueId(1)));
+    // No task of its own stream comes before: the stream keeps its own order.
+    let own = Accessor::held(8, 2, Some(QueueId(1)));
     assert_eq!(before(&mut hazards, &read, own), [held]);
     hazards.issued(0, (7, 1), point(0, 5));
-    let third = User::held(9, 1, Some(QueueId(1)));
+    let third = Accessor::held(9, 1, Some(QueueId(1)));
     assert_eq!(
         before(&mut hazards, &read, third),
         [Use::Issued(point(0, 5))]
     );
 }
 
-/// A host function is on no queue, so that no queue's order and no clock puts anything before it.
+/// A host function is on no queue, so no queue's order and no clock puts a task before it.
 #[test]
-fn host_function_comes_after_all_that_has_not_completed_i2() {
+fn host_function_comes_after_every_conflicting_point_that_has_not_passed_i2() {
     let mut hazards = hazards(1);
     let write = binding(0, 0..8, Access::Write);
-    before(&mut hazards, &write, User::issued(point(0, 3)));
-    let on_queue = User::held(1, 1, Some(QueueId(0)));
+    before(&mut hazards, &write, Accessor::issued(point(0, 3)));
+    let on_queue = Accessor::held(1, 1, Some(QueueId(0)));
     assert_eq!(
         before(&mut hazards, &binding(0, 0..8, Access::Read), on_queue),
         []
     );
     let read = binding(0, 0..8, Access::Read);
-    let on_host = User::held(2, 1, None);
-    let mut told = Vec::new();
-    hazards.enter(0, &read, &on_host, |_| false, |used| told.push(used));
+    let on_host = Accessor::held(2, 1, None);
+    let mut reported = Vec::new();
+    hazards.enter(0, &read, &on_host, |_| false, |used| reported.push(used));
     let held = Use::Held {
         stream: 1,
         sequence: 1,
     };
-    assert_eq!(told, [Use::Issued(point(0, 3))], "{held:?} only reads");
-    told.clear();
+    assert_eq!(reported, [Use::Issued(point(0, 3))], "{held:?} only reads");
+    reported.clear();
     hazards.enter(
         0,
         &read,
-        &User::held(3, 1, None),
+        &Accessor::held(3, 1, None),
         |_| true,
-        |used| told.push(used),
+        |used| reported.push(used),
     );
-    assert_eq!(told, []);
+    assert_eq!(reported, []);
 }
 
-/// Reuse of memory is one more hazard.
+/// Reuse of memory is a hazard like any other.
 #[test]
 fn first_use_of_reused_memory_comes_after_its_last_uses_i4() {
     let mut hazards = hazards(1);
@@ -232,14 +233,17 @@ fn first_use_of_reused_memory_comes_after_its_last_uses_i4() {
     hazards.give(key, Backing::None(BYTES), Some(&residue));
     let mut read = binding(1, 3..5, Access::Read);
     read.key = key;
-    let told = before(&mut hazards, &read, User::issued(point(1, 1)));
-    assert_eq!(told, [Use::Issued(point(0, 4)), Use::Issued(point(2, 1))]);
+    let reported = before(&mut hazards, &read, Accessor::issued(point(1, 1)));
+    assert_eq!(
+        reported,
+        [Use::Issued(point(0, 4)), Use::Issued(point(2, 1))]
+    );
     let freed = hazards.remove(key, |point| point.queue.index() == 2);
     assert_eq!(freed.busy, [point(0, 4), point(1, 1)].into_iter().collect());
 }
 
 #[test]
-fn slice_stays_until_its_last_held_task_is_issued_i4() {
+fn dropped_slice_stays_until_its_last_held_task_is_issued_i4() {
     let mut hazards = hazards(1);
     hazards.hold(0);
     hazards.hold(0);
@@ -253,7 +257,7 @@ fn slice_stays_until_its_last_held_task_is_issued_i4() {
 }
 
 #[test]
-fn failed_bytes_bind_to_a_writer_and_not_to_a_reader_i7() {
+fn poisoned_bytes_bind_for_a_write_and_not_for_a_read_i7() {
     let mut hazards = hazards(1);
     let failure = Failure::panicked(&"k".into(), "boom".into());
     hazards.poison(0, 4..8, failure);

@@ -1,4 +1,4 @@
-//! Bytes per client, for reports, and soft limits. Hard limits are kept elsewhere, where a client meets them.
+//! Bytes held by each client, for reports and soft limits. Hard limits are enforced in the client crate.
 
 use std::collections::{HashMap, hash_map};
 use std::sync::Arc;
@@ -6,19 +6,19 @@ use std::sync::Arc;
 use millstream_protocol::id::ClientId;
 use millstream_protocol::report::ClientMemory;
 
-/// What one client holds.
+/// The bytes that one client holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Account {
-    /// Bytes held now.
+    /// The bytes that it holds now.
     pub in_use: u64,
-    /// The most that it held.
+    /// The most bytes that it has held.
     pub high_water: u64,
-    /// How much it may hold before others go first.
+    /// The bytes above which other clients' reservations are served first.
     pub soft_limit: Option<u64>,
 }
 
 impl Account {
-    /// The same, as it is told of `client`.
+    /// Returns the account as a report of `client`.
     pub fn memory_of(&self, client: ClientId) -> ClientMemory {
         let mut memory = ClientMemory::of(client);
         memory.in_use = self.in_use;
@@ -29,57 +29,57 @@ impl Account {
 }
 
 impl Account {
-    /// Would it be above its soft limit with `more` bytes?
+    /// Returns `true` if it would be above its soft limit with `more` bytes.
     pub fn is_above_with(&self, more: u64) -> bool {
         let bytes = self.in_use.saturating_add(more);
         self.soft_limit.is_some_and(|limit| bytes > limit)
     }
 }
 
-/// The bytes of every client of a device.
+/// The accounts of all clients of a device.
 ///
-/// A client that is there is kept from [`open`](Self::open) to [`close`](Self::close); one that is gone, for as
-/// long as it holds something. So clients that come and go leave nothing here.
+/// An open client is kept from [`open`](Self::open) to [`close`](Self::close), a closed one for as long as it holds
+/// bytes. So clients that come and go leave nothing here.
 #[derive(Default, Debug)]
 pub struct Accounts(HashMap<ClientId, Entry>);
 
 #[derive(Default, Debug)]
 struct Entry {
     account: Account,
-    /// What the client is called, once it is known.
+    /// The name of the client, once it is known.
     name: Arc<str>,
-    /// What its streams that are gone have done.
+    /// The number of tasks of its removed streams.
     tasks: u64,
-    /// Is the client there?
+    /// Whether the client is open.
     open: bool,
 }
 
 impl Accounts {
-    /// No clients.
+    /// Creates accounts without clients.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// `client` is there, and is called so.
+    /// Opens the account of `client`, which has this name.
     pub fn open(&mut self, client: ClientId, name: Arc<str>) {
         let entry = self.0.entry(client).or_default();
         (entry.open, entry.name) = (true, name);
     }
 
-    /// A stream of `client`, of so many tasks, is gone.
-    pub fn stream_is_gone(&mut self, client: ClientId, tasks: u64) {
+    /// Records that a stream of `client` was removed after it issued `tasks` tasks.
+    pub fn stream_removed(&mut self, client: ClientId, tasks: u64) {
         if let Some(entry) = self.0.get_mut(&client) {
             entry.tasks += tasks;
         }
     }
 
-    /// How much `client` may hold before others go first.
+    /// Sets the soft limit of `client`.
     pub fn limit(&mut self, client: ClientId, soft_limit: u64) {
         let account = &mut self.0.entry(client).or_default().account;
         account.soft_limit = Some(soft_limit);
     }
 
-    /// `client` is gone.
+    /// Closes the account of `client`.
     pub fn close(&mut self, client: ClientId) {
         if let hash_map::Entry::Occupied(mut entry) = self.0.entry(client) {
             entry.get_mut().open = false;
@@ -89,7 +89,7 @@ impl Accounts {
         }
     }
 
-    /// `client` holds `bytes` more. Says whether that took it above its soft limit.
+    /// Adds `bytes` to what `client` holds. Returns `true` if that took it above its soft limit.
     pub fn charge(&mut self, client: ClientId, bytes: u64) -> bool {
         let account = &mut self.0.entry(client).or_default().account;
         let crosses = account.is_above_with(bytes) && !account.is_above_with(0);
@@ -98,17 +98,20 @@ impl Accounts {
         crosses
     }
 
-    /// `client` holds `bytes` less. Says whether it was above its soft limit with them.
+    /// Subtracts `bytes` from what `client` holds. Returns `true` if it was above its soft limit before.
     pub fn credit(&mut self, client: ClientId, bytes: u64) -> bool {
         let hash_map::Entry::Occupied(mut entry) = self.0.entry(client) else {
-            debug_assert!(bytes == 0, "{client:?} gives back {bytes} and has nothing");
+            debug_assert!(
+                bytes == 0,
+                "{client:?} releases {bytes} bytes and holds none"
+            );
             return false;
         };
         let account = &mut entry.get_mut().account;
         let was_above = account.is_above_with(0);
         debug_assert!(
             account.in_use >= bytes,
-            "{client:?} gives back {bytes} of {}",
+            "{client:?} releases {bytes} bytes and holds {}",
             account.in_use
         );
         account.in_use = account.in_use.saturating_sub(bytes);
@@ -118,17 +121,17 @@ impl Accounts {
         was_above
     }
 
-    /// Bytes that `client` holds.
+    /// Returns the bytes that `client` holds.
     pub fn in_use(&self, client: ClientId) -> u64 {
         self.of(client).in_use
     }
 
-    /// The most that `client` held.
+    /// Returns the most bytes that `client` has held.
     pub fn high_water(&self, client: ClientId) -> u64 {
         self.of(client).high_water
     }
 
-    /// What `client` holds and held.
+    /// Returns the account of `client`.
     pub fn of(&self, client: ClientId) -> Account {
         self.0
             .get(&client)
@@ -136,15 +139,15 @@ impl Accounts {
             .unwrap_or_default()
     }
 
-    /// All clients that are there or hold something, in no order: what they are called, what they hold, and what their streams that are
-    /// gone have done.
+    /// Iterates over all clients that are open or hold bytes, in no particular order: their names, their accounts, and
+    /// the number of tasks of their removed streams.
     pub fn all(&self) -> impl Iterator<Item = (ClientId, &Arc<str>, Account, u64)> {
         self.0
             .iter()
             .map(|(client, entry)| (*client, &entry.name, entry.account, entry.tasks))
     }
 
-    /// All clients that have or had something, or have a soft limit, in no order.
+    /// Iterates over the clients that have held bytes or have a soft limit, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (ClientId, Account)> + '_ {
         self.0
             .iter()
@@ -158,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_high_water_mark_stays_when_bytes_go() {
+    fn high_water_mark_stays_when_bytes_are_released() {
         let (a, b) = (ClientId(1), ClientId(2));
         let mut accounts = Accounts::new();
         accounts.charge(a, 100);
@@ -180,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crossing_of_the_soft_limit_is_told_each_time_and_once() {
+    fn each_crossing_of_the_soft_limit_is_reported_once() {
         let client = ClientId(1);
         let mut accounts = Accounts::new();
         accounts.limit(client, 100);
@@ -193,22 +196,22 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_is_gone_is_kept_for_as_long_as_it_holds_something() {
-        let (gone, there) = (ClientId(1), ClientId(2));
+    fn closed_client_is_kept_while_it_holds_bytes() {
+        let (closed, open) = (ClientId(1), ClientId(2));
         let mut accounts = Accounts::new();
-        accounts.open(gone, "gone".into());
-        accounts.open(there, "there".into());
-        accounts.charge(gone, 3);
-        accounts.charge(there, 5);
-        accounts.credit(there, 5);
-        accounts.close(gone);
-        assert_eq!((accounts.in_use(gone), accounts.high_water(there)), (3, 5));
-        accounts.credit(gone, 3);
+        accounts.open(closed, "closed".into());
+        accounts.open(open, "open".into());
+        accounts.charge(closed, 3);
+        accounts.charge(open, 5);
+        accounts.credit(open, 5);
+        accounts.close(closed);
+        assert_eq!((accounts.in_use(closed), accounts.high_water(open)), (3, 5));
+        accounts.credit(closed, 3);
         assert_eq!(accounts.iter().count(), 1);
-        // Memory that was granted after its client had gone.
-        accounts.charge(gone, 1);
-        accounts.credit(gone, 1);
-        accounts.close(there);
+        // Memory that was granted after its client was closed.
+        accounts.charge(closed, 1);
+        accounts.credit(closed, 1);
+        accounts.close(open);
         assert_eq!(accounts.0.len(), 0);
     }
 }

@@ -1,11 +1,11 @@
-//! Where slots of the shared table lead on the device thread.
+//! Links from slots of the shared table to objects of the device thread.
 //!
-//! Clients take slots without asking, so an id is known before the device has met it. [`Links`]
-//! leads from a slot, with its generation beside it, to a key of the slab that has the thing.
+//! Clients take slots without the device, so an id exists before the device has seen it. [`Links`] maps a slot and its
+//! generation to the key of the object in its slab.
 
 use millstream_sync::slots::SlotId;
 
-/// What kind of thing a slot stands for.
+/// The kind of object that a slot stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Slice = 1,
@@ -15,17 +15,17 @@ pub(crate) enum Kind {
     Client = 5,
 }
 
-/// Low bits of a link that are the key: as many as handles need, of which there are fewer than 2^28.
+/// The number of low bits of a link that are the key: as many as handles need, of which there are fewer than 2^28.
 const KEY_BITS: u32 = 28;
 const KEY_MASK: u64 = (1 << KEY_BITS) - 1;
 
-/// Where a slot leads: from high to low its generation, a kind and a key, so that one comparison tells
-/// whether it is what was asked for. Zero leads nowhere.
+/// A link, from high to low bits: the generation of the slot, the kind and the key. So one comparison checks generation
+/// and kind. Zero is no link.
 #[derive(Clone, Copy, Default)]
 struct Link(u64);
 
 impl Link {
-    /// A link without its key.
+    /// Returns the part of a link above its key.
     #[inline(always)]
     fn head(generation: u32, kind: Kind) -> u64 {
         u64::from(generation) << 4 | kind as u64
@@ -54,7 +54,7 @@ impl Link {
     }
 }
 
-/// From slots to objects.
+/// The links of all slots.
 #[derive(Default)]
 pub(crate) struct Links {
     /// By slot index.

@@ -1,7 +1,7 @@
-//! What the slots of the shared table stand for on the device thread: slices, streams, kernels, recordings and clients.
+//! The objects that slots of the shared table stand for: slices, streams, kernels, recordings and clients.
 //!
-//! [`Objects`] owns the kernels, the recordings, and the [`links`] that lead from a slot to the key of what it stands for. A slice's key
-//! is the [hazards](crate::hazards)', a stream's the scheduler's.
+//! [`Objects`] owns the kernels and the recordings, and the [`links`] from slots to keys. The key of a slice belongs to
+//! the [hazards](crate::hazards), the key of a stream to the scheduler.
 
 pub(crate) mod links;
 
@@ -16,15 +16,15 @@ use millstream_protocol::message::{Op, Task};
 use millstream_protocol::recording::{RecordedOp, RecordedTask};
 use slab::Slab;
 
-/// The key of no kernel and no recording.
+/// The key of a task that names no kernel and no recording.
 pub(crate) const NO_OBJECT: u32 = u32::MAX;
 
-/// The things that have slots of the shared table.
+/// The objects with slots of the shared table.
 pub(crate) struct Objects {
     links: Links,
     kernels: Slab<PreparedKernel>,
     recordings: Slab<StoredRecording>,
-    /// Clients that have a slot and had a stream.
+    /// The clients that have a slot and had a stream.
     clients: Slab<ClientId>,
     names: OpNames,
 }
@@ -34,42 +34,42 @@ pub(crate) struct PreparedKernel {
     slot: u32,
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) code: BackendKernel,
-    held: Held,
+    references: References,
 }
 
 /// A recording that is ready to replay.
 pub(crate) struct StoredRecording {
     pub(crate) id: RecordingId,
     pub(crate) plan: Plan,
-    /// What the backend keeps for replays.
+    /// The backend's data for replays.
     pub(crate) prepared: Prepared,
     /// The bindings of the last replay.
     pub(crate) bound: BoundPlan,
-    /// Parameters of which a task may read what an earlier replay has left.
+    /// The parameters of which a task may read bytes that an earlier replay has left.
     pub(crate) stale: Box<[u32]>,
-    held: Held,
+    references: References,
 }
 
-/// What keeps a thing: its handles, and the tasks that name it and that streams hold.
+/// The references that keep an object: its handles, and the held tasks that name it.
 #[derive(Default)]
-struct Held {
+struct References {
     tasks: u32,
     dropped: bool,
 }
 
-impl Held {
-    fn is_done(&self) -> bool {
+impl References {
+    fn is_unreferenced(&self) -> bool {
         self.dropped && self.tasks == 0
     }
 }
 
-/// A thing that nothing names any more.
-pub(crate) enum Gone {
+/// An object that has no references any more.
+pub(crate) enum Unreferenced {
     Kernel(PreparedKernel),
     Recording(StoredRecording),
 }
 
-/// Names of operations without a kernel, as shared strings, so that issuing one allocates nothing.
+/// The names of operations without a kernel, as shared strings, so that issuing a task allocates nothing (I9).
 pub(crate) struct OpNames {
     pub(crate) copy_in: Arc<str>,
     pub(crate) copy_out: Arc<str>,
@@ -82,7 +82,7 @@ pub(crate) struct OpNames {
 }
 
 impl Objects {
-    /// No things.
+    /// Creates a registry without objects.
     pub(crate) fn new() -> Self {
         Self {
             links: Links::default(),
@@ -102,19 +102,19 @@ impl Objects {
         }
     }
 
-    /// The key of a stream.
+    /// Returns the key of a stream.
     #[inline(always)]
     pub(crate) fn stream(&self, id: StreamId) -> Option<u32> {
         self.links.get(id.0, Kind::Stream)
     }
 
-    /// The key of a slice.
+    /// Returns the key of a slice.
     #[inline(always)]
     pub(crate) fn slice(&self, id: SliceId) -> Option<u32> {
         self.links.get(id.0, Kind::Slice)
     }
 
-    /// The key of the kernel or recording that a task names.
+    /// Returns the key of the kernel or recording that an operation names, or [`NO_OBJECT`].
     #[inline(always)]
     pub(crate) fn key_of(&self, op: &Op) -> u32 {
         let key = match op {
@@ -125,44 +125,44 @@ impl Objects {
         key.unwrap_or(NO_OBJECT)
     }
 
-    /// What a slot stands for, and its key.
+    /// Returns the kind and the key of the object of a slot.
     pub(crate) fn at(&self, slot: u32) -> Option<(Kind, u32)> {
         self.links.at(slot)
     }
 
-    /// A slot stands for the slice with this key.
+    /// Links a slot to the slice with this key.
     pub(crate) fn link_slice(&mut self, id: SliceId, key: u32) {
         self.links.set(id.0, Kind::Slice, key);
     }
 
-    /// A slot stands for the stream with this key.
+    /// Links a slot to the stream with this key.
     pub(crate) fn link_stream(&mut self, id: StreamId, key: u32) {
         self.links.set(id.0, Kind::Stream, key);
     }
 
-    /// A slot stands for nothing any more.
+    /// Removes the link of a slot.
     pub(crate) fn unlink(&mut self, slot: u32) {
         self.links.take(slot);
     }
 
-    /// No slot stands for anything any more: the device is lost.
+    /// Removes all links: the device is lost.
     pub(crate) fn unlink_all(&mut self) {
         self.links = Links::default();
     }
 
-    /// A kernel becomes known.
+    /// Adds a kernel.
     pub(crate) fn add_kernel(&mut self, id: KernelId, kernel: Arc<Kernel>, code: BackendKernel) {
         let prepared = PreparedKernel {
             slot: id.index(),
             kernel,
             code,
-            held: Held::default(),
+            references: References::default(),
         };
         let key = self.kernels.insert(prepared) as u32;
         self.links.set(id.0, Kind::Kernel, key);
     }
 
-    /// The plan of a recording.
+    /// Returns the plan of a recording.
     pub(crate) fn plan(&self, tasks: Arc<[RecordedTask]>, order: Order) -> Plan {
         Plan::new(tasks, order, |task| {
             let kernel = task.kernel().and_then(|id| {
@@ -182,7 +182,7 @@ impl Objects {
         })
     }
 
-    /// A recording becomes known.
+    /// Adds a recording.
     pub(crate) fn add_recording(
         &mut self,
         id: RecordingId,
@@ -196,14 +196,15 @@ impl Objects {
             prepared,
             bound: BoundPlan::default(),
             stale,
-            held: Held::default(),
+            references: References::default(),
         };
         let key = self.recordings.insert(stored) as u32;
         self.links.set(id.0, Kind::Recording, key);
     }
 
-    /// A client has a stream. Says whether it is new, so that something is kept of it until its slot is dropped.
-    pub(crate) fn seat_client(&mut self, client: ClientId, seat: SeatId) -> bool {
+    /// Adds a client, unless it is known. Returns `true` if it is new; then the server keeps its account until its slot
+    /// is dropped.
+    pub(crate) fn add_client(&mut self, client: ClientId, seat: SeatId) -> bool {
         let is_new = self.links.at(seat.index()).is_none();
         if is_new {
             let key = self.clients.insert(client) as u32;
@@ -212,25 +213,26 @@ impl Objects {
         is_new
     }
 
-    /// The client of a slot that was dropped.
+    /// Removes the client of a slot that was dropped.
     pub(crate) fn remove_client(&mut self, slot: u32, key: u32) -> ClientId {
         self.links.take(slot);
         self.clients.remove(key as usize)
     }
 
-    /// Keeps the kernel or recording that a held task names, until the task is issued, and tells its key.
+    /// Counts a held task that names a kernel or recording, which stays until the task is issued. Returns its key.
     pub(crate) fn hold(&mut self, op: &Op) -> u32 {
         let key = self.key_of(op);
-        if let Some(held) = self.held(op, key) {
-            held.tasks += 1;
+        if let Some(references) = self.references_mut(op, key) {
+            references.tasks += 1;
         }
         key
     }
 
-    /// A task that was held and that names this thing is issued. The thing comes back if nothing names it any more.
-    pub(crate) fn release(&mut self, op: &Op, key: u32) -> Option<Gone> {
-        if let Some(held) = self.held(op, key) {
-            held.tasks -= 1;
+    /// Counts one held task less that names this object, since it was issued. Removes and returns the object if that
+    /// was its last reference.
+    pub(crate) fn release(&mut self, op: &Op, key: u32) -> Option<Unreferenced> {
+        if let Some(references) = self.references_mut(op, key) {
+            references.tasks -= 1;
         }
         match op {
             Op::Replay { .. } => self.take_recording(key),
@@ -238,69 +240,74 @@ impl Objects {
         }
     }
 
-    fn held(&mut self, op: &Op, key: u32) -> Option<&mut Held> {
+    fn references_mut(&mut self, op: &Op, key: u32) -> Option<&mut References> {
         match op {
-            Op::Launch { .. } => Some(&mut self.kernels.get_mut(key as usize)?.held),
-            Op::Replay { .. } => Some(&mut self.recordings.get_mut(key as usize)?.held),
+            Op::Launch { .. } => Some(&mut self.kernels.get_mut(key as usize)?.references),
+            Op::Replay { .. } => Some(&mut self.recordings.get_mut(key as usize)?.references),
             _ => None,
         }
     }
 
-    /// The last handle of a kernel is gone. It comes back if nothing names it any more.
-    pub(crate) fn drop_kernel(&mut self, key: u32) -> Option<Gone> {
-        self.kernels.get_mut(key as usize)?.held.dropped = true;
+    /// Records that the last handle of a kernel is gone. Removes and returns it if that was its last reference.
+    pub(crate) fn drop_kernel(&mut self, key: u32) -> Option<Unreferenced> {
+        self.kernels.get_mut(key as usize)?.references.dropped = true;
         self.take_kernel(key)
     }
 
-    /// The last handle of a recording is gone. It comes back if nothing names it any more.
-    pub(crate) fn drop_recording(&mut self, key: u32) -> Option<Gone> {
-        self.recordings.get_mut(key as usize)?.held.dropped = true;
+    /// Records that the last handle of a recording is gone. Removes and returns it if that was its last reference.
+    pub(crate) fn drop_recording(&mut self, key: u32) -> Option<Unreferenced> {
+        self.recordings.get_mut(key as usize)?.references.dropped = true;
         self.take_recording(key)
     }
 
-    fn take_kernel(&mut self, key: u32) -> Option<Gone> {
-        let is_done = self.kernels.get(key as usize)?.held.is_done();
-        is_done.then(|| {
+    fn take_kernel(&mut self, key: u32) -> Option<Unreferenced> {
+        let is_unreferenced = self.kernels.get(key as usize)?.references.is_unreferenced();
+        is_unreferenced.then(|| {
             let kernel = self.kernels.remove(key as usize);
             self.links.take(kernel.slot);
-            Gone::Kernel(kernel)
+            Unreferenced::Kernel(kernel)
         })
     }
 
-    fn take_recording(&mut self, key: u32) -> Option<Gone> {
-        let is_done = self.recordings.get(key as usize)?.held.is_done();
-        is_done.then(|| {
+    fn take_recording(&mut self, key: u32) -> Option<Unreferenced> {
+        let is_unreferenced = self
+            .recordings
+            .get(key as usize)?
+            .references
+            .is_unreferenced();
+        is_unreferenced.then(|| {
             let recording = self.recordings.remove(key as usize);
             self.links.take(recording.id.index());
-            Gone::Recording(recording)
+            Unreferenced::Recording(recording)
         })
     }
 
-    /// A kernel.
+    /// Returns a kernel.
     #[inline]
     pub(crate) fn kernel(&self, key: u32) -> Option<&PreparedKernel> {
         self.kernels.get(key as usize)
     }
 
-    /// A recording.
+    /// Returns a recording.
     #[inline]
     pub(crate) fn recording(&self, key: u32) -> Option<&StoredRecording> {
         self.recordings.get(key as usize)
     }
 
-    /// A recording that is to be replayed.
+    /// Returns a recording, mutable.
     #[inline]
     pub(crate) fn recording_mut(&mut self, key: u32) -> Option<&mut StoredRecording> {
         self.recordings.get_mut(key as usize)
     }
 
-    /// What the operations are called.
+    /// Returns the names of operations.
     #[inline]
     pub(crate) fn names(&self) -> &OpNames {
         &self.names
     }
 
-    /// How many tasks a task is, which follow each other: more than one where it is a replay, or an answer of several copies.
+    /// Returns the number of consecutive tasks that a task is: more than one for a replay, or an answer of several
+    /// copies.
     pub(crate) fn tasks_of(&self, task: &Task) -> usize {
         let object = self.key_of(&task.op);
         match (&task.op, self.recording(object)) {
@@ -310,7 +317,7 @@ impl Objects {
         }
     }
 
-    /// The task's name, for failures.
+    /// Returns the name of a task, for failures.
     pub(crate) fn name_of(&self, task: &Task) -> Arc<str> {
         let names = &self.names;
         let name = match &task.op {
@@ -331,7 +338,7 @@ impl Objects {
         name.clone()
     }
 
-    /// The name of the part `index` of a task: of a recorded task, where the task is a replay.
+    /// Returns the name of part `index` of a task: the name of a recorded task if the task is a replay.
     pub(crate) fn name_of_part(&self, task: &Task, index: usize) -> Arc<str> {
         let stored = match &task.op {
             Op::Replay { .. } => self.recording(self.key_of(&task.op)),
@@ -343,7 +350,7 @@ impl Objects {
         }
     }
 
-    /// How many kernels and recordings there are.
+    /// Returns the number of kernels and of recordings.
     #[cfg(test)]
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.kernels.len(), self.recordings.len())
@@ -351,7 +358,7 @@ impl Objects {
 }
 
 impl PreparedKernel {
-    /// Its slot.
+    /// Returns its slot.
     pub(crate) fn slot(&self) -> u32 {
         self.slot
     }

@@ -1,7 +1,8 @@
-//! What is measured by several threads of a device: when sampled tasks complete, and what the GC actor does.
+//! Times that several threads of a device measure: when sampled tasks complete, and what the GC actor does.
 //!
-//! A sampled task takes one of a fixed number of *probes*, which is left as a waker at its cursor. Whoever publishes the cursor
-//! wakes it, and that reads the clock: nobody waits for a sample, and the device's thread need not be awake for it.
+//! A sampled task takes one of a fixed number of *probes*, which is registered as a waker at the task's cursor. The
+//! thread that publishes the cursor wakes the probe, and the probe reads the clock. So no thread waits for a sample,
+//! and the device thread need not be awake.
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};
@@ -11,46 +12,47 @@ use millstream_sync::facade::Figure;
 use millstream_sync::timeline::Timeline;
 use millstream_sync::tokens::Tokens;
 
-/// Sampled tasks that are in flight at once (I12).
+/// The most sampled tasks that are in flight at once (I12).
 const PROBES: usize = Tokens::MAX;
 
-/// Tells the time, in nanoseconds since some moment. The runtime reads no clock of its own.
+/// A function that returns the time, in nanoseconds since a fixed moment. The runtime itself reads no clock.
 pub type ReadClock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// What the threads of a device measure together. One of each epoch.
+/// The measurements that the threads of a device share. One for each epoch.
 #[derive(Default)]
 pub struct Meter {
-    /// Values that the GC actor has dropped, or keeps for ever.
+    /// The number of values that the GC actor has dropped or keeps for ever.
     values_done: Figure,
     timed: Option<Timed>,
 }
 
-/// What is measured only where latencies are asked for.
+/// The measurements that exist only if latencies are sampled.
 struct Timed {
     shared: Arc<Shared>,
-    /// Made once: leaving one at a timeline allocates nothing (I9).
+    /// Created once, so that registering one at a timeline allocates nothing (I9).
     probes: Box<[(Arc<Probe>, Waker)]>,
     value_waits_ns: SharedHistogram,
 }
 
-/// What probes need when they are woken.
+/// The parts that probes share.
 struct Shared {
     clock: ReadClock,
-    /// Who has the token of a probe uses it: the device's thread until it leaves it at the timeline, then who wakes it.
+    /// The owner of a probe's token may use the probe: the device thread until it has registered it at the timeline,
+    /// then the thread that wakes it.
     tokens: Tokens,
     runs_ns: SharedHistogram,
 }
 
-/// One sampled task in flight.
+/// A sampled task in flight.
 struct Probe {
     token: usize,
-    /// Written before the waker is left, under the timeline's lock, and read when it is woken.
+    /// Written before the waker is registered, under the timeline's lock, and read when it is woken.
     issued_ns: Figure,
     shared: Arc<Shared>,
 }
 
 impl Probe {
-    /// The task has completed, or its device is lost, which nobody asks for figures any more.
+    /// Ends the sample: the task has completed, or its device is lost and no caller reads its figures any more.
     fn end(&self) {
         let now_ns = (self.shared.clock)();
         let took_ns = now_ns.saturating_sub(self.issued_ns.get());
@@ -70,12 +72,12 @@ impl Wake for Probe {
 }
 
 impl Meter {
-    /// One that measures no time.
+    /// Creates a meter that measures no times.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// One that measures latencies by this clock.
+    /// Creates a meter that measures latencies by this clock.
     pub fn timed(clock: ReadClock) -> Arc<Self> {
         let shared = Arc::new(Shared {
             clock,
@@ -101,13 +103,13 @@ impl Meter {
         })
     }
 
-    /// The time, never 0; 0 where none is measured.
+    /// Returns the time, which is never 0; or 0 if no times are measured.
     pub fn now_ns(&self) -> u64 {
         let timed = self.timed.as_ref();
         timed.map_or(0, |timed| (timed.shared.clock)().max(1))
     }
 
-    /// The GC actor is about to drop a value that was handed over at `since_ns`, or keeps it for ever.
+    /// Records that the GC actor drops a value that was handed over at `since_ns`, or keeps it for ever.
     pub fn value_done(&self, since_ns: u64) {
         if let Some(timed) = &self.timed {
             let waited_ns = self.now_ns().saturating_sub(since_ns);
@@ -116,13 +118,13 @@ impl Meter {
         self.values_done.add(1);
     }
 
-    /// Values that the GC actor is done with.
+    /// Returns the number of values that the GC actor has dropped or keeps for ever.
     pub(crate) fn values_done(&self) -> u64 {
         self.values_done.get()
     }
 
-    /// Measures until `timeline` has come to `cursor`, which is being issued now. Says no where all probes are under way. For
-    /// the device's thread alone.
+    /// Measures until `timeline` publishes `cursor`, which is being issued now. Returns `false` if all probes are in
+    /// flight. Only the device thread calls this.
     pub(crate) fn follow(&self, timeline: &Timeline, cursor: u64, issued_ns: u64) -> bool {
         let Some(timed) = &self.timed else {
             return true;
@@ -132,20 +134,20 @@ impl Meter {
         };
         let (probe, waker) = &timed.probes[token];
         probe.issued_ns.set(issued_ns);
-        // Nobody cancels it: it is woken by the cursor, or by the end of the timeline.
+        // The registration is never cancelled: the cursor or the end of the timeline wakes it.
         if timeline.register(cursor, waker).is_none() {
             probe.end();
         }
         true
     }
 
-    /// How long sampled tasks took from their issue to their completion.
+    /// Returns the histogram of the times from issue to completion of sampled tasks.
     pub(crate) fn runs_ns(&self) -> Histogram {
         let timed = self.timed.as_ref();
         timed.map_or_else(Histogram::new, |timed| timed.shared.runs_ns.look())
     }
 
-    /// How long values waited to be dropped.
+    /// Returns the histogram of the times that values waited to be dropped.
     pub(crate) fn value_waits_ns(&self) -> Histogram {
         let timed = self.timed.as_ref();
         timed.map_or_else(Histogram::new, |timed| timed.value_waits_ns.look())
@@ -165,13 +167,13 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_tells_what_passed_until_its_cursor_was_published() {
+    fn probe_measures_until_its_cursor_is_published() {
         let (time, clock) = clock();
         let (meter, timeline) = (Meter::timed(clock), Timeline::new());
         time.store(100, Ordering::Relaxed);
         assert!(meter.follow(&timeline, 2, 100));
         timeline.publish(1);
-        assert_eq!(meter.runs_ns().count(), 0, "it is not over");
+        assert_eq!(meter.runs_ns().count(), 0, "it has not completed");
         time.store(105, Ordering::Relaxed);
         timeline.publish(2);
         assert_eq!(
@@ -181,16 +183,16 @@ mod tests {
     }
 
     #[test]
-    fn probes_are_bounded_and_come_back_i12() {
+    fn probes_are_bounded_and_reused_i12() {
         let (_, clock) = clock();
         let (meter, timeline) = (Meter::timed(clock), Timeline::new());
         let follow = |cursor| meter.follow(&timeline, cursor, 0);
         assert!((1..=PROBES as u64).all(follow));
-        assert!(!follow(100), "one more than there are");
+        assert!(!follow(100), "all probes are in flight");
         timeline.publish(3);
         assert_eq!(meter.runs_ns().count(), 3);
         assert!(follow(100) && follow(101) && follow(102) && !follow(103));
-        // What has passed already takes none for longer than a moment.
+        // A cursor that has passed already takes a probe only for a moment.
         timeline.publish(64);
         assert!((0..200).all(|_| follow(64)));
     }

@@ -1,22 +1,40 @@
-//! Observers: what is noted of tasks for those who look at a device, and nothing that decides.
+//! Observers: records about tasks for users that look at a device. They decide nothing.
 //!
-//! | module | what is noted |
+//! | module | what it records |
 //! | --- | --- |
-//! | `profiles`, `gather`, `stretches` | the tasks of each profile, and what they took, in bounded memory |
-//! | `timeline` | whose task is where and what it waited for, until the backend says when it ran |
+//! | `profiles`, `profile_sums`, `interval_union` | the tasks of each open profile and the sums of their times |
+//! | `trace` | the owner of each task and its waits, until the backend reports its span |
 //! | `sampling`, [`meter`] | how long sampled tasks waited and ran |
-//! | `journal` | every message, as the submission log |
+//! | `log_writer` | every message, as the submission log |
 //!
-//! `Observers` owns all but the log, which ends with the device ([`Loss`](crate::server)). Counters are adds; with nobody looking a task
-//! pays for these, for one load and for one branch.
+//! `Observers` owns all of them except the log writer, which the `device` owns because the log ends with the device.
+//!
+//! # Protocol
+//!
+//! 1. *Counters* are additions at the place where the counted event happens.
+//! 2. *At issue* the server calls `Observers::note_tasks`: one load and one branch while nothing observes tasks. If
+//!    it returns `true`, the trace, the profiles and the sampling record the point of the task
+//!    (`server/task_spans.rs`). A task is observed if the trace is on, a profile is open, or latencies are sampled.
+//! 3. *At progress* the server takes the spans of completed tasks from the backend and passes them to
+//!    `Observers::add_spans`. Spans come in any order; a task without a span by the time that its queue has passed it
+//!    has none.
+//! 4. The backend records spans only while `Observers::recording_change` says so.
+//!
+//! Everything is bounded (I12): the trace by its capacity, a profile by its tasks and names, the sampling by its
+//! probes, the log by its bytes.
+//!
+//! # What checks it
+//!
+//! The unit tests of each module, `server/tests/metrics.rs`, and the facts `profiles`, `profiled` and `metrics` of the
+//! conformance suite.
 
-mod gather;
-pub(crate) mod journal;
+mod interval_union;
+pub(crate) mod log_writer;
 pub mod meter;
+mod profile_sums;
 pub(crate) mod profiles;
 pub(crate) mod sampling;
-mod stretches;
-pub(crate) mod timeline;
+pub(crate) mod trace;
 
 use std::sync::Arc;
 
@@ -30,19 +48,19 @@ use millstream_protocol::report::Stats;
 use meter::Meter;
 use profiles::Profiles;
 use sampling::{NOT_FOLLOWED, Sampling};
-use timeline::Timeline;
+use trace::Trace;
 
-/// What is noted of the tasks of a device.
+/// The records about the tasks of a device.
 pub(crate) struct Observers {
     counters: Stats,
     batch_sizes: Histogram,
     logs: Logs,
-    timeline: Timeline,
+    trace: Trace,
     profiles: Profiles,
-    /// None while no latencies are sampled.
+    /// `None` if no latencies are sampled.
     sampling: Option<Box<Sampling>>,
     meter: Arc<Meter>,
-    /// Does anyone want to know whose task is where: the timeline, a profile, or the sampling?
+    /// Whether the trace, a profile or the sampling observes tasks.
     notes_tasks: bool,
     mailbox_capacity: usize,
     profile_spans: usize,
@@ -54,7 +72,7 @@ impl Observers {
             counters: Stats::default(),
             batch_sizes: Histogram::new(),
             logs: settings.logs,
-            timeline: Timeline::new(settings.trace_capacity),
+            trace: Trace::new(settings.trace_capacity),
             profiles: Profiles::new(queues, settings.profile_tasks),
             sampling: Sampling::new(settings.latencies_every),
             meter: Meter::new(),
@@ -62,98 +80,98 @@ impl Observers {
             mailbox_capacity: settings.mailbox_capacity,
             profile_spans: settings.profile_spans,
         };
-        observers.look_who_notes();
+        observers.update_notes_tasks();
         observers
     }
 
-    /// Measures with the other threads of the device from here on.
+    /// Sets the meter that is shared with the other threads of the device.
     pub(crate) fn measure_with(&mut self, meter: Arc<Meter>) {
         self.meter = meter;
     }
 
-    /// What is logged through `tracing`.
+    /// Returns the levels of the logs through `tracing`.
     #[inline]
     pub(crate) fn logs(&self) -> &Logs {
         &self.logs
     }
 
-    /// The counters.
+    /// Returns the counters.
     #[inline]
     pub(crate) fn counters(&self) -> &Stats {
         &self.counters
     }
 
-    /// The same, to be counted on.
+    /// Returns the counters, mutable.
     #[inline]
     pub(crate) fn count(&mut self) -> &mut Stats {
         &mut self.counters
     }
 
-    /// A queue was given this many tasks together.
+    /// Counts a batch of this number of tasks.
     #[inline]
     pub(crate) fn count_batch(&mut self, tasks: u64) {
         self.counters.batches += 1;
         self.batch_sizes.record(tasks);
     }
 
-    /// How many tasks queues were given together, batch by batch.
+    /// Returns the histogram of batch sizes.
     pub(crate) fn batch_sizes(&self) -> &Histogram {
         &self.batch_sizes
     }
 
-    /// The task that is to be at `place` waits for another, on the device.
+    /// Counts a wait on the device: the task at `place` waits for another.
     #[inline]
     pub(crate) fn count_wait(&mut self, place: Point, waited_for: Point) {
         self.counters.waits_issued += 1;
-        self.timeline.note_wait(place, waited_for);
+        self.trace.note_wait(place, waited_for);
     }
 
-    /// Does anyone want to know whose task is where?
+    /// Returns `true` if the trace, a profile or the sampling observes tasks.
     #[inline]
     pub(crate) fn note_tasks(&self) -> bool {
         self.notes_tasks
     }
 
-    /// Does anyone want to know when tasks run: the timeline, a profile?
+    /// Returns `true` if the trace or a profile needs the spans of tasks.
     pub(crate) fn note_spans(&self) -> bool {
-        self.timeline.is_on() || self.profiles.records()
+        self.trace.is_on() || self.profiles.is_recording()
     }
 
-    /// The timeline.
-    pub(crate) fn timeline(&mut self) -> &mut Timeline {
-        &mut self.timeline
+    /// Returns the trace.
+    pub(crate) fn trace(&mut self) -> &mut Trace {
+        &mut self.trace
     }
 
-    /// The profiles.
+    /// Returns the profiles.
     #[inline]
     pub(crate) fn profiles(&self) -> &Profiles {
         &self.profiles
     }
 
-    /// The same, to be changed.
+    /// Returns the profiles, mutable.
     pub(crate) fn profiles_mut(&mut self) -> &mut Profiles {
         &mut self.profiles
     }
 
-    /// Takes what the backend has recorded: for the profiles, and of a device with a timeline for that, too.
-    pub(crate) fn take_up(&mut self, mut spans: Vec<Span>) {
-        self.timeline.keep(&spans);
+    /// Adds spans of the backend to the profiles, and to the trace if it is on.
+    pub(crate) fn add_spans(&mut self, mut spans: Vec<Span>) {
+        self.trace.keep(&spans);
         spans.sort_unstable_by_key(|span| (span.point.queue.0, span.point.cursor));
-        self.profiles.take_up(&spans);
+        self.profiles.add_spans(&spans);
     }
 
-    /// Whether the backend is to record spans for profiles, where that has changed.
-    pub(crate) fn change_of_records(&mut self) -> Option<bool> {
-        let changed = self.profiles.change_of_records();
-        self.look_who_notes();
+    /// Returns whether the backend must record spans for profiles, if that has changed.
+    pub(crate) fn recording_change(&mut self) -> Option<bool> {
+        let changed = self.profiles.recording_change();
+        self.update_notes_tasks();
         changed
     }
 
-    fn look_who_notes(&mut self) {
+    fn update_notes_tasks(&mut self) {
         self.notes_tasks = self.note_spans() || self.sampling.is_some();
     }
 
-    /// A task is about to be held: when, if it is to be followed.
+    /// Returns the time if the next task, which will be held, is sampled; else [`NOT_FOLLOWED`].
     #[inline]
     pub(crate) fn admitted_ns(&mut self, op: &Op) -> u64 {
         let Some(sampling) = &mut self.sampling else {
@@ -165,14 +183,14 @@ impl Observers {
         }
     }
 
-    /// Is a task followed, which was admitted then and is about to be issued?
+    /// Returns `true` if a task that was admitted at `admitted_ns` and is about to be issued is sampled.
     #[inline]
     pub(crate) fn is_followed(&mut self, op: &Op, admitted_ns: u64) -> bool {
         let sampling = self.sampling.as_mut();
         sampling.is_some_and(|sampling| sampling.follows(does_work(op), admitted_ns))
     }
 
-    /// Follows a task that was admitted then and ends at `last`, where `timeline` publishes it.
+    /// Follows a sampled task that ends at cursor `last` of `timeline`.
     pub(crate) fn follow(
         &mut self,
         timeline: &Arc<millstream_sync::timeline::Timeline>,
@@ -184,12 +202,12 @@ impl Observers {
         }
     }
 
-    /// A slice that was dropped begins to wait: when, if that is timed.
+    /// Returns the time, or 0 if no times are measured.
     pub(crate) fn now_ns(&self) -> u64 {
         self.meter.now_ns()
     }
 
-    /// A slice that waited since then, if it did, is free.
+    /// Records that a slice is free that has waited since `since_ns`, if it was timed.
     pub(crate) fn slice_waited(&mut self, since_ns: u64) {
         if let Some(sampling) = &mut self.sampling
             && since_ns != NOT_FOLLOWED
@@ -198,29 +216,29 @@ impl Observers {
         }
     }
 
-    /// Messages that the mailbox has room for.
+    /// Returns the number of messages that the mailbox has room for.
     pub(crate) fn mailbox_capacity(&self) -> u64 {
         self.mailbox_capacity.next_power_of_two() as u64
     }
 
-    /// Spans that profiles have room for.
+    /// Returns the number of spans of one queue that the backend must have room for while a profile is open.
     pub(crate) fn profile_spans(&self) -> usize {
         self.profile_spans
     }
 
-    /// Values that the GC actor has dropped, or keeps for ever.
+    /// Returns the number of values that the GC actor has dropped or keeps for ever.
     pub(crate) fn values_done(&self) -> u64 {
         self.meter.values_done()
     }
 
-    /// What was sampled, if anything is.
+    /// Returns the sampled latencies, if any are sampled.
     pub(crate) fn latencies(&self) -> Option<Latencies> {
         let sampling = self.sampling.as_ref()?;
         Some(sampling.latencies(&self.meter))
     }
 }
 
-/// Is it a task that a queue runs, and not only a place in the order?
+/// Returns `true` if an operation is work that a queue runs, not only a place in the order.
 pub(crate) fn does_work(op: &Op) -> bool {
     matches!(
         op,

@@ -1,8 +1,15 @@
-//! Profiles: which tasks are whose, and what is told of them in the end.
+//! Profiles: which tasks each open profile covers, and when a profile is complete.
 //!
-//! A token covers sequences of streams: those that they gave out between its start and its end, which are messages like any other. So
-//! whose a task is is known when it is issued, and is noted with its point; its times follow from the backend, once it is over. A
-//! profile is told when its streams have issued what it covers, and the last of that has passed.
+//! A token covers sequences of streams: those that the streams assign between its start and its end, which are messages
+//! like any other. So the tokens of a task are known when it is issued, and are recorded with its point. Its times
+//! follow from the backend when it has completed.
+//!
+//! ```text
+//!  start                 end                        complete                              answer
+//!  open, covers tasks ─► ending, covers no more ──► every covered task was issued and ──► the caller gets the sums
+//!        │                                          the last of them has passed
+//!        └─► cut: it has `tasks_max` tasks, covers no more, and its profile says so
+//! ```
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -16,39 +23,39 @@ use millstream_protocol::profile::{ClockSource, Profile};
 use millstream_sync::reply::ReplySender;
 use smallvec::SmallVec;
 
-use super::gather::Gathered;
+use super::profile_sums::ProfileSums;
 use crate::points::Points;
 
-/// Profiles that are open at once (I12): the oldest gives way to one more.
+/// The most profiles that are open at once (I12). One more evicts the oldest.
 const OPEN_MAX: usize = 16_384;
 
 /// The tokens that cover a task.
 pub(crate) type Tokens = SmallVec<[u64; 2]>;
 
-/// A profile that was not told yet.
+/// A profile that was not answered yet.
 struct Open {
     scope: Scope,
-    gathered: Gathered,
-    /// Tasks that were issued, and where the last of them are.
+    sums: ProfileSums,
+    /// The number of its issued tasks, and the last of them on each queue.
     issued: u64,
     last: Points,
-    /// It was full: nothing more is its.
+    /// Whether it was full: it covers no further tasks.
     is_cut: bool,
     ended: Option<Ended>,
 }
 
-/// A profile that waits for its tasks.
+/// The end of a profile, which waits for its tasks.
 pub(crate) struct Ended {
-    /// Between the calls that started it and that ended it.
+    /// The time between the calls that started and that ended it.
     pub(crate) calls: Duration,
-    /// Who is told.
+    /// The reply to the caller that ended it.
     pub(crate) reply: ReplySender<Result<Profile, Error>>,
-    /// Streams that hold tasks of it: until they have issued this sequence.
+    /// Streams that hold tasks of it, each with the first sequence after these.
     pub(crate) holding: Vec<(StreamId, u64)>,
 }
 
-/// A task that was issued and may not be over.
-struct Noted {
+/// A covered task that was issued and may not have completed.
+struct ProfiledTask {
     cursor: Cursor,
     name: Arc<str>,
     tokens: Tokens,
@@ -56,48 +63,49 @@ struct Noted {
 
 /// The profiles of a device.
 pub(crate) struct Profiles {
-    /// By number, which is about the order in which they were started.
+    /// By token; tokens are nearly in the order in which the profiles were started.
     open: BTreeMap<u64, Open>,
-    /// Tasks that are somebody's, in the order of their cursors, by queue.
-    noted: Vec<VecDeque<Noted>>,
-    /// Does the backend record for us?
-    records: bool,
-    /// Those that wait for their tasks.
-    asked: Vec<u64>,
-    /// Tasks of one profile, after which it counts no more.
+    /// Covered tasks by queue, in the order of their cursors.
+    noted: Vec<VecDeque<ProfiledTask>>,
+    /// Whether the backend records spans for profiles.
+    is_recording: bool,
+    /// The profiles that were ended and wait for their tasks.
+    ending: Vec<u64>,
+    /// The most tasks of one profile. Further tasks are not counted.
     tasks_max: u64,
 }
 
 impl Profiles {
-    /// For so many queues.
+    /// Creates profiles for this number of queues.
     pub(super) fn new(queues: usize, tasks_max: u64) -> Self {
         Self {
             open: BTreeMap::new(),
             noted: (0..queues).map(|_| VecDeque::new()).collect(),
-            records: false,
-            asked: Vec::new(),
+            is_recording: false,
+            ending: Vec::new(),
             tasks_max,
         }
     }
 
-    /// Is there anything to do for them?
+    /// Returns `true` if the profiles need spans or wait for tasks.
     #[inline]
-    pub(crate) fn are_any(&self) -> bool {
-        self.records || !self.asked.is_empty()
+    pub(crate) fn has_work(&self) -> bool {
+        self.is_recording || !self.ending.is_empty()
     }
 
-    /// Does the backend record for them?
-    pub(crate) fn records(&self) -> bool {
-        self.records
+    /// Returns `true` if the backend records spans for profiles.
+    pub(crate) fn is_recording(&self) -> bool {
+        self.is_recording
     }
 
-    /// Does any wait for its tasks?
-    pub(crate) fn are_asked(&self) -> bool {
-        !self.asked.is_empty()
+    /// Returns `true` if an ended profile waits for its tasks.
+    pub(crate) fn has_ending(&self) -> bool {
+        !self.ending.is_empty()
     }
 
-    /// The profile that gives way, if there are so many that one more has no room: one that nobody waits for, if there is one.
-    pub(crate) fn surplus(&self) -> Option<u64> {
+    /// Returns the profile to evict, if there is no room for one more: the oldest that was not ended, or else the
+    /// oldest.
+    pub(crate) fn to_evict(&self) -> Option<u64> {
         if self.open.len() < OPEN_MAX {
             return None;
         }
@@ -105,20 +113,20 @@ impl Profiles {
         unasked.or(self.open.iter().next()).map(|(token, _)| *token)
     }
 
-    /// Who waits for this profile is told that there is none.
-    pub(crate) fn forget(&mut self, token: u64) {
+    /// Removes a profile. A caller that waits for it receives an error.
+    pub(crate) fn evict(&mut self, token: u64) {
         let dropped = self.open.remove(&token);
         if let Some(ended) = dropped.and_then(|open| open.ended) {
-            self.asked.retain(|asked| *asked != token);
+            self.ending.retain(|ending| *ending != token);
             ended.reply.send(Err(ProfileError::Unknown.into()));
         }
     }
 
-    /// One more is open.
+    /// Opens a profile.
     pub(crate) fn start(&mut self, token: u64, scope: Scope) {
         let open = Open {
             scope,
-            gathered: Gathered::default(),
+            sums: ProfileSums::default(),
             issued: 0,
             last: Points::default(),
             is_cut: false,
@@ -127,8 +135,8 @@ impl Profiles {
         self.open.insert(token, open);
     }
 
-    /// Those that a new stream of this client is in.
-    pub(crate) fn of_new_stream(&self, client: ClientId) -> Vec<u64> {
+    /// Returns the profiles that cover a new stream of this client.
+    pub(crate) fn covering_new_stream(&self, client: ClientId) -> Vec<u64> {
         let covers = |open: &Open| {
             let all = open.scope == Scope::Device || open.scope == Scope::Client(client);
             all && open.ended.is_none() && !open.is_cut
@@ -139,32 +147,32 @@ impl Profiles {
             .collect()
     }
 
-    /// Whose tasks a profile is of.
+    /// Returns the scope of a profile.
     pub(crate) fn scope(&self, token: u64) -> Option<Scope> {
         Some(self.open.get(&token)?.scope.clone())
     }
 
-    /// Is it one that has begun and was not asked for?
+    /// Returns `true` if the profile is open and was not ended.
     pub(crate) fn can_end(&self, token: u64) -> bool {
         let open = self.open.get(&token);
         open.is_some_and(|open| open.ended.is_none())
     }
 
-    /// What is sent from here on is not the profile's.
+    /// Ends a profile: it covers no task that is sent from here on.
     pub(crate) fn end(&mut self, token: u64, ended: Ended) {
         if let Some(open) = self.open.get_mut(&token) {
             open.ended = Some(ended);
-            self.asked.push(token);
+            self.ending.push(token);
         }
     }
 
-    /// Has it no room for so many tasks more?
+    /// Returns `true` if the profile has no room for `tasks` further tasks.
     pub(crate) fn is_full_for(&self, token: u64, tasks: u64) -> bool {
         let open = self.open.get(&token);
         open.is_some_and(|open| open.issued.saturating_add(tasks) > self.tasks_max)
     }
 
-    /// It counts no more.
+    /// Cuts a profile: it covers no further tasks.
     pub(crate) fn cut(&mut self, token: u64) {
         if let Some(open) = self.open.get_mut(&token) {
             open.is_cut = true;
@@ -174,13 +182,13 @@ impl Profiles {
         }
     }
 
-    /// Those that wait for their tasks, and may be complete.
-    pub(crate) fn asked(&self) -> Vec<u64> {
-        self.asked.clone()
+    /// Returns the ended profiles, which may be complete.
+    pub(crate) fn ending(&self) -> Vec<u64> {
+        self.ending.clone()
     }
 
-    /// Are the tasks of a profile that was asked for all over? `holds` says of a stream whether it has not issued so far, `passed`
-    /// of a point whether it has passed.
+    /// Returns `true` if the tasks of an ended profile have all completed. `holds` returns `true` if a stream has not
+    /// issued its tasks before a sequence, `passed` if a point has passed.
     pub(crate) fn is_complete(
         &mut self,
         token: u64,
@@ -199,21 +207,27 @@ impl Profiles {
         ended.holding.is_empty() && open.last.iter().all(passed)
     }
 
-    /// Tells a profile that is complete, timed by `clock`.
-    pub(crate) fn tell(&mut self, token: u64, clock: ClockSource) {
-        self.asked.retain(|asked| *asked != token);
+    /// Answers the caller of a complete profile, timed by `clock`.
+    pub(crate) fn answer(&mut self, token: u64, clock: ClockSource) {
+        self.ending.retain(|ending| *ending != token);
         if let Some(open) = self.open.remove(&token)
             && let Some(ended) = open.ended
         {
-            let profile = open.gathered.profile(clock, ended.calls, open.is_cut);
+            let profile = open.sums.profile(clock, ended.calls, open.is_cut);
             ended.reply.send(Ok(profile));
         }
     }
 
-    /// The first point that those that were asked for wait for on a queue, which has issued and completed this much.
-    pub(crate) fn wants(&self, queue: usize, issued: Cursor, completed: Cursor) -> Option<Cursor> {
-        let asked = self.asked.iter();
-        let open = asked.filter_map(|token| self.open.get(token));
+    /// Returns the least cursor of a queue that ended profiles wait for. The queue has issued and completed the given
+    /// cursors.
+    pub(crate) fn wake_cursor(
+        &self,
+        queue: usize,
+        issued: Cursor,
+        completed: Cursor,
+    ) -> Option<Cursor> {
+        let ending = self.ending.iter();
+        let open = ending.filter_map(|token| self.open.get(token));
         let points = open.flat_map(|open| open.last.iter());
         let here = points.filter(|point| point.queue.index() == queue);
         here.map(|point| point.cursor.min(issued))
@@ -221,22 +235,22 @@ impl Profiles {
             .min()
     }
 
-    /// Whether spans are to be recorded, where that has changed: while there is a profile that may have more tasks, or one that may
-    /// be about to run.
-    pub(super) fn change_of_records(&mut self) -> Option<bool> {
-        let records = self.open.values().any(|open| !open.is_cut)
-            || (self.records && self.noted.iter().any(|noted| !noted.is_empty()));
-        if records == self.records {
+    /// Returns whether spans must be recorded, if that has changed: while a profile may get more tasks, or a covered
+    /// task may be about to run.
+    pub(super) fn recording_change(&mut self) -> Option<bool> {
+        let is_recording = self.open.values().any(|open| !open.is_cut)
+            || (self.is_recording && self.noted.iter().any(|noted| !noted.is_empty()));
+        if is_recording == self.is_recording {
             return None;
         }
-        self.records = records;
-        Some(records)
+        self.is_recording = is_recording;
+        Some(is_recording)
     }
 
-    /// Nothing is over any more: who waits is told why.
+    /// Ends all profiles because the device is lost or closed. Callers that wait receive the error `why`.
     pub(crate) fn lose(&mut self, why: impl Fn() -> Error) {
         self.noted.iter_mut().for_each(VecDeque::clear);
-        self.asked.clear();
+        self.ending.clear();
         for (_, open) in std::mem::take(&mut self.open) {
             if let Some(ended) = open.ended {
                 ended.reply.send(Err(why()));
@@ -244,7 +258,7 @@ impl Profiles {
         }
     }
 
-    /// The task at `point` is theirs.
+    /// Records that these tokens cover the task at `point`.
     pub(crate) fn note(&mut self, point: Point, name: &Arc<str>, tokens: &Tokens) {
         for token in tokens {
             if let Some(open) = self.open.get_mut(token) {
@@ -253,7 +267,7 @@ impl Profiles {
             }
         }
         let queue = point.queue.index();
-        // A replay may have ended before its last task: another has that place now.
+        // A replay may have ended before its last task; its place now has another.
         while self.noted[queue]
             .back()
             .is_some_and(|last| last.cursor >= point.cursor)
@@ -261,29 +275,29 @@ impl Profiles {
             let never_ran = self.noted[queue].pop_back();
             self.gather(never_ran, None);
         }
-        self.noted[queue].push_back(Noted {
+        self.noted[queue].push_back(ProfiledTask {
             cursor: point.cursor,
             name: name.clone(),
             tokens: tokens.clone(),
         });
     }
 
-    /// A task is over.
-    fn gather(&mut self, noted: Option<Noted>, span: Option<&Span>) {
+    /// Adds a completed task to its profiles.
+    fn gather(&mut self, noted: Option<ProfiledTask>, span: Option<&Span>) {
         let Some(noted) = noted else { return };
         for token in &noted.tokens {
             if let Some(open) = self.open.get_mut(token) {
                 let times = span.map(|span| (span.start_ns, span.end_ns));
-                open.gathered.add(&noted.name, times);
+                open.sums.add(&noted.name, times);
                 if let Some(failure) = span.and_then(|span| span.failure.as_ref()) {
-                    open.gathered.fail(failure);
+                    open.sums.fail(failure);
                 }
             }
         }
     }
 
-    /// Takes these spans, in the order of queues and cursors.
-    pub(super) fn take_up(&mut self, spans: &[Span]) {
+    /// Adds spans, which are sorted by queue and cursor.
+    pub(super) fn add_spans(&mut self, spans: &[Span]) {
         for span in spans {
             let queue = span.point.queue.index();
             while let Some(first) = self.noted[queue].front()
@@ -296,7 +310,7 @@ impl Profiles {
         }
     }
 
-    /// Everything of a queue up to there is over: what has no times by now has none.
+    /// Records that everything on a queue up to `completed` has passed: a task without a span by now has none.
     pub(crate) fn passed(&mut self, queue: usize, completed: Cursor) {
         while self.noted[queue]
             .front()

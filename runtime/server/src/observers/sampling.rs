@@ -1,4 +1,4 @@
-//! Which tasks are followed for latencies, and how long those waited that the device's thread knows by itself.
+//! Sampling: which tasks are followed for latencies, and the waiting times that the device thread measures itself.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use millstream_sync::timeline::Timeline;
 
 use super::meter::Meter;
 
-/// When a task was admitted: this one is not followed.
+/// The admission time of a task that is not followed.
 pub(crate) const NOT_FOLLOWED: u64 = 0;
 
-/// When a task was admitted: just now, for it goes straight through.
+/// The admission time of a task that passes through: it is issued when it is admitted.
 pub(crate) const PASSING: u64 = u64::MAX;
 
-/// One task of so many.
+/// A sample of one task in `every`.
 pub(super) struct Sampling {
     every: u64,
     until_next: u64,
@@ -23,7 +23,7 @@ pub(super) struct Sampling {
 }
 
 impl Sampling {
-    /// Follows one task of `every`; none, if that is 0.
+    /// Creates a sampling of one task in `every`, or none if `every` is 0.
     pub(super) fn new(every: u64) -> Option<Box<Self>> {
         let sampling = || Self {
             every,
@@ -35,7 +35,7 @@ impl Sampling {
         (every > 0).then(|| Box::new(sampling()))
     }
 
-    /// Is it the turn of the next task?
+    /// Returns `true` if the next task is part of the sample.
     pub(super) fn is_next(&mut self) -> bool {
         self.until_next -= 1;
         let is_next = self.until_next == 0;
@@ -45,7 +45,8 @@ impl Sampling {
         is_next
     }
 
-    /// Is a task followed that was admitted then? One that goes straight through counts only now.
+    /// Returns `true` if a task that was admitted at `admitted_ns` is followed. A task that passes through is counted
+    /// here; a held one was counted at its admission.
     #[inline]
     pub(super) fn follows(&mut self, does_work: bool, admitted_ns: u64) -> bool {
         match admitted_ns {
@@ -55,7 +56,7 @@ impl Sampling {
         }
     }
 
-    /// Follows a task that was admitted then to the end of its last cursor.
+    /// Follows a task that was admitted at `admitted_ns` until its last cursor is published.
     pub(super) fn follow(
         &mut self,
         meter: &Meter,
@@ -74,7 +75,7 @@ impl Sampling {
         }
     }
 
-    /// A slice was free so long after its last handle had gone.
+    /// Records how long a slice waited between the drop of its last handle and its last use.
     pub(super) fn slice_waited(&mut self, waited_ns: u64) {
         self.slice_waits_ns.record(waited_ns);
     }
@@ -96,12 +97,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_task_of_so_many_is_followed_and_the_first_is() {
+    fn one_task_in_n_is_followed_beginning_with_the_first() {
         assert!(Sampling::new(0).is_none());
         let mut sampling = Sampling::new(3).unwrap();
         let followed: Vec<_> = (0..7).map(|_| sampling.follows(true, PASSING)).collect();
         assert_eq!(followed, [true, false, false, true, false, false, true]);
         assert!(!sampling.follows(true, NOT_FOLLOWED) && sampling.follows(true, 5));
-        assert!(!sampling.follows(false, PASSING), "a point is no task");
+        assert!(!sampling.follows(false, PASSING), "a point is no work");
     }
 }

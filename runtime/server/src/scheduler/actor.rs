@@ -1,6 +1,6 @@
-//! A logical stream: the tasks that it holds, in order, and why its first one cannot go yet.
+//! A logical stream: the tasks that it holds, in order, and whether its first one can be issued.
 //!
-//! Streams are state machines on the device thread; thousands of them cost no thread.
+//! Streams are state machines on the device thread, so thousands of them cost no thread.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,43 +13,43 @@ use millstream_sync::credit::Credit;
 
 use super::task::HeldTask;
 
-/// Why the first held task of a stream cannot go.
+/// The reason why the first held task of a stream cannot be issued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Parked {
-    /// It can.
+    /// None: it can be issued, unless it awaits tasks of other streams.
     No,
-    /// It waits for memory.
+    /// It is a reservation that waits for memory.
     Memory,
-    /// It waits for its predecessors to complete, then runs on the host.
-    HostTurn,
-    /// It runs on the host.
+    /// It is a host function that waits until its dependencies have completed.
+    HostWaits,
+    /// It is a host function that runs.
     HostRuns,
 }
 
-/// Most issued tasks whose credit is given back together.
+/// The most issued tasks whose credit is given back together.
 const CREDIT_CHUNK_MAX: u64 = 32;
 
-/// Issued tasks whose credit is given back together, of a stream that may hold `limit`.
+/// Returns the number of issued tasks whose credit is given back together, for a stream that may hold `limit` tasks.
 pub(super) fn credit_chunk(limit: u64) -> u64 {
     CREDIT_CHUNK_MAX.min(limit / 4)
 }
 
-/// A task of another stream that waits for one of ours to be issued.
+/// A task of another stream that waits until one of this stream is issued.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Waiter {
-    /// Our task.
+    /// The sequence of this stream's task.
     pub(super) sequence: u64,
-    /// The waiting stream.
+    /// The stream that waits.
     pub(super) stream: u32,
-    /// Its task.
+    /// The sequence of the task that waits.
     pub(super) task: u64,
 }
 
-/// A profile's token covers these tasks of a stream.
+/// The tasks of a stream that a profile's token covers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Covers {
+pub(super) struct Cover {
     pub(super) token: u64,
-    /// The first of its tasks, and the first that is not its own any more.
+    /// The first covered sequence, and the first one after it that is not covered.
     pub(super) from: u64,
     pub(super) until: u64,
 }
@@ -58,90 +58,90 @@ pub(super) struct Covers {
 pub(crate) struct StreamActor {
     pub(super) id: StreamId,
     pub(super) client: ClientId,
-    /// How urgent its client's work is.
+    /// The priority of its client.
     pub(super) own_priority: Priority,
-    /// How many times as many tasks as a stream of weight 1 it may issue in one turn.
+    /// The factor on the quantum of its turns.
     pub(super) weight: usize,
-    /// By priority: a stream of that priority waits for our tasks up to this sequence.
+    /// By priority: the greatest sequence of this stream that a stream of that priority waits for.
     pub(super) inherited: [u64; Priority::COUNT],
-    /// What its client is called, for timelines.
+    /// The name of its client, for traces.
     pub(super) client_name: Arc<str>,
-    /// Its number, for timelines.
+    /// Its number, for traces.
     pub(super) number: u64,
-    /// Tasks accepted and not yet issued; callers wait for it.
+    /// Credit for tasks that were accepted and are not issued. Callers wait for it.
     pub(super) credit: Arc<Credit>,
-    /// Where it sits. Changes only when idle.
+    /// The queue that it is assigned to. It changes only while the stream is idle (I1).
     pub(super) queue: QueueId,
     pub(super) held: VecDeque<Box<HeldTask>>,
-    /// Tasks issued so far; the first held task has the sequence after it.
+    /// The number of issued tasks. The first held task has the sequence after it.
     pub(super) issued: u64,
-    /// Cursor of the last task that was issued.
+    /// The cursor of the last issued task.
     pub(super) last: Cursor,
     pub(super) parked: Parked,
-    /// Is it in its queue's turn?
-    pub(super) in_turn: bool,
-    /// Tasks issued in its present go, which goes on where a full queue cut it short.
-    pub(super) gone: usize,
-    /// Who waits for a held task to be issued, the earliest task first.
+    /// Whether it is in the turns of its queue.
+    pub(super) waits_for_turn: bool,
+    /// Tasks that it issued in its present turn, if a full queue interrupted that.
+    pub(super) turn_issued: usize,
+    /// Tasks of other streams that wait until a held task is issued, the one with the earliest such task first.
     pub(super) waiters: BinaryHeap<Reverse<Waiter>>,
-    /// Credit of issued tasks that is not given back yet.
+    /// Credit of issued tasks that was not given back yet.
     pub(super) unreleased: u64,
-    /// Issued tasks whose credit is given back together.
+    /// The number of issued tasks whose credit is given back together.
     pub(super) credit_chunk: u64,
-    /// The profiles that it is in, by token. Without the heap while there are none.
-    pub(super) covered: Vec<Covers>,
-    /// The last handle is gone.
+    /// The tasks that profiles cover, by token. No heap while there are none.
+    pub(super) covers: Vec<Cover>,
+    /// Whether the last handle is gone.
     pub(super) dropped: bool,
 }
 
 impl StreamActor {
-    /// Its id.
+    /// Returns its id.
     pub(crate) fn id(&self) -> StreamId {
         self.id
     }
 
-    /// The client that made it.
+    /// Returns the client that made it.
     pub(crate) fn client(&self) -> ClientId {
         self.client
     }
 
-    /// What its client is called, for timelines.
+    /// Returns the name of its client, for traces.
     pub(crate) fn client_name(&self) -> &Arc<str> {
         &self.client_name
     }
 
-    /// Its number, for timelines.
+    /// Returns its number, for traces.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Where it sits.
+    /// Returns the queue that it is assigned to.
     pub(crate) fn queue(&self) -> QueueId {
         self.queue
     }
 
-    /// Tasks that it has issued.
+    /// Returns the number of tasks that it has issued.
     pub(crate) fn issued(&self) -> u64 {
         self.issued
     }
 
-    /// Tasks that it holds.
+    /// Returns the number of tasks that it holds.
     pub(crate) fn holds(&self) -> usize {
         self.held.len()
     }
 
-    /// The last task that was issued, if any.
+    /// Returns the point of the last issued task, if there is one.
     pub(super) fn last_point(&self) -> Option<Point> {
         (self.last > 0).then(|| Point::new(self.queue, self.last))
     }
 
-    /// The sequence that the next admitted task gets.
+    /// Returns the sequence of the next admitted task.
     #[inline]
     pub(super) fn next_sequence(&self) -> u64 {
         self.issued + self.held.len() as u64 + 1
     }
 
-    /// How urgent its first held task is: the priority of its client, or of the most urgent stream that waits for it.
+    /// Returns the priority of its first held task: that of its client, or of the most urgent stream that waits for it.
     #[inline]
     pub(super) fn priority(&self) -> Priority {
         let inherited = Priority::ALL.into_iter().rev();
@@ -151,8 +151,8 @@ impl StreamActor {
             .unwrap_or(self.own_priority)
     }
 
-    /// A stream of this priority waits for the tasks up to `sequence`. Returns the held ones that were less urgent until now,
-    /// as a range of `held`; empty if there are none.
+    /// Records that a stream of this priority waits for the tasks up to `sequence`. Returns the held tasks that had a
+    /// lower priority until now, as a range of `held`; empty if there are none.
     pub(super) fn inherit(&mut self, priority: Priority, sequence: u64) -> Range<usize> {
         if self.own_priority >= priority {
             return 0..0;
@@ -167,21 +167,21 @@ impl StreamActor {
         index(known)..index(sequence)
     }
 
-    /// Where in `held` the task with this sequence is, unless it was issued.
+    /// Returns the index in `held` of the task with this sequence, unless it was issued.
     #[inline]
     pub(super) fn index_of(&self, sequence: u64) -> Option<usize> {
         usize::try_from(sequence.checked_sub(self.issued + 1)?).ok()
     }
 
-    /// The held task with this sequence.
+    /// Returns the held task with this sequence.
     #[inline]
     pub(super) fn held_mut(&mut self, sequence: u64) -> Option<&mut HeldTask> {
         let index = self.index_of(sequence)?;
         self.held.get_mut(index).map(|held| &mut **held)
     }
 
-    /// One task more was issued: gives credit back, some tasks at a time. What is kept back is less
-    /// than a quarter of the limit, so that callers still find room.
+    /// Counts an issued task, and gives credit back if a chunk is complete. The credit that is kept back is less than a
+    /// quarter of the limit, so callers still find room.
     #[inline(always)]
     pub(super) fn release_credit(&mut self) {
         self.unreleased += 1;
@@ -196,9 +196,9 @@ impl StreamActor {
         self.unreleased = 0;
     }
 
-    /// Can its first held task be tried?
+    /// Returns `true` if its first held task can be tried.
     #[inline]
-    pub(super) fn can_go(&self) -> bool {
+    pub(super) fn can_issue(&self) -> bool {
         self.parked == Parked::No && self.held.front().is_some_and(|held| held.awaits.is_empty())
     }
 }

@@ -1,4 +1,5 @@
-//! The cursors of queues: which one the next task takes, where batches end, how far the device has come, and whether there is room.
+//! The cursors of queues: the cursor of the next task, the ends of batches, the progress of the device, and whether
+//! there is room.
 
 use millstream_protocol::id::{Cursor, Point, QueueId};
 use millstream_protocol::report::QueueStats;
@@ -8,7 +9,7 @@ use super::Scheduler;
 use super::queue::QueueState;
 
 impl Scheduler {
-    /// The place of the next task of a queue.
+    /// Takes the point of the next task of a queue.
     #[inline(always)]
     pub(crate) fn next_point(&mut self, queue: QueueId) -> Point {
         let state = &mut self.queues[queue.index()];
@@ -16,13 +17,13 @@ impl Scheduler {
         Point::new(queue, state.issued)
     }
 
-    /// A task takes `cursors` cursors beyond its first.
+    /// Takes `cursors` further cursors for a task that has its first.
     #[inline]
     pub(crate) fn take_cursors(&mut self, queue: QueueId, cursors: u64) {
         self.queues[queue.index()].issued += cursors;
     }
 
-    /// The batch that a queue was given ends: up to which cursor, and how many tasks it is. None, if there is none.
+    /// Ends the open batch of a queue. Returns its last cursor and its number of tasks, or `None` if it is empty.
     #[inline]
     pub(crate) fn end_batch(&mut self, queue: QueueId) -> Option<(Cursor, u64)> {
         let state = &mut self.queues[queue.index()];
@@ -31,57 +32,58 @@ impl Scheduler {
         (tasks > 0).then_some((state.issued, tasks))
     }
 
-    /// Tasks of the batch that a queue is being given.
+    /// Returns the number of tasks in the open batch of a queue.
     #[inline]
-    pub(crate) fn batch_so_far(&self, queue: QueueId) -> u64 {
+    pub(crate) fn open_batch_size(&self, queue: QueueId) -> u64 {
         let state = &self.queues[queue.index()];
         state.issued - state.flushed
     }
 
-    /// Has the batch with this point ended, so that a wait for the point may be issued?
+    /// Returns `true` if the batch of this point has ended, so that a wait for the point may be issued.
     #[inline]
     pub(crate) fn is_flushed(&self, point: Point) -> bool {
         self.queues[point.queue.index()].flushed >= point.cursor
     }
 
-    /// Looks at the progress of a queue, and says how far it has come.
+    /// Reads the progress of a queue and returns its completed cursor.
     #[inline]
-    pub(crate) fn look(&mut self, queue: QueueId) -> Cursor {
+    pub(crate) fn refresh(&mut self, queue: QueueId) -> Cursor {
         let state = &mut self.queues[queue.index()];
-        state.look();
+        state.refresh();
         state.completed
     }
 
-    /// Has a queue enough in flight, as of the last look?
+    /// Returns `true` if the queue has enough tasks in flight, as of the last refresh.
     #[inline]
     pub(crate) fn seems_full(&self, queue: QueueId) -> bool {
         self.queues[queue.index()].in_flight() >= self.depth
     }
 
-    /// The same, having looked. What was issued is on its way: else it would never complete.
+    /// Returns `true` if the queue has enough tasks in flight, after a refresh. The open batch must have ended: a task
+    /// that is not flushed never completes.
     pub(crate) fn is_full(&mut self, queue: QueueId) -> bool {
         let state = &mut self.queues[queue.index()];
-        state.look();
+        state.refresh();
         state.full = state.in_flight() >= self.depth;
         state.full
     }
 
-    /// Did issuing stop on the queue of a stream, because enough is in flight?
+    /// Returns `true` if issuing stopped on the stream's queue because it has enough tasks in flight.
     #[inline]
-    pub(crate) fn sits_on_full(&self, stream: u32) -> bool {
+    pub(crate) fn is_on_full_queue(&self, stream: u32) -> bool {
         self.queue(self.queue_of(stream)).full
     }
 
-    /// Looks at all queues. Says whether any has come further since its progress was taken up last.
+    /// Refreshes all queues. Returns `true` if any has completed more since its progress was last processed here.
     #[inline]
     pub(crate) fn progress(&mut self) -> bool {
         let mut moved = false;
         for queue in &mut self.queues {
-            queue.look();
-            // Others look too, when a queue is full or a host function waits; what they saw is taken
-            // up here all the same.
-            if queue.completed > queue.taken_up {
-                queue.taken_up = queue.completed;
+            queue.refresh();
+            // A full queue and a waiting host function refresh queues too; the progress that they saw is processed here
+            // as well.
+            if queue.completed > queue.processed {
+                queue.processed = queue.completed;
                 queue.full = false;
                 moved = true;
             }
@@ -89,39 +91,39 @@ impl Scheduler {
         moved
     }
 
-    /// Is there anything to flush?
+    /// Returns `true` if there is anything to flush.
     pub(crate) fn can_flush(&self) -> bool {
         self.queues
             .iter()
-            .any(|queue| queue.issued > queue.flushed || (!queue.full && !queue.turn.is_empty()))
+            .any(|queue| queue.issued > queue.flushed || (!queue.full && !queue.turns.is_empty()))
     }
 
-    /// Has everything that was issued completed, and is nothing held?
+    /// Returns `true` if no task is held or in flight.
     pub(crate) fn is_drained(&self) -> bool {
         let mut queues = self.queues.iter();
         self.held == 0 && queues.all(|queue| queue.issued == queue.completed)
     }
 
-    /// The last point of each queue that has work in flight.
+    /// Iterates over the last point of each queue that has tasks in flight.
     pub(crate) fn last_points(&self) -> impl Iterator<Item = Point> {
         let busy = self.numbered_queues();
         busy.filter(|(_, queue)| queue.in_flight() > 0)
             .map(|(id, queue)| Point::new(id, queue.issued))
     }
 
-    /// Has this point passed, as of the last look?
+    /// Returns `true` if the point has passed, as of the last refresh.
     #[inline]
     pub(crate) fn has_passed(&self, point: Point) -> bool {
         self.queues[point.queue.index()].completed >= point.cursor
     }
 
-    /// Has this point passed, or will nothing be there? A replay may end before its last point.
+    /// Returns `true` if the point has passed or was never issued. A replay may end before its last point.
     pub(crate) fn is_over(&self, point: Point) -> bool {
         let state = &self.queues[point.queue.index()];
         state.completed >= point.cursor.min(state.issued)
     }
 
-    /// Where the issued work of each queue ends, of those that were issued any.
+    /// Returns the last issued point of each queue that was issued any.
     pub(crate) fn ends(&self) -> SmallVec<[Point; 2]> {
         let ends = self.numbered_queues();
         ends.map(|(id, queue)| Point::new(id, queue.issued))
@@ -129,7 +131,7 @@ impl Scheduler {
             .collect()
     }
 
-    /// Where the issued work of these streams ends, on each queue where they have any.
+    /// Returns the last issued point of these streams, on each queue where they have any.
     pub(crate) fn ends_of(&self, streams: &[u32]) -> SmallVec<[Point; 2]> {
         let mut ends = SmallVec::<[Point; 2]>::new();
         for stream in streams.iter().map(|key| self.stream(*key)) {
@@ -142,7 +144,7 @@ impl Scheduler {
         ends
     }
 
-    /// The counters of each queue, but for the time in which it was busy, which only its backend knows.
+    /// Returns the counters of each queue, except for its busy time, which only the backend knows.
     pub(crate) fn queue_stats(&self) -> Vec<QueueStats> {
         let stats = |queue: &QueueState| {
             let mut stats = QueueStats::default();
@@ -156,26 +158,26 @@ impl Scheduler {
         self.queues.iter().map(stats).collect()
     }
 
-    /// The first cursor of a queue that issuing or a host function waits for.
-    pub(crate) fn wants(&self, queue: QueueId) -> Option<Cursor> {
-        let wants = [self.wants_room(queue), self.host_wants(queue)];
-        wants.into_iter().flatten().min()
+    /// Returns the least cursor of a queue that issuing or a host function waits for.
+    pub(crate) fn wake_cursor(&self, queue: QueueId) -> Option<Cursor> {
+        let cursors = [self.room_cursor(queue), self.host_cursor(queue)];
+        cursors.into_iter().flatten().min()
     }
 
-    /// The cursor of a queue that is full at which there is room again.
-    pub(super) fn wants_room(&self, queue: QueueId) -> Option<Cursor> {
+    /// Returns the cursor at which a full queue has room again, if streams wait for a turn on it.
+    pub(super) fn room_cursor(&self, queue: QueueId) -> Option<Cursor> {
         let state = &self.queues[queue.index()];
-        let waits = state.full && !state.turn.is_empty();
+        let waits = state.full && !state.turns.is_empty();
         waits.then(|| state.completed + (state.in_flight() / 2).max(1))
     }
 
-    /// Tasks of one batch.
+    /// Returns the number of tasks of a full batch.
     #[inline]
-    pub(crate) fn batch(&self) -> usize {
-        self.batch
+    pub(crate) fn batch_size(&self) -> usize {
+        self.batch_size
     }
 
-    /// From here on a queue has no more tasks in flight than this, nor more than it was made for.
+    /// Limits the tasks in flight of each queue to `tasks`, and to the limit that the device was opened with.
     pub(crate) fn limit_depth(&mut self, tasks: usize) {
         self.depth = self.depth_max.min(tasks as u64);
     }

@@ -1,4 +1,4 @@
-//! A physical queue as the server sees it: how far it was issued and how far it is.
+//! A physical queue as the scheduler sees it: how far it was issued, and how far it has completed.
 
 use std::sync::Arc;
 
@@ -11,87 +11,88 @@ use crate::scheduler::turns::Turns;
 /// One queue of the device.
 pub(crate) struct QueueState {
     pub(super) timeline: Arc<Timeline>,
-    /// Cursor of the last issued task.
+    /// The cursor of the last issued task.
     pub(super) issued: Cursor,
-    /// Cursor up to which batches were ended.
+    /// The cursor at which the last batch ended.
     pub(super) flushed: Cursor,
-    /// Progress, as of the last look.
+    /// The completed cursor, as of the last refresh.
     pub(super) completed: Cursor,
-    /// Progress whose consequences (memory, slots, host functions) were drawn.
-    pub(super) taken_up: Cursor,
-    /// Tasks that streams which sit here hold.
+    /// The completed cursor whose consequences (memory, slots, host functions) the server has processed.
+    pub(super) processed: Cursor,
+    /// The number of tasks that its streams hold.
     pub(super) held: u64,
-    pub(super) turn: Turns,
-    /// The priority that the device gives it, where it gives any.
-    serves: Option<Priority>,
-    /// Streams that sit here.
+    pub(super) turns: Turns,
+    /// The priority that the device gives to this queue, if it gives any.
+    own_priority: Option<Priority>,
+    /// The number of streams that are assigned to it.
     pub(super) streams: u32,
-    /// The same by their clients' priority.
-    pub(super) streams_by: [u32; 3],
-    /// Issuing stopped because enough is in flight.
+    /// The number of its streams, by priority of their clients.
+    pub(super) streams_by_priority: [u32; 3],
+    /// Whether issuing stopped because the queue has enough tasks in flight.
     pub(super) full: bool,
 }
 
 impl QueueState {
-    pub(crate) fn new(timeline: Arc<Timeline>, serves: Option<Priority>) -> Self {
+    pub(crate) fn new(timeline: Arc<Timeline>, own_priority: Option<Priority>) -> Self {
         Self {
             timeline,
-            serves,
+            own_priority,
             issued: 0,
             flushed: 0,
             completed: 0,
-            taken_up: 0,
+            processed: 0,
             held: 0,
-            turn: Turns::default(),
+            turns: Turns::default(),
             streams: 0,
-            streams_by: [0; 3],
+            streams_by_priority: [0; 3],
             full: false,
         }
     }
 
-    /// Cursor of the last issued task.
+    /// Returns the cursor of the last issued task.
     #[inline(always)]
     pub(crate) fn issued(&self) -> Cursor {
         self.issued
     }
 
-    /// Progress, as of the last look.
+    /// Returns the completed cursor, as of the last refresh.
     #[inline(always)]
     pub(crate) fn completed(&self) -> Cursor {
         self.completed
     }
 
-    /// Tasks that the device has and that have not completed, as of the last look.
+    /// Returns the number of issued tasks that have not completed, as of the last refresh.
     #[inline]
     pub(crate) fn in_flight(&self) -> u64 {
         self.issued - self.completed
     }
 
-    /// A stream sits down.
-    pub(super) fn seat(&mut self, priority: Priority) {
+    /// Assigns a stream to this queue.
+    pub(super) fn assign(&mut self, priority: Priority) {
         self.streams += 1;
-        self.streams_by[priority as usize] += 1;
+        self.streams_by_priority[priority as usize] += 1;
     }
 
-    /// A stream gets up.
-    pub(super) fn unseat(&mut self, priority: Priority) {
+    /// Removes a stream from this queue.
+    pub(super) fn unassign(&mut self, priority: Priority) {
         self.streams -= 1;
-        self.streams_by[priority as usize] -= 1;
+        self.streams_by_priority[priority as usize] -= 1;
     }
 
-    /// How badly it suits streams of this priority: not at all (0) if it is theirs on the device, more if streams of
-    /// another sit here, most if it is another's.
-    pub(super) fn misfit(&self, priority: Priority) -> u8 {
-        match self.serves {
-            Some(serves) if serves == priority => 0,
+    /// Returns how badly this queue suits streams of `priority`: 0 if the device gives it that priority, 1 if it has no
+    /// priority and all of its streams have `priority`, 2 if streams of another priority share it, 3 if the device
+    /// gives it another priority.
+    pub(super) fn priority_mismatch(&self, priority: Priority) -> u8 {
+        match self.own_priority {
+            Some(own_priority) if own_priority == priority => 0,
             Some(_) => 3,
-            None => 1 + u8::from(self.streams > self.streams_by[priority as usize]),
+            None => 1 + u8::from(self.streams > self.streams_by_priority[priority as usize]),
         }
     }
 
-    /// Looks at the progress again.
+    /// Reads the progress from the timeline.
     #[inline]
-    pub(super) fn look(&mut self) {
+    pub(super) fn refresh(&mut self) {
         let completed = self.timeline.completed().min(self.issued);
         self.completed = self.completed.max(completed);
     }

@@ -1,4 +1,4 @@
-//! A task that a stream holds: what the conductor and the scheduler pass to each other.
+//! A task that a stream holds.
 
 use millstream_protocol::id::Point;
 use millstream_protocol::message::{Op, Task};
@@ -6,20 +6,20 @@ use smallvec::SmallVec;
 
 use crate::objects::NO_OBJECT;
 
-/// A task that a stream holds.
+/// A task that a stream holds, with its dependencies.
 pub(crate) struct HeldTask {
     pub(crate) task: Task,
-    /// Points on other queues that it must come after, at most one a queue.
+    /// Points on other queues that it must come after, at most one per queue (I3).
     pub(crate) after: SmallVec<[Point; 1]>,
-    /// Tasks of other streams, by stream and sequence, that it must come after and that are not issued yet. They
-    /// will turn into points. Each edge leads to an earlier mailbox position, so there is no cycle. The reverse of
-    /// each is a [`Waiter`](super::actor::Waiter) of the other stream.
+    /// Tasks of other streams, by stream and sequence, that it must come after and that are not issued. Each becomes a
+    /// point of `after` when it is issued. Each link leads to an earlier mailbox position, so there is no cycle. The
+    /// reverse of each is a [`Waiter`](super::actor::Waiter) of the other stream.
     pub(crate) awaits: SmallVec<[(u32, u64); 1]>,
-    /// The key of the kernel or recording that it names, if it names one.
+    /// The key of the kernel or recording that it names, or [`NO_OBJECT`].
     pub(crate) object: u32,
-    /// Did its sender take credit of the stream for it?
+    /// Whether its sender took credit of the stream for it.
     pub(crate) paid: bool,
-    /// When it was admitted, if its latency is sampled; else 0.
+    /// The time of its admission, if its latency is sampled; else 0.
     pub(crate) admitted_ns: u64,
 }
 
@@ -35,17 +35,18 @@ impl HeldTask {
         })
     }
 
-    /// The task comes after `point`.
+    /// Makes the task come after `point`.
     #[inline]
     pub(crate) fn come_after(&mut self, point: Point) {
-        if !joins(&mut self.after, point) {
+        if !merge_point(&mut self.after, point) {
             self.after.push(point);
         }
     }
 }
 
-/// One more point to come after. Does it join one of the same queue? The latest of each queue stands for the earlier ones (I3).
-pub(crate) fn joins(after: &mut [Point], point: Point) -> bool {
+/// Merges `point` into the point on the same queue, if there is one, and returns whether there was. The greatest cursor
+/// of a queue stands for the earlier ones (I3).
+pub(crate) fn merge_point(after: &mut [Point], point: Point) -> bool {
     match after.iter_mut().find(|other| other.queue == point.queue) {
         Some(other) => {
             other.cursor = other.cursor.max(point.cursor);

@@ -1,4 +1,4 @@
-//! The scheduler by itself: no bytes, no memory, no device.
+//! The scheduler alone: no bytes, no memory, no device.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use millstream_sync::credit::Credit;
 use millstream_sync::slots::SlotId;
 use millstream_sync::timeline::Timeline;
 
-use super::{First, HeldTask, NewStream, QueueState, Scheduler};
+use super::{FirstTask, HeldTask, NewStream, QueueState, Scheduler};
 
 struct Rig {
     scheduler: Scheduler,
@@ -58,12 +58,12 @@ impl Rig {
         }
     }
 
-    /// Takes the first task of a stream out of it.
+    /// Takes the first task out of a stream.
     fn take(&mut self, stream: u32) -> Box<HeldTask> {
         self.scheduler.take_first(stream).unwrap()
     }
 
-    /// Ends a task in software that was taken out of its stream.
+    /// Finishes a task in software that was taken out of its stream.
     fn end_in_software(&mut self, stream: u32, held: Box<HeldTask>) {
         self.scheduler.unpark(stream);
         let place = Point::new(self.scheduler.queue_of(stream), 0);
@@ -81,25 +81,25 @@ impl Rig {
         point
     }
 
-    /// The streams in the order in which their tasks go, on a queue that is never full.
+    /// Issues everything on a queue that is never full, and returns the streams in the order of their tasks.
     fn order(&mut self, queue: QueueId) -> Vec<u32> {
         let mut order = Vec::new();
-        while let Some(go) = self.scheduler.next_go(queue) {
-            for _ in 0..go.quantum {
-                if !matches!(self.scheduler.first(go.stream), First::Ready(..)) {
+        while let Some(turn) = self.scheduler.next_turn(queue) {
+            for _ in 0..turn.quantum {
+                if !matches!(self.scheduler.first(turn.stream), FirstTask::Ready(..)) {
                     break;
                 }
-                self.issue(go.stream);
-                order.push(go.stream);
+                self.issue(turn.stream);
+                order.push(turn.stream);
             }
-            self.scheduler.resume(go.stream);
+            self.scheduler.resume(turn.stream);
         }
         order
     }
 }
 
 #[test]
-fn strategies_take_turns_by_task_and_by_batch() {
+fn quantum_is_a_task_or_a_batch_by_strategy() {
     let cases = [
         (Strategy::Interleave, vec![0, 1, 0, 1, 0, 1, 0, 0]),
         (Strategy::Sequential, vec![0, 0, 0, 1, 1, 1, 0, 0]),
@@ -115,21 +115,21 @@ fn strategies_take_turns_by_task_and_by_batch() {
 }
 
 #[test]
-fn a_go_that_a_full_queue_cut_short_is_the_next_one() {
+fn turn_that_a_full_queue_interrupted_is_the_next_one() {
     let mut rig = Rig::new(1, Strategy::Sequential);
     let (a, b) = (rig.stream(Priority::Normal), rig.stream(Priority::Normal));
     rig.hold(a, 3);
     rig.hold(b, 3);
-    let go = rig.scheduler.next_go(QueueId(0)).unwrap();
-    assert_eq!((go.stream, go.quantum, go.gone), (a, 3, 0));
+    let turn = rig.scheduler.next_turn(QueueId(0)).unwrap();
+    assert_eq!((turn.stream, turn.quantum, turn.issued), (a, 3, 0));
     rig.issue(a);
     rig.scheduler.put_back(QueueId(0), a, 1);
-    let go = rig.scheduler.next_go(QueueId(0)).unwrap();
-    assert_eq!((go.stream, go.gone), (a, 1));
+    let turn = rig.scheduler.next_turn(QueueId(0)).unwrap();
+    assert_eq!((turn.stream, turn.issued), (a, 1));
 }
 
 #[test]
-fn a_queue_is_full_until_it_is_seen_to_have_come_further() {
+fn queue_is_full_until_a_refresh_sees_progress() {
     let mut rig = Rig::new(1, Strategy::Interleave);
     let a = rig.stream(Priority::Normal);
     rig.hold(a, 5);
@@ -137,10 +137,10 @@ fn a_queue_is_full_until_it_is_seen_to_have_come_further() {
         rig.issue(a);
     }
     assert!(rig.scheduler.seems_full(QueueId(0)) && rig.scheduler.is_full(QueueId(0)));
-    assert_eq!(rig.scheduler.wants_room(QueueId(0)), Some(2));
+    assert_eq!(rig.scheduler.room_cursor(QueueId(0)), Some(2));
     rig.timelines[0].publish(1);
     assert!(rig.scheduler.progress() && !rig.scheduler.seems_full(QueueId(0)));
-    assert!(!rig.scheduler.progress(), "it has come no further since");
+    assert!(!rig.scheduler.progress(), "there is no progress since");
     assert!(!rig.scheduler.is_drained());
     rig.issue(a);
     rig.timelines[0].publish(5);
@@ -148,9 +148,9 @@ fn a_queue_is_full_until_it_is_seen_to_have_come_further() {
     assert!(rig.scheduler.is_drained());
 }
 
-/// I1: the order within a stream is its queue's order, so a stream with work on a queue stays there.
+/// I1: the order within a stream is the order of its queue, so a stream with work on a queue stays there.
 #[test]
-fn only_an_idle_stream_sits_down_elsewhere_i1() {
+fn only_an_idle_stream_moves_to_another_queue_i1() {
     let mut rig = Rig::new(2, Strategy::Interleave);
     let streams: Vec<u32> = (0..3).map(|_| rig.stream(Priority::Normal)).collect();
     let [a, _, c] = streams[..] else {
@@ -160,27 +160,27 @@ fn only_an_idle_stream_sits_down_elsewhere_i1() {
     assert_eq!(
         queue(&rig, a),
         queue(&rig, c),
-        "there are two queues for three"
+        "two queues serve three streams"
     );
     rig.hold(a, 2);
     rig.issue(a);
-    rig.scheduler.settle(a);
+    rig.scheduler.rebalance(a);
     assert_eq!(queue(&rig, a), QueueId(0), "it holds a task");
-    rig.scheduler.settle(c);
+    rig.scheduler.rebalance(c);
     assert_eq!(
         queue(&rig, c),
         QueueId(1),
-        "it is idle behind another's work"
+        "it is idle, and its queue has work of another stream"
     );
     rig.issue(a);
     rig.timelines[0].publish(2);
     rig.scheduler.progress();
-    rig.scheduler.settle(a);
-    assert_eq!(queue(&rig, a), QueueId(0), "nothing is in its way");
+    rig.scheduler.rebalance(a);
+    assert_eq!(queue(&rig, a), QueueId(0), "its queue has no work");
 }
 
 #[test]
-fn tasks_that_others_wait_for_are_as_urgent_and_wake_them() {
+fn awaited_task_inherits_the_priority_and_wakes_its_waiter() {
     let mut rig = Rig::new(1, Strategy::Interleave);
     let (low, other, high) = (
         rig.stream(Priority::Low),
@@ -193,14 +193,14 @@ fn tasks_that_others_wait_for_are_as_urgent_and_wake_them() {
     held.paid = false;
     rig.scheduler.come_after((high, 1), &mut held, (low, 1));
     rig.scheduler.come_after((high, 1), &mut held, (low, 1));
-    assert_eq!(held.awaits.len(), 1, "one edge a task");
-    rig.scheduler.hurry(high, &held.awaits);
+    assert_eq!(held.awaits.len(), 1, "one link per task");
+    rig.scheduler.raise_priority(high, &held.awaits);
     rig.scheduler.hold(high, held);
     assert_eq!(rig.order(QueueId(0)), [low, high, other, other]);
 }
 
 #[test]
-fn a_task_that_is_put_back_keeps_its_place_and_counts_as_held_i1() {
+fn task_that_is_put_back_keeps_its_place_and_counts_as_held_i1() {
     let mut rig = Rig::new(1, Strategy::Interleave);
     let a = rig.stream(Priority::Normal);
     for number in 1..=3 {
@@ -219,12 +219,12 @@ fn a_task_that_is_put_back_keeps_its_place_and_counts_as_held_i1() {
         assert!(!rig.scheduler.is_held(a, number));
         assert_eq!(rig.scheduler.held(), 3 - number);
     }
-    assert!(matches!(rig.scheduler.first(a), First::None) && !rig.scheduler.holds_any(a));
+    assert!(matches!(rig.scheduler.first(a), FirstTask::None) && !rig.scheduler.holds_any(a));
     assert_eq!(rig.scheduler.last_sequence(a), Some(3));
 }
 
 #[test]
-fn a_held_task_is_found_by_its_sequence() {
+fn held_task_is_found_by_its_sequence() {
     let mut rig = Rig::new(1, Strategy::Interleave);
     let a = rig.stream(Priority::Normal);
     rig.hold(a, 2);
@@ -237,7 +237,7 @@ fn a_held_task_is_found_by_its_sequence() {
 }
 
 #[test]
-fn a_task_ends_with_the_last_cursor_that_it_took() {
+fn finished_task_ends_at_its_last_cursor() {
     let mut rig = Rig::new(1, Strategy::Interleave);
     let a = rig.stream(Priority::Normal);
     rig.hold(a, 2);
@@ -251,30 +251,30 @@ fn a_task_ends_with_the_last_cursor_that_it_took() {
     assert_eq!(
         rig.scheduler.ends_of(&[a])[..],
         [finished.last],
-        "what is done in software takes no cursor"
+        "a task that is finished in software takes no cursor"
     );
 }
 
 #[test]
-fn a_parked_stream_is_not_in_turn() {
+fn parked_stream_gets_no_turn() {
     let mut rig = Rig::new(1, Strategy::Interleave);
     let (a, b) = (rig.stream(Priority::Normal), rig.stream(Priority::Normal));
     rig.hold(a, 2);
-    assert_eq!(rig.scheduler.next_go(QueueId(0)).unwrap().stream, a);
+    assert_eq!(rig.scheduler.next_turn(QueueId(0)).unwrap().stream, a);
     rig.scheduler.park_for_memory(a);
     rig.scheduler.resume(a);
     assert!(rig.scheduler.waits_for_memory(a) && !rig.scheduler.has_turns(QueueId(0)));
-    assert!(matches!(rig.scheduler.first(a), First::Waits));
+    assert!(matches!(rig.scheduler.first(a), FirstTask::Waits));
     rig.hold(a, 1);
     rig.hold(b, 1);
-    assert_eq!(rig.order(QueueId(0)), [b], "others pass it by");
+    assert_eq!(rig.order(QueueId(0)), [b], "other streams pass it");
     rig.scheduler.unpark(a);
     rig.scheduler.resume(a);
     assert_eq!(rig.order(QueueId(0)), [a, a, a]);
 }
 
 #[test]
-fn host_function_has_its_turn_when_its_predecessors_have_completed_i2() {
+fn host_function_is_ready_once_its_dependencies_have_completed_i2() {
     let mut rig = Rig::new(2, Strategy::Interleave);
     let (a, b) = (rig.stream(Priority::Normal), rig.stream(Priority::Normal));
     rig.hold(a, 1);
@@ -284,25 +284,25 @@ fn host_function_has_its_turn_when_its_predecessors_have_completed_i2() {
     held.come_after(point);
     rig.scheduler.hold(b, held);
     rig.scheduler.park_on_host(b);
-    assert!(matches!(rig.scheduler.first(b), First::Waits));
-    assert!(rig.scheduler.next_host_turn(0).is_none());
-    assert_eq!(rig.scheduler.wants(QueueId(0)), Some(1));
+    assert!(matches!(rig.scheduler.first(b), FirstTask::Waits));
+    assert!(rig.scheduler.next_ready_host(0).is_none());
+    assert_eq!(rig.scheduler.wake_cursor(QueueId(0)), Some(1));
     rig.timelines[0].publish(1);
-    let turn = rig.scheduler.next_host_turn(0).unwrap();
-    assert_eq!((turn.stream, turn.sequence, turn.next), (b, 1, 0));
-    assert!(!rig.scheduler.has_host_turns());
+    let ready = rig.scheduler.next_ready_host(0).unwrap();
+    assert_eq!((ready.stream, ready.sequence, ready.next), (b, 1, 0));
+    assert!(!rig.scheduler.has_waiting_hosts());
 }
 
-/// I1: what comes after a host function in its stream does not go before the function has ended.
+/// I1: a task after a host function in its stream is not issued before the function has ended.
 #[test]
-fn a_host_function_that_runs_is_the_first_of_its_stream_until_it_has_ended_i1() {
+fn running_host_function_stays_the_first_of_its_stream_until_it_ends_i1() {
     let mut rig = Rig::new(1, Strategy::Interleave);
     let a = rig.stream(Priority::Normal);
     rig.hold(a, 2);
-    assert_eq!(rig.scheduler.next_go(QueueId(0)).unwrap().stream, a);
+    assert_eq!(rig.scheduler.next_turn(QueueId(0)).unwrap().stream, a);
     rig.scheduler.park_on_host(a);
-    let turn = rig.scheduler.next_host_turn(0).unwrap();
-    rig.scheduler.host_begins(a, turn.held, "work".into());
+    let ready = rig.scheduler.next_ready_host(0).unwrap();
+    rig.scheduler.host_begins(a, ready.held, "work".into());
     assert!(rig.scheduler.host_runs() && rig.scheduler.held() == 2);
     rig.scheduler.resume(a);
     assert!(rig.order(QueueId(0)).is_empty());
@@ -315,7 +315,7 @@ fn a_host_function_that_runs_is_the_first_of_its_stream_until_it_has_ended_i1() 
 }
 
 #[test]
-fn a_token_covers_the_tasks_between_its_start_and_its_end() {
+fn token_covers_the_tasks_between_its_start_and_its_end() {
     let mut rig = Rig::new(1, Strategy::Interleave);
     let a = rig.stream(Priority::Normal);
     rig.hold(a, 1);
@@ -338,7 +338,7 @@ fn a_token_covers_the_tasks_between_its_start_and_its_end() {
 }
 
 #[test]
-fn a_lost_device_leaves_what_its_streams_held() {
+fn lost_device_returns_the_tasks_that_its_streams_held() {
     let mut rig = Rig::new(2, Strategy::Interleave);
     let (a, b) = (rig.stream(Priority::Normal), rig.stream(Priority::Normal));
     rig.hold(a, 3);
@@ -361,12 +361,12 @@ fn a_lost_device_leaves_what_its_streams_held() {
     rig.scheduler.mark_dropped(a);
     assert!(
         rig.scheduler.remove_if_done(a).is_some(),
-        "nothing waits for its tasks"
+        "no task waits for its tasks"
     );
 }
 
 #[test]
-fn a_dropped_stream_goes_with_its_last_task() {
+fn dropped_stream_is_removed_with_its_last_task() {
     let mut rig = Rig::new(1, Strategy::Interleave);
     let a = rig.stream(Priority::Normal);
     rig.hold(a, 1);
@@ -376,5 +376,8 @@ fn a_dropped_stream_goes_with_its_last_task() {
     assert!(rig.scheduler.remove_if_done(a).is_some());
     assert_eq!(rig.scheduler.stream_count(), 0);
     assert_eq!(rig.scheduler.queue(QueueId(0)).streams, 0);
-    assert!(!rig.scheduler.has_turns(QueueId(0)), "it has left the turn");
+    assert!(
+        !rig.scheduler.has_turns(QueueId(0)),
+        "it has left the turns"
+    );
 }

@@ -1,85 +1,85 @@
-//! Turns: which of the streams that sit on one queue goes next, by priority.
+//! Turns: which stream of a queue issues next, by priority.
 //!
-//! Each priority has a line, and a round gives every line its share of goes: high 8, normal 4, low 1. A
-//! line that is empty, or has used its share, is passed over; the round ends when nobody with a share
-//! left waits.
+//! Each priority has a list of waiting streams. A round gives each list its share of turns: high 8, normal 4, low 1. A
+//! list that is empty or has used its share is skipped. The round ends when no list that has turns left has a stream.
 //!
-//! **Nobody starves.** Between two goes of a line in which somebody waits, the other lines have at most
-//! twice their shares (the rest of one round and the beginning of the next), so at most 24 goes. Within a
-//! line streams go in the order in which they joined.
+//! **No starvation.** While a stream waits in a list, the other lists get at most twice their shares between two turns
+//! of that list (the rest of one round and the beginning of the next), so at most 24 turns. Within a list, streams take
+//! turns in the order in which they joined.
 
 use std::collections::VecDeque;
 
 use millstream_protocol::priority::Priority;
 
-/// Goes of each line in a round, by [`Priority`].
+/// The turns of each list in a round, by [`Priority`].
 const SHARES: [u8; Priority::COUNT] = [1, 4, 8];
 
-/// The streams of one queue that may have a task that can be tried. One that was flushed by itself
-/// meanwhile keeps its place and is passed over.
+/// The streams of one queue that may have a task that can be issued. A stream that was flushed out of turn keeps its
+/// place; its turn then issues nothing.
 #[derive(Debug)]
 pub(crate) struct Turns {
-    lines: [VecDeque<u32>; Priority::COUNT],
-    /// Goes that each line has left in this round.
-    left: [u8; Priority::COUNT],
+    waiting: [VecDeque<u32>; Priority::COUNT],
+    /// The turns that each list has left in this round.
+    turns_left: [u8; Priority::COUNT],
 }
 
 impl Default for Turns {
     fn default() -> Self {
         Self {
-            lines: Default::default(),
-            left: SHARES,
+            waiting: Default::default(),
+            turns_left: SHARES,
         }
     }
 }
 
 impl Turns {
-    /// Does nobody wait?
+    /// Returns `true` if no stream waits.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.lines.iter().all(VecDeque::is_empty)
+        self.waiting.iter().all(VecDeque::is_empty)
     }
 
-    /// A stream waits, behind those of its priority.
+    /// Adds a stream behind those of its priority.
     #[inline]
     pub(crate) fn join(&mut self, stream: u32, priority: Priority) {
-        self.lines[priority as usize].push_back(stream);
+        self.waiting[priority as usize].push_back(stream);
     }
 
-    /// Who goes next.
+    /// Takes the stream that has the next turn.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<u32> {
         if let Some(stream) = self.next_in_round() {
             return Some(stream);
         }
-        self.left = SHARES;
+        self.turns_left = SHARES;
         self.next_in_round()
     }
 
     #[inline]
     fn next_in_round(&mut self) -> Option<u32> {
-        for (line, left) in self.lines.iter_mut().zip(&mut self.left).rev() {
-            if *left > 0
-                && let Some(stream) = line.pop_front()
+        for (list, turns_left) in self.waiting.iter_mut().zip(&mut self.turns_left).rev() {
+            if *turns_left > 0
+                && let Some(stream) = list.pop_front()
             {
-                *left -= 1;
+                *turns_left -= 1;
                 return Some(stream);
             }
         }
         None
     }
 
-    /// Whoever went last could not: it keeps its place and its go.
+    /// Puts back the stream that had the last turn and could not issue: it keeps its place, and its turn is not
+    /// counted.
     pub(crate) fn put_back(&mut self, stream: u32, priority: Priority) {
-        let (line, left) = (priority as usize, &mut self.left[priority as usize]);
-        self.lines[line].push_front(stream);
-        *left = (*left + 1).min(SHARES[line]);
+        let (list, turns_left) = (priority as usize, &mut self.turns_left[priority as usize]);
+        self.waiting[list].push_front(stream);
+        *turns_left = (*turns_left + 1).min(SHARES[list]);
     }
 
-    /// A stream waits no longer, wherever it stands.
+    /// Removes a stream, in whichever list it is.
     pub(crate) fn leave(&mut self, stream: u32) {
-        for line in &mut self.lines {
-            line.retain(|other| *other != stream);
+        for list in &mut self.waiting {
+            list.retain(|other| *other != stream);
         }
     }
 }
@@ -93,22 +93,22 @@ mod tests {
     const ALL: [Priority; 3] = [Priority::Low, Priority::Normal, Priority::High];
 
     #[test]
-    fn lines_that_are_never_empty_go_by_their_shares() {
+    fn lists_that_are_never_empty_get_turns_by_their_shares() {
         let mut turns = Turns::default();
-        let mut goes = [0_u32; 3];
+        let mut taken = [0_u32; 3];
         for priority in ALL {
             turns.join(priority as u32, priority);
         }
         for _ in 0..13 * 100 {
             let stream = turns.next().unwrap();
-            goes[stream as usize] += 1;
+            taken[stream as usize] += 1;
             turns.join(stream, ALL[stream as usize]);
         }
-        assert_eq!(goes, [100, 400, 800]);
+        assert_eq!(taken, [100, 400, 800]);
     }
 
     #[test]
-    fn who_could_not_go_keeps_its_place_and_its_go() {
+    fn stream_that_is_put_back_keeps_its_place_and_its_turn() {
         let mut turns = Turns::default();
         turns.join(1, Priority::Low);
         turns.join(2, Priority::Low);
@@ -124,18 +124,18 @@ mod tests {
     }
 
     proptest! {
-        /// No stream starves, whoever comes and goes beside it; and none is lost or goes twice.
+        /// I12: no stream starves, whichever streams join beside it; none is lost or gets a turn twice.
         #[test]
-        fn between_two_goes_of_a_waiting_line_others_have_at_most_twice_their_shares(
+        fn other_lists_get_at_most_twice_their_shares_while_a_list_waits(
             steps in prop::collection::vec((0..3_usize, any::<bool>()), 1..400),
         ) {
             let mut turns = Turns::default();
             let mut waiting: [VecDeque<u32>; 3] = Default::default();
-            let (mut made, mut passed_over) = (0, [0_u32; 3]);
-            for (line, joins) in steps {
+            let (mut made, mut skipped) = (0, [0_u32; 3]);
+            for (list, joins) in steps {
                 if joins {
-                    turns.join(made, ALL[line]);
-                    waiting[line].push_back(made);
+                    turns.join(made, ALL[list]);
+                    waiting[list].push_back(made);
                     made += 1;
                     continue;
                 }
@@ -143,18 +143,18 @@ mod tests {
                     prop_assert!(waiting.iter().all(VecDeque::is_empty));
                     continue;
                 };
-                let went = waiting.iter().position(|line| line.front() == Some(&stream));
-                prop_assert!(went.is_some(), "the first of a line goes");
-                for line in 0..3 {
-                    if Some(line) == went {
-                        waiting[line].pop_front();
-                        passed_over[line] = 0;
-                    } else if !waiting[line].is_empty() {
-                        passed_over[line] += 1;
-                        let others: u32 = (0..3).filter(|other| *other != line).map(|other| u32::from(SHARES[other])).sum();
-                        prop_assert!(passed_over[line] <= 2 * others);
+                let had_turn = waiting.iter().position(|list| list.front() == Some(&stream));
+                prop_assert!(had_turn.is_some(), "the first of a list has the turn");
+                for list in 0..3 {
+                    if Some(list) == had_turn {
+                        waiting[list].pop_front();
+                        skipped[list] = 0;
+                    } else if !waiting[list].is_empty() {
+                        skipped[list] += 1;
+                        let others: u32 = (0..3).filter(|other| *other != list).map(|other| u32::from(SHARES[other])).sum();
+                        prop_assert!(skipped[list] <= 2 * others);
                     } else {
-                        passed_over[line] = 0;
+                        skipped[list] = 0;
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! Admission: a task passes through at once, or its stream holds it after what it must come after.
+//! Admission: a task is issued at once, or its stream holds it with its dependencies.
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::binding::Binding;
@@ -8,72 +8,72 @@ use millstream_protocol::id::{Point, QueueId, StreamId};
 use millstream_protocol::message::{Op, Rare, Reply, Task};
 
 use super::Server;
-use super::traits::Traits;
-use crate::hazards::User;
-use crate::scheduler::{HeldTask, joins};
+use super::op_flags::OpFlags;
+use crate::hazards::Accessor;
+use crate::scheduler::{HeldTask, merge_point};
 use millstream_protocol::hazard::log::Use;
 
-/// Why a stream is flushed, for the logs.
+/// The reason for a flush, for the logs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Why {
-    /// Its batch is full.
+pub(super) enum FlushReason {
+    /// The stream holds a full batch.
     Full,
-    /// Another stream conflicts with what it holds.
+    /// A task of another stream conflicts with a held one.
     Conflict,
-    /// Somebody waits for an answer.
-    Asked,
+    /// A caller waits for an answer.
+    Requested,
 }
 
 impl<B: Backend> Server<B> {
-    /// Takes a task of a stream. It was paid for where a caller took credit of the stream for it.
+    /// Admits a task of a stream. `paid` says whether its sender took credit of the stream for it.
     ///
-    /// This is the one way of tasks. Its one shortcut is [`Server::pass`], for a stream that sits alone on its queue while nothing is
-    /// held: nearly every message of a busy device.
+    /// Every task comes this way. The one shortcut is [`Server::pass`], for a stream that is alone on its queue while
+    /// no task is held: on a busy device that is most messages.
     #[inline]
-    pub(super) fn admit_task(&mut self, message: &mut Task, traits: Traits, paid: bool) {
+    pub(super) fn admit_task(&mut self, message: &mut Task, flags: OpFlags, paid: bool) {
         let Some(stream) = message.stream.and_then(|id| self.objects.stream(id)) else {
             return self.refuse(message);
         };
-        if !message.extra.is_none() || traits.has(Traits::SYNC) {
-            self.look_before(message, traits);
+        if !message.extra.is_none() || flags.has(OpFlags::SYNC) {
+            self.prepare_special(message, flags);
         }
-        match self.seat(stream) {
-            Some(queue) if !traits.has(Traits::HELD) => {
-                self.pass((stream, queue), message, traits, paid);
+        match self.assigned_queue(stream) {
+            Some(queue) if !flags.has(OpFlags::HELD) => {
+                self.pass((stream, queue), message, flags, paid);
             }
-            _ => self.admit_held(stream, message, traits, paid),
+            _ => self.admit_held(stream, message, flags, paid),
         }
     }
 
-    /// The queue of a stream, if its next task can go there at once and is ordered with no held task.
+    /// Returns the queue of a stream, if its next task can be issued there at once and is ordered with no held task.
     #[inline]
-    fn seat(&mut self, stream: u32) -> Option<QueueId> {
+    fn assigned_queue(&mut self, stream: u32) -> Option<QueueId> {
         match self.scheduler.lone_queue(stream) {
-            Some(queue) if self.scheduler.is_seated(stream, queue) => Some(queue),
-            _ => self.seat_anew(stream),
+            Some(queue) if self.scheduler.can_pass(stream, queue) => Some(queue),
+            _ => self.reassign(stream),
         }
     }
 
-    /// The same, for a stream that may sit down elsewhere, or whose queue has to be looked at.
-    fn seat_anew(&mut self, stream: u32) -> Option<QueueId> {
-        self.scheduler.settle(stream);
+    /// As [`Server::assigned_queue`], for a stream that may move to another queue, or whose queue must be refreshed.
+    fn reassign(&mut self, stream: u32) -> Option<QueueId> {
+        self.scheduler.rebalance(stream);
         let queue = self.scheduler.lone_queue(stream)?;
         (!self.is_full(queue)).then_some(queue)
     }
 
-    /// What is looked at before a task with an answer, or under terms.
-    fn look_before(&mut self, message: &Task, traits: Traits) {
-        if traits.has(Traits::SYNC) {
+    /// Processes drops before a sync, and sets the time before a task with a deadline.
+    fn prepare_special(&mut self, message: &Task, flags: OpFlags) {
+        if flags.has(OpFlags::SYNC) {
             self.honour_drops();
         }
         if let Some(since) = message.terms().and_then(Terms::since) {
-            // What the caller saw of the clock has passed for the server as well.
-            self.askers.want_time(since);
+            // The time that the caller has seen has passed for the server as well.
+            self.waiting_callers.need_time(since);
         }
     }
 
-    /// Enters a task in the access logs and lets its stream hold it.
-    fn admit_held(&mut self, stream: u32, message: &mut Task, traits: Traits, paid: bool) {
+    /// Enters a task in the access logs, and lets its stream hold it.
+    fn admit_held(&mut self, stream: u32, message: &mut Task, flags: OpFlags, paid: bool) {
         let reserves = matches!(message.op, Op::Reserve { .. });
         if reserves && self.admit_reserve(stream, message) {
             self.scheduler.release_credit(stream);
@@ -89,32 +89,33 @@ impl<B: Backend> Server<B> {
         self.admit_hazards(stream, &mut held);
         let (holds, sequence) = self.scheduler.hold(stream, held);
         if reserves && holds == 1 {
-            // It waits for memory from now on, before a reservation that is asked for later.
+            // It joins the wait list now, before reservations that are admitted later.
             self.issue_first(stream);
-        } else if self.scheduler.sits_on_full(stream) {
-            // What has room by now is given out by turns: a stream that keeps sending would have it all.
-        } else if traits.has(Traits::ASKED) {
-            self.flush_prefix(stream, sequence, Why::Asked);
-        } else if holds >= self.scheduler.batch() {
-            self.flush_prefix(stream, sequence, Why::Full);
+        } else if self.scheduler.is_on_full_queue(stream) {
+            // The room that a full queue regains is handed out by turns: otherwise a stream that keeps sending would
+            // take all.
+        } else if flags.has(OpFlags::ANSWER) {
+            self.flush_prefix(stream, sequence, FlushReason::Requested);
+        } else if holds >= self.scheduler.batch_size() {
+            self.flush_prefix(stream, sequence, FlushReason::Full);
         }
         if under_terms {
-            self.note_asker(stream, sequence);
+            self.add_waiting_caller(stream, sequence);
         }
     }
 
-    /// Orders that are no tasks.
-    pub(super) fn admit_order(&mut self, message: &mut Task) {
+    /// Executes a message that is not a task.
+    pub(super) fn admit_control(&mut self, message: &mut Task) {
         let stream = message.stream;
         match std::mem::replace(&mut message.op, Op::Taken) {
-            Op::Ask(ask) => self.ask(*ask),
+            Op::Ask(ask) => self.answer_query(*ask),
             Op::Register(registration) => self.register(*registration),
             Op::Flush => self.flush_streams(stream.as_slice()),
             _ => {}
         }
     }
 
-    /// A task of a stream that this device does not know: its asker is told.
+    /// Refuses a task of a stream that this device does not know. Its caller receives an error.
     #[cold]
     fn refuse(&mut self, message: &mut Task) {
         debug_assert!(false, "a task names an unknown stream");
@@ -128,9 +129,9 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Enters the task's accesses and notes what it must come after.
+    /// Enters the accesses of a task in the logs, and stores its dependencies in the task.
     fn admit_hazards(&mut self, stream: u32, held: &mut HeldTask) {
-        // All flushing comes first: what is issued from here on would not find the waiting task.
+        // All flushes come first: a task that is issued after the new one has entered a log would not find its link.
         for index in 0.. {
             let Some(binding) = binding_at_mut(&mut held.task, index) else {
                 break;
@@ -148,7 +149,7 @@ impl<B: Backend> Server<B> {
         let queue = self.scheduler.queue_of(stream);
         let sequence = self.scheduler.next_sequence(stream);
         let on_host = matches!(held.task.op, Op::Host(_));
-        let user = User::held(stream, sequence, (!on_host).then_some(queue));
+        let by = Accessor::held(stream, sequence, (!on_host).then_some(queue));
         let Self {
             hazards,
             scheduler,
@@ -162,9 +163,9 @@ impl<B: Backend> Server<B> {
             let passed = |point| scheduler.has_passed(point);
             let foreign = &mut scratch.foreign;
             let after = &mut held.after;
-            hazards.enter(binding.key, &binding, &user, passed, |used| match used {
+            hazards.enter(binding.key, &binding, &by, passed, |used| match used {
                 Use::Issued(point) => {
-                    if !joins(after, point) {
+                    if !merge_point(after, point) {
                         after.push(point);
                     }
                 }
@@ -176,12 +177,12 @@ impl<B: Backend> Server<B> {
         }
         if !held.awaits.is_empty() {
             self.observers.count().tasks_parked += 1;
-            self.scheduler.hurry(stream, &held.awaits);
+            self.scheduler.raise_priority(stream, &held.awaits);
         }
     }
 
-    /// Streams that hold tasks which conflict with the binding are flushed up to those tasks, so that
-    /// tasks held by different streams never conflict (but where the other stream cannot go).
+    /// Flushes the streams that hold tasks which conflict with the binding, up to those tasks. Afterwards tasks held by
+    /// different streams do not conflict, unless the other stream is parked.
     #[inline]
     fn flush_conflicts(&mut self, stream: u32, slice: u32, binding: &Binding) {
         let foreign = &mut self.scratch.foreign;
@@ -194,17 +195,18 @@ impl<B: Backend> Server<B> {
         }
         let mut foreign = std::mem::take(foreign);
         for (other, sequence) in foreign.drain(..) {
-            // A dropped stream is gone with its last task.
+            // A dropped stream is removed with its last task.
             if !self.scheduler.contains(other) {
                 continue;
             }
             self.log_conflict(stream, other, binding);
-            self.flush_prefix(other, sequence, Why::Conflict);
+            self.flush_prefix(other, sequence, FlushReason::Conflict);
         }
         self.scratch.foreign = foreign;
     }
 
-    /// Flushes streams named by id. Naming one twice runs nothing twice: what was issued is not held.
+    /// Flushes streams by id. A stream that is named twice issues nothing twice, since an issued task is not held any
+    /// more.
     pub(super) fn flush_streams(&mut self, ids: &[StreamId]) {
         for id in ids {
             if let Some(stream) = self.objects.stream(*id) {
@@ -213,14 +215,14 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Must what is issued to `queue` from now on wait for `point` of another queue?
+    /// Returns `true` if tasks that are issued to `queue` from now on must wait for `point` of another queue.
     #[inline]
     pub(super) fn needs_wait(&self, queue: QueueId, point: Point) -> bool {
         !self.scheduler.has_passed(point) && !self.hazards.implies(queue, point)
     }
 }
 
-/// Binding `index` of a task, to be resolved.
+/// Returns binding `index` of a task, mutable, so that its key can be set.
 #[inline]
 fn binding_at_mut(task: &mut Task, index: usize) -> Option<&mut Binding> {
     let inline = task.bindings.len();
@@ -230,7 +232,7 @@ fn binding_at_mut(task: &mut Task, index: usize) -> Option<&mut Binding> {
     task.extra.more_mut()?.bindings.get_mut(index - inline)
 }
 
-/// Binding `index` of a task, inline ones first.
+/// Returns binding `index` of a task, inline ones first.
 #[inline]
 pub(super) fn binding_at(task: &Task, index: usize) -> Option<Binding> {
     match task.bindings.get(index) {

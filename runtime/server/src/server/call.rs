@@ -1,5 +1,5 @@
-//! The calls of the backend for one task, and what follows from their outcome: data healed or poisoned,
-//! askers answered.
+//! The calls of the device for one task, and the consequences of their results: healed or poisoned bytes, answered
+//! callers.
 
 use millstream_protocol::access::Access;
 use millstream_protocol::backend::Backend;
@@ -13,7 +13,7 @@ use super::admit::binding_at;
 use crate::points::Points;
 
 impl<B: Backend> Server<B> {
-    /// The backend's call for a task whose bindings are resolved.
+    /// Calls the device for a task whose bindings are resolved.
     pub(super) fn call(
         &mut self,
         task: &mut Task,
@@ -31,7 +31,7 @@ impl<B: Backend> Server<B> {
         Ok(())
     }
 
-    /// The call for a launch whose bindings are resolved.
+    /// Calls the device for a launch whose bindings are resolved.
     #[inline]
     pub(super) fn launch(
         &mut self,
@@ -48,10 +48,10 @@ impl<B: Backend> Server<B> {
         self.device.launch(task, count, prepared, bound, point)
     }
 
-    /// What a task writes whole is data again.
+    /// Heals the bytes that a task overwrites.
     ///
-    /// Not so with a count that is read on the device: it may be zero. There the queue heals what failed while it ran, as it knows
-    /// the count.
+    /// A launch whose count is read on the device heals nothing here, since the count may be zero. Its queue knows the
+    /// count, and heals when the launch has run.
     #[inline]
     pub(super) fn heal(&mut self, task: &Task) {
         if let Op::Launch {
@@ -70,7 +70,7 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Poisons what the task would have written and answers who waits for it (I7).
+    /// Poisons the bytes that the task would have written, and answers its caller with the failure (I7).
     pub(super) fn fail(&mut self, task: &mut Task, failure: FailureRef) {
         self.count_failure(&failure.reason);
         for index in 0.. {
@@ -89,7 +89,7 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Tells who waits for this task where it is.
+    /// Answers the caller of this task with its point.
     #[inline]
     pub(super) fn answer(&mut self, task: &mut Task, point: Point) {
         let reply = match std::mem::replace(&mut task.op, Op::Taken) {
@@ -105,12 +105,12 @@ impl<B: Backend> Server<B> {
                 return;
             }
         };
-        // The batch first: whoever is told of the point finds it on its way, or passed.
+        // The batch ends first: the point that the caller receives is recorded, or has passed.
         self.end_batch(point.queue);
         let last = self.scheduler.queue(point.queue).issued();
         let mut ticket = Ticket::default();
         ticket.points.push(Point::new(point.queue, last));
-        // The caller parks once: for the point.
+        // The caller parks once, for the point.
         let timeline = self.scheduler.timeline(point.queue);
         reply.send_for(Ok(ticket), timeline, last);
     }

@@ -1,41 +1,42 @@
-//! How things go: the last handle of a slot is dropped, the last task that names it is issued, the last use of its
-//! memory passes, and the slot is somebody else's.
+//! The end of objects: the last handle of a slot is dropped, the last task that names it is issued, the last use of its
+//! memory passes, and the slot is recycled.
 
 use std::any::Any;
 
 use millstream_protocol::backend::Backend;
+use millstream_protocol::deferred_drop::Leaving;
 use millstream_protocol::id::Point;
-use millstream_protocol::leaving::Leaving;
 use millstream_protocol::table::Table;
 use smallvec::SmallVec;
 
-use super::dropping::Retiring;
+use super::deferred_drops::Retiring;
 use super::{Effect, Server};
 use crate::hazards::Backing;
-use crate::objects::Gone;
+use crate::objects::Unreferenced;
 use crate::objects::links::Kind;
 use crate::points::Points;
 
 impl<B: Backend> Server<B> {
-    /// Streams hold one task less that names this slice.
+    /// Counts one held task less that names this slice, and frees the slice if it is dropped and that was the last one.
     #[inline]
     pub(super) fn release_slice(&mut self, key: u32) {
         if self.hazards.release(key) {
-            self.drops.leaves_use();
+            self.drops.remove_held_slice();
             self.free_slice(key);
         }
     }
 
-    /// Is there anything for [`Server::honour_drops`]? Only loads.
+    /// Returns `true` if there is work for [`Server::honour_drops`]. Costs only loads.
     #[inline]
     pub fn has_drops(&self) -> bool {
         self.table.has_dropped() || self.table.sink().has_rung()
     }
 
-    /// Honours the drops that the mailbox has passed: every task that could name them was admitted. Hears who has rung, as well.
+    /// Processes the drops that the mailbox has passed: every task that could name them was admitted. If the table's
+    /// bell has rung, also notes that a token may have been cancelled.
     pub fn honour_drops(&mut self) {
         if self.table.sink().take_ring() {
-            self.askers.note_cancel();
+            self.waiting_callers.note_cancel();
         }
         while let Some(slot) = self.drops.next_due() {
             self.honour_drop(slot);
@@ -48,13 +49,13 @@ impl<B: Backend> Server<B> {
             if self.drops.is_due(stamp) {
                 self.honour_drop(slot);
             } else {
-                self.drops.comes_early(slot, stamp);
+                self.drops.defer(slot, stamp);
             }
         });
     }
 
-    /// The last handle of `slot` is gone, and so is every message that could name it. What streams
-    /// still hold tasks on stays linked until those are issued.
+    /// Processes the drop of `slot`: the mailbox has passed every message that could name it. An object that held tasks
+    /// name stays linked until these are issued.
     fn honour_drop(&mut self, slot: u32) {
         if let Some(log) = self.device.log() {
             log.note_dropped(slot);
@@ -65,16 +66,16 @@ impl<B: Backend> Server<B> {
                 if self.hazards.drop_slice(key, || observers.now_ns()) {
                     self.free_slice(key);
                 } else {
-                    self.drops.enters_use();
+                    self.drops.add_held_slice();
                 }
             }
             Some((Kind::Kernel, key)) => {
-                let gone = self.objects.drop_kernel(key);
-                self.remove_object(gone);
+                let unreferenced = self.objects.drop_kernel(key);
+                self.remove_object(unreferenced);
             }
             Some((Kind::Recording, key)) => {
-                let gone = self.objects.drop_recording(key);
-                self.remove_object(gone);
+                let unreferenced = self.objects.drop_recording(key);
+                self.remove_object(unreferenced);
             }
             Some((Kind::Stream, key)) => {
                 self.scheduler.mark_dropped(key);
@@ -85,7 +86,8 @@ impl<B: Backend> Server<B> {
                 self.memory.accounts_mut().close(client);
                 self.table.recycle(slot);
             }
-            // A thing whose registration was refused, or that was lost with the device: a slice among these has been charged.
+            // An object whose registration was refused, or that was lost with the device. A slice among these has been
+            // charged.
             None => {
                 if let Some(shared) = self.table.slot(slot) {
                     shared.payload().charge.clear();
@@ -95,17 +97,17 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// A kernel or a recording that nothing names is dropped off the device thread, once nothing runs it: a kernel's code may be user
-    /// code.
-    pub(super) fn remove_object(&mut self, gone: Option<Gone>) {
-        match gone {
+    /// Drops a kernel or recording without references on another thread, once no task runs it: the code of a kernel may
+    /// be user code.
+    pub(super) fn remove_object(&mut self, unreferenced: Option<Unreferenced>) {
+        match unreferenced {
             None => {}
-            Some(Gone::Kernel(prepared)) => {
+            Some(Unreferenced::Kernel(prepared)) => {
                 let slot = prepared.slot();
                 self.collect(Box::new((prepared.kernel, prepared.code)));
                 self.table.recycle(slot);
             }
-            Some(Gone::Recording(stored)) => {
+            Some(Unreferenced::Recording(stored)) => {
                 let slot = stored.id.index();
                 self.collect(Box::new((stored.plan, stored.prepared)));
                 self.table.recycle(slot);
@@ -126,19 +128,19 @@ impl<B: Backend> Server<B> {
         self.effects.push(Effect::Collect { value, after });
     }
 
-    /// A dropped stream that holds nothing is gone.
+    /// Removes a dropped stream that holds no task.
     pub(super) fn remove_stream_if_done(&mut self, key: u32) {
         let Some(stream) = self.scheduler.remove_if_done(key) else {
             return;
         };
         let accounts = self.memory.accounts_mut();
-        accounts.stream_is_gone(stream.client, stream.issued);
+        accounts.stream_removed(stream.client, stream.issued);
         self.objects.unlink(stream.id.index());
         self.table.recycle(stream.id.index());
     }
 
-    /// Gives a slice's range back to the pool, with the points that still use it, and its slot once
-    /// those have passed.
+    /// Frees a slice: its range returns to the pool with the points that still use it, and its slot is recycled once
+    /// these have passed.
     pub(super) fn free_slice(&mut self, key: u32) {
         let scheduler = &self.scheduler;
         let freed = self
@@ -188,7 +190,7 @@ impl<B: Backend> Server<B> {
     }
 }
 
-/// The last task that could mark the slot's poison has completed.
+/// Recycles the slot of a slice. The last task that could poison it has completed.
 fn recycle_slice_slot(table: &Table, slot: u32) {
     if let Some(shared) = table.slot(slot) {
         shared.payload().poison.reset();

@@ -1,48 +1,49 @@
-//! What leaves the server to be done elsewhere: by the actors, on their threads.
+//! Effects: work that leaves the server, for the actors to do on their threads.
 
 use std::any::Any;
 use std::collections::VecDeque;
 
+use millstream_protocol::deferred_drop::Leaving;
 use millstream_protocol::id::Point;
-use millstream_protocol::leaving::Leaving;
 use millstream_protocol::message::HostWork;
 
 use crate::points::Points;
 
-/// What the server wants done elsewhere.
+/// Work for the actors.
 pub enum Effect {
-    /// Run user code on a thread for such; tell [`Server::host_finished`](super::Server::host_finished) when its end was dropped.
+    /// Run user code on a thread for it. [`Server::host_finished`](super::Server::host_finished) must be called when
+    /// its [`HostDone`](millstream_protocol::message::HostDone) was dropped.
     Host {
         /// The code.
         work: HostWork,
-        /// The resources of its bindings, if it asked for them.
+        /// The resources of its bindings, if it requested them.
         resources: Option<Box<dyn Any + Send>>,
-        /// What to hand back.
+        /// The token for `host_finished`.
         token: HostToken,
     },
-    /// Drop this value, off the device thread, once the points have passed.
+    /// Drop this value on another thread, once the points have passed.
     Collect {
         /// The value.
         value: Leaving,
-        /// When.
+        /// The points that must have passed.
         after: Points,
     },
     /// Wake the device thread once this point has passed: freed memory waits for it.
     Watch(Point),
 }
 
-/// Which host function ended.
+/// Names a host function that was started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostToken {
     pub(super) stream: u32,
     pub(super) sequence: u64,
 }
 
-/// The effects that have not been carried out, in order.
+/// The effects that were not carried out, in order.
 #[derive(Default)]
 pub(super) struct Effects {
     queue: VecDeque<Effect>,
-    /// Values that left, to be dropped.
+    /// The number of values that were handed over to be dropped.
     values_handed_over: u64,
 }
 
@@ -51,25 +52,25 @@ impl Effects {
         self.queue.push_back(effect);
     }
 
-    /// The next one.
+    /// Takes the next effect.
     pub(super) fn take(&mut self) -> Option<Effect> {
         let effect = self.queue.pop_front();
         self.values_handed_over += u64::from(effect.as_ref().is_some_and(is_collect));
         effect
     }
 
-    /// The one that was taken last is the next one still.
+    /// Puts back the effect that was taken last.
     pub(super) fn put_back(&mut self, effect: Effect) {
         self.values_handed_over -= u64::from(is_collect(&effect));
         self.queue.push_front(effect);
     }
 
-    /// All of them, which are not carried out.
+    /// Takes all effects, which are not carried out.
     pub(super) fn take_all(&mut self) -> VecDeque<Effect> {
         std::mem::take(&mut self.queue)
     }
 
-    /// No user code runs any more.
+    /// Drops the effects that run user code.
     pub(super) fn forget_hosts(&mut self) {
         self.queue
             .retain(|effect| !matches!(effect, Effect::Host { .. }));
@@ -79,7 +80,8 @@ impl Effects {
         self.queue.is_empty()
     }
 
-    /// Values that wait to be dropped, of which so many were, here or where they were handed to.
+    /// Returns the number of values that wait to be dropped, here or where they were handed to. `dropped` of them were
+    /// dropped.
     pub(super) fn values_waiting(&self, dropped: u64) -> u64 {
         let here = self
             .queue

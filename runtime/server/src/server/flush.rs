@@ -1,91 +1,92 @@
-//! Flushing: in which order the tasks that streams hold are handed to queues.
+//! Flushing: the order in which held tasks are issued.
 //!
-//! Any order is right, since tasks held by different streams never conflict unless one is marked as
-//! waiting for the other; so order is a matter of strategy. Depth is respected everywhere: what does
-//! not fit into a queue stays in its stream.
+//! Any order between streams is correct, since tasks held by different streams do not conflict unless one has a link to
+//! the other. So the order is a question of strategy. Every flush respects the depth: a task that does not fit into its
+//! queue stays in its stream.
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::id::QueueId;
 
 use super::Server;
-use super::admit::Why;
-use super::issue::Issued;
+use super::admit::FlushReason;
+use super::issue::IssueOutcome;
 
 impl<B: Backend> Server<B> {
-    /// Issues what a stream holds up to `sequence`, as far as it can go.
-    pub(super) fn flush_prefix(&mut self, stream: u32, sequence: u64, why: Why) {
+    /// Issues the held tasks of a stream up to `sequence`, as far as they can be issued.
+    pub(super) fn flush_prefix(&mut self, stream: u32, sequence: u64, reason: FlushReason) {
         if !self.scheduler.is_held(stream, sequence) {
             return;
         }
         let queue = self.scheduler.queue_of(stream);
-        self.log_flush(stream, why);
+        self.log_flush(stream, reason);
         while self.scheduler.is_held(stream, sequence) {
-            if self.issue_first(stream) != Issued::Yes {
+            if self.issue_first(stream) != IssueOutcome::Issued {
                 break;
             }
         }
         self.end_batch(queue);
     }
 
-    /// Issues all that a stream holds, as far as it can go.
+    /// Issues all held tasks of a stream, as far as they can be issued.
     pub(super) fn flush_stream(&mut self, stream: u32) {
         if let Some(last) = self.scheduler.last_sequence(stream) {
-            self.flush_prefix(stream, last, Why::Asked);
+            self.flush_prefix(stream, last, FlushReason::Requested);
         }
     }
 
-    /// Issues what all streams hold, as far as it can go: queue after queue, by strategy. What one
-    /// queue sets free on another is taken up in the same call.
+    /// Issues the held tasks of all streams, as far as they can be issued: queue after queue, by strategy. Tasks that
+    /// become issuable on another queue are issued in the same call.
     pub fn flush_all(&mut self) {
         let queues = self.scheduler.queue_ids();
         queues.clone().for_each(|queue| self.end_batch(queue));
         loop {
-            let mut moved = false;
+            let mut issued = false;
             for queue in queues.clone() {
                 if self.scheduler.has_turns(queue) {
-                    moved |= self.flush_queue(queue);
+                    issued |= self.flush_queue(queue);
                 }
             }
-            if !moved {
+            if !issued {
                 break;
             }
         }
     }
 
-    /// Takes turns on one queue until no stream there can go, and says whether any went.
+    /// Takes turns on one queue until no stream there can issue. Returns `true` if any task was issued.
     fn flush_queue(&mut self, queue: QueueId) -> bool {
-        let mut moved = false;
-        while let Some(mut go) = self.scheduler.next_go(queue) {
-            let stream = go.stream;
-            // Its go may have been over but for what takes no time, which has gone otherwise since.
-            let mut outcome = Issued::Yes;
+        let mut issued = false;
+        while let Some(mut turn) = self.scheduler.next_turn(queue) {
+            let stream = turn.stream;
+            // A turn that a full queue interrupted may have used up its quantum: then only tasks that do no work are
+            // left, if any.
+            let mut outcome = IssueOutcome::Issued;
             loop {
-                // Where a stream has come to is told in the go of what it came by.
-                let takes_time = self.scheduler.first_takes_time(stream);
-                if takes_time && go.gone >= go.quantum {
+                // A point or an answer after a task belongs to the turn of that task.
+                let does_work = self.scheduler.first_does_work(stream);
+                if does_work && turn.issued >= turn.quantum {
                     break;
                 }
                 outcome = self.issue_first(stream);
-                if outcome != Issued::Yes {
+                if outcome != IssueOutcome::Issued {
                     break;
                 }
-                go.gone += usize::from(takes_time);
-                moved = true;
+                turn.issued += usize::from(does_work);
+                issued = true;
             }
             match outcome {
-                Issued::Yes => self.scheduler.resume(stream),
-                Issued::Full => {
-                    self.scheduler.put_back(queue, stream, go.gone);
+                IssueOutcome::Issued => self.scheduler.resume(stream),
+                IssueOutcome::QueueFull => {
+                    self.scheduler.put_back(queue, stream, turn.issued);
                     break;
                 }
-                Issued::Parked | Issued::Empty => {}
+                IssueOutcome::Parked | IssueOutcome::Empty => {}
             }
         }
         self.end_batch(queue);
-        moved
+        issued
     }
 
-    /// Ends the batch that a queue has been given: its point becomes observable.
+    /// Ends the open batch of a queue: its last point becomes observable.
     pub(super) fn end_batch(&mut self, queue: QueueId) {
         if let Some((cursor, tasks)) = self.scheduler.end_batch(queue) {
             self.observers.count_batch(tasks);

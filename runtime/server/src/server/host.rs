@@ -1,46 +1,45 @@
-//! User code in a stream's order: it waits in software until everything before it has completed, and
-//! runs on a thread for such. So it never stands in the way of other streams of its queue.
+//! Host functions: user code in the order of a stream. A host function waits in software until everything before it has
+//! completed, and runs on a thread for user code. So it never blocks other streams of its queue.
 
 use std::any::Any;
 
 use millstream_protocol::backend::Backend;
+use millstream_protocol::deferred_drop::Release;
 use millstream_protocol::error::Error;
 use millstream_protocol::failure::{Failure, FailureRef};
-use millstream_protocol::leaving::Release;
 use millstream_protocol::message::{HostWork, Op, Task};
 
-use super::issue::Issued;
+use super::issue::IssueOutcome;
 use super::{Effect, HostToken, Server};
 use crate::points::Points;
-use crate::scheduler::{HostEnd, HostTurn};
+use crate::scheduler::{EndedHost, ReadyHost};
 
 impl<B: Backend> Server<B> {
-    /// A host function waits in software until everything before it has completed, so that it never
-    /// stands in the way of other streams of its queue.
-    pub(super) fn park_host(&mut self, stream: u32) -> Issued {
+    /// Parks a stream whose first task is a host function, and starts the function if its dependencies have completed.
+    pub(super) fn park_host(&mut self, stream: u32) -> IssueOutcome {
         self.scheduler.park_on_host(stream);
         self.end_batch(self.scheduler.queue_of(stream));
-        self.start_host_turns();
-        Issued::Parked
+        self.start_ready_hosts();
+        IssueOutcome::Parked
     }
 
-    /// Starts the host functions whose predecessors have completed.
-    pub(super) fn start_host_turns(&mut self) {
+    /// Starts the host functions whose dependencies have completed.
+    pub(super) fn start_ready_hosts(&mut self) {
         let mut from = 0;
-        while let Some(turn) = self.scheduler.next_host_turn(from) {
-            from = turn.next;
-            self.start_host(turn);
+        while let Some(ready) = self.scheduler.next_ready_host(from) {
+            from = ready.next;
+            self.start_host(ready);
         }
     }
 
-    fn start_host(&mut self, turn: HostTurn) {
-        let (stream, mut held) = (turn.stream, turn.held);
+    fn start_host(&mut self, ready: ReadyHost) {
+        let (stream, mut held) = (ready.stream, ready.held);
         let token = HostToken {
             stream,
-            sequence: turn.sequence,
+            sequence: ready.sequence,
         };
         let Op::Host(mut work) = std::mem::replace(&mut held.task.op, Op::Taken) else {
-            debug_assert!(false, "only a host function has a turn");
+            debug_assert!(false, "only a host function waits to run on the host");
             return self.scheduler.put_first_back(stream, held);
         };
         let outcome = match self.withdrawn_host(&held.task, &work) {
@@ -53,7 +52,7 @@ impl<B: Backend> Server<B> {
                     terms.begins_on_host();
                 }
                 self.scheduler.host_begins(stream, held, work.name.clone());
-                // What the closure owns goes when it returns, and may have the last handle of a slice.
+                // What the closure owns is dropped when it returns, and may include the last handle of a slice.
                 let (run, release) = (work.run, Release::begin(&self.table));
                 work.run = Box::new(move |done, resources| {
                     run(done, resources);
@@ -68,21 +67,22 @@ impl<B: Backend> Server<B> {
             Err(failure) => {
                 answer_caller(&mut work, self.device.error_of(failure.clone()));
                 self.fail(&mut held.task, failure);
-                // Dropping user code is running user code: not on this thread.
+                // Dropping user code runs user code, so not on this thread.
                 self.collect_after(work, Points::default());
                 self.finish_in_software(stream, held);
             }
         }
     }
 
-    /// The failure of a host function that is not to run any more.
+    /// Returns the failure of a host function that was withdrawn.
     fn withdrawn_host(&mut self, task: &Task, work: &HostWork) -> Option<FailureRef> {
         let failure = self.withdrawn(task)?;
         let reason = failure.reason.clone();
         Some(Failure::not_run(&work.name, reason))
     }
 
-    /// The resources of a host function that may run now, if it asks for any, or why it cannot run.
+    /// Returns the resources of a host function that may run now, if it requested any, or the failure because of which
+    /// it cannot run.
     fn host_resources(
         &mut self,
         task: &Task,
@@ -98,14 +98,14 @@ impl<B: Backend> Server<B> {
         resources.map(Some)
     }
 
-    /// A host function ended, or panicked with this message.
+    /// Finishes a host function that has ended, or has panicked with this message.
     pub fn host_finished(&mut self, token: HostToken, outcome: Result<(), String>) {
         if self.device.has_ended() {
             self.scheduler.forget_host(token.stream);
             return;
         }
         let ended = self.scheduler.host_ends(token.stream, token.sequence);
-        let Some(HostEnd { mut held, name }) = ended else {
+        let Some(EndedHost { mut held, name }) = ended else {
             return;
         };
         if let Some(terms) = held.task.terms() {
@@ -113,7 +113,7 @@ impl<B: Backend> Server<B> {
         }
         match outcome {
             Ok(()) => {
-                // What was bound for writing is data again, whenever its failure became known.
+                // The function has overwritten these bytes, so they are healed, whenever their failure was found.
                 if self.resolve(&held.task).is_ok() {
                     millstream_protocol::settle::outputs(&self.table, &self.scratch.bound, &Ok(()));
                 }

@@ -1,4 +1,4 @@
-//! Issuing: how the first task that a stream holds goes to its queue.
+//! Issuing: how the first held task of a stream is issued to its queue.
 
 use millstream_protocol::access::Access;
 use millstream_protocol::backend::{Backend, BoundSlice};
@@ -12,28 +12,28 @@ use super::Server;
 use super::admit::binding_at;
 use crate::hazards::Unbound;
 use crate::objects::NO_OBJECT;
-use crate::scheduler::{First, HeldTask};
+use crate::scheduler::{FirstTask, HeldTask};
 
-/// What became of an attempt to issue.
+/// The outcome of an attempt to issue a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Issued {
-    /// The first task went.
-    Yes,
-    /// The queue has enough in flight.
-    Full,
-    /// The first task waits for something.
+pub(super) enum IssueOutcome {
+    /// The first task was issued, or finished in software.
+    Issued,
+    /// The queue has enough tasks in flight.
+    QueueFull,
+    /// The first task waits, and its stream is parked.
     Parked,
-    /// The stream holds nothing.
+    /// The stream holds no task.
     Empty,
 }
 
 impl<B: Backend> Server<B> {
-    /// Issues the first task that a stream holds.
-    pub(super) fn issue_first(&mut self, stream: u32) -> Issued {
+    /// Issues the first held task of a stream.
+    pub(super) fn issue_first(&mut self, stream: u32) -> IssueOutcome {
         let (queue, first) = match self.scheduler.first(stream) {
-            First::None => return Issued::Empty,
-            First::Waits => return Issued::Parked,
-            First::Ready(queue, first) => (queue, first),
+            FirstTask::None => return IssueOutcome::Empty,
+            FirstTask::Waits => return IssueOutcome::Parked,
+            FirstTask::Ready(queue, first) => (queue, first),
         };
         match &first.task.op {
             Op::Reserve { .. } => return self.issue_reserve(stream),
@@ -41,10 +41,10 @@ impl<B: Backend> Server<B> {
             _ => {}
         }
         if self.is_full(queue) {
-            return Issued::Full;
+            return IssueOutcome::QueueFull;
         }
         let Some(mut held) = self.scheduler.take_first(stream) else {
-            return Issued::Empty;
+            return IssueOutcome::Empty;
         };
         let point = self.next_point(queue);
         self.issue_waits(point, &held.after);
@@ -52,17 +52,17 @@ impl<B: Backend> Server<B> {
         let resolved = self.resolve(&held.task);
         self.run(&mut held.task, held.object, resolved, point);
         self.finish(stream, held, point);
-        Issued::Yes
+        IssueOutcome::Issued
     }
 
-    /// The place of the next task of a queue.
+    /// Takes the point of the next task of a queue.
     #[inline]
     pub(super) fn next_point(&mut self, queue: QueueId) -> Point {
         self.observers.count().tasks += 1;
         self.scheduler.next_point(queue)
     }
 
-    /// Has the queue enough in flight? Looks at its progress before it says so.
+    /// Returns `true` if the queue has enough tasks in flight, after a refresh.
     #[inline]
     pub(super) fn is_full(&mut self, queue: QueueId) -> bool {
         self.scheduler.seems_full(queue) && self.is_full_still(queue)
@@ -70,12 +70,12 @@ impl<B: Backend> Server<B> {
 
     #[cold]
     fn is_full_still(&mut self, queue: QueueId) -> bool {
-        // What is issued must be on its way, or it would never complete.
+        // Tasks that are not flushed would never complete.
         self.end_batch(queue);
         self.scheduler.is_full(queue)
     }
 
-    /// Issues the waits that no clock implies, before the task that is to be at `place`.
+    /// Issues the waits that no clock implies, before the task that will be at `place` (I3).
     #[inline]
     pub(super) fn issue_waits(&mut self, place: Point, after: &[Point]) {
         let queue = place.queue;
@@ -83,28 +83,28 @@ impl<B: Backend> Server<B> {
             if point.queue == queue {
                 continue;
             }
-            // A look costs a load, a wait a call: it may have completed since the last look.
-            self.scheduler.look(point.queue);
+            // A refresh costs a load, a wait costs a call, and the point may have passed since the last refresh.
+            self.scheduler.refresh(point.queue);
             if !self.needs_wait(queue, *point)
                 || (after.len() > 1 && self.another_implies(queue, after, *point))
             {
                 self.hazards.count_implied();
                 continue;
             }
-            // The point must have been recorded before anything waits for it.
+            // The point must be recorded before another queue waits for it.
             if !self.scheduler.is_flushed(*point) {
                 self.end_batch(point.queue);
             }
             let clock = self.hazards.clock_at(*point);
             self.log_wait(queue, *point);
             if self.device.wait(queue, *point) {
-                self.hazards.waits(place, *point, clock);
+                self.hazards.add_wait(place, *point, clock);
                 self.observers.count_wait(place, *point);
             }
         }
     }
 
-    /// Does another point, which is waited for as well, come after this one anyway (I3)?
+    /// Returns `true` if another point that the task waits for comes after this one anyway (I3).
     fn another_implies(&self, queue: QueueId, after: &[Point], point: Point) -> bool {
         after.iter().any(|other| {
             other.queue != queue
@@ -114,7 +114,7 @@ impl<B: Backend> Server<B> {
         })
     }
 
-    /// Hands a task to the backend, or poisons what it would have written.
+    /// Calls the device for a task, or poisons the bytes that the task would have written.
     #[inline]
     pub(super) fn run(
         &mut self,
@@ -125,11 +125,11 @@ impl<B: Backend> Server<B> {
     ) {
         let withdrawn = self.withdrawn(task);
         if withdrawn.is_none() {
-            // Before the call, after which it may run.
+            // Before the call: the task may run at once.
             self.note_issued(task, point);
         }
         if matches!(task.op, Op::Launch { count, .. } if count.is_zero()) {
-            // It reads and writes nothing, so no failure passes through it, and it heals nothing (I7).
+            // A launch of no cubes reads and writes nothing: no failure passes through it, and it heals nothing (I7).
             return self.device.mark(point);
         }
         let outcome = match (withdrawn, resolved) {
@@ -154,18 +154,18 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// The failure of a task that is not to be issued any more.
+    /// Returns the failure of a task that was withdrawn. It must not be issued any more.
     #[inline]
     pub(super) fn withdrawn(&mut self, task: &Task) -> Option<FailureRef> {
         let terms = task.terms()?;
-        let reason = terms.withdrawn(self.askers.now())?;
+        let reason = terms.withdrawn(self.waiting_callers.now())?;
         terms.removed();
         self.observers.count().withdrawn += 1;
         self.device.log_withdrawn(task, &reason);
         Some(Failure::not_run(&self.objects.name_of(task), reason))
     }
 
-    /// A task is issued.
+    /// Records in the terms of a task that it is issued.
     #[inline]
     fn note_issued(&self, task: &Task, point: Point) {
         if let Some(terms) = task.terms() {
@@ -173,7 +173,7 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// A task that was to be at `point` may have taken more cursors than that: it ends with the last.
+    /// Records in the terms of a task that it ends at its last cursor, if it took more than one.
     #[inline]
     fn note_last(&self, task: &Task, point: Point) {
         let last = self.scheduler.queue(point.queue).issued();
@@ -184,7 +184,7 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Resolves the task's bindings, or finds the failure of what it needs.
+    /// Resolves the bindings of a task. Returns the failure of an input if there is one.
     #[inline]
     pub(super) fn resolve(&mut self, task: &Task) -> Result<(), FailureRef> {
         self.scratch.bound.clear();
@@ -193,7 +193,7 @@ impl<B: Backend> Server<B> {
                 break;
             };
             let bound = match self.bind(&binding) {
-                Err(_) if self.defines_anew(&binding, task) => self.bind(&binding),
+                Err(_) if self.reserved_again(&binding, task) => self.bind(&binding),
                 bound => bound,
             };
             self.scratch.bound.push(bound?);
@@ -201,20 +201,20 @@ impl<B: Backend> Server<B> {
         Ok(())
     }
 
-    /// Whether a task that overwrites a slice without memory has got memory for it.
+    /// Returns `true` if a task that overwrites a slice without memory got memory for it now.
     #[cold]
-    fn defines_anew(&mut self, binding: &Binding, task: &Task) -> bool {
+    fn reserved_again(&mut self, binding: &Binding, task: &Task) -> bool {
         binding.access == Access::Write && self.reserve_again(binding.slice, task.stream)
     }
 
-    /// A binding as the backend sees it.
+    /// Resolves a binding for the backend.
     #[inline]
     pub(super) fn bind(&self, binding: &Binding) -> Result<BoundSlice, FailureRef> {
         let bound = self.hazards.bind(binding);
         bound.map_err(|why| self.unbound(why))
     }
 
-    /// Why a binding cannot be handed to the backend, as a failure.
+    /// Returns the failure of a binding that cannot be resolved.
     #[cold]
     fn unbound(&self, why: Unbound) -> FailureRef {
         let names = self.objects.names();
@@ -223,13 +223,13 @@ impl<B: Backend> Server<B> {
             Unbound::Gone => Failure::not_run(&names.other, Reason::Lost),
             Unbound::Pending => Failure::not_run(&names.reserve, Reason::Lost),
             Unbound::Beyond { end, bytes } => {
-                let why = format!("it asks for bytes up to {end} of {bytes}");
+                let why = format!("a binding ends at byte {end} of a slice of {bytes} bytes");
                 Failure::not_run(&names.other, Reason::Refused(why))
             }
         }
     }
 
-    /// The task is at `point`: its entries say so, its stream goes on, who waited for it may go.
+    /// Finishes a task that is at `point`: its log entries become points, and tasks that awaited it may be issued.
     pub(super) fn finish(&mut self, stream: u32, mut held: Box<HeldTask>, point: Point) {
         let finished = self.scheduler.finish(stream, point, held.paid);
         let (sequence, last) = (finished.sequence, finished.last);
@@ -241,17 +241,17 @@ impl<B: Backend> Server<B> {
             self.release_slice(binding.key);
         }
         if held.object != NO_OBJECT {
-            let gone = self.objects.release(&held.task.op, held.object);
-            self.remove_object(gone);
+            let unreferenced = self.objects.release(&held.task.op, held.object);
+            self.remove_object(unreferenced);
         }
         if !matches!(held.task.op, Op::Launch { .. }) {
             held.task.op = Op::Taken;
         }
         if !held.task.extra.is_none() {
-            if !self.askers.is_empty()
+            if !self.waiting_callers.is_empty()
                 && let Some(terms) = held.task.terms()
             {
-                self.forget_asker((stream, sequence), terms.deadline());
+                self.remove_waiting_caller((stream, sequence), terms.deadline());
             }
             held.task.extra = Rare::default();
         }
@@ -261,7 +261,8 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// The first task of a stream, which was taken out of it, is done without a queue: who waits for it waits for nothing.
+    /// Finishes the first task of a stream, which was taken out of it, without a queue. Tasks that awaited it wait for
+    /// no point.
     pub(super) fn finish_in_software(&mut self, stream: u32, held: Box<HeldTask>) {
         self.scheduler.unpark(stream);
         let queue = self.scheduler.queue_of(stream);

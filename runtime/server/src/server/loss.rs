@@ -1,14 +1,14 @@
-//! Loss: what the server does once its device is gone.
+//! Loss: what the server does once its device is lost.
 //!
-//! A call of the backend that says so is *noticed* where it was made; what goes on in that step touches no
-//! page any more. The actor then calls [`Server::wreck`], after which the server only refuses: everything
-//! held and everything that still comes is answered with [`Error::DeviceLost`] (I5), and nothing is freed
-//! on the device. User code in tasks is handed out to be dropped elsewhere.
+//! The call of the backend that reports the loss sets the state ([`Device::lose`](crate::device)); the rest of that
+//! step touches no page. The actor then calls [`Server::wreck`]. Afterwards the server only refuses: it answers every
+//! held and every later message with [`Error::DeviceLost`](millstream_protocol::error::Error::DeviceLost) (I5), and
+//! frees nothing on the device. User code in tasks is handed to the actors, to be dropped on another thread.
 
 use std::sync::Arc;
 
 use millstream_protocol::backend::Backend;
-use millstream_protocol::gone::Gone;
+use millstream_protocol::device_status::Gone;
 use millstream_protocol::health::Recovery;
 use millstream_protocol::id::Point;
 use millstream_protocol::message::Rare;
@@ -19,75 +19,75 @@ use super::{Effect, Server};
 use crate::points::Points;
 
 impl<B: Backend> Server<B> {
-    /// The same server, whose end reaches others by `gone`.
+    /// Sets the state through which other threads see the end of the device.
     pub fn with_gone(mut self, gone: Arc<Gone>) -> Self {
         self.device.share_end(gone);
         self
     }
 
-    /// Is the device gone? Then [`Server::wreck`] is next, and after it nothing but [`Server::lose`],
-    /// [`Server::honour_drops`], [`Server::host_finished`] and taking effects.
+    /// Returns `true` if the device is lost. Then the actor must call [`Server::wreck`], and afterwards only
+    /// [`Server::lose`], [`Server::honour_drops`], [`Server::host_finished`] and [`Server::take_effect`].
     #[inline]
     pub fn is_lost(&self) -> bool {
         self.device.is_lost()
     }
 
-    /// What helps, if the device is gone.
+    /// Returns what helps, if the device is lost.
     pub fn recovery(&self) -> Option<Recovery> {
         self.device.gone().lost()
     }
 
-    /// The timeline of a queue has ended by itself: the device is gone.
+    /// Records that a queue's timeline has ended without a close: the device is lost.
     pub fn timeline_ended(&mut self) {
         if self.device.is_closed() {
-            // The close has ended it.
+            // The close ended it.
             return;
         }
         self.device.lose("the timeline of a queue has ended");
     }
 
-    /// Tasks that were accepted and will not be issued, of a device that is gone.
+    /// Returns the number of tasks that were accepted and will not be issued, because the device is lost.
     pub fn tasks_lost(&self) -> u64 {
         self.tasks_lost
     }
 
-    /// Does user code run that may look at the device's memory: a host function, or whoever holds a guard?
+    /// Returns `true` if user code runs that may access the device's memory: a host function, or a guard.
     pub fn user_code_runs(&self) -> bool {
         self.scheduler.host_runs()
     }
 
-    /// Leaves its pages to a lost device, and tells their bytes.
+    /// Leaves the pages of a lost device unfreed. Returns their bytes.
     pub fn leave_pages(&self) -> u64 {
         let bytes = self.memory.usage().reserved;
         self.device.gone().leave_bytes(bytes);
         bytes
     }
 
-    /// Answers everything that is held, and forgets every object of the lost device. To be called once,
-    /// after the mailbox was closed and the timelines were ended.
+    /// Answers everything that is held, and forgets all objects of the lost device. Called once, after the mailbox was
+    /// closed and the timelines were ended.
     pub fn wreck(&mut self) {
         self.device.gone().end_credits();
         self.table.sink().staging.end();
         self.scheduler.end_credits();
         for effect in self.effects.take_all() {
             match effect {
-                // It was about to run, and has not.
+                // It was about to run, and did not.
                 Effect::Host { work, token, .. } => {
                     self.scheduler.host_never_begins(token.stream);
                     self.tasks_lost += 1;
                     self.lose_op(Op::Host(Box::new(work)), Points::default());
                 }
-                // Its points will not pass, or have: the GC actor knows.
+                // The GC actor knows whether its points have passed.
                 effect @ Effect::Collect { .. } => self.effects.push(effect),
                 Effect::Watch(_) => {}
             }
         }
-        for remains in self.scheduler.lose() {
-            for mut held in remains.held {
-                self.lose_task(&mut held.task, remains.last);
+        for lost in self.scheduler.lose() {
+            for mut held in lost.held {
+                self.lose_task(&mut held.task, lost.last);
             }
         }
-        // Charges of the lost epoch are credited now: its handles may live for long.
+        // Charges of the lost epoch are credited now, since its handles may live long.
         for slice in self.hazards.ids() {
             if let Some(slot) = self.table.slot(slice.index()) {
                 slot.payload().charge.end();
@@ -97,12 +97,12 @@ impl<B: Backend> Server<B> {
         self.observers.profiles_mut().lose(|| gone.error());
         self.objects.unlink_all();
         self.drops.lose();
-        self.memory.end_line();
-        self.askers.forget();
+        self.memory.clear_wait_list();
+        self.waiting_callers.clear();
         self.table.sink().releases.forget_wait();
     }
 
-    /// Answers a message that came too late. It is left with nothing to be dropped.
+    /// Answers a message that was admitted after the loss. It leaves nothing to drop in the slot.
     pub fn lose(&mut self, message: &mut Task) {
         self.drops.pass();
         let last = match message.op {
@@ -112,11 +112,11 @@ impl<B: Backend> Server<B> {
         self.lose_task(message, last);
     }
 
-    /// Answers a task, whose stream has come as far as `last`.
+    /// Answers a task. `last` is the last point of its stream.
     fn lose_task(&mut self, task: &mut Task, last: Option<Point>) {
         if let Some(terms) = task.terms() {
             match task.op {
-                // A host function's operation is taken out of its task while it runs.
+                // The operation of a host function is taken out of its task while it runs.
                 Op::Taken => terms.ends_on_host(),
                 _ => terms.removed(),
             }
@@ -132,7 +132,7 @@ impl<B: Backend> Server<B> {
         if matches!(task.op, Op::DropAfter(_))
             && let Some(last) = last
         {
-            // What came before it may be using the value.
+            // Earlier tasks may use the value.
             after.insert(last);
         }
         let op = std::mem::replace(&mut task.op, Op::Taken);
@@ -143,7 +143,8 @@ impl<B: Backend> Server<B> {
         self.lose_op(op, after);
     }
 
-    /// Answers who waits for an operation. What it has of users is dropped elsewhere, once `after` has passed.
+    /// Answers the caller of an operation. Its user code and values are dropped on another thread once `after` has
+    /// passed.
     fn lose_op(&mut self, op: Op, after: Points) {
         let lost = || self.device.gone().error();
         match op {
@@ -162,7 +163,7 @@ impl<B: Backend> Server<B> {
             Op::CopyIn(HostSource::Owned(bytes)) => self.discard(Box::new(bytes), after),
             Op::Custom(custom) => self.discard(custom, after),
             Op::DropAfter(value) => self.discard(value, after),
-            // Askers are told by the end of their replies.
+            // Dropping the reply answers the caller.
             _ => {}
         }
     }

@@ -1,61 +1,112 @@
-//! The compute server: decides what runs where and when. The device actor drives it.
+//! The compute server: the conductor of the device's modules. The device actor drives it.
 //!
 //! ```text
 //!   admit ──► hazards ──► stream holds ──► flush ──► issue ──► backend
 //!                 │ conflict with a held task           │
-//!                 └────────► flush its stream's prefix ─┘        progress ──► frees, parked tasks
+//!                 └────────► flush that stream's prefix ┘        progress ──► frees, parked tasks
 //! ```
 //!
-//! | file | what it decides |
-//! | --- | --- |
-//! | `admit` | whether a new task passes through or is held, and when its stream is flushed |
-//! | `flush` | in which order held tasks go, by strategy and depth |
-//! | `issue` | how the first held task goes to its queue |
-//! | `traits` | what an operation is to admission, in one byte |
-//! | `pass` | the short way of a task that is ordered with no held task |
-//! | `host` | user code: waits in software, runs elsewhere |
-//! | `call` | the backend's calls for one task, and what follows from their outcome |
-//! | `reserve` | how a slice gets its memory |
-//! | `starving` | how the line of those that wait for memory is served, and when one gets none |
-//! | `replay` | the same for a recording |
-//! | `progress` | what completions set free: memory, parked tasks, slots |
-//! | `loss` | what becomes of everything when the device is gone |
-//! | `registering`, `drops` | how slices, kernels, recordings and streams come and go |
-//! | `dropping` | what is on its way to be dropped |
-//! | `effects` | what is to be done elsewhere |
-//! | `asks` | answers about the device itself |
-//! | `askers` | which callers are answered before the turn of their tasks, as these were withdrawn |
-//! | `noted`, `profiles` | whose task is where; which tasks are a profile's, and when it is complete |
-//! | `metered` | which tasks are followed for latencies, and what is told of everything that is counted |
-//! | `said` | nothing: it writes the logs |
+//! The server is a plain state machine: no threads, no clocks, no waiting. Work that it cannot do itself leaves it as
+//! an [`Effect`]. The hazards, the scheduler, the memory, the observers and the device own the state; the files here
+//! call them in order and pass the result of one to the next.
 //!
-//! The server is a plain state machine: no threads, no clocks, no waiting. What it cannot do itself
-//! leaves it as an [`Effect`]. All hazards are judged in the order in which tasks are admitted,
-//! which is the mailbox's (I1, I2). What is known of the device is its machines': hazards, scheduler, memory and observers; what
-//! is here conducts them.
+//! | file | what it does |
+//! | --- | --- |
+//! | `admit` | admits a task: issues it at once, or lets its stream hold it |
+//! | `pass` | the shortcut for a task that is ordered with no held task |
+//! | `flush` | issues held tasks by strategy, and ends batches |
+//! | `issue` | issues the first held task of a stream |
+//! | `call` | the call of the device for one task, and the consequences of its result |
+//! | `replay` | the same for a recording |
+//! | `reserve` | gets memory for a slice |
+//! | `memory_waiters` | serves the reservation wait list, and fails a reservation if no memory can return |
+//! | `host` | host functions: wait in software, run on another thread |
+//! | `progress` | processes completions: memory, parked tasks, slots |
+//! | `op_flags` | the properties of an operation that admission needs, in one byte |
+//! | `registration`, `drops` | adds and removes slices, kernels, recordings and streams |
+//! | `deferred_drops` | drops that wait for the mailbox, for held tasks or for points |
+//! | `effects` | work that the actors do |
+//! | `queries` | answers to queries about the device |
+//! | `waiting_callers` | answers callers of held tasks whose time is up |
+//! | `task_spans`, `profiles` | records the owners of tasks; starts and ends profiles |
+//! | `metrics` | builds the metrics |
+//! | `loss` | answers everything when the device is lost |
+//! | `log` | log messages |
+//!
+//! # Protocol
+//!
+//! The actor calls in each turn: `admit` for a burst of messages, `honour_drops`, `host_finished`, `progress`,
+//! `flush_all`, and takes the effects. While it does so:
+//!
+//! 1. **Admission.** The mailbox is one order, and all hazards are judged in it (I1, I2). `admit_task` either passes a
+//!    task through or enters it in the access logs and lets its stream hold it. A conflict with a task that another
+//!    stream holds first flushes that stream up to the conflicting task, so held tasks of different streams do not
+//!    conflict, except where the other stream is parked. Then the new task keeps a link to it and parks, too.
+//! 2. **The pass shortcut.** If no task is held anywhere and the stream is alone on its queue, a task is issued from
+//!    its mailbox slot. No log has an entry of a held task then, so there is nothing to flush and nothing to await in
+//!    software; and no other stream waits for a turn, so there is nothing to schedule. Waits for other queues are
+//!    issued as usual.
+//! 3. **Flush.** A stream is flushed if it holds a full batch, if it conflicts with a new task, if a caller requests an
+//!    answer, and at the end of a turn. Any order of issue between streams is correct; the strategy chooses it. A full
+//!    queue stops a flush, and what does not fit stays in its stream (I12).
+//! 4. **Issue.** The task gets the next cursor of its queue. The server issues the waits that no clock implies (I3),
+//!    after it has ended the batch of each point that it waits for. It resolves the bindings, calls the device, and
+//!    replaces the held entries in the logs by the point. A task that fails, or was withdrawn, takes its place as an
+//!    empty task (`mark`) and poisons what it would have written (I6, I7).
+//! 5. **Completion.** `progress` reads the timelines, prunes clocks, recycles slots, frees memory, starts host
+//!    functions and serves the reservation wait list. `wanted` and `Effect::Watch` name the points that must wake the
+//!    device thread while it sleeps (I5, I11).
+//!
+//! # Example
+//!
+//! Streams A and B are assigned to queues q0 and q1. The first task of A is a host function.
+//!
+//! ```text
+//!  mailbox           stream A                         stream B                       calls of the backend
+//!  1  A: host f      f starts, A is parked (HostRuns)
+//!  2  A: write x     held behind f
+//!  3  B: read x      flushed, but A is parked         holds the task, awaits (A, 2)
+//!  4  B: write y                                      held behind the read
+//!  f has ended       host_finished: f is finished,
+//!                    A joins the turns of q0
+//!  flush_all         write x is issued                the link becomes (q0, 1),      launch(q0, 1)
+//!                                                     B joins the turns of q1        flush(q0, 1)
+//!                                                     read x is issued               queue_wait(q1, (q0, 1))
+//!                                                                                    launch(q1, 1)
+//!                                                     write y is issued              launch(q1, 2), flush(q1, 2)
+//! ```
+//!
+//! A point must be recorded before another queue waits for it: if the batch of q0 were still open, the issue of the
+//! wait would end it first.
+//!
+//! # What checks it
+//!
+//! `server/tests` drives the server with a scripted backend that checks every call by vector clocks of its own, and
+//! random programs against an oracle (I1 to I7, I10, I12). The swarm, the soak and the conformance suite run it with the
+//! other backends. The mutants in `tests/mutants/server` break it.
 
 mod admit;
-mod askers;
-mod asks;
 mod call;
-mod dropping;
+mod deferred_drops;
 mod drops;
 mod effects;
 mod flush;
 mod host;
 mod issue;
+mod log;
 mod loss;
-mod metered;
-mod noted;
+mod memory_waiters;
+mod metrics;
+mod op_flags;
 mod pass;
 mod profiles;
 mod progress;
-mod registering;
+mod queries;
+mod registration;
 mod replay;
 mod reserve;
-mod said;
-mod starving;
-mod traits;
+mod task_spans;
+mod waiting_callers;
 
 #[cfg(test)]
 mod tests;
@@ -63,8 +114,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Instant;
 
-use askers::Askers;
-use dropping::Drops;
+use deferred_drops::DeferredDrops;
 use effects::Effects;
 pub use effects::{Effect, HostToken};
 use millstream_protocol::backend::{Backend, BoundSlice};
@@ -73,17 +123,18 @@ use millstream_protocol::message::{Op, Task};
 use millstream_protocol::options::Settings;
 use millstream_protocol::report::Stats;
 use millstream_protocol::table::Table;
-use traits::Traits;
+use op_flags::OpFlags;
+use waiting_callers::WaitingCallers;
 
 use crate::device::Device;
 use crate::hazards::Hazards;
 use crate::memory::Memory;
 use crate::objects::Objects;
 use crate::observers::Observers;
-use crate::observers::journal::Journal;
+use crate::observers::log_writer::LogWriter;
 use crate::scheduler::{QueueState, Scheduler};
 
-/// The deciding half of a device.
+/// The conductor of a device.
 pub struct Server<B: Backend> {
     device: Device<B>,
     table: Arc<Table>,
@@ -92,38 +143,42 @@ pub struct Server<B: Backend> {
     scheduler: Scheduler,
     memory: Memory,
     observers: Observers,
-    drops: Drops,
+    drops: DeferredDrops,
     effects: Effects,
-    askers: Askers,
-    /// Tasks that were accepted and will not be issued, as the device is lost.
+    waiting_callers: WaitingCallers,
+    /// The number of tasks that were accepted and will not be issued because the device is lost.
     tasks_lost: u64,
     scratch: Scratch,
-    /// Slices that got memory when a task defined them anew.
+    /// Slices that got memory when a task overwrote them.
     #[cfg(test)]
     reserved_again: std::collections::HashSet<millstream_protocol::id::SliceId>,
 }
 
-/// Lists that are filled and emptied within one call, kept so that it takes no heap (I9).
+/// Lists that are filled and emptied within one call, kept so that they need no heap (I9).
 #[derive(Default)]
 struct Scratch {
-    /// Points that a task which passes through comes after.
+    /// The points that a task which passes through comes after.
     after: Vec<Point>,
-    /// The bindings of the task that is being issued.
+    /// The bound ranges of the task that is being issued.
     bound: Vec<BoundSlice>,
-    /// Those of a replay's temporaries.
+    /// The bound ranges of a replay's temporaries.
     inner: Vec<BoundSlice>,
     /// Held tasks of other streams, by stream and sequence.
     foreign: Vec<(u32, u64)>,
 }
 
 impl<B: Backend> Server<B> {
-    /// The server of an opened backend.
+    /// Creates the server of an opened backend.
     pub fn new(backend: B, mut settings: Settings, table: Arc<Table>) -> Self {
         let properties = backend.properties();
-        // Deeper than the driver takes without blocking would block the device thread.
+        // A greater depth than the driver takes without blocking would block the device thread.
         settings.max_in_flight = settings.max_in_flight.min(properties.max_queue_depth);
-        let log = (settings.journal_bytes_max > 0)
-            .then(|| Box::new(Journal::new(properties.backend, settings.journal_bytes_max)));
+        let log = (settings.journal_bytes_max > 0).then(|| {
+            Box::new(LogWriter::new(
+                properties.backend,
+                settings.journal_bytes_max,
+            ))
+        });
         let queue_count = properties.queues;
         let queues = (0..queue_count).map(|queue| {
             let serves = properties.queue_priorities.get(queue).copied();
@@ -141,9 +196,9 @@ impl<B: Backend> Server<B> {
             ),
             device: Device::new(backend, log),
             table,
-            drops: Drops::new(queue_count),
+            drops: DeferredDrops::new(queue_count),
             effects: Effects::default(),
-            askers: Askers::default(),
+            waiting_callers: WaitingCallers::default(),
             tasks_lost: 0,
             scratch: Scratch::default(),
             #[cfg(test)]
@@ -151,36 +206,40 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Takes one message, in mailbox order. The slot is left with nothing to be dropped: the mailbox does not.
+    /// Admits one message, in mailbox order. It leaves nothing to drop in the slot, since the mailbox drops nothing.
     #[inline]
     pub fn admit(&mut self, message: &mut Task) {
-        // Nearly every message is a launch or a point: with no traits, the tests for them are left out.
+        // Most messages are a launch or a point: with constant flags, the compiler removes the tests for them.
         if matches!(message.op, Op::Launch { .. } | Op::Mark) {
-            self.admit_task(message, Traits::NONE, true);
+            self.admit_task(message, OpFlags::NONE, true);
         } else {
             self.admit_any(message);
         }
-        debug_assert!(message.extra.is_none(), "what a message leaves is leaked");
+        debug_assert!(
+            message.extra.is_none(),
+            "a value that a message leaves in its slot is leaked"
+        );
         self.drops.pass();
     }
 
     fn admit_any(&mut self, message: &mut Task) {
-        let traits = Traits::of(&message.op);
-        if traits.has(Traits::ORDER) {
-            self.admit_order(message);
+        let flags = OpFlags::of(&message.op);
+        if flags.has(OpFlags::CONTROL) {
+            self.admit_control(message);
         } else {
-            self.admit_task(message, traits, true);
+            self.admit_task(message, flags, true);
         }
     }
 
-    /// Is it logged what is admitted? Then [`Server::admit_logged`] is to be called instead: asked once for many
-    /// messages, so that those that are not logged pay nothing.
+    /// Returns `true` if the submission log is enabled. Then the caller must use [`Server::admit_logged`] instead of
+    /// [`Server::admit`]. The caller queries this once for many messages, so that messages pay nothing while the log is
+    /// off.
     #[inline]
     pub fn is_logged(&self) -> bool {
         self.device.is_logged()
     }
 
-    /// As [`Server::admit`], and logs it.
+    /// As [`Server::admit`], and writes the message to the submission log.
     pub fn admit_logged(&mut self, message: &mut Task) {
         if let Some(log) = self.device.log() {
             log.note(message);
@@ -188,62 +247,62 @@ impl<B: Backend> Server<B> {
         self.admit(message);
     }
 
-    /// The backend.
+    /// Returns the backend.
     pub fn backend(&self) -> &B {
         self.device.backend()
     }
 
-    /// The backend, for what the actors do with it.
+    /// Returns the backend, mutable, for the actors.
     pub fn backend_mut(&mut self) -> &mut B {
         self.device.backend_mut()
     }
 
-    /// Has any task had a deadline? Then the server is to be told the time at every turn.
+    /// Returns `true` if any task has had a deadline. Then the actor must call [`Server::tell_time`] in every turn.
     #[inline]
     pub fn wants_time(&self) -> bool {
-        self.askers.wants_time()
+        self.waiting_callers.needs_time()
     }
 
-    /// It is `now`.
+    /// Sets the time.
     pub fn tell_time(&mut self, now: Instant) {
-        self.askers.tell_time(now);
+        self.waiting_callers.set_time(now);
     }
 
-    /// The next effect to carry out.
+    /// Takes the next effect to carry out.
     pub fn take_effect(&mut self) -> Option<Effect> {
         self.effects.take()
     }
 
-    /// Puts back an effect that cannot be carried out now.
+    /// Puts back the effect that was taken last, since it cannot be carried out now.
     pub fn return_effect(&mut self, effect: Effect) {
         self.effects.put_back(effect);
     }
 
-    /// Is nothing held, in flight or waiting?
+    /// Returns `true` if nothing is held, in flight or waiting.
     pub fn is_drained(&self) -> bool {
         if self.is_lost() {
-            // Nothing completes any more; user code that runs may still end.
+            // Nothing completes any more, but running user code may still end.
             return self.effects.is_empty() && !self.user_code_runs();
         }
         self.effects.is_empty() && self.scheduler.is_drained()
     }
 
-    /// Queues with work in flight.
+    /// Returns the number of queues with tasks in flight.
     pub fn busy_queues(&self) -> u64 {
         self.last_points().count() as u64
     }
 
-    /// Tasks that streams hold.
+    /// Returns the number of tasks that streams hold.
     pub fn tasks_held(&self) -> u64 {
         self.scheduler.held()
     }
 
-    /// Slices that live.
+    /// Returns the number of slices with handles.
     pub fn live_slices(&self) -> u64 {
         self.hazards.live() as u64
     }
 
-    /// The counters, as an answer.
+    /// Returns the counters.
     fn stats(&self) -> Stats {
         let mut stats = self.observers.counters().clone();
         (stats.values_parked, stats.bytes_left) = self.device.gone().remains();

@@ -1,9 +1,8 @@
-//! Passing through: the short way of a task that is ordered with no held task.
+//! Passing through: the shortcut for a task that is ordered with no held task.
 //!
-//! Streams hold tasks so that a strategy can order those that sit on one queue, and so that what
-//! cannot go yet waits in software. A stream that sits alone on its queue while nothing is held
-//! anywhere needs neither: its task is issued from the mailbox slot, without being moved. It is still
-//! part of a batch: the backend is flushed as it would be otherwise.
+//! Streams hold tasks for two reasons: the strategy orders the streams of one queue, and a task that cannot be issued
+//! yet waits in software. A stream that is alone on its queue while no task is held anywhere needs neither, so its task
+//! is issued from the mailbox slot without being moved. It is still part of a batch, which ends as usual.
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::binding::Binding;
@@ -12,41 +11,42 @@ use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::message::{Op, Rare, Task};
 
 use super::Server;
-use super::traits::Traits;
-use crate::hazards::User;
+use super::op_flags::OpFlags;
+use crate::hazards::Accessor;
 use crate::objects::NO_OBJECT;
 use crate::observers::sampling::PASSING;
-use crate::scheduler::joins;
+use crate::scheduler::merge_point;
 use millstream_protocol::hazard::log::Use;
 
 impl<B: Backend> Server<B> {
-    /// Enters a task in the access logs and issues it to the queue where its stream sits alone. No log has an entry of a held task,
-    /// so there is nothing to flush and nothing to wait for in software.
+    /// Enters a task in the access logs and issues it to the queue on which its stream is alone. No log has an entry of
+    /// a held task, so there is nothing to flush and no held task to wait for.
     #[inline]
     pub(super) fn pass(
         &mut self,
         (stream, queue): (u32, QueueId),
         task: &mut Task,
-        traits: Traits,
+        flags: OpFlags,
         paid: bool,
     ) {
         let (object, tasks) = self.object_and_cursors(&task.op);
         let point = self.next_point(queue);
-        // Where it takes several cursors, those from here on; the logs want the last.
+        // The last cursor of a task that takes several; the logs record the last one.
         let last = Point::new(queue, point.cursor + tasks - 1);
         self.scratch.bound.clear();
-        let mut sound = task.bindings.is_empty() || self.enter_bindings(&mut task.bindings, last);
+        let mut is_clean =
+            task.bindings.is_empty() || self.enter_bindings(&mut task.bindings, last);
         let has_extra = !task.extra.is_none();
         if has_extra && let Some(extra) = task.extra.more_mut() {
-            sound &= self.enter_bindings(&mut extra.bindings, last);
+            is_clean &= self.enter_bindings(&mut extra.bindings, last);
         }
         if !self.scratch.after.is_empty() {
             self.issue_waits_after(point);
         }
         self.note_task(stream, task, point, PASSING);
-        // Sound bindings have no failed ranges: nothing is to be healed. What has no extra is under no terms.
-        let is_plain = sound && !has_extra;
-        // Two comparisons, and no table of jumps, for what nearly every task is.
+        // Clean bindings have no poisoned ranges, so nothing is healed. A task without extra has no terms.
+        let is_plain = is_clean && !has_extra;
+        // Two comparisons instead of a jump table, for nearly all tasks.
         if let (Op::Launch { count, .. }, true) = (&task.op, is_plain)
             && !count.is_zero()
         {
@@ -56,21 +56,21 @@ impl<B: Backend> Server<B> {
         } else if let (Op::Mark, true) = (&task.op, is_plain) {
             self.device.mark(point);
         } else {
-            self.run_passing(task, object, sound, (point, last));
+            self.run_passing(task, object, is_clean, (point, last));
         }
         debug_assert!(
             self.scheduler.queue(queue).issued() == last.cursor,
-            "a cursor is left out"
+            "a cursor of the task was left out"
         );
         self.scheduler.passed_through(stream, last.cursor, paid);
-        if traits.has(Traits::ASKED)
-            || self.scheduler.batch_so_far(queue) >= self.scheduler.batch() as u64
+        if flags.has(OpFlags::ANSWER)
+            || self.scheduler.open_batch_size(queue) >= self.scheduler.batch_size() as u64
         {
             self.end_batch(queue);
         }
     }
 
-    /// The key of the kernel or recording that a task names, and how many cursors it takes.
+    /// Returns the key of the kernel or recording that a task names, and the number of cursors that it takes.
     #[inline(always)]
     fn object_and_cursors(&self, op: &Op) -> (u32, u64) {
         if let Op::Launch { .. } = op {
@@ -96,9 +96,9 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Enters bindings of a task that is to be at `point` in the access logs, notes in `after` what it
-    /// must come after, and binds them. Says whether each is of a slice with memory and without
-    /// failures; where one is not, what is bound is of no use.
+    /// Enters bindings of a task that will be at `point` in the access logs, stores in `after` the points that it must
+    /// come after, and binds them. Returns `true` if the slice of each has memory and no poisoned ranges; otherwise the
+    /// bound ranges are not usable.
     #[inline]
     fn enter_bindings(&mut self, bindings: &mut [Binding], point: Point) -> bool {
         let Self {
@@ -109,7 +109,7 @@ impl<B: Backend> Server<B> {
             ..
         } = self;
         let all = scratch.bound.len() + bindings.len();
-        let user = User::issued(point);
+        let by = Accessor::issued(point);
         for binding in bindings {
             let Some(key) = objects.slice(binding.slice) else {
                 continue;
@@ -117,14 +117,17 @@ impl<B: Backend> Server<B> {
             binding.key = key;
             let passed = |point| scheduler.has_passed(point);
             let after = &mut scratch.after;
-            let bound = hazards.enter(key, binding, &user, passed, |used| match used {
+            let bound = hazards.enter(key, binding, &by, passed, |used| match used {
                 Use::Issued(other) => {
-                    if !joins(after, other) {
+                    if !merge_point(after, other) {
                         after.push(other);
                     }
                 }
                 Use::Held { .. } => {
-                    debug_assert!(false, "a log has an entry of a held task, but none is held");
+                    debug_assert!(
+                        false,
+                        "a log has an entry of a held task, but no task is held"
+                    );
                 }
             });
             if let Some(bound) = bound {
@@ -134,36 +137,37 @@ impl<B: Backend> Server<B> {
         scratch.bound.len() == all
     }
 
-    /// A task that passes through and is a replay, more than a call, or has a binding that has no memory, or failed ranges.
+    /// Issues a task that passes through and is a replay, needs more than a call, or has a binding without memory or
+    /// with poisoned ranges.
     fn run_passing(
         &mut self,
         task: &mut Task,
         object: u32,
-        sound: bool,
+        is_clean: bool,
         (point, last): (Point, Point),
     ) {
-        if let (Op::Replay { overlap, .. }, true) = (&task.op, sound && task.extra.is_none())
+        if let (Op::Replay { overlap, .. }, true) = (&task.op, is_clean && task.extra.is_none())
             && object != NO_OBJECT
         {
             return self.replay_bound(object, task.scalars(), point, (*overlap, false));
         }
-        let resolved = match sound {
+        let resolved = match is_clean {
             true => Ok(()),
             false => self.resolve(task),
         };
         self.run(task, object, resolved, point);
-        // A task that came to nothing has taken one cursor, and the logs say that it ends with its last: nothing is at the others,
-        // each of which the backend is told of, as cursors go up by one.
+        // A task that was not executed has taken one cursor, but the logs say that it ends at its last. The other
+        // cursors are marked one by one, since cursors of the backend go up by one.
         while self.scheduler.queue(last.queue).issued() < last.cursor {
             let empty = self.scheduler.next_point(last.queue);
             self.device.mark(empty);
         }
-        // What the backend did not take of the message is dropped here: the mailbox does not.
+        // Parts of the message that the backend did not take are dropped here, since the mailbox drops nothing.
         task.op = Op::Taken;
         task.extra = Rare::default();
     }
 
-    /// Issues the waits that were noted for the task that is to be at `place`.
+    /// Issues the waits of the task that will be at `place`.
     #[cold]
     fn issue_waits_after(&mut self, place: Point) {
         let mut after = std::mem::take(&mut self.scratch.after);
@@ -172,7 +176,7 @@ impl<B: Backend> Server<B> {
         self.scratch.after = after;
     }
 
-    /// A task that was to run at `point` failed: its place there stays empty.
+    /// Fails a task that was to run at `point`: an empty task takes its place.
     #[cold]
     fn fail_at(&mut self, task: &mut Task, failure: FailureRef, point: Point) {
         self.device.mark(point);

@@ -1,4 +1,4 @@
-//! Profiles begin and end: which streams they cover, and when they are complete.
+//! Profiles: which streams a profile covers, and when it is complete.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use super::Server;
 use crate::observers::profiles::{Ended, Tokens};
 
 impl<B: Backend> Server<B> {
-    /// What the streams of `scope` are sent from here on is the profile's.
+    /// Starts a profile of the tasks that the streams of `scope` receive from here on.
     pub(super) fn start_profile(&mut self, number: u64, scope: Scope) {
-        if let Some(token) = self.observers.profiles().surplus() {
+        if let Some(token) = self.observers.profiles().to_evict() {
             self.uncover(token);
-            self.observers.profiles_mut().forget(token);
+            self.observers.profiles_mut().evict(token);
         }
         for stream in self.streams_of(&scope) {
             self.scheduler.cover(stream, number);
@@ -27,14 +27,15 @@ impl<B: Backend> Server<B> {
         self.record_spans_if_needed();
     }
 
-    /// A new stream is in the profiles of its client, and of the device.
+    /// Covers a new stream by the profiles of its client and of the device.
     pub(super) fn cover_new(&mut self, stream: u32, client: ClientId) {
-        for token in self.observers.profiles().of_new_stream(client) {
+        for token in self.observers.profiles().covering_new_stream(client) {
             self.scheduler.cover(stream, token);
         }
     }
 
-    /// What is sent from here on is not the profile's. It is told once what was sent before is over.
+    /// Ends a profile: it covers no task that is sent from here on. Its caller is answered once all covered tasks have
+    /// completed.
     pub(super) fn end_profile(
         &mut self,
         number: u64,
@@ -60,7 +61,7 @@ impl<B: Backend> Server<B> {
         self.progress();
     }
 
-    /// The tokens that cover the task that a stream issues next.
+    /// Returns the tokens that cover the next task that a stream issues. Cuts profiles that have no room for it.
     pub(super) fn tokens_of_next(&mut self, stream: u32, tasks: u64) -> Tokens {
         let mut tokens: Tokens = self.scheduler.tokens_of_next(stream).collect();
         for index in (0..tokens.len()).rev() {
@@ -73,7 +74,7 @@ impl<B: Backend> Server<B> {
         tokens
     }
 
-    /// No stream has anything of this token any more.
+    /// Removes the cover of this token from all streams.
     fn uncover(&mut self, token: u64) {
         let Some(scope) = self.observers.profiles().scope(token) else {
             return;
@@ -83,34 +84,34 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// The task at `point` is of these profiles.
+    /// Records that these profiles cover the task at `point`.
     pub(super) fn note_profiled(&mut self, point: Point, name: &Arc<str>, tokens: &Tokens) {
         self.observers.profiles_mut().note(point, name, tokens);
     }
 
-    /// Takes up the times of what is over, and tells the profiles that are complete.
+    /// Adds the spans of completed tasks, and answers the profiles that are complete.
     pub(super) fn progress_profiles(&mut self, moved: bool) {
-        let asked = self.observers.profiles().are_asked();
-        if !moved && !asked {
+        let has_ending = self.observers.profiles().has_ending();
+        if !moved && !has_ending {
             return;
         }
         let spans = self.device.take_spans();
-        self.observers.take_up(spans);
+        self.observers.add_spans(spans);
         for (id, queue) in self.scheduler.numbered_queues() {
             let idle = queue.in_flight() == 0;
             let until = if idle { Cursor::MAX } else { queue.completed() };
             self.observers.profiles_mut().passed(id.index(), until);
         }
-        if asked {
-            for token in self.observers.profiles().asked() {
-                self.tell_if_complete(token);
+        if has_ending {
+            for token in self.observers.profiles().ending() {
+                self.answer_if_complete(token);
             }
         }
         self.record_spans_if_needed();
     }
 
-    /// Tells a profile that was asked for, if its tasks are all over.
-    fn tell_if_complete(&mut self, token: u64) {
+    /// Answers the caller of an ended profile, if its tasks have all completed.
+    fn answer_if_complete(&mut self, token: u64) {
         let (objects, scheduler) = (&self.objects, &self.scheduler);
         let holds = |id, until| {
             let stream = objects.stream(id);
@@ -121,18 +122,18 @@ impl<B: Backend> Server<B> {
         if profiles.is_complete(token, holds, passed) {
             self.uncover(token);
             let clock = self.device.backend().clock();
-            self.observers.profiles_mut().tell(token, clock);
+            self.observers.profiles_mut().answer(token, clock);
         }
     }
 
-    /// The backend records spans while profiles need them.
+    /// Makes the backend record spans while profiles need them.
     fn record_spans_if_needed(&mut self) {
-        if let Some(records) = self.observers.change_of_records() {
-            let room = match records {
+        if let Some(is_recording) = self.observers.recording_change() {
+            let spans = match is_recording {
                 true => self.observers.profile_spans(),
                 false => 0,
             };
-            let depth = self.device.record_spans(room);
+            let depth = self.device.record_spans(spans);
             self.scheduler.limit_depth(depth);
         }
     }

@@ -1,4 +1,4 @@
-//! Progress: what completions set free.
+//! Progress: the consequences of completions.
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::failure::{Failure, Reason};
@@ -9,7 +9,7 @@ use super::{Effect, Server};
 use crate::points::Points;
 
 impl<B: Backend> Server<B> {
-    /// Looks at all queues and takes up what their progress sets free. Says whether there was any.
+    /// Refreshes all queues and processes their progress. Returns `true` if there was any.
     #[inline]
     pub fn progress(&mut self) -> bool {
         let moved = self.scheduler.progress();
@@ -23,43 +23,43 @@ impl<B: Backend> Server<B> {
                     self.memory.passed(id, queue.completed());
                 }
             }
-            if self.scheduler.has_host_turns() {
-                self.start_host_turns();
+            if self.scheduler.has_waiting_hosts() {
+                self.start_ready_hosts();
             }
         }
         if self.memory.has_due() {
             self.memory.trim(&mut self.device);
         }
-        if !self.memory.is_line_empty() {
-            self.serve_line();
+        if !self.memory.is_wait_list_empty() {
+            self.serve_wait_list();
         }
-        if self.observers.profiles().are_any() {
+        if self.observers.profiles().has_work() {
             self.progress_profiles(moved);
         }
-        if !self.askers.is_empty() {
+        if !self.waiting_callers.is_empty() {
             self.answer_withdrawn();
         }
         moved
     }
 
-    /// Is there anything to flush?
+    /// Returns `true` if there is anything to flush.
     pub fn can_flush(&self) -> bool {
         self.scheduler.can_flush()
     }
 
-    /// The points whose passing lets the server go on: for each queue at most one. A device thread
-    /// that has nothing else to do is to be woken by them.
+    /// Iterates over the points that let the server go on when they pass, at most one for each queue. They must wake a
+    /// device thread that has nothing else to do.
     pub fn wanted(&self) -> impl Iterator<Item = Point> {
-        let anyone_waits = !self.memory.is_line_empty();
+        let memory_is_awaited = !self.memory.is_wait_list_empty();
         let queues = self.scheduler.numbered_queues();
         queues.filter_map(move |(id, queue)| {
-            let issuing = self.scheduler.wants(id);
-            let memory = match anyone_waits {
+            let issuing = self.scheduler.wake_cursor(id);
+            let memory = match memory_is_awaited {
                 true => self.memory.oldest_busy(id),
                 false => None,
             };
             let profiles = self.observers.profiles();
-            let profiles = profiles.wants(id.index(), queue.issued(), queue.completed());
+            let profiles = profiles.wake_cursor(id.index(), queue.issued(), queue.completed());
             let cursor = [issuing, memory, profiles]
                 .into_iter()
                 .flatten()
@@ -69,13 +69,13 @@ impl<B: Backend> Server<B> {
         })
     }
 
-    /// The last point of each queue that has work in flight: once they have passed, a server that holds nothing is
-    /// drained.
+    /// Iterates over the last point of each queue with tasks in flight. A server that holds no task is drained once
+    /// they have passed.
     pub fn last_points(&self) -> impl Iterator<Item = Point> {
         self.scheduler.last_points()
     }
 
-    /// Asks the GC actor to watch the last point that freed memory waits for, once per point.
+    /// Requests a watch of the last point that freed memory waits for, once per point.
     pub fn watch_freed(&mut self) {
         for (id, queue) in self.scheduler.numbered_queues() {
             let busy = self.memory.oldest_busy(id);
@@ -86,26 +86,27 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Everything the server still holds fails: the device is going away. Askers are told, user code
-    /// in tasks is dropped; values that issued tasks may use stay until the server is dropped.
+    /// Fails everything that the server holds, because the device is closed. Callers receive an error, and user code in
+    /// tasks is dropped. Values that issued tasks may use stay until the server is dropped. Returns the number of held
+    /// tasks.
     pub fn abandon(&mut self) -> u64 {
         let mut left = 0;
         self.device.close();
-        self.askers.forget();
+        self.waiting_callers.clear();
         self.table.sink().releases.forget_wait();
         self.table.sink().staging.end();
         for stream in self.scheduler.keys() {
-            // Whoever waits for room in the stream waits no longer (I5).
-            let remains = self.scheduler.close(stream);
-            for mut held in remains.held {
+            // Callers that wait for credit of the stream return (I5).
+            let closed = self.scheduler.close(stream);
+            for mut held in closed.held {
                 left += 1;
                 let failure = Failure::not_run(&self.objects.name_of(&held.task), Reason::Closed);
                 self.fail(&mut held.task, failure);
                 match std::mem::replace(&mut held.task.op, Op::Taken) {
                     Op::DropAfter(value) => {
-                        // What came before it may be using the value.
+                        // Earlier tasks may use the value.
                         let mut after = Points::default();
-                        after.extend(remains.last);
+                        after.extend(closed.last);
                         self.collect_after(value, after);
                     }
                     op => drop(op),
@@ -114,18 +115,18 @@ impl<B: Backend> Server<B> {
         }
         let gone = self.device.gone();
         self.observers.profiles_mut().lose(|| gone.error());
-        // Nobody fetches what was to run on the host; whoever it would have told is told by its end (I5).
-        // Values to be collected stay: the device may be using them.
+        // User code that was to run is dropped here, which answers its callers (I5). Values to collect stay: the device
+        // may use them.
         self.effects.forget_hosts();
         left
     }
 
-    /// Bytes in pages of the device.
+    /// Returns the bytes of all pages.
     pub fn reserved_bytes(&self) -> u64 {
         self.memory.usage().reserved
     }
 
-    /// Gives the pages back that no slice has; nothing runs any more. Returns their bytes.
+    /// Frees the pages that no slice uses, once nothing runs any more. Returns their bytes.
     pub fn free_pages(&mut self) -> u64 {
         self.memory.cleanup(&mut self.device)
     }

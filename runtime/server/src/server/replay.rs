@@ -1,8 +1,37 @@
-//! Replaying: the tasks of a recording, in order, on one queue.
+//! Replays: the tasks of a recording, in order, on one queue.
 //!
-//! One queue orders them, so edges inside a recording cost nothing and aliased parameters are right
-//! by themselves. The whole replay is one task to the hazards. Failures stay exact: where a
-//! parameter has failed ranges, each inner task is looked at by itself (I7).
+//! # Protocol
+//!
+//! To the hazards and the scheduler a replay is one task: its accesses are those of its parameters. It takes one cursor
+//! for each task of the recording, and its log entries name the last one. The queue orders the tasks, so dependencies
+//! inside a recording cost nothing, and parameters that name the same bytes need no extra care.
+//!
+//! 1. *Bind.* Each parameter is bound once, as if it were overwritten, so that poisoned ranges do not fail the whole
+//!    replay. Slices without memory that the replay writes get memory first, if there is some.
+//! 2. *Heal.* A parameter that is only overwritten is healed, unless another parameter reads the same bytes: that one
+//!    may read them before the write.
+//! 3. *Clean.* If no parameter has poisoned ranges, one call of the backend runs all tasks, or those before one that is
+//!    refused ([`Server::replay_bound`]).
+//! 4. *Checked.* Otherwise, and behind a refused task, each task is issued on its own: it inherits the failure of what
+//!    it reads, poisons what it would have written, and heals what it overwrites. So failures are as exact as without a
+//!    recording (I7).
+//!
+//! # Example
+//!
+//! A recording has two tasks: `t1` reads p and writes q, `t2` overwrites r. The slice of p has poisoned bytes.
+//!
+//! ```text
+//!  cursor   task   what happens
+//!  5        t1     reads poisoned bytes: fails, q is poisoned, and an empty task takes the cursor (`mark`)
+//!  6        t2     is issued, r is healed
+//! ```
+//!
+//! # What checks it
+//!
+//! `server/tests/failures.rs`, `server/tests/memory.rs` and the random programs, whose oracle computes a replay task by
+//! task; the facts `replays`, `recordings` and `replaying` of the conformance suite. The mutants
+//! `invariants/i1_replay_takes_one_cursor`, `invariants/i7_replay_of_failed_data` and `invariants/i7_stale_temporaries`
+//! break this file.
 
 use std::ops::Range;
 
@@ -19,6 +48,7 @@ use crate::hazards::Backing;
 use crate::objects::StoredRecording;
 
 impl<B: Backend> Server<B> {
+    /// Replays a recording: binds its parameters, then runs its tasks from `point` on.
     pub(super) fn replay(&mut self, key: u32, task: &mut Task, point: Point) {
         let Op::Replay { overlap, .. } = task.op else {
             return;
@@ -26,25 +56,25 @@ impl<B: Backend> Server<B> {
         if self.objects.recording(key).is_none() {
             return self.device.mark(point);
         }
-        let faulty = match self.bind_parameters(task) {
-            Ok(faulty) => faulty,
+        let is_poisoned = match self.bind_parameters(task) {
+            Ok(is_poisoned) => is_poisoned,
             Err(failure) => {
                 self.device.mark(point);
                 let failure = Failure::input(&self.objects.names().replay, failure);
                 return self.fail(task, failure);
             }
         };
-        self.replay_bound(key, task.scalars(), point, (overlap, faulty));
+        self.replay_bound(key, task.scalars(), point, (overlap, is_poisoned));
     }
 
-    /// The same once the parameters are bound, in the scratch list `bound`. They may overlap; they are faulty where any has failed
-    /// ranges.
+    /// Replays a recording whose parameters are bound in `scratch.bound`. `overlap` says whether parameters may
+    /// overlap, `is_poisoned` whether any has poisoned ranges or no memory.
     pub(super) fn replay_bound(
         &mut self,
         key: u32,
         words: &[u64],
         point: Point,
-        (overlap, faulty): (bool, bool),
+        (overlap, is_poisoned): (bool, bool),
     ) {
         let Some(stored) = self.objects.recording(key) else {
             return self.device.mark(point);
@@ -56,16 +86,16 @@ impl<B: Backend> Server<B> {
         if !stored.stale.is_empty() {
             self.forget_stale(key, point.queue);
         }
-        let begun = match faulty {
+        let begun = match is_poisoned {
             true => 0,
-            false => self.replay_sound(key, words, point, overlap),
+            false => self.replay_clean(key, words, point, overlap),
         };
         for index in begun..tasks {
             self.replay_checked((key, index), words, point);
         }
     }
 
-    /// Failures that lie in temporaries, of an earlier replay, are not those of this one (I7).
+    /// Forgets failures that an earlier replay left in temporaries: they are not failures of this one (I7).
     #[cold]
     fn forget_stale(&mut self, key: u32, queue: QueueId) {
         let Some(stored) = self.objects.recording(key) else {
@@ -82,9 +112,9 @@ impl<B: Backend> Server<B> {
         self.device.forget(queue, inner);
     }
 
-    /// Runs the tasks of a recording whose parameters have no failed ranges, and tells how many have their place on the queue: all,
-    /// or those up to one that was refused.
-    fn replay_sound(&mut self, key: u32, words: &[u64], point: Point, overlap: bool) -> usize {
+    /// Runs the tasks of a recording whose parameters are clean. Returns how many of them took their cursors: all, or
+    /// those up to a task that was refused.
+    fn replay_clean(&mut self, key: u32, words: &[u64], point: Point, overlap: bool) -> usize {
         let Self {
             objects,
             device,
@@ -130,30 +160,30 @@ impl<B: Backend> Server<B> {
     /// Binds the parameters. Returns `true` if any of them has poisoned ranges, or no memory.
     fn bind_parameters(&mut self, task: &Task) -> Result<bool, FailureRef> {
         self.scratch.bound.clear();
-        // Memory before bindings: two parameters may stand for one slice, and only the second may be written.
+        // Memory comes before bindings: two parameters may name one slice, and only the second may be written.
         for binding in task.all_bindings() {
             if binding.access.writes() && self.lacks_memory(binding) {
                 self.reserve_again(binding.slice, task.stream);
             }
         }
-        let mut faulty = false;
+        let mut is_poisoned = false;
         for binding in task.all_bindings() {
             if let Some(key) = self.objects.slice(binding.slice)
                 && !self.hazards.is_clean(key)
             {
-                // What a replay writes before it reads is data again, or fails anew; but where another parameter
-                // names the same bytes they may be read first through that one.
+                // A replay that overwrites these bytes heals them, or fails again; but another parameter that names the
+                // same bytes may read them first.
                 let mut others = task.all_bindings();
                 let is_read = others.any(|other| other.access.reads() && other.overlaps(binding));
                 if binding.access == Access::Write && !is_read {
                     let end = binding.offset + binding.len;
                     self.hazards.heal(key, &(binding.offset..end));
                 }
-                faulty |= !self.hazards.is_clean(key);
+                is_poisoned |= !self.hazards.is_clean(key);
             }
-            // Failed ranges are judged by inner task, and so is a slice that got no memory.
+            // Poisoned ranges are judged for each recorded task, and so is a slice without memory.
             if self.lacks_memory(binding) {
-                faulty = true;
+                is_poisoned = true;
                 self.scratch.bound.push(without_memory(binding));
                 continue;
             }
@@ -163,15 +193,15 @@ impl<B: Backend> Server<B> {
             })?;
             self.scratch.bound.push(bound);
         }
-        Ok(faulty)
+        Ok(is_poisoned)
     }
 
-    /// One inner task, of a replay that begins at `first`, where parameters have failed ranges: it inherits what it reads and heals
-    /// what it defines.
+    /// Issues one task of a replay that begins at `first` and has poisoned parameters. The task inherits the failure of
+    /// what it reads, and heals what it overwrites.
     #[cold]
     fn replay_checked(&mut self, (key, index): (u32, usize), words: &[u64], first: Point) {
         let point = match index {
-            // The replay has it already.
+            // The replay has taken it already.
             0 => first,
             _ => self.next_point(first.queue),
         };
@@ -197,15 +227,15 @@ impl<B: Backend> Server<B> {
                 device.replay_one(&mut replay, index, name)
             }
         };
-        // A count that is read on the device may be zero: then nothing is defined.
-        let (is_launch, defines) = (recorded.kernel().is_some(), !recorded.is_dynamic());
+        // A count that is read on the device may be zero: then nothing is overwritten.
+        let (is_launch, overwrites) = (recorded.kernel().is_some(), !recorded.is_dynamic());
         observers.count().launches += u64::from(outcome.is_ok() && is_launch);
         match outcome {
             Err(failure) => {
                 self.device.mark(point);
                 self.fail_recorded((key, index), &failure);
             }
-            Ok(()) if defines => {
+            Ok(()) if overwrites => {
                 for (slice, range) in self.touched((key, index), |access| access == Access::Write) {
                     self.hazards.heal(slice, &range);
                 }
@@ -214,12 +244,12 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// The failure of what a recorded task reads, or of a slice without memory that it touches.
+    /// Returns the failure of bytes that a recorded task reads, or of a slice without memory that it touches.
     fn inherited(&mut self, (key, index): (u32, usize), first: Point) -> Option<FailureRef> {
         let stored = self.objects.recording_mut(key)?;
         let place = (first.queue, first.cursor);
         let parameters = &self.scratch.bound;
-        // Binds the tasks, if they are not.
+        // Creating the replay binds the tasks, if they are not bound.
         let replay = Replay::new(&stored.plan, place, parameters, &[], &mut stored.bound);
         let bindings: SmallVec<[BoundSlice; 8]> = replay.bindings(index).into();
         let mut touched = bindings.iter().filter(|bound| bound.len > 0);
@@ -230,7 +260,7 @@ impl<B: Backend> Server<B> {
         })
     }
 
-    /// The keys and ranges that a recorded task touches so, at the replay that is being made.
+    /// Returns the keys and ranges that a recorded task touches with the chosen accesses, in this replay.
     fn touched(
         &self,
         (key, index): (u32, usize),
@@ -258,7 +288,7 @@ impl<B: Backend> Server<B> {
     }
 }
 
-/// A parameter whose slice got no memory: tasks of the recording that touch it fail, and no others.
+/// Returns the bound range of a parameter whose slice got no memory. Only recorded tasks that touch it fail.
 fn without_memory(binding: &Binding) -> BoundSlice {
     BoundSlice {
         page: None,

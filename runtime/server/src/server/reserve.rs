@@ -1,4 +1,4 @@
-//! Reserving: how a slice gets its memory, at once or after it has waited.
+//! Reservations: how a slice gets its memory, at once or after it has waited.
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
@@ -7,54 +7,54 @@ use millstream_protocol::memory::AllocationMode;
 use millstream_protocol::message::{Op, Task};
 
 use super::Server;
-use super::issue::Issued;
+use super::issue::IssueOutcome;
 use crate::hazards::Backing;
-use crate::memory::{Asked, Manner, ReserveError};
+use crate::memory::{Request, ReserveError, ReserveOptions};
 
-/// Whether a reservation has waited.
+/// The attempt to serve a reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Patience {
-    /// Its slice has just become known: nobody else has named it.
-    Fresh,
-    /// It was parked; tasks of other streams may wait for it.
-    Parked,
+pub(super) enum Attempt {
+    /// The slice is new: no other task has named it.
+    First,
+    /// The reservation was tried before: tasks may have named the slice, so its log may have entries.
+    Retry,
 }
 
 impl<B: Backend> Server<B> {
-    /// Gives a slice its memory, or says that there is none now.
+    /// Reserves memory for a slice. Returns an error if there is none now.
     ///
-    /// A stream that waits already goes first: later reservations may only take what was clean
-    /// when it began to wait, never what has come back since.
+    /// While streams wait for memory, a later reservation may take only what the first of them does not need, never
+    /// memory that has returned since.
     ///
-    /// A fresh slice may take a range that is still used where its stream's queue comes after that use
-    /// anyway, and inherits it. One that waited takes only clean memory: its log has entries already.
+    /// A new slice may get a range that is still in use, if the queue of its stream comes after these uses anyway; its
+    /// log begins with them. A retry gets only clean ranges, because the log of its slice has entries already.
     pub(super) fn reserve(
         &mut self,
         slice: u32,
         stream: u32,
         mode: Option<AllocationMode>,
-        patience: Patience,
+        attempt: Attempt,
     ) -> Result<(), ReserveError> {
-        let asked = self.asked(slice, stream);
+        let request = self.request(slice, stream);
         let (id, _, bytes) = self.hazards.describe(slice);
         let Some(mode) = mode.filter(|_| bytes > 0) else {
             self.hazards.give(slice, Backing::None(bytes), None);
             return Ok(());
         };
-        let has_waited = patience == Patience::Parked;
+        let has_waited = attempt == Attempt::Retry;
         let queue = self.scheduler.queue_of(stream);
         let (scheduler, hazards) = (&self.scheduler, &self.hazards);
         let covered = |point: Point| {
             scheduler.has_passed(point)
                 || (!has_waited && (point.queue == queue || hazards.implies(queue, point)))
         };
-        let manner = Manner {
+        let options = ReserveOptions {
             mode,
             queue,
             has_waited,
         };
         let device = &mut self.device;
-        let granted = self.memory.reserve(device, asked, manner, &covered)?;
+        let granted = self.memory.reserve(device, request, options, &covered)?;
         let reservation = granted.reservation;
         self.device.slice_reserved(id, reservation, bytes);
         self.log_memory("reserved", reservation.bytes);
@@ -63,23 +63,23 @@ impl<B: Backend> Server<B> {
             .give(slice, Backing::Reserved(reservation), residue);
         if granted.crosses_limit {
             self.observers.count().soft_limit_crossings += 1;
-            self.log_crossing(asked.client);
+            self.log_crossing(request.client);
         }
         Ok(())
     }
 
-    /// The reservation of a slice, as a task of `stream` asks for it.
-    fn asked(&self, slice: u32, stream: u32) -> Asked {
+    /// Returns the reservation of a slice, as a request of `stream`.
+    fn request(&self, slice: u32, stream: u32) -> Request {
         let (_, client, bytes) = self.hazards.describe(slice);
-        Asked {
+        Request {
             stream,
             client,
             bytes,
         }
     }
 
-    /// Makes a fresh slice known and gives it its memory. Says whether that settled the matter; else the
-    /// reservation is to wait.
+    /// Adds a new slice and tries to reserve its memory. Returns `true` if the reservation is done, `false` if it must
+    /// wait.
     pub(super) fn admit_reserve(&mut self, stream: u32, message: &mut Task) -> bool {
         let (
             Op::Reserve {
@@ -99,21 +99,21 @@ impl<B: Backend> Server<B> {
             self.fail_slice(slice, failure);
             return true;
         }
-        let granted = self.reserve(slice, stream, mode, Patience::Fresh).is_ok();
+        let granted = self.reserve(slice, stream, mode, Attempt::First).is_ok();
         if let Some(terms) = message.terms().filter(|_| granted) {
             terms.done();
         }
         granted
     }
 
-    /// A slice gets no memory.
+    /// Records that a slice gets no memory.
     pub(super) fn fail_slice(&mut self, slice: u32, failure: FailureRef) {
         self.table.sink().faults.count(&failure.reason);
         self.hazards.fail(slice, failure);
     }
 
-    /// Tries once more to get memory for a slice that got none, because a task of `stream` defines it anew. Returns whether it has
-    /// memory now: then all of it is failed still, until the task has run. Never waits for memory.
+    /// Tries again to reserve memory for a slice that got none, because a task of `stream` overwrites it. Returns
+    /// `true` if it has memory now; all of it is poisoned until the task has run. Never waits for memory.
     #[cold]
     pub(super) fn reserve_again(&mut self, slice: SliceId, stream: Option<StreamId>) -> bool {
         let (Some(key), Some(stream)) = (
@@ -123,14 +123,14 @@ impl<B: Backend> Server<B> {
             return false;
         };
         let (bytes, failure) = match self.hazards.backing(key) {
-            // A parameter stands for what replays bind, and never has memory.
+            // A parameter stands for the slices that replays bind, and never has memory.
             Backing::Failed(_, failure) if failure.reason == Reason::Parameter => return false,
             Backing::Failed(bytes, failure) => (*bytes, failure.clone()),
             Backing::Pending(_) | Backing::Reserved(_) | Backing::None(_) => return false,
         };
         let mode = Some(AllocationMode::Automatic);
-        // Its log has entries, so that only clean memory will do.
-        let reserved = self.reserve(key, stream, mode, Patience::Parked);
+        // Its log has entries, so only a clean range serves it.
+        let reserved = self.reserve(key, stream, mode, Attempt::Retry);
         if reserved.is_ok() {
             #[cfg(test)]
             self.reserved_again.insert(slice);
@@ -139,45 +139,45 @@ impl<B: Backend> Server<B> {
         reserved.is_ok()
     }
 
-    /// The failure of a reservation that is not wanted any more.
+    /// Returns the failure of a reservation that was withdrawn.
     fn withdrawn_reserve(&mut self, task: &Task) -> Option<FailureRef> {
         let terms = task.terms()?;
-        let reason = terms.withdrawn(self.askers.now())?;
+        let reason = terms.withdrawn(self.waiting_callers.now())?;
         terms.removed();
         self.observers.count().withdrawn += 1;
         self.device.log_withdrawn(task, &reason);
         Some(Failure::not_run(&self.objects.names().reserve, reason))
     }
 
-    /// Tries a reservation that had to wait.
-    pub(super) fn issue_reserve(&mut self, stream: u32) -> Issued {
+    /// Tries a reservation that waits.
+    pub(super) fn issue_reserve(&mut self, stream: u32) -> IssueOutcome {
         let Some(held) = self.scheduler.take_first(stream) else {
-            return Issued::Empty;
+            return IssueOutcome::Empty;
         };
         let outcome = self.try_reserve(stream, &held.task);
         match outcome {
-            Issued::Yes => self.finish_in_software(stream, held),
+            IssueOutcome::Issued => self.finish_in_software(stream, held),
             _ => self.scheduler.put_first_back(stream, held),
         }
         outcome
     }
 
-    /// Settles the reservation that `task` asks for, or parks its stream.
-    fn try_reserve(&mut self, stream: u32, task: &Task) -> Issued {
+    /// Serves or fails the reservation of `task`, or parks its stream.
+    fn try_reserve(&mut self, stream: u32, task: &Task) -> IssueOutcome {
         let (Op::Reserve { mode, position, .. }, Some(binding)) =
             (&task.op, task.bindings.first().copied())
         else {
-            return Issued::Empty;
+            return IssueOutcome::Empty;
         };
         let (mode, position) = (*mode, *position);
         let Some(slice) = self.objects.slice(binding.slice) else {
-            return Issued::Empty;
+            return IssueOutcome::Empty;
         };
         if let Some(failure) = self.withdrawn_reserve(task) {
             self.fail_slice(slice, failure);
-            return Issued::Yes;
+            return IssueOutcome::Issued;
         }
-        match self.reserve(slice, stream, mode, Patience::Parked) {
+        match self.reserve(slice, stream, mode, Attempt::Retry) {
             Ok(()) => {
                 if let Some(terms) = task.terms() {
                     terms.done();
@@ -185,9 +185,10 @@ impl<B: Backend> Server<B> {
             }
             Err(ReserveError::OutOfMemory { .. }) => {
                 self.scheduler.park_for_memory(stream);
-                let asked = self.asked(slice, stream);
-                self.observers.count().tasks_parked += u64::from(self.memory.wait(asked, position));
-                return Issued::Parked;
+                let request = self.request(slice, stream);
+                self.observers.count().tasks_parked +=
+                    u64::from(self.memory.wait(request, position));
+                return IssueOutcome::Parked;
             }
             Err(error) => {
                 let failure = Failure::not_run(
@@ -198,6 +199,6 @@ impl<B: Backend> Server<B> {
                 self.observers.count().failures += 1;
             }
         }
-        Issued::Yes
+        IssueOutcome::Issued
     }
 }

@@ -1,5 +1,5 @@
-//! The memory pools against an oracle that knows nothing of classes, pages' insides or queues' heaps:
-//! only bytes, who holds them, and which points still use them.
+//! The memory pools against an oracle that knows no classes, insides of pages or heaps: only bytes, their holders, and
+//! the points that still use them.
 
 mod oracle;
 
@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 fn bytes() -> impl Strategy<Value = u64> {
-    // Few distinct sizes, so that ranges are reused; some of every place; any size now and then.
+    // Few distinct sizes, so that ranges are reused; some sizes of every place; any size now and then.
     prop_oneof![
         1 => Just(0),
         6 => prop_oneof![Just(1), Just(256), Just(1000), Just(4096), Just(30_000)],
@@ -57,10 +57,10 @@ fn options() -> impl Strategy<Value = MemoryOptions> {
 }
 
 proptest! {
-    /// I4: no byte is handed out while a point of it has neither passed nor is covered; figures add
-    /// up after every step; nothing is left at the end (I10).
+    /// I4: no byte is handed out while a point of it has neither passed nor is covered. The figures add up after every
+    /// step. I10: nothing is left at the end.
     #[test]
-    fn no_byte_is_handed_out_before_its_points(
+    fn byte_is_handed_out_only_after_its_points_i4_i10(
         options in options(),
         limit in prop_oneof![Just(1u64 << 40), Just(8 << 20), Just(2_000_128), 300_000..3_000_000u64],
         steps in vec(step(), 1..200),

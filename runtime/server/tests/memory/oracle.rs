@@ -1,5 +1,4 @@
-//! What must hold of the pools, worked out by simple means: bytes, who holds them, and which points still
-//! use them.
+//! The facts that must hold for the pools, derived simply: bytes, their holders, and the points that still use them.
 
 use std::collections::HashMap;
 
@@ -12,7 +11,7 @@ use millstream_server::points::Points;
 pub(crate) const QUEUES: usize = 3;
 const ALIGNMENT: u64 = 256;
 
-/// One thing that happens to the pools.
+/// One step of a test.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Reserve {
@@ -20,7 +19,7 @@ pub(crate) enum Step {
         mode: AllocationMode,
         queue: usize,
     },
-    /// The nth live slice is used by a new task of a queue, which waits for what it must.
+    /// A new task of a queue uses the nth live slice, after the waits that it needs.
     Use {
         nth: usize,
         queue: usize,
@@ -28,12 +27,12 @@ pub(crate) enum Step {
     Release {
         nth: usize,
     },
-    /// A queue gets some tasks further.
+    /// A queue completes further tasks.
     Pass {
         queue: usize,
         tasks: u64,
     },
-    /// A queue waits for everything issued on another.
+    /// A queue waits for everything that was issued on another.
     Wait {
         queue: usize,
         other: usize,
@@ -42,7 +41,7 @@ pub(crate) enum Step {
     Cleanup,
 }
 
-/// Bytes of a page, free of pools' notions.
+/// Bytes of a page.
 #[derive(Clone, Copy, Debug)]
 struct Bytes {
     page: PageId,
@@ -67,12 +66,12 @@ impl Bytes {
 
 struct Live {
     reservation: Reservation,
-    asked: u64,
-    /// What it inherited and every use of it.
+    requested: u64,
+    /// The points that it inherited, and every use of it.
     points: Points,
 }
 
-/// A device with a limit, which notices when a page goes that is still used.
+/// A device with a memory limit that records the pages that it frees.
 struct Device {
     pages: HashMap<PageId, u64>,
     limit: u64,
@@ -90,7 +89,7 @@ impl PageSource for Device {
     fn allocate_page(&mut self, bytes: u64) -> Result<PageId, PageError> {
         let free = self.limit - self.used();
         if bytes > free {
-            // Not every device says what is free.
+            // Not every device reports its free bytes.
             return Err(PageError::OutOfMemory {
                 free: free.is_multiple_of(512).then_some(free),
             });
@@ -106,7 +105,7 @@ impl PageSource for Device {
     }
 }
 
-/// The pools, the device, and what is known by simple means.
+/// The pools, the device, and the facts about them.
 pub(crate) struct Oracle {
     pools: Pools,
     device: Device,
@@ -114,7 +113,7 @@ pub(crate) struct Oracle {
     freed: Vec<(Bytes, Points)>,
     issued: [Cursor; QUEUES],
     passed: [Cursor; QUEUES],
-    /// Per queue, up to where it has waited for each.
+    /// For each queue, the cursor that it has waited for on each queue.
     clocks: [[Cursor; QUEUES]; QUEUES],
     high_water: u64,
 }
@@ -181,17 +180,17 @@ impl Oracle {
                 self.check_reserved(&reservation, &residue, bytes, covered);
                 self.live.push(Live {
                     reservation,
-                    asked: bytes,
+                    requested: bytes,
                     points: residue,
                 });
             }
             Err(ReserveError::OutOfMemory {
-                asked,
+                requested,
                 reserved,
                 waiting,
                 ..
             }) => {
-                assert_eq!((asked, reserved), (bytes, self.device.used()));
+                assert_eq!((requested, reserved), (bytes, self.device.used()));
                 assert_eq!(waiting, self.busy_bytes());
             }
             Err(error) => panic!("{error}"),
@@ -206,7 +205,7 @@ impl Oracle {
         covered: impl Fn(Point) -> bool,
     ) {
         let new = Bytes::of(reservation);
-        assert!(reservation.bytes >= bytes && reservation.asked == bytes);
+        assert!(reservation.bytes >= bytes && reservation.requested == bytes);
         assert_eq!(reservation.page().is_some(), bytes > 0);
         if bytes == 0 {
             return;
@@ -254,7 +253,7 @@ impl Oracle {
             ..
         } = self.live.swap_remove(nth);
         let bytes = Bytes::of(&reservation);
-        // What was inherited is in the new points: the old record has served.
+        // The inherited points are among the new ones, so the old record is not needed any more.
         self.freed.retain(|(old, _)| {
             !(old.overlaps(&bytes) && bytes.start <= old.start && old.end <= bytes.end)
         });
@@ -285,7 +284,7 @@ impl Oracle {
         point.cursor <= self.passed[point.queue.index()]
     }
 
-    /// Freed bytes that a point still uses and that no slice holds again.
+    /// Returns the freed bytes that a point still uses and that no slice holds again.
     fn busy_bytes(&self) -> u64 {
         let open = |points: &Points| points.iter().any(|point| !self.has_passed(point));
         let held = |bytes: &Bytes| {
@@ -303,9 +302,9 @@ impl Oracle {
     fn check(&mut self) {
         let usage = self.pools.usage();
         let in_use = self.live.iter().map(|live| live.reservation.bytes).sum();
-        let asked: u64 = self.live.iter().map(|live| live.asked).sum();
+        let requested: u64 = self.live.iter().map(|live| live.requested).sum();
         self.high_water = self.high_water.max(in_use);
-        assert_eq!((usage.in_use, usage.padding), (in_use, in_use - asked));
+        assert_eq!((usage.in_use, usage.padding), (in_use, in_use - requested));
         assert_eq!(
             (usage.live, usage.high_water),
             (self.live.len() as u64, self.high_water)
@@ -319,7 +318,7 @@ impl Oracle {
         for page in self.device.returned.drain(..) {
             assert!(
                 self.live.iter().all(|live| live.reservation.page != page),
-                "{page} went while in use"
+                "{page} was freed while in use"
             );
             let passed = self.passed;
             let mut open = self
@@ -329,14 +328,14 @@ impl Oracle {
                 .flat_map(|(_, points)| points.iter());
             assert!(
                 open.all(|point| point.cursor <= passed[point.queue.index()]),
-                "I4: {page} went before its points passed"
+                "I4: {page} was freed before its points passed"
             );
         }
         let oldest = (0..QUEUES).filter_map(|queue| {
             let oldest = self.pools.oldest_busy(QueueId(queue as u8))?;
             assert!(
                 oldest > self.passed[queue] && oldest <= self.issued[queue],
-                "waits for what comes"
+                "a range waits for a point that was issued and has not passed"
             );
             Some(oldest)
         });
@@ -344,12 +343,12 @@ impl Oracle {
         assert_eq!(self.pools.has_busy(), usage.busy > 0);
     }
 
-    /// Everything is dropped and passes: nothing may be left (I10).
+    /// Releases everything and lets it pass: nothing may be left (I10).
     pub(crate) fn finish(mut self) {
         while !self.live.is_empty() {
             self.release(0);
         }
-        // As the GC actor does: wait for the oldest, say so, ask again.
+        // As the GC actor does: wait for the oldest cursor, record it, query again.
         while let Some((queue, cursor)) = (0..QUEUES)
             .find_map(|queue| Some((queue, self.pools.oldest_busy(QueueId(queue as u8))?)))
         {

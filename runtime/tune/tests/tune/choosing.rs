@@ -1,4 +1,4 @@
-//! What is chosen, and what is done with candidates that fail.
+//! The choice of a candidate, and the handling of candidates that fail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use rstest::rstest;
 use crate::support::{Costs, Still, Virtual, timed};
 
 #[test]
-fn the_fastest_is_chosen_and_known_from_then_on() {
+fn fastest_candidate_is_chosen_and_remembered() {
     let costs = Arc::new(Costs::default());
     let set = timed(&costs, &[300, 100, 200]);
     let tuner = Tuner::new();
@@ -31,7 +31,7 @@ fn the_fastest_is_chosen_and_known_from_then_on() {
     assert_eq!(
         costs.runs.load(Ordering::Relaxed),
         runs,
-        "nothing is measured again"
+        "a known key is not measured again"
     );
     assert_eq!(costs.generated.load(Ordering::Relaxed), 1);
     let names: Vec<String> = tuner
@@ -45,7 +45,7 @@ fn the_fastest_is_chosen_and_known_from_then_on() {
 }
 
 #[test]
-fn one_candidate_is_chosen_without_being_measured() {
+fn only_candidate_is_chosen_without_being_measured() {
     let costs = Arc::new(Costs::default());
     let set = timed(&costs, &[300]);
     let chosen = Tuner::new().choose(&set, &1, &0, &mut Virtual::exact(&costs), Policy::Wait);
@@ -54,7 +54,7 @@ fn one_candidate_is_chosen_without_being_measured() {
     assert_eq!(
         costs.generated.load(Ordering::Relaxed),
         0,
-        "no inputs are made for it"
+        "no inputs are generated for it"
     );
 }
 
@@ -74,9 +74,9 @@ fn set() -> TunableSet<u32, u32, u32> {
     TunableSet::new("numbers", |_: &u32, inputs: &u32| *inputs)
 }
 
-/// I7: candidates that fail are out, each with its reason, and harm nobody.
+/// I7: candidates that fail are eliminated with their reasons, and do not affect others.
 #[test]
-fn what_fails_or_panics_is_dropped_i7() {
+fn candidate_that_fails_or_panics_is_eliminated_i7() {
     let set = set()
         .with(failing("fails"))
         .with(number("works", 5))
@@ -95,7 +95,7 @@ fn what_fails_or_panics_is_dropped_i7() {
 }
 
 #[test]
-fn that_none_works_is_said_with_each_reason() {
+fn error_lists_the_reason_of_each_candidate_if_none_works() {
     let set = set().with(failing("one")).with(panicking("other"));
     let tuner = Tuner::new();
     let failed = tuner
@@ -105,12 +105,16 @@ fn that_none_works_is_said_with_each_reason() {
         failed.to_string(),
         "no candidate of `numbers` works for 1: `one` no room; `other` panicked with \"it is broken\""
     );
-    assert_eq!(tuner.fastest(&1), Fastest::Miss, "it may work another time");
+    assert_eq!(
+        tuner.fastest(&1),
+        Fastest::Miss,
+        "a later tuning may succeed"
+    );
 }
 
-/// What is refused only once the device was at it is told by its output.
+/// I7: the validation of an output finds failures that the device reports after the launch.
 #[test]
-fn what_fails_once_it_has_settled_is_dropped_i7() {
+fn candidate_with_an_invalid_output_is_eliminated_i7() {
     let set = set()
         .with(number("wrong", 4))
         .with(number("right", 5))
@@ -126,7 +130,7 @@ fn what_fails_once_it_has_settled_is_dropped_i7() {
 }
 
 #[test]
-fn groups_of_less_priority_are_tried_only_where_none_of_the_others_works() {
+fn group_of_lower_priority_is_tried_only_if_no_higher_one_works() {
     let first = TuneGroup::new(|_: &u32| 2);
     let never = TuneGroup::new(|key: &u32| if *key == 9 { -1 } else { 0 });
     let set = set()
@@ -144,21 +148,21 @@ fn groups_of_less_priority_are_tried_only_where_none_of_the_others_works() {
 }
 
 #[test]
-fn a_set_without_candidates_says_so() {
+fn set_without_candidates_is_an_error() {
     let none = Tuner::new().execute(&set(), &1, 0, &mut Still, Policy::Wait);
-    let said =
+    let expected =
         "`numbers` has no candidate for 1: add one, or give one a priority that is not negative";
-    assert_eq!(none.unwrap_err().to_string(), said);
+    assert_eq!(none.unwrap_err().to_string(), expected);
 }
 
-/// I7: a winner that fails later is forgotten, and this call has another's answer.
+/// I7: a winner that fails later is forgotten, and this call returns the output of another candidate.
 #[test]
-fn a_winner_that_fails_falls_back_and_is_tuned_anew_i7() {
+fn winner_that_fails_is_replaced_and_its_key_is_tuned_again_i7() {
     let works = Arc::new(AtomicBool::new(true));
-    let asked = works.clone();
+    let does_work = works.clone();
     let set = set()
         .with(Tunable::new("fast", move |_| {
-            match asked.load(Ordering::Relaxed) {
+            match does_work.load(Ordering::Relaxed) {
                 true => Ok(1),
                 false => Err("the driver was updated"),
             }
@@ -174,7 +178,7 @@ fn a_winner_that_fails_falls_back_and_is_tuned_anew_i7() {
     assert_eq!(tuner.fastest(&1), Fastest::Hit(1));
 }
 
-/// I8: only one policy waits; the frozen ones tune nothing.
+/// I8: only one policy waits; the frozen policies never tune.
 #[rstest]
 #[case(Policy::UseDefault, Ok(2))]
 #[case(Policy::FrozenDefault, Ok(2))]
@@ -190,7 +194,7 @@ fn policies_that_do_not_wait_measure_nothing_i8(
     let chosen = tuner.choose(&set, &1, &0, &mut measure, policy);
     assert_eq!(chosen.map(|choice| choice.index).map_err(drop), expected);
     assert_eq!(costs.runs.load(Ordering::Relaxed), 0);
-    // What is known is used all the same.
+    // A known choice is used under every policy.
     tuner
         .choose(&set, &1, &0, &mut measure, Policy::Wait)
         .unwrap();
@@ -204,7 +208,7 @@ fn policies_that_do_not_wait_measure_nothing_i8(
 }
 
 #[test]
-fn checks_name_the_first_difference_and_skip_what_fails() {
+fn check_reports_the_first_difference_and_skips_candidates_that_fail() {
     let made = Arc::new(AtomicU32::new(0));
     let count = made.clone();
     let of =
@@ -219,7 +223,7 @@ fn checks_name_the_first_difference_and_skip_what_fails() {
     .with(Tunable::new("fails", |_| Err("no room")))
     .with(of("by definition", vec![1.0, 2.0, f32::NAN]));
     let checked = set.autotune_checks(&1, &0).unwrap();
-    let said: Vec<String> = checked
+    let results: Vec<String> = checked
         .iter()
         .map(|(name, checked)| match checked {
             Checked::Same => format!("{name}: same"),
@@ -229,13 +233,17 @@ fn checks_name_the_first_difference_and_skip_what_fails() {
         .collect();
     let expected = [
         "near: same",
-        "short: it has 1 elements, and the reference 3",
-        "wrong: element 1 is 2.5, and 2 in the reference",
+        "short: expected 3 elements, got 1",
+        "wrong: element 1: expected 2, got 2.5",
         "fails fails: no room",
         "by definition: same",
     ];
-    assert_eq!(said, expected);
-    assert_eq!(made.load(Ordering::Relaxed), 1, "all have the same inputs");
+    assert_eq!(results, expected);
+    assert_eq!(
+        made.load(Ordering::Relaxed),
+        1,
+        "all candidates receive the same inputs"
+    );
     let set = set.reference("fails");
     assert_eq!(
         set.autotune_checks(&1, &0).unwrap_err().to_string(),
@@ -244,7 +252,7 @@ fn checks_name_the_first_difference_and_skip_what_fails() {
 }
 
 #[test]
-fn infinity_is_as_good_as_itself_alone() {
+fn infinity_equals_only_itself() {
     let of =
         |name: &str, answer: f32| Tunable::new(name, move |_: u32| Ok::<_, String>(vec![answer]));
     let check = |answer, reference| {
@@ -271,9 +279,9 @@ fn infinity_is_as_good_as_itself_alone() {
     }
 }
 
-/// A choice is of the candidates that it was made among, whoever else has the same key.
+/// A choice is valid only for the set that it was made from, even if another set has the same key.
 #[test]
-fn a_choice_is_never_taken_for_one_of_another_set() {
+fn choice_is_never_used_for_another_set() {
     let tuner = Tuner::new();
     let three = set()
         .with(failing("one"))
@@ -292,9 +300,9 @@ fn a_choice_is_never_taken_for_one_of_another_set() {
     }
 }
 
-/// I7: a default that fails says nothing of what somebody else has found to be the fastest meanwhile.
+/// I7: a default that fails does not remove the choice that another thread has found meanwhile.
 #[test]
-fn a_default_that_fails_forgets_no_choice_of_others_i7() {
+fn failed_default_does_not_forget_the_choice_of_another_thread_i7() {
     let (tuner, elsewhere) = (Tuner::new(), Tuner::new());
     let here = Identity {
         device: "a processor".into(),
@@ -302,11 +310,11 @@ fn a_default_that_fails_forgets_no_choice_of_others_i7() {
     };
     let bundle = std::sync::OnceLock::<Vec<u8>>::new();
     let bundle = Arc::new(bundle);
-    let (found, told, of) = (bundle.clone(), tuner.clone(), here.clone());
+    let (found, importer, of) = (bundle.clone(), tuner.clone(), here.clone());
     let set = set()
         .with(Tunable::new("default", move |_: u32| {
             if let Some(bundle) = found.get() {
-                told.import(bundle, &of).unwrap();
+                importer.import(bundle, &of).unwrap();
             }
             Err::<u32, _>("no room")
         }))

@@ -1,4 +1,4 @@
-//! Nobody tunes a key twice, and nobody waits for ever.
+//! Each key is tuned by one thread at a time, and no thread waits for ever.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
@@ -7,7 +7,7 @@ use millstream_tune::{Begun, Chosen, Fastest, Policy, Tunable, TunableSet, TuneE
 
 use crate::support::{Costs, Virtual, timed};
 
-/// I6: sixteen threads that miss one key run one tuning, and all have its result.
+/// I6: sixteen threads that miss one key run one tuning, and all receive its result.
 #[test]
 fn threads_that_miss_one_key_run_one_tuning_i6() {
     for _ in 0..20 {
@@ -15,7 +15,7 @@ fn threads_that_miss_one_key_run_one_tuning_i6() {
         let set = timed(&costs, &[300, 100, 200]);
         let (tuner, barrier) = (Tuner::new(), Barrier::new(16));
         let tuned: usize = std::thread::scope(|scope| {
-            let ask = || {
+            let choose = || {
                 let mut measure = Virtual::exact(&costs);
                 barrier.wait();
                 let choice = tuner
@@ -24,7 +24,7 @@ fn threads_that_miss_one_key_run_one_tuning_i6() {
                 assert_eq!(choice.index, 1);
                 usize::from(choice.by == Chosen::Tuned)
             };
-            let threads: Vec<_> = (0..16).map(|_| scope.spawn(ask)).collect();
+            let threads: Vec<_> = (0..16).map(|_| scope.spawn(choose)).collect();
             threads
                 .into_iter()
                 .map(|thread| thread.join().unwrap())
@@ -35,9 +35,9 @@ fn threads_that_miss_one_key_run_one_tuning_i6() {
     }
 }
 
-/// A key that is being tuned is pending for all others, who need not wait; other keys are free.
+/// I8: a key that is being tuned is pending for other callers, which need not wait; other keys are free.
 #[test]
-fn a_key_is_pending_while_it_is_tuned_i8() {
+fn key_is_pending_while_it_is_tuned_i8() {
     let (begun, wait_begun) = mpsc::channel::<()>();
     let (go, wait_go) = mpsc::channel::<()>();
     let gates = std::sync::Mutex::new(Some((begun, wait_go)));
@@ -71,9 +71,9 @@ fn a_key_is_pending_while_it_is_tuned_i8() {
     assert!(matches!(tuner.fastest(&1), Fastest::Hit(_)));
 }
 
-/// I5: a tuning that panics in user's code ends, and who waited for it tunes.
+/// I5: a tuning that panics in user code ends, and a thread that waited for it tunes.
 #[test]
-fn a_tuning_that_panics_leaves_nobody_waiting_i5() {
+fn panic_ends_a_tuning_and_a_waiting_thread_tunes_i5() {
     let first = std::sync::atomic::AtomicBool::new(true);
     let (begun, wait_begun) = mpsc::channel::<()>();
     let begun = std::sync::Mutex::new(begun);
@@ -88,17 +88,18 @@ fn a_tuning_that_panics_leaves_nobody_waiting_i5() {
     .with(Tunable::new("other", |x: u32| Ok::<_, String>(x)));
     let (tuner, costs) = (Tuner::new(), Arc::new(Costs::default()));
     std::thread::scope(|scope| {
-        let ask = || tuner.choose(&set, &1, &0, &mut Virtual::exact(&costs), Policy::Wait);
-        let panics = scope.spawn(ask);
+        let choose = || tuner.choose(&set, &1, &0, &mut Virtual::exact(&costs), Policy::Wait);
+        let panics = scope.spawn(choose);
         wait_begun.recv().unwrap();
-        assert_eq!(ask().unwrap().by, Chosen::Tuned);
+        assert_eq!(choose().unwrap().by, Chosen::Tuned);
         assert!(panics.join().is_err());
     });
 }
 
-/// I5: who waited for a tuning that found nothing is told why, and does not do it again; whoever comes later does.
+/// I5: a thread that waited for a tuning without a result receives the error, and does not tune again; a later caller
+/// does.
 #[test]
-fn a_tuning_that_finds_nothing_is_not_done_again_by_those_who_waited_i5() {
+fn failed_tuning_is_not_repeated_by_the_threads_that_waited_i5() {
     let (begun, wait_begun) = mpsc::channel::<()>();
     let (go, wait_go) = mpsc::channel::<()>();
     let gates = std::sync::Mutex::new(Some((begun, wait_go)));
@@ -116,29 +117,29 @@ fn a_tuning_that_finds_nothing_is_not_done_again_by_those_who_waited_i5() {
     .with(Tunable::new("one", |_: u32| Err::<u32, _>("it is broken")))
     .with(Tunable::new("other", |_: u32| Err::<u32, _>("so is this")));
     let (tuner, costs) = (Tuner::new(), Arc::new(Costs::default()));
-    let ask = || tuner.choose(&set, &1, &0, &mut Virtual::exact(&costs), Policy::Wait);
-    let told = std::thread::scope(|scope| {
-        let tuning = scope.spawn(ask);
+    let choose = || tuner.choose(&set, &1, &0, &mut Virtual::exact(&costs), Policy::Wait);
+    let error = std::thread::scope(|scope| {
+        let tuning = scope.spawn(choose);
         wait_begun.recv().unwrap();
         let Begun::Elsewhere(elsewhere) = tuner.begin(&set, &1, &0) else {
-            panic!("somebody else is at it");
+            panic!("another thread tunes the key");
         };
         go.send(()).unwrap();
         let why = tuning.join().unwrap().unwrap_err();
         assert_eq!(elsewhere.wait(), Err(why.clone()));
         why
     });
-    assert!(told.to_string().contains("it is broken"), "{told}");
+    assert!(error.to_string().contains("it is broken"), "{error}");
     assert_eq!(tunings.load(Ordering::Relaxed), 1);
-    assert_eq!(ask(), Err(told));
+    assert_eq!(choose(), Err(error));
     assert_eq!(tunings.load(Ordering::Relaxed), 2);
 }
 
-/// I5: a candidate, or the maker of its inputs, that asks for the key which it is tried for would wait for itself.
+/// I5: a candidate, or the generator of its inputs, that chooses for the key it is measured for would wait for itself.
 #[test]
-fn who_asks_for_the_key_that_it_is_tried_for_is_told_and_does_not_wait_i5() {
+fn candidate_that_chooses_for_its_own_key_gets_an_error_i5() {
     let tuner = Tuner::<u32>::new();
-    let asks = |tuner: &Tuner<u32>| {
+    let choose_again = |tuner: &Tuner<u32>| {
         let tuner = tuner.clone();
         let costs = Arc::new(Costs::default());
         move |x: u32| {
@@ -149,13 +150,16 @@ fn who_asks_for_the_key_that_it_is_tried_for_is_told_and_does_not_wait_i5() {
                 .map(|choice| choice.index)
         }
     };
-    let maker = asks(&tuner);
-    let set = TunableSet::new("asks for itself", move |_: &u32, inputs: &u32| {
-        assert!(matches!(maker(*inputs), Err(TuneError::TunedHere { .. })));
+    let generator = choose_again(&tuner);
+    let set = TunableSet::new("chooses again", move |_: &u32, inputs: &u32| {
+        assert!(matches!(
+            generator(*inputs),
+            Err(TuneError::TunedHere { .. })
+        ));
         *inputs
     })
-    .with(Tunable::new("asks", asks(&tuner)))
-    .with(Tunable::new("does", |_: u32| Ok::<_, String>(7)));
+    .with(Tunable::new("chooses", choose_again(&tuner)))
+    .with(Tunable::new("works", |_: u32| Ok::<_, String>(7)));
     let costs = Arc::new(Costs::default());
     let mut measure = Virtual::exact(&costs);
     let answer = tuner.execute(&set, &1, 0, &mut measure, Policy::Wait);
@@ -166,42 +170,42 @@ fn who_asks_for_the_key_that_it_is_tried_for_is_told_and_does_not_wait_i5() {
         .iter()
         .filter_map(|one| one.result.clone().err());
     let why = failed.next().unwrap().to_string();
-    assert!(why.contains("cannot wait for itself: use"), "{why}");
+    assert!(why.contains("would deadlock"), "{why}");
 }
 
-/// I5: of candidates that wait for each other's keys in a circle one is told, and all tunings end.
+/// I5: of candidates that wait for each other's keys in a cycle one receives an error, and all tunings end.
 #[test]
-fn who_would_wait_in_a_circle_is_told_i5() {
+fn wait_that_would_close_a_cycle_is_an_error_i5() {
     const THREADS: u32 = 3;
     let (tuner, met) = (
         Tuner::<u32>::new(),
         Arc::new(Barrier::new(THREADS as usize)),
     );
-    let told = Arc::new(AtomicU32::new(0));
+    let errors = Arc::new(AtomicU32::new(0));
     let tune = |key: u32| {
-        let (inner, met, told) = (tuner.clone(), met.clone(), told.clone());
+        let (inner, met, errors) = (tuner.clone(), met.clone(), errors.clone());
         let first = AtomicBool::new(true);
         let plain = |name| Tunable::new(name, |x: u32| Ok::<_, String>(x));
         let pair = move || {
             let set = TunableSet::new("set", |_: &u32, x: &u32| *x);
             set.with(plain("one")).with(plain("other"))
         };
-        let asks = Tunable::new("one", move |x: u32| {
-            // Each is at its own key, and asks for the next one's.
+        let chooses = Tunable::new("one", move |x: u32| {
+            // Each thread tunes its own key, and chooses for the next key.
             if first.swap(false, Ordering::Relaxed) {
                 met.wait();
             }
             let costs = Arc::new(Costs::default());
             let mut measure = Virtual::exact(&costs);
             let next = (key + 1) % THREADS;
-            let asked = inner.choose(&pair(), &next, &x, &mut measure, Policy::Wait);
-            let in_circle = matches!(asked, Err(TuneError::TunedHere { .. }));
-            told.fetch_add(u32::from(in_circle), Ordering::Relaxed);
-            asked.map(|_| x)
+            let choice = inner.choose(&pair(), &next, &x, &mut measure, Policy::Wait);
+            let in_cycle = matches!(choice, Err(TuneError::TunedHere { .. }));
+            errors.fetch_add(u32::from(in_cycle), Ordering::Relaxed);
+            choice.map(|_| x)
         });
         let set = TunableSet::new("set", |_: &u32, x: &u32| *x);
         let (set, costs) = (
-            set.with(asks).with(plain("other")),
+            set.with(chooses).with(plain("other")),
             Arc::new(Costs::default()),
         );
         let mut measure = Virtual::exact(&costs);
@@ -216,5 +220,5 @@ fn who_would_wait_in_a_circle_is_told_i5() {
             assert!(thread.join().unwrap().is_ok());
         }
     });
-    assert_eq!(told.load(Ordering::Relaxed), 1);
+    assert_eq!(errors.load(Ordering::Relaxed), 1);
 }

@@ -1,4 +1,4 @@
-//! The tuner, by its promises.
+//! The behaviour that the tuner promises.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod choosing;

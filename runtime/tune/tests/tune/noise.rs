@@ -1,4 +1,4 @@
-//! The choice under noise.
+//! The quality of the choice under noise.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,9 +10,10 @@ use rstest::rstest;
 
 use crate::support::{Costs, Virtual, timed};
 
-/// Of 100 tunings at least 95 choose a candidate within 3 % of the best, with noise of so many hundredths and one sample of twenty interrupted.
+/// At least 95 of 100 tunings choose a candidate within 3 % of the best, with noise of up to 15 % and one in twenty
+/// samples interrupted.
 #[rstest]
-fn the_choice_is_within_three_hundredths_of_the_best(
+fn choice_is_within_three_percent_of_the_best(
     #[values(
         &[100_000, 102_000, 110_000, 150_000, 400_000],
         &[200_000, 104_000, 100_000],
@@ -35,9 +36,9 @@ fn the_choice_is_within_three_hundredths_of_the_best(
     assert!(right >= 95, "{right} of 100 were within 3 % of the best");
 }
 
-/// What is hopeless is found out early: most samples are of those that are near each other.
+/// A hopeless candidate is eliminated early: most samples are of candidates that are close to each other.
 #[test]
-fn hopeless_candidates_are_measured_a_few_times_only() {
+fn hopeless_candidate_is_measured_only_a_few_times() {
     let costs = Arc::new(Costs::default());
     let set = timed(&costs, &[100_000, 100_500, 900_000]);
     let tuner = Tuner::new();
@@ -57,9 +58,9 @@ fn hopeless_candidates_are_measured_a_few_times_only() {
     assert!(samples(0) > 4 * samples(2) && samples(1) > 4 * samples(2));
 }
 
-/// Times that never vary are told apart by as few samples as the confidence needs.
+/// Times without noise are distinguished with the minimum of samples that the confidence needs.
 #[test]
-fn a_quiet_machine_needs_few_samples() {
+fn quiet_machine_needs_few_samples() {
     let costs = Arc::new(Costs::default());
     let set = timed(&costs, &[500, 400]);
     let tuner = Tuner::new();
@@ -78,9 +79,9 @@ fn a_quiet_machine_needs_few_samples() {
     );
 }
 
-/// I7: those that were out when the leaders failed are all that there is, and they work.
+/// I7: if all faster candidates fail later, the candidates that were eliminated against them race again.
 #[test]
-fn who_was_too_slow_is_chosen_where_all_that_were_faster_fail_later_i7() {
+fn eliminated_candidate_is_chosen_if_all_faster_ones_fail_later_i7() {
     let costs = Arc::new(Costs::default());
     let left = AtomicU32::new(60);
     let set = timed(&costs, &[100_000, 100_500, 900_000]).settled(move |place: &usize| {
@@ -100,9 +101,9 @@ fn who_was_too_slow_is_chosen_where_all_that_were_faster_fail_later_i7() {
     assert_eq!(failed.count(), 2);
 }
 
-/// Beyond that the arithmetic of the intervals would end, and any difference would seem sure.
+/// With more samples the arithmetic of the intervals would underflow, and any difference would seem certain.
 #[test]
-fn no_number_of_samples_makes_sure_what_is_not() {
+fn equal_candidates_never_give_confidence() {
     let costs = Arc::new(Costs::default());
     let set = timed(&costs, &[100_000, 100_000]);
     let effort = Effort::default().samples(u32::MAX).tolerance(0.0);
@@ -112,21 +113,21 @@ fn no_number_of_samples_makes_sure_what_is_not() {
         .choose(&set, &1, &0, &mut measure, Policy::Wait)
         .unwrap();
     let outcome = tuner.outcome(&1).unwrap();
-    assert_eq!(outcome.confidence, 0.0, "they are as fast as each other");
+    assert_eq!(outcome.confidence, 0.0, "both are equally fast");
     let best = outcome.best().unwrap().result.as_ref().unwrap();
     assert_eq!(best.samples, SAMPLES_MAX);
 }
 
 #[test]
-fn what_is_no_number_is_no_effort() {
-    let asked = Effort::default().confidence(f64::NAN).tolerance(f64::NAN);
-    assert_eq!(asked, Effort::default());
+fn effort_ignores_nan() {
+    let effort = Effort::default().confidence(f64::NAN).tolerance(f64::NAN);
+    assert_eq!(effort, Effort::default());
 }
 
-/// A broken clock.
-struct Ages;
+/// A broken clock, whose every sample takes the maximum duration.
+struct MaxDuration;
 
-impl Measure for Ages {
+impl Measure for MaxDuration {
     fn clock(&self) -> &str {
         "a broken clock"
     }
@@ -141,11 +142,13 @@ impl Measure for Ages {
 }
 
 #[test]
-fn times_beyond_counting_are_counted_as_the_greatest() {
+fn excessive_times_are_saturated() {
     let costs = Arc::new(Costs::default());
     let set = timed(&costs, &[1, 2]);
     let tuner = Tuner::new();
-    tuner.choose(&set, &1, &0, &mut Ages, Policy::Wait).unwrap();
+    tuner
+        .choose(&set, &1, &0, &mut MaxDuration, Policy::Wait)
+        .unwrap();
     let outcome = tuner.outcome(&1).unwrap();
     let best = outcome.best().unwrap().result.as_ref().unwrap();
     assert_eq!(best.median, u64::MAX as f64);

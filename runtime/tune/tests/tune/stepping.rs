@@ -1,4 +1,4 @@
-//! Tuning on a driven device goes on between pumps, and never waits.
+//! Tuning on a driven device advances between pumps, and never waits.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use millstream_tune::{
 
 use crate::support::{Costs, Virtual, timed};
 
-/// Samples are over only once somebody has pumped.
+/// A sample completes only after a pump.
 struct Pumped {
     inner: Virtual,
     pumped: bool,
@@ -35,17 +35,17 @@ impl Measure for Pumped {
     }
 
     fn wait(&mut self) -> Result<Duration, Failure> {
-        panic!("nobody may wait on a driven device");
+        panic!("no thread may wait on a driven device");
     }
 }
 
 #[test]
-fn a_driven_tuning_goes_on_between_pumps_i8() {
+fn driven_tuning_advances_between_pumps_i8() {
     let costs = Arc::new(Costs::default());
     let set = timed(&costs, &[300, 100]);
     let tuner = Tuner::new();
     let Begun::Tuning(mut tuning) = tuner.begin(&set, &1, &0) else {
-        panic!("nobody else tunes it");
+        panic!("no other caller tunes the key");
     };
     assert!(matches!(tuner.begin(&set, &1, &0), Begun::Elsewhere(_)));
     assert_eq!(tuner.fastest(&1), Fastest::Pending);
@@ -65,12 +65,12 @@ fn a_driven_tuning_goes_on_between_pumps_i8() {
         }
     };
     assert_eq!((choice.index, choice.by), (1, Chosen::Tuned));
-    assert!(pumps >= 8, "a pump for each sample: {pumps}");
+    assert!(pumps >= 8, "each sample needs a pump: {pumps}");
     assert_eq!(tuner.fastest(&1), Fastest::Hit(1));
     assert!(matches!(tuner.begin(&set, &1, &0), Begun::Known(_)));
 }
 
-/// Bytes in memory, and how often they were written.
+/// A store in memory that counts its updates.
 #[derive(Clone, Default)]
 struct Written {
     bytes: Arc<Mutex<Option<Vec<u8>>>>,
@@ -87,7 +87,7 @@ impl Store for Written {
     }
 
     fn update(&self, change: &mut dyn FnMut(Option<Vec<u8>>) -> Vec<u8>) -> Result<(), StoreError> {
-        // One thread: any order will do.
+        // One thread: any ordering suffices.
         self.times.fetch_add(1, Ordering::Relaxed);
         let mut bytes = self.bytes.lock().unwrap();
         *bytes = Some(change(bytes.take()));
@@ -95,9 +95,9 @@ impl Store for Written {
     }
 }
 
-/// No frame waits for a disk; what was found is kept once somebody has the time.
+/// I8: no frame waits for a disk; the choice is saved by a later call.
 #[test]
-fn what_is_tuned_without_waiting_is_stored_when_it_is_saved_i8() {
+fn choice_tuned_without_waiting_is_stored_by_a_save_i8() {
     let (store, identity) = (
         Written::default(),
         Identity {
@@ -116,7 +116,7 @@ fn what_is_tuned_without_waiting_is_stored_when_it_is_saved_i8() {
     let times = || store.times.load(Ordering::Relaxed);
     let tune = |key: u32, wait: bool, measure: &mut Virtual| {
         let Begun::Tuning(mut tuning) = tuner.begin(&set, &key, &0) else {
-            panic!("nobody else tunes it");
+            panic!("no other caller tunes the key");
         };
         while !matches!(tuning.go_on(&set, measure, wait), Progress::Done(_)) {}
     };
@@ -124,35 +124,35 @@ fn what_is_tuned_without_waiting_is_stored_when_it_is_saved_i8() {
     assert_eq!((tuner.fastest(&1), times()), (Fastest::Hit(1), 0));
     tuner.save().unwrap();
     assert_eq!((times(), open().1.choices), (1, 1));
-    // Or along with one that is waited for.
+    // It is also stored together with a choice that is waited for.
     tune(2, false, &mut measure);
     tune(3, true, &mut measure);
     assert_eq!((times(), open().1.choices), (2, 3));
 }
 
 #[test]
-fn one_candidate_is_not_tuned_on_a_driven_device_either() {
+fn only_candidate_is_not_tuned_on_a_driven_device() {
     let costs = Arc::new(Costs::default());
     let begun = Tuner::new().begin(&timed(&costs, &[300]), &1, &0);
     assert!(matches!(begun, Begun::Known(choice) if choice.by == Chosen::Alone));
 }
 
-/// Nobody waits in a circle for what a measure cannot wait for (I5).
+/// I5: the default `wait` returns an error instead of waiting for a measurement that it cannot wait for.
 #[test]
-fn a_measure_that_knows_nothing_is_an_error_and_no_wait_i5() {
+fn default_wait_without_a_measurement_is_an_error_i5() {
     let costs = Arc::new(Costs::default());
     assert!(Virtual::exact(&costs).wait().is_err());
 }
 
-/// I5: one that is given up is over.
+/// I5: a dropped tuning has ended.
 #[test]
-fn a_tuning_that_is_dropped_can_be_begun_anew_i5() {
+fn dropped_tuning_can_be_begun_again_i5() {
     let costs = Arc::new(Costs::default());
     let set = timed(&costs, &[300, 100]);
     let tuner = Tuner::new();
     let begun = tuner.begin(&set, &1, &0);
     let Begun::Elsewhere(elsewhere) = tuner.begin(&set, &1, &0) else {
-        panic!("it is under way");
+        panic!("the key is being tuned");
     };
     drop(begun);
     elsewhere.wait().unwrap();
@@ -160,9 +160,9 @@ fn a_tuning_that_is_dropped_can_be_begun_anew_i5() {
     assert!(matches!(tuner.begin(&set, &1, &0), Begun::Tuning(_)));
 }
 
-/// I5: what is over is over for all, whatever becomes of the tuning itself; asked again, it says the same.
+/// I5: a tuning has ended for all callers before it is dropped, and returns its result again.
 #[test]
-fn a_tuning_that_is_over_is_so_before_it_is_dropped_i5() {
+fn tuning_has_ended_for_all_before_it_is_dropped_i5() {
     let (costs, tuner) = (Arc::new(Costs::default()), Tuner::new());
     let mut clock = Virtual::exact(&costs);
     let fails = |name| Tunable::new(name, |_: u32| Err::<usize, _>("no room"));
@@ -172,15 +172,15 @@ fn a_tuning_that_is_over_is_so_before_it_is_dropped_i5() {
     let works = timed(&costs, &[300, 100]).with(fails("first").group(&level));
     for (set, key) in [(&broken, 1), (&works, 2)] {
         let Begun::Tuning(mut tuning) = tuner.begin(set, &key, &0) else {
-            panic!("nobody else tunes it");
+            panic!("no other caller tunes the key");
         };
-        let mut over = || loop {
+        let mut finish = || loop {
             if let Progress::Done(done) = tuning.go_on(set, &mut clock, true) {
                 break done;
             }
         };
-        let first = over();
-        assert_eq!(over(), first);
+        let first = finish();
+        assert_eq!(finish(), first);
         match first {
             Err(_) => assert_eq!(tuner.fastest(&key), Fastest::Miss),
             Ok(choice) => assert_eq!(tuner.fastest(&key), Fastest::Hit(choice.index)),
@@ -188,9 +188,9 @@ fn a_tuning_that_is_over_is_so_before_it_is_dropped_i5() {
     }
 }
 
-/// I5: a thread that goes on with a tuning between pumps does not wait for it anywhere else.
+/// I5: a thread that advances a tuning between pumps gets an error where it would wait for that tuning.
 #[test]
-fn who_tunes_a_key_step_by_step_is_told_where_it_would_wait_for_itself_i5() {
+fn thread_that_tunes_a_key_cannot_wait_for_it_i5() {
     let (costs, tuner) = (Arc::new(Costs::default()), Tuner::new());
     let set = timed(&costs, &[300, 100]);
     let begun = tuner.begin(&set, &1, &0);
@@ -208,11 +208,11 @@ fn who_tunes_a_key_step_by_step_is_told_where_it_would_wait_for_itself_i5() {
 }
 
 #[test]
-fn a_tuning_goes_on_with_the_candidates_that_it_was_begun_with() {
+fn tuning_continues_only_with_the_set_that_it_was_begun_with() {
     let (costs, tuner) = (Arc::new(Costs::default()), Tuner::new());
     let (three, two) = (timed(&costs, &[3, 2, 1]), timed(&costs, &[3, 2]));
     let Begun::Tuning(mut tuning) = tuner.begin(&three, &1, &0) else {
-        panic!("nobody else tunes it");
+        panic!("no other caller tunes the key");
     };
     let mut clock = Virtual::exact(&costs);
     let done = tuning.go_on(&two, &mut clock, true);

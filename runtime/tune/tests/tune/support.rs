@@ -1,4 +1,4 @@
-//! A clock that goes as candidates say.
+//! Clocks whose time depends on the candidates.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -8,7 +8,8 @@ use millstream_tune::{Failure, Measure, Tunable, TunableSet};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// What candidates take, and how often they ran. Counts, which are read once all threads have ended: any order will do.
+/// The costs of candidates, and counts of runs. The counts are read after all threads have ended, so any ordering
+/// suffices.
 #[derive(Default)]
 pub(crate) struct Costs {
     last: AtomicU64,
@@ -16,7 +17,7 @@ pub(crate) struct Costs {
     pub(crate) generated: AtomicU32,
 }
 
-/// A set of candidates that take so many nanoseconds each, and answer their place.
+/// A set of candidates that take the given nanoseconds, and return their index.
 pub(crate) fn timed(costs: &Arc<Costs>, nanoseconds: &[u64]) -> TunableSet<u32, u32, usize> {
     let generated = costs.clone();
     let mut set = TunableSet::new("timed", move |_: &u32, inputs: &u32| {
@@ -34,11 +35,11 @@ pub(crate) fn timed(costs: &Arc<Costs>, nanoseconds: &[u64]) -> TunableSet<u32, 
     set
 }
 
-/// Tells what the last candidate takes, with the noise of a busy machine.
+/// Returns the cost of the candidate that ran last, with the noise of a busy machine.
 pub(crate) struct Virtual {
     costs: Arc<Costs>,
     random: Xoshiro256PlusPlus,
-    /// The spread of most samples, as a share.
+    /// The standard deviation of most samples, as a fraction.
     noise: f64,
     taken: Option<Duration>,
 }
@@ -57,7 +58,7 @@ impl Virtual {
         }
     }
 
-    /// From 0 to 1.
+    /// Returns a random number from 0 to 1.
     fn chance(&mut self) -> f64 {
         self.random.next_u64() as f64 / u64::MAX as f64
     }
@@ -71,7 +72,7 @@ impl Measure for Virtual {
     fn start(&mut self, work: &mut dyn FnMut() -> Result<(), Failure>) -> Result<(), Failure> {
         work()?;
         let time = self.costs.last.load(Ordering::Relaxed) as f64;
-        // About normal, of standard deviation 1; and one of twenty samples is interrupted.
+        // Approximately normal, with standard deviation 1; one in twenty samples is interrupted.
         let normal = (0..12).map(|_| self.chance()).sum::<f64>() - 6.0;
         let interrupted = match self.chance() < 0.05 && self.noise > 0.0 {
             true => 1.0 + 4.0 * self.chance(),
@@ -87,7 +88,7 @@ impl Measure for Virtual {
     }
 }
 
-/// Everything takes as long, and nobody looks at a clock: the first that works wins.
+/// All candidates take the same time, without a clock: the first that works wins.
 pub(crate) struct Still;
 
 impl Measure for Still {

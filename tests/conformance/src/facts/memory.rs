@@ -127,9 +127,9 @@ pub(crate) fn a_clients_hard_limit_is_charged_at_once_and_credited_at_the_last_d
         let first = stream.empty::<u8>(600).unwrap();
         let error = stream.empty::<u8>(600).unwrap_err();
         assert!(
-            error
-                .to_string()
-                .contains("client `small one` asked 600 B, has 600 B of its hard limit of 1000 B"),
+            error.to_string().contains(
+                "client `small one` requested 600 B and uses 600 B of its hard limit of 1000 B"
+            ),
             "{error}"
         );
         let again = first.clone();
@@ -278,7 +278,7 @@ pub(crate) fn loop_that_drops_what_it_makes_waits_for_slots(on: On) {
     };
     assert_eq!(
         error.to_string(),
-        "16 slices, kernels and streams live, which is the device's limit; drop some, or raise `max_handles`"
+        "16 slices, kernels and streams are alive, the limit of this device; drop some, or raise `max_handles`"
     );
 }
 

@@ -106,8 +106,8 @@ pub(crate) fn a_parameter_is_known_by_its_handle_i5(on: On) {
     let other = stream.create(&other).unwrap();
     args().bind(&kept, &other).replay(&stream.nowait()).unwrap();
     assert_eq!(stream.read(&out).wait().unwrap(), [2, 3, 4, 5, 6, 7, 0, 0]);
-    let is_none = "`replay` was not accepted: no task of the recording touches what a handle is bound to: \
-                   bind it to a handle that `Recorder::parameter` gave for this recording";
+    let is_none = "`replay` was not accepted: no task of the recording accesses the handle to bind to: \
+                   bind to a handle that `Recorder::parameter` returned for this recording";
     assert_eq!(
         sentence(args().bind(&unused, &out).replay(&stream)),
         is_none
@@ -131,8 +131,8 @@ pub(crate) fn a_parameter_is_known_by_its_handle_i5(on: On) {
                 .bind(&kept.slice(3..).unwrap(), &other)
                 .replay(&stream)
         ),
-        "`replay` was not accepted: parameter 0 of the recording is named by a view of a part of it; \
-         name it by the handle that was recorded"
+        "`replay` was not accepted: parameter 0 of the recording is bound through a view of a part of it; \
+         bind it through the recorded handle"
     );
     assert_eq!(
         sentence(recording.bind(&to, &out).replay(&stream)),
@@ -175,7 +175,7 @@ pub(crate) fn a_part_of_a_parameter_is_that_part_of_what_is_bound(on: On) {
     assert_eq!(
         sentence(recording.replay_with(&stream, &[(0, &odd)])),
         "`replay` was not accepted: parameter 0 of the recording was recorded at byte 0, the handle starts at byte 1: \
-         both must lie alike within 4 bytes"
+         both must have the same offset modulo 4 bytes"
     );
     let short = values.slice(1..).unwrap();
     assert_eq!(
@@ -253,14 +253,8 @@ pub(crate) fn a_replay_that_lacks_something_is_refused_and_submits_nothing(on: O
             .trim_start_matches("`replay` was not accepted: ")
             .to_owned()
     };
-    assert_eq!(
-        refused(&[input, output], &[]),
-        "it takes 1 word, 0 were given"
-    );
-    assert_eq!(
-        refused(&[input, output], &[1, 2]),
-        "it takes 1 word, 2 were given"
-    );
+    assert_eq!(refused(&[input, output], &[]), "expected 1 word, got 0");
+    assert_eq!(refused(&[input, output], &[1, 2]), "expected 1 word, got 2");
     let unbound = "parameter 2 of the recording has no memory of its own; bind a handle to it";
     assert_eq!(refused(&[input], &[1]), unbound);
     assert_eq!(
@@ -271,7 +265,7 @@ pub(crate) fn a_replay_that_lacks_something_is_refused_and_submits_nothing(on: O
         refused(&[input, output, (3, from.as_bytes())], &[1]),
         "parameter 3 of the recording does not exist, there are 3"
     );
-    assert!(sentence(recording.replay(&stream)).contains("it takes 1 word, 0 were given"));
+    assert!(sentence(recording.replay(&stream)).contains("expected 1 word, got 0"));
     let other = on.open();
     let foreign = other.client().new_stream().create(&[0_u32; LEN]).unwrap();
     let bound = [(0, foreign.as_bytes()), output];

@@ -47,7 +47,7 @@ pub(crate) fn a_recording_runs_what_was_recorded_with_other_handles(on: On) {
     let odd = bytes.slice(1..9).unwrap();
     assert_eq!(
         sentence(step.replay_with(&stream, &[(0, &odd)])),
-        "`replay` was not accepted: parameter 0 of the recording was recorded at byte 0, the handle starts at byte 1: both must lie alike within 4 bytes"
+        "`replay` was not accepted: parameter 0 of the recording was recorded at byte 0, the handle starts at byte 1: both must have the same offset modulo 4 bytes"
     );
 }
 
@@ -207,5 +207,5 @@ pub(crate) fn a_rebound_handle_must_be_aligned_as_the_recorded_one_was(on: On) {
     );
     let words = stream.record(|recorder| recorder.fill(&values, 7)).unwrap();
     let refused = words.replay_with(&stream, &[(0, &bytes.slice(2..34).unwrap())]);
-    assert!(sentence(refused).ends_with("both must lie alike within 4 bytes"));
+    assert!(sentence(refused).ends_with("both must have the same offset modulo 4 bytes"));
 }

@@ -93,19 +93,19 @@ pub(crate) fn arguments_that_do_not_fit_the_signature_are_refused_with_a_sentenc
     let tell = |answer: Result<(), Error>| answer.unwrap_err().to_string();
     assert_eq!(
         tell(stream.launch(&transfer, one(), (read(&a),))),
-        "`transfer` was not accepted: it takes 2 bindings, 1 was given"
+        "`transfer` was not accepted: expected 2 bindings, got 1"
     );
     assert_eq!(
         tell(stream.launch(&set, one(), (write(&a),))),
-        "`set` was not accepted: it takes 2 scalars, 0 were given"
+        "`set` was not accepted: expected 2 scalars, got 0"
     );
     assert_eq!(
         tell(stream.launch(&set, one(), (write(&a), 1_f32, 4_u32))),
-        "`set` was not accepted: scalar `value` is declared as u32, the call gives f32: write a literal as `5_u32`, and a value as `value as u32`"
+        "`set` was not accepted: scalar `value` is declared as u32, the call passes f32: write a literal as `5_u32`, and a value as `value as u32`"
     );
     assert_eq!(
         tell(stream.launch(&transfer, one(), (update(&a), write(&b), 4_u32))),
-        "`transfer` was not accepted: binding `src` is declared as read, the call says update"
+        "`transfer` was not accepted: binding `src` is declared as read, the call passes update"
     );
     assert!(matches!(
         launch_error(stream.launch(&transfer, one(), (read(&floats), write(&b), 4_u32))),
@@ -223,8 +223,8 @@ pub(crate) fn a_typed_kernel_takes_what_its_signature_declares(on: On) {
         LaunchError::Overlap { .. }
     ));
     let tell = |outcome: Result<(), Error>| outcome.unwrap_err().to_string();
-    let says = "`transfer` was not accepted: its arguments are (Read<u32>, Write<u32>, u32), the types of the call are";
-    let mend = "write those of the signature";
+    let says = "`transfer` was not accepted: expected arguments (Read<u32>, Write<u32>, u32), got";
+    let mend = "use the types of the signature";
     assert_eq!(
         tell(transfer.typed::<(Read<u32>, Write<u32>, f64)>().map(drop)),
         format!("{says} (Read<u32>, Write<u32>, f64): {mend}")

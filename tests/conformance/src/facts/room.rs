@@ -140,7 +140,7 @@ pub(crate) fn uploads_beyond_the_bound_give_busy_with_the_figures(on: On) {
     valve.open();
     assert_eq!(
         refused.to_string(),
-        "an upload of 1.0 KiB finds 1.0 KiB of at most 1.0 KiB on their way (`max_upload_bytes`), try again later"
+        "no room for an upload of 1.0 KiB: 1.0 KiB of at most 1.0 KiB are in flight (`max_upload_bytes`), try again later"
     );
     assert_eq!(stream.read(&values).wait().unwrap(), [1; 256]);
     stream.write(&values, &[2; 256]).unwrap();
@@ -285,7 +285,10 @@ pub(crate) fn what_creates_without_room_for_both_of_its_tasks_sends_none_i12(on:
         .build()
         .new_stream();
     let told = tiny.nowait().create(&[1_u32]).unwrap_err().to_string();
-    assert!(told.contains("`create` is two tasks, give it 2"), "{told}");
+    assert!(
+        told.contains("`create` submits 2 tasks, so raise the limit to 2"),
+        "{told}"
+    );
     let waited = tiny.create(&[9_u32]).unwrap();
     assert_eq!(tiny.read(&waited).wait().unwrap(), [9]);
 }

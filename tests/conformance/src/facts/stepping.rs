@@ -1,5 +1,5 @@
 //! Callers that wait and step in for sleeping threads where the device lets them: nothing is lost, mixed up or held up by
-//! that (I5, I6, I8). Exact counts of wakes are in the actors' `station/tests`.
+//! that (I5, I6, I8). Exact counts of wakes are in the actors' `shared_actor/tests`.
 
 use std::thread;
 

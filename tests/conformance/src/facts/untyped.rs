@@ -117,23 +117,23 @@ pub(crate) fn untyped_arguments_that_do_not_fit_are_refused(on: On) {
     let (front, back) = (part(0..16), part(16..32));
     assert_eq!(
         refused(&front, (&back, Access::Write), &[]),
-        "it takes 1 word, 0 were given"
+        "expected 1 word, got 0"
     );
     assert_eq!(
         refused(&front, (&back, Access::Write), &[4, 4]),
-        "it takes 1 word, 2 were given"
+        "expected 1 word, got 2"
     );
     assert_eq!(
         refused(&part(1..17), (&back, Access::Write), &[4]),
-        "binding `src` starts at byte 1, which is no multiple of its element's 4 bytes"
+        "binding `src` starts at byte 1, which is not a multiple of its element size of 4 bytes"
     );
     assert_eq!(
         refused(&part(0..15), (&back, Access::Write), &[4]),
-        "15 bytes are no whole number of elements of 4 bytes: cut at a multiple of 4, or cast the handle to `u8` to cut it at any byte"
+        "15 bytes are not a multiple of the element size of 4 bytes: slice at a multiple of 4, or cast the handle to `u8` to slice at any byte"
     );
     assert_eq!(
         refused(&front, (&back, Access::ReadWrite), &[4]),
-        "binding `dst` is declared as write, the call says update"
+        "binding `dst` is declared as write, the call passes update"
     );
     assert_eq!(
         refused(&front, (&part(12..28), Access::Write), &[4]),
@@ -150,7 +150,7 @@ pub(crate) fn untyped_arguments_that_do_not_fit_are_refused(on: On) {
     assert!(matches!(error, millstream::Error::Launch { why, .. } if why == count));
     // Bytes are not elements where those are asked for.
     let typed = stream.launch(&transfer, one(), (read(&front), write(&back), 4_u32));
-    assert!(sentence(typed).contains("`src` is declared as u32, the call gives u8"));
+    assert!(sentence(typed).contains("`src` is declared as u32, the call passes u8"));
 }
 
 pub(crate) fn halves_are_elements(on: On) {

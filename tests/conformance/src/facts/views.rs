@@ -21,7 +21,7 @@ pub(crate) fn a_view_is_whole_elements(on: On) {
     }
     assert_eq!(
         indivisible(3, 4).to_string(),
-        "3 bytes are no whole number of elements of 4 bytes: cut at a multiple of 4, or cast the handle to `u8` to cut it at any byte"
+        "3 bytes are not a multiple of the element size of 4 bytes: slice at a multiple of 4, or cast the handle to `u8` to slice at any byte"
     );
     // As bytes it is cut anywhere, and is elements again only where it is whole ones.
     let bytes = words.cast::<u8>().unwrap();

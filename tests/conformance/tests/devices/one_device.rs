@@ -247,7 +247,7 @@ fn scalars_of_the_machines_width_have_one_of_their_own() {
     let told = stream.launch(&kernel, 1, (write(&out), 5, shift, true));
     assert_eq!(
         told.unwrap_err().to_string(),
-        "`takes` was not accepted: scalar `len` is declared as u64, the call gives i32: write a literal as `5_u64`, and a value as `value as u64`"
+        "`takes` was not accepted: scalar `len` is declared as u64, the call passes i32: write a literal as `5_u64`, and a value as `value as u64`"
     );
 }
 

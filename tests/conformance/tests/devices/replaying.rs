@@ -402,7 +402,7 @@ fn a_kernel_that_is_missing_or_another_is_told_before_anything_runs(#[case] on: 
     let error = client.resubmit(&log, &[set(&client)]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the log launches `add_one`, which is not among the kernels that the replay was given"
+        "the log launches kernel `add_one`, which was not given; pass its handle in `kernels`"
     );
     let other = Kernel::new("add_one")
         .reads::<f32>("src")
@@ -414,7 +414,7 @@ fn a_kernel_that_is_missing_or_another_is_told_before_anything_runs(#[case] on: 
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the kernel `add_one` is not the logged one: it was (update values: u32, n: u32), it is (read src: f32, by: u8)"
+        "kernel `add_one` differs from the logged one: expected signature (update values: u32, n: u32), got (read src: f32, by: u8)"
     );
     assert_eq!(fresh.stats().tasks, 0, "something was submitted");
 }

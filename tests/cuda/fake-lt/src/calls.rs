@@ -1,20 +1,21 @@
-//! The library's functions, as its header declares them.
+//! The library's functions, as declared in its header.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::described::{
-    EXECUTION_FAILED, INVALID_VALUE, LIVING, Layout, NOT_INITIALIZED, NOT_SUPPORTED, Operation,
-    Preference, SUCCESS, end, fit, make,
+use crate::descriptors::{
+    EXECUTION_FAILED, INVALID_VALUE, LIVE, Layout, NOT_INITIALIZED, NOT_SUPPORTED, Operation,
+    Preference, SUCCESS, check_layouts, create, destroy,
 };
 use crate::kernel::{Driver, THREADS, entry, ptx};
 
-/// What a test has said; read by whoever calls next, so that no order is needed.
+/// The statuses that `fake_cublaslt_refuse` sets for products and for heuristic queries. Relaxed accesses suffice,
+/// because tests set them between calls.
 static REFUSED: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 static PRODUCTS: AtomicU64 = AtomicU64::new(0);
 
-/// A library of a context (`cublasLtHandle_t`).
+/// A handle of the library (`cublasLtHandle_t`).
 pub(crate) struct Handle {
     driver: Driver,
     module: u64,
@@ -30,15 +31,18 @@ pub(crate) struct Found {
     reserved: [c_int; 4],
 }
 
-/// Bytes that an algorithm of this library works in, where it may.
+/// The workspace of an algorithm of this library, if the caller allows one.
 const WORKSPACE_BYTES: u64 = 1024;
 
-/// What an algorithm is for: it is refused for anything else.
+/// Returns a hash of the product that an algorithm is for. The algorithm is refused for any other.
 fn seal(operation: &Operation, layouts: [&Layout; 4]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (operation.compute, operation.turned).hash(&mut hasher);
+    (operation.compute, operation.transposed).hash(&mut hasher);
     for of in layouts {
-        (of.data, of.rows, of.columns, of.step, of.batch, of.stride).hash(&mut hasher);
+        (
+            of.data, of.rows, of.columns, of.leading, of.batch, of.stride,
+        )
+            .hash(&mut hasher);
     }
     hasher.finish()
 }
@@ -50,8 +54,8 @@ fn refused(index: usize) -> Result<(), u32> {
     }
 }
 
-fn status(done: Result<(), u32>) -> u32 {
-    done.err().unwrap_or(SUCCESS)
+fn status(result: Result<(), u32>) -> u32 {
+    result.err().unwrap_or(SUCCESS)
 }
 
 macro_rules! functions {
@@ -59,10 +63,10 @@ macro_rules! functions {
         $(
             $(#[$about])*
             /// # Safety
-            /// As of C: handles are of this library and live, places for answers are there.
+            /// As in C: handles are from this library and not destroyed, and out pointers are valid.
             #[unsafe(no_mangle)]
             pub(crate) unsafe extern "C" fn $name($($argument: $type),*) -> u32 {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller upholds the contract above.
                 unsafe { $body }
             }
         )*
@@ -71,12 +75,12 @@ macro_rules! functions {
 
 functions! {
     fn cublasLtCreate(place: *mut *mut Handle) -> u32 {
-        let made = Driver::find().and_then(|driver| {
+        let handle = Driver::find().and_then(|driver| {
             let module = driver.module(&ptx())?;
             Some(Handle { driver, module })
         });
-        match made {
-            Some(handle) => make(place, handle),
+        match handle {
+            Some(handle) => create(place, handle),
             None => NOT_INITIALIZED,
         }
     }
@@ -85,24 +89,24 @@ functions! {
         let Some(library) = handle.as_ref() else {
             return INVALID_VALUE;
         };
-        library.driver.end(library.module);
-        end(handle)
+        library.driver.destroy(library.module);
+        destroy(handle)
     }
 
     fn cublasLtMatmulDescCreate(place: *mut *mut Operation, compute: u32, scale: u32) -> u32 {
-        make(place, Operation { compute, scale, turned: [false; 2] })
+        create(place, Operation { compute, scale, transposed: [false; 2] })
     }
 
-    fn cublasLtMatmulDescDestroy(operation: *mut Operation) -> u32 { end(operation) }
+    fn cublasLtMatmulDescDestroy(operation: *mut Operation) -> u32 { destroy(operation) }
 
     fn cublasLtMatmulDescSetAttribute(
         operation: *mut Operation, attribute: u32, value: *const c_void, bytes: usize,
     ) -> u32 {
         match (operation.as_mut(), attribute, bytes) {
-            // `TRANSA` and `TRANSB`, as `cublasOperation_t`; conjugates are no reals' business.
+            // `TRANSA` and `TRANSB`, as `cublasOperation_t`. Conjugation does not apply to real types.
             (Some(operation), 3 | 4, 4) => match value.cast::<i32>().read_unaligned() {
-                turn @ (0 | 1) => {
-                    operation.turned[attribute as usize - 3] = turn == 1;
+                transpose @ (0 | 1) => {
+                    operation.transposed[attribute as usize - 3] = transpose == 1;
                     SUCCESS
                 }
                 _ => NOT_SUPPORTED,
@@ -112,12 +116,12 @@ functions! {
     }
 
     fn cublasLtMatrixLayoutCreate(
-        place: *mut *mut Layout, data: u32, rows: u64, columns: u64, step: i64,
+        place: *mut *mut Layout, data: u32, rows: u64, columns: u64, leading: i64,
     ) -> u32 {
-        make(place, Layout { data, rows, columns, step, batch: 1, stride: 0 })
+        create(place, Layout { data, rows, columns, leading, batch: 1, stride: 0 })
     }
 
-    fn cublasLtMatrixLayoutDestroy(layout: *mut Layout) -> u32 { end(layout) }
+    fn cublasLtMatrixLayoutDestroy(layout: *mut Layout) -> u32 { destroy(layout) }
 
     fn cublasLtMatrixLayoutSetAttribute(
         layout: *mut Layout, attribute: u32, value: *const c_void, bytes: usize,
@@ -131,10 +135,10 @@ functions! {
     }
 
     fn cublasLtMatmulPreferenceCreate(place: *mut *mut Preference) -> u32 {
-        make(place, Preference::default())
+        create(place, Preference::default())
     }
 
-    fn cublasLtMatmulPreferenceDestroy(preference: *mut Preference) -> u32 { end(preference) }
+    fn cublasLtMatmulPreferenceDestroy(preference: *mut Preference) -> u32 { destroy(preference) }
 
     fn cublasLtMatmulPreferenceSetAttribute(
         preference: *mut Preference, attribute: u32, value: *const c_void, bytes: usize,
@@ -162,7 +166,7 @@ functions! {
         if handle.is_null() || wanted < 1 || found.is_null() || count.is_null() {
             return INVALID_VALUE;
         }
-        status(refused(1).and_then(|()| fit(operation, [a, b, c, d])).map(|_| {
+        status(refused(1).and_then(|()| check_layouts(operation, [a, b, c, d])).map(|_| {
             let workspace = preference.workspace_bytes.min(WORKSPACE_BYTES);
             let [of_a, of_b, _, of_d] = preference.alignment.map(u64::from);
             let sealed = seal(operation, [a, b, c, d]);
@@ -196,12 +200,12 @@ functions! {
             1 => (alpha.cast::<f64>().read(), beta.cast::<f64>().read()) == (1.0, 0.0),
             _ => (alpha.cast::<f32>().read(), beta.cast::<f32>().read()) == (1.0, 0.0),
         };
-        let [sealed, align_a, align_b, align_d, works_in, ..] = *algorithm;
+        let [sealed, align_a, align_b, align_d, workspace_needed, ..] = *algorithm;
         let aligned = [(a, align_a), (b, align_b), (d, align_d)];
         let fits = sealed == seal(operation, [of_a, of_b, of_c, of_d])
             && aligned.iter().all(|(address, to)| address.is_multiple_of((*to).max(1)))
-            && workspace_bytes as u64 >= works_in
-            && (works_in == 0 || workspace != 0)
+            && workspace_bytes as u64 >= workspace_needed
+            && (workspace_needed == 0 || workspace != 0)
             && c == d;
         if !fits {
             return INVALID_VALUE;
@@ -209,18 +213,18 @@ functions! {
         if !one {
             return NOT_SUPPORTED;
         }
-        status(refused(0).and_then(|()| fit(operation, [of_a, of_b, of_c, of_d])).and_then(|lens| {
+        status(refused(0).and_then(|()| check_layouts(operation, [of_a, of_b, of_c, of_d])).and_then(|lens| {
             let [rows, columns, depth, batch] = lens;
-            let go = |of: &Layout, turned: bool| match turned {
-                true => [of.step as u64, 1],
-                false => [1, of.step as u64],
+            let strides = |of: &Layout, transposed: bool| match transposed {
+                true => [of.leading as u64, 1],
+                false => [1, of.leading as u64],
             };
             let ([a_row, a_depth], [b_depth, b_column]) =
-                (go(of_a, operation.turned[0]), go(of_b, operation.turned[1]));
-            let workspace = if works_in > 0 { workspace } else { 0 };
+                (strides(of_a, operation.transposed[0]), strides(of_b, operation.transposed[1]));
+            let workspace = if workspace_needed > 0 { workspace } else { 0 };
             let values = [
                 a, b, d, workspace, rows, columns, depth, batch, a_row, a_depth, of_a.stride as u64, b_depth,
-                b_column, of_b.stride as u64, of_d.step as u64, of_d.stride as u64,
+                b_column, of_b.stride as u64, of_d.leading as u64, of_d.stride as u64,
             ];
             let elements = rows * columns * batch;
             let blocks = u32::try_from(elements.div_ceil(u64::from(THREADS))).map_err(|_| NOT_SUPPORTED)?;
@@ -237,13 +241,13 @@ functions! {
     }
 }
 
-/// 13.0.0, as the real one counts.
+/// Version 13.0.0, in the format of the real library.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cublasLtGetVersion() -> usize {
     130_000
 }
 
-/// The name of a status, of those that come up here.
+/// Returns the name of a status that this library returns.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cublasLtGetStatusString(status: u32) -> *const c_char {
     let text = match status {
@@ -266,7 +270,7 @@ pub(crate) extern "C" fn fake_cublaslt_products() -> u64 {
 /// See [`crate::Lt::living`].
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn fake_cublaslt_living() -> i64 {
-    LIVING.load(Ordering::Relaxed)
+    LIVE.load(Ordering::Relaxed)
 }
 
 /// See [`crate::Lt::refuse`].

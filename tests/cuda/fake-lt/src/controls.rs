@@ -1,9 +1,9 @@
-//! What a test says to the library, and asks of it. This side is linked into tests, and has no state of its own: it looks the controls up in
-//! the library that was loaded.
+//! The test's side of the controls. It is linked into tests and has no state: it looks up the control functions in the
+//! loaded library.
 
 use libloading::Library;
 
-/// The controls of the library that programs of this process find as cuBLASLt.
+/// The controls of the library that this process loads as cuBLASLt.
 pub struct Lt {
     products: unsafe extern "C" fn() -> u64,
     living: unsafe extern "C" fn() -> i64,
@@ -11,16 +11,16 @@ pub struct Lt {
 }
 
 impl Lt {
-    /// The library that is loaded.
+    /// Returns the controls of the loaded library.
     ///
     /// # Errors
-    /// It is not this one.
+    /// The loaded library is not the fake, or there is none.
     pub fn loaded() -> Result<Self, libloading::Error> {
-        // SAFETY: this library does nothing as it is loaded, and the real one does what its users want.
+        // SAFETY: this library has no initializers, and those of the real one run in each of its users.
         let library = unsafe { Library::new(libloading::library_filename("cublasLt")) }?;
-        // The backend never unloads it either.
+        // Never unloaded, like in the backend.
         let library: &'static Library = Box::leak(Box::new(library));
-        // SAFETY: the names are this library's alone, and these are their types.
+        // SAFETY: only this library has these names, with these types.
         unsafe {
             Ok(Self {
                 products: *library.get("fake_cublaslt_products")?,
@@ -30,21 +30,22 @@ impl Lt {
         }
     }
 
-    /// How many products it was given and did not refuse, in this process.
+    /// Returns the number of products that the library has launched in this process.
     pub fn products(&self) -> u64 {
-        // SAFETY: it only answers.
+        // SAFETY: only reads a counter.
         unsafe { (self.products)() }
     }
 
-    /// How many handles and descriptions were made and not ended.
+    /// Returns the number of handles and descriptors that are not destroyed.
     pub fn living(&self) -> i64 {
         // SAFETY: as above.
         unsafe { (self.living)() }
     }
 
-    /// Has every product from now on refused with this status, and every question for an algorithm with that; 0 ends it.
+    /// Refuses all further products with the status `product`, and all heuristic queries with `algorithm`; 0 refuses
+    /// none.
     pub fn refuse(&self, product: u32, algorithm: u32) {
-        // SAFETY: it only notes the numbers.
+        // SAFETY: only stores the numbers.
         unsafe { (self.refuse)(product, algorithm) };
     }
 }

@@ -7,7 +7,7 @@ use libloading::Library;
 /// Threads of a block.
 pub(crate) const THREADS: u32 = 128;
 
-/// The driver's functions, with handles as addresses.
+/// The driver's functions, with handles as numbers.
 pub(crate) struct Driver {
     load: unsafe extern "C" fn(*mut u64, *const c_void) -> u32,
     unload: unsafe extern "C" fn(u64) -> u32,
@@ -30,7 +30,7 @@ pub(crate) struct Driver {
 
 impl Driver {
     pub(crate) fn find() -> Option<Self> {
-        // SAFETY: the driver of this process, which its caller has loaded already.
+        // SAFETY: the driver of this process, which the caller has loaded already.
         let library = unsafe { Library::new(libloading::library_filename("cuda")) }.ok()?;
         // SAFETY: the types are those of the driver's header.
         unsafe {
@@ -47,13 +47,13 @@ impl Driver {
     pub(crate) fn module(&self, text: &str) -> Option<u64> {
         let text = CString::new(text).ok()?;
         let mut module = 0;
-        // SAFETY: a text that a 0 ends, and a place for the answer.
-        let answer = unsafe { (self.load)(&raw mut module, text.as_ptr().cast()) };
-        (answer == 0).then_some(module)
+        // SAFETY: the string ends with a zero byte, and the out pointer is valid.
+        let status = unsafe { (self.load)(&raw mut module, text.as_ptr().cast()) };
+        (status == 0).then_some(module)
     }
 
-    pub(crate) fn end(&self, module: u64) -> u32 {
-        // SAFETY: it was loaded by `module`.
+    pub(crate) fn destroy(&self, module: u64) -> u32 {
+        // SAFETY: the module was loaded by `module`.
         unsafe { (self.unload)(module) }
     }
 
@@ -61,17 +61,17 @@ impl Driver {
         let name = CString::new(name).ok()?;
         let mut function = 0;
         // SAFETY: as above.
-        let answer = unsafe { (self.function)(&raw mut function, module, name.as_ptr()) };
-        (answer == 0).then_some(function)
+        let status = unsafe { (self.function)(&raw mut function, module, name.as_ptr()) };
+        (status == 0).then_some(function)
     }
 
     pub(crate) fn launch(&self, function: u64, blocks: u32, values: &[u64], stream: u64) -> u32 {
-        let mut places: Vec<*mut c_void> = values
+        let mut parameters: Vec<*mut c_void> = values
             .iter()
             .map(|value| (&raw const *value).cast_mut().cast())
             .collect();
         let none = std::ptr::null_mut();
-        // SAFETY: there is a value of 64 bits for each parameter; they are read during the call.
+        // SAFETY: each parameter has a 64-bit value, which is only read during the call.
         unsafe {
             (self.launch)(
                 function,
@@ -83,14 +83,15 @@ impl Driver {
                 1,
                 0,
                 stream,
-                places.as_mut_ptr(),
+                parameters.as_mut_ptr(),
                 none,
             )
         }
     }
 }
 
-/// The name of the entry point for a type, and how its elements are loaded and stored.
+/// Returns the name of the entry point for a type, the size of an element, whether it is a double, and the instructions
+/// that load and store it.
 fn element(data: u32) -> Option<(&'static str, u32, bool, &'static str, &'static str)> {
     Some(match data {
         0 => (
@@ -125,7 +126,7 @@ fn element(data: u32) -> Option<(&'static str, u32, bool, &'static str, &'static
     })
 }
 
-/// The entry point for elements of a type.
+/// Returns the entry point for elements of a type.
 pub(crate) fn entry(data: u32) -> Option<&'static str> {
     element(data).map(|(name, ..)| name)
 }
@@ -150,8 +151,9 @@ pub(crate) const PARAMETERS: [&str; 16] = [
     "d_on",
 ];
 
-/// All entry points. One thread makes one element, from the last of its depth to the first: in another order than others do, so that
-/// who counts on an order is found out. The first thread writes to the workspace, if there is one.
+/// Returns all entry points. Each thread computes one element and sums from the last index of the depth to the first.
+/// This is another order than that of other kernels, so that a test that depends on the order fails. The first thread
+/// writes to the workspace, if there is one.
 pub(crate) fn ptx() -> String {
     let mut text = ".version 8.0\n.target sm_80\n.address_size 64\n".to_owned();
     for data in [0, 1, 2, 14] {

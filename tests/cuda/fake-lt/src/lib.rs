@@ -1,26 +1,27 @@
-//! cuBLASLt for tests, without a GPU.
+//! A fake cuBLASLt for tests, without a GPU.
 //!
-//! It knows no more of a GPU than the real one: it does a product by launching a kernel through the driver that the process has, on
-//! the stream that it is given. Beside the fake driver that kernel is interpreted, and all checks of races and lives are its own.
-//! What is described wrongly is refused with the status that NVIDIA's documentation names.
+//! Like the real library, it performs a product by launching a kernel through the driver of the process, on the stream
+//! that the caller passes. With the fake driver the kernel is interpreted, and the fake driver checks races and
+//! lifetimes. Invalid descriptors are refused with the status that NVIDIA's documentation specifies.
 //!
-//! | module | what |
+//! | module | contents |
 //! | --- | --- |
 //! | `calls` | the library's functions |
-//! | `described` | what they make: operations, layouts, preferences, and whether these fit |
+//! | `descriptors` | operations, layouts and preferences, and the check that they match |
 //! | `kernel` | the product as PTX, and the driver's functions |
-//! | `controls` | [`Lt`]: what a test says and asks |
+//! | `controls` | [`Lt`]: the controls for tests |
 //!
-//! Not modelled: any order but column by column, epilogues, scales, types beside the four floats, factors but one and zero.
+//! Not modelled: any order but column-major, epilogues, scales, types other than the four floats, and factors other
+//! than one and zero.
 
 #![allow(
     non_snake_case,
-    reason = "the library and its functions have the names of NVIDIA's"
+    reason = "the library and its functions have NVIDIA's names"
 )]
 
 mod calls;
 mod controls;
-mod described;
+mod descriptors;
 mod kernel;
 
 pub use controls::Lt;

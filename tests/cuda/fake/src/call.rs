@@ -1,27 +1,27 @@
-//! What all functions of the driver do first: lock, count, meet a planned fault, look for a context; and how those
-//! wait that wait.
+//! The common entry of all driver functions: takes the lock, counts the call, applies injected faults, and checks the
+//! current context. Also implements waiting.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::clock::Moment;
+use crate::clock::Point;
 use crate::code::Code;
 use crate::state::{self, Locked, State};
 use crate::{gpu, host_function};
 
-/// What a function of the driver needs.
+/// The requirements of a driver function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// Nothing; it works in an inert fake, too.
+    /// None; the function also works in an inert fake.
     Nothing,
     /// `cuInit` was called.
     Init,
     /// A context is current on the calling thread.
     Context,
-    /// The same, and it ends something: a planned fault is answered after that, as a driver does which tells of an
-    /// earlier failure.
+    /// The same, and the function releases an object. It does so even if it meets a fault, and then returns the error,
+    /// as a driver does that reports an earlier failure.
     Ending,
-    /// As `Ending`, but it needs no context.
+    /// As `Ending`, but without a context.
     Release,
 }
 
@@ -31,42 +31,42 @@ impl Needs {
     }
 }
 
-/// How many threads have called.
+/// The number of threads that have called.
 static THREADS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// Which thread this is.
-    // Relaxed: only that no two have the same.
+    /// The number of this thread.
+    // Relaxed: the numbers only need to differ.
     static THREAD: u64 = THREADS.fetch_add(1, Ordering::Relaxed);
-    /// The session that this thread last called in.
+    /// The session of this thread's last call.
     static SESSION: Cell<Option<u64>> = const { Cell::new(None) };
-    /// Contexts of this thread, each with the session that it is of: the last is current, 0 is none.
+    /// The context stack of this thread, each with its session. The last is current; 0 is none.
     static CONTEXTS: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Makes a context current on this thread instead of the one that is; 0 is none.
+/// Replaces the current context of this thread; 0 is none.
 pub(crate) fn set_current(state: &State, context: u64) {
     pop();
     push(state, context);
 }
 
-/// Makes a context current on this thread, until it is popped.
+/// Pushes a context on this thread's stack.
 pub(crate) fn push(state: &State, context: u64) {
     CONTEXTS.with_borrow_mut(|contexts| contexts.push((state.session.unwrap_or(0), context)));
 }
 
-/// What was current is so no more.
+/// Pops the current context from this thread's stack.
 pub(crate) fn pop() -> Option<u64> {
     let popped = CONTEXTS.with_borrow_mut(Vec::pop);
     popped.map(|(_, context)| context)
 }
 
-/// An answer as C has it.
-fn number(answer: Result<(), Code>) -> u32 {
+/// Converts a result to a return value.
+fn return_value(answer: Result<(), Code>) -> u32 {
     answer.err().unwrap_or(Code::SUCCESS).0
 }
 
-/// Calls `body` unless something is wrong before.
+/// Performs a call: runs `body` if the requirements are met.
 pub(crate) fn call(
     name: &str,
     needs: Needs,
@@ -76,7 +76,7 @@ pub(crate) fn call(
     let answer = enter(&mut state, name, needs, body);
     drop(state);
     state::changed();
-    number(answer)
+    return_value(answer)
 }
 
 fn enter<T>(
@@ -88,11 +88,12 @@ fn enter<T>(
     let Some(session) = state.session else {
         return match needs {
             Needs::Nothing => body(state),
-            // A driver without a GPU, from `cuInit` on.
+            // A driver without a GPU returns this from `cuInit` on.
             _ => Err(Code::NO_DEVICE),
         };
     };
-    // A device that ends late does so on threads that called in its own session. Who opens another one begins with one of these.
+    // A device that is closed after its session calls on threads whose last call was in that session. A thread that
+    // opens a new device begins with one of these functions.
     let opens = matches!(name, "cuInit" | "cuDriverGetVersion");
     match SESSION.get() {
         Some(of) if of < session && !opens => return Err(Code::CONTEXT_IS_DESTROYED),
@@ -100,19 +101,19 @@ fn enter<T>(
     }
     let current = CONTEXTS.with_borrow(|contexts| contexts.last().copied());
     if current.is_some_and(|(of, context)| of < session && context != 0) && needs.context() {
-        // A lost device's threads may outlive the session in which it was lost.
+        // The threads of a lost device may outlive its session.
         return Err(Code::CONTEXT_IS_DESTROYED);
     }
     let fault = state.count(name);
     if host_function::is_running() {
         state.report(format!(
-            "wrong call: {name} in a function of the host's that a stream was given, where the driver must not be called"
+            "invalid call: {name} in a host function of a stream, where driver calls are not allowed"
         ));
         return Err(Code::NOT_PERMITTED);
     }
     if let Some(code) = fault {
         if code.is_sticky() {
-            state.break_down(code);
+            state.break_gpu(code);
         }
         if !matches!(needs, Needs::Ending | Needs::Release) {
             return Err(code);
@@ -127,7 +128,7 @@ fn enter<T>(
         if !lives {
             let thread = state::thread_name();
             state.report(format!(
-                "no context: {name} was called on thread `{thread}`, where no living context is current"
+                "no context: {name} was called on thread `{thread}`, where no live context is current"
             ));
             return Err(Code::INVALID_CONTEXT);
         }
@@ -136,44 +137,44 @@ fn enter<T>(
         }
     }
     state.current = current.map_or(0, |(of, context)| if of == session { context } else { 0 });
-    state.refusing = fault.is_some();
+    state.meets_fault = fault.is_some();
     state.caller = THREAD.with(|thread| *thread);
     let answer = body(state)?;
     fault.map_or(Ok(answer), Err)
 }
 
-/// What a call waits for: a moment of a stream, if there is any.
-pub(crate) type Awaited = Option<Moment>;
+/// The point that a call waits for, if any.
+pub(crate) type WaitTarget = Option<Point>;
 
-/// As [`call`]; then waits until the moment that `body` names has come. Whoever waits is the "GPU", too.
+/// Performs a [`call`], then waits for the point that `body` returns. The waiting thread also executes operations.
 pub(crate) fn call_and_wait(
     name: &str,
-    body: impl FnOnce(&mut State) -> Result<Awaited, Code>,
+    body: impl FnOnce(&mut State) -> Result<WaitTarget, Code>,
 ) -> u32 {
     let mut state = state::lock();
-    let moment = match enter(&mut state, name, Needs::Context, body) {
-        Ok(Some(moment)) => moment,
-        answer => return number(answer.map(|_| ())),
+    let point = match enter(&mut state, name, Needs::Context, body) {
+        Ok(Some(point)) => point,
+        answer => return return_value(answer.map(|_| ())),
     };
     state::changed();
-    number(wait(state, &moment))
+    return_value(wait(state, &point))
 }
 
-fn wait(mut state: Locked, moment: &Moment) -> Result<(), Code> {
+fn wait(mut state: Locked, point: &Point) -> Result<(), Code> {
     let session = state.session;
     loop {
         if state.session != session {
             return Err(Code::INVALID_CONTEXT);
         }
-        if state.streams.is_over(moment.stream, moment.tick) {
-            state.host.join(&moment.clock);
+        if state.streams.is_complete(point.stream, point.tick) {
+            state.host.join(&point.clock);
             return Ok(());
         }
         if let Some(sticky) = state.sticky {
             return Err(sticky);
         }
-        // Half of the steps are left to others, so that those who wait are not always first.
-        let mine = state.stepped || state.chance.below(2) == 0;
+        // Leaves half of the steps to other threads, so that the waiting thread does not execute all of them.
+        let mine = state.stepped || state.rng.below(2) == 0;
         if mine && gpu::step(&mut state) {
             drop(state);
             state::changed();
@@ -184,18 +185,18 @@ fn wait(mut state: Locked, moment: &Moment) -> Result<(), Code> {
     }
 }
 
-/// Has this moment come? Whoever asks learns what was known then.
-pub(crate) fn ask(state: &mut State, moment: &Moment) -> Result<(), Code> {
+/// Queries a point. If it is complete, the host's clock joins its clock.
+pub(crate) fn query(state: &mut State, point: &Point) -> Result<(), Code> {
     if state.stepped {
-        let steps = state.chance.below(3);
+        let steps = state.rng.below(3);
         (0..steps).for_each(|_| _ = gpu::step(state));
     }
     if let Some(sticky) = state.sticky {
         return Err(sticky);
     }
-    if !state.streams.is_over(moment.stream, moment.tick) {
+    if !state.streams.is_complete(point.stream, point.tick) {
         return Err(Code::NOT_READY);
     }
-    state.host.join(&moment.clock);
+    state.host.join(&point.clock);
     Ok(())
 }

@@ -1,15 +1,15 @@
-//! Captures: what streams are given is not executed but becomes nodes of a graph. A capture begins in one stream, takes in
-//! those that wait for events of it, and ends in the first once the others have been joined to it again.
+//! Captures: the operations of captured streams are not executed, but become nodes of a graph. A capture begins in one
+//! stream, adds streams that wait for its events, and ends in the first stream after the others have joined it again.
 //!
-//! A call that breaks a rule breaks the capture: the capture must still be ended, and leaves no graph. Every broken rule is
-//! reported.
+//! A call that violates a rule invalidates the capture: the capture must still be ended, and produces no graph. Each
+//! violation is reported.
 
 use crate::code::Code;
-use crate::graph::{Capture, Captured, Mode, Work};
+use crate::graph::{Capture, Mode, StreamCapture, Work};
 use crate::state::State;
 
 impl State {
-    /// A rule is broken: the capture is, and this is what the call answers.
+    /// Invalidates a capture and reports the violated rule. Returns the code for the call.
     pub(crate) fn break_capture(
         &mut self,
         capture: u64,
@@ -18,20 +18,20 @@ impl State {
         code: Code,
     ) -> Code {
         let call = self.this_call(call);
-        self.report(format!("capture broken: {call} {rule}"));
+        self.report(format!("capture invalidated: {call} {rule}"));
         if let Some(capture) = self.graphs.captures.get_mut(&capture) {
             capture.broken = true;
         }
         code
     }
 
-    /// Is this stream captured? One whose capture is broken takes nothing.
+    /// Returns `true` if the stream is captured, or an error if its capture is invalidated.
     pub(crate) fn is_captured(&mut self, call: &str, stream: u64) -> Result<bool, Code> {
         let Some(by) = self
             .known_stream(call, stream)?
             .capture
             .as_ref()
-            .map(|captured| captured.by)
+            .map(|captured| captured.capture)
         else {
             return Ok(false);
         };
@@ -41,8 +41,8 @@ impl State {
         }
     }
 
-    /// This may not be given to a stream that is captured.
-    pub(crate) fn must_not_be_captured(
+    /// Invalidates the capture of a captured stream, for an operation that captures do not support.
+    pub(crate) fn check_not_captured(
         &mut self,
         call: &str,
         stream: u64,
@@ -54,11 +54,11 @@ impl State {
         let by = self.streams.live[&stream]
             .capture
             .as_ref()
-            .map_or(0, |captured| captured.by);
+            .map_or(0, |captured| captured.capture);
         Err(self.break_capture(by, call, why, Code::STREAM_CAPTURE_UNSUPPORTED))
     }
 
-    /// Takes work into the capture of a stream that is captured.
+    /// Adds a node to the capture of a stream.
     pub(crate) fn capture(&mut self, stream: u64, work: Work) {
         let Some(captured) = self
             .streams
@@ -71,7 +71,7 @@ impl State {
         let Some(graph) = self
             .graphs
             .captures
-            .get(&captured.by)
+            .get(&captured.capture)
             .map(|capture| capture.graph)
         else {
             return;
@@ -79,11 +79,11 @@ impl State {
         let node = self.handle();
         self.graphs.make_node(node, graph, work, captured.tail);
         if let Some(of) = self.streams.live.get_mut(&stream) {
-            of.capture = Some(Captured::new(captured.by, vec![node]));
+            of.capture = Some(StreamCapture::new(captured.capture, vec![node]));
         }
     }
 
-    /// A stream waits for what an event remembers of a capture: it is captured from here on, too.
+    /// Adds a stream to a capture, because it waits for an event that was recorded there.
     pub(crate) fn join_capture(
         &mut self,
         call: &str,
@@ -99,7 +99,7 @@ impl State {
         let tail = match (captured, lives) {
             (Some(_), Some(true)) => return Err(Code::STREAM_CAPTURE_INVALIDATED),
             (None, Some(true)) => return Err(Code::INVALID_VALUE),
-            (Some(captured), Some(false)) if captured.by == by => {
+            (Some(captured), Some(false)) if captured.capture == by => {
                 let mut tail = captured.tail;
                 tail.extend(nodes);
                 tail.sort_unstable();
@@ -110,7 +110,7 @@ impl State {
                 let rule = "would merge two captures";
                 self.break_capture(by, call, rule, Code::STREAM_CAPTURE_MERGE);
                 return Err(self.break_capture(
-                    captured.by,
+                    captured.capture,
                     call,
                     rule,
                     Code::STREAM_CAPTURE_MERGE,
@@ -118,9 +118,9 @@ impl State {
             }
             (None, Some(false)) => nodes,
             (Some(captured), None) => {
-                let rule = "waits for an event of a capture that is over";
+                let rule = "waits for an event of a capture that has ended";
                 return Err(self.break_capture(
-                    captured.by,
+                    captured.capture,
                     call,
                     rule,
                     Code::STREAM_CAPTURE_ISOLATION,
@@ -129,19 +129,19 @@ impl State {
             (None, None) => {
                 let call = self.this_call(call);
                 self.report(format!(
-                    "wrong event: {call} waits for an event that was last recorded in a capture, which is over"
+                    "invalid event: {call} waits for an event that was last recorded in a capture, which has ended"
                 ));
                 return Err(Code::CAPTURED_EVENT);
             }
         };
         if let Some(of) = self.streams.live.get_mut(&stream) {
-            of.capture = Some(Captured::new(by, tail));
+            of.capture = Some(StreamCapture::new(by, tail));
         }
         Ok(())
     }
 
-    /// A call that is not safe while streams are captured: may this thread make it?
-    pub(crate) fn must_be_safe(&mut self, call: &str) -> Result<(), Code> {
+    /// Checks whether this thread may make an unsafe call while streams are captured.
+    pub(crate) fn check_safe(&mut self, call: &str) -> Result<(), Code> {
         let own = self
             .graphs
             .modes
@@ -163,7 +163,7 @@ impl State {
         for capture in &broken {
             let mode = self.graphs.captures[capture].mode;
             let rule = format!(
-                "is not safe while a stream is captured in mode {mode:?}: do it before, or exchange the thread's mode"
+                "is not safe while a stream is captured in mode {mode:?}; call it before, or exchange the thread's mode"
             );
             self.break_capture(*capture, call, &rule, Code::STREAM_CAPTURE_UNSUPPORTED);
         }
@@ -173,7 +173,7 @@ impl State {
         }
     }
 
-    /// Ends a capture, and says whether all streams were joined to the first.
+    /// Ends a capture. Also returns whether all streams have joined the first one.
     pub(crate) fn end_capture(&mut self, by: u64) -> Option<(Capture, bool)> {
         let capture = self.graphs.captures.remove(&by)?;
         let mut tails = Vec::new();
@@ -181,7 +181,7 @@ impl State {
             if of
                 .capture
                 .as_ref()
-                .is_some_and(|captured| captured.by == by)
+                .is_some_and(|captured| captured.capture == by)
                 && let Some(captured) = of.capture.take()
             {
                 match *handle == capture.origin {
@@ -190,7 +190,7 @@ impl State {
                 }
             }
         }
-        // All that the first stream has come after.
+        // All nodes that happen before the end of the first stream.
         let mut reached = tails.first().cloned().unwrap_or_default();
         let mut at = 0;
         while let Some(node) = reached.get(at) {

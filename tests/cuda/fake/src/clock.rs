@@ -1,35 +1,35 @@
-//! What happened before what.
+//! Vector clocks: what happens before what.
 //!
-//! Every stream is an actor, and so is the host, as one: whatever one thread has waited for, all threads know. That
-//! misses races between threads that tell each other nothing, and never reports one that is none.
+//! Each stream is an actor, and the host is one: what one thread has waited for counts for all threads. So races
+//! between threads that do not synchronize are missed, but no false race is reported. `access` explains the checker.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Who does something: the host, or a stream by its handle.
+/// The host, or a stream by its handle.
 pub(crate) type Actor = u64;
 
-/// The host, with all its threads.
+/// The host with all its threads.
 pub(crate) const HOST: Actor = 0;
 
-/// How far each actor had come, as somebody knows it. Absent is 0: nothing of it is known.
+/// For each actor, the number of its steps that happen before. An absent actor has 0.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub(crate) struct Clock(BTreeMap<Actor, u64>);
 
 impl Clock {
-    /// What this actor had done.
+    /// Returns the number of known steps of an actor.
     pub(crate) fn of(&self, actor: Actor) -> u64 {
         self.0.get(&actor).copied().unwrap_or(0)
     }
 
-    /// One more step of this actor, and which it is.
+    /// Advances an actor by one step and returns its tick.
     pub(crate) fn step(&mut self, actor: Actor) -> u64 {
         let tick = self.0.entry(actor).or_default();
         *tick += 1;
         *tick
     }
 
-    /// Knows from here on what the other knows, too.
+    /// Adds everything that `other` knows.
     pub(crate) fn join(&mut self, other: &Clock) {
         for (actor, tick) in &other.0 {
             let known = self.0.entry(*actor).or_default();
@@ -37,7 +37,7 @@ impl Clock {
         }
     }
 
-    /// Only what the other knows, too.
+    /// Keeps only what `other` knows as well.
     pub(crate) fn meet(&mut self, other: &Clock) {
         for (actor, tick) in &mut self.0 {
             *tick = (*tick).min(other.of(*actor));
@@ -45,9 +45,9 @@ impl Clock {
     }
 }
 
-/// A moment of a stream: everything up to an operation of it, and what that knew.
+/// A point of a stream: the tick of an operation, and the clock of that operation.
 #[derive(Clone, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct Point {
     pub(crate) stream: u64,
     pub(crate) tick: u64,
     pub(crate) clock: Arc<Clock>,
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_join_knows_both_and_a_meet_what_both_know() {
+    fn join_is_the_maximum_and_meet_the_minimum() {
         let (mut a, mut b) = (Clock::default(), Clock::default());
         assert_eq!([a.step(1), a.step(1), b.step(2)], [1, 2, 1]);
         let mut met = a.clone();

@@ -1,6 +1,6 @@
-//! The driver's answers that the fake gives, by `cuda.h` of CUDA 13.0.
+//! The driver's error codes that the fake returns, from `cuda.h` of CUDA 13.0.
 
-/// An answer of a call, or what a fault on the GPU leaves behind.
+/// A return value of a call, or the code of a fault on the GPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Code(pub(crate) u32);
 
@@ -41,7 +41,7 @@ impl Code {
     pub(crate) const GRAPH_EXEC_UPDATE_FAILURE: Self = Self(910);
     pub(crate) const INVALID_CLUSTER_SIZE: Self = Self(912);
 
-    /// Is the context gone once the GPU, or an injected fault, said so?
+    /// Returns `true` if this code, from the GPU or an injected fault, destroys the context.
     pub(crate) fn is_sticky(self) -> bool {
         matches!(self.0, 214 | 220 | 700 | 702 | 710 | 714..=719 | 721)
     }

@@ -1,23 +1,23 @@
-//! What a test says to the loaded library, as functions of C: the other side of [`Session`](crate::Session).
+//! The loaded library's side of the controls, as C functions that [`Session`](crate::Session) calls.
 
 use std::ffi::{CStr, c_char};
 
 use crate::code::Code;
 use crate::{gpu, state};
 
-/// A text of a caller's, or none.
+/// A string of a C caller, or null.
 #[repr(transparent)]
 pub(crate) struct Text(*const c_char);
 
 impl Text {
     pub(crate) fn get(&self) -> Option<String> {
-        // SAFETY: only callers of C's interface make one, who vouch for a text that ends with 0, or null.
+        // SAFETY: only C callers create one; they pass null or a string that ends with a zero byte.
         let text = (!self.0.is_null()).then(|| unsafe { CStr::from_ptr(self.0) })?;
         Some(text.to_string_lossy().into_owned())
     }
 }
 
-/// Begins a session. With `stepped`, no thread is the "GPU".
+/// Begins a session. With `stepped` there is no GPU thread.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_begin(seed: u64, stepped: u32) {
     fake_cuda_end();
@@ -25,7 +25,8 @@ extern "C" fn fake_cuda_begin(seed: u64, stepped: u32) {
     gpu::start(session);
 }
 
-/// Executes what may still be executed, looks for leaks, and is inert from here on. Reports stay.
+/// Ends the session: executes the operations that may run, and checks for leaks. The fake is inert afterwards; the
+/// reports stay.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn fake_cuda_end() {
     let mut state = state::lock();
@@ -35,7 +36,7 @@ pub(crate) extern "C" fn fake_cuda_end() {
             if state.host_calls.is_empty() && !state.streams.is_busy() {
                 break;
             }
-            // A function of the host's has yet to end.
+            // A host function is still running.
             state::changed();
             state = state.wait();
         }
@@ -43,7 +44,7 @@ pub(crate) extern "C" fn fake_cuda_end() {
         let stuck = streams.filter(|stream| !stream.queue.is_empty()).count();
         if stuck > 0 {
             state.report(format!(
-                "{stuck} streams still had operations at the end: a hold was not released"
+                "{stuck} streams still have operations at the end of the session; release all holds"
             ));
         }
         for leak in state.leaks() {
@@ -56,35 +57,35 @@ pub(crate) extern "C" fn fake_cuda_end() {
     gpu::join();
 }
 
-/// Writes a text as far as there is room, and answers how many bytes it has.
+/// Writes a string to a buffer as far as it fits, and returns the length of the string.
 fn write(text: &str, buffer: *mut u8, room: usize) -> usize {
     if !buffer.is_null() {
         let bytes = text.len().min(room);
-        // SAFETY: the promise of the caller of C's interface: there is so much room.
+        // SAFETY: the C caller guarantees that the buffer has this length.
         unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), buffer, bytes) };
     }
     text.len()
 }
 
-/// Writes the reports, one a line.
+/// Writes the reports, one per line.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_report(buffer: *mut u8, room: usize) -> usize {
     write(&state::lock().reports.join("\n"), buffer, room)
 }
 
-/// Writes what was launched, one a line.
+/// Writes the launches, one per line.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_launched(buffer: *mut u8, room: usize) -> usize {
     write(&state::lock().launched.join("\n"), buffer, room)
 }
 
-/// Writes what the executable graphs were as they were made, one a line.
+/// Writes the descriptions of the instantiated graphs, one per line.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_graphs(buffer: *mut u8, room: usize) -> usize {
-    write(&state::lock().graphs.said.join("\n"), buffer, room)
+    write(&state::lock().graphs.descriptions.join("\n"), buffer, room)
 }
 
-/// How often a function was called; without a name, all.
+/// Returns the number of calls of a function, or of all functions without a name.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_calls(name: Text) -> u64 {
     let state = state::lock();
@@ -94,19 +95,19 @@ extern "C" fn fake_cuda_calls(name: Text) -> u64 {
     }
 }
 
-/// Refuses the `nth` call from now, of this function or, without a name, of any.
+/// Injects a fault in the `nth` call from now of this function, or of any without a name.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_fault(name: Text, nth: u64, code: u32) {
     state::lock().plan_fault(name.get(), nth, Code(code));
 }
 
-/// How many planned faults were met.
+/// Returns the number of injected faults that calls have met.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_faults_met() -> u64 {
     state::lock().faults_met
 }
 
-/// Nothing of a stream is executed any more, or again; 0 is all streams that there are.
+/// Holds or releases a stream, or all existing streams if the handle is 0.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_hold(stream: u64, held: u32) {
     let mut state = state::lock();
@@ -119,7 +120,7 @@ extern "C" fn fake_cuda_hold(stream: u64, held: u32) {
     state::changed();
 }
 
-/// Kernels of this name do not begin any more, or again.
+/// Holds or releases the kernels of this name.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_hold_kernel(name: Text, held: u32) {
     let mut state = state::lock();
@@ -133,26 +134,26 @@ extern "C" fn fake_cuda_hold_kernel(name: Text, held: u32) {
     state::changed();
 }
 
-/// How many streams have come to a kernel of this name, and how often one was run.
+/// Returns the number of streams whose next operation is a kernel of this name, and the number of its runs.
 #[unsafe(no_mangle)]
-extern "C" fn fake_cuda_kernel(name: Text, come: *mut u64, run: *mut u64) {
+extern "C" fn fake_cuda_kernel(name: Text, waiting: *mut u64, runs: *mut u64) {
     let state = state::lock();
     let name = name.get().unwrap_or_default();
-    // SAFETY: the caller's promise: the places for the answers are its own.
+    // SAFETY: the caller guarantees that the out pointers are valid.
     unsafe {
-        come.write(state.streams.at_kernel(&name) as u64);
-        run.write(state.kernels_run.get(&name).copied().unwrap_or(0));
+        waiting.write(state.streams.at_kernel(&name) as u64);
+        runs.write(state.kernels_run.get(&name).copied().unwrap_or(0));
     }
 }
 
-/// The `nth` operation from now that is executed breaks the GPU.
+/// Makes the `nth` executed operation from now break the GPU.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_break(nth: u64, code: u32) {
     let mut state = state::lock();
     state.break_at = Some((state.executed + nth.max(1), Code(code)));
 }
 
-/// Executes an operation, if there is one that may be.
+/// Executes one operation, if one may run, and returns whether it did.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_step() -> u32 {
     let mut state = state::lock();
@@ -162,20 +163,20 @@ extern "C" fn fake_cuda_step() -> u32 {
     done.into()
 }
 
-/// How many operations were executed.
+/// Returns the number of executed operations.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_executed() -> u64 {
     state::lock().executed
 }
 
-/// How much memory the GPU has.
+/// Sets the memory of each GPU.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_memory(bytes: u64) {
     let mut state = state::lock();
-    state.memory.bytes = bytes.max(state.memory.used_most());
+    state.memory.bytes = bytes.max(state.memory.used_max());
 }
 
-/// How many GPUs there are, before the first of them is opened.
+/// Sets the number of GPUs, before the first of them is opened.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_gpus(count: u32) {
     let mut state = state::lock();
@@ -184,25 +185,25 @@ extern "C" fn fake_cuda_gpus(count: u32) {
         .resize_with(count.max(1) as usize, Default::default);
 }
 
-/// May GPUs use each other's memory?
+/// Sets whether GPUs are peers.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_are_peers(are: u32) {
     state::lock().peers.possible = are != 0;
 }
 
-/// Are there memory operations of streams?
+/// Sets whether streams support memory operations.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_writes_values(there: u32) {
     state::lock().writes_values = there != 0;
 }
 
-/// Writes the priority of each stream that was made, in order, and answers how many there are.
+/// Writes the priority of each created stream, in order, and returns their number.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_priorities(buffer: *mut i32, room: usize) -> usize {
     let state = state::lock();
     if !buffer.is_null() {
         let count = state.priorities.len().min(room);
-        // SAFETY: the caller's promise: there is so much room.
+        // SAFETY: the caller guarantees that the buffer has this length.
         unsafe { std::ptr::copy_nonoverlapping(state.priorities.as_ptr(), buffer, count) };
     }
     state.priorities.len()

@@ -1,5 +1,6 @@
-//! A session for programs that know nothing of the fake: with `FAKE_CUDA_SESSION=7` the first `cuInit` begins one by that
-//! seed. When the process exits, the session ends; what was wrong is told on standard error, and the exit code says so.
+//! Sessions for programs that are not tests: with `FAKE_CUDA_SESSION=7` the first `cuInit` begins a session with seed
+//! 7. The session ends when the process exits. If there are reports, they are printed to standard error, and the exit
+//! code is 86.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,12 +8,12 @@ use crate::control::fake_cuda_end;
 use crate::gpu;
 use crate::state::{self, State};
 
-/// Its seed is in this variable.
+/// The environment variable with the seed.
 const VARIABLE: &str = "FAKE_CUDA_SESSION";
-/// The exit code of a process that did something wrong: one that programs do not use themselves.
-const WRONG: i32 = 86;
+/// The exit code of a process with reports. Programs do not use it otherwise.
+const EXIT_CODE: i32 = 86;
 
-/// The session that the environment asked for; 0 is none.
+/// The session that the environment requested; 0 for none.
 static SESSION: AtomicU64 = AtomicU64::new(0);
 
 unsafe extern "C" {
@@ -20,30 +21,30 @@ unsafe extern "C" {
     fn _exit(code: i32) -> !;
 }
 
-/// Begins a session, if the environment asks for one and there was none yet.
+/// Begins a session if the environment requests one and there was none yet. Returns whether it did.
 pub(crate) fn begin(state: &mut State) -> bool {
     let seed = std::env::var(VARIABLE).ok();
     let Some(seed) = seed.and_then(|seed| seed.parse().ok()) else {
         return false;
     };
-    if state.has_begun_one() {
+    if state.has_had_session() {
         return false;
     }
     let session = state.begin(seed, false);
-    // Relaxed: it is read when the process exits, under the lock that is held here.
+    // Relaxed: read at exit under the lock that is held here.
     SESSION.store(session, Ordering::Relaxed);
     gpu::start(session);
-    // SAFETY: a function of C for exactly this; the library is never unloaded by those who call it.
+    // SAFETY: registers a C function to call at exit; the library is never unloaded.
     let taken = unsafe { atexit(end) };
-    debug_assert_eq!(taken, 0, "there is room for 32 functions");
+    debug_assert_eq!(taken, 0, "`atexit` accepts at least 32 functions");
     true
 }
 
-/// Ends it with the process.
+/// Ends the session when the process exits.
 extern "C" fn end() {
     let session = SESSION.load(Ordering::Relaxed);
     if state::lock().session != Some(session) {
-        // A test has begun another, and ends that itself.
+        // A test has begun another session and ends it.
         return;
     }
     fake_cuda_end();
@@ -51,7 +52,7 @@ extern "C" fn end() {
     let reports = &state.reports;
     if !reports.is_empty() {
         eprintln!("the fake CUDA driver reports:\n{}", reports.join("\n"));
-        // SAFETY: the process is exiting, with another code from here on.
-        unsafe { _exit(WRONG) };
+        // SAFETY: the process is exiting; this only changes the exit code.
+        unsafe { _exit(EXIT_CODE) };
     }
 }

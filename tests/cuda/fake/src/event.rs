@@ -1,16 +1,16 @@
-//! Events: what one remembers is a moment of a stream, and when that was.
+//! Events: the point of a stream at the last record, and its time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::clock::Moment;
+use crate::clock::Point;
 
-/// When an event was recorded, once it was: the place that its record fills in.
+/// The time of a record, set when the record is executed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorded(Arc<AtomicU64>);
 
 impl Recorded {
-    // Relaxed, both: the lock of the state orders them.
+    // Relaxed for both accesses: the lock of the state orders them.
     pub(crate) fn at_ns(&self, now_ns: u64) {
         self.0.store(now_ns, Ordering::Relaxed);
     }
@@ -20,14 +20,14 @@ impl Recorded {
     }
 }
 
-/// An event.
+/// An event of the driver.
 pub(crate) struct Event {
-    /// The context that it was made in.
+    /// The context that it was created in.
     pub(crate) context: u64,
-    /// It was made to tell times.
+    /// Whether it records times.
     pub(crate) timed: bool,
-    /// What it remembers, if it was ever recorded.
-    pub(crate) last: Option<(Moment, Recorded)>,
-    /// It was recorded last in a stream that was captured: by which capture, and after which nodes.
+    /// The last record, if there was one.
+    pub(crate) last: Option<(Point, Recorded)>,
+    /// Set if the last record was in a captured stream: the capture, and the nodes before the record.
     pub(crate) captured: Option<(u64, Vec<u64>)>,
 }

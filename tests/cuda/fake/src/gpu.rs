@@ -1,6 +1,6 @@
-//! The "GPU": executes one operation at a time, of a stream that the seed chooses among those that may go on. Its
-//! thread also calls functions of the host's, which others find waiting: without the lock, as they may do anything but call
-//! the driver.
+//! The "GPU": executes one operation at a time, of a stream that the seed chooses among the runnable ones. The GPU
+//! thread also calls host functions, including those that other threads dequeue. It does so without the lock, because a
+//! host function may do anything except call the driver.
 
 use std::sync::Mutex;
 use std::thread::JoinHandle;
@@ -11,19 +11,19 @@ use crate::host_function::HostCall;
 use crate::operation::Operation;
 use crate::state::{self, Locked, State};
 
-/// Executes an operation, if there is one that may be.
+/// Executes one operation, if one may run, and returns whether it did.
 pub(crate) fn step(state: &mut State) -> bool {
     let runnable = state.streams.runnable();
     if runnable.is_empty() || state.sticky.is_some() {
         return false;
     }
-    let stream = runnable[state.chance.below(runnable.len())];
+    let stream = runnable[state.rng.below(runnable.len())];
     let Some(queued) = state.streams.take(stream) else {
         return false;
     };
     state.executed += 1;
     let tick = queued.step.tick;
-    state.time.pass(&queued.operation);
+    state.time.advance(&queued.operation);
     let broken = match state.break_at {
         Some((place, code)) if state.executed >= place => Err(code),
         _ if let Operation::Call { function, data } = queued.operation => {
@@ -42,22 +42,23 @@ pub(crate) fn step(state: &mut State) -> bool {
         _ => execute(state, queued),
     };
     match broken {
-        Ok(()) => state.streams.passed(stream, tick),
-        Err(code) => state.break_down(code),
+        Ok(()) => state.streams.complete(stream, tick),
+        Err(code) => state.break_gpu(code),
     }
     true
 }
 
-/// Calls the next function of the host's. Its start is as if the host had waited for what came before.
+/// Calls a host function. The host's clock joins the function's clock, as if the host had waited for the work before
+/// it.
 fn call_host(mut state: Locked, call: HostCall) -> Locked {
     let session = state.session;
     state.host.join(&call.step.clock);
     drop(state);
     call.run();
     let mut state = state::lock();
-    // A context that broke meanwhile has forgotten the stream's operations.
+    // If the GPU broke meanwhile, the stream's operations no longer exist.
     if state.session == session && state.sticky.is_none() {
-        state.streams.passed(call.step.actor, call.step.tick);
+        state.streams.complete(call.step.actor, call.step.tick);
     }
     state::changed();
     state
@@ -65,7 +66,7 @@ fn call_host(mut state: Locked, call: HostCall) -> Locked {
 
 static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
 
-/// Starts the thread of a session.
+/// Starts the GPU thread of a session.
 pub(crate) fn start(session: u64) {
     let thread = std::thread::Builder::new()
         .name("fake-gpu".to_owned())
@@ -75,10 +76,10 @@ pub(crate) fn start(session: u64) {
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
         .replace(thread);
-    debug_assert!(before.is_none(), "a session ends before another begins");
+    debug_assert!(before.is_none(), "the previous session has ended");
 }
 
-/// Waits for the end of the thread whose session is over.
+/// Joins the GPU thread of an ended session.
 pub(crate) fn join() {
     let thread = THREAD
         .lock()
@@ -92,10 +93,10 @@ pub(crate) fn join() {
 fn run(session: u64) {
     let mut state = state::lock();
     while state.session == Some(session) {
-        // Now and then it is slow, so that those who ask find that it is not yet.
-        if !state.stepped && !state.streams.runnable().is_empty() && state.chance.below(8) == 0 {
-            state = state.dawdle(Duration::from_micros(50));
-            // What was looked at before may be over, the session too, and whoever ended it has told so already.
+        // Delays some operations, so that queries find them incomplete.
+        if !state.stepped && !state.streams.runnable().is_empty() && state.rng.below(8) == 0 {
+            state = state.wait_timeout(Duration::from_micros(50));
+            // The session may have ended during the delay, and no further notification comes.
             if state.session != Some(session) {
                 break;
             }

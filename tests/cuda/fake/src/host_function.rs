@@ -1,4 +1,4 @@
-//! Functions of the host's in streams: a thread that runs one may do anything but call the driver.
+//! Host functions in streams. They may do anything except call the driver.
 
 use std::cell::Cell;
 
@@ -8,16 +8,16 @@ use crate::access::Step;
 pub(crate) type HostFunction = extern "C" fn(u64);
 
 thread_local! {
-    /// This thread is in a function of the host's that a stream was given.
+    /// Whether this thread runs a host function of a stream.
     static RUNNING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Is this thread in one?
+/// Returns `true` if this thread runs a host function.
 pub(crate) fn is_running() -> bool {
     RUNNING.get()
 }
 
-/// A function of the host's that is to be called.
+/// A host function that is ready to be called.
 pub(crate) struct HostCall {
     pub(crate) function: HostFunction,
     pub(crate) data: u64,
@@ -25,7 +25,7 @@ pub(crate) struct HostCall {
 }
 
 impl HostCall {
-    /// Calls it on this thread, which must not have locked the state.
+    /// Calls the function on this thread, which must not hold the lock of the state.
     pub(crate) fn run(&self) {
         RUNNING.set(true);
         (self.function)(self.data);

@@ -1,9 +1,9 @@
-//! What is left at the end of a session.
+//! Resources that are left at the end of a session.
 
 use crate::state::State;
 
 impl State {
-    /// What is still there that a clean end leaves not. A broken context takes everything along.
+    /// Returns a report for each kind of leaked resource. A destroyed context frees everything.
     pub(crate) fn leaks(&self) -> Vec<String> {
         if self.sticky.is_some() {
             return Vec::new();

@@ -1,43 +1,43 @@
-//! A CUDA driver for tests, without a GPU.
+//! A fake CUDA driver for tests, without a GPU.
 //!
 //! ```text
-//!  a test ── Session ──► fake_cuda_*  ┐                       ┌ memory: reports races, uses after the end, leaks
-//!     │                               ├─► State (one lock) ───┤ streams: queues of operations, in a seed's order
-//!  the backend, unmodified ──► cu*    ┘          ▲            └ crate ptx: kernels, interpreted
+//!  a test ── Session ──► fake_cuda_*  ┐                       ┌ memory: reports races, uses after free, leaks
+//!     │                               ├─► State (one lock) ───┤ streams: queues of operations, in an order of the seed
+//!  the backend, unmodified ──► cu*    ┘          ▲            └ crate ptx: interprets kernels
 //!                                                └── the "GPU": a thread that executes one operation at a time
 //! ```
-//! This package is two libraries of the same code. `libcuda.so` is what a backend loads instead of NVIDIA's driver; all
-//! state is there. The other is linked into tests, which use [`Session`] alone of it: it looks up the controls of
-//! the *loaded* library.
+//! This package builds two libraries from the same code. A backend loads `libcuda.so` in place of NVIDIA's driver; all
+//! state is there. The other library is linked into tests, which use only [`Session`]: it looks up the control
+//! functions of the *loaded* library.
 //!
-//! | module | what |
+//! | module | contents |
 //! | --- | --- |
-//! | `session` | [`Session`]: what a test says to the fake |
-//! | `control` | the other side of it, in the loaded library |
-//! | `environment` | a session for programs that know nothing of the fake |
+//! | `session` | [`Session`]: the test's side of the controls |
+//! | `control` | the loaded library's side of the controls |
+//! | `environment` | sessions for programs that are not tests |
 //! | `calls` | the driver's functions, by subject |
-//! | `call` | what all of them do first: count, fault, look for a context |
-//! | `gpu` | the "GPU": executes one operation at a time, on its thread or on one that waits |
-//! | `execute` | what each operation does |
-//! | `queue`, `capture`, `presence`, `leaks` | methods of the state that need several of its parts |
-//! | `state` | all there is, under one lock |
-//! | `stream` | operations in order, and which may be next |
-//! | `graph` | graphs, what is made of them to be launched, and what captures remember |
-//! | `operation` | what streams do |
-//! | `event`, `time` | moments of streams, and when they were |
-//! | `host_function` | functions of the host's in streams |
-//! | `memory`, `access`, `pinned` | blocks of memory, who may touch them, and the host's in copies |
-//! | `peer` | which GPU may use whose memory |
-//! | `function` | functions, and what fits onto the GPU |
-//! | `clock` | what happened before what |
-//! | `chance` | what the seed chooses |
-//! | `tensor_map` | [`TensorMap`]: what a tensor map says, and whether it may |
+//! | `call` | the common entry of all calls: counts, faults, the current context |
+//! | `gpu` | the "GPU": executes one operation at a time, on its thread or on a waiting one |
+//! | `execute` | the effect of each operation |
+//! | `queue`, `capture`, `checks`, `leaks` | methods that need several parts of the state |
+//! | `state` | the whole state, under one lock |
+//! | `stream` | streams: queues of operations, and which operation may run next |
+//! | `graph` | graphs, executable graphs, and captures |
+//! | `operation` | the operations of streams |
+//! | `event`, `time` | events, and the virtual clock |
+//! | `host_function` | host functions in streams |
+//! | `memory`, `access`, `pinned` | blocks of memory, the race checker, and pinned memory in copies |
+//! | `peer` | access to the memory of other GPUs |
+//! | `function` | functions, and occupancy |
+//! | `clock` | vector clocks: what happens before what |
+//! | `rng` | the choices of the seed |
+//! | `tensor_map` | [`TensorMap`]: the encoding of tensor maps, and their rules |
 
 mod access;
 mod call;
 mod calls;
 mod capture;
-mod chance;
+mod checks;
 mod clock;
 mod code;
 mod control;
@@ -53,8 +53,8 @@ mod memory;
 mod operation;
 mod peer;
 mod pinned;
-mod presence;
 mod queue;
+mod rng;
 mod session;
 mod state;
 mod stream;

@@ -1,46 +1,46 @@
-//! Blocks of memory, of the "GPU" and pinned ones of the host.
+//! Blocks of GPU memory and pinned host memory.
 //!
-//! Addresses of the GPU are numbers of our own, of which none is used twice, so that a use after the end is always
-//! seen. Pinned blocks have real addresses, and are kept until the session ends for the same reason. Whatever is
-//! new is full of a pattern that is no likely value.
+//! GPU addresses are virtual numbers that are never reused, so that a use after free is always found. Pinned blocks
+//! have real addresses and are kept until the session ends, for the same reason. New memory is filled with a pattern
+//! that is an unlikely value.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use crate::access::{Step, Touches};
+use crate::access::{AccessLog, Step};
 use crate::clock::Clock;
 use crate::code::Code;
 use ptx::Kind;
 use ptx::Window;
 
-/// Where addresses of the GPU begin: no process has memory there.
+/// The first GPU address. No process has memory there.
 const ADDRESS_FIRST: u64 = 0x0a00_0000_0000;
-/// The driver aligns so.
+/// The alignment of allocations, as the driver has it.
 const ALIGNMENT: u64 = 512;
-/// Between two blocks, so that a step across the end of one is not in the next.
+/// The gap between blocks, so that an access past the end of a block is not in the next one.
 const GAP: u64 = 4096;
-/// What new memory of the GPU is full of.
+/// The pattern of new GPU memory.
 const NEW_DEVICE: u8 = 0xCB;
-/// What new pinned memory is full of.
+/// The pattern of new pinned memory.
 const NEW_PINNED: u8 = 0xA7;
-/// What a freed pinned block is full of.
+/// The pattern of freed pinned memory.
 const FREED: u8 = 0xDD;
 
-/// Bytes of a block, which stay where they are.
+/// The bytes of a block, at a stable address.
 struct Storage {
     start: NonNull<u8>,
     layout: Layout,
 }
 
-// SAFETY: plain memory, which is used under the lock of the state.
+// SAFETY: plain memory, accessed under the lock of the state.
 unsafe impl Send for Storage {}
 
 impl Storage {
     fn new(bytes: usize, pattern: u8) -> Option<Self> {
         let layout = Layout::from_size_align(bytes.max(1), 4096).ok()?;
-        // SAFETY: the layout has a size.
+        // SAFETY: the layout has a non-zero size.
         let start = NonNull::new(unsafe { alloc(layout) })?;
         let storage = Self { start, layout };
         storage.set(pattern);
@@ -48,7 +48,7 @@ impl Storage {
     }
 
     fn set(&self, pattern: u8) {
-        // SAFETY: all of it is ours.
+        // SAFETY: the allocation has this size.
         unsafe { self.start.as_ptr().write_bytes(pattern, self.layout.size()) };
     }
 }
@@ -60,9 +60,9 @@ impl Drop for Storage {
     }
 }
 
-/// Which functions make and end a block.
+/// The functions that allocate and free a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum AllocKind {
     /// `cuMemAllocFromPoolAsync`, `cuMemFreeAsync`
     Pool,
     /// `cuMemAlloc`, `cuMemFree`
@@ -71,9 +71,9 @@ pub(crate) enum Place {
     Pinned,
 }
 
-/// Where memory of a GPU is: in which context it was made, on which GPU, and out of which pool.
+/// The context, GPU and pool that a block was allocated in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Home {
+pub(crate) struct Origin {
     pub(crate) context: u64,
     pub(crate) gpu: usize,
     pub(crate) pool: Option<u64>,
@@ -81,23 +81,23 @@ pub(crate) struct Home {
 
 struct Block {
     bytes: u64,
-    place: Place,
-    home: Home,
-    /// Who made it, as a report says.
-    maker: String,
-    /// None once memory of the GPU is freed.
+    kind: AllocKind,
+    origin: Origin,
+    /// The call that allocated it, for reports.
+    allocated_by: String,
+    /// `None` once GPU memory is freed.
     storage: Option<Storage>,
-    touches: Touches,
-    /// Who has asked for its end. Its bytes go once that has been executed.
+    accesses: AccessLog,
+    /// The call that freed it. The bytes are released when the free is executed.
     freed_by: Option<String>,
-    gone: bool,
-    /// Operations that are to use it, for pinned ones, and what some of them are to write.
+    released: bool,
+    /// For pinned blocks, the number of queued operations that use it, and the ranges that they write.
     pending: usize,
-    awaited: Vec<Range<u64>>,
+    expected_writes: Vec<Range<u64>>,
 }
 
-/// What is wrong with a use of memory.
-pub(crate) struct Wrong {
+/// An invalid use of memory: the report, and the code that the call returns.
+pub(crate) struct Violation {
     pub(crate) report: String,
     pub(crate) code: Code,
 }
@@ -106,7 +106,7 @@ pub(crate) struct Wrong {
 pub(crate) struct Memory {
     blocks: BTreeMap<u64, Block>,
     next: u64,
-    /// Bytes that there are of each GPU.
+    /// The memory of each GPU in bytes.
     pub(crate) bytes: u64,
     used: BTreeMap<usize, u64>,
 }
@@ -121,40 +121,40 @@ impl Memory {
         }
     }
 
-    /// As new; addresses go on.
+    /// Removes all blocks. Addresses are not reused.
     pub(crate) fn clear(&mut self) {
         self.blocks.clear();
         self.used.clear();
     }
 
-    /// Bytes of a GPU that are in use.
+    /// Returns the allocated bytes of a GPU.
     pub(crate) fn used(&self, gpu: usize) -> u64 {
         self.used.get(&gpu).copied().unwrap_or(0)
     }
 
-    /// The greatest of that.
-    pub(crate) fn used_most(&self) -> u64 {
+    /// Returns the most allocated bytes of any GPU.
+    pub(crate) fn used_max(&self) -> u64 {
         self.used.values().copied().max().unwrap_or(0)
     }
 
     pub(crate) fn allocate(
         &mut self,
         bytes: usize,
-        place: Place,
-        home: Home,
-        maker: String,
+        kind: AllocKind,
+        origin: Origin,
+        allocated_by: String,
     ) -> Result<u64, Code> {
         if bytes == 0 {
             return Err(Code::INVALID_VALUE);
         }
-        let on_gpu = place != Place::Pinned;
-        if on_gpu && bytes as u64 > self.bytes - self.used(home.gpu) {
+        let on_gpu = kind != AllocKind::Pinned;
+        if on_gpu && bytes as u64 > self.bytes - self.used(origin.gpu) {
             return Err(Code::OUT_OF_MEMORY);
         }
         let pattern = if on_gpu { NEW_DEVICE } else { NEW_PINNED };
         let storage = Storage::new(bytes, pattern).ok_or(Code::OUT_OF_MEMORY)?;
         let address = if on_gpu {
-            *self.used.entry(home.gpu).or_default() += bytes as u64;
+            *self.used.entry(origin.gpu).or_default() += bytes as u64;
             let address = self.next;
             self.next = (address + bytes as u64 + GAP).next_multiple_of(ALIGNMENT);
             address
@@ -163,15 +163,15 @@ impl Memory {
         };
         let block = Block {
             bytes: bytes as u64,
-            place,
-            home,
-            maker,
+            kind,
+            origin,
+            allocated_by,
             storage: Some(storage),
-            touches: Touches::default(),
+            accesses: AccessLog::default(),
             freed_by: None,
-            gone: false,
+            released: false,
             pending: 0,
-            awaited: Vec::new(),
+            expected_writes: Vec::new(),
         };
         self.blocks.insert(address, block);
         Ok(address)
@@ -183,38 +183,38 @@ impl Memory {
         known.then_some((*start, block))
     }
 
-    /// Where the memory of a GPU at this address is.
-    pub(crate) fn home(&mut self, address: u64) -> Option<Home> {
+    /// Returns the origin of the GPU memory at this address.
+    pub(crate) fn origin(&mut self, address: u64) -> Option<Origin> {
         let (_, block) = self.find(address)?;
-        (block.place != Place::Pinned).then_some(block.home)
+        (block.kind != AllocKind::Pinned).then_some(block.origin)
     }
 
-    /// How many blocks that were made in a context are there yet.
-    pub(crate) fn made_in(&self, context: u64) -> usize {
+    /// Returns the number of live blocks that were allocated in a context.
+    pub(crate) fn live_blocks_in(&self, context: u64) -> usize {
         let blocks = self.blocks.values();
-        let left = |block: &&Block| block.freed_by.is_none() && block.home.context == context;
+        let left = |block: &&Block| block.freed_by.is_none() && block.origin.context == context;
         blocks.filter(left).count()
     }
 
-    /// Is this address within a pinned block?
+    /// Returns `true` if the address is within a pinned block.
     pub(crate) fn is_pinned(&mut self, address: u64) -> bool {
         self.find(address)
-            .is_some_and(|(_, block)| block.place == Place::Pinned)
+            .is_some_and(|(_, block)| block.kind == AllocKind::Pinned)
     }
 
-    /// Bytes of a block, which must be there and not be freed, not even by what is still to be executed before.
-    pub(crate) fn at(&mut self, name: &str, range: Range<u64>) -> Result<NonNull<u8>, Wrong> {
+    /// Returns a pointer to bytes of a block. The block must exist, and its free must not have been executed.
+    pub(crate) fn at(&mut self, name: &str, range: Range<u64>) -> Result<NonNull<u8>, Violation> {
         let start = range.start;
         let window = self.window(name, range)?;
-        // SAFETY: within the block, as was looked at.
+        // SAFETY: `window` checked that the range is within the block.
         Ok(unsafe { window.at.add((start - window.start) as usize) })
     }
 
-    /// The block of these bytes, of which the same holds.
-    pub(crate) fn window(&mut self, name: &str, range: Range<u64>) -> Result<Window, Wrong> {
+    /// Returns the block with these bytes, with the same checks.
+    pub(crate) fn window(&mut self, name: &str, range: Range<u64>) -> Result<Window, Violation> {
         let (start, len) = (range.start, range.end - range.start);
         let illegal = |report| {
-            Err(Wrong {
+            Err(Violation {
                 report,
                 code: Code::ILLEGAL_ADDRESS,
             })
@@ -223,97 +223,102 @@ impl Memory {
         let near = before.filter(|(base, block)| start - **base < block.bytes + GAP);
         let Some((&base, block)) = near else {
             return illegal(format!(
-                "no such memory: {name} touches {len} bytes at {start:#x}, where nothing was ever allocated"
+                "no such memory: {name} accesses {len} bytes at {start:#x}, where no block was allocated"
             ));
         };
-        let maker = &block.maker;
+        let allocated_by = &block.allocated_by;
         if range.end - base > block.bytes {
             return illegal(format!(
-                "out of bounds: {name} touches {len} bytes at {} of the {} that {maker} made",
+                "out of bounds: {name} accesses {len} bytes at offset {} of the {} bytes that {allocated_by} allocated",
                 start - base,
                 block.bytes
             ));
         }
         match (&block.storage, &block.freed_by) {
-            (Some(storage), _) if !block.gone => Ok(Window {
+            (Some(storage), _) if !block.released => Ok(Window {
                 start: base,
                 bytes: block.bytes,
                 at: storage.start,
             }),
             (_, by) => illegal(format!(
-                "use after the end: {name} touches {len} bytes at {start:#x}, made by {maker} and freed by {}",
-                by.as_deref().unwrap_or("nobody")
+                "use after free: {name} accesses {len} bytes at {start:#x}, allocated by {allocated_by} and freed by {}",
+                by.as_deref().unwrap_or("an unknown call")
             )),
         }
     }
 
-    /// Notes that a step touches these bytes, which are there, and says with what it races.
-    pub(crate) fn touch(&mut self, step: &Step, kind: Kind, range: Range<u64>) -> Vec<String> {
+    /// Records an access to existing bytes. Returns a report for each race.
+    pub(crate) fn record_access(
+        &mut self,
+        step: &Step,
+        kind: Kind,
+        range: Range<u64>,
+    ) -> Vec<String> {
         match self.find(range.start) {
-            Some((_, block)) => block.touches.note(step, kind, range),
+            Some((_, block)) => block.accesses.record(step, kind, range),
             None => Vec::new(),
         }
     }
 
-    /// Is it time to forget touches of the block at this address?
-    pub(crate) fn is_crowded(&mut self, address: u64) -> bool {
+    /// Returns `true` if the access log of the block at this address should be pruned.
+    pub(crate) fn is_log_full(&mut self, address: u64) -> bool {
         self.find(address)
-            .is_some_and(|(_, block)| block.touches.are_many())
+            .is_some_and(|(_, block)| block.accesses.is_full())
     }
 
-    /// Forgets touches that everybody knows.
-    pub(crate) fn forget(&mut self, address: u64, known: &Clock) {
+    /// Removes the accesses that every actor knows from the log of a block.
+    pub(crate) fn prune_log(&mut self, address: u64, known: &Clock) {
         if let Some((_, block)) = self.find(address) {
-            block.touches.forget(known);
+            block.accesses.prune(known);
         }
     }
 
-    /// Asks for the end of the block at exactly this address, which goes with [`Memory::release`].
-    pub(crate) fn ask_end(
+    /// Marks the block at exactly this address as freed by the call `by`. [`Memory::release`] releases it.
+    pub(crate) fn begin_free(
         &mut self,
         address: u64,
-        place: Place,
+        kind: AllocKind,
         by: &str,
-    ) -> Result<Range<u64>, Wrong> {
+    ) -> Result<Range<u64>, Violation> {
         let invalid = |report| {
-            Err(Wrong {
+            Err(Violation {
                 report,
                 code: Code::INVALID_VALUE,
             })
         };
         let Some(block) = self.blocks.get_mut(&address) else {
             return invalid(format!(
-                "wrong free: {by} frees {address:#x}, where no memory begins"
+                "invalid free: {by} frees {address:#x}, which is not the start of a block"
             ));
         };
-        let maker = &block.maker;
+        let allocated_by = &block.allocated_by;
         if let Some(first) = &block.freed_by {
             return invalid(format!(
-                "double free: {by} frees {address:#x}, made by {maker}, which {first} has freed"
+                "double free: {by} frees {address:#x}, allocated by {allocated_by} and freed by {first}"
             ));
         }
-        if block.place != place {
+        if block.kind != kind {
             return invalid(format!(
-                "wrong free: {by} frees {address:#x}, made by {maker}: never mix the kinds"
+                "invalid free: {by} frees {address:#x}, allocated by {allocated_by}; use the matching function"
             ));
         }
         block.freed_by = Some(by.to_owned());
-        if block.place != Place::Pinned {
-            // From here on there is room for who allocates after it in the same stream, as backends do.
-            let used = self.used.entry(block.home.gpu).or_default();
+        if block.kind != AllocKind::Pinned {
+            // Counted as free from the call on, because backends allocate again in the order of the same stream.
+            let used = self.used.entry(block.origin.gpu).or_default();
             *used = used.saturating_sub(block.bytes);
         }
         Ok(address..address + block.bytes)
     }
 
-    /// The end of a block that [`Memory::ask_end`] was told.
+    /// Releases the bytes of a block that [`Memory::begin_free`] marked.
     pub(crate) fn release(&mut self, address: u64) {
         let Some(block) = self.blocks.get_mut(&address) else {
             return;
         };
-        block.gone = true;
-        if block.place == Place::Pinned {
-            // A real address: who still uses it must not meet memory of somebody else.
+        block.released = true;
+        if block.kind == AllocKind::Pinned {
+            // A late access to the real address must not hit other memory of the process.
             if let Some(storage) = &block.storage {
                 storage.set(FREED);
             }
@@ -322,10 +327,10 @@ impl Memory {
         }
     }
 
-    /// One more operation, or one less, is to use the pinned block at this address.
-    pub(crate) fn pend(&mut self, address: u64, more: bool) {
+    /// Adds or removes one queued operation that uses the pinned block at this address.
+    pub(crate) fn adjust_pending(&mut self, address: u64, more: bool) {
         if let Some((_, block)) = self.find(address)
-            && block.place == Place::Pinned
+            && block.kind == AllocKind::Pinned
         {
             block.pending = match more {
                 true => block.pending + 1,
@@ -334,39 +339,42 @@ impl Memory {
         }
     }
 
-    /// An operation is to write these bytes of a pinned block.
-    pub(crate) fn await_write(&mut self, range: Range<u64>) {
-        self.pend(range.start, true);
+    /// Adds a queued operation that writes these bytes of a pinned block.
+    pub(crate) fn expect_write(&mut self, range: Range<u64>) {
+        self.adjust_pending(range.start, true);
         if let Some((_, block)) = self.find(range.start)
-            && block.place == Place::Pinned
+            && block.kind == AllocKind::Pinned
         {
-            block.awaited.push(range);
+            block.expected_writes.push(range);
         }
     }
 
-    /// It has, or is about to.
-    pub(crate) fn written(&mut self, range: Range<u64>) {
-        self.pend(range.start, false);
+    /// Removes the operation, which has written the bytes or is about to.
+    pub(crate) fn finish_write(&mut self, range: Range<u64>) {
+        self.adjust_pending(range.start, false);
         if let Some((_, block)) = self.find(range.start)
-            && let Some(place) = block.awaited.iter().position(|other| *other == range)
+            && let Some(place) = block
+                .expected_writes
+                .iter()
+                .position(|other| *other == range)
         {
-            block.awaited.swap_remove(place);
+            block.expected_writes.swap_remove(place);
         }
     }
 
-    /// Is an operation to write any of these pinned bytes?
-    pub(crate) fn is_awaited(&mut self, range: &Range<u64>) -> bool {
+    /// Returns `true` if a queued operation writes any of these pinned bytes.
+    pub(crate) fn has_expected_write(&mut self, range: &Range<u64>) -> bool {
         let overlaps = |other: &Range<u64>| other.start < range.end && range.start < other.end;
         self.find(range.start)
-            .is_some_and(|(_, block)| block.awaited.iter().any(overlaps))
+            .is_some_and(|(_, block)| block.expected_writes.iter().any(overlaps))
     }
 
-    /// How many operations are to use the pinned block at this address.
+    /// Returns the number of queued operations that use the pinned block at this address.
     pub(crate) fn pending(&mut self, address: u64) -> usize {
         self.find(address).map_or(0, |(_, block)| block.pending)
     }
 
-    /// What was never freed, each as a sentence.
+    /// Returns a report for each block that was never freed.
     pub(crate) fn leaks(&self) -> Vec<String> {
         let living = self
             .blocks
@@ -374,13 +382,13 @@ impl Memory {
             .filter(|block| block.freed_by.is_none());
         living
             .map(|block| {
-                let kind = match block.place {
-                    Place::Pinned => "pinned memory",
-                    _ => "memory of the GPU",
+                let kind = match block.kind {
+                    AllocKind::Pinned => "pinned memory",
+                    _ => "GPU memory",
                 };
                 format!(
-                    "leak: {} bytes of {kind} were never freed, made by {}",
-                    block.bytes, block.maker
+                    "leak: {} bytes of {kind} were never freed, allocated by {}",
+                    block.bytes, block.allocated_by
                 )
             })
             .collect()

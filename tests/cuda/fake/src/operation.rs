@@ -1,25 +1,25 @@
-//! What streams do: operations, and what they are made of.
+//! The operations of streams.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::access::Step;
-use crate::clock::Moment;
+use crate::clock::Point;
 use crate::event::Recorded;
 use crate::host_function::HostFunction;
 use crate::tensor_map::{self, TensorMap};
 use ptx::Kernel;
 
-/// Where a copy from the host takes its bytes.
+/// The source of a copy from the host.
 pub(crate) enum HostSource {
-    /// Pageable: taken at the call.
+    /// Pageable memory: the bytes were read during the call.
     Taken(Vec<u8>),
-    /// Pinned: read when the copy is executed. What it was at the call must still be there, unless what was asked before
-    /// is to write it.
+    /// Pinned memory: the bytes are read when the copy is executed. `was` has the bytes at the call, which must not
+    /// change until then. It is `None` if an earlier operation is still to write them.
     Pinned { rows: Rows, was: Option<Vec<u8>> },
 }
 
-/// Rows of bytes: `rows` times `width`, `pitch` apart.
+/// Rows of `width` bytes, `pitch` bytes apart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rows {
     pub(crate) start: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Bytes in one row.
+    /// Returns a single row.
     pub(crate) fn line(start: u64, bytes: u64) -> Self {
         Self {
             start,
@@ -39,7 +39,7 @@ impl Rows {
         }
     }
 
-    /// From the first byte to behind the last.
+    /// Returns the range from the first byte to the last.
     pub(crate) fn bounds(self) -> Range<u64> {
         match self.rows {
             0 => self.start..self.start,
@@ -47,12 +47,12 @@ impl Rows {
         }
     }
 
-    /// Bytes of all rows.
+    /// Returns the number of bytes in all rows.
     pub(crate) fn bytes(self) -> u64 {
         self.width * self.rows
     }
 
-    /// The bytes of each row; one range where they touch.
+    /// Returns the range of each row; contiguous rows are one range.
     pub(crate) fn ranges(self) -> impl Iterator<Item = Range<u64>> {
         let (rows, width) = match self.pitch == self.width {
             true => (self.rows.min(1), self.width * self.rows),
@@ -65,83 +65,83 @@ impl Rows {
     }
 }
 
-/// What a launch asks for besides, by its attributes.
+/// The attributes of a launch.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub(crate) struct Extras {
-    /// Blocks of a cluster.
+    /// The blocks of a cluster.
     pub(crate) cluster: Option<[u32; 3]>,
     pub(crate) cluster_policy: Option<u32>,
-    /// All blocks are there at once.
+    /// Whether all blocks run at once.
     pub(crate) cooperative: bool,
-    /// It may begin before what comes before it has ended. Here it never does.
+    /// Whether it may start before the previous work has completed. The fake never does that.
     pub(crate) programmatic: bool,
     pub(crate) priority: Option<i32>,
 }
 
-/// A kernel, to be run.
+/// A launch of a kernel.
 #[derive(Clone)]
 pub(crate) struct Launch {
-    /// By its handle, which may have ended since.
+    /// The handle of its function, which may be invalid by now.
     pub(crate) function: u64,
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) cubes: [u32; 3],
     pub(crate) threads: [u32; 3],
     pub(crate) shared_bytes: u32,
-    /// The bytes of all parameters, where the kernel has them.
+    /// The bytes of all parameters, at their offsets.
     pub(crate) parameters: Vec<u8>,
     pub(crate) extras: Extras,
 }
 
 impl Launch {
-    /// As a session tells of it: `blur <<<[8, 1, 1], [256, 1, 1], 0>>> cluster [2, 1, 1] priority -3`.
-    pub(crate) fn said(&self) -> String {
+    /// Formats the launch for a session: `blur <<<[8, 1, 1], [256, 1, 1], 0>>> cluster [2, 1, 1] priority -3`.
+    pub(crate) fn describe(&self) -> String {
         let (name, extras) = (&self.kernel.name, &self.extras);
-        let mut said = format!(
+        let mut text = format!(
             "{name} <<<{:?}, {:?}, {}>>>",
             self.cubes, self.threads, self.shared_bytes
         );
         if let Some(cluster) = extras.cluster {
-            said += &format!(" cluster {cluster:?}");
+            text += &format!(" cluster {cluster:?}");
         }
         if let Some(policy) = extras.cluster_policy {
-            said += &format!(" policy {policy}");
+            text += &format!(" policy {policy}");
         }
-        for (is, word) in [
+        for (set, word) in [
             (extras.cooperative, " cooperative"),
             (extras.programmatic, " programmatic"),
         ] {
-            said += if is { word } else { "" };
+            text += if set { word } else { "" };
         }
         if let Some(priority) = extras.priority {
-            said += &format!(" priority {priority}");
+            text += &format!(" priority {priority}");
         }
         for parameter in &self.kernel.parameters {
             let bytes = self.parameters[parameter.offset..].first_chunk();
             if parameter.bytes == tensor_map::BYTES
                 && let Some(map) = bytes.and_then(TensorMap::decode)
             {
-                said += &format!(" {map}");
+                text += &format!(" {map}");
             }
         }
-        said
+        text
     }
 }
 
-/// One launch of an executable graph.
+/// A launch of an executable graph.
 pub(crate) struct GraphRun {
-    /// Of the graph.
+    /// The number of the graph.
     pub(crate) number: u64,
-    /// It begins no sooner: an executable graph runs once at a time.
-    pub(crate) after: Option<Moment>,
-    pub(crate) parts: Vec<GraphPart>,
+    /// The previous launch. This one starts after it, because an executable graph runs once at a time.
+    pub(crate) after: Option<Point>,
+    pub(crate) nodes: Vec<GraphNode>,
 }
 
-/// A node of a graph, to be executed.
-pub(crate) struct GraphPart {
+/// A node of a graph launch.
+pub(crate) struct GraphNode {
     pub(crate) name: String,
-    /// None: nothing.
+    /// `None` for an empty node.
     pub(crate) operation: Option<Operation>,
-    /// Places of the parts that come before it.
+    /// The indices of the nodes that it depends on.
     pub(crate) after: Vec<usize>,
 }
 
@@ -150,20 +150,20 @@ impl GraphRun {
         format!("graph {}", self.number)
     }
 
-    /// Does it run this kernel?
+    /// Returns `true` if a node runs this kernel.
     pub(crate) fn has(&self, kernel: &Arc<Kernel>) -> bool {
-        self.parts.iter().any(|part| match &part.operation {
+        self.nodes.iter().any(|node| match &node.operation {
             Some(Operation::Launch(launch)) => Arc::ptr_eq(&launch.kernel, kernel),
             _ => false,
         })
     }
 }
 
-/// What a stream does.
+/// An operation of a stream.
 pub(crate) enum Operation {
-    /// Memory is there from here on.
+    /// Memory is valid from here on.
     Allocate(Range<u64>),
-    /// Memory is there no more.
+    /// Memory is released.
     Free(Range<u64>),
     CopyIn {
         target: Rows,
@@ -183,28 +183,28 @@ pub(crate) enum Operation {
         unit: Vec<u8>,
     },
     Launch(Launch),
-    /// A graph, all of it.
+    /// A whole graph.
     Graph(GraphRun),
-    /// A function of the host's, and what it is called with.
+    /// A host function and its argument.
     Call {
         function: HostFunction,
         data: u64,
     },
-    /// Nothing goes on before that moment.
-    Wait(Moment),
-    /// An event was recorded here; its time is kept.
+    /// Waits for a point of a stream.
+    Wait(Point),
+    /// Records an event: stores its time.
     Record(Recorded),
-    /// One store of the low bytes of a value.
+    /// Stores the low bytes of a value.
     WriteValue {
         address: u64,
         bytes: u64,
         value: u64,
-        /// What was done before is visible to who sees the value.
+        /// Whether the store has release ordering.
         releases: bool,
     },
 }
 
-/// An operation in its stream.
+/// An operation in the queue of its stream.
 pub(crate) struct Queued {
     pub(crate) step: Step,
     pub(crate) operation: Operation,

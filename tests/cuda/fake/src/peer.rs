@@ -1,16 +1,17 @@
-//! Who may use whose memory, where there are several GPUs.
+//! Access to the memory of other GPUs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::memory::Home;
+use crate::memory::Origin;
 
-/// What was allowed.
+/// The granted accesses.
 pub(crate) struct Peers {
-    /// The GPUs can reach each other at all.
+    /// Whether the GPUs are peers.
     pub(crate) possible: bool,
-    /// One context may use memory that was made in another.
+    /// Pairs of contexts; the first may access memory that was allocated in the second.
     pub(crate) enabled: BTreeSet<(u64, u64)>,
-    /// GPUs that may use memory of a pool of another. Kept when the pool has ended: its memory may be there yet.
+    /// The GPUs that may access a pool of another GPU. Kept after the pool is destroyed, because its memory may still
+    /// be alive.
     pub(crate) of_pools: BTreeMap<u64, BTreeSet<usize>>,
 }
 
@@ -25,15 +26,16 @@ impl Default for Peers {
 }
 
 impl Peers {
-    /// May a kernel of this context, which lives on that GPU if it lives, use memory that is there?
-    pub(crate) fn may_reach(&self, context: u64, gpu: Option<usize>, home: Home) -> bool {
-        match (gpu, home.pool) {
-            (Some(gpu), _) if gpu == home.gpu => true,
+    /// Returns `true` if a kernel of this context may access memory of this origin. `gpu` is the GPU of the context, if
+    /// it is alive.
+    pub(crate) fn may_reach(&self, context: u64, gpu: Option<usize>, origin: Origin) -> bool {
+        match (gpu, origin.pool) {
+            (Some(gpu), _) if gpu == origin.gpu => true,
             (Some(gpu), Some(pool)) => {
                 let allowed = self.of_pools.get(&pool);
                 allowed.is_some_and(|allowed| allowed.contains(&gpu))
             }
-            _ => self.enabled.contains(&(context, home.context)),
+            _ => self.enabled.contains(&(context, origin.context)),
         }
     }
 }

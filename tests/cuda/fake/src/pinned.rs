@@ -1,17 +1,17 @@
-//! Memory of the host in copies: what is there at the call, and what nobody may rely on until the copy.
+//! Host memory in copies: the bytes at the call, and the undefined bytes of a target until the copy is executed.
 
 use crate::memory::Memory;
 use crate::operation::Rows;
 
-/// What pinned memory holds between the call of a copy to it and the copy.
+/// The pattern of pinned memory between the call of a copy to it and its execution.
 const UNDEFINED: u8 = 0xD5;
 
-/// Reads rows of the host's.
+/// Reads rows of host memory.
 pub(crate) fn host_bytes(rows: Rows) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(rows.bytes() as usize);
     for range in rows.ranges() {
         let len = (range.end - range.start) as usize;
-        // SAFETY: memory of the host that the caller of the driver vouches for.
+        // SAFETY: the caller passed this host memory to the driver.
         bytes.extend_from_slice(unsafe {
             std::slice::from_raw_parts(range.start as *const u8, len)
         });
@@ -20,22 +20,24 @@ pub(crate) fn host_bytes(rows: Rows) -> Vec<u8> {
 }
 
 impl Memory {
-    /// Pinned bytes as they are now, which a copy will still find; unless what was asked before is to write them.
+    /// Returns the pinned bytes at the call of a copy that reads them, or `None` if an earlier operation is still to
+    /// write them.
     pub(crate) fn pinned_bytes(&mut self, rows: Rows) -> Option<Vec<u8>> {
-        let awaited = self.is_awaited(&rows.bounds());
+        let awaited = self.has_expected_write(&rows.bounds());
         (!awaited).then(|| host_bytes(rows))
     }
 
-    /// A copy is to write pinned bytes: whoever reads them too early reads what they never were.
-    pub(crate) fn await_rows(&mut self, rows: Rows) {
-        // An earlier copy may be to read or write them yet.
+    /// Prepares a copy that writes pinned bytes: fills them with a pattern, so that a host that reads them too early
+    /// reads wrong values.
+    pub(crate) fn expect_rows(&mut self, rows: Rows) {
+        // An earlier operation may still read or write the bytes.
         if self.pending(rows.start) == 0 {
             for range in rows.ranges() {
                 let len = (range.end - range.start) as usize;
-                // SAFETY: pinned memory that is there, which the caller has given to this copy.
+                // SAFETY: live pinned memory, which the caller passed to this copy.
                 unsafe { (range.start as *mut u8).write_bytes(UNDEFINED, len) };
             }
         }
-        self.await_write(rows.bounds());
+        self.expect_write(rows.bounds());
     }
 }

@@ -1,35 +1,34 @@
-//! Putting operations at the end of streams.
+//! Submits operations to streams.
 
 use std::sync::Arc;
 
 use crate::access::Step;
-use crate::clock::Moment;
+use crate::clock::Point;
 use crate::code::Code;
 use crate::operation::{GraphRun, Operation, Queued};
 use crate::state::State;
 use crate::stream::Stream;
 
 impl State {
-    /// Puts an operation at the end of a stream.
+    /// Appends an operation to a stream.
     pub(crate) fn queue(
         &mut self,
         call: &str,
         stream: u64,
         operation: Operation,
-    ) -> Result<Moment, Code> {
-        let why = "is not modelled in a stream that is captured";
-        self.must_not_be_captured(call, stream, why)?;
+    ) -> Result<Point, Code> {
+        let why = "is not modelled in a captured stream";
+        self.check_not_captured(call, stream, why)?;
         let host = self.host.clone();
         let Some(of) = self.streams.live.get_mut(&stream) else {
             return Err(Code::INVALID_HANDLE);
         };
         of.clock.join(&host);
         match &operation {
-            Operation::Wait(moment) => of.clock.join(&moment.clock),
+            Operation::Wait(point) => of.clock.join(&point.clock),
             Operation::Graph(GraphRun {
-                after: Some(moment),
-                ..
-            }) => of.clock.join(&moment.clock),
+                after: Some(point), ..
+            }) => of.clock.join(&point.clock),
             _ => {}
         }
         let tick = of.clock.step(stream);
@@ -47,21 +46,21 @@ impl State {
             name,
         };
         of.queue.push_back(Queued { step, operation });
-        Ok(Moment {
+        Ok(Point {
             stream,
             tick,
             clock,
         })
     }
 
-    /// Is this a stream that is not destroyed?
+    /// Returns a stream that is not destroyed, or reports an invalid handle.
     pub(crate) fn known_stream(&mut self, call: &str, stream: u64) -> Result<&mut Stream, Code> {
         let lives = matches!(self.streams.live.get(&stream), Some(of) if !of.destroyed);
         if !lives {
             self.report(match stream {
                 0..=2 => format!("not modelled: {call} on a default stream"),
                 _ => format!(
-                    "wrong handle: {call} is given {stream:#x}, which is no stream, or was destroyed"
+                    "invalid handle: {call} receives {stream:#x}, which is not a stream, or was destroyed"
                 ),
             });
         }

@@ -1,141 +1,143 @@
-//! All there is, under one lock: calls of the driver take it, and so does the "GPU" for each operation.
+//! The whole state of the fake, under one lock, which each driver call and each executed operation takes.
 //!
-//! The parts do not know the state: each takes what it needs. Modules above the state have the methods that need several
-//! parts.
+//! The parts of the state do not depend on it: their methods take what they need as arguments. Methods that need
+//! several parts are in modules above this one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::access::Step;
-use crate::chance::Chance;
 use crate::clock::{Clock, HOST};
 use crate::code::Code;
 use crate::event::Event;
 use crate::function::Function;
 use crate::graph::Graphs;
 use crate::host_function::HostCall;
-use crate::memory::{Home, Memory};
+use crate::memory::{Memory, Origin};
 use crate::peer::Peers;
+use crate::rng::SeededRng;
 use crate::stream::Streams;
 use crate::time::Time;
 use ptx::Kernel;
 use ptx::Kind;
 
-/// Handles are numbers of our own, no pointers, of which none is used twice.
+/// The first handle. Handles are numbers, not pointers, and are never reused.
 const HANDLE_FIRST: u64 = 0x0c0d_0000_0000;
-/// What the "GPU" has, unless a test says otherwise.
+/// The default memory of a GPU.
 const MEMORY_BYTES: u64 = 1 << 30;
-/// More reports than these say nothing new.
+/// Most reports that are kept.
 const REPORTS_MAX: usize = 200;
 
-/// A call to be refused.
+/// An injected fault.
 struct Fault {
-    /// Of this function; of any if none.
+    /// The function, or `None` for any.
     name: Option<String>,
-    /// So many calls from now; the next is 1.
+    /// The number of calls until the fault; the next call is 1.
     after: u64,
     code: Code,
 }
 
-/// A GPU's primary context: its handle, and how often it is retained.
+/// A GPU's primary context.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Primary {
     pub(crate) context: u64,
+    /// The number of retains.
     pub(crate) retained: u64,
 }
 
-/// A loaded module, and its kernels by the handles of their functions.
+/// A loaded module.
 pub(crate) struct Module {
     pub(crate) kernels: Vec<Arc<Kernel>>,
     pub(crate) functions: Vec<u64>,
-    /// Where its variables are.
+    /// The addresses of its variables.
     pub(crate) variables: Vec<u64>,
 }
 
-/// Everything of a session.
+/// The state of the fake.
 pub(crate) struct State {
-    /// None: the fake is inert, and is a driver that sees no GPU.
+    /// The number of the current session. `None` if the fake is inert: a driver that sees no GPU.
     pub(crate) session: Option<u64>,
     sessions: u64,
     pub(crate) initialized: bool,
-    /// One for each GPU.
+    /// The primary context of each GPU.
     pub(crate) primaries: Vec<Primary>,
-    /// Contexts besides those, each with its GPU.
+    /// All other contexts, with their GPUs.
     pub(crate) contexts: BTreeMap<u64, usize>,
-    /// The context that is current on the thread whose call this is; 0 is none.
+    /// The context that is current on the calling thread; 0 for none.
     pub(crate) current: u64,
-    /// A fault was planned for this call: it ends what it ends, and is refused.
-    pub(crate) refusing: bool,
-    /// That thread.
+    /// Whether this call meets a fault. A releasing call releases its object and then returns the error.
+    pub(crate) meets_fault: bool,
+    /// The calling thread.
     pub(crate) caller: u64,
-    /// What is touched while somebody wants to know.
-    pub(crate) touched: Option<Vec<(Kind, Range<u64>)>>,
-    /// The contexts are gone.
+    /// The accesses of the current graph node, while one is executed.
+    pub(crate) node_accesses: Option<Vec<(Kind, Range<u64>)>>,
+    /// Set once the GPU is broken; every call returns this code.
     pub(crate) sticky: Option<Code>,
-    pub(crate) chance: Chance,
+    pub(crate) rng: SeededRng,
     pub(crate) time: Time,
-    /// No thread is the "GPU": calls that wait or ask execute.
+    /// Whether there is no GPU thread; only calls that wait or query execute operations.
     pub(crate) stepped: bool,
     next_handle: u64,
-    /// Handles up to this one are of sessions before.
-    pub(crate) handles_before: u64,
-    /// The priority of each stream that was made, in order.
+    /// The last handle of earlier sessions.
+    pub(crate) past_handles_end: u64,
+    /// The priority of each created stream, in order.
     pub(crate) priorities: Vec<i32>,
-    /// What was launched, as [`Launch::said`](crate::operation::Launch::said) says it.
+    /// The launches, as [`Launch::describe`](crate::operation::Launch::describe) formats them.
     pub(crate) launched: Vec<String>,
-    /// `cuStreamWriteValue64` is there.
+    /// Whether streams support `cuStreamWriteValue64`.
     pub(crate) writes_values: bool,
     pub(crate) memory: Memory,
     pub(crate) streams: Streams,
     pub(crate) events: BTreeMap<u64, Event>,
     pub(crate) graphs: Graphs,
     pub(crate) peers: Peers,
-    /// Functions of the host's that are to be called next.
+    /// Host functions that are ready to be called.
     pub(crate) host_calls: VecDeque<HostCall>,
-    /// Each with its GPU.
+    /// The pools, with their GPUs.
     pub(crate) pools: BTreeMap<u64, usize>,
     pub(crate) modules: BTreeMap<u64, Module>,
     pub(crate) functions: BTreeMap<u64, Function>,
     pub(crate) host: Clock,
     calls: BTreeMap<String, u64>,
     pub(crate) calls_total: u64,
-    /// `FAKE_CUDA_TRACE` is set: every call is told.
+    /// Whether `FAKE_CUDA_TRACE` is set: each call is printed.
     traced: bool,
     faults: Vec<Fault>,
     pub(crate) faults_met: u64,
     pub(crate) executed: u64,
-    /// How often each kernel was run, by its name.
+    /// The number of runs of each kernel, by name.
     pub(crate) kernels_run: BTreeMap<String, u64>,
-    /// The operation at this place, from 1, breaks the GPU.
+    /// The number of the operation that breaks the GPU, from 1.
     pub(crate) break_at: Option<(u64, Code)>,
     pub(crate) reports: Vec<String>,
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
-/// Something was queued or executed, released, or the session is over.
+/// Notified when an operation is queued, executed or released, and when the session ends.
 static CHANGED: Condvar = Condvar::new();
 
-/// The name of the calling thread, as the system knows it: a library's own `std` does not know those of others.
+/// Returns the system's name of the calling thread. The `std` of this library does not know the names of threads that
+/// another copy of `std` started.
 pub(crate) fn thread_name() -> String {
     let name = std::fs::read_to_string("/proc/thread-self/comm");
     name.map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned())
 }
 
-/// The state, locked.
+/// The locked state.
 pub(crate) struct Locked(MutexGuard<'static, Option<State>>);
 
 impl std::ops::Deref for Locked {
     type Target = State;
 
     fn deref(&self) -> &State {
-        self.0.as_ref().expect("made when it is locked")
+        self.0.as_ref().expect("`lock` creates the state")
     }
 }
 
 impl std::ops::DerefMut for Locked {
     fn deref_mut(&mut self) -> &mut State {
-        self.0.as_mut().expect("made when it is locked")
+        self.0.as_mut().expect("`lock` creates the state")
     }
 }
 
@@ -145,8 +147,8 @@ impl Locked {
         Self(CHANGED.wait(self.0).unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits for a change, but no longer than this: the "GPU" is slow now and then.
-    pub(crate) fn dawdle(self, time: std::time::Duration) -> Self {
+    /// Waits for a change, or until the time has passed.
+    pub(crate) fn wait_timeout(self, time: std::time::Duration) -> Self {
         let waited = CHANGED.wait_timeout(self.0, time);
         Self(waited.unwrap_or_else(PoisonError::into_inner).0)
     }
@@ -159,7 +161,7 @@ pub(crate) fn lock() -> Locked {
     Locked(state)
 }
 
-/// Tells all who wait that something has changed.
+/// Wakes all threads that wait for a change.
 pub(crate) fn changed() {
     CHANGED.notify_all();
 }
@@ -173,15 +175,15 @@ impl State {
             primaries: vec![Primary::default()],
             contexts: BTreeMap::new(),
             current: 0,
-            refusing: false,
+            meets_fault: false,
             caller: 0,
-            touched: None,
+            node_accesses: None,
             sticky: None,
-            chance: Chance::new(0),
+            rng: SeededRng::new(0),
             time: Time::new(0),
             stepped: false,
             next_handle: HANDLE_FIRST,
-            handles_before: HANDLE_FIRST,
+            past_handles_end: HANDLE_FIRST,
             priorities: Vec::new(),
             launched: Vec::new(),
             writes_values: true,
@@ -207,7 +209,7 @@ impl State {
         }
     }
 
-    /// Begins a session: a GPU as new.
+    /// Begins a session with a fresh state. Returns its number.
     pub(crate) fn begin(&mut self, seed: u64, stepped: bool) -> u64 {
         self.sessions += 1;
         self.memory.clear();
@@ -215,11 +217,11 @@ impl State {
         let fresh = Self {
             session: Some(self.sessions),
             sessions: self.sessions,
-            chance: Chance::new(seed),
+            rng: SeededRng::new(seed),
             time: Time::new(seed),
             stepped,
             next_handle: self.next_handle,
-            handles_before: self.next_handle,
+            past_handles_end: self.next_handle,
             memory: std::mem::replace(&mut self.memory, Memory::new(0)),
             ..Self::new()
         };
@@ -227,46 +229,48 @@ impl State {
         self.sessions
     }
 
-    /// Was there a session in this process?
-    pub(crate) fn has_begun_one(&self) -> bool {
+    /// Returns `true` if this process has begun a session.
+    pub(crate) fn has_had_session(&self) -> bool {
         self.sessions > 0
     }
 
+    /// Returns a new handle.
     pub(crate) fn handle(&mut self) -> u64 {
         self.next_handle += 16;
         self.next_handle
     }
 
-    /// The GPU whose living context this is.
+    /// Returns the GPU of a live context.
     pub(crate) fn gpu_of(&self, context: u64) -> Option<usize> {
         let lives = |primary: &Primary| primary.retained > 0 && primary.context == context;
         let primary = self.primaries.iter().position(lives);
         primary.or_else(|| self.contexts.get(&context).copied())
     }
 
-    /// Where memory is that is made in the current context.
-    pub(crate) fn home_here(&self) -> Home {
-        Home {
+    /// Returns the origin of memory that is allocated in the current context.
+    pub(crate) fn current_origin(&self) -> Origin {
+        Origin {
             context: self.current,
             gpu: self.gpu_of(self.current).unwrap_or(0),
             pool: None,
         }
     }
 
-    /// May a kernel of this context use the memory at this address? What is no memory of a GPU is not judged here.
+    /// Returns `true` if a kernel in this context may access the memory at this address. Memory that is not on a GPU is
+    /// not checked here.
     pub(crate) fn may_reach(&mut self, context: u64, address: u64) -> bool {
-        let home = self.memory.home(address);
-        home.is_none_or(|home| self.peers.may_reach(context, self.gpu_of(context), home))
+        let origin = self.memory.origin(address);
+        origin.is_none_or(|origin| self.peers.may_reach(context, self.gpu_of(context), origin))
     }
 
-    /// Something is wrong.
-    pub(crate) fn report(&mut self, said: String) {
-        if self.reports.len() < REPORTS_MAX && !self.reports.contains(&said) {
-            self.reports.push(said);
+    /// Adds a report, unless it is there already.
+    pub(crate) fn report(&mut self, report: String) {
+        if self.reports.len() < REPORTS_MAX && !self.reports.contains(&report) {
+            self.reports.push(report);
         }
     }
 
-    /// Counts a call. Is it to be refused?
+    /// Counts a call. Returns the code of the fault that it meets, if any.
     pub(crate) fn count(&mut self, name: &str) -> Option<Code> {
         self.calls_total += 1;
         if self.traced {
@@ -276,37 +280,37 @@ impl State {
             Some(count) => *count += 1,
             None => _ = self.calls.insert(name.to_owned(), 1),
         }
-        let mut met = None;
+        let mut code = None;
         self.faults.retain_mut(|fault| {
             if fault.name.as_deref().is_none_or(|of| of == name) {
                 fault.after -= 1;
             }
             if fault.after == 0 {
-                met = Some(fault.code);
+                code = Some(fault.code);
             }
             fault.after > 0
         });
-        self.faults_met += u64::from(met.is_some());
-        met
+        self.faults_met += u64::from(code.is_some());
+        code
     }
 
-    /// How often a function was called.
+    /// Returns the number of calls of a function.
     pub(crate) fn calls(&self, name: &str) -> u64 {
         self.calls.get(name).copied().unwrap_or(0)
     }
 
-    /// Refuses the call of this function, or of any, that is so many from now.
+    /// Injects a fault in the `after`th call from now of this function, or of any.
     pub(crate) fn plan_fault(&mut self, name: Option<String>, after: u64, code: Code) {
         let after = after.max(1);
         self.faults.push(Fault { name, after, code });
     }
 
-    /// How a report calls the call that is being made.
+    /// Returns the name of the current call in reports.
     pub(crate) fn this_call(&self, name: &str) -> String {
         format!("`{name}` (call {})", self.calls_total)
     }
 
-    /// The host does something now.
+    /// Advances the host by one step.
     pub(crate) fn host_step(&mut self, name: &str) -> Step {
         let tick = self.host.step(HOST);
         Step {
@@ -317,23 +321,23 @@ impl State {
         }
     }
 
-    /// A step touches memory that is there.
-    pub(crate) fn touch(&mut self, step: &Step, kind: Kind, range: Range<u64>) {
-        if let Some(touched) = &mut self.touched {
-            touched.push((kind, range.clone()));
+    /// Checks and records an access to existing memory.
+    pub(crate) fn record_access(&mut self, step: &Step, kind: Kind, range: Range<u64>) {
+        if let Some(accesses) = &mut self.node_accesses {
+            accesses.push((kind, range.clone()));
         }
         let start = range.start;
-        for said in self.memory.touch(step, kind, range) {
-            self.report(said);
+        for report in self.memory.record_access(step, kind, range) {
+            self.report(report);
         }
-        if self.memory.is_crowded(start) {
-            let known = self.streams.known_by_all(&self.host);
-            self.memory.forget(start, &known);
+        if self.memory.is_log_full(start) {
+            let known = self.streams.known_to_all(&self.host);
+            self.memory.prune_log(start, &known);
         }
     }
 
-    /// The GPU broke: the context is gone, and nothing that was queued runs.
-    pub(crate) fn break_down(&mut self, code: Code) {
+    /// Breaks the GPU: all contexts are destroyed, and queued operations do not run.
+    pub(crate) fn break_gpu(&mut self, code: Code) {
         self.sticky.get_or_insert(code);
         self.host_calls.clear();
         for stream in self.streams.live.values_mut() {

@@ -1,30 +1,31 @@
-//! Streams: operations in order, and which of them may be next.
+//! Streams: queues of operations, and the streams whose next operation may run.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::clock::Clock;
-use crate::graph::Captured;
+use crate::graph::StreamCapture;
 use crate::operation::{Operation, Queued};
 use ptx::Kernel;
 
 /// A stream of the driver.
 pub(crate) struct Stream {
-    /// As reports call it.
+    /// The number in reports.
     pub(crate) number: u64,
-    /// The context that it was made in.
+    /// The context that it was created in.
     pub(crate) context: u64,
-    /// As it was made, within what there is.
+    /// The requested priority, clamped to the supported range.
     pub(crate) priority: i32,
     pub(crate) flags: u32,
     pub(crate) queue: VecDeque<Queued>,
     pub(crate) clock: Clock,
-    /// What it is given goes into a graph.
-    pub(crate) capture: Option<Captured>,
+    /// Set while the stream is captured: its operations become nodes of a graph.
+    pub(crate) capture: Option<StreamCapture>,
+    /// Whether a test holds the stream.
     pub(crate) held: bool,
-    /// It waits for the end of a function of the host's.
+    /// Whether a host function of the stream is running.
     pub(crate) busy: bool,
-    /// It ends when its queue is empty.
+    /// Whether it was destroyed; it is removed when its queue is empty.
     pub(crate) destroyed: bool,
 }
 
@@ -32,19 +33,19 @@ pub(crate) struct Stream {
 #[derive(Default)]
 pub(crate) struct Streams {
     pub(crate) live: BTreeMap<u64, Stream>,
-    /// The last operation of each that was executed. Kept for streams that have ended.
+    /// The last executed tick of each stream, including removed ones.
     done: BTreeMap<u64, u64>,
-    /// Kernels of these names do not begin.
+    /// The names of held kernels.
     pub(crate) held_kernels: BTreeSet<String>,
 }
 
 impl Streams {
-    /// Has this moment come?
-    pub(crate) fn is_over(&self, stream: u64, tick: u64) -> bool {
+    /// Returns `true` if the stream has executed this tick.
+    pub(crate) fn is_complete(&self, stream: u64, tick: u64) -> bool {
         self.done.get(&stream).copied().unwrap_or(0) >= tick
     }
 
-    /// Streams whose next operation may be executed.
+    /// Returns the streams whose next operation may run.
     pub(crate) fn runnable(&self) -> Vec<u64> {
         let may = |stream: &&u64| {
             let stream = &self.live[*stream];
@@ -54,11 +55,11 @@ impl Streams {
                     .queue
                     .front()
                     .is_some_and(|queued| match &queued.operation {
-                        Operation::Wait(moment) => self.is_over(moment.stream, moment.tick),
+                        Operation::Wait(point) => self.is_complete(point.stream, point.tick),
                         Operation::Graph(run) => run
                             .after
                             .as_ref()
-                            .is_none_or(|moment| self.is_over(moment.stream, moment.tick)),
+                            .is_none_or(|point| self.is_complete(point.stream, point.tick)),
                         Operation::Launch(launch) => {
                             !self.held_kernels.contains(&launch.kernel.name)
                         }
@@ -68,25 +69,25 @@ impl Streams {
         self.live.keys().filter(may).copied().collect()
     }
 
-    /// Does any wait for the end of a function of the host's?
+    /// Returns `true` if a host function is running.
     pub(crate) fn is_busy(&self) -> bool {
         self.live.values().any(|stream| stream.busy)
     }
 
-    /// Streams whose next operation is this kernel.
+    /// Returns the number of streams whose next operation is this kernel.
     pub(crate) fn at_kernel(&self, name: &str) -> usize {
         let next = self.live.values().filter_map(|stream| stream.queue.front());
-        let comes = |queued: &&Queued| matches!(&queued.operation, Operation::Launch(launch) if launch.kernel.name == name);
-        next.filter(comes).count()
+        let is_kernel = |queued: &&Queued| matches!(&queued.operation, Operation::Launch(launch) if launch.kernel.name == name);
+        next.filter(is_kernel).count()
     }
 
-    /// Takes the next operation of a stream.
+    /// Removes and returns the next operation of a stream.
     pub(crate) fn take(&mut self, stream: u64) -> Option<Queued> {
         self.live.get_mut(&stream)?.queue.pop_front()
     }
 
-    /// An operation of this stream has been executed.
-    pub(crate) fn passed(&mut self, stream: u64, tick: u64) {
+    /// Notes that the stream has executed this tick.
+    pub(crate) fn complete(&mut self, stream: u64, tick: u64) {
         self.done.insert(stream, tick);
         if let Some(stream) = self.live.get_mut(&stream) {
             stream.busy = false;
@@ -97,7 +98,7 @@ impl Streams {
         }
     }
 
-    /// Is this kernel yet to run?
+    /// Returns `true` if a queued operation runs this kernel.
     pub(crate) fn is_queued(&self, kernel: &Arc<Kernel>) -> bool {
         let queued = self.live.values().flat_map(|stream| &stream.queue);
         let mut operations = queued.map(|queued| &queued.operation);
@@ -108,8 +109,9 @@ impl Streams {
         })
     }
 
-    /// What every stream, and everything in every queue, knows of what `host` knows.
-    pub(crate) fn known_by_all(&self, host: &Clock) -> Clock {
+    /// Returns the part of the host's clock that every queued operation knows. Later operations join the host's clock,
+    /// so they know it as well.
+    pub(crate) fn known_to_all(&self, host: &Clock) -> Clock {
         let mut known = host.clone();
         for stream in self.live.values() {
             for queued in &stream.queue {

@@ -1,31 +1,31 @@
-//! The "GPU"'s clock: virtual, and the same for the same seed and the same operations. It goes on with each operation
-//! that is executed, by about as much as a GPU takes for the like. Streams share it, as they take turns.
+//! The GPU's virtual clock. It advances with each executed operation, by about what a GPU takes for it, and depends
+//! only on the seed and the operations. Streams share it, because operations run one at a time.
 
-use crate::chance::Chance;
 use crate::operation::Operation;
+use crate::rng::SeededRng;
 
-/// What an operation takes that does nothing.
+/// The least time of an operation.
 const OPERATION_NS: u64 = 500;
-/// What a copy or a kernel takes besides, before its first byte.
+/// The additional time of a copy or a kernel before its first byte.
 const START_NS: u64 = 1_500;
-/// How many bytes, or threads, a nanosecond is enough for.
+/// The bytes, or threads, per nanosecond.
 const BYTES_PER_NS: u64 = 100;
 const THREADS_PER_NS: u64 = 50;
-/// Every operation takes up to this much more, by the seed.
+/// The largest additional time, chosen by the seed.
 const JITTER_NS: usize = 512;
 
 /// Nanoseconds since the session began.
 pub(crate) struct Time {
     now_ns: u64,
-    /// Of its own, so that who asks for times changes no order.
-    chance: Chance,
+    /// A separate generator, so that times do not affect the order of execution.
+    rng: SeededRng,
 }
 
 impl Time {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             now_ns: 0,
-            chance: Chance::new(!seed),
+            rng: SeededRng::new(!seed),
         }
     }
 
@@ -33,14 +33,14 @@ impl Time {
         self.now_ns
     }
 
-    /// An operation is executed.
-    pub(crate) fn pass(&mut self, operation: &Operation) {
-        let jitter = self.chance.below(JITTER_NS) as u64;
-        self.now_ns += jitter + takes_ns(operation);
+    /// Advances the clock for an executed operation.
+    pub(crate) fn advance(&mut self, operation: &Operation) {
+        let jitter = self.rng.below(JITTER_NS) as u64;
+        self.now_ns += jitter + duration_ns(operation);
     }
 }
 
-fn takes_ns(operation: &Operation) -> u64 {
+fn duration_ns(operation: &Operation) -> u64 {
     let work = match operation {
         Operation::CopyIn { target: rows, .. }
         | Operation::CopyOut { target: rows, .. }
@@ -58,7 +58,7 @@ fn takes_ns(operation: &Operation) -> u64 {
         | Operation::WriteValue { .. }
         | Operation::Call { .. }
         | Operation::Wait(_)
-        // Its nodes take their own.
+        // The nodes advance the clock themselves.
         | Operation::Graph(_)
         | Operation::Record(_) => 0,
     };

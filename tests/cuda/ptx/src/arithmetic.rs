@@ -1,15 +1,15 @@
-//! What operations compute, of integers and of floats.
+//! Evaluates operations on integers and floats.
 
 use std::cmp::Ordering;
 
 use crate::instruction::{Binary, Comparison, Ternary, TestFloat, Type, Unary};
 use crate::integer::{self, clamped, integer, trim};
 use crate::number::{
-    Format, Mode, Operation, compute, convert as narrowed, of_integer, settled, tidy, to_integer,
-    whole,
+    Format, Mode, Operation, canonical_nan, compute, convert as narrowed, flush_and_saturate,
+    from_integer, to_integer, to_integral,
 };
 
-/// Of each half of a word.
+/// Applies a function to each half of the words.
 fn halves(values: [u64; 3], of: impl Fn([u64; 3]) -> u64) -> u64 {
     of(values.map(|bits| bits & 0xFFFF)) | of(values.map(|bits| bits >> 16 & 0xFFFF)) << 16
 }
@@ -24,26 +24,26 @@ pub(super) fn unary(op: Unary, ty: Type, mode: Mode, a: u64) -> u64 {
 
 fn float_unary(op: Unary, format: Format, mode: Mode, a: u64) -> u64 {
     let a = if mode.flush { format.flushed(a) } else { a };
-    // Nearer than the hardware is where it only comes near.
-    let near = |function: fn(f64) -> f64| {
-        settled(
+    // More precise than the approximations of the hardware.
+    let approximate = |function: fn(f64) -> f64| {
+        flush_and_saturate(
             format,
             mode,
-            tidy(format, format.of(function(format.wide(a)))),
+            canonical_nan(format, format.from_f64(function(format.to_f64(a)))),
         )
     };
     match op {
-        Unary::Abs => settled(format, mode, format.absolute(tidy(format, a))),
-        Unary::Neg => settled(format, mode, tidy(format, format.negated(a))),
+        Unary::Abs => flush_and_saturate(format, mode, format.absolute(canonical_nan(format, a))),
+        Unary::Neg => flush_and_saturate(format, mode, canonical_nan(format, format.negated(a))),
         Unary::Sqrt => compute(Operation::Sqrt, format, mode, [a, 0, 0]),
         Unary::Rcp => compute(Operation::Div, format, mode, [format.one(), a, 0]),
-        Unary::Rsqrt => near(|a| 1.0 / a.sqrt()),
-        Unary::Ex2 => near(f64::exp2),
-        Unary::Lg2 => near(f64::log2),
-        Unary::Sin => near(f64::sin),
-        Unary::Cos => near(f64::cos),
-        Unary::Tanh => near(f64::tanh),
-        // Refused when they are decoded.
+        Unary::Rsqrt => approximate(|a| 1.0 / a.sqrt()),
+        Unary::Ex2 => approximate(f64::exp2),
+        Unary::Lg2 => approximate(f64::log2),
+        Unary::Sin => approximate(f64::sin),
+        Unary::Cos => approximate(f64::cos),
+        Unary::Tanh => approximate(f64::tanh),
+        // The decoder refuses these.
         Unary::Not
         | Unary::LogicNot
         | Unary::Popc
@@ -53,7 +53,7 @@ fn float_unary(op: Unary, format: Format, mode: Mode, a: u64) -> u64 {
     }
 }
 
-/// None where it is a division of integers by 0, whose result is undefined.
+/// Evaluates a binary operation. Returns `None` for an integer division by 0, whose result is undefined.
 #[inline]
 pub(super) fn binary(op: Binary, ty: Type, mode: Mode, a: u64, b: u64) -> Option<u64> {
     Some(match ty {
@@ -76,7 +76,7 @@ fn float_binary(op: Binary, format: Format, mode: Mode, a: u64, b: u64) -> u64 {
     let operation = match op {
         Binary::Add => return compute(Operation::Add, format, mode, [a, b, 0]),
         Binary::Sub => {
-            // What is no number keeps its sign.
+            // A NaN keeps its sign.
             let b = if format.is_nan(b) {
                 b
             } else {
@@ -85,16 +85,16 @@ fn float_binary(op: Binary, format: Format, mode: Mode, a: u64, b: u64) -> u64 {
             return compute(Operation::Add, format, mode, [a, b, 0]);
         }
         Binary::Div => Operation::Div,
-        Binary::Min { nan } => return extreme(format, mode, nan, a, b, Ordering::Less),
-        Binary::Max { nan } => return extreme(format, mode, nan, a, b, Ordering::Greater),
+        Binary::Min { nan } => return min_or_max(format, mode, nan, a, b, Ordering::Less),
+        Binary::Max { nan } => return min_or_max(format, mode, nan, a, b, Ordering::Greater),
         Binary::CopySign => return format.with_sign_of(b, a),
         _ => Operation::Mul,
     };
     compute(operation, format, mode, [a, b, 0])
 }
 
-/// The less or the greater; `-0` is less than `0`. What is no number is none of them, or, with `nan`, is the answer.
-fn extreme(format: Format, mode: Mode, nan: bool, a: u64, b: u64, wanted: Ordering) -> u64 {
+/// Returns the minimum or maximum; `-0` is less than `0`. A NaN operand is ignored, or with `nan` gives NaN.
+fn min_or_max(format: Format, mode: Mode, nan: bool, a: u64, b: u64, preferred: Ordering) -> u64 {
     let flushed = |bits| {
         if mode.flush {
             format.flushed(bits)
@@ -110,8 +110,8 @@ fn extreme(format: Format, mode: Mode, nan: bool, a: u64, b: u64, wanted: Orderi
         (false, true) => return a,
         _ => {}
     }
-    let order = format.wide(a).total_cmp(&format.wide(b));
-    if order == wanted { a } else { b }
+    let order = format.to_f64(a).total_cmp(&format.to_f64(b));
+    if order == preferred { a } else { b }
 }
 
 pub(super) fn ternary(op: Ternary, ty: Type, mode: Mode, a: u64, b: u64, c: u64) -> u64 {
@@ -129,7 +129,7 @@ pub(super) fn ternary(op: Ternary, ty: Type, mode: Mode, a: u64, b: u64, c: u64)
     }
 }
 
-/// What is negative is 0.
+/// Replaces a negative value by 0.
 fn relu(format: Format, bits: u64) -> u64 {
     match format.is_negative(bits) && !format.is_nan(bits) {
         true => 0,
@@ -140,7 +140,7 @@ fn relu(format: Format, bits: u64) -> u64 {
 pub(super) fn compare(how: Comparison, ty: Type, flush: bool, a: u64, b: u64) -> bool {
     let order = match ty {
         Type::Float(format) => {
-            let wide = |bits| format.wide(if flush { format.flushed(bits) } else { bits });
+            let wide = |bits| format.to_f64(if flush { format.flushed(bits) } else { bits });
             wide(a).partial_cmp(&wide(b))
         }
         _ => Some(integer(ty, a).cmp(&integer(ty, b))),
@@ -185,7 +185,7 @@ pub(super) fn test(how: TestFloat, ty: Type, bits: u64) -> bool {
     }
 }
 
-pub(super) fn convert(to: Type, from: Type, mode: Mode, negative_is_0: bool, a: u64) -> u64 {
+pub(super) fn convert(to: Type, from: Type, mode: Mode, relu_result: bool, a: u64) -> u64 {
     let small = |format: Format, bits| match mode.flush && format == Format::F32 {
         true => format.flushed(bits),
         false => bits,
@@ -193,12 +193,12 @@ pub(super) fn convert(to: Type, from: Type, mode: Mode, negative_is_0: bool, a: 
     match (from, to) {
         (Type::Float(of), Type::Float(format)) => {
             let a = small(of, a);
-            let bits = match mode.whole {
-                true => whole(of, mode.rounding, a),
+            let bits = match mode.integral {
+                true => to_integral(of, mode.rounding, a),
                 false => a,
             };
             let bits = small(format, narrowed(format, of, mode.rounding, bits));
-            let bits = settled(
+            let bits = flush_and_saturate(
                 format,
                 Mode {
                     flush: false,
@@ -206,16 +206,16 @@ pub(super) fn convert(to: Type, from: Type, mode: Mode, negative_is_0: bool, a: 
                 },
                 bits,
             );
-            match negative_is_0 {
+            match relu_result {
                 true => relu(format, bits),
                 false => bits,
             }
         }
-        // What is too large is the greatest, and no number is 0.
+        // Values out of range saturate, and NaN is 0.
         (Type::Float(of), _) => clamped(to, to_integer(of, mode.rounding, small(of, a))),
         (_, Type::Float(format)) => {
-            let bits = of_integer(format, mode.rounding, integer(from, a));
-            settled(format, mode, bits)
+            let bits = from_integer(format, mode.rounding, integer(from, a));
+            flush_and_saturate(format, mode, bits)
         }
         _ if mode.saturate => clamped(to, integer(from, a)),
         _ => trim(to, integer(from, a) as u64),

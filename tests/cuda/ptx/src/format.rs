@@ -1,11 +1,11 @@
-//! What kinds of floats there are, and what their bits say.
+//! The float formats and their bits.
 
-/// A kind of float.
+/// A float format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Format {
     F16,
     Bf16,
-    /// The upper 19 bits of 32.
+    /// 19 bits, the upper ones of 32.
     Tf32,
     F32,
     F64,
@@ -37,7 +37,7 @@ impl Format {
         }
     }
 
-    /// Bits below the fraction that are not used.
+    /// Returns the number of unused bits below the fraction.
     pub(super) fn unused_bits(self) -> u32 {
         match self {
             Format::Tf32 => 13,
@@ -57,7 +57,7 @@ impl Format {
         ((1 << self.exponent_bits()) - 1) << (self.fraction_bits() + self.unused_bits())
     }
 
-    /// What is no number, as PTX defines it; for doubles, as GPUs make it.
+    /// Returns the canonical NaN: as PTX defines it, and for doubles as GPUs generate it.
     pub(super) fn nan(self) -> u64 {
         match self {
             Format::F64 => 0xFFF8_0000_0000_0000,
@@ -85,7 +85,7 @@ impl Format {
         bits & self.infinity() == 0 && !self.is_zero(bits)
     }
 
-    /// 1.
+    /// Returns the bits of 1.
     pub(super) fn one(self) -> u64 {
         (self.bias() as u64) << (self.fraction_bits() + self.unused_bits())
     }
@@ -102,7 +102,7 @@ impl Format {
         self.absolute(bits) | (of & self.sign_bit())
     }
 
-    /// What is too small for the usual form becomes 0 of its sign.
+    /// Flushes a subnormal value to zero with the same sign.
     pub(super) fn flushed(self, bits: u64) -> u64 {
         match self.is_subnormal(bits) {
             true => bits & self.sign_bit(),

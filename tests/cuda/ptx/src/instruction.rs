@@ -1,11 +1,11 @@
-//! Instructions, as they are run.
+//! Decoded instructions.
 
 use crate::number::{Format, Mode};
 pub(super) use crate::operations::{
     Atomic, Binary, Carrying, Comparison, Permutation, Shuffle, Ternary, TestFloat, Unary, Vote,
 };
 
-/// How the bits of a register are read. The number is of bytes.
+/// The type of the bits of a register. Numbers are sizes in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Type {
     Predicate,
@@ -13,16 +13,16 @@ pub(super) enum Type {
     Unsigned(u8),
     Signed(u8),
     Float(Format),
-    /// Two narrow floats in four bytes.
+    /// Two 16-bit floats in four bytes.
     Pair(Format),
-    /// Two integers of two bytes each in four; whether they have signs. Of few operations alone.
+    /// Two 16-bit integers in four bytes, for a few operations only.
     IntegerPair {
         signed: bool,
     },
 }
 
 impl Type {
-    /// By its name in an instruction or a declaration, without the dot.
+    /// Returns the type with a name in an instruction or a declaration, without the dot.
     pub(super) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "pred" => Type::Predicate,
@@ -61,12 +61,12 @@ impl Type {
         }
     }
 
-    /// A float, or two.
+    /// Returns `true` for a float or a pair of floats.
     pub(super) fn is_float(self) -> bool {
         matches!(self, Type::Float(_) | Type::Pair(_))
     }
 
-    /// Twice as wide.
+    /// Returns the integer type of twice the width.
     pub(super) fn doubled(self) -> Self {
         match self {
             Type::Unsigned(bytes) => Type::Unsigned(bytes * 2),
@@ -76,7 +76,7 @@ impl Type {
     }
 }
 
-/// What a thread can be asked about itself and its launch.
+/// Special registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Special {
     Thread(usize),
@@ -86,15 +86,17 @@ pub(super) enum Special {
     Lane,
     Warp,
     Warps,
-    /// The lanes whose number compares so with this one's.
+    /// The mask of lanes whose number has this comparison with the lane's own.
     Lanes(Comparison),
-    /// Where dynamic shared memory begins, and how many bytes of it and of all there are.
+    /// The offset of dynamic shared memory.
     SharedDynamicStart,
+    /// The bytes of dynamic shared memory.
     SharedDynamicBytes,
+    /// The bytes of all shared memory.
     SharedBytes,
 }
 
-/// Where a value comes from.
+/// A source operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Source {
     Register(usize),
@@ -102,34 +104,34 @@ pub(super) enum Source {
     Special(Special),
 }
 
-/// Which memory an address is of. Constants are in global memory here.
+/// A state space. Constants are in global memory here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Space {
-    /// Any of the others: the address tells.
+    /// Any of the others, determined by the address.
     Generic,
     Global,
     Shared,
-    /// Of the kernel.
+    /// The parameters of the kernel.
     Parameter,
-    /// A thread's own, with the parameters of functions.
+    /// Local memory of a thread, including the parameters of functions.
     Local,
 }
 
-/// A place in memory.
+/// An address operand.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Address {
     pub(super) base: Source,
     pub(super) offset: u64,
 }
 
-/// What lanes of a warp do together.
+/// A collective of the lanes of a warp.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Meeting {
+pub(super) enum Collective {
     Barrier,
     Shuffle {
         how: Shuffle,
         target: usize,
-        /// Whether the lane was within bounds.
+        /// The predicate that receives whether the source lane is in range.
         valid: Option<usize>,
         a: Source,
         by: Source,
@@ -164,7 +166,7 @@ pub(super) enum Meeting {
     },
 }
 
-/// A comparison, and what becomes of it.
+/// A comparison and its targets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Compare {
     pub(super) how: Comparison,
@@ -172,16 +174,16 @@ pub(super) struct Compare {
     pub(super) flush: bool,
     pub(super) a: Source,
     pub(super) b: Source,
-    /// Joined with a predicate.
+    /// The predicate that the result is combined with: operation, source, negated.
     pub(super) with: Option<(Binary, Source, bool)>,
     pub(super) target: usize,
-    /// Where the opposite goes.
+    /// The target of the opposite result.
     pub(super) opposite: Option<usize>,
-    /// What true is, where it is no predicate.
+    /// The value for true if the target is not a predicate.
     pub(super) truth: u64,
 }
 
-/// What an instruction does.
+/// The action of an instruction.
 #[derive(Clone, Debug)]
 pub(super) enum Action {
     Load {
@@ -195,7 +197,7 @@ pub(super) enum Action {
         ty: Type,
         values: Box<[Source]>,
         to: Address,
-        /// As an atomic operation is.
+        /// Whether it counts as an atomic operation in race checks.
         strong: bool,
     },
     Move {
@@ -203,7 +205,7 @@ pub(super) enum Action {
         target: usize,
         from: Source,
     },
-    /// Parts of so many bytes, the lowest first, become one.
+    /// Combines parts of `bytes` bytes, the lowest first.
     Pack {
         bytes: u8,
         target: usize,
@@ -238,7 +240,7 @@ pub(super) enum Action {
         b: Source,
         c: Source,
     },
-    /// Bits of `a` put into `b` at a place, so many.
+    /// Inserts `count` bits of `a` into `b` at bit `place`.
     InsertBits {
         ty: Type,
         target: usize,
@@ -250,16 +252,17 @@ pub(super) enum Action {
     Carrying {
         op: Carrying,
         ty: Type,
-        /// Whether the carry is added, and whether it is set.
-        takes: bool,
-        sets: bool,
+        /// Whether the carry is an operand.
+        carry_in: bool,
+        /// Whether the carry is set.
+        carry_out: bool,
         target: usize,
         a: Source,
         b: Source,
         c: Source,
     },
     Compare(Box<Compare>),
-    /// What kind of a float it is.
+    /// Tests the class of a float.
     Test {
         how: TestFloat,
         ty: Type,
@@ -277,12 +280,12 @@ pub(super) enum Action {
         to: Type,
         from: Type,
         mode: Mode,
-        /// Negative is 0.
+        /// Whether negative results become 0.
         relu: bool,
         target: usize,
         a: Source,
     },
-    /// Two floats become one word: `a` is the upper one.
+    /// Converts two floats to one word, with `a` as the upper half.
     ConvertPair {
         to: Format,
         mode: Mode,
@@ -291,7 +294,7 @@ pub(super) enum Action {
         a: Source,
         b: Source,
     },
-    /// Is an address of a space?
+    /// Tests whether an address is in a space.
     IsSpace {
         space: Space,
         target: usize,
@@ -306,14 +309,14 @@ pub(super) enum Action {
         a: Source,
         b: Source,
     },
-    Meet {
-        meeting: Meeting,
+    Collective {
+        collective: Collective,
         lanes: Source,
     },
     ActiveLanes {
         target: usize,
     },
-    /// What is of one cube meets.
+    /// A barrier of a block.
     Barrier {
         id: Source,
         vote: Option<(Vote, usize, Source, bool)>,
@@ -326,8 +329,8 @@ pub(super) enum Action {
         index: Source,
         targets: Box<[usize]>,
     },
-    /// Within a thread's own memory: from, to, bytes.
-    Carry(Box<[(usize, usize, usize)]>),
+    /// Copies within local memory: from, to, bytes.
+    CopyLocal(Box<[(usize, usize, usize)]>),
     Call {
         to: usize,
     },
@@ -337,10 +340,10 @@ pub(super) enum Action {
     Nothing,
 }
 
-/// An instruction, and when it is done.
+/// An instruction with its guard and line.
 #[derive(Clone, Debug)]
 pub(super) struct Instruction {
-    /// Only where this register is true, or, with `false`, where it is not.
+    /// The predicate register and the value for which the instruction runs.
     pub(super) guard: Option<(usize, bool)>,
     pub(super) action: Action,
     pub(super) line: u32,

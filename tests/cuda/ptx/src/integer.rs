@@ -1,8 +1,8 @@
-//! What operations of integers and of bits compute. Registers hold bits; a narrow value leaves the upper ones 0.
+//! Evaluates operations on integers and bits. A narrow value in a register has zero upper bits.
 
 use crate::instruction::{Binary, Carrying, Permutation, Ternary, Type, Unary};
 
-/// The bits that a value of this type has.
+/// Clears the bits above the width of the type.
 #[inline]
 pub(super) fn trim(ty: Type, bits: u64) -> u64 {
     match ty.bytes() {
@@ -15,7 +15,7 @@ pub(super) fn width(ty: Type) -> u32 {
     u32::from(ty.bytes()) * 8
 }
 
-/// As a number; signed ones have their sign.
+/// Returns the numeric value of the bits, sign-extended for signed types.
 #[inline]
 pub(super) fn integer(ty: Type, bits: u64) -> i128 {
     let bits = trim(ty, bits);
@@ -28,7 +28,7 @@ pub(super) fn integer(ty: Type, bits: u64) -> i128 {
     }
 }
 
-/// The least and the greatest of a type of integers.
+/// Returns the least and the greatest value of an integer type.
 pub(super) fn limits(ty: Type) -> (i128, i128) {
     let bits = width(ty);
     match ty {
@@ -37,7 +37,7 @@ pub(super) fn limits(ty: Type) -> (i128, i128) {
     }
 }
 
-/// Within the bounds of the type.
+/// Clamps a value to the range of the type.
 pub(super) fn clamped(ty: Type, value: i128) -> u64 {
     let (least, greatest) = limits(ty);
     trim(ty, value.clamp(least, greatest) as u64)
@@ -67,7 +67,7 @@ pub(super) fn unary(op: Unary, ty: Type, a: u64) -> u64 {
     trim(ty, bits)
 }
 
-/// None where it is a division by 0, whose result is undefined.
+/// Evaluates a binary operation. Returns `None` for a division by 0, whose result is undefined.
 #[inline]
 pub(super) fn binary(op: Binary, ty: Type, saturate: bool, a: u64, b: u64) -> Option<u64> {
     let width = width(ty);
@@ -81,7 +81,7 @@ pub(super) fn binary(op: Binary, ty: Type, saturate: bool, a: u64, b: u64) -> Op
         Binary::MulHigh => {
             let (a, b) = wide();
             match ty {
-                // The product of two wide ones without sign needs all bits there are.
+                // The product of two unsigned 64-bit values needs all 128 bits.
                 Type::Signed(_) => (a.wrapping_mul(b) >> width) as u64,
                 _ => ((a as u128 * b as u128) >> width) as u64,
             }
@@ -109,7 +109,7 @@ pub(super) fn binary(op: Binary, ty: Type, saturate: bool, a: u64, b: u64) -> Op
         Binary::And => a & b,
         Binary::Or => a | b,
         Binary::Xor | Binary::CopySign => a ^ b,
-        // The amount is 32 bits without sign; more than the width is the width.
+        // The amount is an unsigned 32-bit number, clamped to the width.
         Binary::Shl => match b as u32 {
             by if by >= width => 0,
             by => a << by,
@@ -166,7 +166,7 @@ pub(super) fn ternary(op: Ternary, ty: Type, a: u64, b: u64, c: u64) -> u64 {
     }
 }
 
-/// So many bits from a place on, widened by their sign where there is one.
+/// Extracts `count` bits at `place`, sign-extended for signed types.
 fn extract(ty: Type, a: u64, place: u32, count: u32) -> u64 {
     let width = width(ty);
     let bit = |at: u32| a >> at & 1;
@@ -182,7 +182,7 @@ fn extract(ty: Type, a: u64, place: u32, count: u32) -> u64 {
         .sum()
 }
 
-/// `b` with so many bits of `a` at a place.
+/// Inserts `count` bits of `a` into `b` at `place`.
 pub(super) fn insert(ty: Type, a: u64, b: u64, place: u64, count: u64) -> u64 {
     let (place, count) = (place as u32 & 0xFF, count as u32 & 0xFF);
     (0..count)
@@ -218,7 +218,7 @@ fn permute(how: Permutation, a: u64, b: u64, c: u64) -> u64 {
         .sum()
 }
 
-/// The result and the carry; of a subtraction the borrow.
+/// Returns the result and the carry, or the borrow of a subtraction.
 pub(super) fn carrying(op: Carrying, ty: Type, [a, b, c]: [u64; 3], carry: u64) -> (u64, u64) {
     let (a, b) = (trim(ty, a), trim(ty, b));
     let product = |op| binary(op, Type::Unsigned(ty.bytes()), false, a, b).unwrap_or(0);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_wrap_and_keep_their_width() {
+    fn integers_wrap_within_their_width() {
         let of = |op, ty, a, b| binary(op, ty, false, a, b);
         assert_eq!(
             of(Binary::Add, S32, bits(i32::MAX), 1),
@@ -280,9 +280,9 @@ mod tests {
         assert_eq!(unary(Unary::Not, Type::Predicate, 1), 0);
     }
 
-    /// As the tables of the PTX manual have it.
+    /// From the tables of the PTX manual.
     #[test]
-    fn bits_are_taken_put_and_permuted() {
+    fn bits_are_extracted_inserted_and_permuted() {
         assert_eq!(ternary(Ternary::ExtractBits, U32, 0xABCD, 4, 8), 0xBC);
         assert_eq!(
             ternary(Ternary::ExtractBits, S32, 0xABCD, 4, 8),
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wider_than_a_register_carries() {
+    fn extended_precision_propagates_the_carry() {
         let add = |a, b, carry| carrying(Carrying::Add, U32, [a, b, 0], carry);
         assert_eq!(add(0xFFFF_FFFF, 0, 1), (0, 1));
         assert_eq!(add(1, 2, 1), (4, 0));

@@ -1,24 +1,24 @@
-//! An interpreter of PTX: text is read into instructions, and a launch runs them.
+//! An interpreter of PTX: parses text to instructions, and runs launches of them.
 //!
-//! It knows nothing of a driver. [`parse`] asks for memory for the variables of a module, [`run`] asks [`Global`] for
-//! the blocks of memory that a kernel touches, and tells what was touched, which threads raced and why a launch
-//! stopped.
+//! It is independent of a driver. [`parse()`] requests memory for the variables of a module. [`run()`] requests the blocks
+//! of memory that a kernel accesses from [`Global`], and returns the accessed bytes, the races between threads, and the
+//! reason why a launch stopped.
 //!
-//! What is not known here (an instruction, a modifier, a directive) is an error when the module is loaded, never a
-//! wrong result. The lanes of a warp that are at the same instruction run it together; of those that are apart, the
-//! ones that are behind go first, so that they meet again. Warps take turns, blocks run one after the other.
+//! An unknown instruction, modifier or directive is an error when the module is loaded, never a wrong result. The lanes
+//! of a warp at the same instruction run it together. Of diverged lanes, those at the earliest instruction run first,
+//! so that they reconverge. Warps take turns, and blocks run one after the other.
 //!
-//! | module | what |
+//! | module | contents |
 //! | --- | --- |
-//! | `tokens` | text into words |
-//! | `parse` | words into kernels |
-//! | `decode` | one statement into an instruction |
-//! | `operands` | what a statement is made of |
-//! | `instruction`, `operations` | what there is |
-//! | `integer`, `arithmetic` | what operations compute: of bits, of either |
-//! | `format`, `number` | floats of every width, exact and rounded once |
-//! | `run` | a launch: blocks, warps, memory, meetings |
-//! | `shadow` | who touched which bytes within a launch, and races there |
+//! | `tokens` | splits text into tokens |
+//! | `parse` | parses tokens to kernels |
+//! | `decode` | decodes a statement to an instruction |
+//! | `operands` | the modifiers and operands of a statement |
+//! | `instruction`, `operations` | the instructions and operations |
+//! | `integer`, `arithmetic` | evaluates operations on integers, and on all types |
+//! | `format`, `number` | floats of every width, computed exactly and rounded once |
+//! | `run` | runs a launch: blocks, warps, memory, collectives |
+//! | `shadow` | the accesses within a launch, and its race detector |
 
 mod arithmetic;
 mod decode;
@@ -38,94 +38,95 @@ mod tokens;
 use std::ptr::NonNull;
 
 pub use parse::parse;
-pub use run::{Ran, run};
+pub use run::{Outcome, run};
 
-/// Where the spaces that are no global memory begin, as generic addresses.
+/// The generic addresses at which the spaces other than global memory begin.
 mod windows {
     pub(super) const SHARED: u64 = 0x0b00_0000_0000;
     pub(super) const LOCAL: u64 = 0x0b10_0000_0000;
     pub(super) const PARAMETERS: u64 = 0x0b20_0000_0000;
-    /// As much as one can be.
+    /// The largest size of such a space.
     pub(super) const BYTES: u64 = 1 << 32;
 }
 
 /// A parameter of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its name in the text.
+    /// The name in the text.
     pub name: String,
-    /// Where it begins among the bytes of all parameters.
+    /// The offset in the bytes of all parameters.
     pub offset: usize,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub bytes: usize,
 }
 
 /// A variable that a module declares.
 pub struct Variable<'a> {
-    /// Its name in the text.
+    /// The name in the text.
     pub name: &'a str,
-    /// What its address is a multiple of, in bytes.
+    /// The alignment of its address in bytes.
     pub align: usize,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub bytes: usize,
-    /// What its first bytes are; the rest is 0.
+    /// The initial value of its first bytes; the rest is 0.
     pub initial: &'a [u8],
 }
 
-/// A kernel that was read from a text.
+/// A parsed kernel.
 #[derive(Debug)]
 pub struct Kernel {
-    /// Its name in the text.
+    /// The name in the text.
     pub name: String,
-    /// Its parameters, in order.
+    /// The parameters, in order.
     pub parameters: Vec<Parameter>,
-    /// Static shared memory of a block, in bytes.
+    /// Bytes of static shared memory of a block.
     pub shared_bytes: usize,
-    /// How many registers a thread has, and how many bytes of its own.
+    /// The number of registers of a thread.
     registers: usize,
+    /// The bytes of local memory of a thread.
     local_bytes: usize,
-    /// It orders memory by other means than barriers.
+    /// Whether it orders memory by other means than barriers.
     fences: bool,
-    /// Where it begins among its instructions, those of its functions before.
+    /// The first of its instructions. The instructions of its functions are before it.
     entry: usize,
     instructions: Vec<instruction::Instruction>,
 }
 
 impl Kernel {
-    /// The size of all parameters together, in bytes.
+    /// Returns the size of all parameters together in bytes.
     pub fn parameter_bytes(&self) -> usize {
         let last = self.parameters.last();
         last.map_or(0, |last| last.offset + last.bytes)
     }
 }
 
-/// A launch of a kernel: what [`run`] runs.
+/// A launch of a kernel, for [`run()`].
 pub struct Launch<'a> {
-    /// Which one.
+    /// The kernel.
     pub kernel: &'a Kernel,
-    /// The shape of the grid.
+    /// The dimensions of the grid.
     pub cubes: [u32; 3],
-    /// The shape of a block.
+    /// The dimensions of a block.
     pub threads: [u32; 3],
-    /// Dynamic shared memory of a block, in bytes.
+    /// Bytes of dynamic shared memory of a block.
     pub shared_bytes: u32,
-    /// The bytes of all parameters, where the kernel has them.
+    /// The bytes of all parameters, at their offsets.
     pub parameters: &'a [u8],
 }
 
-/// How bytes are touched.
+/// The kind of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// They are read.
+    /// A read.
     Read,
-    /// They are written.
+    /// A write.
     Write,
-    /// Both at once. Atomic operations do not conflict with each other.
+    /// An atomic read and write. Atomic operations do not conflict with each other.
     Atomic,
 }
 
 impl Kind {
-    /// What a thread or a step does to bytes, in a sentence of a report.
+    /// Returns the verb for a report.
     pub fn verb(self) -> &'static str {
         match self {
             Kind::Read => "reads",
@@ -134,46 +135,46 @@ impl Kind {
         }
     }
 
-    /// Does the order of two touches of the same bytes matter?
+    /// Returns `true` if two accesses of the same bytes conflict: their order matters.
     pub fn conflicts(self, other: Self) -> bool {
         self != other || self == Kind::Write
     }
 }
 
-/// What a launch did wrong, as a GPU would report it.
+/// A fault of a launch, as a GPU reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// It touched memory that it may not touch.
+    /// An access to memory that the kernel may not access.
     IllegalAddress,
-    /// It touched memory at an address that its type does not allow.
+    /// An access that is not aligned to its type.
     MisalignedAddress,
-    /// It did what no kernel may do.
+    /// An operation that no kernel may perform.
     LaunchFailed,
-    /// It would never end.
+    /// The launch would not terminate.
     LaunchTimeout,
 }
 
-/// Why a launch stopped.
+/// The reason why a launch stopped.
 #[derive(Debug)]
 pub struct Trap {
-    /// What a driver answers.
+    /// The fault, which determines the driver's error code.
     pub fault: Fault,
-    /// A sentence: where, and what.
-    pub said: String,
+    /// A message with the location and the cause.
+    pub message: String,
 }
 
-/// A block of memory of the GPU.
+/// A block of GPU memory.
 pub struct Window {
-    /// Its address on the GPU.
+    /// The address on the GPU.
     pub start: u64,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub bytes: u64,
-    /// Its first byte on the host. All `bytes` of it are valid, aligned to 8, until the launch ends.
+    /// The first byte on the host, aligned to 8. All `bytes` bytes are valid until the launch ends.
     pub at: NonNull<u8>,
 }
 
-/// Memory of the GPU as a kernel sees it. What it hands out stays for the launch.
+/// The GPU memory that a kernel can access. Windows stay valid for the launch.
 pub trait Global {
-    /// The block that has these bytes.
+    /// Returns the block that contains these bytes.
     fn window(&mut self, address: u64, bytes: u64) -> Result<Window, Trap>;
 }

@@ -1,7 +1,7 @@
-//! Floats of every width, rounded as asked: computed exactly, and rounded once.
+//! Arithmetic of floats of every width and rounding: computed exactly, and rounded once.
 //!
-//! The processor's own floats do the common cases, which are the same bits: single and double, to the nearest. The
-//! rest is done by `rustc_apfloat`, the compiler's own arithmetic; it has no square root, which is here.
+//! The common cases, single and double precision rounded to nearest, use the processor's floats, which give the same
+//! bits. All others use `rustc_apfloat`, the compiler's soft floats. It has no square root, which is implemented here.
 
 use std::cmp::Ordering;
 
@@ -10,11 +10,11 @@ use rustc_apfloat::{Float, FloatConvert, Round};
 
 pub(super) use crate::format::Format;
 
-/// Where a result goes that is between two floats, or a float that is to be whole.
+/// The rounding of an inexact result, or of a float to an integral value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rounding {
     Nearest,
-    /// To the nearest, and what is half way away from 0.
+    /// To nearest, ties away from zero.
     NearestAway,
     Zero,
     Down,
@@ -33,7 +33,7 @@ impl From<Rounding> for Round {
     }
 }
 
-/// Tensor floats, the upper 19 bits of a single.
+/// Tensor floats (TF32), the upper 19 bits of a single.
 struct TensorFloat;
 
 impl Semantics for TensorFloat {
@@ -41,7 +41,7 @@ impl Semantics for TensorFloat {
     const EXP_BITS: usize = 8;
 }
 
-/// Evaluates an expression with `$float` as the type of a format's floats.
+/// Evaluates an expression with `$float` as the soft float type of a format.
 macro_rules! with_type {
     ($format:expr, $float:ident => $value:expr) => {
         match $format {
@@ -77,16 +77,16 @@ fn to_bits<F: Float>(format: Format, value: F) -> u64 {
     (value.to_bits() as u64) << format.unused_bits()
 }
 
-/// How an operation treats floats.
+/// The rounding and range of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Mode {
     pub(super) rounding: Rounding,
-    /// `.ftz`: what is subnormal is 0, before and after.
+    /// `.ftz`: flushes subnormal operands and results to zero.
     pub(super) flush: bool,
-    /// `.sat`: from 0 to 1, and what is no number is 0; of integers, within bounds.
+    /// `.sat`: clamps floats to [0, 1] with NaN as 0, and integers to their range.
     pub(super) saturate: bool,
-    /// A conversion to a whole number of the same kind of float.
-    pub(super) whole: bool,
+    /// Whether a conversion rounds to an integral value of the same format.
+    pub(super) integral: bool,
 }
 
 impl Default for Mode {
@@ -95,12 +95,12 @@ impl Default for Mode {
             rounding: Rounding::Nearest,
             flush: false,
             saturate: false,
-            whole: false,
+            integral: false,
         }
     }
 }
 
-/// An operation of floats.
+/// A float operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
     Add,
@@ -110,7 +110,7 @@ pub(super) enum Operation {
     Sqrt,
 }
 
-/// Exactly what the operation is, rounded once.
+/// Computes an operation exactly and rounds once.
 pub(super) fn compute(operation: Operation, format: Format, mode: Mode, values: [u64; 3]) -> u64 {
     let values = match mode.flush {
         true => values.map(|bits| format.flushed(bits)),
@@ -141,29 +141,29 @@ pub(super) fn compute(operation: Operation, format: Format, mode: Mode, values: 
             }
             .to_bits()
         }
-        _ => carefully(operation, format, mode.rounding, values),
+        _ => compute_soft(operation, format, mode.rounding, values),
     };
-    finished(format, mode, bits, values)
+    finish(format, mode, bits, values)
 }
 
-/// A result as it is stored: what is no number in the one form that it has, the rest as the mode says.
-fn finished(format: Format, mode: Mode, bits: u64, values: [u64; 3]) -> u64 {
+/// Converts a result to its stored form: makes NaN canonical, and applies the mode.
+fn finish(format: Format, mode: Mode, bits: u64, values: [u64; 3]) -> u64 {
     if format.is_nan(bits) {
         if mode.saturate {
             return 0;
         }
-        // Doubles hand on what they were given.
+        // Doubles propagate the NaN of an operand.
         let given = values.into_iter().find(|bits| format.is_nan(*bits));
         return match (format, given) {
             (Format::F64, Some(given)) => given | 1 << 51,
             _ => format.nan(),
         };
     }
-    settled(format, mode, bits)
+    flush_and_saturate(format, mode, bits)
 }
 
-/// Flushed and saturated.
-pub(super) fn settled(format: Format, mode: Mode, bits: u64) -> u64 {
+/// Flushes and saturates a result.
+pub(super) fn flush_and_saturate(format: Format, mode: Mode, bits: u64) -> u64 {
     let bits = if mode.flush {
         format.flushed(bits)
     } else {
@@ -177,8 +177,8 @@ pub(super) fn settled(format: Format, mode: Mode, bits: u64) -> u64 {
 }
 
 impl Format {
-    /// As a double: exactly, since none is wider.
-    pub(super) fn wide(self, bits: u64) -> f64 {
+    /// Converts to a double. Exact, because no format is wider.
+    pub(super) fn to_f64(self, bits: u64) -> f64 {
         match self {
             Format::F32 | Format::Tf32 => f64::from(f32::from_bits(bits as u32)),
             Format::F64 => f64::from_bits(bits),
@@ -186,26 +186,26 @@ impl Format {
         }
     }
 
-    /// Of a double, to the nearest.
-    pub(super) fn of(self, value: f64) -> u64 {
+    /// Converts from a double, rounding to nearest.
+    pub(super) fn from_f64(self, value: f64) -> u64 {
         match self {
-            Format::F32 => tidy(self, u64::from((value as f32).to_bits())),
+            Format::F32 => canonical_nan(self, u64::from((value as f32).to_bits())),
             _ => convert(self, Format::F64, Rounding::Nearest, value.to_bits()),
         }
     }
 }
 
-/// In the one form that what is no number has.
-pub(super) fn tidy(format: Format, bits: u64) -> u64 {
+/// Makes a NaN canonical.
+pub(super) fn canonical_nan(format: Format, bits: u64) -> u64 {
     match format.is_nan(bits) {
         true => format.nan(),
         false => bits,
     }
 }
 
-fn carefully(operation: Operation, format: Format, rounding: Rounding, values: [u64; 3]) -> u64 {
+fn compute_soft(operation: Operation, format: Format, rounding: Rounding, values: [u64; 3]) -> u64 {
     if operation == Operation::Sqrt {
-        return root(format, rounding, values[0]);
+        return square_root(format, rounding, values[0]);
     }
     with_type!(format, F => {
         let [a, b, c] = values.map(|bits| from_bits::<F>(format, bits));
@@ -220,15 +220,16 @@ fn carefully(operation: Operation, format: Format, rounding: Rounding, values: [
     })
 }
 
-/// The square root. That of a format with at most 25 bits, as a double, is exact or lies strictly between two floats
-/// of the format and no half way: a double has more than twice as many, and rounding it once more is rounding once.
-fn root(format: Format, rounding: Rounding, bits: u64) -> u64 {
-    let value = format.wide(bits);
+/// Computes the square root. For formats with at most 25 bits of precision, the root as a double can be rounded again
+/// without a double-rounding error: a double has more than twice as many bits, so the root is exact or not half way
+/// between two floats of the format.
+fn square_root(format: Format, rounding: Rounding, bits: u64) -> u64 {
+    let value = format.to_f64(bits);
     let near = value.sqrt();
     if format != Format::F64 || !near.is_finite() {
         return convert(format, Format::F64, rounding, near.to_bits());
     }
-    // The square of a double is exact with 113 bits.
+    // Quadruple precision has 113 bits, which represent the square of a double exactly.
     let [value, root] = [value, near].map(|value| -> Quad {
         let value = Double::from_bits(u128::from(value.to_bits()));
         value.convert(&mut false).value
@@ -241,12 +242,12 @@ fn root(format: Format, rounding: Rounding, bits: u64) -> u64 {
     root.to_bits()
 }
 
-/// From one kind of float to another.
+/// Converts between formats.
 pub(super) fn convert(to: Format, from: Format, rounding: Rounding, bits: u64) -> u64 {
     if from.is_nan(bits) {
         return to.nan();
     }
-    // Exactly, since no format is wider.
+    // Exact, because no format is wider.
     let wide: Double = with_type!(from, F => from_bits::<F>(from, bits).convert(&mut false).value);
     with_type!(to, F => {
         let value: F = wide.convert_r(rounding.into(), &mut false).value;
@@ -254,8 +255,8 @@ pub(super) fn convert(to: Format, from: Format, rounding: Rounding, bits: u64) -
     })
 }
 
-/// Rounded to a whole number.
-fn rounded(rounding: Rounding, value: f64) -> f64 {
+/// Rounds to an integral value.
+fn round_to_integral(rounding: Rounding, value: f64) -> f64 {
     match rounding {
         Rounding::Nearest => value.round_ties_even(),
         Rounding::NearestAway => value.round(),
@@ -265,20 +266,20 @@ fn rounded(rounding: Rounding, value: f64) -> f64 {
     }
 }
 
-/// As a whole number of the same kind.
-pub(super) fn whole(format: Format, rounding: Rounding, bits: u64) -> u64 {
+/// Rounds to an integral value of the same format.
+pub(super) fn to_integral(format: Format, rounding: Rounding, bits: u64) -> u64 {
     match format.is_nan(bits) {
         true => format.nan(),
-        false => format.of(rounded(rounding, format.wide(bits))),
+        false => format.from_f64(round_to_integral(rounding, format.to_f64(bits))),
     }
 }
 
-/// As an integer; what is no number is 0, what is too large is larger than any.
+/// Converts to an integer. NaN is 0, and a value out of range is beyond the limits of every type.
 pub(super) fn to_integer(format: Format, rounding: Rounding, bits: u64) -> i128 {
-    rounded(rounding, format.wide(bits)) as i128
+    round_to_integral(rounding, format.to_f64(bits)) as i128
 }
 
-/// Of an integer.
-pub(super) fn of_integer(format: Format, rounding: Rounding, value: i128) -> u64 {
+/// Converts from an integer.
+pub(super) fn from_integer(format: Format, rounding: Rounding, value: i128) -> u64 {
     with_type!(format, F => to_bits(format, F::from_i128_r(value, rounding.into()).value))
 }

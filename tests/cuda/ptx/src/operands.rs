@@ -1,40 +1,40 @@
-//! What a statement of PTX is made of: modifiers, registers, values, addresses, and the names of these.
+//! Parses the modifiers and operands of a statement, and resolves names.
 
 use std::collections::HashMap;
 
 use crate::instruction::{Address, Comparison, Source, Space, Special, Type};
 use crate::number::{Mode, Rounding};
 
-/// Memory that a name stands for.
+/// The memory that a name refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Symbol {
-    /// An offset into shared memory.
+    /// An offset in shared memory.
     Shared(u64),
-    /// Shared memory behind all that is declared.
+    /// Dynamic shared memory, after all declared variables.
     SharedDynamic,
-    /// An offset into the parameters of the kernel.
+    /// An offset in the parameters of the kernel.
     Parameter(u64),
-    /// An offset into a thread's own memory, and its bytes.
+    /// An offset in local memory, and the size in bytes.
     Local(u64, usize),
     /// An address.
     Global(u64),
 }
 
-/// What a name stands for.
+/// The object that a name refers to.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Name {
     Register(usize),
     Memory(Symbol),
 }
 
-/// Names, and how much has been named.
+/// The visible names, and the sizes of declared memory and registers.
 #[derive(Clone, Default)]
 pub(super) struct Scope {
     pub(super) names: HashMap<String, Name>,
     pub(super) registers: usize,
     pub(super) shared_bytes: usize,
     pub(super) local_bytes: usize,
-    /// Parameters whose name was put into a register are those of a function, not of the kernel.
+    /// Whether this is the scope of a function: an address of a parameter in a register is then in local memory.
     pub(super) in_function: bool,
 }
 
@@ -44,7 +44,7 @@ impl Scope {
         self.registers += 1;
     }
 
-    /// Memory of a thread's own, for a name.
+    /// Declares a variable in local memory and returns its offset.
     pub(super) fn add_local(&mut self, name: &str, align: usize, bytes: usize) -> usize {
         let start = self.local_bytes.next_multiple_of(align.max(1));
         self.local_bytes = start + bytes;
@@ -69,7 +69,7 @@ impl Scope {
 }
 
 impl Symbol {
-    /// Its address in its space.
+    /// Returns the address in its space.
     fn value(self) -> Source {
         match self {
             Symbol::Shared(at) | Symbol::Parameter(at) | Symbol::Local(at, _) => Source::Value(at),
@@ -79,7 +79,7 @@ impl Symbol {
     }
 }
 
-/// A statement that is being read: its modifiers and its operands, from left to right.
+/// A statement that is being decoded: the remaining modifiers, and the operands from left to right.
 pub(super) struct Statement<'s, 'a> {
     pub(super) scope: &'s Scope,
     pub(super) modifiers: Vec<&'a str>,
@@ -87,8 +87,8 @@ pub(super) struct Statement<'s, 'a> {
     pub(super) next: usize,
 }
 
-/// Words between commas that are within no brackets.
-pub(super) fn separated<'s, 'a>(words: &'s [&'a str]) -> Vec<&'s [&'a str]> {
+/// Splits tokens at commas outside of brackets.
+pub(super) fn split_operands<'s, 'a>(words: &'s [&'a str]) -> Vec<&'s [&'a str]> {
     let mut depth = 0;
     let comma = |word: &&str| {
         depth += i32::from(matches!(*word, "[" | "{" | "("));
@@ -102,27 +102,27 @@ pub(super) fn separated<'s, 'a>(words: &'s [&'a str]) -> Vec<&'s [&'a str]> {
 }
 
 impl<'s, 'a> Statement<'s, 'a> {
-    /// Is there this modifier? Then it has been seen to.
+    /// Consumes a modifier. Returns whether it was present.
     pub(super) fn has(&mut self, name: &str) -> bool {
         let place = self.modifiers.iter().position(|modifier| *modifier == name);
         place.map(|place| self.modifiers.remove(place)).is_some()
     }
 
-    /// Passes over modifiers that change nothing of what is computed here. Were there any?
-    pub(super) fn pass(&mut self, names: &[&str]) -> bool {
+    /// Ignores modifiers that do not affect the result. Returns whether any was present.
+    pub(super) fn ignore(&mut self, names: &[&str]) -> bool {
         let before = self.modifiers.len();
         self.modifiers.retain(|modifier| !names.contains(modifier));
         self.modifiers.len() < before
     }
 
-    /// The next modifier that is something, if there is one.
+    /// Consumes the next modifier that `read` accepts, if there is one.
     pub(super) fn optional<T>(&mut self, read: impl Fn(&str) -> Option<T>) -> Option<T> {
         let of = |modifier: &&str| read(modifier).is_some();
         let place = self.modifiers.iter().position(of)?;
         read(self.modifiers.remove(place))
     }
 
-    /// The next modifier, as something.
+    /// Consumes the next modifier that `read` accepts, or returns an error that names it `what`.
     pub(super) fn modifier<T>(
         &mut self,
         what: &str,
@@ -130,14 +130,14 @@ impl<'s, 'a> Statement<'s, 'a> {
     ) -> Result<T, String> {
         let had = self.modifiers.join(".");
         let found = self.optional(read);
-        found.ok_or_else(|| format!("no {what} that is known in `.{had}`"))
+        found.ok_or_else(|| format!("no supported {what} in `.{had}`"))
     }
 
     pub(super) fn ty(&mut self) -> Result<Type, String> {
         self.modifier("type", Type::named)
     }
 
-    /// How floats are rounded to floats, and what becomes of what is too small or too large.
+    /// Consumes the modifiers for rounding, flushing and saturation.
     pub(super) fn mode(&mut self) -> Mode {
         let rounding = self.optional(|name| match name {
             "rn" => Some(Rounding::Nearest),
@@ -151,7 +151,7 @@ impl<'s, 'a> Statement<'s, 'a> {
             rounding: rounding.unwrap_or(Rounding::Nearest),
             flush: self.has("ftz"),
             saturate: self.has("sat"),
-            whole: false,
+            integral: false,
         }
     }
 
@@ -161,19 +161,19 @@ impl<'s, 'a> Statement<'s, 'a> {
         operand.ok_or_else(|| "too few operands".to_owned())
     }
 
-    /// Is there another operand?
-    pub(super) fn more(&self) -> bool {
+    /// Returns `true` if there is another operand.
+    pub(super) fn has_more(&self) -> bool {
         self.next < self.operands.len()
     }
 
     pub(super) fn target(&mut self) -> Result<usize, String> {
         match self.operand()? {
             [name] => self.scope.register(name),
-            words => Err(format!("`{}` is no register", words.concat())),
+            words => Err(format!("`{}` is not a register", words.concat())),
         }
     }
 
-    /// A register, and maybe another behind `|`; `_` is none.
+    /// Parses a register and optionally another after `|`; `_` is `None`.
     pub(super) fn two_targets(&mut self) -> Result<[Option<usize>; 2], String> {
         let one = |name: &str| match name {
             "_" => Ok(None),
@@ -191,7 +191,7 @@ impl<'s, 'a> Statement<'s, 'a> {
                 Ok(found)
             }
             words => Err(format!(
-                "`{}` as targets",
+                "`{}` is not a target",
                 words.unwrap_or_default().concat()
             )),
         }
@@ -201,7 +201,7 @@ impl<'s, 'a> Statement<'s, 'a> {
         source(self.scope, ty, self.operand()?)
     }
 
-    /// A predicate, and whether it is negated.
+    /// Parses a predicate, and whether it is negated.
     pub(super) fn predicate(&mut self) -> Result<(Source, bool), String> {
         match self.operand()? {
             ["!", words @ ..] => Ok((source(self.scope, Type::Predicate, words)?, true)),
@@ -209,46 +209,51 @@ impl<'s, 'a> Statement<'s, 'a> {
         }
     }
 
-    /// One register or value, or some in braces; a `_` is none.
-    pub(super) fn several(&mut self, ty: Type) -> Result<Vec<Option<Source>>, String> {
+    /// Parses a register or value, or several in braces; `_` is `None`.
+    pub(super) fn vector_operand(&mut self, ty: Type) -> Result<Vec<Option<Source>>, String> {
         let one = |words: &[&str]| match words {
             ["_"] => Ok(None),
             words => source(self.scope, ty, words).map(Some),
         };
         let words = *self.operands.get(self.next).ok_or("too few operands")?;
         let found = match words {
-            ["{", within @ .., "}"] => separated(within).into_iter().map(one).collect(),
+            ["{", within @ .., "}"] => split_operands(within).into_iter().map(one).collect(),
             words => Ok(vec![one(words)?]),
         };
         self.next += 1;
         found
     }
 
-    /// Registers of which some may be none.
-    pub(super) fn several_targets(&mut self, ty: Type) -> Result<Box<[Option<usize>]>, String> {
-        let registers = self.several(ty)?.into_iter().map(|target| match target {
-            None => Ok(None),
-            Some(Source::Register(register)) => Ok(Some(register)),
-            Some(_) => Err("a value where a register must be".to_owned()),
-        });
+    /// Parses one or several target registers; `_` is `None`.
+    pub(super) fn vector_targets(&mut self, ty: Type) -> Result<Box<[Option<usize>]>, String> {
+        let registers = self
+            .vector_operand(ty)?
+            .into_iter()
+            .map(|target| match target {
+                None => Ok(None),
+                Some(Source::Register(register)) => Ok(Some(register)),
+                Some(_) => Err("expected a register, got a value".to_owned()),
+            });
         registers.collect()
     }
 
-    /// A place in a space; the parameters of functions are in a thread's own memory.
+    /// Parses an address. The parameters of functions are in local memory.
     pub(super) fn address(&mut self, space: Space) -> Result<(Space, Address), String> {
         let words = self.operand()?;
-        let unknown = || format!("the address `{}`", words.concat());
+        let unknown = || format!("`{}` is not a supported address", words.concat());
         let ["[", base, offset @ .., "]"] = words else {
             return Err(unknown());
         };
         let offset = match *offset {
             [] => 0,
-            ["+", value] => whole(value).ok_or_else(unknown)?,
-            ["-", value] | ["+", "-", value] => whole(value).ok_or_else(unknown)?.wrapping_neg(),
+            ["+", value] => parse_integer(value).ok_or_else(unknown)?,
+            ["-", value] | ["+", "-", value] => {
+                parse_integer(value).ok_or_else(unknown)?.wrapping_neg()
+            }
             _ => return Err(unknown()),
         };
         let symbol = self.scope.memory(base);
-        let base = match (self.scope.register(base), symbol, whole(base)) {
+        let base = match (self.scope.register(base), symbol, parse_integer(base)) {
             (Ok(register), ..) => Source::Register(register),
             (_, Some(symbol), _) => symbol.value(),
             (_, None, Some(value)) => Source::Value(value),
@@ -257,7 +262,7 @@ impl<'s, 'a> Statement<'s, 'a> {
         let space = match (space, symbol) {
             (Space::Parameter, Some(Symbol::Local(..))) => Space::Local,
             (Space::Parameter, None) if self.scope.in_function => Space::Local,
-            // By its name a place is in its space, whatever is said of it.
+            // A name determines the space of a generic access.
             (Space::Generic, Some(Symbol::Shared(_) | Symbol::SharedDynamic)) => Space::Shared,
             (Space::Generic, Some(Symbol::Local(..))) => Space::Local,
             (space, _) => space,
@@ -265,7 +270,7 @@ impl<'s, 'a> Statement<'s, 'a> {
         Ok((space, Address { base, offset }))
     }
 
-    /// Constants lie where global memory is.
+    /// Consumes the modifier for the state space. Constants are in global memory.
     pub(super) fn space(&mut self) -> Space {
         if self.has("global") || self.has("const") {
             Space::Global
@@ -281,8 +286,8 @@ impl<'s, 'a> Statement<'s, 'a> {
     }
 }
 
-/// A whole number without sign.
-pub(super) fn whole(word: &str) -> Option<u64> {
+/// Parses an unsigned integer.
+pub(super) fn parse_integer(word: &str) -> Option<u64> {
     let word = word.strip_suffix('U').unwrap_or(word);
     match word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -291,8 +296,8 @@ pub(super) fn whole(word: &str) -> Option<u64> {
     }
 }
 
-/// The bits of a float that is written by them, or in decimals, as a value of so many bytes.
-pub(super) fn float_bits(bytes: u8, word: &str) -> Option<u64> {
+/// Parses a float of `bytes` bytes, written as its bits or in decimal, to its bits.
+pub(super) fn parse_float(bytes: u8, word: &str) -> Option<u64> {
     match (bytes, word.get(..2)) {
         (4, Some("0f" | "0F")) => u32::from_str_radix(&word[2..], 16).ok().map(u64::from),
         (8, Some("0d" | "0D")) => u64::from_str_radix(&word[2..], 16).ok(),
@@ -305,14 +310,14 @@ pub(super) fn float_bits(bytes: u8, word: &str) -> Option<u64> {
     }
 }
 
-/// A value of this type.
+/// Parses a source operand of this type.
 fn source(scope: &Scope, ty: Type, words: &[&str]) -> Result<Source, String> {
-    let unknown = || format!("`{}` as a value of {ty:?}", words.concat());
+    let unknown = || format!("`{}` is not a value of {ty:?}", words.concat());
     let word = match *words {
         [word] => word,
         ["-", word] => {
-            let integer = || whole(word).map(u64::wrapping_neg);
-            let value = match (ty.is_float(), float_bits(ty.bytes(), word)) {
+            let integer = || parse_integer(word).map(u64::wrapping_neg);
+            let value = match (ty.is_float(), parse_float(ty.bytes(), word)) {
                 (true, Some(bits)) => Some(bits ^ 1 << (u32::from(ty.bytes()) * 8 - 1)),
                 (true, None) => None,
                 (false, _) => integer(),
@@ -330,10 +335,10 @@ fn source(scope: &Scope, ty: Type, words: &[&str]) -> Result<Source, String> {
     if word.starts_with('%') {
         return special(word).map(Source::Special).ok_or_else(unknown);
     }
-    let bits = float_bits(ty.bytes(), word);
+    let bits = parse_float(ty.bytes(), word);
     let bits = match ty.is_float() {
         true => bits,
-        false => bits.or_else(|| whole(word)),
+        false => bits.or_else(|| parse_integer(word)),
     };
     bits.map(Source::Value).ok_or_else(unknown)
 }

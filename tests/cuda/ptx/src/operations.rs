@@ -1,17 +1,17 @@
-//! What instructions compute: the operations, by how many values they take.
+//! The operations of instructions, by the number of their operands.
 
-/// Operations of one value.
+/// Operations with one operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unary {
     Abs,
     Neg,
     Not,
-    /// Is it 0?
+    /// 1 if the value is 0, otherwise 0.
     LogicNot,
     Popc,
     Clz,
     Reverse,
-    /// The place of the highest bit; `true`: how far it is from the top.
+    /// The index of the highest bit; with `true`, its distance from the top.
     HighestBit(bool),
     Sqrt,
     Rsqrt,
@@ -23,7 +23,7 @@ pub(super) enum Unary {
     Tanh,
 }
 
-/// Operations of two values.
+/// Operations with two operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Binary {
     Add,
@@ -33,7 +33,7 @@ pub(super) enum Binary {
     MulWide,
     Div,
     Rem,
-    /// `nan`: one that is no number is the answer.
+    /// With `nan`, a NaN operand gives NaN.
     Min {
         nan: bool,
     },
@@ -48,7 +48,7 @@ pub(super) enum Binary {
     CopySign,
 }
 
-/// Operations of three values.
+/// Operations with three operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ternary {
     MadLow,
@@ -57,25 +57,25 @@ pub(super) enum Ternary {
     Fma,
     /// `max(fma, 0)`
     FmaRelu,
-    /// The bits of `a`, from `b`, as many as `c`.
+    /// `c` bits of `a`, starting at bit `b`.
     ExtractBits,
-    /// Bits of two words side by side; `left`, and whether more than 32 places are 32.
+    /// A shift of two concatenated words; `clamp` limits the amount to 32.
     Funnel {
         left: bool,
         clamp: bool,
     },
-    /// Bytes of two words, chosen by a third.
+    /// Selects bytes of two words by a third.
     Permute(Permutation),
-    /// Any function of three bits.
+    /// A bitwise function of three words, given by its truth table.
     Logic(u8),
-    /// The sum of the products of four bytes each; whether those of `a` and `b` have signs.
+    /// The dot product of four bytes each; `signed` for the bytes of `a` and `b`.
     Dot4 {
         signed: [bool; 2],
     },
     SumOfDifferences,
 }
 
-/// How `prmt` chooses.
+/// The modes of `prmt`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Permutation {
     Each,
@@ -87,7 +87,7 @@ pub(super) enum Permutation {
     Replicate16,
 }
 
-/// How two values are compared. Of floats, what is not `OrNan` is false where one is no number.
+/// Comparisons. For floats, those without `OrNan` are false if an operand is NaN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Comparison {
     Equal,
@@ -106,19 +106,19 @@ pub(super) enum Comparison {
     OneNan,
 }
 
-/// What an atomic operation does.
+/// Atomic operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Atomic {
     Exchange,
     CompareAndSwap,
-    /// Counts up to a bound, then from 0.
+    /// Increments up to a bound, then wraps to 0.
     Increment,
-    /// Counts down from a bound.
+    /// Decrements down to 0, then wraps to a bound.
     Decrement,
     Compute(Binary),
 }
 
-/// Additions and subtractions of numbers that are wider than a register.
+/// Extended-precision operations with a carry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Carrying {
     Add,
@@ -127,7 +127,7 @@ pub(super) enum Carrying {
     MadHigh,
 }
 
-/// From which lane a shuffle takes.
+/// The modes of a shuffle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Shuffle {
     Up,
@@ -136,19 +136,19 @@ pub(super) enum Shuffle {
     Index,
 }
 
-/// What the lanes of a warp, or the threads of a cube, tell each other.
+/// Votes of the lanes of a warp or the threads of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Vote {
     All,
     Any,
     Uniform,
-    /// Which.
+    /// The mask of lanes with a true predicate.
     Ballot,
-    /// How many.
+    /// The number of true predicates.
     Count,
 }
 
-/// A question about a float.
+/// Tests of a float.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TestFloat {
     Finite,

@@ -1,27 +1,28 @@
-//! Who touched which bytes within a launch, byte by byte: for what the launch touched in all, and to find races
-//! between its threads.
+//! Shadow memory: the last accesses of each byte within a launch. It yields the ranges that a launch accessed, and
+//! finds races between its threads.
 //!
-//! Two accesses of a byte by different threads, of which one writes, race unless a barrier of their block is between
-//! them, or one of their warp, if they are of one. Atomic operations race with plain writes alone, and a write that
-//! changes nothing with nothing. Kernels that order memory by fences are not judged: what those order is not followed.
+//! Two accesses of a byte by different threads, one of them a write, race unless a barrier of their block is between
+//! them, or, if they are in one warp, a barrier of the warp. An atomic operation races only with plain writes, and a
+//! write that does not change the value never races. Kernels with fences are not checked, because the order by fences
+//! is not tracked.
 
 use std::ops::Range;
 
 use crate::Kind;
 
-/// A moment of a thread, or of several: when they touched a byte.
+/// The time of an access, by one thread or by several.
 ///
 /// ```text
-///  bits 63..32  the epoch: how many barriers and blocks were before, from 1 on; 0 is never
-///  bits 31..16  the barriers of the warp before
-///  bit  15      it was an atomic operation
-///  bits 14..12  the byte was ever read, written, updated (of the reader's alone)
-///  bits 10..0   who: a thread of the block, or `MANY_OF_WARP + warp`, `MANY`, `MANY_BLOCKS`
+///  bits 63..32  the epoch: the number of earlier barriers and blocks, from 1; 0 if there was no access
+///  bits 31..16  the number of earlier barriers of the warp
+///  bit  15      an atomic operation
+///  bits 14..12  whether the byte was ever read, written, updated (only in the stamp of the read)
+///  bits 10..0   the actor: a thread of the block, or `MANY_OF_WARP + warp`, `MANY`, `MANY_BLOCKS`
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Stamp(u64);
 
-const WHO: u64 = 0x7FF;
+const ACTOR: u64 = 0x7FF;
 const EVER: u64 = 0x7000;
 const ATOMIC: u64 = 1 << 15;
 const MANY_OF_WARP: u64 = 1024;
@@ -41,68 +42,70 @@ impl Stamp {
         self.0 >> 16 & 0xFFFF
     }
 
-    fn who(self) -> u64 {
-        self.0 & WHO
+    fn actor(self) -> u64 {
+        self.0 & ACTOR
     }
 
     fn is_atomic(self) -> bool {
         self.0 & ATOMIC != 0
     }
 
-    fn by(self, who: u64) -> Self {
-        Self(self.0 & !WHO | who)
+    fn with_actor(self, actor: u64) -> Self {
+        Self(self.0 & !ACTOR | actor)
     }
 
     fn warp(self) -> Option<u64> {
-        match self.who() {
+        match self.actor() {
             thread @ 0..MANY_OF_WARP => Some(thread / 32),
-            who @ MANY_OF_WARP..1056 => Some(who - MANY_OF_WARP),
+            actor @ MANY_OF_WARP..1056 => Some(actor - MANY_OF_WARP),
             _ => None,
         }
     }
 
-    /// The thread, if it was one alone.
+    /// Returns the thread, if it is a single one.
     pub(super) fn thread(self) -> Option<u32> {
-        (self.who() < MANY_OF_WARP).then(|| self.who() as u32)
+        (self.actor() < MANY_OF_WARP).then(|| self.actor() as u32)
     }
 }
 
-/// What is now.
+/// The current access.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Now {
+pub(super) struct Current {
     pub(super) me: Stamp,
-    /// The first epoch of this block; what was before is of others, who know nothing of it.
+    /// The first epoch of this block. Earlier epochs belong to other blocks, which are not ordered with this one.
     pub(super) block: u32,
 }
 
-impl Now {
-    /// Did that end before this began?
+impl Current {
+    /// Returns `true` if the earlier access happens before this one.
     #[inline(always)]
-    fn knows(self, then: Stamp) -> bool {
-        if then.0 >> 32 == 0 {
+    fn is_after(self, earlier: Stamp) -> bool {
+        if earlier.0 >> 32 == 0 {
             return true;
         }
-        if then.who() == MANY_BLOCKS || then.epoch() < self.block {
+        if earlier.actor() == MANY_BLOCKS || earlier.epoch() < self.block {
             return false;
         }
-        let same_warp = then.warp().is_some() && then.warp() == self.me.warp();
-        then.epoch() < self.me.epoch()
-            || then.who() == self.me.who()
-            || (same_warp && then.syncs() < self.me.syncs())
+        let same_warp = earlier.warp().is_some() && earlier.warp() == self.me.warp();
+        earlier.epoch() < self.me.epoch()
+            || earlier.actor() == self.me.actor()
+            || (same_warp && earlier.syncs() < self.me.syncs())
     }
 
-    /// Those of then and of now, for whoever must know both.
+    /// Merges the earlier access and this one to a stamp that a later access must be ordered after.
     #[inline(always)]
-    fn joined(self, then: Stamp) -> Stamp {
-        if self.knows(then) {
+    fn merge(self, earlier: Stamp) -> Stamp {
+        if self.is_after(earlier) {
             return self.me;
         }
-        if then.who() == MANY_BLOCKS || then.epoch() < self.block {
-            return self.me.by(MANY_BLOCKS);
+        if earlier.actor() == MANY_BLOCKS || earlier.epoch() < self.block {
+            return self.me.with_actor(MANY_BLOCKS);
         }
-        match then.warp() == self.me.warp() {
-            true => self.me.by(MANY_OF_WARP + self.me.warp().unwrap_or(0)),
-            false => self.me.by(MANY),
+        match earlier.warp() == self.me.warp() {
+            true => self
+                .me
+                .with_actor(MANY_OF_WARP + self.me.warp().unwrap_or(0)),
+            false => self.me.with_actor(MANY),
         }
     }
 }
@@ -113,20 +116,20 @@ struct Cell {
     read: Stamp,
 }
 
-/// Bytes whose cells come together.
+/// The number of bytes whose cells are allocated together.
 const CHUNK: usize = 4096;
 
-/// What was touched of a block of memory.
+/// The accesses to a block of memory.
 #[derive(Default)]
 pub(super) struct Shadow {
     chunks: Vec<Option<Box<[Cell]>>>,
 }
 
-/// An access that another one races with.
+/// The earlier access of a race.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conflict {
-    pub(super) then: Stamp,
-    /// What it did.
+    pub(super) earlier: Stamp,
+    /// The kind of the earlier access.
     pub(super) kind: Kind,
 }
 
@@ -137,19 +140,20 @@ impl Shadow {
         Self { chunks }
     }
 
-    /// Notes an access of some bytes, of which a write changes those at which `changes` is true.
+    /// Records an access. For a write, `changes` returns `true` for the bytes whose value it changes. Returns a
+    /// conflict, if there is one.
     #[inline]
-    pub(super) fn note(
+    pub(super) fn record(
         &mut self,
         at: usize,
         bytes: usize,
         kind: Kind,
-        now: Now,
+        current: Current,
         changes: impl Fn(usize) -> bool,
     ) -> Option<Conflict> {
         let mut conflict = None;
-        let mut found = |then, kind| conflict = conflict.or(Some(Conflict { then, kind }));
-        // What is aligned is within one chunk.
+        let mut report = |earlier, kind| conflict = conflict.or(Some(Conflict { earlier, kind }));
+        // An aligned access lies within one chunk.
         let chunk = self.chunks.get_mut(at / CHUNK)?;
         let chunk = chunk.get_or_insert_with(|| vec![Cell::default(); CHUNK].into_boxed_slice());
         let cells = chunk.get_mut(at % CHUNK..)?.get_mut(..bytes)?;
@@ -163,28 +167,28 @@ impl Shadow {
             let ever = read.0 & EVER;
             match kind {
                 Kind::Read => {
-                    if written == Kind::Write && !now.knows(write) {
-                        found(write, written);
+                    if written == Kind::Write && !current.is_after(write) {
+                        report(write, written);
                     }
-                    cell.read = Stamp(now.joined(read).0 & !EVER | ever | 1 << 12);
+                    cell.read = Stamp(current.merge(read).0 & !EVER | ever | 1 << 12);
                 }
                 Kind::Write => {
                     if changes(place) {
-                        if !now.knows(write) {
-                            found(write, written);
+                        if !current.is_after(write) {
+                            report(write, written);
                         }
-                        if !now.knows(Stamp(read.0 & !EVER)) {
-                            found(read, Kind::Read);
+                        if !current.is_after(Stamp(read.0 & !EVER)) {
+                            report(read, Kind::Read);
                         }
                     }
-                    cell.write = now.me;
+                    cell.write = current.me;
                     cell.read = Stamp(read.0 | 1 << 13);
                 }
                 Kind::Atomic => {
-                    if written == Kind::Write && !now.knows(write) {
-                        found(write, written);
+                    if written == Kind::Write && !current.is_after(write) {
+                        report(write, written);
                     }
-                    cell.write = Stamp(now.joined(write).0 | ATOMIC);
+                    cell.write = Stamp(current.merge(write).0 | ATOMIC);
                     cell.read = Stamp(read.0 | 1 << 14);
                 }
             }
@@ -192,8 +196,8 @@ impl Shadow {
         conflict
     }
 
-    /// The bytes that were read, written and updated, in order, none touching another.
-    pub(super) fn touched(&self) -> [Vec<Range<u64>>; 3] {
+    /// Returns the ranges that were read, written and updated, in order and merged.
+    pub(super) fn accesses(&self) -> [Vec<Range<u64>>; 3] {
         let mut ranges: [Vec<Range<u64>>; 3] = Default::default();
         for (number, chunk) in self.chunks.iter().enumerate() {
             let Some(chunk) = chunk else { continue };

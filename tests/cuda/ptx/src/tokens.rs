@@ -1,17 +1,17 @@
-//! Text into words and signs, with their lines.
+//! Splits text into words and signs, with their lines.
 
-/// A word (`ld.global.f32`, `%r1`, `0f3F800000`) or one sign.
+/// A word (`ld.global.f32`, `%r1`, `0f3F800000`) or a sign.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Token<'a> {
     pub(super) text: &'a str,
     pub(super) line: u32,
 }
 
-fn is_of_word(byte: u8) -> bool {
+fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%' | b'.')
 }
 
-/// All tokens; comments are none.
+/// Returns all tokens, without comments.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
     let bytes = text.as_bytes();
     let mut found = Vec::new();
@@ -24,19 +24,19 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
             b' ' | b'\t' | b'\r' | b'\n' => at += 1,
             b'/' if text[at..].starts_with("//") => at = ends(at, "\n").unwrap_or(bytes.len()),
             b'/' if text[at..].starts_with("/*") => {
-                at = ends(at + 2, "*/").ok_or("a comment does not end")?;
+                at = ends(at + 2, "*/").ok_or("unterminated comment")?;
             }
-            b'"' => at = ends(at + 1, "\"").ok_or("a text does not end")?,
-            byte if is_of_word(byte) => {
+            b'"' => at = ends(at + 1, "\"").ok_or("unterminated string")?,
+            byte if is_word_byte(byte) => {
                 while let Some(byte) = bytes.get(at)
-                    && (is_of_word(*byte) || text[at..].starts_with("::"))
+                    && (is_word_byte(*byte) || text[at..].starts_with("::"))
                 {
                     // `shared::cta` is one word.
                     at += if *byte == b':' { 2 } else { 1 };
                 }
             }
             byte if byte.is_ascii() => at += 1,
-            _ => return Err(format!("line {line}: a sign that is not of ASCII")),
+            _ => return Err(format!("line {line}: non-ASCII character")),
         }
         let piece = &text[start..at];
         if !piece.starts_with([' ', '\t', '\r', '\n', '"'])
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_signs_and_lines() {
+    fn text_is_split_into_words_and_signs_with_lines() {
         let found = tokens("// c\nadd.s32 %r1, %r2, -3; /* x\n*/ L:").unwrap();
         let texts: Vec<_> = found.iter().map(|token| token.text).collect();
         assert_eq!(

@@ -60,7 +60,7 @@ fn a_stream_of_another_context_is_refused_i7() {
         .err()
         .unwrap()
         .to_string();
-    assert!(why.contains("of another context"), "{why}");
+    assert!(why.contains("to another context"), "{why}");
     // SAFETY: as above.
     let second = unsafe { Cuda::adopt_context(other_raw.context()) };
     let second = Device::open_with(second, options()).unwrap();

@@ -77,7 +77,7 @@ fn declarations_must_fit_the_entry_point_i7() {
         .scalar::<u32>("value");
     let log = refused(short.source(text()));
     assert!(
-        log.contains("takes 3 parameters, and 2 are declared"),
+        log.contains("takes 3 parameters, but 2 are declared"),
         "{log}"
     );
     let wide = Kernel::new("fill")
@@ -86,7 +86,7 @@ fn declarations_must_fit_the_entry_point_i7() {
         .scalar::<u32>("n");
     let log = refused(wide.source(text()));
     assert!(
-        log.contains("parameter 1 of its entry point has 4 bytes"),
+        log.contains("parameter 1 of the entry point has 4 bytes"),
         "{log}"
     );
     let log = refused(

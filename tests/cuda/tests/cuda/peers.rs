@@ -84,7 +84,7 @@ fn a_refused_copy_across_poisons_its_target_i7() {
     let refused = copy_across((&streams[0], &from), (&streams[1], &to)).unwrap_err();
     let why = refused.to_string();
     assert!(
-        why.contains("CUDA_ERROR_INVALID_VALUE (1) to cuMemcpyPeerAsync"),
+        why.contains("`cuMemcpyPeerAsync` failed: CUDA_ERROR_INVALID_VALUE (1)"),
         "{why}"
     );
     assert!(streams[1].read(&to).wait().is_err());

@@ -110,13 +110,13 @@ fn an_im2col_map_reaches_the_kernel_i6() {
 
 /// I7: a map that cannot be is refused with a sentence, before the driver is asked where it could not know.
 #[rstest]
-#[case::outside(TensorMap::tiled(0, DType::F32, &[64, 64], &[8, 8]), 0, "it leaves its binding, which has 4096 bytes")]
-#[case::overflow(TensorMap::tiled(0, DType::F32, &[u64::MAX, 64], &[8, 8]), 0, "it leaves its binding")]
-#[case::no_axes(TensorMap::tiled(0, DType::F32, &[], &[]), 0, "it has 0 axes, and 1 to 5 can be")]
-#[case::axes(TensorMap::tiled(0, DType::U8, &[1; 6], &[1; 6]), 0, "it has 6 axes")]
-#[case::tile(TensorMap::tiled(0, DType::F32, &[8, 8], &[8]), 0, "its tile has 1 entries, and 2 are needed")]
-#[case::stride(TensorMap { strides: vec![64, 8], ..TensorMap::tiled(0, DType::F32, &[8, 8], &[8, 8]) }, 0, "a stride of 8 bytes")]
-#[case::driver(TensorMap::tiled(0, DType::F32, &[8, 9], &[8, 8]), 1, "CUDA_ERROR_INVALID_VALUE (1) to cuTensorMapEncodeTiled")]
+#[case::outside(TensorMap::tiled(0, DType::F32, &[64, 64], &[8, 8]), 0, "exceeds its binding of 4096 bytes")]
+#[case::overflow(TensorMap::tiled(0, DType::F32, &[u64::MAX, 64], &[8, 8]), 0, "exceeds its binding")]
+#[case::no_axes(TensorMap::tiled(0, DType::F32, &[], &[]), 0, "expected 1 to 5 axes, got 0")]
+#[case::axes(TensorMap::tiled(0, DType::U8, &[1; 6], &[1; 6]), 0, "got 6")]
+#[case::tile(TensorMap::tiled(0, DType::F32, &[8, 8], &[8]), 0, "expected 2 entries in the tile, got 1")]
+#[case::stride(TensorMap { strides: vec![64, 8], ..TensorMap::tiled(0, DType::F32, &[8, 8], &[8, 8]) }, 0, "along the last axis, got 8 bytes")]
+#[case::driver(TensorMap::tiled(0, DType::F32, &[8, 9], &[8, 8]), 1, "`cuTensorMapEncodeTiled` failed: CUDA_ERROR_INVALID_VALUE (1)")]
 fn a_map_that_cannot_be_is_refused_i7(
     #[case] map: TensorMap,
     #[case] reported: usize,
@@ -138,8 +138,5 @@ fn other_numbers_of_maps_are_refused_i7(#[case] maps: usize) {
     let (reports, made) = launched(vec![map; maps], 4096);
     assert!(reports.is_empty(), "{reports:#?}");
     let why = made.unwrap_err().to_string();
-    assert!(
-        why.contains(&format!("it brings {maps} tensor maps")),
-        "{why}"
-    );
+    assert!(why.contains(&format!("got {maps}")), "{why}");
 }

@@ -131,7 +131,7 @@ fn too_many_words_are_told() {
     let kernel = Kernel::from_program("wordy", Arc::new(Program::Nest(nest))).unwrap();
     let error = millstream_cuda::cuda_c(&kernel).unwrap_err().to_string();
     assert!(
-        error.contains("4808 bytes, and 4096 can be passed"),
+        error.contains("at most 4096 bytes of bindings and launch words, got 4808"),
         "{error}"
     );
 }

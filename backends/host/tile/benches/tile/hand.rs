@@ -1,4 +1,4 @@
-//! The loops as one would write them for this processor; unsafe, as they need its instructions.
+//! Handwritten loops for this processor; unsafe, because they need its instructions.
 
 const ROUND: f32 = 12_582_912.0;
 

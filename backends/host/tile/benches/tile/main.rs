@@ -1,7 +1,8 @@
-//! The interpreter beside loops written by hand, one thread, in one run: `cargo bench -p millstream-tile --bench tile [-- ROW]`.
+//! The interpreter compared with handwritten loops, on one thread, in one run: `cargo bench -p millstream-tile
+//! --bench tile [-- ROW]`.
 //!
-//! Each row is measured in rounds, the two one after the other, so that what else the machine does meets both; told are
-//! medians and, in brackets, minima.
+//! Each row is measured in rounds, the two alternating, so that other load on the machine affects both. The output
+//! has medians and, in brackets, minima.
 
 #![allow(missing_docs, reason = "a bench has no users")]
 
@@ -13,7 +14,7 @@ use std::time::Instant;
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Store, Stride, Value};
 use millstream_ir::{BinaryOp, DType, Nest, Program, ReduceOp, UnaryOp};
 use millstream_protocol::kernel::NativeView;
-use millstream_tile::{Alone, Code, Options};
+use millstream_tile::{Code, Options, SingleThread};
 
 /// Builds a nest over `f32`.
 #[derive(Default)]
@@ -72,7 +73,7 @@ impl Draft {
             level: Level::Inner,
             scatter: None,
         });
-        Code::compile(&Program::Nest(self.0), Options::default()).expect("it fits")
+        Code::compile(&Program::Nest(self.0), Options::default()).expect("the program compiles")
     }
 }
 
@@ -142,17 +143,17 @@ fn layer_norm() -> Code {
     draft.store(shifted, &ROW)
 }
 
-/// Elements of a line of the cache.
+/// Elements of a cache line.
 const LINE: usize = 16;
 
 type Hand = unsafe fn(&[f32], &[f32], &[f32], &mut [f32]);
 
-/// One row: how long ours takes, how long the loop by hand, and their ratio.
+/// Measures one row: the time of the interpreter, of the handwritten loop, and their ratio.
 fn row(name: &str, code: &Code, hand: Hand, lens: [usize; 4], words: &[u64], times: u32) {
-    let asked = std::env::args()
+    let filter = std::env::args()
         .skip(1)
         .find(|argument| !argument.starts_with('-'));
-    if asked.is_some_and(|asked| !name.contains(&asked)) {
+    if filter.is_some_and(|filter| !name.contains(&filter)) {
         return;
     }
     let buffer = |len: usize, seed: usize| -> Vec<f32> {
@@ -165,7 +166,7 @@ fn row(name: &str, code: &Code, hand: Hand, lens: [usize; 4], words: &[u64], tim
         .enumerate()
         .map(|(seed, len)| buffer(*len, seed))
         .collect();
-    // From a line of the cache on, as a device's memory begins.
+    // Aligned to a cache line, like a device's memory.
     let lines = memory.iter_mut().zip(lens).map(|(buffer, len)| {
         let start = buffer.as_ptr().align_offset(4 * LINE);
         &mut buffer[start..start + len]
@@ -183,8 +184,9 @@ fn row(name: &str, code: &Code, hand: Hand, lens: [usize; 4], words: &[u64], tim
     for _ in 0..41 {
         let start = Instant::now();
         for _ in 0..times {
-            // SAFETY: the memory is this bench's own.
-            unsafe { code.run(black_box(&views), black_box(words), &mut Alone) }.expect("it fits");
+            // SAFETY: the memory belongs to this bench.
+            unsafe { code.run(black_box(&views), black_box(words), &mut SingleThread) }
+                .expect("the launch runs");
         }
         ours.push(start.elapsed().as_secs_f64() / f64::from(times));
         let start = Instant::now();
@@ -192,7 +194,7 @@ fn row(name: &str, code: &Code, hand: Hand, lens: [usize; 4], words: &[u64], tim
             let [a, b, c, out] = &mut memory[..] else {
                 return;
             };
-            // SAFETY: this machine has the instructions, as `main` has found.
+            // SAFETY: this machine has the instructions, which `main` has checked.
             unsafe { hand(black_box(a), black_box(b), black_box(c), black_box(out)) };
         }
         theirs.push(start.elapsed().as_secs_f64() / f64::from(times));
@@ -209,7 +211,7 @@ fn row(name: &str, code: &Code, hand: Hand, lens: [usize; 4], words: &[u64], tim
     );
 }
 
-/// How long ten operations take to be compiled, and then their first launches: over tiles, and with machine code.
+/// Measures compiling ten operations, and their first launches: over tiles, and as machine code.
 fn compiling() {
     const LEN: usize = 1000;
     let mut memory = [[0.5_f32; LEN]; 4];
@@ -224,8 +226,9 @@ fn compiling() {
         times[0].push(start.elapsed());
         for times in &mut times[1..] {
             let start = Instant::now();
-            // SAFETY: the memory is this bench's own; what is written is read by nobody else.
-            unsafe { code.run(black_box(&views), &[LEN as u64], &mut Alone) }.expect("it fits");
+            // SAFETY: the memory belongs to this bench; nothing else reads the output.
+            unsafe { code.run(black_box(&views), &[LEN as u64], &mut SingleThread) }
+                .expect("the launch runs");
             times.push(start.elapsed());
         }
     }
@@ -238,7 +241,7 @@ fn compiling() {
     );
 }
 
-/// As in the bench beside other libraries.
+/// The same nest as in the bench of other libraries.
 fn ten() -> Code {
     let mut draft = Draft::new(1, 0, 1);
     let [a, b, c] = [0; 3].map(|_| draft.load(&ONE));
@@ -263,7 +266,7 @@ fn ten() -> Code {
 fn main() {
     #[cfg(target_arch = "x86_64")]
     if !std::arch::is_x86_feature_detected!("avx512f") {
-        println!("the loops by hand need AVX-512");
+        println!("the handwritten loops need AVX-512");
         return;
     }
     let (chain, gelu, softmax, norm) = (chain(), gelu(), softmax(), layer_norm());

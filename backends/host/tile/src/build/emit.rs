@@ -1,11 +1,11 @@
-//! Instructions of values.
+//! Emits the instructions of values.
 
 use millstream_ir::nest::{Op, Stride, ValueId};
 
-use super::{Builder, Unfit};
+use super::{Builder, CompileError};
 use crate::kernels::{cast, function, map, place, random};
 use crate::level::Kernel;
-use crate::plan::{Instruction, Loop, Scope, Template, Walked};
+use crate::plan::{InputKind, Instruction, Loop, Scope, Template};
 use crate::slot::SlotId;
 
 impl Builder<'_> {
@@ -17,7 +17,7 @@ impl Builder<'_> {
         a: SlotId,
         b: SlotId,
         c: SlotId,
-        one: bool,
+        is_uniform: bool,
     ) {
         self.code.push(Instruction::Loop(Loop {
             run,
@@ -25,27 +25,27 @@ impl Builder<'_> {
             a,
             b,
             c,
-            fixed: one.then_some(1),
+            fixed: is_uniform.then_some(1),
         }));
     }
 
-    /// Emits a value whose operands are there; straight to where it is stored, if it is to.
-    pub(super) fn value(&mut self, id: ValueId, direct: Option<usize>) -> Result<(), Unfit> {
+    /// Emits a value whose operands exist already, directly into a target if `direct` is set.
+    pub(super) fn value(&mut self, id: ValueId, direct: Option<usize>) -> Result<(), CompileError> {
         let index = usize::from(id);
         let value = &self.nest.values[index];
         let (dtype, level) = (value.dtype, self.level);
-        let unfit = Unfit::Value(index);
-        let one = self.is_one(id);
+        let compile_error = CompileError::Value(index);
+        let is_uniform = self.is_uniform(id);
         match value.op {
             Op::Const(_) | Op::Word(_) | Op::Reduce(..) => {}
             Op::Index(axis) => {
-                let (scope, one) = self.scope_of_axis(axis);
-                let slot = self.walk(Walked::Index(axis), 8, scope, one);
+                let (scope, is_uniform) = self.scope_of_axis(axis);
+                let slot = self.input(InputKind::Index(axis), 8, scope, is_uniform);
                 self.places[index] = Some(slot);
             }
             Op::Load(access) => {
-                let (scope, one) = self.scope_of(access);
-                let slot = self.walk(Walked::Elements(access), dtype.size(), scope, one);
+                let (scope, is_uniform) = self.scope_of(access);
+                let slot = self.input(InputKind::Elements(access), dtype.size(), scope, is_uniform);
                 self.places[index] = Some(slot);
             }
             Op::Gather { .. } if self.is_in_runs(id) => self.gather_in_runs(id)?,
@@ -55,57 +55,57 @@ impl Builder<'_> {
                 stride,
                 len,
             } => {
-                let (offsets, at) = (self.offsets(access, one)?, self.of(at, one)?);
+                let (offsets, at) = (self.offsets(access, is_uniform)?, self.of(at, is_uniform)?);
                 let axis = self.indexed(access, stride, len, false);
                 let run = place::gather(dtype.size(), level);
-                let d = self.destination(id, one, direct);
-                self.push(run, d, offsets, at, axis, one);
+                let d = self.destination(id, is_uniform, direct);
+                self.push(run, d, offsets, at, axis, is_uniform);
             }
             Op::Unary(op, a) => {
-                let a = self.of(a, one)?;
+                let a = self.of(a, is_uniform)?;
                 let (run, b) = match map::unary(op, dtype, level) {
                     Some(run) => (run, a),
                     None => {
                         let found = function::by_reference(op, dtype, level);
-                        let (run, which) = found.ok_or(unfit)?;
+                        let (run, which) = found.ok_or(compile_error)?;
                         (run, self.slots.scalar(which))
                     }
                 };
-                let d = self.destination(id, one, direct);
-                self.push(run, d, a, b, a, one);
+                let d = self.destination(id, is_uniform, direct);
+                self.push(run, d, a, b, a, is_uniform);
             }
             Op::Binary(op, a, b) => {
-                let run = map::binary(op, dtype, self.scalars_among(one, a, b), level);
-                self.two(id, run.ok_or(unfit)?, a, b, direct)?;
+                let run = map::binary(op, dtype, self.scalars_among(is_uniform, a, b), level);
+                self.two(id, run.ok_or(compile_error)?, a, b, direct)?;
             }
             Op::Compare(op, a, b) => {
                 let of = self.nest.values[usize::from(a)].dtype;
-                let run = map::compare(op, of, self.scalars_among(one, a, b), level);
-                self.two(id, run.ok_or(unfit)?, a, b, direct)?;
+                let run = map::compare(op, of, self.scalars_among(is_uniform, a, b), level);
+                self.two(id, run.ok_or(compile_error)?, a, b, direct)?;
             }
             Op::Select(condition, a, b) => {
-                let run = map::choose(dtype.size(), self.scalars_among(one, a, b), level);
-                let condition = self.of(condition, one)?;
+                let run = map::select(dtype.size(), self.scalars_among(is_uniform, a, b), level);
+                let condition = self.of(condition, is_uniform)?;
                 let (a, b) = (self.at(a)?, self.at(b)?);
-                let d = self.destination(id, one, direct);
-                self.push(run, d, condition, a, b, one);
+                let d = self.destination(id, is_uniform, direct);
+                self.push(run, d, condition, a, b, is_uniform);
             }
             Op::Cast(a) => {
                 let from = self.nest.values[usize::from(a)].dtype;
-                let run = cast::cast(from, dtype, level).ok_or(unfit)?;
-                let a = self.of(a, one)?;
-                let d = self.destination(id, one, direct);
-                self.push(run, d, a, a, a, one);
+                let run = cast::cast(from, dtype, level).ok_or(compile_error)?;
+                let a = self.of(a, is_uniform)?;
+                let d = self.destination(id, is_uniform, direct);
+                self.push(run, d, a, a, a, is_uniform);
             }
             Op::Random { seed, counter } => {
                 let scalar = self.slots.scalars.len() as u32;
                 self.plan.words.push((seed, scalar, 8));
                 let seed = self.slots.scalar(0);
-                let counter = self.of(counter, one)?;
-                let d = self.destination(id, one, direct);
-                self.push(random::random(level), d, counter, seed, seed, one);
+                let counter = self.of(counter, is_uniform)?;
+                let d = self.destination(id, is_uniform, direct);
+                self.push(random::random(level), d, counter, seed, seed, is_uniform);
             }
-            _ => return Err(unfit),
+            _ => return Err(compile_error),
         }
         Ok(())
     }
@@ -117,32 +117,39 @@ impl Builder<'_> {
         a: ValueId,
         b: ValueId,
         direct: Option<usize>,
-    ) -> Result<(), Unfit> {
-        let (a, b, one) = (self.at(a)?, self.at(b)?, self.is_one(id));
-        let d = self.destination(id, one, direct);
-        self.push(run, d, a, b, a, one);
+    ) -> Result<(), CompileError> {
+        let (a, b, is_uniform) = (self.at(a)?, self.at(b)?, self.is_uniform(id));
+        let d = self.destination(id, is_uniform, direct);
+        self.push(run, d, a, b, a, is_uniform);
         Ok(())
     }
 
-    /// Which of two operands are scalars beside tiles.
-    fn scalars_among(&self, one: bool, a: ValueId, b: ValueId) -> [bool; 2] {
-        [!one && self.is_one(a), !one && self.is_one(b)]
+    /// Returns which of two operands are scalars next to tiles.
+    fn scalars_among(&self, is_uniform: bool, a: ValueId, b: ValueId) -> [bool; 2] {
+        [
+            !is_uniform && self.is_uniform(a),
+            !is_uniform && self.is_uniform(b),
+        ]
     }
 
-    /// Where a value is.
-    pub(super) fn at(&self, id: ValueId) -> Result<SlotId, Unfit> {
-        self.places[usize::from(id)].ok_or(Unfit::Value(usize::from(id)))
+    /// Returns the slot of a value.
+    pub(super) fn at(&self, id: ValueId) -> Result<SlotId, CompileError> {
+        self.places[usize::from(id)].ok_or(CompileError::Value(usize::from(id)))
     }
 
-    /// Where a value is, as the one element or as a tile.
-    fn of(&mut self, id: ValueId, one: bool) -> Result<SlotId, Unfit> {
-        if one { self.at(id) } else { self.lanes_of(id) }
+    /// Returns the slot of a value, as a scalar or as a tile.
+    fn of(&mut self, id: ValueId, is_uniform: bool) -> Result<SlotId, CompileError> {
+        if is_uniform {
+            self.at(id)
+        } else {
+            self.lanes_of(id)
+        }
     }
 
-    /// A value as a tile.
-    pub(super) fn lanes_of(&mut self, id: ValueId) -> Result<SlotId, Unfit> {
+    /// Returns the slot of a value as a tile.
+    pub(super) fn lanes_of(&mut self, id: ValueId) -> Result<SlotId, CompileError> {
         let slot = self.at(id)?;
-        if !self.is_one(id) {
+        if !self.is_uniform(id) {
             return Ok(slot);
         }
         Ok(self.filled(slot, self.nest.values[usize::from(id)].dtype.size()))
@@ -164,22 +171,27 @@ impl Builder<'_> {
         d
     }
 
-    /// Room for a value.
-    pub(super) fn destination(&mut self, id: ValueId, one: bool, direct: Option<usize>) -> SlotId {
+    /// Allocates the slot of a value.
+    pub(super) fn destination(
+        &mut self,
+        id: ValueId,
+        is_uniform: bool,
+        direct: Option<usize>,
+    ) -> SlotId {
         let index = usize::from(id);
         let size = self.nest.values[index].dtype.size();
         let slot = match direct {
             Some(target) => self.plan.targets[target].slot,
-            None if one => self.slots.scalar(0),
+            None if is_uniform => self.slots.scalar(0),
             None if !self.in_body => self.slots.lasting(size),
-            None if self.is_kept(id) => self.slots.kept(size),
+            None if self.is_retained(id) => self.slots.retained(size),
             None => self.slots.register(size),
         };
         self.places[index] = Some(slot);
         slot
     }
 
-    /// How often an access changes its place, and whether it is the same for all lanes.
+    /// Returns how often the address of an access changes, and whether it is uniform.
     pub(super) fn scope_of(&self, access: u16) -> (Scope, bool) {
         let strides = &self.nest.accesses[usize::from(access)].strides;
         let (outer, inner) = strides.split_at(self.nest.outer);
@@ -198,48 +210,52 @@ impl Builder<'_> {
             (false, true) => Scope::Outer,
             (false, false) => Scope::Launch,
         };
-        let one = match self.plan.template {
+        let is_uniform = match self.plan.template {
             Template::Flat | Template::Column => !outer,
             Template::Row => !inner,
         };
-        (scope, one)
+        (scope, is_uniform)
     }
 
-    /// Where the elements of an access lie, for all lanes or for the one.
-    fn offsets(&mut self, access: u16, one: bool) -> Result<SlotId, Unfit> {
+    /// Emits the offsets of an access, as a tile or as a scalar.
+    fn offsets(&mut self, access: u16, is_uniform: bool) -> Result<SlotId, CompileError> {
         let (scope, same) = self.scope_of(access);
-        let slot = self.walk(Walked::Offsets(access), 8, scope, same);
-        Ok(if same && !one {
+        let slot = self.input(InputKind::Offsets(access), 8, scope, same);
+        Ok(if same && !is_uniform {
             self.filled(slot, 8)
         } else {
             slot
         })
     }
 
-    /// Copies a value to where it is stored.
-    pub(super) fn store(&mut self, value: ValueId, target: usize) -> Result<(), Unfit> {
+    /// Copies a value to its target.
+    pub(super) fn store(&mut self, value: ValueId, target: usize) -> Result<(), CompileError> {
         let a = self.at(value)?;
         let target = self.plan.targets[target];
-        let run = match self.is_one(value) && !target.one {
+        let run = match self.is_uniform(value) && !target.is_uniform {
             true => place::fill(target.size, self.level),
             false => place::copy(target.size, self.level),
         };
-        self.push(run, target.slot, a, a, a, target.one);
+        self.push(run, target.slot, a, a, a, target.is_uniform);
         Ok(())
     }
 
-    /// Stores a value where another says.
-    pub(super) fn scatter(&mut self, store: usize, one: bool) -> Result<(), Unfit> {
+    /// Scatters a value.
+    pub(super) fn scatter(&mut self, store: usize, is_uniform: bool) -> Result<(), CompileError> {
         let found = &self.nest.stores[store];
         let Some(scatter) = &found.scatter else {
-            return Err(Unfit::Store(store));
+            return Err(CompileError::Store(store));
         };
         let dtype = self.nest.values[usize::from(found.value)].dtype;
-        let run = place::scatter(dtype, scatter.adds, self.level).ok_or(Unfit::Store(store))?;
-        let offsets = self.offsets(found.access, one)?;
-        let (index, value) = (self.of(scatter.index, one)?, self.of(found.value, one)?);
+        let run =
+            place::scatter(dtype, scatter.adds, self.level).ok_or(CompileError::Store(store))?;
+        let offsets = self.offsets(found.access, is_uniform)?;
+        let (index, value) = (
+            self.of(scatter.index, is_uniform)?,
+            self.of(found.value, is_uniform)?,
+        );
         let axis = self.indexed(found.access, scatter.stride, scatter.len, true);
-        self.push(run, axis, offsets, index, value, one);
+        self.push(run, axis, offsets, index, value, is_uniform);
         Ok(())
     }
 }

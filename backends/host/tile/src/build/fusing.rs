@@ -1,28 +1,28 @@
-//! Which values of a body become one loop.
+//! Chooses the values of a body that become one loop of machine code.
 //!
-//! A body is put into three parts: what needs nothing of the loop, the loop, and what needs something of it. Whatever the loop
-//! cannot do itself comes before it or after it, tile by tile as ever.
+//! The body is split into three parts: values that need nothing of the loop, the loop, and values that need something
+//! of it. Values that machine code does not support run before or after the loop, tile by tile.
 
 use std::ops::Range;
 
 use millstream_ir::nest::ValueId;
 
-use super::{Builder, Unfit};
+use super::{Builder, CompileError};
 use crate::plan::Accumulator;
 
-/// A body in the order in which it is computed.
+/// A body in the order of its computation.
 pub(super) struct Arranged {
     pub(super) body: Vec<ValueId>,
-    /// The part of it that may become one loop; an empty one only folds.
+    /// The part that may become one loop; an empty part only folds.
     pub(super) fused: Option<Range<usize>>,
 }
 
-/// What a pass is for.
+/// The reductions and stores of a pass.
 pub(super) struct Reduces<'a> {
-    /// Its reductions, and the accumulator of each.
+    /// The reductions.
     pub(super) values: &'a [usize],
     pub(super) accumulators: &'a [Accumulator],
-    /// What its stores take.
+    /// The values that stores and scatters take.
     pub(super) stored: &'a [ValueId],
 }
 
@@ -38,7 +38,7 @@ impl Builder<'_> {
         _: Range<usize>,
         _: &Reduces<'_>,
         _: &[(ValueId, usize)],
-    ) -> Result<Vec<usize>, Unfit> {
+    ) -> Result<Vec<usize>, CompileError> {
         Ok(Vec::new())
     }
 }
@@ -52,15 +52,15 @@ mod here {
 
     use super::*;
     use crate::build::target_of;
-    use crate::fuse::{self, Fetch, Fused, Node, NodeId, Recipe};
-    use crate::plan::{Ahead, Instruction, Loop, Scope, Template, Walked};
+    use crate::fuse::{self, Fused, Node, NodeId, PrefetchKind, Recipe};
+    use crate::plan::{InputKind, Instruction, Loop, Prefetch, Scope, Template};
     use crate::slot::SlotId;
 
-    /// With fewer operations a loop is not worth its code.
+    /// A loop with fewer operations is not worth machine code.
     const OPERATIONS_MIN: usize = 2;
 
     impl Builder<'_> {
-        /// Moves what can be fused together.
+        /// Moves the values that can be fused next to each other.
         pub(in crate::build) fn arranged(
             &self,
             body: Vec<ValueId>,
@@ -74,11 +74,11 @@ mod here {
             for &id in &body {
                 fits[usize::from(id)] = self.can_be_fused(id);
             }
-            let mut is_late;
+            let mut runs_after;
             loop {
                 let before = fits.clone();
-                self.keep_truths_inside(&body, roots, &mut fits);
-                is_late = self.keep_apart(&body, &mut fits);
+                self.keep_masks_inside(&body, roots, &mut fits);
+                runs_after = self.split_late(&body, &mut fits);
                 if fits == before {
                     break;
                 }
@@ -88,33 +88,33 @@ mod here {
             }
             let of = |wanted: fn(bool, bool) -> bool| {
                 let flags =
-                    |id: &&ValueId| wanted(fits[usize::from(**id)], is_late[usize::from(**id)]);
+                    |id: &&ValueId| wanted(fits[usize::from(**id)], runs_after[usize::from(**id)]);
                 body.iter().filter(flags).copied().collect::<Vec<_>>()
             };
-            let mut arranged = of(|fits, is_late| !fits && !is_late);
+            let mut arranged = of(|fits, runs_after| !fits && !runs_after);
             let start = arranged.len();
             arranged.extend(of(|fits, _| fits));
             let end = arranged.len();
-            arranged.extend(of(|fits, is_late| !fits && is_late));
+            arranged.extend(of(|fits, runs_after| !fits && runs_after));
             Arranged {
                 body: arranged,
                 fused: Some(start..end),
             }
         }
 
-        /// What needs something of the loop and is not in it comes after it, and whatever needs that does, too. Answers what
-        /// comes after.
-        fn keep_apart(&self, body: &[ValueId], fits: &mut [bool]) -> Vec<bool> {
-            let mut is_late = vec![false; fits.len()];
+        /// Marks the values that need something of the loop without being part of it, and all values that need those:
+        /// they run after the loop. Returns them.
+        fn split_late(&self, body: &[ValueId], fits: &mut [bool]) -> Vec<bool> {
+            let mut runs_after = vec![false; fits.len()];
             for &id in body {
                 let index = usize::from(id);
                 let operands = self.nest.values[index].op.operands();
                 let mut of = operands.iter().map(|operand| usize::from(*operand));
-                is_late[index] =
-                    of.any(|operand| is_late[operand] || (fits[operand] && !fits[index]));
-                fits[index] &= !is_late[index];
+                runs_after[index] =
+                    of.any(|operand| runs_after[operand] || (fits[operand] && !fits[index]));
+                fits[index] &= !runs_after[index];
             }
-            is_late
+            runs_after
         }
 
         fn is_worth_it(&self, body: &[ValueId], fits: &[bool], reduces: &[usize]) -> bool {
@@ -124,13 +124,13 @@ mod here {
             count >= OPERATIONS_MIN || folds.count() > 0
         }
 
-        /// Can a loop do this reduction, if what is reduced is there?
+        /// Returns `true` if the loop can compute this reduction once its operand is known.
         fn can_be_folded(&self, value: usize) -> bool {
             let Op::Reduce(op, of) = self.nest.values[value].op else {
                 return false;
             };
             let is_f32 = self.nest.values[usize::from(of)].dtype == DType::F32;
-            self.rows_are_one() && is_f32 && fuse::has_fold(op) && !self.is_one(of)
+            self.rows_are_uniform() && is_f32 && fuse::has_fold(op) && !self.is_uniform(of)
         }
 
         fn can_be_fused(&self, id: ValueId) -> bool {
@@ -139,24 +139,25 @@ mod here {
             let does = match value.op {
                 Op::Unary(op, _) => fuse::has_unary(op),
                 Op::Binary(op, ..) => fuse::has_binary(op),
-                Op::Compare(_, a, _) => return !self.is_one(id) && dtype(a) == DType::F32,
-                // Its condition is looked at next.
+                Op::Compare(_, a, _) => return !self.is_uniform(id) && dtype(a) == DType::F32,
+                // `keep_masks_inside` checks its condition.
                 Op::Select(..) => true,
                 _ => false,
             };
-            does && value.dtype == DType::F32 && !self.is_one(id)
+            does && value.dtype == DType::F32 && !self.is_uniform(id)
         }
 
-        /// Comparisons stay in registers: only selections of the loop may ask them, and these only such ones.
-        fn keep_truths_inside(&self, body: &[ValueId], roots: &[ValueId], fits: &mut [bool]) {
+        /// Comparisons stay in mask registers: only selections of the loop may use them, and such selections need a
+        /// comparison of the loop.
+        fn keep_masks_inside(&self, body: &[ValueId], roots: &[ValueId], fits: &mut [bool]) {
             let values = &self.nest.values;
-            let is_truth = |id: usize| values[id].dtype == DType::Bool;
+            let is_mask = |id: usize| values[id].dtype == DType::Bool;
             for &id in body {
                 let index = usize::from(id);
                 match values[index].op {
                     Op::Select(condition, ..) => fits[index] &= fits[usize::from(condition)],
                     Op::Compare(..) => {
-                        fits[index] &= !roots.contains(&id) && !self.is_kept(id);
+                        fits[index] &= !roots.contains(&id) && !self.is_retained(id);
                     }
                     _ => {}
                 }
@@ -169,20 +170,20 @@ mod here {
             for id in outside {
                 for operand in values[usize::from(id)].op.operands().iter() {
                     let operand = usize::from(*operand);
-                    fits[operand] &= !is_truth(operand);
+                    fits[operand] &= !is_mask(operand);
                 }
             }
         }
 
-        /// Emits the loop; where there is none, its values one by one.
-        /// Answers the reductions that are folded in it.
+        /// Emits the loop, or its values one by one if it cannot be compiled. Returns the reductions that the loop
+        /// folds.
         pub(in crate::build) fn fuse(
             &mut self,
             body: &[ValueId],
             fused: Range<usize>,
             reduces: &Reduces<'_>,
             directs: &[(ValueId, usize)],
-        ) -> Result<Vec<usize>, Unfit> {
+        ) -> Result<Vec<usize>, CompileError> {
             let inside = &body[fused.clone()];
             let mut recipe = Recipe::default();
             let mut nodes: Vec<Option<NodeId>> = vec![None; self.nest.values.len()];
@@ -190,8 +191,8 @@ mod here {
                 let op = &self.nest.values[usize::from(id)].op;
                 for &operand in op.operands().iter() {
                     if nodes[usize::from(operand)].is_none() {
-                        let node = self.given(operand)?;
-                        nodes[usize::from(operand)] = Some(added(&mut recipe, node));
+                        let node = self.input_node(operand)?;
+                        nodes[usize::from(operand)] = Some(push_node(&mut recipe, node));
                     }
                 }
                 let of = |id: ValueId| nodes[usize::from(id)].unwrap_or_default();
@@ -200,37 +201,37 @@ mod here {
                     Op::Binary(op, a, b) => Node::Binary(op, of(a), of(b)),
                     Op::Compare(op, a, b) => Node::Compare(op, of(a), of(b)),
                     Op::Select(condition, a, b) => Node::Select(of(condition), of(a), of(b)),
-                    _ => return Err(Unfit::Value(usize::from(id))),
+                    _ => return Err(CompileError::Value(usize::from(id))),
                 };
-                nodes[usize::from(id)] = Some(added(&mut recipe, node));
+                nodes[usize::from(id)] = Some(push_node(&mut recipe, node));
             }
             let folds = self.folds(&mut recipe, reduces, &mut nodes)?;
             let outside = body.iter().enumerate();
             let outside = outside.filter(|(at, _)| !fused.contains(at));
-            let mut asked: Vec<ValueId> = outside
+            let mut needed: Vec<ValueId> = outside
                 .flat_map(|(_, id)| self.nest.values[usize::from(*id)].op.operands().to_vec())
                 .collect();
-            asked.extend(reduces.stored);
+            needed.extend(reduces.stored);
             let not_folded = reduces.values.iter().filter(|value| !folds.contains(value));
-            asked.extend(not_folded.filter_map(|value| self.reduced(*value)));
+            needed.extend(not_folded.filter_map(|value| self.operand_of_reduction(*value)));
             for &id in inside {
-                if asked.contains(&id) || self.is_kept(id) {
+                if needed.contains(&id) || self.is_retained(id) {
                     let slot = self.destination(id, false, target_of(directs, id));
                     let node = nodes[usize::from(id)].unwrap_or_default();
                     recipe.outputs.push((node, slot));
                 }
             }
-            // Only what is stored right away is worth the second loop. Several buffers are written past the caches only where this is
-            // quick: the processor writes back half lines of the one while it computes for the other (`exp(x)` and `x + 1` of 16 M
-            // took 19 ms instead of 10).
+            // The streaming loop is only worthwhile if everything is stored directly. Several buffers are streamed
+            // only if the loop is light: otherwise the processor evicts half-written lines of one buffer while it
+            // computes the other (`exp(x)` and `x + 1` of 16 M took 19 ms instead of 10).
             recipe.may_stream = self.plan.template == Template::Flat
                 && !recipe.outputs.is_empty()
                 && (recipe.outputs.len() == 1 || fuse::is_light(&recipe))
                 && inside.iter().all(|id| {
-                    let is_written = asked.contains(id) || self.is_kept(*id);
+                    let is_written = needed.contains(id) || self.is_retained(*id);
                     !is_written || target_of(directs, *id).is_some()
                 });
-            recipe.fetched = self.fetched(fuse::is_light(&recipe));
+            recipe.prefetched = self.prefetched(fuse::is_light(&recipe));
             let partials: Vec<_> = recipe.folds.iter().map(|(_, _, slot)| *slot).collect();
             let Some(code) = Fused::compile(recipe, self.level) else {
                 for &id in inside {
@@ -244,7 +245,7 @@ mod here {
                 let accumulator = &reduces.accumulators[place.unwrap_or_default()];
                 let slot = accumulator.slot;
                 self.code.push(Instruction::Loop(Loop {
-                    run: accumulator.reducer.left,
+                    run: accumulator.reducer.partials,
                     d: slot,
                     a: partials,
                     b: slot,
@@ -255,14 +256,14 @@ mod here {
             Ok(folds)
         }
 
-        /// Has the loop fold what it can, of its own values and of those that are there before it; answers which reductions these
-        /// are.
+        /// Adds folds to the loop, of its own values and of values computed before it. Returns the reductions that it
+        /// folds.
         fn folds(
             &mut self,
             recipe: &mut Recipe,
             reduces: &Reduces<'_>,
             nodes: &mut [Option<NodeId>],
-        ) -> Result<Vec<usize>, Unfit> {
+        ) -> Result<Vec<usize>, CompileError> {
             let mut folds = Vec::new();
             for &value in reduces.values {
                 let Op::Reduce(op, of) = self.nest.values[value].op else {
@@ -274,10 +275,10 @@ mod here {
                     continue;
                 }
                 if nodes[index].is_none() {
-                    let node = self.given(of)?;
-                    nodes[index] = Some(added(recipe, node));
+                    let node = self.input_node(of)?;
+                    nodes[index] = Some(push_node(recipe, node));
                 }
-                // Room for the partial results, as scalars of eight bytes.
+                // Two scalars of eight bytes have room for the partial results.
                 let partials = self.slots.scalar(0);
                 self.slots.scalar(0);
                 recipe
@@ -288,15 +289,19 @@ mod here {
             Ok(folds)
         }
 
-        /// What a loop over a row is to fetch on its way, since a row is computed sooner than its memory comes: what is written
-        /// next, and what is read of the next row. The last pass but one does where it computes so much that this costs nothing;
-        /// else the last one, which has to wait for memory anyway, fetches what is read.
-        fn fetched(&mut self, is_light: bool) -> Vec<(Fetch, SlotId)> {
+        /// Returns what a loop over a row prefetches, because a row is computed faster than its memory arrives: the
+        /// lines written next, and the lines read in the next row. The last pass but one prefetches if it computes
+        /// enough to hide the cost; otherwise the last pass, which waits for memory anyway, prefetches the reads.
+        fn prefetched(&mut self, is_light: bool) -> Vec<(PrefetchKind, SlotId)> {
             let passes = self.shape.passes;
             let is_before = !is_light && self.now + 2 == passes;
-            let has_fetched = self.plan.passes.iter().any(|pass| !pass.ahead.is_empty());
+            let has_fetched = self
+                .plan
+                .passes
+                .iter()
+                .any(|pass| !pass.prefetches.is_empty());
             let is_last = passes > 1 && self.now + 1 == passes && !has_fetched;
-            if !self.rows_are_one() || !(is_before || is_last) {
+            if !self.rows_are_uniform() || !(is_before || is_last) {
                 return Vec::new();
             }
             let nest = self.nest;
@@ -307,54 +312,54 @@ mod here {
                 is_f32 && outer.any(|stride| *stride != Stride::Zero)
             };
             let mut found = Vec::new();
-            // The targets of the last pass come in this order.
+            // The targets of the last pass are in this order.
             let stores = nest.stores.iter();
             let stores = stores.filter(|s| s.level == Level::Inner && s.scatter.is_none());
             for (index, store) in stores.enumerate() {
                 if is_before && moves(store.access) {
-                    found.push((Fetch::Write, Ahead::Target(index as u16)));
+                    found.push((PrefetchKind::Write, Prefetch::Target(index as u16)));
                 }
             }
             let mut known = Vec::new();
-            for (index, walk) in self.plan.walks.iter().enumerate() {
-                if let Walked::Elements(access) = walk.walked
-                    && walk.scope == Scope::Inner
+            for (index, input) in self.plan.inputs.iter().enumerate() {
+                if let InputKind::Elements(access) = input.kind
+                    && input.scope == Scope::Inner
                     && moves(access)
                     && !known.contains(&access)
                 {
                     known.push(access);
-                    found.push((Fetch::Read, Ahead::Walk(index as u16)));
+                    found.push((PrefetchKind::Read, Prefetch::Input(index as u16)));
                 }
             }
-            let mut fetched = Vec::new();
-            for (what, ahead) in found {
+            let mut prefetched = Vec::new();
+            for (what, prefetch) in found {
                 let slot = self.slots.placed();
-                self.ahead.push((ahead, slot));
-                fetched.push((what, slot));
+                self.prefetches.push((prefetch, slot));
+                prefetched.push((what, slot));
             }
-            fetched
+            prefetched
         }
 
-        /// What a reduction is of.
-        fn reduced(&self, value: usize) -> Option<ValueId> {
+        /// Returns the operand of a reduction.
+        fn operand_of_reduction(&self, value: usize) -> Option<ValueId> {
             match self.nest.values[value].op {
                 Op::Reduce(_, of) => Some(of),
                 _ => None,
             }
         }
 
-        /// Something that is there before the loop.
-        fn given(&self, id: ValueId) -> Result<Node, Unfit> {
+        /// Returns a node for a value computed before the loop.
+        fn input_node(&self, id: ValueId) -> Result<Node, CompileError> {
             let slot = self.at(id)?;
             Ok(match self.nest.values[usize::from(id)].op {
                 Op::Const(bits) => Node::Const(f32::from_bits(bits as u32)),
-                _ if self.is_one(id) => Node::Scalar(slot),
+                _ if self.is_uniform(id) => Node::Scalar(slot),
                 _ => Node::Lanes(slot),
             })
         }
     }
 
-    fn added(recipe: &mut Recipe, node: Node) -> NodeId {
+    fn push_node(recipe: &mut Recipe, node: Node) -> NodeId {
         recipe.nodes.push(node);
         (recipe.nodes.len() - 1) as NodeId
     }

@@ -1,14 +1,14 @@
-//! From a nest to a [`Plan`].
+//! Builds a [`Plan`] from a nest.
 //!
-//! | module | what it does |
+//! | module | contents |
 //! | --- | --- |
-//! | `shape` | what each value varies with, and in which pass it can be computed |
-//! | `stores` | where values are stored |
-//! | `slots` | gives out slots and registers |
+//! | `shape` | the axes each value varies along, and the pass that computes it |
+//! | `stores` | targets and stores |
+//! | `slots` | allocates slots and registers |
 //! | `emit` | instructions of values |
-//! | `runs` | gathers that are read as accesses are |
+//! | `runs` | gathers that are read in runs |
 //! | `passes` | passes over the inner axes |
-//! | `fusing` | which values of a body become one loop |
+//! | `fusing` | the values of a body that become one loop |
 
 mod emit;
 mod fusing;
@@ -21,26 +21,28 @@ mod stores;
 use millstream_ir::Nest;
 use millstream_ir::nest::{Level as NestLevel, Op, ValueId};
 
+pub(crate) use crate::compile_error::CompileError;
 use crate::level::Level;
-use crate::plan::{Ahead, IndexedAxis, Instruction, Pass, Plan, Scope, Template, Walk, Walked};
+use crate::plan::{
+    IndexedAxis, Input, InputKind, Instruction, Pass, Plan, Prefetch, Scope, Template,
+};
 use crate::slot::SlotId;
-pub(crate) use crate::unfit::Unfit;
 pub(crate) use runs::STEPS_MAX;
 use shape::{Class, Shape};
 use slots::Slots;
 
-/// Compiles a nest that was checked. `keeps`: is what a later pass needs kept, rather than computed again? `fuses`: does what can
-/// be machine code become it? `runs`: are gathers read in runs where that can be?
+/// Compiles a checked nest. `retains`: values that later passes need are retained rather than computed again.
+/// `fuses`: values become machine code where possible. `runs`: gathers are read in runs where possible.
 pub(crate) fn build(
     nest: &Nest,
     template: Template,
-    keeps: bool,
+    retains: bool,
     level: Level,
     fuses: bool,
     runs: bool,
-) -> Result<Plan, Unfit> {
+) -> Result<Plan, CompileError> {
     let shape = Shape::of(nest);
-    let mut builder = Builder::new(nest, &shape, template, keeps, level);
+    let mut builder = Builder::new(nest, &shape, template, retains, level);
     builder.fuses = fuses;
     builder.runs = runs;
     builder.scalars();
@@ -52,28 +54,28 @@ pub(crate) fn build(
     Ok(builder.plan)
 }
 
-/// A plan in the making.
+/// A plan under construction.
 struct Builder<'a> {
     nest: &'a Nest,
     shape: &'a Shape,
-    keeps: bool,
+    retains: bool,
     level: Level,
-    /// Does what can be machine code become it?
+    /// Whether values become machine code where possible.
     fuses: bool,
-    /// Are gathers read in runs where that can be?
+    /// Whether gathers are read in runs where possible.
     runs: bool,
     plan: Plan,
     slots: Slots,
-    /// Where each value is, if it is anywhere yet.
+    /// The slot of each value that was emitted.
     places: Vec<Option<SlotId>>,
-    /// Where instructions go now.
+    /// The instructions that are being emitted.
     code: Vec<Instruction>,
-    /// The pass that is made, its walks so far, and whether they go in its body.
+    /// The current pass, its inputs so far, and whether they are emitted into its body.
     now: usize,
-    walks: Vec<u16>,
+    inputs: Vec<u16>,
     in_body: bool,
-    /// What its loop fetches on the way.
-    ahead: Vec<(Ahead, SlotId)>,
+    /// What the body prefetches.
+    prefetches: Vec<(Prefetch, SlotId)>,
 }
 
 impl<'a> Builder<'a> {
@@ -81,11 +83,11 @@ impl<'a> Builder<'a> {
         nest: &'a Nest,
         shape: &'a Shape,
         template: Template,
-        keeps: bool,
+        retains: bool,
         level: Level,
     ) -> Self {
         let mut slots = Slots::default();
-        // The position of a step comes first.
+        // The first slot is the position of a step.
         slots.scalar(0);
         let plan = Plan {
             template,
@@ -94,24 +96,24 @@ impl<'a> Builder<'a> {
             words: Vec::new(),
             indexed: Vec::new(),
             gathered: Vec::new(),
-            walks: Vec::new(),
-            launch_walks: Vec::new(),
-            row_walks: Vec::new(),
+            inputs: Vec::new(),
+            launch_inputs: Vec::new(),
+            row_inputs: Vec::new(),
             targets: Vec::new(),
-            once: Vec::new(),
-            before: Vec::new(),
+            launch_values: Vec::new(),
+            row_values: Vec::new(),
             passes: Vec::new(),
-            finish: Vec::new(),
+            row_stores: Vec::new(),
             unit: 0,
             registers: 0,
-            kept: 0,
+            retained: 0,
             cost: 0,
             moves: false,
         };
         Self {
             nest,
             shape,
-            keeps,
+            retains,
             level,
             fuses: false,
             runs: false,
@@ -120,14 +122,14 @@ impl<'a> Builder<'a> {
             places: vec![None; nest.values.len()],
             code: Vec::new(),
             now: 0,
-            walks: Vec::new(),
+            inputs: Vec::new(),
             in_body: false,
-            ahead: Vec::new(),
+            prefetches: Vec::new(),
         }
     }
 
-    /// Is the value one element for all lanes?
-    fn is_one(&self, value: ValueId) -> bool {
+    /// Returns `true` if the value is one element for all lanes.
+    fn is_uniform(&self, value: ValueId) -> bool {
         let value = usize::from(value);
         match self.plan.template {
             Template::Flat => self.shape.class[value] == Class::Uniform,
@@ -136,7 +138,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// In the flat template everything that varies is computed in the one pass.
+    /// The class of values that a body computes. In the flat template the only pass computes everything that varies.
     fn body_class(&self) -> Class {
         match self.plan.template {
             Template::Flat => Class::Outer,
@@ -144,7 +146,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Constants, words, and what is made of them alone.
+    /// Allocates scalars for constants and words.
     fn scalars(&mut self) {
         for (index, value) in self.nest.values.iter().enumerate() {
             if !self.shape.is_needed[index] {
@@ -164,8 +166,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Emits all values of the outer level that a stage makes possible; stage 0 with those of the launch.
-    fn outer_values(&mut self, stage: usize) -> Result<(), Unfit> {
+    /// Emits all values of the outer level that a stage makes possible; stage 0 includes the values of the launch.
+    fn outer_values(&mut self, stage: usize) -> Result<(), CompileError> {
         self.in_body = false;
         if stage == 0 {
             for value in 0..self.nest.values.len() {
@@ -173,7 +175,7 @@ impl<'a> Builder<'a> {
                     self.outer_value(value)?;
                 }
             }
-            self.plan.once = std::mem::take(&mut self.code);
+            self.plan.launch_values = std::mem::take(&mut self.code);
         }
         if self.plan.template == Template::Flat {
             return Ok(());
@@ -186,20 +188,20 @@ impl<'a> Builder<'a> {
             }
         }
         if stage == 0 {
-            self.plan.before = std::mem::take(&mut self.code);
+            self.plan.row_values = std::mem::take(&mut self.code);
         }
         Ok(())
     }
 
-    fn outer_value(&mut self, value: usize) -> Result<(), Unfit> {
+    fn outer_value(&mut self, value: usize) -> Result<(), CompileError> {
         if self.shape.is_needed[value] && self.places[value].is_none() {
             self.value(value as ValueId, None)?;
         }
         Ok(())
     }
 
-    /// Are values of the outer level scalars?
-    fn rows_are_one(&self) -> bool {
+    /// Returns `true` if values of the outer level are scalars.
+    fn rows_are_uniform(&self) -> bool {
         self.plan.template == Template::Row
     }
 
@@ -207,24 +209,24 @@ impl<'a> Builder<'a> {
         level == NestLevel::Inner || self.plan.template == Template::Flat
     }
 
-    /// Room for a value of the outer level.
+    /// Allocates a slot for a value of the outer level.
     fn outer_register(&mut self, size: usize) -> SlotId {
-        match self.rows_are_one() {
+        match self.rows_are_uniform() {
             true => self.slots.scalar(0),
             false => self.slots.lasting(size),
         }
     }
 
-    /// Does a value of a pass stay where it is for later ones? What is only read is read again.
-    fn is_kept(&self, value: ValueId) -> bool {
+    /// Returns `true` if a value is retained for later passes. Inputs are read again instead.
+    fn is_retained(&self, value: ValueId) -> bool {
         let index = usize::from(value);
-        self.keeps
+        self.retains
             && !self.is_read(value)
-            && !self.is_one(value)
+            && !self.is_uniform(value)
             && self.shape.last_pass[index] > self.now
     }
 
-    /// Is it where a walk is, rather than computed?
+    /// Returns `true` if the value is an input rather than computed.
     fn is_read(&self, value: ValueId) -> bool {
         match self.nest.values[usize::from(value)].op {
             Op::Load(_) | Op::Index(_) => true,
@@ -233,40 +235,48 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The walk that brings something, new for each use in a body.
-    fn walk(&mut self, walked: Walked, size: usize, scope: Scope, one: bool) -> SlotId {
-        let index = self.walk_apart(walked, size, scope, one);
-        let slot = self.plan.walks[usize::from(index)].slot;
+    /// Adds an input and returns its slot. Each use in a body adds its own.
+    fn input(&mut self, kind: InputKind, size: usize, scope: Scope, is_uniform: bool) -> SlotId {
+        let index = self.unplaced_input(kind, size, scope, is_uniform);
+        let slot = self.plan.inputs[usize::from(index)].slot;
         match scope {
-            Scope::Launch => self.plan.launch_walks.push(index),
-            Scope::Outer if self.plan.template != Template::Flat => self.plan.row_walks.push(index),
-            _ => self.walks.push(index),
+            Scope::Launch => self.plan.launch_inputs.push(index),
+            Scope::Outer if self.plan.template != Template::Flat => {
+                self.plan.row_inputs.push(index);
+            }
+            _ => self.inputs.push(index),
         }
         slot
     }
 
-    /// A walk that is not placed.
-    fn walk_apart(&mut self, walked: Walked, size: usize, scope: Scope, one: bool) -> u16 {
-        let (slot, home) = (
+    /// Adds an input that is not placed.
+    fn unplaced_input(
+        &mut self,
+        kind: InputKind,
+        size: usize,
+        scope: Scope,
+        is_uniform: bool,
+    ) -> u16 {
+        let (slot, staging) = (
             self.slots.placed(),
-            match one {
+            match is_uniform {
                 true => self.slots.scalar(0),
                 false => self.slots.lasting(size),
             },
         );
-        self.plan.walks.push(Walk {
-            walked,
+        self.plan.inputs.push(Input {
+            kind,
             size,
             scope,
-            one,
+            is_uniform,
             slot,
-            home,
-            lands: None,
+            staging,
+            direct_target: None,
         });
-        self.plan.walks.len() as u16 - 1
+        self.plan.inputs.len() as u16 - 1
     }
 
-    /// Four scalars for a gather or scatter.
+    /// Allocates the four scalars of a gather or scatter.
     fn indexed(
         &mut self,
         access: u16,
@@ -288,27 +298,28 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Where a value of a body is stored, if it is computed there.
+/// Returns the target into which a value of a body is computed directly.
 fn target_of(directs: &[(ValueId, usize)], value: ValueId) -> Option<usize> {
     let found = directs.iter().find(|(stored, _)| *stored == value);
     found.map(|(_, target)| *target)
 }
 
-/// Are elements only moved?
+/// Returns `true` if elements are only moved.
 fn moves(plan: &Plan) -> bool {
-    let lands = |walk: &u16| plan.walks[usize::from(*walk)].lands.is_some();
+    let direct_target = |input: &u16| plan.inputs[usize::from(*input)].direct_target.is_some();
     let mut passes = plan.passes.iter();
-    let only = |pass: &Pass| pass.body.len() == pass.walks.len() && pass.walks.iter().all(lands);
+    let only =
+        |pass: &Pass| pass.body.len() == pass.inputs.len() && pass.inputs.iter().all(direct_target);
     plan.template == Template::Flat && passes.all(only)
 }
 
-/// About what an element costs: loops over tiles in the first cache do some sixteen bytes a nanosecond and operand, functions
-/// take longer.
+/// Returns the approximate cost of an element: loops over tiles in the L1 cache process some sixteen bytes per
+/// nanosecond and operand; functions take longer.
 fn cost(plan: &Plan) -> u64 {
     let bodies: usize = plan
         .passes
         .iter()
-        .map(|pass| 2 * pass.body.len() + pass.walks.len())
+        .map(|pass| 2 * pass.body.len() + pass.inputs.len())
         .sum();
     bodies.max(1) as u64 * (crate::COST_UNIT / 16)
 }

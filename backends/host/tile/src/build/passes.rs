@@ -1,14 +1,14 @@
-//! Passes over the inner axes: what each computes for every element, and what is folded.
+//! Builds the passes over the inner axes: what each computes for every element, and what it folds.
 
 use millstream_ir::nest::{Op, ValueId};
 
 use super::fusing::{Arranged, Reduces};
-use super::{Builder, Unfit, target_of};
-use crate::plan::{Accumulator, Pass, WholeFold};
+use super::{Builder, CompileError, target_of};
+use crate::plan::{Accumulator, DirectFold, Pass};
 
 impl Builder<'_> {
-    /// One pass: its body, its reductions, and what follows from them.
-    pub(super) fn pass(&mut self, pass: usize) -> Result<(), Unfit> {
+    /// Builds one pass: its body, its reductions, and what follows from them.
+    pub(super) fn pass(&mut self, pass: usize) -> Result<(), CompileError> {
         self.now = pass;
         let mut made = Pass::default();
         let is_last = pass + 1 == self.shape.passes;
@@ -25,7 +25,7 @@ impl Builder<'_> {
                 slot,
                 best,
                 slot,
-                self.rows_are_one(),
+                self.rows_are_uniform(),
             );
         }
         made.begin = std::mem::take(&mut self.code);
@@ -60,7 +60,7 @@ impl Builder<'_> {
         let start = fused.as_ref().map_or(0, |fused| fused.start);
         let (early, inside) = body.split_at(start);
         for &value in &reduces {
-            // The loop may fold what comes before it.
+            // The loop may fold values that are computed before it, so they stay in use.
             let of = nest.values[value].op.operands();
             for of in of.iter().filter(|of| early.contains(of)) {
                 last_use[usize::from(*of)] = usize::MAX;
@@ -77,7 +77,7 @@ impl Builder<'_> {
                     };
                     folded = self.fuse(&body, fused.clone(), &reduces, &directs)?;
                 }
-                // Of what is there from before.
+                // Values that existed before the loop.
                 let folds = |by: usize, of: ValueId| !inside.contains(&of) && !folded.contains(&by);
                 self.fold(&made.accumulators, &reduces, folds)?;
             }
@@ -99,11 +99,11 @@ impl Builder<'_> {
             self.body_stores(&directs)?;
         }
         if stored.is_empty() {
-            made.whole = self.whole_fold(&made, &body, &reduces);
+            made.direct_fold = self.direct_fold(&made, &body, &reduces);
         }
         made.body = std::mem::take(&mut self.code);
-        made.walks = std::mem::take(&mut self.walks);
-        made.ahead = std::mem::take(&mut self.ahead);
+        made.inputs = std::mem::take(&mut self.inputs);
+        made.prefetches = std::mem::take(&mut self.prefetches);
         self.forget(&body);
 
         self.in_body = false;
@@ -111,8 +111,8 @@ impl Builder<'_> {
             let size = nest.values[value].dtype.size();
             let d = self.outer_register(size);
             self.places[value] = Some(d);
-            let (slot, one) = (accumulator.slot, self.rows_are_one());
-            self.push(accumulator.reducer.end, d, slot, slot, slot, one);
+            let (slot, is_uniform) = (accumulator.slot, self.rows_are_uniform());
+            self.push(accumulator.reducer.end, d, slot, slot, slot, is_uniform);
         }
         self.outer_values(pass + 1)?;
         made.end = std::mem::take(&mut self.code);
@@ -120,37 +120,37 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The fold of what a walk reads, if that is all that a pass does.
-    fn whole_fold(&self, made: &Pass, body: &[ValueId], reduces: &[usize]) -> Option<WholeFold> {
-        let ([value], [accumulator], [walk]) = (reduces, &made.accumulators[..], &self.walks[..])
+    /// Returns the fold of an input, if the pass does nothing else.
+    fn direct_fold(&self, made: &Pass, body: &[ValueId], reduces: &[usize]) -> Option<DirectFold> {
+        let ([value], [accumulator], [input]) = (reduces, &made.accumulators[..], &self.inputs[..])
         else {
             return None;
         };
         let Op::Reduce(_, of) = self.nest.values[*value].op else {
             return None;
         };
-        let slot = self.plan.walks[usize::from(*walk)].slot;
+        let slot = self.plan.inputs[usize::from(*input)].slot;
         let reducer = &accumulator.reducer;
-        let run = match self.rows_are_one() {
+        let run = match self.rows_are_uniform() {
             true => reducer.long_row,
             false => reducer.stack,
         };
-        let is_read = self.places[usize::from(of)] == Some(slot) && !self.is_one(of);
-        (body == [of] && is_read).then_some(WholeFold {
+        let is_read = self.places[usize::from(of)] == Some(slot) && !self.is_uniform(of);
+        (body == [of] && is_read).then_some(DirectFold {
             run: run?,
             accumulator: accumulator.slot,
-            walk: *walk,
+            input: *input,
         })
     }
 
-    fn accumulator(&mut self, value: usize) -> Result<Accumulator, Unfit> {
+    fn accumulator(&mut self, value: usize) -> Result<Accumulator, CompileError> {
         let Op::Reduce(op, of) = self.nest.values[value].op else {
-            return Err(Unfit::Value(value));
+            return Err(CompileError::Value(value));
         };
         let dtype = self.nest.values[usize::from(of)].dtype;
         let reducer = crate::kernels::reducers::reducer(op, dtype, self.level);
-        let reducer = reducer.ok_or(Unfit::Value(value))?;
-        let slot = self.outer_register(reducer.kept);
+        let reducer = reducer.ok_or(CompileError::Value(value))?;
+        let slot = self.outer_register(reducer.accumulator_bytes);
         let best = if reducer.is_index {
             self.outer_register(dtype.size())
         } else {
@@ -163,7 +163,7 @@ impl Builder<'_> {
         })
     }
 
-    /// The values that a pass computes for each element, in order.
+    /// Returns the values that a pass computes for each element, in order.
     fn body_values(&self, roots: &[ValueId]) -> Vec<ValueId> {
         let mut wanted = vec![false; self.nest.values.len()];
         roots
@@ -173,10 +173,10 @@ impl Builder<'_> {
             if !wanted[index] {
                 continue;
             }
-            // What an earlier pass has kept, and what is computed once a row, is there.
+            // Retained values, and values computed once a row, exist already.
             wanted[index] =
                 self.shape.class[index] == self.body_class() && self.places[index].is_none();
-            // An index that is followed in runs is not computed.
+            // The index of a gather in runs is not computed.
             if wanted[index] && !self.is_in_runs(index as ValueId) {
                 let operands = self.nest.values[index].op.operands();
                 operands
@@ -190,7 +190,7 @@ impl Builder<'_> {
             .collect()
     }
 
-    /// The position in `body` after which nobody uses a value of it any more.
+    /// Returns for each value the position in `body` after which it is unused.
     fn last_uses(&self, body: &[ValueId]) -> Vec<usize> {
         let mut last = vec![0; self.nest.values.len()];
         for (position, value) in body.iter().enumerate() {
@@ -202,7 +202,7 @@ impl Builder<'_> {
         last
     }
 
-    /// What is stored is in use until the end.
+    /// Stored values are in use until the end.
     fn stored_last(&self, last: &mut [usize]) {
         for store in self
             .nest
@@ -217,7 +217,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Frees the registers whose last use is at this position: operands of its value, or the value itself.
+    /// Frees the registers last used at this position: those of the operands, or of the value itself.
     fn free_after(&mut self, position: usize, value: ValueId, last: &[usize]) {
         let operands = self.nest.values[usize::from(value)].op.operands();
         for id in operands.iter().copied().chain([value]).map(usize::from) {
@@ -229,23 +229,23 @@ impl Builder<'_> {
         }
     }
 
-    /// After a pass its values are nowhere, unless they are kept.
+    /// Removes the slots of the pass's values, except retained ones.
     fn forget(&mut self, body: &[ValueId]) {
         for &value in body {
-            if !self.is_kept(value) {
+            if !self.is_retained(value) {
                 self.places[usize::from(value)] = None;
             }
         }
         self.slots.free_all();
     }
 
-    /// Folds values into the accumulators of their reductions.
+    /// Emits the folds of values into the accumulators of their reductions.
     fn fold(
         &mut self,
         accumulators: &[Accumulator],
         reduces: &[usize],
         folds: impl Fn(usize, ValueId) -> bool,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), CompileError> {
         for (accumulator, &reduce) in accumulators.iter().zip(reduces) {
             let Op::Reduce(_, of) = self.nest.values[reduce].op else {
                 continue;
@@ -254,7 +254,7 @@ impl Builder<'_> {
                 continue;
             }
             let a = self.lanes_of(of)?;
-            let run = match self.rows_are_one() {
+            let run = match self.rows_are_uniform() {
                 true => accumulator.reducer.row,
                 false => accumulator.reducer.lanes,
             };

@@ -1,28 +1,29 @@
-//! Gathers that are read as accesses are: in runs.
+//! Gathers that are read in runs, like accesses.
 //!
-//! Most indices go on evenly along the fastest axis: rows that are taken have the same one, what is rolled counts on. Then nothing
-//! has to compute them lane by lane. Which ones may do so is decided here, by what they are made of; whether they do is known of
-//! a launch ([`crate::launch::Launch::runs_are_long`]).
+//! Most indices advance by a constant step along the fastest axis: the rows of a `take` have the same index, and a
+//! rolled index counts up. Such indices need not be computed lane by lane. This module decides which gathers may be
+//! read so, from the operations of their index; whether their runs are long is known per launch
+//! ([`crate::launch::Launch::may_have_long_runs`]).
 
 use millstream_ir::nest::{Op, ValueId};
 use millstream_ir::{BinaryOp, DType};
 
-use super::{Builder, Class, Unfit};
-use crate::plan::{Gathered, Scope, Step, Walked};
+use super::{Builder, Class, CompileError};
+use crate::plan::{Gathered, InputKind, Scope, Step};
 
-/// More steps are not looked through.
+/// Indices with more steps are not analysed.
 pub(crate) const STEPS_MAX: usize = 16;
 
 impl Builder<'_> {
-    /// Is this gather read in runs?
+    /// Returns `true` if this gather is read in runs.
     pub(super) fn is_in_runs(&self, id: ValueId) -> bool {
         let Op::Gather { index, .. } = self.nest.values[usize::from(id)].op else {
             return false;
         };
-        self.runs && !self.is_one(id) && self.steps_of(index).is_some_and(|n| n <= STEPS_MAX)
+        self.runs && !self.is_uniform(id) && self.steps_of(index).is_some_and(|n| n <= STEPS_MAX)
     }
 
-    /// How many steps a value takes, if it is made of what steps can do.
+    /// Returns the number of steps of a value, or `None` if steps cannot express it.
     fn steps_of(&self, id: ValueId) -> Option<usize> {
         let value = &self.nest.values[usize::from(id)];
         let is_whole = value.dtype == DType::I64;
@@ -43,7 +44,7 @@ impl Builder<'_> {
         (steps <= STEPS_MAX).then_some(steps)
     }
 
-    pub(super) fn gather_in_runs(&mut self, id: ValueId) -> Result<(), Unfit> {
+    pub(super) fn gather_in_runs(&mut self, id: ValueId) -> Result<(), CompileError> {
         let value = &self.nest.values[usize::from(id)];
         let Op::Gather {
             access,
@@ -52,7 +53,7 @@ impl Builder<'_> {
             len,
         } = value.op
         else {
-            return Err(Unfit::Value(usize::from(id)));
+            return Err(CompileError::Value(usize::from(id)));
         };
         let mut steps = Vec::new();
         self.steps(index, &mut steps)?;
@@ -69,33 +70,33 @@ impl Builder<'_> {
             _ => Scope::Outer,
         };
         let size = value.dtype.size();
-        let slot = self.walk(Walked::Gathered(gathered), size, scope, false);
+        let slot = self.input(InputKind::Gathered(gathered), size, scope, false);
         self.places[usize::from(id)] = Some(slot);
         Ok(())
     }
 
-    /// Appends the steps of a value; answers the place of the last one.
-    fn steps(&mut self, id: ValueId, steps: &mut Vec<Step>) -> Result<u8, Unfit> {
+    /// Appends the steps of a value, and returns the number of the last one.
+    fn steps(&mut self, id: ValueId, steps: &mut Vec<Step>) -> Result<u8, CompileError> {
         let value = &self.nest.values[usize::from(id)];
         let step = match value.op {
             Op::Const(bits) => Step::Const(bits as i64),
             Op::Word(word) => Step::Word(word),
             Op::Index(axis) => {
                 let (scope, _) = self.scope_of_axis(axis);
-                Step::Index(self.walk_apart(Walked::Index(axis), 8, scope, true))
+                Step::Index(self.unplaced_input(InputKind::Index(axis), 8, scope, true))
             }
             Op::Load(access) => {
                 let (scope, _) = self.scope_of(access);
                 let size = value.dtype.size();
-                let walk = self.walk_apart(Walked::Elements(access), size, scope, true);
-                Step::Load(walk, value.dtype)
+                let input = self.unplaced_input(InputKind::Elements(access), size, scope, true);
+                Step::Load(input, value.dtype)
             }
             Op::Cast(of) => return self.steps(of, steps),
             Op::Binary(op, a, b) => {
                 let a = self.steps(a, steps)?;
                 Step::Binary(op, a, self.steps(b, steps)?)
             }
-            _ => return Err(Unfit::Value(usize::from(id))),
+            _ => return Err(CompileError::Value(usize::from(id))),
         };
         steps.push(step);
         Ok(steps.len() as u8 - 1)

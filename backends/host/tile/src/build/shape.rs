@@ -1,4 +1,4 @@
-//! What each value varies with, and in which pass it can be computed.
+//! The axes along which each value varies, and the pass that can compute it.
 
 use millstream_ir::Nest;
 use millstream_ir::nest::{Level, Op, Stride, ValueId};
@@ -16,13 +16,13 @@ pub(super) enum Class {
 
 pub(super) struct Shape {
     pub(super) class: Vec<Class>,
-    /// Does it differ between rows?
+    /// Whether it varies between rows.
     pub(super) varies_outside: Vec<bool>,
-    /// How many passes must have ended before it can be computed.
+    /// The number of passes that must have ended before it can be computed.
     pub(super) stage: Vec<usize>,
     /// The last pass that uses it.
     pub(super) last_pass: Vec<usize>,
-    /// Is anything that is stored made of it?
+    /// Whether a stored value depends on it.
     pub(super) is_needed: Vec<bool>,
     pub(super) passes: usize,
 }
@@ -58,7 +58,7 @@ impl Shape {
         shape
     }
 
-    /// Does a value vary between rows, and within one?
+    /// Returns whether a value varies between rows, and within a row.
     fn varies(&self, nest: &Nest, op: &Op) -> (bool, bool) {
         let moves = |access: u16| {
             let strides = &nest.accesses[usize::from(access)].strides;
@@ -78,7 +78,7 @@ impl Shape {
             Op::Index(axis) if usize::from(*axis) < nest.outer => (true, false),
             Op::Index(_) => (false, true),
             Op::Load(access) => moves(*access),
-            // At least once a row: what it reads is not known before.
+            // At least once a row, because what it reads is not known before.
             Op::Gather { access, index, .. } => {
                 either(either(moves(*access), of(index)), (true, false))
             }
@@ -103,7 +103,7 @@ impl Shape {
         }
     }
 
-    /// How many passes there are, and the last one that uses each value.
+    /// Finds the number of passes, and the last pass that uses each value.
     fn find_passes(&mut self, nest: &Nest) {
         let mut last = 0;
         for (index, value) in nest.values.iter().enumerate() {
@@ -133,7 +133,7 @@ impl Shape {
             self.last_pass[usize::from(*value)] = last;
         }
         for (index, value) in nest.values.iter().enumerate().rev() {
-            // A reduction uses its operand in the pass before it is there itself.
+            // A reduction uses its operand in the pass before its own result exists.
             let pass = match value.op {
                 Op::Reduce(..) => self.stage[index] - 1,
                 _ => self.last_pass[index].max(self.stage[index]),
@@ -147,7 +147,7 @@ impl Shape {
         }
     }
 
-    /// The reductions that a pass does.
+    /// Returns the reductions of a pass.
     pub(super) fn reductions_of<'a>(
         &'a self,
         nest: &'a Nest,

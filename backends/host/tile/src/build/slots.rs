@@ -1,18 +1,18 @@
-//! Gives out slots and registers.
+//! Allocates slots and registers.
 
 use crate::slot::{Slot, SlotId};
 
-/// Slots in the making.
+/// The slots of a plan under construction.
 #[derive(Default)]
 pub(super) struct Slots {
     pub(super) slots: Vec<Slot>,
     pub(super) scalars: Vec<u64>,
     pub(super) unit: u32,
     pub(super) registers: u32,
-    pub(super) kept: u32,
-    /// Registers of a body, by their size, that nobody uses now.
+    pub(super) retained: u32,
+    /// Free registers of a body, by size.
     free: [Vec<SlotId>; 4],
-    /// Those that are given out: slot and size.
+    /// Registers in use that can be freed: slot and size.
     used: Vec<(SlotId, usize)>,
 }
 
@@ -22,23 +22,23 @@ impl Slots {
         (self.slots.len() - 1) as SlotId
     }
 
-    /// One more scalar.
+    /// Allocates a scalar.
     pub(super) fn scalar(&mut self, bits: u64) -> SlotId {
         self.scalars.push(bits);
         self.push(Slot::Scalar((self.scalars.len() - 1) as u32))
     }
 
-    /// The scalar with the position, which is the first slot.
+    /// Returns the slot of the position, which is the first slot.
     pub(super) fn position(&self) -> SlotId {
         0
     }
 
-    /// Something that moves.
+    /// Allocates a slot whose address changes.
     pub(super) fn placed(&mut self) -> SlotId {
         self.push(Slot::Placed)
     }
 
-    /// A register that stays in use.
+    /// Allocates a register that is never freed.
     pub(super) fn lasting(&mut self, size: usize) -> SlotId {
         let (unit, index) = (self.unit, self.registers);
         self.unit += size as u32;
@@ -46,7 +46,7 @@ impl Slots {
         self.push(Slot::Register { unit, index })
     }
 
-    /// A register that can be freed.
+    /// Allocates a register that can be freed.
     pub(super) fn register(&mut self, size: usize) -> SlotId {
         let slot = match self.free[size.ilog2() as usize].pop() {
             Some(slot) => slot,
@@ -56,17 +56,17 @@ impl Slots {
         slot
     }
 
-    /// Room for a value of every element of a row.
-    pub(super) fn kept(&mut self, size: usize) -> SlotId {
-        let unit = self.kept;
-        self.kept += size as u32;
-        self.push(Slot::Kept {
+    /// Allocates a retained value: one element for every element of a row.
+    pub(super) fn retained(&mut self, size: usize) -> SlotId {
+        let unit = self.retained;
+        self.retained += size as u32;
+        self.push(Slot::Retained {
             unit,
             size: size as u32,
         })
     }
 
-    /// Gives a register back, if the slot is one that can be.
+    /// Frees the register of a slot, if it is one that can be freed.
     pub(super) fn free(&mut self, slot: SlotId) {
         if let Some(place) = self.used.iter().position(|(used, _)| *used == slot) {
             let (slot, size) = self.used.swap_remove(place);
@@ -74,7 +74,7 @@ impl Slots {
         }
     }
 
-    /// Gives all back.
+    /// Frees all registers that can be freed.
     pub(super) fn free_all(&mut self) {
         for (slot, size) in std::mem::take(&mut self.used) {
             self.free[size.ilog2() as usize].push(slot);

@@ -1,12 +1,12 @@
-//! Where values are stored, and how.
+//! Targets and stores of values.
 
 use millstream_ir::nest::ValueId;
 
-use super::{Builder, Unfit, cost, moves};
+use super::{Builder, CompileError, cost, moves};
 use crate::plan::{Scope, Target};
 
 impl Builder<'_> {
-    /// The stores of a body, and which values are computed right where they are stored.
+    /// Adds the targets of a body, and returns the values that are computed directly into them.
     pub(super) fn body_targets(&mut self, body: &[ValueId]) -> Vec<(ValueId, usize)> {
         let mut directs: Vec<(ValueId, usize)> = Vec::new();
         let nest = self.nest;
@@ -17,18 +17,19 @@ impl Builder<'_> {
             let target = self.target(store.access, Scope::Inner, false);
             let is_read = self.is_read(store.value);
             let is_taken = directs.iter().any(|(taken, _)| *taken == store.value);
-            if body.contains(&store.value) && !is_read && !is_taken && !self.is_one(store.value) {
+            if body.contains(&store.value) && !is_read && !is_taken && !self.is_uniform(store.value)
+            {
                 directs.push((store.value, target));
             }
         }
         directs
     }
 
-    fn target(&mut self, access: u16, scope: Scope, one: bool) -> usize {
+    fn target(&mut self, access: u16, scope: Scope, is_uniform: bool) -> usize {
         let buffer = self.nest.accesses[usize::from(access)].buffer;
         let size = self.nest.buffers[usize::from(buffer)].dtype.size();
         let slot = self.slots.placed();
-        let home = if one {
+        let staging = if is_uniform {
             self.slots.scalar(0)
         } else {
             self.slots.lasting(size)
@@ -37,15 +38,15 @@ impl Builder<'_> {
             access,
             size,
             scope,
-            one,
+            is_uniform,
             slot,
-            home,
+            staging,
         });
         self.plan.targets.len() - 1
     }
 
-    /// What is stored for each element and was not computed in its place.
-    pub(super) fn body_stores(&mut self, directs: &[(ValueId, usize)]) -> Result<(), Unfit> {
+    /// Emits the stores of each element that were not computed directly.
+    pub(super) fn body_stores(&mut self, directs: &[(ValueId, usize)]) -> Result<(), CompileError> {
         let nest = self.nest;
         let mut target = 0;
         for (index, store) in nest.stores.iter().enumerate() {
@@ -58,46 +59,46 @@ impl Builder<'_> {
             }
             if !directs.contains(&(store.value, target)) {
                 self.store(store.value, target)?;
-                self.land(store.value, target);
+                self.set_direct_target(store.value, target);
             }
             target += 1;
         }
         Ok(())
     }
 
-    /// A walk of this body that is stored as it is lands at its first target.
-    fn land(&mut self, value: ValueId, target: usize) {
-        if self.is_one(value) {
+    /// An input of this body that is stored unchanged is loaded directly into its first target.
+    fn set_direct_target(&mut self, value: ValueId, target: usize) {
+        if self.is_uniform(value) {
             return;
         }
-        for &walk in &self.walks {
-            let walk = &mut self.plan.walks[usize::from(walk)];
-            if Some(walk.slot) == self.places[usize::from(value)] {
-                walk.lands.get_or_insert(target as u16);
+        for &input in &self.inputs {
+            let input = &mut self.plan.inputs[usize::from(input)];
+            if Some(input.slot) == self.places[usize::from(value)] {
+                input.direct_target.get_or_insert(target as u16);
             }
         }
     }
 
-    /// What is stored once a row.
-    pub(super) fn finish(&mut self) -> Result<(), Unfit> {
-        let (nest, one) = (self.nest, self.rows_are_one());
+    /// Emits the stores that happen once a row.
+    pub(super) fn finish(&mut self) -> Result<(), CompileError> {
+        let (nest, is_uniform) = (self.nest, self.rows_are_uniform());
         self.in_body = false;
         for (index, store) in nest.stores.iter().enumerate() {
             if self.is_in_body(store.level) {
                 continue;
             }
             if store.scatter.is_some() {
-                self.scatter(index, one)?;
+                self.scatter(index, is_uniform)?;
             } else {
-                let target = self.target(store.access, Scope::Outer, one);
+                let target = self.target(store.access, Scope::Outer, is_uniform);
                 self.store(store.value, target)?;
             }
         }
-        self.plan.finish = std::mem::take(&mut self.code);
+        self.plan.row_stores = std::mem::take(&mut self.code);
         let slots = std::mem::take(&mut self.slots);
         let plan = &mut self.plan;
         (plan.slots, plan.scalars) = (slots.slots, slots.scalars);
-        (plan.unit, plan.registers, plan.kept) = (slots.unit, slots.registers, slots.kept);
+        (plan.unit, plan.registers, plan.retained) = (slots.unit, slots.registers, slots.retained);
         (plan.cost, plan.moves) = (cost(plan), moves(plan));
         Ok(())
     }

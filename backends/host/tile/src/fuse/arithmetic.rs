@@ -1,12 +1,12 @@
-//! What each operation becomes.
+//! The instructions of each operation.
 
 use iced_x86::{Code, Instruction};
 use millstream_ir::{BinaryOp, UnaryOp};
 
-use super::assembler::{Assembler, BROADCAST, Full, Source, Vector, Wide};
+use super::assembler::{Assembler, BROADCAST, CannotEncode, Source, Vector, Wide};
 use super::{Node, NodeId};
 
-/// The two codes of an instruction that takes three operands.
+/// The two codes of an instruction with three operands.
 macro_rules! wide {
     ($of_512:ident, $of_256:ident) => {
         (Code::$of_512, Code::$of_256)
@@ -61,31 +61,31 @@ const ROUND: Wide = wide!(
     VEX_Vroundps_ymm_ymmm256_imm8
 );
 
-/// How `ROUND` rounds, without a trap.
+/// How `ROUND` rounds, without raising an exception.
 const DOWN: u32 = 0b1001;
 const UP: u32 = 0b1010;
 
-/// All bits but the sign of an `f32`, and the sign.
+/// All bits of an `f32` but the sign, and the sign.
 pub(super) const MAGNITUDE: u32 = 0x7fff_ffff;
 pub(super) const SIGN: u32 = 0x8000_0000;
 
-/// An operand in a register: the node's own, or one for the time being.
-pub(super) enum Held {
-    Own(Vector),
-    Lent(Vector),
+/// An operand in a register: the node's own register, or a temporary one.
+pub(super) enum Operand {
+    Register(Vector),
+    Temporary(Vector),
 }
 
-impl Held {
+impl Operand {
     pub(super) fn register(&self) -> Vector {
         match *self {
-            Held::Own(register) | Held::Lent(register) => register,
+            Operand::Register(register) | Operand::Temporary(register) => register,
         }
     }
 }
 
 impl Assembler {
-    /// Computes a node whose operands are there; none for one that is there by itself.
-    pub(super) fn node(&mut self, node: Node) -> Result<Option<Vector>, Full> {
+    /// Computes a node whose operands exist. Returns `None` for a node that is not computed.
+    pub(super) fn node(&mut self, node: Node) -> Result<Option<Vector>, CannotEncode> {
         Ok(Some(match node {
             Node::Lanes(_) | Node::Scalar(_) | Node::Const(_) => return Ok(None),
             Node::Unary(op, a) => self.unary(op, a)?,
@@ -95,9 +95,9 @@ impl Assembler {
         }))
     }
 
-    fn unary(&mut self, op: UnaryOp, a: NodeId) -> Result<Vector, Full> {
-        let held = self.held(a)?;
-        let x = held.register();
+    fn unary(&mut self, op: UnaryOp, a: NodeId) -> Result<Vector, CannotEncode> {
+        let operand = self.in_register(a)?;
+        let x = operand.register();
         let d = match op {
             UnaryOp::Neg => {
                 let sign = Source::Pool(self.constant(SIGN));
@@ -124,16 +124,16 @@ impl Assembler {
             }
             UnaryOp::Exp => self.exp(x)?,
             UnaryOp::Tanh => self.tanh(x)?,
-            _ => return Err(Full),
+            _ => return Err(CannotEncode),
         };
-        self.done(held, a);
+        self.release_operand(operand, a);
         Ok(d)
     }
 
-    fn binary(&mut self, op: BinaryOp, a: NodeId, b: NodeId) -> Result<Vector, Full> {
+    fn binary(&mut self, op: BinaryOp, a: NodeId, b: NodeId) -> Result<Vector, CannotEncode> {
         let is_pooled = |source| matches!(source, Source::Pool(_));
         let (a, b, wide) = match op {
-            // The only operand that may be in memory is the last.
+            // Only the last operand may be in memory.
             BinaryOp::Add if is_pooled(self.source(a)?) => (b, a, ADD),
             BinaryOp::Mul if is_pooled(self.source(a)?) => (b, a, MUL),
             BinaryOp::Add => (a, b, ADD),
@@ -142,59 +142,60 @@ impl Assembler {
             BinaryOp::Div => (a, b, DIV),
             BinaryOp::Min => return self.extreme(MIN, a, b),
             BinaryOp::Max => return self.extreme(MAX, a, b),
-            _ => return Err(Full),
+            _ => return Err(CannotEncode),
         };
-        let held = self.held(a)?;
+        let operand = self.in_register(a)?;
         let other = self.source(b)?;
-        let d = self.fresh(wide, held.register(), other)?;
-        self.done(held, a);
-        self.used(b);
+        let d = self.fresh(wide, operand.register(), other)?;
+        self.release_operand(operand, a);
+        self.release_use(b);
         Ok(d)
     }
 
-    /// The smaller or the greater, or NaN if one is. The instruction answers its last operand if either is NaN.
-    fn extreme(&mut self, wide: Wide, a: NodeId, b: NodeId) -> Result<Vector, Full> {
+    /// The smaller or the greater value, or NaN if one is NaN. The instruction returns its last operand if either is
+    /// NaN.
+    fn extreme(&mut self, wide: Wide, a: NodeId, b: NodeId) -> Result<Vector, CannotEncode> {
         let is_number = match self.source(b)? {
             Source::Pool(index) => !f32::from_bits(self.bits_of(index)).is_nan(),
             Source::Vector(_) => false,
         };
-        let held = self.held(b)?;
+        let operand = self.in_register(b)?;
         let (other, d) = (self.source(a)?, self.take()?);
-        self.three(wide, d, held.register(), other)?;
+        self.three(wide, d, operand.register(), other)?;
         if !is_number {
-            self.unless_nan(d, held.register())?;
+            self.propagate_nan(d, operand.register())?;
         }
-        self.done(held, b);
-        self.used(a);
+        self.release_operand(operand, b);
+        self.release_use(a);
         Ok(d)
     }
 
-    /// The greater, or the smaller, or NaN if one is, of `d` and `b` in `d`.
+    /// Makes `d` the greater or the smaller of `d` and `b`, or NaN if one is NaN.
     pub(super) fn extreme_of(
         &mut self,
         is_greatest: bool,
         d: Vector,
         b: Vector,
-    ) -> Result<(), Full> {
+    ) -> Result<(), CannotEncode> {
         let wide = if is_greatest { MAX } else { MIN };
         self.three(wide, d, b, Source::Vector(d))?;
-        self.unless_nan(d, b)
+        self.propagate_nan(d, b)
     }
 
-    /// A node in a register.
-    pub(super) fn held(&mut self, id: NodeId) -> Result<Held, Full> {
+    /// Returns a node in a register.
+    pub(super) fn in_register(&mut self, id: NodeId) -> Result<Operand, CannotEncode> {
         match self.source(id)? {
-            Source::Vector(register) => Ok(Held::Own(register)),
-            Source::Pool(index) => Ok(Held::Lent(self.filled(index)?)),
+            Source::Vector(register) => Ok(Operand::Register(register)),
+            Source::Pool(index) => Ok(Operand::Temporary(self.filled(index)?)),
         }
     }
 
-    /// The node was read once.
-    pub(super) fn done(&mut self, held: Held, id: NodeId) {
-        if let Held::Lent(register) = held {
+    /// Releases an operand after its node was read once.
+    pub(super) fn release_operand(&mut self, operand: Operand, id: NodeId) {
+        if let Operand::Temporary(register) = operand {
             self.give(register);
         }
-        self.used(id);
+        self.release_use(id);
     }
 
     /// `d = a op b`.
@@ -204,7 +205,7 @@ impl Assembler {
         d: Vector,
         a: Vector,
         b: Source,
-    ) -> Result<(), Full> {
+    ) -> Result<(), CannotEncode> {
         let (code, d, a) = (self.wide(wide), self.vector(d), self.vector(a));
         let instruction = match b {
             Source::Vector(b) => Instruction::with3(code, d, a, self.vector(b))?,
@@ -214,60 +215,70 @@ impl Assembler {
         Ok(())
     }
 
-    /// `a op b` in a register of its own.
-    fn fresh(&mut self, wide: Wide, a: Vector, b: Source) -> Result<Vector, Full> {
+    /// `a op b` in a new register.
+    fn fresh(&mut self, wide: Wide, a: Vector, b: Source) -> Result<Vector, CannotEncode> {
         let d = self.take()?;
         self.three(wide, d, a, b)?;
         Ok(d)
     }
 
-    pub(super) fn plus(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), Full> {
+    pub(super) fn plus(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), CannotEncode> {
         self.three(ADD, d, a, b)
     }
 
-    pub(super) fn minus(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), Full> {
+    pub(super) fn minus(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), CannotEncode> {
         self.three(SUB, d, a, b)
     }
 
-    pub(super) fn times(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), Full> {
+    pub(super) fn times(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), CannotEncode> {
         self.three(MUL, d, a, b)
     }
 
-    pub(super) fn over(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), Full> {
+    pub(super) fn over(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), CannotEncode> {
         self.three(DIV, d, a, b)
     }
 
-    /// The smaller; b if either is NaN.
-    pub(super) fn least(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), Full> {
+    /// The smaller value; `b` if either is NaN.
+    pub(super) fn least(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), CannotEncode> {
         self.three(MIN, d, a, b)
     }
 
-    /// The greater; b if either is NaN.
-    pub(super) fn greatest(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), Full> {
+    /// The greater value; `b` if either is NaN.
+    pub(super) fn greatest(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), CannotEncode> {
         self.three(MAX, d, a, b)
     }
 
-    pub(super) fn and(&mut self, d: Vector, a: Vector, bits: u32) -> Result<(), Full> {
+    pub(super) fn and(&mut self, d: Vector, a: Vector, bits: u32) -> Result<(), CannotEncode> {
         let bits = Source::Pool(self.constant(bits));
         self.three(AND, d, a, bits)
     }
 
-    pub(super) fn or(&mut self, d: Vector, a: Vector, b: Vector) -> Result<(), Full> {
+    pub(super) fn or(&mut self, d: Vector, a: Vector, b: Vector) -> Result<(), CannotEncode> {
         self.three(OR, d, a, Source::Vector(b))
     }
 
     /// `d = d * a + b`.
-    pub(super) fn times_plus(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), Full> {
+    pub(super) fn times_plus(
+        &mut self,
+        d: Vector,
+        a: Vector,
+        b: Source,
+    ) -> Result<(), CannotEncode> {
         self.three(FMA_213, d, a, b)
     }
 
     /// `d = a * b + d`.
-    pub(super) fn plus_product(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), Full> {
+    pub(super) fn plus_product(
+        &mut self,
+        d: Vector,
+        a: Vector,
+        b: Source,
+    ) -> Result<(), CannotEncode> {
         self.three(FMA_231, d, a, b)
     }
 
-    /// A constant in every lane of a register.
-    pub(super) fn filled(&mut self, index: u32) -> Result<Vector, Full> {
+    /// Loads a constant into every lane of a new register.
+    pub(super) fn filled(&mut self, index: u32) -> Result<Vector, CannotEncode> {
         let d = self.take()?;
         let (to, mut from) = (self.vector(d), self.pooled(index));
         let code = match self.is_512 {
@@ -281,8 +292,8 @@ impl Assembler {
         Ok(d)
     }
 
-    /// A value in every lane of a register.
-    pub(super) fn filled_with(&mut self, value: f32) -> Result<Vector, Full> {
+    /// Loads a value into every lane of a new register.
+    pub(super) fn filled_with(&mut self, value: f32) -> Result<Vector, CannotEncode> {
         let index = self.constant(value.to_bits());
         self.filled(index)
     }

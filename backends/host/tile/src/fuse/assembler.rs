@@ -1,4 +1,4 @@
-//! Instructions of either width, registers, and constants.
+//! Instructions for 256-bit and 512-bit registers, register allocation, and constants.
 
 use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
@@ -6,37 +6,37 @@ use super::NodeId;
 use crate::level::Level;
 use crate::slot::SlotId;
 
-/// There are no more registers, or the encoder refuses an instruction.
+/// There are too few registers, or the encoder refuses an instruction.
 #[derive(Debug)]
-pub(crate) struct Full;
+pub(crate) struct CannotEncode;
 
-impl From<IcedError> for Full {
+impl From<IcedError> for CannotEncode {
     fn from(_: IcedError) -> Self {
-        Full
+        CannotEncode
     }
 }
 
 /// The codes of an instruction with 512-bit and with 256-bit registers.
 pub(super) type Wide = (Code, Code);
 
-/// A place in the code.
+/// A label in the code.
 pub(super) type Label = usize;
 
-/// A vector register, by its number.
+/// The number of a vector register.
 pub(super) type Vector = u8;
 
-/// Where an instruction finds its last operand.
+/// The last operand of an instruction.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Source {
     Vector(Vector),
-    /// A constant.
+    /// A constant of the pool.
     Pool(u32),
 }
 
-/// Where a node is.
+/// The place of a node.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Place {
-    /// It is not computed, or no longer needed.
+    /// Not computed, or no longer needed.
     Nowhere,
     Vector(Vector),
     /// In a register for the whole loop.
@@ -44,14 +44,14 @@ pub(super) enum Place {
     Pool(u32),
 }
 
-/// Arguments: the slots, how many lanes, and the constants.
+/// The arguments: the slots, the number of lanes, and the constants.
 pub(super) const SLOTS: Register = Register::RDI;
 pub(super) const LANES: Register = Register::RSI;
 pub(super) const POOL: Register = Register::RDX;
-/// The lane, and the lane that the whole vectors end at.
+/// The current lane, and the end of the whole vectors.
 pub(super) const LANE: Register = Register::RAX;
 pub(super) const END: Register = Register::RCX;
-/// For where tiles lie. Those from the fifth on are the caller's and are saved.
+/// Addresses of tiles. The callee must save those from the fifth on.
 pub(super) const POINTERS: [Register; 9] = [
     Register::R8,
     Register::R9,
@@ -63,23 +63,24 @@ pub(super) const POINTERS: [Register; 9] = [
     Register::R13,
     Register::R14,
 ];
-pub(super) const POINTERS_FREE: usize = 4;
+pub(super) const POINTERS_CALLER_SAVED: usize = 4;
 
-/// Where folds are in their blocks, in bytes. The caller's as well.
+/// The place of folds in their blocks, in bytes. The callee must save it, too.
 pub(super) const FOLD: Register = Register::R15;
 
-/// Of 256 bits: the mask of the last lanes, as there are no mask registers.
+/// With 256 bits there are no mask registers: this register is the mask of the last lanes.
 pub(super) const LAST_LANES: Vector = 15;
 
-/// In front of the constants of 256-bit loops: eight times all bits and eight times none, of which a part makes [`LAST_LANES`].
+/// Precedes the constants of 256-bit loops: eight times all bits, then eight times none. An unaligned load of it
+/// gives [`LAST_LANES`].
 const MASKS: usize = 16;
 
-/// Where partial results are now.
+/// The place of partial results.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Partials {
-    /// In the block, where the register for it says.
+    /// In the block, at the place that [`FOLD`] gives.
     Memory,
-    /// In registers, those of this vector of the block.
+    /// In registers: those of this vector of the block.
     Registers(usize),
 }
 
@@ -88,25 +89,26 @@ pub(super) struct Assembler {
     encoder: Encoder,
     /// Bytes of the code so far.
     length: usize,
-    /// Has the encoder refused an instruction?
+    /// Whether the encoder has refused an instruction.
     is_refused: bool,
     pool: Vec<u32>,
     pub(super) free: Vec<Vector>,
     pub(super) places: Vec<Place>,
-    /// How often each node is still read.
+    /// The number of reads left of each node.
     pub(super) uses: Vec<u32>,
-    /// Which register holds the address of a slot.
+    /// The register with the address of each slot.
     pub(super) pointers: Vec<(SlotId, Register)>,
-    /// Where partial results of folds are now, and those that are in registers: of each fold as many as a block has vectors.
+    /// The current place of the partial results, and the registers they may be in: for each fold, as many as a block
+    /// has vectors.
     pub(super) partials: Partials,
     pub(super) partial: Vec<Vector>,
-    /// How many bytes behind the lane that we are at the vector begins that is computed.
-    pub(super) ahead: i64,
-    /// Are these the last lanes, which do not fill a vector?
+    /// The offset in bytes of the vector that is computed from the current lane.
+    pub(super) byte_offset: i64,
+    /// Whether the code is for the last lanes, which do not fill a vector.
     pub(super) is_tail: bool,
-    /// Is what is written not to go into the caches?
+    /// Whether stores bypass the caches.
     pub(super) streams: bool,
-    /// Where each label is, once it is known, and the branches to it: where their distance ends.
+    /// The position of each label once it is known, and the branches to it: the position after each.
     labels: Vec<Option<usize>>,
     branches: Vec<(usize, Label)>,
 }
@@ -130,7 +132,7 @@ impl Assembler {
             pointers: Vec::new(),
             partials: Partials::Memory,
             partial: Vec::new(),
-            ahead: 0,
+            byte_offset: 0,
             is_tail: false,
             streams,
             labels: Vec::new(),
@@ -138,21 +140,21 @@ impl Assembler {
         })
     }
 
-    /// Lanes of a vector.
+    /// Returns the number of lanes of a vector.
     pub(super) fn width(&self) -> i32 {
         if self.is_512 { 16 } else { 8 }
     }
 
-    /// The code, for any address, and its constants.
-    pub(super) fn finish(mut self) -> Result<(Vec<u8>, Box<[u32]>), Full> {
+    /// Returns the position-independent code and its constants.
+    pub(super) fn finish(mut self) -> Result<(Vec<u8>, Box<[u32]>), CannotEncode> {
         let mut code = self.encoder.take_buffer();
         for (end, label) in self.branches {
-            let target = self.labels[label].ok_or(Full)?;
+            let target = self.labels[label].ok_or(CannotEncode)?;
             let distance = target as i32 - end as i32;
             code[end - 4..end].copy_from_slice(&distance.to_le_bytes());
         }
         if self.is_refused {
-            return Err(Full);
+            return Err(CannotEncode);
         }
         let constants = match self.is_512 {
             true => self.pool,
@@ -170,13 +172,13 @@ impl Assembler {
         self.labels.len() - 1
     }
 
-    /// The next instruction is at the label.
+    /// Places the label at the next instruction.
     pub(super) fn at(&mut self, label: Label) {
         self.labels[label] = Some(self.length);
     }
 
-    /// A branch to a label, wherever that will be.
-    pub(super) fn branch(&mut self, code: Code, to: Label) -> Result<(), Full> {
+    /// Emits a branch to a label that may be placed later.
+    pub(super) fn branch(&mut self, code: Code, to: Label) -> Result<(), CannotEncode> {
         self.push(Instruction::with_branch(code, 0)?);
         self.branches.push((self.length, to));
         Ok(())
@@ -202,9 +204,9 @@ impl Assembler {
         first + u32::from(register)
     }
 
-    /// A register that nobody uses.
-    pub(super) fn take(&mut self) -> Result<Vector, Full> {
-        self.free.pop().ok_or(Full)
+    /// Allocates a register.
+    pub(super) fn take(&mut self) -> Result<Vector, CannotEncode> {
+        self.free.pop().ok_or(CannotEncode)
     }
 
     pub(super) fn give(&mut self, register: Vector) {
@@ -212,7 +214,7 @@ impl Assembler {
         self.free.push(register);
     }
 
-    /// The place of a constant.
+    /// Returns the index of a constant in the pool.
     pub(super) fn constant(&mut self, bits: u32) -> u32 {
         let known = self.pool.iter().position(|found| *found == bits);
         known.unwrap_or_else(|| {
@@ -229,7 +231,7 @@ impl Assembler {
         Source::Pool(self.constant(value.to_bits()))
     }
 
-    /// Where a constant is, as the operand of an instruction: in every lane.
+    /// Returns a constant as an operand with the same value in every lane.
     pub(super) fn pooled(&self, index: u32) -> MemoryOperand {
         let index = i64::from(index);
         match self.is_512 {
@@ -238,17 +240,17 @@ impl Assembler {
         }
     }
 
-    /// Where a node is.
-    pub(super) fn source(&self, id: NodeId) -> Result<Source, Full> {
+    /// Returns the place of a node as an operand.
+    pub(super) fn source(&self, id: NodeId) -> Result<Source, CannotEncode> {
         match self.places[usize::from(id)] {
             Place::Vector(register) | Place::Fixed(register) => Ok(Source::Vector(register)),
             Place::Pool(index) => Ok(Source::Pool(index)),
-            Place::Nowhere => Err(Full),
+            Place::Nowhere => Err(CannotEncode),
         }
     }
 
-    /// A node has been read once more: its register is free after the last time.
-    pub(super) fn used(&mut self, id: NodeId) {
+    /// Counts one read of a node; its register is freed after the last one.
+    pub(super) fn release_use(&mut self, id: NodeId) {
         let index = usize::from(id);
         self.uses[index] -= 1;
         if self.uses[index] == 0

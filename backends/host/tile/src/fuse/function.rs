@@ -1,23 +1,23 @@
-//! The function: what it saves, and the loops around the nodes.
+//! Emits the function: prologue and epilogue, and the loops around the nodes.
 //!
-//! Without folds there is one loop over whole vectors, and the lanes that are left once more, masked. Folds have a block of
-//! partial results each, in memory of the stack, which are read and written in turn. Where the nodes are so little work that
-//! this is what takes the time, a loop over as many lanes as a block has comes before it, with the partial results in registers.
+//! Without folds there is one loop over whole vectors, followed by the remaining lanes, masked. Each fold has a block
+//! of partial results on the stack, which are read and written in turn. If the nodes are so light that this
+//! dominates, a loop over as many lanes as a block has precedes it, with the partial results in registers.
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use millstream_ir::{BinaryOp, UnaryOp};
 
 use super::assembler::{
-    Assembler, BROADCAST, END, FOLD, Full, LANE, LANES, LAST_LANES, Label, POINTERS, POINTERS_FREE,
-    Partials, Place,
+    Assembler, BROADCAST, CannotEncode, END, FOLD, LANE, LANES, LAST_LANES, Label, POINTERS,
+    POINTERS_CALLER_SAVED, Partials, Place,
 };
 use super::folds::{BLOCK_BYTES, FOLDS_MAX};
 use super::{Node, NodeId, Recipe, SIDE_BY_SIDE};
 
-/// More work than this a vector hides the wait for a partial result.
+/// With more operations per vector, the latency of a partial result is hidden.
 const LIGHT_OPERATIONS: usize = 6;
 
-/// Is there little to do but to read, write and fold?
+/// Returns `true` if there is little work besides reading, writing and folding.
 pub(crate) fn is_light(recipe: &Recipe) -> bool {
     let is_slow = |node: &Node| {
         matches!(
@@ -34,12 +34,12 @@ pub(crate) fn is_light(recipe: &Recipe) -> bool {
 }
 
 impl Assembler {
-    /// The whole function. `unrolls`: with a loop that keeps partial results in registers.
-    pub(super) fn function(&mut self, recipe: &Recipe, unrolls: bool) -> Result<(), Full> {
+    /// Emits the whole function. `unrolls` adds the loop with partial results in registers.
+    pub(super) fn function(&mut self, recipe: &Recipe, unrolls: bool) -> Result<(), CannotEncode> {
         self.take_pointers(recipe)?;
         let has_folds = !recipe.folds.is_empty();
         let pointers = self.pointers.iter().map(|(_, register)| *register);
-        let mut saved: Vec<Register> = pointers.skip(POINTERS_FREE).collect();
+        let mut saved: Vec<Register> = pointers.skip(POINTERS_CALLER_SAVED).collect();
         if has_folds {
             saved.push(FOLD);
         }
@@ -47,7 +47,7 @@ impl Assembler {
             self.push(Instruction::with1(Code::Push_r64, register)?);
         }
         if has_folds {
-            self.take_frame(recipe)?;
+            self.push_frame(recipe)?;
         }
         for (slot, register) in self.pointers.clone() {
             self.address(register, slot)?;
@@ -73,7 +73,7 @@ impl Assembler {
         self.loop_until(-width, rest, |this| {
             this.body(recipe, &fixed)?;
             if has_folds {
-                // The lowest byte alone: behind the last lane of a block comes its first.
+                // Adds to the lowest byte only, so that the last lane of a block is followed by its first.
                 let code = Code::Add_rm8_imm8;
                 this.push(Instruction::with2(code, Register::R15L, 4 * width)?);
             }
@@ -90,7 +90,7 @@ impl Assembler {
         self.at(end);
         if has_folds {
             self.end_folds(recipe)?;
-            self.give_frame(recipe)?;
+            self.pop_frame(recipe)?;
         }
         self.push(Instruction::with(Code::VEX_Vzeroupper));
         for &register in saved.iter().rev() {
@@ -100,19 +100,19 @@ impl Assembler {
         Ok(())
     }
 
-    /// The loop over whole blocks, with partial results in registers.
-    fn blocks(&mut self, recipe: &Recipe, fixed: &[Place]) -> Result<(), Full> {
+    /// Emits the loop over whole blocks, with partial results in registers.
+    fn blocks(&mut self, recipe: &Recipe, fixed: &[Place]) -> Result<(), CannotEncode> {
         let (width, rest) = (self.width(), self.label());
         let count = i32::from(SIDE_BY_SIDE) / width;
         self.fill_partials(recipe)?;
         self.loop_until(-i32::from(SIDE_BY_SIDE), rest, |this| {
             for step in 0..count {
                 this.partials = Partials::Registers(step as usize);
-                this.ahead = i64::from(4 * step * width);
+                this.byte_offset = i64::from(4 * step * width);
                 this.body(recipe, fixed)?;
             }
             this.partials = Partials::Memory;
-            this.ahead = 0;
+            this.byte_offset = 0;
             Ok(i32::from(SIDE_BY_SIDE))
         })?;
         self.spill_partials(recipe)?;
@@ -120,14 +120,14 @@ impl Assembler {
         Ok(())
     }
 
-    /// A loop from the lane where we are to the last that `mask` lets through; not entered if that is where we are. `body` answers
-    /// how many lanes it does.
+    /// Emits a loop from the current lane to the last one that `mask` allows, skipped if that is the current one.
+    /// `body` returns the number of lanes it processes.
     fn loop_until(
         &mut self,
         mask: i32,
         none: Label,
-        body: impl FnOnce(&mut Self) -> Result<i32, Full>,
-    ) -> Result<(), Full> {
+        body: impl FnOnce(&mut Self) -> Result<i32, CannotEncode>,
+    ) -> Result<(), CannotEncode> {
         let again = self.label();
         self.push(Instruction::with2(Code::Mov_r64_rm64, END, LANES)?);
         self.push(Instruction::with2(Code::And_rm64_imm8, END, mask)?);
@@ -140,7 +140,7 @@ impl Assembler {
         self.branch(Code::Jb_rel32_64, again)
     }
 
-    fn take_pointers(&mut self, recipe: &Recipe) -> Result<(), Full> {
+    fn take_pointers(&mut self, recipe: &Recipe) -> Result<(), CannotEncode> {
         let read = recipe.nodes.iter().filter_map(|node| match node {
             Node::Lanes(slot) => Some(*slot),
             _ => None,
@@ -150,21 +150,22 @@ impl Assembler {
             if self.pointers.iter().any(|(taken, _)| *taken == slot) {
                 continue;
             }
-            let register = POINTERS.get(self.pointers.len()).ok_or(Full)?;
+            let register = POINTERS.get(self.pointers.len()).ok_or(CannotEncode)?;
             self.pointers.push((slot, *register));
         }
-        // What is fetched ahead can be left out.
+        // Prefetches are optional: they get the registers that are left.
         let left = POINTERS.iter().skip(self.pointers.len());
-        let fetched = recipe.fetched.iter().map(|(_, slot)| *slot);
-        self.pointers.extend(fetched.zip(left.copied()));
+        let prefetched = recipe.prefetched.iter().map(|(_, slot)| *slot);
+        self.pointers.extend(prefetched.zip(left.copied()));
         Ok(())
     }
 
-    /// Memory of the stack for the blocks of the folds, which begins at a line of the cache; above it where the stack was.
-    fn take_frame(&mut self, recipe: &Recipe) -> Result<(), Full> {
+    /// Reserves stack memory for the blocks of the folds, aligned to a cache line. The old stack pointer is stored
+    /// above them.
+    fn push_frame(&mut self, recipe: &Recipe) -> Result<(), CannotEncode> {
         let blocks = recipe.folds.len() as i32 * BLOCK_BYTES;
         if recipe.folds.len() > FOLDS_MAX {
-            return Err(Full);
+            return Err(CannotEncode);
         }
         let stack = Register::RSP;
         self.push(Instruction::with2(Code::Mov_r64_rm64, END, stack)?);
@@ -179,7 +180,7 @@ impl Assembler {
         Ok(())
     }
 
-    fn give_frame(&mut self, recipe: &Recipe) -> Result<(), Full> {
+    fn pop_frame(&mut self, recipe: &Recipe) -> Result<(), CannotEncode> {
         let blocks = recipe.folds.len() as i64 * i64::from(BLOCK_BYTES);
         let above = MemoryOperand::with_base_displ(Register::RSP, blocks);
         self.push(Instruction::with2(
@@ -190,8 +191,8 @@ impl Assembler {
         Ok(())
     }
 
-    /// Puts scalars into every lane of registers that stay.
-    fn scalars(&mut self, recipe: &Recipe) -> Result<Vec<Place>, Full> {
+    /// Loads scalars into every lane of registers that are fixed for the whole loop.
+    fn scalars(&mut self, recipe: &Recipe) -> Result<Vec<Place>, CannotEncode> {
         let mut places = vec![Place::Nowhere; recipe.nodes.len()];
         for (node, place) in recipe.nodes.iter().zip(&mut places) {
             match *node {
@@ -210,8 +211,8 @@ impl Assembler {
         Ok(places)
     }
 
-    /// All nodes for the lanes of one vector, each as late as it can be, and what is written.
-    fn body(&mut self, recipe: &Recipe, fixed: &[Place]) -> Result<(), Full> {
+    /// Emits all nodes for the lanes of one vector, each as late as possible, and their stores and folds.
+    fn body(&mut self, recipe: &Recipe, fixed: &[Place]) -> Result<(), CannotEncode> {
         self.places = fixed.to_vec();
         self.uses = vec![0; recipe.nodes.len()];
         for node in &recipe.nodes {
@@ -228,32 +229,32 @@ impl Assembler {
                 continue;
             }
             for operand in node.operands() {
-                self.bring(recipe, operand)?;
+                self.load_lanes(recipe, operand)?;
             }
             if let Some(register) = self.node(*node)? {
                 self.places[id] = Place::Vector(register);
             }
-            self.outlets(recipe, id as NodeId)?;
+            self.emit_outputs(recipe, id as NodeId)?;
         }
         if !self.is_tail {
-            self.fetch(recipe)?;
+            self.prefetch(recipe)?;
         }
         Ok(())
     }
 
-    /// Writes and folds a node where it is to be.
-    fn outlets(&mut self, recipe: &Recipe, id: NodeId) -> Result<(), Full> {
+    /// Emits the stores and folds of a node.
+    fn emit_outputs(&mut self, recipe: &Recipe, id: NodeId) -> Result<(), CannotEncode> {
         let outputs = recipe.outputs.iter();
         for (_, slot) in outputs.filter(|(written, _)| *written == id) {
-            let register = self.brought(recipe, id)?;
+            let register = self.loaded(recipe, id)?;
             self.write(*slot, register)?;
-            self.used(id);
+            self.release_use(id);
         }
         for (fold, (op, of, _)) in recipe.folds.iter().enumerate() {
             if *of == id {
-                let register = self.brought(recipe, id)?;
+                let register = self.loaded(recipe, id)?;
                 self.fold(fold, *op, register)?;
-                self.used(id);
+                self.release_use(id);
             }
         }
         Ok(())

@@ -1,31 +1,31 @@
-//! Exponentials and what is made of them, operation by operation as [`crate::math::f32`] has them, so that a value does not
-//! depend on whether it was fused.
+//! Exponentials and functions made of them, operation by operation as in [`crate::math::f32`], so that results do not
+//! depend on fusing.
 
 use iced_x86::{Code, Instruction};
 
 use super::arithmetic::{MAGNITUDE, SIGN};
-use super::assembler::{Assembler, Full, Source, Vector, Wide};
+use super::assembler::{Assembler, CannotEncode, Source, Vector, Wide};
 use crate::math::f32::{EXP, LN_2, LOG2_E, TANH, WHOLE};
 
-/// x times two to the power of the last operand; of 512 bits only.
+/// x times two to the power of the last operand; only with 512 bits.
 const SCALE: Code = Code::EVEX_Vscalefps_zmm_k1z_zmm_zmmm512b32_er;
 
 impl Assembler {
-    /// e^x of any x, in a register of its own.
-    pub(super) fn exp(&mut self, x: Vector) -> Result<Vector, Full> {
-        // What is NaN stays it: the instructions answer their last operand.
-        let held = self.filled_with(-104.0)?;
-        self.greatest(held, held, Source::Vector(x))?;
+    /// e^x for any x, in a new register.
+    pub(super) fn exp(&mut self, x: Vector) -> Result<Vector, CannotEncode> {
+        // NaN is preserved, because the instructions return their last operand.
+        let clamped = self.filled_with(-104.0)?;
+        self.greatest(clamped, clamped, Source::Vector(x))?;
         let most = self.filled_with(89.0)?;
-        self.least(held, most, Source::Vector(held))?;
+        self.least(clamped, most, Source::Vector(clamped))?;
         self.give(most);
-        let found = self.exp_within(held)?;
-        self.give(held);
+        let found = self.exp_within(clamped)?;
+        self.give(clamped);
         Ok(found)
     }
 
-    /// e^x of an x from -104 to 89, or NaN, which is used up.
-    fn exp_within(&mut self, x: Vector) -> Result<Vector, Full> {
+    /// e^x for x from -104 to 89, or NaN. Overwrites x.
+    fn exp_within(&mut self, x: Vector) -> Result<Vector, CannotEncode> {
         let whole = self.filled_with(WHOLE)?;
         let log2_e = self.pool(LOG2_E);
         self.plus_product(whole, x, log2_e)?;
@@ -54,9 +54,14 @@ impl Assembler {
         Ok(p)
     }
 
-    /// p times two to the power that `whole` has in its low bits, in two steps, so that subnormal results are right. Uses
-    /// both others up.
-    fn scale_in_halves(&mut self, p: Vector, whole: Vector, half: Vector) -> Result<(), Full> {
+    /// Multiplies p by two to the power in the low bits of `whole`, in two steps, so that subnormal results are
+    /// correct. Overwrites both others.
+    fn scale_in_halves(
+        &mut self,
+        p: Vector,
+        whole: Vector,
+        half: Vector,
+    ) -> Result<(), CannotEncode> {
         const MINUS: Wide = (Code::INVALID, Code::VEX_Vpsubd_ymm_ymm_ymmm256);
         const PLUS: Wide = (Code::INVALID, Code::VEX_Vpaddd_ymm_ymm_ymmm256);
         let offset = Source::Pool(self.constant(WHOLE.to_bits()));
@@ -85,8 +90,8 @@ impl Assembler {
     }
 
     /// The first coefficient times x, plus the next, times x, and so on.
-    fn polynomial(&mut self, coefficients: &[f32], x: Vector) -> Result<Vector, Full> {
-        let (first, rest) = coefficients.split_first().ok_or(Full)?;
+    fn polynomial(&mut self, coefficients: &[f32], x: Vector) -> Result<Vector, CannotEncode> {
+        let (first, rest) = coefficients.split_first().ok_or(CannotEncode)?;
         let p = self.filled_with(*first)?;
         for coefficient in rest {
             let coefficient = self.pool(*coefficient);
@@ -95,8 +100,8 @@ impl Assembler {
         Ok(p)
     }
 
-    /// tanh x, in a register of its own.
-    pub(super) fn tanh(&mut self, x: Vector) -> Result<Vector, Full> {
+    /// tanh x, in a new register.
+    pub(super) fn tanh(&mut self, x: Vector) -> Result<Vector, CannotEncode> {
         let square = self.take()?;
         self.times(square, x, Source::Vector(x))?;
         let near = self.polynomial(&TANH, square)?;
@@ -119,7 +124,7 @@ impl Assembler {
         let ones = self.filled_with(1.0)?;
         self.minus(far, ones, Source::Vector(far))?;
         self.give(ones);
-        // With the sign of x.
+        // The result has the sign of x.
         self.and(far, far, MAGNITUDE)?;
         self.and(power, x, SIGN)?;
         self.or(far, far, power)?;

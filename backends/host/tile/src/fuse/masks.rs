@@ -1,12 +1,13 @@
-//! Comparisons, and what is done to some of the lanes: 512-bit registers have masks of a bit a lane, others whole registers.
+//! Comparisons and masked operations: with 512 bits, masks are registers with a bit per lane; otherwise they are
+//! whole vectors.
 
 use iced_x86::{Code, Instruction, Register};
 use millstream_ir::CompareOp;
 
 use super::NodeId;
-use super::assembler::{Assembler, Full, Source, Vector};
+use super::assembler::{Assembler, CannotEncode, Source, Vector};
 
-/// What comparisons ask; only the second and the third are true of NaN.
+/// The predicates of comparisons; only the second and the third are true for NaN.
 const EQUAL: u32 = 0;
 const UNORDERED: u32 = 3;
 const NOT_EQUAL: u32 = 4;
@@ -15,10 +16,10 @@ const LESS_OR_EQUAL: u32 = 0x12;
 const GREATER_OR_EQUAL: u32 = 0x1d;
 const GREATER: u32 = 0x1e;
 
-/// For what lasts a few instructions.
+/// For masks that last a few instructions.
 const MASK: Register = Register::K2;
 
-/// Some of the lanes.
+/// A mask of lanes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Mask {
     /// In the mask register, until the next comparison.
@@ -29,15 +30,20 @@ pub(super) enum Mask {
 
 impl Assembler {
     /// `d = b` where `b` is NaN.
-    pub(super) fn unless_nan(&mut self, d: Vector, b: Vector) -> Result<(), Full> {
+    pub(super) fn propagate_nan(&mut self, d: Vector, b: Vector) -> Result<(), CannotEncode> {
         let is_nan = self.mask(b, Source::Vector(b), UNORDERED)?;
         self.blend(d, is_nan, d, Source::Vector(b))?;
         self.give_mask(is_nan);
         Ok(())
     }
 
-    /// All bits where it is true, none where it is not.
-    pub(super) fn compare(&mut self, op: CompareOp, a: NodeId, b: NodeId) -> Result<Vector, Full> {
+    /// All bits where the comparison is true, none where it is false.
+    pub(super) fn compare(
+        &mut self,
+        op: CompareOp,
+        a: NodeId,
+        b: NodeId,
+    ) -> Result<Vector, CannotEncode> {
         let how = match op {
             CompareOp::Eq => EQUAL,
             CompareOp::Ne => NOT_EQUAL,
@@ -45,11 +51,11 @@ impl Assembler {
             CompareOp::Le => LESS_OR_EQUAL,
             CompareOp::Gt => GREATER,
             CompareOp::Ge => GREATER_OR_EQUAL,
-            _ => return Err(Full),
+            _ => return Err(CannotEncode),
         };
-        let held = self.held(a)?;
+        let operand = self.in_register(a)?;
         let other = self.source(b)?;
-        let d = match self.mask(held.register(), other, how)? {
+        let d = match self.mask(operand.register(), other, how)? {
             Mask::Vector(register) => register,
             _ => {
                 let d = self.take()?;
@@ -59,8 +65,8 @@ impl Assembler {
                 d
             }
         };
-        self.done(held, a);
-        self.used(b);
+        self.release_operand(operand, a);
+        self.release_use(b);
         Ok(d)
     }
 
@@ -69,9 +75,9 @@ impl Assembler {
         condition: NodeId,
         a: NodeId,
         b: NodeId,
-    ) -> Result<Vector, Full> {
+    ) -> Result<Vector, CannotEncode> {
         let Source::Vector(truth) = self.source(condition)? else {
-            return Err(Full);
+            return Err(CannotEncode);
         };
         let mask = match self.is_512 {
             true => {
@@ -82,22 +88,22 @@ impl Assembler {
             }
             false => Mask::Vector(truth),
         };
-        let held = self.held(b)?;
+        let operand = self.in_register(b)?;
         let other = self.source(a)?;
         let d = self.take()?;
-        self.blend(d, mask, held.register(), other)?;
-        self.done(held, b);
-        self.used(a);
-        self.used(condition);
+        self.blend(d, mask, operand.register(), other)?;
+        self.release_operand(operand, b);
+        self.release_use(a);
+        self.release_use(condition);
         Ok(d)
     }
 
-    /// Where `a` is less than `b`.
-    pub(super) fn is_less(&mut self, a: Vector, b: Source) -> Result<Mask, Full> {
+    /// Returns a mask of the lanes where `a` is less than `b`.
+    pub(super) fn is_less(&mut self, a: Vector, b: Source) -> Result<Mask, CannotEncode> {
         self.mask(a, b, LESS)
     }
 
-    fn mask(&mut self, a: Vector, b: Source, how: u32) -> Result<Mask, Full> {
+    fn mask(&mut self, a: Vector, b: Source, how: u32) -> Result<Mask, CannotEncode> {
         let (code, d, mask) = match self.is_512 {
             true => (
                 Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae,
@@ -125,14 +131,14 @@ impl Assembler {
         }
     }
 
-    /// `d = a`, but `b` where the mask is set.
+    /// `d = a`, except `d = b` where the mask is set.
     pub(super) fn blend(
         &mut self,
         d: Vector,
         mask: Mask,
         a: Vector,
         b: Source,
-    ) -> Result<(), Full> {
+    ) -> Result<(), CannotEncode> {
         let (d, a) = (self.vector(d), self.vector(a));
         let instruction = match mask {
             Mask::Bits => {

@@ -1,21 +1,51 @@
-//! Several operations in one loop, in the processor's own code.
+//! Several operations in one loop of machine code, compiled at run time.
 //!
-//! A loop over a tile for every operation reads and writes the first cache each time, and computes while no memory moves. Where
-//! the processor is known to this module, operations on `f32` that follow from one another become one loop instead, whose values
-//! stay in registers. It is an instruction like any other: what it reads and writes are slots.
+//! Over tiles, each operation is a loop of its own that reads and writes the L1 cache, and no memory moves while it
+//! computes. If the processor is supported, operations on `f32` that depend on each other become one loop instead,
+//! whose values stay in registers. The loop is an instruction like any other: its inputs and outputs are slots.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
-//! | `function` | the function: what it saves, and the loops around the nodes |
+//! | `function` | the function: prologue, epilogue, and the loops around the nodes |
 //! | `assembler` | instructions, registers, constants |
-//! | `tiles` | what is read and written |
-//! | `arithmetic` | what each operation becomes |
-//! | `masks` | comparisons, and some of the lanes |
+//! | `tiles` | loads and stores of tiles |
+//! | `arithmetic` | the instructions of each operation |
+//! | `masks` | comparisons and masked operations |
 //! | `folds` | sums, products and extremes of all lanes |
-//! | `functions` | exponentials and what is made of them, to the bit as [`crate::math`] has them |
+//! | `functions` | exponentials and functions made of them, bit-identical to [`crate::math`] |
 //!
-//! Where there is no code (another processor, more values than registers, memory that must not be executed), the tiles serve.
-//! Both round alike: nothing that users write is contracted.
+//! # From values to a loop
+//! `build::fusing` selects the values of a body and makes a [`Recipe`] of them: nodes in the order of their
+//! computation. The assembler walks the nodes once for each vector, and allocates a register from a node's
+//! computation to its last read. For `(a * b + c).exp()`:
+//!
+//! ```text
+//!  recipe                           loop over vectors (8 or 16 lanes)           over tiles, without fusing
+//!  n0 = Lanes(a)  n1 = Lanes(b)     v0 = load a; v1 = load b                     tile t0 = a * b
+//!  n2 = Mul(n0, n1)                 v2 = v0 * v1           (v0, v1 are free)     tile t1 = t0 + c
+//!  n3 = Lanes(c)                    v0 = load c                                  out = exp(t1)
+//!  n4 = Add(n2, n3)                 v1 = v2 + v0           (v2, v0 are free)
+//!  n5 = Exp(n4)                     v0 = exp(v1), inline
+//!  output n5 -> slot of `out`       store v0; the remaining lanes run once more, masked
+//! ```
+//! Compilation fails if a loop needs more registers than there are, on another processor, or if the system refuses
+//! executable memory. Then the tiles run. Both give the same bits: functions are the same operation by operation,
+//! folds combine partial results in the same order, and operations that users write are never contracted.
+//!
+//! # Machine code pages
+//! Memory is never writable and executable at once (W^X). A function's life:
+//!
+//! 1. The assembler encodes into ordinary memory. The code is position independent; its constants lie in a separate
+//!    allocation.
+//! 2. `Function::compile` maps an anonymous page that is writable and not executable, and copies the code.
+//! 3. `make_exec` makes the page readable and executable, and no longer writable. It stays so for its whole life.
+//! 4. `Fused` owns the mapping, and its plan owns `Fused`: no launch runs the code after the page is unmapped.
+//!
+//! Without the feature `machine-code`, or with `Options::machine_code` off, nothing is mapped.
+//! `backends/cpu/tests/machine_code.rs` reads the process's memory map to check both.
+//!
+//! `tests` compares each operation with its function, and folds with the loops over tiles, bit by bit, at each level
+//! of the processor.
 
 mod arithmetic;
 mod assembler;
@@ -39,13 +69,13 @@ use crate::slot::SlotId;
 use assembler::Assembler;
 pub(crate) use function::is_light;
 
-/// Index of a node.
+/// The index of a node.
 pub(crate) type NodeId = u16;
 
 /// A value of a fused loop.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Node {
-    /// Elements of a tile.
+    /// The elements of a tile.
     Lanes(SlotId),
     /// One element for all lanes.
     Scalar(SlotId),
@@ -53,7 +83,7 @@ pub(crate) enum Node {
     Unary(UnaryOp, NodeId),
     Binary(BinaryOp, NodeId, NodeId),
     Compare(CompareOp, NodeId, NodeId),
-    /// Where the first, a comparison, is true the second, else the third.
+    /// Where the first, a comparison, is true, the second, otherwise the third.
     Select(NodeId, NodeId, NodeId),
 }
 
@@ -69,66 +99,66 @@ impl Node {
     }
 }
 
-/// What a line is fetched for.
+/// What a line is prefetched for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fetch {
+pub(crate) enum PrefetchKind {
     Read,
     Write,
 }
 
-/// What a fused loop computes: `f32` throughout, each node of those before it.
+/// The computation of a fused loop: all values are `f32`, and each node uses earlier ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recipe {
     pub(crate) nodes: Vec<Node>,
-    /// Which nodes are written, and where to.
+    /// The nodes that are stored, and their slots.
     pub(crate) outputs: Vec<(NodeId, SlotId)>,
-    /// Can the loop be asked to write past the caches?
+    /// Whether the loop may bypass the caches when it stores.
     pub(crate) may_stream: bool,
-    /// Lines to be fetched into the cache on the way, of what is read and of what is written next.
-    pub(crate) fetched: Vec<(Fetch, SlotId)>,
-    /// Which nodes are made few: all lanes of one become [`FEW`](crate::kernels::reduce::FEW) elements.
+    /// Lines to be prefetched: what is read, and what is written next.
+    pub(crate) prefetched: Vec<(PrefetchKind, SlotId)>,
+    /// The nodes that are folded: all lanes of a node become [`FEW`](crate::kernels::reduce::FEW) elements at a slot.
     pub(crate) folds: Vec<(ReduceOp, NodeId, SlotId)>,
 }
 
-/// How many partial results a fold has.
+/// The number of partial results of a fold.
 const SIDE_BY_SIDE: u8 = crate::kernels::reduce::SIDE_BY_SIDE as u8;
 
-/// Can a fused loop make many values few in this way?
+/// Returns `true` if a fused loop supports this reduction.
 pub(crate) fn has_fold(op: ReduceOp) -> bool {
     use ReduceOp::{Max, Min, Prod, Sum};
     matches!(op, Sum | Prod | Min | Max)
 }
 
-/// Can a fused loop do this to one value?
+/// Returns `true` if a fused loop supports this operation.
 pub(crate) fn has_unary(op: UnaryOp) -> bool {
     use UnaryOp::{Abs, Ceil, Exp, Floor, Neg, Sqrt, Tanh};
     matches!(op, Neg | Abs | Sqrt | Exp | Tanh | Floor | Ceil)
 }
 
-/// Can a fused loop do this to two values?
+/// Returns `true` if a fused loop supports this operation.
 pub(crate) fn has_binary(op: BinaryOp) -> bool {
     use BinaryOp::{Add, Div, Max, Min, Mul, Sub};
     matches!(op, Add | Sub | Mul | Div | Min | Max)
 }
 
-/// Is there code for loops at this level?
+/// Returns `true` if there is machine code for this level.
 pub(crate) fn is_for(level: Level) -> bool {
     level != Level::Base
 }
 
-/// How a fused loop is entered: the slots of the machine, how many lanes, its constants.
+/// The entry of a fused loop: the slots of the machine, the number of lanes, and the constants.
 type Entry = unsafe extern "sysv64" fn(*const *mut u8, usize, *const u32);
 
-/// Makes what was streamed before visible before whatever is written after.
+/// Orders earlier streaming stores before all later stores.
 #[inline]
 pub(crate) fn fence() {
-    // SAFETY: part of every x86-64 processor.
+    // SAFETY: every x86-64 processor has the instruction.
     unsafe { std::arch::x86_64::_mm_sfence() };
 }
 
-/// A loop in memory that may be executed and no longer written.
+/// A loop in memory that is executable and not writable.
 struct Function {
-    /// Holds what `entry` points to.
+    /// Owns the memory that `entry` points to.
     code: Mmap,
     entry: Entry,
     constants: Box<[u32]>,
@@ -143,12 +173,12 @@ impl Function {
         };
         let unrolls = !recipe.folds.is_empty() && is_light(recipe);
         let unrolled = unrolls.then(|| assembled(true));
-        // Without, fewer registers are needed.
+        // The loop without unrolling needs fewer registers.
         let (bytes, constants) = unrolled.flatten().or_else(|| assembled(false))?;
         let mut memory = MmapMut::map_anon(bytes.len()).ok()?;
         memory.copy_from_slice(&bytes);
         let code = memory.make_exec().ok()?;
-        // SAFETY: the code is a function of this type; it is position independent and lives as long as the memory.
+        // SAFETY: the code is a function of this type; it is position independent and lives as long as the mapping.
         let entry = unsafe { std::mem::transmute::<*const u8, Entry>(code.as_ptr()) };
         Some(Self {
             code,
@@ -158,16 +188,18 @@ impl Function {
     }
 }
 
-/// A fused loop, compiled.
+/// A compiled fused loop.
 pub(crate) struct Fused {
     usual: Function,
-    /// The loop that writes past the caches, if it may. Compiled when it is first needed, for much memory: few ever are.
+    /// The recipe of the loop that bypasses the caches, if it may. It is compiled for the first launch that needs it,
+    /// which few do.
     streaming: Option<(Recipe, Level)>,
     streams: OnceLock<Option<Function>>,
 }
 
 impl Fused {
-    /// Compiles a loop, unless it has more values at a time than there are registers, or the system has no memory to execute.
+    /// Compiles a loop. Returns `None` if it needs more registers than there are, or if the system refuses executable
+    /// memory.
     pub(crate) fn compile(recipe: Recipe, level: Level) -> Option<Self> {
         Some(Self {
             usual: Function::compile(&recipe, level, false)?,
@@ -176,15 +208,15 @@ impl Fused {
         })
     }
 
-    /// Runs the loop over so many lanes.
+    /// Runs the loop over `n` lanes.
     ///
-    /// What `streams` is written past the caches, which is for more than fits them: nobody else sees it before a fence
-    /// ([`fence`]). It does not if the recipe did not say that it may.
+    /// With `streams`, stores bypass the caches, for outputs that do not fit them: other threads see them only after
+    /// a [`fence`]. This is ignored if the recipe does not allow it.
     ///
     /// # Safety
-    /// Where it streams, what is written begins at a line of the cache. The processor has the level that it was compiled for.
-    /// The recipe's slots are among `slots`, and point to as many elements as there are lanes, or to one. What is written
-    /// overlaps nothing that is read.
+    /// With `streams`, each output begins at a cache line. The processor has the level that the loop was compiled
+    /// for. The recipe's slots are among `slots`, and point to `n` elements, or to one for a scalar. Outputs overlap
+    /// no inputs.
     #[inline]
     pub(crate) unsafe fn run(&self, slots: &[*mut u8], n: usize, streams: bool) {
         let mut function = &self.usual;
@@ -196,7 +228,7 @@ impl Fused {
                 .as_ref()
                 .unwrap_or(function);
         }
-        // SAFETY: the caller's promises; the constants are those of the code.
+        // SAFETY: the caller's promises; the constants belong to the code.
         unsafe { (function.entry)(slots.as_ptr(), n, function.constants.as_ptr()) }
     }
 }

@@ -1,14 +1,14 @@
-//! Fused loops beside the functions that they stand for.
+//! Fused loops compared with the functions that they replace.
 
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp, scalar};
 
-use super::{Fetch, Fused, Node, Recipe, has_binary, has_unary};
+use super::{Fused, Node, PrefetchKind, Recipe, has_binary, has_unary};
 use crate::kernels::reduce::FEW;
 use crate::kernels::reducers::reducer;
 use crate::level::{Fused as FusedArithmetic, Kernel, Level};
 use crate::math;
 
-/// The levels that there is code for here.
+/// Returns the levels of this processor that have machine code.
 fn levels() -> impl Iterator<Item = Level> {
     let highest = Level::of_processor();
     [Level::V3, Level::V4]
@@ -16,7 +16,7 @@ fn levels() -> impl Iterator<Item = Level> {
         .filter(move |level| *level <= highest)
 }
 
-/// Numbers of every kind, more than two vectors of them and not a multiple.
+/// Returns numbers of every kind, more than two vectors but no multiple of one.
 fn numbers(seed: u32) -> Vec<f32> {
     let special = [
         0.0,
@@ -47,16 +47,16 @@ fn numbers(seed: u32) -> Vec<f32> {
     turned.chain(random).take(45).collect()
 }
 
-/// Runs a recipe whose first slots are inputs and whose last is the output, over the first so many lanes.
+/// Runs a recipe over the first `n` lanes; its first slots are inputs, and its last is the output.
 fn run(recipe: &Recipe, level: Level, inputs: &[Vec<f32>], n: usize) -> Vec<f32> {
-    let fused = Fused::compile(recipe.clone(), level).expect("few values, and memory to execute");
+    let fused = Fused::compile(recipe.clone(), level).expect("the loop compiles");
     let mut out = vec![7.5_f32; 48];
     let mut slots: Vec<*mut u8> = inputs
         .iter()
         .map(|input| input.as_ptr().cast_mut().cast())
         .collect();
     slots.push(out.as_mut_ptr().cast());
-    // SAFETY: every slot has more elements than there are lanes; the output is a vector of its own.
+    // SAFETY: every slot has more elements than there are lanes; the output is a separate vector.
     unsafe { fused.run(&slots, n, false) };
     assert!(
         out[n..].iter().all(|x| *x == 7.5),
@@ -66,7 +66,7 @@ fn run(recipe: &Recipe, level: Level, inputs: &[Vec<f32>], n: usize) -> Vec<f32>
     out
 }
 
-/// The same to the bit, or both NaN.
+/// Returns `true` if both have the same bits, or both are NaN.
 fn same(got: f32, expected: f32) -> bool {
     got.to_bits() == expected.to_bits() || (got.is_nan() && expected.is_nan())
 }
@@ -84,7 +84,7 @@ fn unary(op: UnaryOp, x: f32) -> f32 {
 }
 
 fn binary(op: BinaryOp, a: f32, b: f32) -> f32 {
-    let of = scalar::binary(op, DType::F32).expect("of floats");
+    let of = scalar::binary(op, DType::F32).expect("the operation exists for floats");
     f32::from_bits(of(a.to_bits().into(), b.to_bits().into()) as u32)
 }
 
@@ -93,7 +93,7 @@ fn compare(op: CompareOp, a: f32, b: f32) -> bool {
 }
 
 #[test]
-fn each_function_of_one_value_is_the_same_to_the_bit_for_any_number_of_lanes() {
+fn unary_operations_are_bit_identical_for_any_number_of_lanes() {
     for level in levels() {
         for op in UnaryOp::ALL.iter().copied().filter(|op| has_unary(*op)) {
             for n in 0..=45 {
@@ -108,7 +108,7 @@ fn each_function_of_one_value_is_the_same_to_the_bit_for_any_number_of_lanes() {
                     let expected = unary(op, *x);
                     assert!(
                         same(*got, expected),
-                        "{level:?} {op} {x}: {got}, not {expected}"
+                        "{level:?} {op} {x}: got {got}, expected {expected}"
                     );
                 }
             }
@@ -117,7 +117,7 @@ fn each_function_of_one_value_is_the_same_to_the_bit_for_any_number_of_lanes() {
 }
 
 #[test]
-fn each_function_of_two_values_is_the_same_to_the_bit_of_tiles_scalars_and_constants() {
+fn binary_operations_are_bit_identical_for_tiles_scalars_and_constants() {
     let kinds = |slot: u16, value: f32| [Node::Lanes(slot), Node::Scalar(slot), Node::Const(value)];
     for level in levels() {
         for op in BinaryOp::ALL.iter().copied().filter(|op| has_binary(*op)) {
@@ -140,7 +140,7 @@ fn each_function_of_two_values_is_the_same_to_the_bit_of_tiles_scalars_and_const
                             let expected = binary(op, x, y);
                             assert!(
                                 same(*got, expected),
-                                "{level:?} {op} of {a:?} {x} and {b:?} {y}: {got}, not {expected}"
+                                "{level:?} {op} of {a:?} {x} and {b:?} {y}: got {got}, expected {expected}"
                             );
                         }
                     }
@@ -151,12 +151,12 @@ fn each_function_of_two_values_is_the_same_to_the_bit_of_tiles_scalars_and_const
 }
 
 #[test]
-fn comparisons_select() {
+fn comparisons_select_lanes() {
     for level in levels() {
         for op in CompareOp::ALL.iter().copied() {
             let inputs = [numbers(1), numbers(4), numbers(2)];
             for other in [Node::Lanes(2), Node::Const(-3.0)] {
-                // Where the first is so to the second: itself, else the other.
+                // Selects the first if the comparison is true, otherwise the other.
                 let recipe = Recipe {
                     nodes: vec![
                         Node::Lanes(0),
@@ -178,7 +178,7 @@ fn comparisons_select() {
                     let expected = if compare(op, x, y) { x } else { other };
                     assert!(
                         same(*got, expected),
-                        "{level:?} {x} {op} {y}: {got}, not {expected}"
+                        "{level:?} {x} {op} {y}: got {got}, expected {expected}"
                     );
                 }
             }
@@ -187,8 +187,8 @@ fn comparisons_select() {
 }
 
 #[test]
-fn folds_are_those_of_tiles_to_the_bit() {
-    // Alone, of little work, and of much, whose results are kept in registers and in memory.
+fn folds_are_bit_identical_to_those_over_tiles() {
+    // Folds alone, with light work (partial results in registers), and with heavy work (in memory).
     let bodies: [&[Node]; 3] = [
         &[Node::Lanes(0)],
         &[Node::Lanes(0), Node::Unary(UnaryOp::Neg, 0)],
@@ -216,24 +216,24 @@ fn folds_are_those_of_tiles_to_the_bit() {
                             .collect(),
                         ..Recipe::default()
                     };
-                    let fused = Fused::compile(recipe, level).expect("few values");
+                    let fused = Fused::compile(recipe, level).expect("the loop compiles");
                     let values: Vec<f32> = match body.last() {
                         Some(Node::Unary(op, _)) => input.iter().map(|x| unary(*op, *x)).collect(),
                         _ => input.clone(),
                     };
-                    // What lies behind the last lane must not be seen.
+                    // Elements after the last lane must not be read.
                     input.resize(n + 16, 1e30);
                     let mut left = [[0_f32; FEW]; 4];
                     let mut slots = vec![input.as_ptr().cast_mut().cast::<u8>()];
                     slots.extend(left.iter_mut().map(|left| left.as_mut_ptr().cast::<u8>()));
-                    // SAFETY: as many elements as lanes, and room for the partial results.
+                    // SAFETY: there are as many elements as lanes, and room for the partial results.
                     unsafe { fused.run(&slots, n, false) };
                     for (op, left) in ops.into_iter().zip(left) {
-                        let reducer = reducer(op, DType::F32, level).expect("there is one");
-                        let done = |run: Kernel, from: &[f32]| {
-                            let (mut kept, mut result) = (0_u64, 0_f32);
-                            let at = (&raw mut kept).cast::<u8>();
-                            // SAFETY: there is room for one accumulator of any type; the elements are there.
+                        let reducer = reducer(op, DType::F32, level).expect("the reduction exists");
+                        let finish = |run: Kernel, from: &[f32]| {
+                            let (mut accumulator, mut result) = (0_u64, 0_f32);
+                            let at = (&raw mut accumulator).cast::<u8>();
+                            // SAFETY: there is room for one accumulator of any type; the elements exist.
                             unsafe {
                                 (reducer.begin)(at, at, at, at, 1);
                                 run(at, from.as_ptr().cast(), at, at, from.len());
@@ -241,11 +241,13 @@ fn folds_are_those_of_tiles_to_the_bit() {
                             }
                             result
                         };
-                        let (got, expected) =
-                            (done(reducer.left, &left), done(reducer.row, &values));
+                        let (got, expected) = (
+                            finish(reducer.partials, &left),
+                            finish(reducer.row, &values),
+                        );
                         assert!(
                             same(got, expected),
-                            "{level:?} {op} of {n} by {body:?}: {got}, not {expected}"
+                            "{level:?} {op} of {n} by {body:?}: got {got}, expected {expected}"
                         );
                     }
                 }
@@ -255,7 +257,7 @@ fn folds_are_those_of_tiles_to_the_bit() {
 }
 
 #[test]
-fn several_values_are_written_and_used_on() {
+fn stored_values_can_be_used_further() {
     for level in levels() {
         // x + y, and the root of its square.
         let recipe = Recipe {
@@ -269,7 +271,7 @@ fn several_values_are_written_and_used_on() {
             outputs: vec![(2, 2), (4, 3)],
             ..Recipe::default()
         };
-        let fused = Fused::compile(recipe, level).expect("few values");
+        let fused = Fused::compile(recipe, level).expect("the loop compiles");
         let (x, y) = ([1.0_f32, -2.0, 3.0], 0.5_f32);
         let (mut sums, mut roots) = ([0_f32; 3], [0_f32; 3]);
         let slots = [
@@ -286,7 +288,7 @@ fn several_values_are_written_and_used_on() {
 }
 
 #[test]
-fn what_is_streamed_is_what_is_written() {
+fn streaming_stores_write_the_same_values() {
     #[repr(align(64))]
     struct Lines([f32; 64]);
     for level in levels() {
@@ -297,12 +299,12 @@ fn what_is_streamed_is_what_is_written() {
                 may_stream: true,
                 ..Recipe::default()
             };
-            let fused = Fused::compile(recipe, level).expect("few values");
+            let fused = Fused::compile(recipe, level).expect("the loop compiles");
             let input: Vec<f32> = (0..64).map(|lane| lane as f32).collect();
             for streams in [true, false] {
                 let mut out = Lines([-1.0; 64]);
                 let slots = [input.as_ptr().cast_mut().cast(), out.0.as_mut_ptr().cast()];
-                // SAFETY: 64 elements each; what is written begins at a line.
+                // SAFETY: 64 elements each; the output begins at a cache line.
                 unsafe { fused.run(&slots, n, streams) };
                 super::fence();
                 for (lane, got) in out.0.iter().enumerate() {
@@ -315,24 +317,28 @@ fn what_is_streamed_is_what_is_written() {
 }
 
 #[test]
-fn what_is_fetched_may_lie_anywhere_and_changes_nothing() {
+fn prefetched_addresses_may_be_invalid_and_change_nothing() {
     for level in levels() {
         let mut recipe = Recipe {
             nodes: vec![Node::Lanes(0), Node::Unary(UnaryOp::Exp, 0)],
             outputs: vec![(1, 1)],
-            fetched: vec![(Fetch::Read, 2), (Fetch::Write, 3), (Fetch::Write, 0)],
+            prefetched: vec![
+                (PrefetchKind::Read, 2),
+                (PrefetchKind::Write, 3),
+                (PrefetchKind::Write, 0),
+            ],
             ..Recipe::default()
         };
         let input = numbers(1);
         let mut outs = [[7.5_f32; 48]; 2];
         for out in &mut outs {
-            let fused = Fused::compile(recipe.clone(), level).expect("few values");
+            let fused = Fused::compile(recipe.clone(), level).expect("the loop compiles");
             let mut slots = [std::ptr::dangling_mut(); 4];
             slots[..2]
                 .copy_from_slice(&[input.as_ptr().cast_mut().cast(), out.as_mut_ptr().cast()]);
-            // SAFETY: 45 elements are there and have room; what is fetched is not touched.
+            // SAFETY: 45 elements exist and have room; prefetched addresses are not accessed.
             unsafe { fused.run(&slots, 45, false) };
-            recipe.fetched.clear();
+            recipe.prefetched.clear();
         }
         let bits = outs.map(|out| out.map(f32::to_bits));
         assert_eq!(bits[0], bits[1], "{level:?}");
@@ -340,9 +346,9 @@ fn what_is_fetched_may_lie_anywhere_and_changes_nothing() {
 }
 
 #[test]
-fn more_values_than_registers_are_refused() {
+fn more_live_values_than_registers_do_not_compile() {
     for level in levels() {
-        // All are read, and then summed from the last to the first.
+        // All are read first, and summed from the last to the first, so all are live at once.
         let count = 40_u16;
         let mut nodes: Vec<Node> = (0..count).map(|_| Node::Lanes(0)).collect();
         nodes.extend((0..count).map(|of| Node::Unary(UnaryOp::Neg, of)));

@@ -1,14 +1,16 @@
-//! What is read and written: whole vectors of tiles, and of the last one the lanes that are there.
+//! Loads and stores of tiles: whole vectors, and the existing lanes of the last one.
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
-use super::assembler::{Assembler, Full, LANE, LANES, LAST_LANES, POOL, Place, SLOTS, Vector};
-use super::{Fetch, Node, NodeId, Recipe};
+use super::assembler::{
+    Assembler, CannotEncode, LANE, LANES, LAST_LANES, POOL, Place, SLOTS, Vector,
+};
+use super::{Node, NodeId, PrefetchKind, Recipe};
 use crate::slot::SlotId;
 
 impl Assembler {
-    /// Reads the lanes of a tile, where they are not read yet.
-    pub(super) fn bring(&mut self, recipe: &Recipe, id: NodeId) -> Result<(), Full> {
+    /// Loads the lanes of a tile, if they are not loaded yet.
+    pub(super) fn load_lanes(&mut self, recipe: &Recipe, id: NodeId) -> Result<(), CannotEncode> {
         let (Node::Lanes(slot), Place::Nowhere) =
             (recipe.nodes[usize::from(id)], self.places[usize::from(id)])
         else {
@@ -25,16 +27,16 @@ impl Assembler {
         Ok(())
     }
 
-    /// A node in a register, read if it is not yet.
-    pub(super) fn brought(&mut self, recipe: &Recipe, id: NodeId) -> Result<Vector, Full> {
-        self.bring(recipe, id)?;
+    /// Returns a node in a register, loaded if necessary.
+    pub(super) fn loaded(&mut self, recipe: &Recipe, id: NodeId) -> Result<Vector, CannotEncode> {
+        self.load_lanes(recipe, id)?;
         match self.places[usize::from(id)] {
             Place::Vector(register) => Ok(register),
-            _ => Err(Full),
+            _ => Err(CannotEncode),
         }
     }
 
-    pub(super) fn write(&mut self, slot: SlotId, register: Vector) -> Result<(), Full> {
+    pub(super) fn write(&mut self, slot: SlotId, register: Vector) -> Result<(), CannotEncode> {
         let to = self.lanes_at(slot)?;
         if self.is_tail {
             return self.store_last(to, register);
@@ -50,13 +52,13 @@ impl Assembler {
         Ok(())
     }
 
-    /// Fetches lines ahead, where there was a register for their address.
-    pub(super) fn fetch(&mut self, recipe: &Recipe) -> Result<(), Full> {
-        for (what, slot) in &recipe.fetched {
+    /// Prefetches lines whose address has a register.
+    pub(super) fn prefetch(&mut self, recipe: &Recipe) -> Result<(), CannotEncode> {
+        for (what, slot) in &recipe.prefetched {
             if let Ok(line) = self.lanes_at(*slot) {
                 let code = match what {
-                    Fetch::Read => Code::Prefetcht0_m8,
-                    Fetch::Write => Code::Prefetchw_m8,
+                    PrefetchKind::Read => Code::Prefetcht0_m8,
+                    PrefetchKind::Write => Code::Prefetchw_m8,
                 };
                 self.push(Instruction::with1(code, line)?);
             }
@@ -64,8 +66,8 @@ impl Assembler {
         Ok(())
     }
 
-    /// A whole vector.
-    pub(super) fn load(&mut self, to: Vector, from: MemoryOperand) -> Result<(), Full> {
+    /// Loads a whole vector.
+    pub(super) fn load(&mut self, to: Vector, from: MemoryOperand) -> Result<(), CannotEncode> {
         let code = match self.is_512 {
             true => Code::EVEX_Vmovups_zmm_k1z_zmmm512,
             false => Code::VEX_Vmovups_ymm_ymmm256,
@@ -74,7 +76,7 @@ impl Assembler {
         Ok(())
     }
 
-    pub(super) fn store(&mut self, to: MemoryOperand, from: Vector) -> Result<(), Full> {
+    pub(super) fn store(&mut self, to: MemoryOperand, from: Vector) -> Result<(), CannotEncode> {
         let code = match self.is_512 {
             true => Code::EVEX_Vmovups_zmmm512_k1z_zmm,
             false => Code::VEX_Vmovups_ymmm256_ymm,
@@ -83,8 +85,8 @@ impl Assembler {
         Ok(())
     }
 
-    /// The lanes of the last vector that are there; the others become zero.
-    fn load_last(&mut self, to: Vector, from: MemoryOperand) -> Result<(), Full> {
+    /// Loads the existing lanes of the last vector; the others become zero.
+    fn load_last(&mut self, to: Vector, from: MemoryOperand) -> Result<(), CannotEncode> {
         let to = self.vector(to);
         let load = match self.is_512 {
             true => {
@@ -103,8 +105,12 @@ impl Assembler {
         Ok(())
     }
 
-    /// Those lanes; the others stay what they are.
-    pub(super) fn store_last(&mut self, to: MemoryOperand, from: Vector) -> Result<(), Full> {
+    /// Stores those lanes; the others keep their memory.
+    pub(super) fn store_last(
+        &mut self,
+        to: MemoryOperand,
+        from: Vector,
+    ) -> Result<(), CannotEncode> {
         let from = self.vector(from);
         let store = match self.is_512 {
             true => {
@@ -122,8 +128,8 @@ impl Assembler {
         Ok(())
     }
 
-    /// Of as many lanes as are left, which is in the register of lanes.
-    pub(super) fn mask_of_the_last(&mut self) -> Result<(), Full> {
+    /// Builds the mask of the remaining lanes, whose number is in `LANES`.
+    pub(super) fn mask_of_the_last(&mut self) -> Result<(), CannotEncode> {
         if self.is_512 {
             let ones = Instruction::with2(Code::Mov_r32_imm32, Register::ECX, -1_i32)?;
             self.push(ones);
@@ -137,7 +143,7 @@ impl Assembler {
             let mask = Instruction::with2(Code::VEX_Kmovw_kr_r32, Register::K1, Register::ECX)?;
             self.push(mask);
         } else {
-            // So many elements before the first mask of none.
+            // The mask begins this many elements before the first zero.
             let none = 8 * size_of::<u32>() as i64;
             self.push(Instruction::with1(Code::Neg_rm64, LANES)?);
             let from = MemoryOperand::new(POOL, LANES, 4, none, 1, false, Register::None);
@@ -148,18 +154,18 @@ impl Assembler {
         Ok(())
     }
 
-    /// The address in a slot.
-    pub(super) fn address(&mut self, to: Register, slot: SlotId) -> Result<(), Full> {
+    /// Loads the address in a slot.
+    pub(super) fn address(&mut self, to: Register, slot: SlotId) -> Result<(), CannotEncode> {
         let from = MemoryOperand::with_base_displ(SLOTS, 8 * i64::from(slot));
         self.push(Instruction::with2(Code::Mov_r64_rm64, to, from)?);
         Ok(())
     }
 
-    fn lanes_at(&self, slot: SlotId) -> Result<MemoryOperand, Full> {
+    fn lanes_at(&self, slot: SlotId) -> Result<MemoryOperand, CannotEncode> {
         let found = self.pointers.iter().find(|(known, _)| *known == slot);
-        let (_, base) = found.ok_or(Full)?;
-        let (base, ahead) = (*base, self.ahead);
-        let at = MemoryOperand::new(base, LANE, 4, ahead, 1, false, Register::None);
+        let (_, base) = found.ok_or(CannotEncode)?;
+        let (base, byte_offset) = (*base, self.byte_offset);
+        let at = MemoryOperand::new(base, LANE, 4, byte_offset, 1, false, Register::None);
         Ok(at)
     }
 }

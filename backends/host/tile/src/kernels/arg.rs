@@ -1,21 +1,21 @@
-//! Where the least or the greatest element is, the first one of several: along a tile (a *row*), or tile after tile for as many
-//! elements as it has (*lanes*). A NaN is less and greater than any number.
+//! The index of the least or the greatest element, the first one if there are several: along a tile (a *row*), or
+//! tile after tile with one index per lane (*lanes*). A NaN wins over any number, both as least and as greatest.
 
 use std::marker::PhantomData;
 
 use super::reduce::{ABREAST, Greatest, Least, Reduce, Reducer, SIDE_BY_SIDE};
 use super::{tile, tile_mut};
-use crate::lanes::fetch;
+use crate::lanes::prefetch;
 use crate::level::{Arithmetic, Level, Loop, kernel};
 use crate::number::Number;
 
 /// No element was seen yet.
 const NONE: i64 = -1;
 
-/// Which of two elements an index is for.
+/// The order of elements for an index.
 pub(crate) trait Better<T> {
     fn better(value: T, best: T) -> bool;
-    /// As [`Better::better`], of numbers.
+    /// As [`Better::better`], for numbers that are not NaN.
     fn is_ahead(value: T, best: T) -> bool;
 }
 
@@ -41,7 +41,7 @@ impl<T: Number> Better<T> for Greatest {
     }
 }
 
-/// No index yet, in `d`.
+/// Resets the indices in `d`.
 struct ArgBegins;
 
 impl Loop for ArgBegins {
@@ -52,10 +52,11 @@ impl Loop for ArgBegins {
     }
 }
 
-/// A tile into one index `d` and its element `b`, which is written as well; `c` is the index of the tile's first element.
+/// Folds a tile into one index `d` and its element `b`, both of which are written; `c` is the index of the tile's
+/// first element.
 struct ArgRows<T, R>(PhantomData<(T, R)>);
 
-impl<T: Number, R: Reduce<T, Kept = T> + Better<T>> Loop for ArgRows<T, R> {
+impl<T: Number, R: Reduce<T, Accumulator = T> + Better<T>> Loop for ArgRows<T, R> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
         // SAFETY: the caller's promises.
@@ -78,13 +79,13 @@ impl<T: Number, R: Reduce<T, Kept = T> + Better<T>> Loop for ArgRows<T, R> {
     }
 }
 
-/// How far ahead a search fetches, in bytes: it takes an element sooner than memory brings it.
+/// Bytes that a search prefetches ahead, because it is faster than memory.
 const SEARCHED_AHEAD: usize = 2048;
 
-/// The best of some elements, and where it is first.
+/// Returns the best element, and its first index.
 #[inline(always)]
-fn best_of<T: Number, R: Reduce<T, Kept = T> + Better<T>>(a: &[T]) -> (usize, T) {
-    // NaNs are passed over, and looked for at the end.
+fn best_of<T: Number, R: Reduce<T, Accumulator = T> + Better<T>>(a: &[T]) -> (usize, T) {
+    // NaNs are skipped, and searched for at the end.
     let better = |one: T, other: T| if R::is_ahead(other, one) { other } else { one };
     let (blocks, rest) = a.as_chunks::<ABREAST>();
     let mut best = [R::NEUTRAL; ABREAST];
@@ -92,7 +93,7 @@ fn best_of<T: Number, R: Reduce<T, Kept = T> + Better<T>>(a: &[T]) -> (usize, T)
     for block in blocks {
         for byte in (0..size_of_val(block)).step_by(64) {
             let here = block.as_ptr().cast::<u8>();
-            fetch(here.wrapping_add(SEARCHED_AHEAD + byte));
+            prefetch(here.wrapping_add(SEARCHED_AHEAD + byte));
         }
         for lane in 0..ABREAST {
             best[lane] = better(best[lane], block[lane]);
@@ -114,7 +115,8 @@ fn best_of<T: Number, R: Reduce<T, Kept = T> + Better<T>>(a: &[T]) -> (usize, T)
     (first_of(a, |value| value == found), found)
 }
 
-/// The first element of which something holds, or 0: block by block, which vectorizes, then by parts of the one that has it.
+/// Returns the index of the first element for which `holds`, or 0: block by block, which vectorizes, and then by
+/// parts of the block that has it.
 #[inline(always)]
 fn first_of<T: Copy>(a: &[T], holds: impl Fn(T) -> bool) -> usize {
     let before = blocks_before::<T, SIDE_BY_SIDE>(a, &holds);
@@ -123,7 +125,7 @@ fn first_of<T: Copy>(a: &[T], holds: impl Fn(T) -> bool) -> usize {
     place.map_or(0, |place| before + place)
 }
 
-/// Elements of the blocks before the first one that has an element of which something holds.
+/// Returns the number of elements in the blocks before the first one with an element for which `holds`.
 #[inline(always)]
 fn blocks_before<T: Copy, const N: usize>(a: &[T], holds: &impl Fn(T) -> bool) -> usize {
     let has = |block: &&[T; N]| {
@@ -134,7 +136,8 @@ fn blocks_before<T: Copy, const N: usize>(a: &[T], holds: &impl Fn(T) -> bool) -
     blocks.take_while(|block| !has(block)).count() * N
 }
 
-/// A tile into as many indices `d` and their elements `b`, which is written as well; `c` is the index of all its elements.
+/// Folds a tile into as many indices `d` and their elements `b`, both of which are written; `c` is the index of all
+/// of the tile's elements.
 struct ArgLanes<T, R>(PhantomData<(T, R)>);
 
 impl<T: Number, R: Better<T>> Loop for ArgLanes<T, R> {
@@ -158,7 +161,7 @@ impl<T: Number, R: Better<T>> Loop for ArgLanes<T, R> {
     }
 }
 
-/// The index that came out; of nothing zero.
+/// Returns the indices; 0 if there was no element.
 struct ArgEnds;
 
 impl Loop for ArgEnds {
@@ -172,18 +175,20 @@ impl Loop for ArgEnds {
     }
 }
 
-/// The loops of such a reduction.
-pub(super) fn reducer<T: Number, R: Reduce<T, Kept = T> + Better<T>>(level: Level) -> Reducer {
+/// Returns the loops of such a reduction.
+pub(super) fn reducer<T: Number, R: Reduce<T, Accumulator = T> + Better<T>>(
+    level: Level,
+) -> Reducer {
     Reducer {
         begin: kernel::<ArgBegins>(level),
         row: kernel::<ArgRows<T, R>>(level),
-        // Nobody leaves partial results of these.
-        left: kernel::<ArgRows<T, R>>(level),
+        // Unused: no loop leaves partial results of these.
+        partials: kernel::<ArgRows<T, R>>(level),
         lanes: kernel::<ArgLanes<T, R>>(level),
         stack: None,
         long_row: None,
         end: kernel::<ArgEnds>(level),
-        kept: size_of::<i64>(),
+        accumulator_bytes: size_of::<i64>(),
         is_index: true,
     }
 }

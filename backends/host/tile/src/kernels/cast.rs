@@ -1,4 +1,5 @@
-//! Between types: floats to integers cut towards zero and saturate, integers wrap, anything to truth is whether it is not zero.
+//! Casts between types. Floats to integers truncate and saturate, integers wrap, and a number as a boolean is whether
+//! it is not zero.
 
 use std::marker::PhantomData;
 
@@ -9,7 +10,7 @@ use crate::half::{Bf16, F16, integer_to_odd, to_odd};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 use crate::number::Truth;
 
-/// A value of one type as one of another.
+/// Casts a value to another type.
 trait Cast<U>: Copy {
     fn cast(self) -> U;
 }
@@ -54,7 +55,7 @@ impl Cast<Truth> for Truth {
     }
 }
 
-/// To halves, by way of an `f32` that is `$cut` out of the value.
+/// Casts to halves, through an `f32` that is `$cut` of the value.
 macro_rules! halves {
     ($($from:ty: $value:ident => $cut:expr;)*) => {$(
         impl Cast<F16> for $from {
@@ -127,7 +128,7 @@ macro_rules! table {
     };
 }
 
-/// The loop of a cast, if there is one.
+/// Returns the loop of a cast, if there is one.
 pub(crate) fn cast(from: DType, to: DType, level: Level) -> Option<Kernel> {
     Some(
         table!(from, to, level; F64 f64 I64 i64 U64 u64 F32 f32 I32 i32 U32 u32 F16 F16

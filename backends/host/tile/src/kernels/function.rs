@@ -1,4 +1,4 @@
-//! One value in, by a function of its own: roots, exponentials, angles. A function that has no loop of its own goes by the reference.
+//! Functions of one value: roots, exponentials, angles. A function without a loop of its own uses the reference.
 
 use std::marker::PhantomData;
 
@@ -8,7 +8,7 @@ use super::{tile, tile_mut};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 use crate::math;
 
-/// A function in two parts: for usual values, and for all.
+/// A function in two forms: a fast path for usual values, and one for all values.
 trait Function<T> {
     fn is_usual(x: T) -> bool;
     fn usual<A: Arithmetic>(x: T) -> T;
@@ -18,7 +18,7 @@ trait Function<T> {
 struct Maps<T, F>(PhantomData<(T, F)>);
 
 impl<T: Copy, F: Function<T>> Loop for Maps<T, F> {
-    /// The usual way, and once more if one value was not.
+    /// The fast path, and the general form for the whole tile if one value is unusual.
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
         // SAFETY: the caller's promises.
@@ -41,7 +41,7 @@ macro_rules! functions {
         struct $name;
         impl Function<$t> for $name {
             #[inline(always)]
-            #[allow(unused_variables, reason = "some are usual for all")]
+            #[allow(unused_variables, reason = "some functions have no unusual values")]
             fn is_usual($x: $t) -> bool { $usual }
             #[inline(always)]
             fn usual<A: Arithmetic>($x: $t) -> $t { $short }
@@ -71,7 +71,7 @@ functions! {
     Ceil64 of f64, x: true => x.ceil(), x.ceil();
 }
 
-/// The loop of a function, if there is one for the type.
+/// Returns the loop of a function, if the type has one.
 pub(crate) fn of(op: UnaryOp, dtype: DType, level: Level) -> Option<Kernel> {
     macro_rules! either {
         ($single:ident, $double:ident) => {
@@ -96,18 +96,18 @@ pub(crate) fn of(op: UnaryOp, dtype: DType, level: Level) -> Option<Kernel> {
     })
 }
 
-/// By the reference, value by value: of the bits of one type.
+/// The reference, value by value, on the bits of one type.
 struct Reference<B>(PhantomData<B>);
 
 macro_rules! references {
     ($($bits:ident: $dtype:ident),*) => {$(
         impl Loop for Reference<$bits> {
-            /// The second operand is a scalar: which operation it is.
+            /// The second operand is a scalar: the index of the operation.
             unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, _: *const u8, n: usize) {
                 // SAFETY: the caller's promises.
                 let (d, a, op) = unsafe { (tile_mut::<$bits>(d, n), tile::<$bits>(a, n), *b.cast::<u64>()) };
                 let of = scalar::unary(UnaryOp::ALL[op as usize], DType::$dtype);
-                let of = of.expect("`by_reference` saw that there is one");
+                let of = of.expect("`by_reference` checked that the operation exists");
                 for (d, a) in d.iter_mut().zip(a) {
                     *d = of(u64::from(*a)) as $bits;
                 }
@@ -118,7 +118,7 @@ macro_rules! references {
 
 references! { u32: F32, u64: F64 }
 
-/// The loop of a function by the reference, and the scalar that it takes as its second operand.
+/// Returns the loop that calls the reference, and the scalar that it takes as its second operand.
 pub(crate) fn by_reference(op: UnaryOp, dtype: DType, level: Level) -> Option<(Kernel, u64)> {
     scalar::unary(op, dtype)?;
     let run = match dtype {

@@ -1,4 +1,4 @@
-//! One, two or three values in, one out.
+//! Element-wise operations of one, two or three values.
 
 use std::marker::PhantomData;
 
@@ -8,12 +8,12 @@ use super::{function, power, tile, tile_mut, with_bits, with_type};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 use crate::number::{Bits, Number, Truth};
 
-/// What is done to one value.
+/// An operation on one value.
 pub(crate) trait Unary<T> {
     fn of<A: Arithmetic>(a: T) -> T;
 }
 
-/// What is done to two values.
+/// An operation on two values.
 pub(crate) trait Binary<T> {
     type Out;
     fn of(a: T, b: T) -> Self::Out;
@@ -90,7 +90,7 @@ impl<T: Copy, O: Unary<T>> Loop for Map1<T, O> {
     }
 }
 
-/// `SA` and `SB`: is that operand a scalar?
+/// `SA` and `SB`: whether that operand is a scalar.
 struct Map2<T, O, const SA: bool, const SB: bool>(PhantomData<(T, O)>);
 
 impl<T: Copy, O: Binary<T>, const SA: bool, const SB: bool> Loop for Map2<T, O, SA, SB> {
@@ -119,11 +119,11 @@ impl<T: Copy, O: Binary<T>, const SA: bool, const SB: bool> Loop for Map2<T, O, 
     }
 }
 
-/// Where the first is true the second, else the third, of which each may be a scalar. The types are as wide as the values: bits
-/// are moved.
-struct Choose<T, const SB: bool, const SC: bool>(PhantomData<T>);
+/// Selects the second where the first is true, otherwise the third; both may be scalars. Only bits are moved, so the
+/// types are those of the values' sizes.
+struct Select<T, const SB: bool, const SC: bool>(PhantomData<T>);
 
-impl<T: Copy, const SB: bool, const SC: bool> Loop for Choose<T, SB, SC> {
+impl<T: Copy, const SB: bool, const SC: bool> Loop for Select<T, SB, SC> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
         // SAFETY: the caller's promises; a scalar is one element.
@@ -163,7 +163,7 @@ pub(super) fn map2<T: Copy, O: Binary<T>>(scalar: [bool; 2], level: Level) -> Ke
     }
 }
 
-/// The loop of a unary operation, if there is one for the type.
+/// Returns the loop of a unary operation, if the type has one.
 pub(crate) fn unary(op: UnaryOp, dtype: DType, level: Level) -> Option<Kernel> {
     Some(match op {
         UnaryOp::Neg => with_type!(dtype, T => kernel::<Map1<T, Neg>>(level), else return None),
@@ -173,7 +173,7 @@ pub(crate) fn unary(op: UnaryOp, dtype: DType, level: Level) -> Option<Kernel> {
     })
 }
 
-/// The loop of a binary operation on operands of which some are scalars, if there is one for the type.
+/// Returns the loop of a binary operation whose operands may be scalars, if the type has one.
 pub(crate) fn binary(
     op: BinaryOp,
     dtype: DType,
@@ -212,7 +212,7 @@ fn arithmetic<T: Number>(op: BinaryOp, scalar: [bool; 2], level: Level) -> Kerne
     }
 }
 
-/// The loop of a comparison of values of a type, if there is one.
+/// Returns the loop of a comparison, if the type has one.
 pub(crate) fn compare(
     op: CompareOp,
     dtype: DType,
@@ -230,19 +230,20 @@ fn comparison<T: Number>(op: CompareOp, scalar: [bool; 2], level: Level) -> Kern
         CompareOp::Le => map2::<T, Le>(scalar, level),
         CompareOp::Gt => map2::<T, Gt>(scalar, level),
         CompareOp::Ge => map2::<T, Ge>(scalar, level),
-        // A comparison that is newer than this code is refused by `compile`.
+        // `compile` refuses comparisons that this code does not know.
         _ => map2::<T, Eq>(scalar, level),
     }
 }
 
-/// The loop of a selection among values of `size` bytes, whose condition is a tile. `scalar`: which of the two are scalars.
-pub(crate) fn choose(size: usize, scalar: [bool; 2], level: Level) -> Kernel {
+/// Returns the loop of a selection among values of `size` bytes, whose condition is a tile. `scalar`: which of the
+/// two are scalars.
+pub(crate) fn select(size: usize, scalar: [bool; 2], level: Level) -> Kernel {
     fn of<T: Copy>(scalar: [bool; 2], level: Level) -> Kernel {
         match scalar {
-            [false, false] => kernel::<Choose<T, false, false>>(level),
-            [true, false] => kernel::<Choose<T, true, false>>(level),
-            [false, true] => kernel::<Choose<T, false, true>>(level),
-            [true, true] => kernel::<Choose<T, true, true>>(level),
+            [false, false] => kernel::<Select<T, false, false>>(level),
+            [true, false] => kernel::<Select<T, true, false>>(level),
+            [false, true] => kernel::<Select<T, false, true>>(level),
+            [true, true] => kernel::<Select<T, true, true>>(level),
         }
     }
     match size {

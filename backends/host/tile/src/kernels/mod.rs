@@ -1,15 +1,15 @@
-//! The loops: what each operation does to a tile, for every type and level.
+//! The loops: each operation on a tile, for every type and level.
 //!
-//! | module | which |
+//! | module | contents |
 //! | --- | --- |
-//! | `map` | one, two or three values in, one out |
-//! | `function` | one value in, by a function of its own |
-//! | `power` | two values in, one to the power of the other |
-//! | `cast` | between types |
-//! | `reduce` | many elements in, one out |
-//! | `arg` | many elements in, the place of one out |
+//! | `map` | element-wise operations of one, two or three values |
+//! | `function` | functions of one value |
+//! | `power` | powers |
+//! | `cast` | casts between types |
+//! | `reduce` | reductions of many elements to one |
+//! | `arg` | the index of the least or greatest element |
 //! | `reducers` | the loops of each reduction |
-//! | `place` | elements moved, gathered and scattered |
+//! | `place` | copies, gathers and scatters |
 //! | `random` | Philox4x32-10 |
 //!
 //! An operand is a tile or a *scalar*: one element that stands for a whole tile.
@@ -26,7 +26,8 @@ pub(crate) mod reducers;
 
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
-/// Does `$body` with `$t` as the type that values of a type are computed in; with `$else` for halves, which are not.
+/// Expands to `$body` with `$t` as the type that values of a type are computed in, or to `$else` for halves, which
+/// are not.
 macro_rules! with_type {
     ($dtype:expr, $t:ident => $body:expr, else $else:expr) => {
         match $dtype {
@@ -43,7 +44,7 @@ macro_rules! with_type {
     };
 }
 
-/// As `with_type`, of the types with bits.
+/// As `with_type`, for the types with bitwise operations.
 macro_rules! with_bits {
     ($dtype:expr, $t:ident => $body:expr, else $else:expr) => {
         match $dtype {
@@ -90,7 +91,7 @@ macro_rules! with_bits {
 
 pub(crate) use {with_bits, with_type};
 
-/// What a kernel reads, as a slice.
+/// Returns memory that a kernel reads as a slice.
 ///
 /// # Safety
 /// As [`crate::level::Kernel`] says.
@@ -100,7 +101,7 @@ unsafe fn tile<'a, T>(from: *const u8, n: usize) -> &'a [T] {
     unsafe { from_raw_parts(from.cast(), n) }
 }
 
-/// What a kernel writes, as a slice.
+/// Returns memory that a kernel writes as a slice.
 ///
 /// # Safety
 /// As [`crate::level::Kernel`] says.

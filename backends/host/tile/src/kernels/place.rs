@@ -1,4 +1,4 @@
-//! Elements moved, gathered and scattered. They are bits here: four widths serve all types.
+//! Copies, gathers and scatters. Elements are bits here, so four widths cover all types.
 
 use std::marker::PhantomData;
 
@@ -13,7 +13,7 @@ struct Copies<T>(PhantomData<T>);
 impl<T: Copy> Loop for Copies<T> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
-        // A walk that lands at a target is there already.
+        // An input that was loaded directly into its target is there already.
         if !std::ptr::eq(d, a) {
             // SAFETY: the caller's promises.
             unsafe { d.cast::<T>().copy_from_nonoverlapping(a.cast(), n) };
@@ -56,34 +56,34 @@ macro_rules! by_size {
 
 pub(crate) use by_size;
 
-/// The loop that copies elements.
+/// Returns the loop that copies elements.
 pub(crate) fn copy(size: usize, level: Level) -> Kernel {
     by_size!(size, T => kernel::<Copies<T>>(level))
 }
 
-/// The loop that makes a tile of a scalar.
+/// Returns the loop that fills a tile with a scalar.
 pub(crate) fn fill(size: usize, level: Level) -> Kernel {
     by_size!(size, T => kernel::<Fills<T>>(level))
 }
 
-/// What gathers and scatters of one launch share: where the buffer's elements are counted from, and the axis that is indexed.
+/// The parameters of a gather or scatter in one launch: the origin of the buffer's elements, and the indexed axis.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Indexed {
     pub(crate) base: *mut u8,
     pub(crate) stride: isize,
-    /// Indices that are in range: from `first` on, of a gather from zero on, and below `end`.
+    /// The range of indices: `first..end`. For a gather, `first` is zero.
     pub(crate) first: i64,
     pub(crate) end: i64,
 }
 
-/// Elements at `base + offset + index * stride`, zero where the index is out of range: from offsets and indices.
+/// Gathers the elements at `base + offset + index * stride`, zero where the index is out of range.
 struct Gathers<T>(PhantomData<T>);
 
 impl<T: Copy + Default> Loop for Gathers<T> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
-        // SAFETY: the caller's promises; what is in range lies in the buffer, which was checked of the launch.
+        // SAFETY: the caller's promises; indices in range lie in the buffer, which was checked with the launch.
         unsafe {
             let (d, offsets, indices) = (tile_mut::<T>(d, n), tile::<i64>(a, n), tile::<i64>(b, n));
             let Indexed {
@@ -102,18 +102,19 @@ impl<T: Copy + Default> Loop for Gathers<T> {
     }
 }
 
-/// The loop that gathers elements.
+/// Returns the loop that gathers elements.
 pub(crate) fn gather(size: usize, level: Level) -> Kernel {
     by_size!(size, T => kernel::<Gathers<T>>(level))
 }
 
-/// The other way, one after the other: where a place comes twice, the last one stays. `d` is an [`Indexed`], which is only read.
+/// Scatters elements in order: if a place occurs twice, the last one remains. `d` is an [`Indexed`], which is only
+/// read.
 struct Scatters<T>(PhantomData<T>);
 
 impl<T: Copy> Loop for Scatters<T> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
-        // SAFETY: the caller's promises; what is in range lies in the buffer, which was checked of the launch.
+        // SAFETY: the caller's promises; indices in range lie in the buffer, which was checked with the launch.
         unsafe {
             let Indexed {
                 base,
@@ -133,7 +134,7 @@ impl<T: Copy> Loop for Scatters<T> {
     }
 }
 
-/// As [`Scatters`], added to what is there.
+/// As [`Scatters`], but adds to the elements.
 struct ScatterAdds<T>(PhantomData<T>);
 
 impl<T: Number> Loop for ScatterAdds<T> {
@@ -160,7 +161,7 @@ impl<T: Number> Loop for ScatterAdds<T> {
     }
 }
 
-/// The loop that scatters elements, if there is one for the type.
+/// Returns the loop that scatters elements, if the type has one.
 pub(crate) fn scatter(dtype: DType, adds: bool, level: Level) -> Option<Kernel> {
     if !adds {
         return Some(by_size!(dtype.size(), T => kernel::<Scatters<T>>(level)));

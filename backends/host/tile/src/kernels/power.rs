@@ -1,4 +1,4 @@
-//! Powers of `f32`, of which each operand may be a scalar.
+//! Powers of `f32`, where each operand may be a scalar.
 
 use millstream_ir::DType;
 
@@ -6,11 +6,11 @@ use super::{tile, tile_mut};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 use crate::math::power::{power, power_usual};
 
-/// Powers of `f32`. `SA` and `SB`: is that operand a scalar?
+/// Powers of `f32`. `SA` and `SB`: whether that operand is a scalar.
 struct Powers<const SA: bool, const SB: bool>;
 
 impl<const SA: bool, const SB: bool> Loop for Powers<SA, SB> {
-    /// The usual way, and once more if one was not.
+    /// The fast path, and the general form for the whole tile if one value is unusual.
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, _: *const u8, n: usize) {
         // SAFETY: the caller's promises; a scalar is one element.
@@ -39,7 +39,7 @@ impl<const SA: bool, const SB: bool> Loop for Powers<SA, SB> {
     }
 }
 
-/// The loop of powers, of `f32` alone.
+/// Returns the loop of powers, which exists for `f32` only.
 pub(super) fn of(dtype: DType, scalar: [bool; 2], level: Level) -> Option<Kernel> {
     match (dtype, scalar) {
         (DType::F32, [true, false]) => Some(kernel::<Powers<true, false>>(level)),

@@ -7,7 +7,7 @@ const MULTIPLIERS: [u32; 2] = [0xd251_1f53, 0xcd9e_8d57];
 const WEYL: [u32; 2] = [0x9e37_79b9, 0xbb67_ae85];
 const ROUNDS: usize = 10;
 
-/// The first word for a counter in the low half of the four.
+/// Returns the first output word, for a counter in the lower half of the four input words.
 #[inline(always)]
 pub(crate) fn philox(seed: u64, counter: u64) -> u32 {
     let mut x = [counter as u32, (counter >> 32) as u32, 0, 0];
@@ -26,7 +26,7 @@ pub(crate) fn philox(seed: u64, counter: u64) -> u32 {
     x[0]
 }
 
-/// From counters and a scalar seed.
+/// Random numbers from counters and a scalar seed.
 struct Philox;
 
 impl Loop for Philox {
@@ -40,7 +40,7 @@ impl Loop for Philox {
     }
 }
 
-/// The loop that draws numbers: from counters (`i64`) and a scalar seed.
+/// Returns the loop of random numbers, from counters (`i64`) and a scalar seed.
 pub(crate) fn random(level: Level) -> Kernel {
     kernel::<Philox>(level)
 }
@@ -49,7 +49,7 @@ pub(crate) fn random(level: Level) -> Kernel {
 mod tests {
     use super::*;
 
-    /// Of the authors' known answers those whose counter fits: the first words.
+    /// The first word of the authors' known answer whose counter fits.
     #[test]
     fn philox_gives_the_known_answer() {
         assert_eq!(philox(0, 0), 0x6627_e8d5);

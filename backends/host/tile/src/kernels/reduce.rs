@@ -1,8 +1,8 @@
-//! Many elements in, one out: along a tile into one accumulator (a *row*), or tile after tile into as many accumulators as
-//! it has elements (*lanes*).
+//! Reductions of many elements to one: along a tile into one accumulator (a *row*), or tile after tile into one
+//! accumulator per lane (*lanes*).
 //!
-//! Sums and products of `f32` are kept in `f64` between tiles, so that their error does not grow with the length. Within a
-//! tile many partial ones go side by side, for speed.
+//! Accumulators of sums and products of `f32` are `f64`, so that the error does not grow with the length. Within a
+//! tile, many partial results are computed side by side, for speed.
 
 use std::marker::PhantomData;
 
@@ -10,26 +10,27 @@ use super::{tile, tile_mut};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 use crate::number::{Number, Truth};
 
-/// Partial results side by side in one tile: four vectors of the widest. Element `i` goes into that of `i` modulo this.
+/// The number of partial results side by side in one tile: four vectors of the widest. Element `i` goes to number `i`
+/// modulo this.
 pub(crate) const SIDE_BY_SIDE: usize = 64;
 
-/// Elements that are put together side by side: as many vectors as hide how long an operation takes.
+/// Elements combined side by side: as many vectors as hide the latency of an operation.
 pub(crate) const ABREAST: usize = 32;
 
-/// So many are left when they were put together in halves as far as that is one instruction for many.
+/// The number of partial results left after combining halves, as long as that is one instruction for many.
 pub(crate) const FEW: usize = 4;
 
-/// A way to make many elements one.
+/// A reduction.
 pub(crate) trait Reduce<T: Copy> {
-    /// What is kept between tiles.
-    type Kept: Copy;
-    const NEUTRAL: Self::Kept;
-    /// What partial results within a tile begin with.
+    /// The type of the accumulator between tiles.
+    type Accumulator: Copy;
+    const NEUTRAL: Self::Accumulator;
+    /// The initial value of partial results within a tile.
     const START: T;
-    /// Of two elements, or partial results within a tile.
-    fn both(a: T, b: T) -> T;
-    fn keep(kept: Self::Kept, value: T) -> Self::Kept;
-    fn finish(kept: Self::Kept) -> T;
+    /// Combines two elements, or two partial results within a tile.
+    fn combine(a: T, b: T) -> T;
+    fn accumulate(accumulator: Self::Accumulator, value: T) -> Self::Accumulator;
+    fn finish(accumulator: Self::Accumulator) -> T;
 }
 
 pub(crate) struct Sum;
@@ -38,17 +39,17 @@ pub(crate) struct Least;
 pub(crate) struct Greatest;
 
 macro_rules! same_kept {
-    ($name:ident: $($t:ty),*; $start:ident, $both:ident) => {$(
+    ($name:ident: $($t:ty),*; $start:ident, $combine:ident) => {$(
         impl Reduce<$t> for $name {
-            type Kept = $t;
+            type Accumulator = $t;
             const NEUTRAL: $t = <$t>::$start;
             const START: $t = <$t>::$start;
             #[inline(always)]
-            fn both(a: $t, b: $t) -> $t { a.$both(b) }
+            fn combine(a: $t, b: $t) -> $t { a.$combine(b) }
             #[inline(always)]
-            fn keep(kept: $t, value: $t) -> $t { kept.$both(value) }
+            fn accumulate(accumulator: $t, value: $t) -> $t { accumulator.$combine(value) }
             #[inline(always)]
-            fn finish(kept: $t) -> $t { kept }
+            fn finish(accumulator: $t) -> $t { accumulator }
         }
     )*};
 }
@@ -61,15 +62,15 @@ same_kept! { Greatest: f64, f32, i64, u64, i32, u32, i16, u16, i8, u8, Truth; LE
 macro_rules! wide_kept {
     ($name:ident, $start:literal, $op:tt) => {
         impl Reduce<f32> for $name {
-            type Kept = f64;
+            type Accumulator = f64;
             const NEUTRAL: f64 = $start;
             const START: f32 = $start;
             #[inline(always)]
-            fn both(a: f32, b: f32) -> f32 { a $op b }
+            fn combine(a: f32, b: f32) -> f32 { a $op b }
             #[inline(always)]
-            fn keep(kept: f64, value: f32) -> f64 { kept $op f64::from(value) }
+            fn accumulate(accumulator: f64, value: f32) -> f64 { accumulator $op f64::from(value) }
             #[inline(always)]
-            fn finish(kept: f64) -> f32 { kept as f32 }
+            fn finish(accumulator: f64) -> f32 { accumulator as f32 }
         }
     };
 }
@@ -77,70 +78,74 @@ macro_rules! wide_kept {
 wide_kept!(Sum, 0.0, +);
 wide_kept!(Prod, 1.0, *);
 
-/// What reductions of nothing are, in `d`.
+/// Initializes accumulators in `d`.
 struct Begins<T, R>(PhantomData<(T, R)>);
 
 impl<T: Copy, R: Reduce<T>> Loop for Begins<T, R> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, _: *const u8, _: *const u8, _: *const u8, n: usize) {
         // SAFETY: the caller's promises.
-        unsafe { tile_mut::<R::Kept>(d, n) }.fill(R::NEUTRAL);
+        unsafe { tile_mut::<R::Accumulator>(d, n) }.fill(R::NEUTRAL);
     }
 }
 
-/// Partial results, in halves and then one after the other, into one accumulator.
+/// Combines partial results in halves, and folds the rest one by one into an accumulator.
 #[inline(always)]
-fn keep_all<T: Copy, R: Reduce<T>>(kept: &mut R::Kept, mut partial: [T; SIDE_BY_SIDE]) {
+fn accumulate_all<T: Copy, R: Reduce<T>>(
+    accumulator: &mut R::Accumulator,
+    mut partial: [T; SIDE_BY_SIDE],
+) {
     let mut width = SIDE_BY_SIDE / 2;
     while width >= FEW {
         for lane in 0..width {
-            partial[lane] = R::both(partial[lane], partial[lane + width]);
+            partial[lane] = R::combine(partial[lane], partial[lane + width]);
         }
         width /= 2;
     }
     for value in &partial[..FEW] {
-        *kept = R::keep(*kept, *value);
+        *accumulator = R::accumulate(*accumulator, *value);
     }
 }
 
-/// A tile into one accumulator.
+/// Folds a tile into one accumulator.
 struct Rows<T, R>(PhantomData<(T, R)>);
 
 impl<T: Copy, R: Reduce<T>> Loop for Rows<T, R> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
         // SAFETY: the caller's promises.
-        let (kept, a) = unsafe { (&mut *d.cast::<R::Kept>(), tile::<T>(a, n)) };
+        let (accumulator, a) = unsafe { (&mut *d.cast::<R::Accumulator>(), tile::<T>(a, n)) };
         let (blocks, rest) = a.as_chunks::<SIDE_BY_SIDE>();
         let mut partial = [R::START; SIDE_BY_SIDE];
         for block in blocks {
             for lane in 0..SIDE_BY_SIDE {
-                partial[lane] = R::both(partial[lane], block[lane]);
+                partial[lane] = R::combine(partial[lane], block[lane]);
             }
         }
         for (partial, value) in partial.iter_mut().zip(rest) {
-            *partial = R::both(*partial, *value);
+            *partial = R::combine(*partial, *value);
         }
-        keep_all::<T, R>(kept, partial);
+        accumulate_all::<T, R>(accumulator, partial);
     }
 }
 
-/// Parts of a long row that are read at once, so that memory has more to bring than the processor asks for along one: a sum of 64 MB took
-/// 2.7 ms along one and 1.9 along eight. The blocks of each that are put together before they are kept are as many elements as a tile has.
+/// The streams of a long row that are read at once, so that more memory is in flight than the prefetcher requests for
+/// one stream: a sum of 64 MB took 2.7 ms with one stream and 1.9 ms with eight. The blocks of each that are combined
+/// before accumulating have as many elements as a tile.
 const STREAMS: usize = 8;
 const BLOCKS_KEPT: usize = 8;
 
-/// Elements of a long row that are read in streams: two pages of each, of `f32`.
+/// Elements of a long row that is read in streams: two pages of each, for `f32`.
 pub(crate) const LONG: usize = STREAMS * 2048;
 
-/// A long row into one accumulator.
+/// Folds a long row into one accumulator.
 struct LongRows<T, R>(PhantomData<(T, R)>);
 
 impl<T: Copy, R: Reduce<T>> Loop for LongRows<T, R> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
         // SAFETY: the caller's promises.
-        let (kept, row) = unsafe { (&mut *d.cast::<R::Kept>(), tile::<T>(a, n)) };
+        let (accumulator, row) = unsafe { (&mut *d.cast::<R::Accumulator>(), tile::<T>(a, n)) };
         let (chunks, rest) = row.as_chunks::<LONG>();
         for chunk in chunks {
             let streams = chunk.as_chunks::<{ LONG / STREAMS }>().0;
@@ -150,11 +155,11 @@ impl<T: Copy, R: Reduce<T>> Loop for LongRows<T, R> {
                     for stream in streams {
                         let from = &stream[start + block * SIDE_BY_SIDE..];
                         for lane in 0..SIDE_BY_SIDE {
-                            partial[lane] = R::both(partial[lane], from[lane]);
+                            partial[lane] = R::combine(partial[lane], from[lane]);
                         }
                     }
                 }
-                keep_all::<T, R>(kept, partial);
+                accumulate_all::<T, R>(accumulator, partial);
             }
         }
         for part in rest.chunks(BLOCKS_KEPT * STREAMS * SIDE_BY_SIDE) {
@@ -164,38 +169,39 @@ impl<T: Copy, R: Reduce<T>> Loop for LongRows<T, R> {
     }
 }
 
-/// What is left of a tile into one accumulator.
-struct Left<T, R>(PhantomData<(T, R)>);
+/// Folds the partial results of a tile into one accumulator.
+struct Partials<T, R>(PhantomData<(T, R)>);
 
-impl<T: Copy, R: Reduce<T>> Loop for Left<T, R> {
+impl<T: Copy, R: Reduce<T>> Loop for Partials<T, R> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, _: usize) {
         // SAFETY: the caller's promises.
-        let (kept, left) = unsafe { (&mut *d.cast::<R::Kept>(), tile::<T>(a, FEW)) };
-        for value in left {
-            *kept = R::keep(*kept, *value);
+        let (accumulator, partials) =
+            unsafe { (&mut *d.cast::<R::Accumulator>(), tile::<T>(a, FEW)) };
+        for value in partials {
+            *accumulator = R::accumulate(*accumulator, *value);
         }
     }
 }
 
-/// A tile into as many accumulators.
+/// Folds a tile into one accumulator per lane.
 struct Lanes<T, R>(PhantomData<(T, R)>);
 
 impl<T: Copy, R: Reduce<T>> Loop for Lanes<T, R> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
         // SAFETY: the caller's promises.
-        let (d, a) = unsafe { (tile_mut::<R::Kept>(d, n), tile::<T>(a, n)) };
-        for (kept, value) in d.iter_mut().zip(a) {
-            *kept = R::keep(*kept, *value);
+        let (d, a) = unsafe { (tile_mut::<R::Accumulator>(d, n), tile::<T>(a, n)) };
+        for (accumulator, value) in d.iter_mut().zip(a) {
+            *accumulator = R::accumulate(*accumulator, *value);
         }
     }
 }
 
-/// Rows that are put together before they are kept: each accumulator is read and written once for all of them.
+/// Rows that are combined before accumulating: each accumulator is read and written once for all of them.
 pub(crate) const ROWS_AT_ONCE: usize = 8;
 
-/// Tiles, so many bytes apart.
+/// Tiles at a distance of `apart` bytes.
 #[repr(C)]
 pub(crate) struct Stack {
     pub(crate) apart: isize,
@@ -203,48 +209,48 @@ pub(crate) struct Stack {
     pub(crate) count: usize,
 }
 
-/// Several tiles `a`, of which `b` is the [`Stack`], into as many accumulators as one of them has elements.
+/// Folds several tiles into one accumulator per lane. `a` is the first tile, and `b` the [`Stack`].
 struct Stacks<T, R>(PhantomData<(T, R)>);
 
 impl<T: Copy, R: Reduce<T>> Loop for Stacks<T, R> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, _: *const u8, n: usize) {
         // SAFETY: the caller's promises.
-        let (d, stack) = unsafe { (tile_mut::<R::Kept>(d, n), &*b.cast::<Stack>()) };
+        let (d, stack) = unsafe { (tile_mut::<R::Accumulator>(d, n), &*b.cast::<Stack>()) };
         // SAFETY: as above.
         let row =
             |index: usize| unsafe { tile::<T>(a.wrapping_offset(index as isize * stack.apart), n) };
         let (blocks, rest) = d.as_chunks_mut::<ABREAST>();
         let start = blocks.len() * ABREAST;
-        for (number, kept) in blocks.iter_mut().enumerate() {
+        for (number, accumulator) in blocks.iter_mut().enumerate() {
             let mut all = [R::START; ABREAST];
             for index in 0..stack.count {
                 let block = &row(index).as_chunks::<ABREAST>().0[number];
                 for lane in 0..ABREAST {
-                    all[lane] = R::both(all[lane], block[lane]);
+                    all[lane] = R::combine(all[lane], block[lane]);
                 }
             }
             for lane in 0..ABREAST {
-                kept[lane] = R::keep(kept[lane], all[lane]);
+                accumulator[lane] = R::accumulate(accumulator[lane], all[lane]);
             }
         }
-        for (lane, kept) in rest.iter_mut().enumerate() {
+        for (lane, accumulator) in rest.iter_mut().enumerate() {
             let all = (0..stack.count).map(|index| row(index)[start + lane]);
-            *kept = R::keep(*kept, all.fold(R::START, R::both));
+            *accumulator = R::accumulate(*accumulator, all.fold(R::START, R::combine));
         }
     }
 }
 
-/// What came out.
+/// Writes the results of accumulators.
 struct Ends<T, R>(PhantomData<(T, R)>);
 
 impl<T: Copy, R: Reduce<T>> Loop for Ends<T, R> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
         // SAFETY: the caller's promises.
-        let (d, a) = unsafe { (tile_mut::<T>(d, n), tile::<R::Kept>(a, n)) };
-        for (d, kept) in d.iter_mut().zip(a) {
-            *d = R::finish(*kept);
+        let (d, a) = unsafe { (tile_mut::<T>(d, n), tile::<R::Accumulator>(a, n)) };
+        for (d, accumulator) in d.iter_mut().zip(a) {
+            *d = R::finish(*accumulator);
         }
     }
 }
@@ -252,37 +258,38 @@ impl<T: Copy, R: Reduce<T>> Loop for Ends<T, R> {
 /// The loops of one reduction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reducer {
-    /// `d`: accumulators that have seen nothing.
+    /// Initializes the accumulators `d`.
     pub(crate) begin: Kernel,
-    /// `d`: one accumulator, `a`: a tile, `b`: its element, if the accumulator is an index, `c`: the first element's index.
+    /// Folds tile `a` into accumulator `d`. For an index, `b` is its element, and `c` the index of the tile's first
+    /// element.
     pub(crate) row: Kernel,
-    /// The same for a row of any length that lies in one piece, best for one of [`LONG`] elements and more; none for indices.
+    /// The same for a contiguous row of any length, best from [`LONG`] elements on; `None` for indices.
     pub(crate) long_row: Option<Kernel>,
-    /// `d`: the accumulator, with [`FEW`] partial results `a` of a tile.
-    pub(crate) left: Kernel,
-    /// The same for as many accumulators as elements.
+    /// Folds the [`FEW`] partial results `a` of a tile into accumulator `d`.
+    pub(crate) partials: Kernel,
+    /// The same for one accumulator per lane.
     pub(crate) lanes: Kernel,
-    /// The same for a [`Stack`] `b` of tiles, of which `a` is the first; none for indices and products.
+    /// The same for a [`Stack`] `b` of tiles, of which `a` is the first; `None` for indices and products.
     pub(crate) stack: Option<Kernel>,
-    /// `d`: what came out of the accumulators `a`.
+    /// Writes the results of the accumulators `a` to `d`.
     pub(crate) end: Kernel,
     /// Bytes of an accumulator.
-    pub(crate) kept: usize,
-    /// Is it an index, with an element?
+    pub(crate) accumulator_bytes: usize,
+    /// Whether the accumulator is an index, with an element.
     pub(crate) is_index: bool,
 }
 
-/// The loops of reductions of this kind.
+/// Returns the loops of a reduction.
 pub(super) fn of<T: Copy, R: Reduce<T>>(level: Level) -> Reducer {
     Reducer {
         begin: kernel::<Begins<T, R>>(level),
         row: kernel::<Rows<T, R>>(level),
         long_row: Some(kernel::<LongRows<T, R>>(level)),
-        left: kernel::<Left<T, R>>(level),
+        partials: kernel::<Partials<T, R>>(level),
         lanes: kernel::<Lanes<T, R>>(level),
         stack: Some(kernel::<Stacks<T, R>>(level)),
         end: kernel::<Ends<T, R>>(level),
-        kept: size_of::<R::Kept>(),
+        accumulator_bytes: size_of::<R::Accumulator>(),
         is_index: false,
     }
 }

@@ -1,4 +1,4 @@
-//! The loops of each reduction, by its operation and the type of its elements.
+//! The loops of each reduction, by operation and element type.
 
 use millstream_ir::{DType, ReduceOp};
 
@@ -6,11 +6,11 @@ use super::reduce::{Greatest, Least, Prod, Reducer, Sum, of};
 use super::{arg, with_type};
 use crate::level::Level;
 
-/// The loops of a reduction of elements of a type, if there are any.
+/// Returns the loops of a reduction, if the element type has it.
 pub(crate) fn reducer(op: ReduceOp, dtype: DType, level: Level) -> Option<Reducer> {
     Some(with_type!(dtype, T => match op {
         ReduceOp::Sum => of::<T, Sum>(level),
-        // Products of several elements of `f32` lose more than sums.
+        // A product of several elements of `f32` loses more precision than a sum.
         ReduceOp::Prod => Reducer { stack: None, ..of::<T, Prod>(level) },
         ReduceOp::Min => of::<T, Least>(level),
         ReduceOp::Max => of::<T, Greatest>(level),

@@ -1,58 +1,60 @@
-//! Gathers and scatters of a launch: whether they stay in their bindings, go on evenly, and may be shared by threads.
+//! Gathers and scatters of a launch: bounds, whether gathers may have long runs, and whether threads may share a
+//! scatter.
 
 use millstream_ir::Nest;
 use millstream_protocol::kernel::NativeView;
 
-use super::{Launch, are_apart, reach, resolve, within};
+use super::{Launch, never_collide, reach, resolve, within};
 use crate::AXES_MAX;
-use crate::misfit::Misfit;
 use crate::plan::{IndexedAxis, Plan, Step, Template};
+use crate::prepare_error::PrepareError;
 use crate::space::Path;
 
 /// Shorter runs are not worth finding.
 const RUN_MIN: usize = 16;
 
 impl Launch {
-    /// Checks gathers and scatters, and finds out what else of the launch they meet.
-    pub(super) fn settle_indexed(
+    /// Checks the bounds of gathers and scatters, and finds the paths that they overlap.
+    pub(super) fn check_indexed_axes(
         &mut self,
         nest: &Nest,
         plan: &Plan,
         views: &[NativeView],
         words: &[u64],
-    ) -> Result<(), Misfit> {
+    ) -> Result<(), PrepareError> {
         let mut scattered = None;
         for indexed in &plan.indexed {
-            let touched = self.check_indexed(nest, indexed, views, words)?;
+            let touched = self.check_indexed_axis(nest, indexed, views, words)?;
             if indexed.writes {
                 scattered = Some((indexed, touched));
             }
-            // Two rows may meet in one place.
-            self.may_split &= !indexed.writes;
-            for path in &mut self.paths[plan.walks.len()..] {
+            // Two rows may scatter to the same place.
+            self.rows_are_independent &= !indexed.writes;
+            for path in &mut self.paths[plan.inputs.len()..] {
                 if path.bytes.0 < touched.1 && touched.0 < path.bytes.1 {
                     path.is_direct = false;
-                    self.may_split = false;
+                    self.rows_are_independent = false;
                 }
             }
         }
         let is_only = plan.indexed.len() == 1 && plan.targets.is_empty();
-        self.scatters_alone = scattered.is_some_and(|(indexed, touched)| {
-            let meets = |path: &Path| path.bytes.0 < touched.1 && touched.0 < path.bytes.1;
-            let is_read = self.paths.iter().any(meets);
-            is_only && !is_read && self.has_a_place_for_each(nest, indexed, words)
+        self.scatter_is_sole_store = scattered.is_some_and(|(indexed, touched)| {
+            let overlaps = |path: &Path| path.bytes.0 < touched.1 && touched.0 < path.bytes.1;
+            let is_read = self.paths.iter().any(overlaps);
+            is_only && !is_read && self.indices_are_disjoint(nest, indexed, words)
         });
         Ok(())
     }
 
-    /// Does a gather or scatter stay in its binding, whatever is in range of its axis? Answers the bytes that it may touch.
-    fn check_indexed(
+    /// Checks that a gather or scatter stays in its binding for every index in range. Returns the addresses that it
+    /// may touch.
+    fn check_indexed_axis(
         &self,
         nest: &Nest,
         indexed: &IndexedAxis,
         views: &[NativeView],
         words: &[u64],
-    ) -> Result<(usize, usize), Misfit> {
+    ) -> Result<(usize, usize), PrepareError> {
         let len = words[usize::from(indexed.len)] as i64;
         let found = &nest.accesses[usize::from(indexed.access)];
         let mut path = Path::NONE;
@@ -77,7 +79,7 @@ impl Launch {
                 });
             }
         }
-        // Where nothing is in range, nothing is touched; but offsets are counted.
+        // If no index is in range, nothing is touched. The offsets must still be countable.
         if all.is_some() && (len <= 0 || self.inner.total == 0) {
             return Ok((0, 0));
         }
@@ -93,14 +95,14 @@ impl Launch {
         ))
     }
 
-    /// Is there nothing stored but by one scatter, to what nothing reads, with another place for each index? Then threads may go
-    /// over all rows at once, as long as each stores for indices of its own.
-    pub(crate) fn scatters_alone(&self) -> bool {
-        self.scatters_alone
+    /// Returns `true` if the only store is one scatter, to memory that nothing reads, and different indices lead to
+    /// different places. Then each thread may visit all rows and store only for indices of its own.
+    pub(crate) fn scatter_is_sole_store(&self) -> bool {
+        self.scatter_is_sole_store
     }
 
-    /// Does a scatter lead from each index to places where no other index leads, as far as can be seen at once?
-    pub(super) fn has_a_place_for_each(
+    /// Returns `true` if the scatter provably leads from different indices to different places.
+    pub(super) fn indices_are_disjoint(
         &self,
         nest: &Nest,
         indexed: &IndexedAxis,
@@ -114,7 +116,7 @@ impl Launch {
         let stride = resolve(indexed.stride, words).unsigned_abs() as usize;
         steps[0] = (stride, words[usize::from(indexed.len)].max(2) as usize);
         let mut count = 1;
-        // Where an axis leads nowhere, the same index leads to the same place.
+        // An axis without a stride leads from the same index to the same place.
         for (stride, len) in outer
             .chain(inner)
             .filter(|(stride, len)| *len > 1 && *stride != 0)
@@ -122,17 +124,17 @@ impl Launch {
             steps[count] = (stride.unsigned_abs(), len);
             count += 1;
         }
-        are_apart(&mut steps[..count])
+        never_collide(&mut steps[..count])
     }
 
-    /// Do the gathers of a plan go on evenly for long, or rather: may they, along the fastest axis?
-    pub(crate) fn runs_are_long(&self, plan: &Plan) -> bool {
+    /// Returns `true` if the gathers of a plan may have long runs along the fastest axis.
+    pub(crate) fn may_have_long_runs(&self, plan: &Plan) -> bool {
         let axes = match plan.template {
             Template::Row => &self.inner,
             _ => &self.outer,
         };
-        let moves = |walk: u16| {
-            let path = &self.paths[usize::from(walk)];
+        let moves = |input: u16| {
+            let path = &self.paths[usize::from(input)];
             let strides = match plan.template {
                 Template::Row => &path.inner,
                 _ => &path.outer,
@@ -141,6 +143,6 @@ impl Launch {
         };
         let steps = plan.gathered.iter().flat_map(|gathered| &gathered.steps);
         axes.last() >= RUN_MIN
-            && !{ steps }.any(|step| matches!(step, Step::Load(walk, _) if moves(*walk)))
+            && !{ steps }.any(|step| matches!(step, Step::Load(input, _) if moves(*input)))
     }
 }

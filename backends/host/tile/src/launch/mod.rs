@@ -1,33 +1,33 @@
-//! What a launch brings, checked: lengths, and where each access walks.
+//! The checked arguments of a launch: lengths, and the path of each access.
 //!
-//! Nothing is read or written before every access was found to stay in its binding, whatever the words say. After that the
-//! machine trusts its paths.
+//! Nothing is read or written before every access was found to stay in its binding, whatever the words are. After
+//! that the machine trusts its paths.
 
 mod indexed;
 mod overlaps;
-mod turned;
+mod transposed;
 
 use millstream_ir::Nest;
 use millstream_ir::nest::{AccessId, Stride};
 use millstream_protocol::kernel::NativeView;
-pub(crate) use overlaps::are_apart;
+pub(crate) use overlaps::never_collide;
 
 use crate::AXES_MAX;
-use crate::misfit::Misfit;
-use crate::plan::{Plan, Scope, Template, Walked};
+use crate::plan::{InputKind, Plan, Scope, Template};
+use crate::prepare_error::PrepareError;
 use crate::space::{Axes, Path, collapse, order};
 use crate::tiles::Tiles;
 
-/// A launch of a nest. Reused from one to the next: it allocates when it meets a nest with more paths than any before.
+/// A launch of a nest. Reused for later launches: it allocates only if a nest has more paths than any before.
 pub(crate) struct Launch {
     pub(crate) outer: Axes,
     pub(crate) inner: Axes,
-    /// Those of the plan's walks, and then those of its targets.
+    /// The paths of the plan's inputs, followed by those of its targets.
     pub(crate) paths: Vec<Path>,
-    /// Does nothing that is written overlap what another row touches?
-    may_split: bool,
-    /// Is there nothing stored but by one scatter, to what nothing reads?
-    scatters_alone: bool,
+    /// Whether no target overlaps anything that another row touches.
+    rows_are_independent: bool,
+    /// Whether the only store is one scatter, to memory that nothing reads.
+    scatter_is_sole_store: bool,
 }
 
 /// A part of the outer axes.
@@ -37,14 +37,14 @@ pub(crate) struct Window {
     pub(crate) lens: [usize; AXES_MAX],
 }
 
-/// What is written in one launch is streamed if it is this much: more than a core's share of the last cache, and what is
-/// read comes on top. Below, whoever reads it next finds it there.
+/// A launch that writes at least this much bypasses the caches when it stores: it is more than a core's share of the
+/// last-level cache, and what it reads comes on top. Smaller outputs are left in the cache for their reader.
 const STREAMED_BYTES_MIN: usize = 32 << 20;
 
-/// Elements from the first to the last that something touches.
+/// The first and last element that something touches; `None` if they overflow.
 pub(crate) type Reach = Option<(i64, i64)>;
 
-/// The reach of a walk with these strides from an offset, unless it cannot be counted. No length is zero.
+/// Returns the reach of a path with these strides from an offset. No length may be zero.
 #[inline]
 pub(crate) fn reach(offset: i64, lens: &[usize], strides: &[isize]) -> Reach {
     let (mut first, mut last) = (offset, offset);
@@ -65,26 +65,26 @@ impl Default for Launch {
             outer: Axes::NONE,
             inner: Axes::NONE,
             paths: Vec::new(),
-            may_split: true,
-            scatters_alone: false,
+            rows_are_independent: true,
+            scatter_is_sole_store: false,
         }
     }
 }
 
 impl Launch {
-    /// Reads the lengths: the first words. Answers whether there is anything to do.
+    /// Reads the lengths, which are the first words. Returns `false` if there is nothing to do.
     pub(crate) fn measure(
         &mut self,
         nest: &Nest,
         views: &[NativeView],
         words: &[u64],
-    ) -> Result<bool, Misfit> {
+    ) -> Result<bool, PrepareError> {
         for (what, needed, given) in [
             ("bindings", nest.buffers.len(), views.len()),
             ("words", nest.words, words.len()),
         ] {
             if given < needed {
-                return Err(Misfit::Few {
+                return Err(PrepareError::TooFew {
                     what,
                     needed,
                     given,
@@ -92,16 +92,16 @@ impl Launch {
             }
         }
         let (outer, inner) = words[..nest.rank()].split_at(nest.outer);
-        self.outer = Axes::of(outer).ok_or(Misfit::Lengths)?;
-        self.inner = Axes::of(inner).ok_or(Misfit::Lengths)?;
+        self.outer = Axes::of(outer).ok_or(PrepareError::InvalidLengths)?;
+        self.inner = Axes::of(inner).ok_or(PrepareError::InvalidLengths)?;
         let all = self.outer.total.checked_mul(self.inner.total);
         all.and_then(|all| isize::try_from(all).ok())
-            .ok_or(Misfit::Lengths)?;
+            .ok_or(PrepareError::InvalidLengths)?;
         Ok(self.outer.total > 0)
     }
 
-    /// Makes the paths of a plan, each checked, over axes that are as few as can be; of the whole index space, or of a window
-    /// of it.
+    /// Builds and checks the paths of a plan, over as few axes as possible, for the whole index space or a window of
+    /// it.
     pub(crate) fn prepare(
         &mut self,
         nest: &Nest,
@@ -109,22 +109,22 @@ impl Launch {
         views: &[NativeView],
         words: &[u64],
         window: Option<Window>,
-    ) -> Result<(), Misfit> {
+    ) -> Result<(), PrepareError> {
         let mut paths = std::mem::take(&mut self.paths);
         let placed = self.place_all(nest, plan, views, words, &mut paths);
         self.paths = paths;
         placed?;
-        self.may_split = true;
-        self.settle_overlaps(plan);
-        self.settle_indexed(nest, plan, views, words)?;
+        self.rows_are_independent = true;
+        self.find_overlaps(plan);
+        self.check_indexed_axes(nest, plan, views, words)?;
         if let Some(window) = window {
-            self.look_through(nest, plan, window)?;
+            self.restrict_to(nest, plan, window)?;
         }
         self.simplify(plan);
         Ok(())
     }
 
-    /// Makes the paths. They are used again from launch to launch: what is set here is all that is read of them.
+    /// Builds the paths. Their memory is reused from launch to launch, so every field that is read later is set here.
     #[inline]
     fn place_all(
         &self,
@@ -133,13 +133,13 @@ impl Launch {
         views: &[NativeView],
         words: &[u64],
         paths: &mut Vec<Path>,
-    ) -> Result<(), Misfit> {
-        paths.resize(plan.walks.len() + plan.targets.len(), Path::NONE);
-        let (of_walks, of_targets) = paths.split_at_mut(plan.walks.len());
-        for (path, walk) in of_walks.iter_mut().zip(&plan.walks) {
+    ) -> Result<(), PrepareError> {
+        paths.resize(plan.inputs.len() + plan.targets.len(), Path::NONE);
+        let (of_inputs, of_targets) = paths.split_at_mut(plan.inputs.len());
+        for (path, input) in of_inputs.iter_mut().zip(&plan.inputs) {
             path.clear();
-            match walk.walked {
-                Walked::Index(axis) => {
+            match input.kind {
+                InputKind::Index(axis) => {
                     path.outer[..self.outer.rank].fill(0);
                     path.inner[..self.inner.rank].fill(0);
                     let axis = usize::from(axis);
@@ -148,14 +148,14 @@ impl Launch {
                         Some(axis) => path.inner[axis] = 1,
                     }
                 }
-                Walked::Offsets(access) => self.strides(nest, access, words, path),
-                Walked::Gathered(gathered) => {
+                InputKind::Offsets(access) => self.strides(nest, access, words, path),
+                InputKind::Gathered(gathered) => {
                     let access = plan.gathered[usize::from(gathered)].access;
                     self.strides(nest, access, words, path);
                 }
-                Walked::Elements(access) => {
+                InputKind::Elements(access) => {
                     self.strides(nest, access, words, path);
-                    self.place(nest, access, views, words, path, walk.scope)?;
+                    self.place(nest, access, views, words, path, input.scope)?;
                 }
             }
         }
@@ -167,19 +167,24 @@ impl Launch {
         Ok(())
     }
 
-    /// Makes a window all that there is.
-    fn look_through(&mut self, nest: &Nest, plan: &Plan, window: Window) -> Result<(), Misfit> {
+    /// Restricts the launch to a window.
+    fn restrict_to(
+        &mut self,
+        nest: &Nest,
+        plan: &Plan,
+        window: Window,
+    ) -> Result<(), PrepareError> {
         let rank = self.outer.rank;
         let fits = |axis: usize| window.origin[axis] + window.lens[axis] <= self.outer.lens[axis];
         if !(0..rank).all(fits) {
-            return Err(Misfit::Lengths);
+            return Err(PrepareError::InvalidLengths);
         }
         for (index, path) in self.paths.iter_mut().enumerate() {
             let steps = path.outer.iter().zip(&window.origin).take(rank);
             path.origin = steps.map(|(stride, index)| stride * *index as isize).sum();
-            let size = match plan.walks.get(index) {
-                Some(walk) => walk.size,
-                None => plan.targets[index - plan.walks.len()].size,
+            let size = match plan.inputs.get(index) {
+                Some(input) => input.size,
+                None => plan.targets[index - plan.inputs.len()].size,
             };
             path.base = path.base.wrapping_offset(path.origin * size as isize);
         }
@@ -189,7 +194,7 @@ impl Launch {
         Ok(())
     }
 
-    /// The strides of an access.
+    /// Resolves the strides of an access.
     #[inline]
     fn strides(&self, nest: &Nest, access: AccessId, words: &[u64], path: &mut Path) {
         let strides = &nest.accesses[usize::from(access)].strides;
@@ -202,7 +207,7 @@ impl Launch {
         }
     }
 
-    /// Where the elements of an access lie, all of them within the binding.
+    /// Places an access and checks that all of its elements lie within the binding.
     #[inline]
     fn place(
         &self,
@@ -212,8 +217,8 @@ impl Launch {
         words: &[u64],
         path: &mut Path,
         scope: Scope,
-    ) -> Result<(), Misfit> {
-        // Nothing is touched where there are no elements.
+    ) -> Result<(), PrepareError> {
+        // An access without elements touches nothing.
         if scope == Scope::Inner && self.inner.total == 0 {
             return Ok(());
         }
@@ -244,15 +249,15 @@ impl Launch {
         Ok(())
     }
 
-    /// Fewer axes, in the order in which memory is walked.
+    /// Orders the axes as memory is walked, and merges them where possible.
     #[inline]
     fn simplify(&mut self, plan: &Plan) {
         if plan.template != Template::Row && self.outer.rank > 1 && !self.paths.is_empty() {
-            // Stores matter most: they are read before they are written.
-            let inner = |index: &usize| plan.walks[*index].scope == Scope::Inner;
+            // Stores matter most: a cache line is read before it is written.
+            let inner = |index: &usize| plan.inputs[*index].scope == Scope::Inner;
             let key = match plan.template {
-                Template::Column => (0..plan.walks.len()).find(inner).unwrap_or(0),
-                _ => plan.walks.len().min(self.paths.len() - 1),
+                Template::Column => (0..plan.inputs.len()).find(inner).unwrap_or(0),
+                _ => plan.inputs.len().min(self.paths.len() - 1),
             };
             order(&mut self.outer, &mut self.paths, key, |path| {
                 &mut path.outer
@@ -263,23 +268,23 @@ impl Launch {
     }
 }
 
-/// The reach, if it lies within the binding of an access.
+/// Returns the reach if it lies within the binding of an access.
 #[inline]
 fn within(
     nest: &Nest,
     access: AccessId,
     views: &[NativeView],
     reach: Reach,
-) -> Result<(i64, i64), Misfit> {
+) -> Result<(i64, i64), PrepareError> {
     let binding = usize::from(nest.accesses[usize::from(access)].buffer);
     let (view, size) = (views[binding], nest.buffers[binding].dtype.size());
     if !view.pointer.addr().is_multiple_of(size) {
-        return Err(Misfit::Unaligned { binding });
+        return Err(PrepareError::Unaligned { binding });
     }
     let elements = (view.bytes / size as u64) as i64;
     match reach {
         Some((first, last)) if first >= 0 && last < elements => Ok((first, last)),
-        reach => Err(Misfit::Outside {
+        reach => Err(PrepareError::OutOfBounds {
             access: usize::from(access),
             binding,
             reach,
@@ -288,7 +293,7 @@ fn within(
     }
 }
 
-/// A stride in elements.
+/// Returns a stride in elements.
 #[inline]
 pub(crate) fn resolve(stride: Stride, words: &[u64]) -> i64 {
     match stride {
@@ -304,16 +309,17 @@ unsafe impl Send for Launch {}
 unsafe impl Sync for Launch {}
 
 impl Launch {
-    /// Are elements only moved, to places side by side?
+    /// Returns `true` if elements are only moved, to contiguous places.
     pub(crate) fn moves_densely(&self, plan: &Plan) -> bool {
-        let targets = &self.paths[plan.walks.len()..];
+        let targets = &self.paths[plan.inputs.len()..];
         let is_dense = |path: &Path| path.is_direct && self.outer.is_dense(&path.outer);
         plan.moves && targets.iter().all(is_dense)
     }
 
-    /// Should what is stored go past the caches: is it more than they hold, and does every vector begin at a line?
+    /// Returns `true` if stores should bypass the caches: they exceed the caches, and every vector begins at a cache
+    /// line.
     pub(crate) fn streams(&self, plan: &Plan) -> bool {
-        let targets = &self.paths[plan.walks.len()..];
+        let targets = &self.paths[plan.inputs.len()..];
         let bytes = |path: &Path| path.bytes.1.saturating_sub(path.bytes.0);
         plan.template == Template::Flat
             && self.outer.rank <= 1
@@ -323,19 +329,19 @@ impl Launch {
                 .all(|path| path.is_direct && path.base.addr().is_multiple_of(64))
     }
 
-    /// Finds out which paths can be used as they lie, now that it is known how lanes are cut.
+    /// Decides which paths are used in place, now that the tiling is known.
     #[inline]
-    pub(crate) fn settle_direct(&mut self, plan: &Plan, tiles: &Tiles) {
+    pub(crate) fn mark_direct_paths(&mut self, plan: &Plan, tiles: &Tiles) {
         let is_row = plan.template == Template::Row;
-        let walks = plan.walks.len();
+        let inputs = plan.inputs.len();
         for (index, path) in self.paths.iter_mut().enumerate() {
             let fits = match is_row {
                 true => tiles.uses_directly(&self.inner, &path.inner),
                 false => tiles.uses_directly(&self.outer, &path.outer),
             };
-            match index.checked_sub(walks) {
+            match index.checked_sub(inputs) {
                 None => path.is_direct = fits,
-                Some(target) => path.is_direct &= fits || plan.targets[target].one,
+                Some(target) => path.is_direct &= fits || plan.targets[target].is_uniform,
             }
         }
     }

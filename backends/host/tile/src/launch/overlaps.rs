@@ -1,13 +1,13 @@
-//! What of a launch meets in memory: what may be computed where it is stored, and which rows may go side by side.
+//! Overlaps in memory: which stores may be computed in place, and whether rows may run concurrently.
 
 use super::Launch;
 use crate::AXES_MAX;
 use crate::plan::{Plan, Scope};
 use crate::space::Path;
 
-/// Do such steps, of so many places each, never lead to one place twice, as far as can be seen at once?
-pub(crate) fn are_apart(steps: &mut [(usize, usize)]) -> bool {
-    // Axes mostly come in order already, the greatest step first.
+/// Returns `true` if these strides, with these lengths, provably lead to different places.
+pub(crate) fn never_collide(steps: &mut [(usize, usize)]) -> bool {
+    // Axes usually come in order already, with the greatest stride first.
     steps.reverse();
     if !steps.is_sorted() {
         steps.sort_unstable();
@@ -23,38 +23,39 @@ pub(crate) fn are_apart(steps: &mut [(usize, usize)]) -> bool {
 }
 
 impl Launch {
-    /// A store may be computed where it lies only if nothing else of the launch lies there. Rows go side by side only if no
-    /// two of them meet.
+    /// Computes a store in place only if nothing else of the launch overlaps it. Rows may run concurrently only if no
+    /// two of them overlap.
     #[inline]
-    pub(super) fn settle_overlaps(&mut self, plan: &Plan) {
-        let walks = plan.walks.len();
+    pub(super) fn find_overlaps(&mut self, plan: &Plan) {
+        let inputs = plan.inputs.len();
         let (outer, inner) = (self.outer.rank, self.inner.rank);
-        for target in walks..self.paths.len() {
+        for target in inputs..self.paths.len() {
             let this = &self.paths[target];
             let mut lies_alone = true;
             for (other, path) in self.paths.iter().enumerate() {
-                let meets = path.bytes.0 < this.bytes.1 && this.bytes.0 < path.bytes.1;
-                if other == target || !meets {
+                let overlaps = path.bytes.0 < this.bytes.1 && this.bytes.0 < path.bytes.1;
+                if other == target || !overlaps {
                     continue;
                 }
                 lies_alone = false;
                 let is_same = path.base == this.base
                     && path.outer[..outer] == this.outer[..outer]
                     && path.inner[..inner] == this.inner[..inner];
-                self.may_split &= is_same && other < walks;
+                self.rows_are_independent &= is_same && other < inputs;
             }
             self.paths[target].is_direct = lies_alone;
         }
     }
 
-    /// May rows be computed in any order, side by side?
-    pub(crate) fn rows_are_apart(&self, plan: &Plan) -> bool {
-        let paths = &self.paths[plan.walks.len()..];
+    /// Returns `true` if rows may be computed in any order, concurrently.
+    pub(crate) fn rows_are_disjoint(&self, plan: &Plan) -> bool {
+        let paths = &self.paths[plan.inputs.len()..];
         let mut targets = plan.targets.iter().zip(paths);
-        self.may_split && targets.all(|(target, path)| self.is_injective(path, target.scope))
+        self.rows_are_independent
+            && targets.all(|(target, path)| self.is_injective(path, target.scope))
     }
 
-    /// Are all places of a path different, as far as can be seen at once?
+    /// Returns `true` if all places of a path are provably different.
     #[inline]
     fn is_injective(&self, path: &Path, scope: Scope) -> bool {
         let outer = (0..self.outer.rank).map(|axis| (path.outer[axis], self.outer.lens[axis]));
@@ -66,6 +67,6 @@ impl Launch {
             steps[count] = (stride.unsigned_abs(), len);
             count += 1;
         }
-        are_apart(&mut steps[..count])
+        never_collide(&mut steps[..count])
     }
 }

@@ -1,7 +1,7 @@
-//! Runs pieces of a launch: places what moves, and goes through the instructions.
+//! Runs pieces of a launch: places slots, and executes the instructions.
 
-mod evenly;
-mod placing;
+mod constant_strides;
+mod placement;
 mod runs;
 
 use std::ops::Range;
@@ -12,16 +12,16 @@ use millstream_protocol::kernel::NativeView;
 use crate::kernels::place::Indexed;
 use crate::launch::{Launch, resolve};
 use crate::plan::{Instruction, Plan, Scope, Template};
-use crate::scratch::{Room, Scratch};
+use crate::scratch::{Buffers, Scratch};
 use crate::slot::Slot;
 use crate::space::Axes;
 use crate::tiles::Tiles;
 
-/// Bytes between registers beyond their lanes: tiles whose length is a power of two would else compete for the same lines of
-/// the cache.
+/// Bytes between registers, besides their lanes. Without them, tiles whose length is a power of two would compete for
+/// the same cache lines.
 const REGISTER_GAP: usize = 192;
 
-/// What pieces of a launch share.
+/// What the pieces of a launch share.
 #[derive(Clone, Copy)]
 pub(crate) struct Job<'a> {
     pub(crate) nest: &'a Nest,
@@ -30,17 +30,17 @@ pub(crate) struct Job<'a> {
     pub(crate) views: &'a [NativeView],
     pub(crate) words: &'a [u64],
     pub(crate) tiles: Tiles,
-    /// Lanes of the part of a kept value that belongs to one step, times the steps.
-    pub(crate) kept_lanes: usize,
-    /// Is what is stored more than the caches hold, so that it had better not go through them?
+    /// The lanes of a retained value for one step, times the number of steps.
+    pub(crate) retained_lanes: usize,
+    /// Whether stores bypass the caches, because they exceed them.
     pub(crate) streams: bool,
-    /// Is it one matrix, of which the blocks are only turned?
-    pub(crate) turns_only: bool,
-    /// Which part of its places a scatter stores to.
+    /// Whether the launch is a single transposition, done block by block.
+    pub(crate) transposes_only: bool,
+    /// The part of its indices that a scatter stores for.
     pub(crate) places: Part,
 }
 
-/// Some of the equal parts of something.
+/// A range of equal parts of something.
 #[derive(Clone, Copy)]
 pub(crate) struct Part {
     pub(crate) first: u64,
@@ -55,7 +55,7 @@ impl Part {
         of: 1,
     };
 
-    /// The indices below `len` that belong to it.
+    /// Returns the indices below `len` that belong to the part.
     fn indices(self, len: i64) -> Range<i64> {
         let at = |part: u64| (i128::from(len) * i128::from(part) / i128::from(self.of)) as i64;
         at(self.first)..at(self.end)
@@ -66,42 +66,43 @@ impl Part {
 unsafe impl Sync for Job<'_> {}
 
 impl Job<'_> {
-    /// The same, for a thread that scatters to these places only.
+    /// Returns the job of a thread that scatters only for these indices.
     pub(crate) fn scattering_to(&self, places: Part) -> Self {
         Self { places, ..*self }
     }
 }
 
-/// One thread's way through pieces of a launch.
+/// One thread's execution of some pieces of a launch.
 pub(crate) struct Machine<'a> {
     job: Job<'a>,
     slots: &'a mut [*mut u8],
-    /// How far each slot moves to the next row or step, where they move evenly.
+    /// The distance of each slot to its place in the next row or step, if it is constant.
     strides: &'a mut [isize],
     scalars: *const u64,
-    kept: *mut u8,
-    /// The axes of the tile, where tiles are blocks.
+    retained: *mut u8,
+    /// The axes of the tile, if tiles are blocks.
     block: Axes,
-    /// The lane that the slots of what is kept point to.
-    kept_lane: usize,
+    /// The lane that the slots of retained values point to.
+    retained_lane: usize,
 }
 
 impl<'a> Machine<'a> {
-    /// Puts every slot at its place in a thread's memory, and computes what is the same for the whole launch.
+    /// Places every slot in the thread's memory, and computes the values that are the same for the whole launch.
     ///
     /// # Safety
-    /// The job's launch was prepared from its views and words; the memory behind them stays as [`crate::Code::run`] says.
+    /// The job's launch was prepared from its views and words; the memory behind them stays as [`crate::Code::run`]
+    /// requires.
     pub(crate) unsafe fn new(job: Job<'a>, scratch: &'a mut Scratch) -> Self {
         let plan = job.plan;
         let scalars = (plan.scalars.len() * 8).next_multiple_of(64);
         let registers =
             plan.unit as usize * job.tiles.lanes + plan.registers as usize * REGISTER_GAP;
-        let kept = plan.kept as usize * job.kept_lanes;
-        let Room {
+        let retained = plan.retained as usize * job.retained_lanes;
+        let Buffers {
             memory,
             slots,
             strides,
-        } = scratch.room(scalars + registers + kept, plan.slots.len());
+        } = scratch.reserve(scalars + registers + retained, plan.slots.len());
         let at = |bytes: usize| memory.wrapping_add(bytes);
         for (to, slot) in slots.iter_mut().zip(&plan.slots) {
             *to = match *slot {
@@ -109,35 +110,37 @@ impl<'a> Machine<'a> {
                 Slot::Register { unit, index } => {
                     at(scalars + unit as usize * job.tiles.lanes + index as usize * REGISTER_GAP)
                 }
-                Slot::Kept { unit, .. } => at(scalars + registers + unit as usize * job.kept_lanes),
+                Slot::Retained { unit, .. } => {
+                    at(scalars + registers + unit as usize * job.retained_lanes)
+                }
                 Slot::Placed => std::ptr::null_mut(),
             };
         }
-        let kept = at(scalars + registers);
+        let retained = at(scalars + registers);
         let mut machine = Self {
             job,
             slots,
             strides,
             scalars: memory.cast(),
-            kept,
+            retained,
             block: Axes {
                 rank: 2,
                 ..Axes::NONE
             },
-            kept_lane: 0,
+            retained_lane: 0,
         };
-        // SAFETY: the room has this many scalars; the caller's promises.
+        // SAFETY: the scratch memory has room for the scalars; the caller's promises.
         unsafe {
             machine.fill_scalars(memory);
-            for &walk in &plan.launch_walks {
-                machine.place_walk(walk, 0, 1, 0, 0);
+            for &input in &plan.launch_inputs {
+                machine.place_input(input, 0, 1, 0, 0);
             }
-            machine.execute(&plan.once, 1);
+            machine.execute(&plan.launch_values, 1);
         }
         machine
     }
 
-    /// Constants, words, and what gathers and scatters are told.
+    /// Writes constants, words, and the parameters of gathers and scatters.
     unsafe fn fill_scalars(&mut self, memory: *mut u8) {
         let Job {
             nest,
@@ -147,7 +150,7 @@ impl<'a> Machine<'a> {
             places,
             ..
         } = self.job;
-        // SAFETY: `new` made room; each scalar has eight bytes, and an axis four of them.
+        // SAFETY: `new` reserved the memory; each scalar has eight bytes, and an indexed axis has four of them.
         unsafe {
             let scalars = memory.cast::<u64>();
             scalars.copy_from_nonoverlapping(plan.scalars.as_ptr(), plan.scalars.len());
@@ -183,7 +186,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Goes through instructions with this many lanes.
+    /// Executes instructions over this many lanes.
     #[inline(always)]
     unsafe fn execute(&self, code: &[Instruction], n: usize) {
         for instruction in code {
@@ -201,8 +204,8 @@ impl<'a> Machine<'a> {
                         at(instruction.c),
                     );
                     let n = instruction.fixed.map_or(n, usize::from);
-                    // SAFETY: the plan gives every instruction slots of its type, of which the first overlaps no other, with
-                    // room for the lanes of a tile; what was placed stays in its binding.
+                    // SAFETY: the plan gives every instruction slots of its type with room for the lanes of a tile,
+                    // of which the first overlaps no other; placed slots stay within their bindings.
                     unsafe { (instruction.run)(d, a, b, c, n) };
                 }
                 // SAFETY: as above.
@@ -212,20 +215,21 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Rows, or tiles of them, of a launch.
+    /// Runs a range of rows, or of tiles of them.
     ///
     /// # Safety
-    /// They exist, and nobody else runs them.
+    /// They exist, and no other thread runs them.
     pub(crate) unsafe fn run(&mut self, pieces: Range<usize>) {
         // SAFETY: the caller's promises.
         unsafe {
             match self.job.plan.template {
                 Template::Flat => pieces.for_each(|tile| self.flat(tile)),
                 Template::Row => {
-                    let moves_evenly = pieces.len() > 1 && self.rows_move_evenly();
+                    let has_constant_strides =
+                        pieces.len() > 1 && self.rows_have_constant_strides();
                     let first = pieces.start;
                     for row in pieces {
-                        let is_placed = moves_evenly && row > first;
+                        let is_placed = has_constant_strides && row > first;
                         if is_placed {
                             self.advance();
                         }
@@ -233,8 +237,8 @@ impl<'a> Machine<'a> {
                     }
                 }
                 Template::Column => {
-                    let moves_evenly = self.steps_move_evenly();
-                    pieces.for_each(|tile| self.column(tile, moves_evenly));
+                    let has_constant_strides = self.steps_have_constant_strides();
+                    pieces.for_each(|tile| self.column(tile, has_constant_strides));
                 }
             }
         }
@@ -263,21 +267,21 @@ impl<'a> Machine<'a> {
         };
         // SAFETY: the caller's promises.
         unsafe {
-            if self.job.turns_only {
-                return self.turn_block(start, n);
+            if self.job.transposes_only {
+                return self.transpose_block(start, n);
             }
             for pass in &plan.passes {
                 self.place_targets(Scope::Inner, start, n, 0, 1);
-                for &walk in &pass.walks {
-                    self.place_walk(walk, start, n, 0, 1);
+                for &input in &pass.inputs {
+                    self.place_input(input, start, n, 0, 1);
                 }
                 self.execute(&pass.body, n);
-                self.put_back(Scope::Inner, start, n, 0, 1);
+                self.write_back(Scope::Inner, start, n, 0, 1);
             }
         }
     }
 
-    /// One row. `is_placed`: every slot is where it belongs for it.
+    /// Runs one row. If `is_placed`, every slot is in its place already.
     unsafe fn row(&mut self, row: usize, is_placed: bool) {
         let Job {
             plan,
@@ -288,11 +292,11 @@ impl<'a> Machine<'a> {
         // SAFETY: the caller's promises.
         unsafe {
             if !is_placed {
-                for &walk in &plan.row_walks {
-                    self.place_walk(walk, row, 1, 0, 1);
+                for &input in &plan.row_inputs {
+                    self.place_input(input, row, 1, 0, 1);
                 }
             }
-            self.execute(&plan.before, 1);
+            self.execute(&plan.row_values, 1);
             let last = plan.passes.len() - 1;
             for (index, pass) in plan.passes.iter().enumerate() {
                 self.execute(&pass.begin, 1);
@@ -315,28 +319,28 @@ impl<'a> Machine<'a> {
                     if index == last {
                         self.place_targets(Scope::Inner, row, 1, start, n);
                     }
-                    for &walk in &pass.walks {
-                        self.place_walk(walk, row, 1, start, n);
+                    for &input in &pass.inputs {
+                        self.place_input(input, row, 1, start, n);
                     }
-                    self.place_ahead(&pass.ahead, row, tile);
+                    self.place_prefetches(&pass.prefetches, row, tile);
                     self.execute(&pass.body, n);
                     if index == last {
-                        self.put_back(Scope::Inner, row, 1, start, n);
+                        self.write_back(Scope::Inner, row, 1, start, n);
                     }
                 }
                 self.execute(&pass.end, 1);
             }
             if is_placed {
-                self.execute(&plan.finish, 1);
+                self.execute(&plan.row_stores, 1);
                 return;
             }
             self.place_targets(Scope::Outer, row, 1, 0, 1);
-            self.execute(&plan.finish, 1);
-            self.put_back(Scope::Outer, row, 1, 0, 1);
+            self.execute(&plan.row_stores, 1);
+            self.write_back(Scope::Outer, row, 1, 0, 1);
         }
     }
 
-    unsafe fn column(&mut self, tile: usize, moves_evenly: bool) {
+    unsafe fn column(&mut self, tile: usize, has_constant_strides: bool) {
         let Job {
             plan,
             launch,
@@ -346,22 +350,22 @@ impl<'a> Machine<'a> {
         let (start, n) = tiles.tile(&launch.outer, tile);
         // SAFETY: the caller's promises.
         unsafe {
-            for &walk in &plan.row_walks {
-                self.place_walk(walk, start, n, 0, 1);
+            for &input in &plan.row_inputs {
+                self.place_input(input, start, n, 0, 1);
             }
-            self.execute(&plan.before, n);
+            self.execute(&plan.row_values, n);
             let last = plan.passes.len() - 1;
             for (index, pass) in plan.passes.iter().enumerate() {
                 self.execute(&pass.begin, n);
                 for step in 0..launch.inner.total {
-                    if moves_evenly && step > 0 {
-                        if let Some(fold) = &pass.whole {
+                    if has_constant_strides && step > 0 {
+                        if let Some(fold) = &pass.direct_fold {
                             self.fold_steps(fold, n);
                             break;
                         }
                         self.advance_to(step);
-                        for &walk in &pass.walks {
-                            self.fetch_ahead(walk, n, step);
+                        for &input in &pass.inputs {
+                            self.prefetch_input(input, n, step);
                         }
                         self.execute(&pass.body, n);
                         continue;
@@ -370,20 +374,20 @@ impl<'a> Machine<'a> {
                     if index == last {
                         self.place_targets(Scope::Inner, start, n, step, 1);
                     }
-                    for &walk in &pass.walks {
-                        self.place_walk(walk, start, n, step, 1);
-                        self.fetch_ahead(walk, n, step);
+                    for &input in &pass.inputs {
+                        self.place_input(input, start, n, step, 1);
+                        self.prefetch_input(input, n, step);
                     }
                     self.execute(&pass.body, n);
                     if index == last {
-                        self.put_back(Scope::Inner, start, n, step, 1);
+                        self.write_back(Scope::Inner, start, n, step, 1);
                     }
                 }
                 self.execute(&pass.end, n);
             }
             self.place_targets(Scope::Outer, start, n, 0, 1);
-            self.execute(&plan.finish, n);
-            self.put_back(Scope::Outer, start, n, 0, 1);
+            self.execute(&plan.row_stores, n);
+            self.write_back(Scope::Outer, start, n, 0, 1);
         }
     }
 }

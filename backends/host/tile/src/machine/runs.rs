@@ -1,46 +1,47 @@
-//! Gathers in runs: as many lanes at once as the index goes on evenly.
+//! Gathers in runs: copies as many lanes at once as the index advances by a constant step.
 //!
-//! An index is followed as `start + lane * step`, of which sums, differences, products by a number and, until it wraps, remainders
-//! are of the same kind again. Whatever is not goes on for one lane. What is out of range is zero, as in the loop that goes lane by lane.
+//! An index is tracked as `start + lane * step`. Sums, differences, products with a constant and, until they wrap,
+//! remainders have the same form. Anything else ends the run after one lane. An index out of range gives zero, as in
+//! the lane-by-lane loop.
 
 use millstream_ir::{BinaryOp, DType};
 
 use super::Machine;
 use crate::build::STEPS_MAX;
 use crate::kernels::place::{Indexed, by_size};
-use crate::lanes::{Lanes, fetch};
+use crate::lanes::{Lanes, prefetch};
 use crate::plan::Step;
 
-/// A value of some lanes.
+/// A value over some lanes, `start + lane * step`.
 #[derive(Clone, Copy, Default)]
-struct Even {
+struct Affine {
     start: i64,
     step: i64,
 }
 
-/// Elements that lie evenly: the first one's place and how far apart they are, in elements, and how many they are.
+/// A run of elements: the place of the first, the distance between them in elements, and their number.
 #[derive(Clone, Copy)]
 struct Run {
     first: isize,
     step: isize,
     len: usize,
-    /// Are they in range? Else they are zero.
+    /// Whether the indices are in range; otherwise the elements are zero.
     is_in: bool,
 }
 
-/// Bytes of the next run that are fetched while one is copied; the processor goes on by itself.
+/// Bytes of the next run that are prefetched while one is copied; the processor prefetches the rest.
 const RUN_AHEAD: usize = 1024;
 
 impl<'a> Machine<'a> {
-    /// The elements of a gather: where they lie if that is in one piece, or brought to `home`.
+    /// Returns the elements of a gather: in place if they are contiguous, otherwise loaded into `staging`.
     ///
     /// # Safety
-    /// The launch was checked; `home` has room for the lanes.
-    pub(super) unsafe fn bring_runs(
+    /// The launch was checked; `staging` has room for the lanes.
+    pub(super) unsafe fn load_runs(
         &self,
         gathered: u16,
         size: usize,
-        home: *mut u8,
+        staging: *mut u8,
         lanes: &Lanes<'_>,
         outer: (usize, usize),
         inner: (usize, usize),
@@ -48,7 +49,7 @@ impl<'a> Machine<'a> {
         let plan = self.job.plan;
         let gathered = &plan.gathered[usize::from(gathered)];
         let scalar = plan.indexed[gathered.indexed].scalar as usize;
-        // SAFETY: the scalars come first in the memory of the machine, and four of them are these.
+        // SAFETY: the scalars are first in the machine's memory, and four of them are this axis.
         let indexed = unsafe { *self.scalars.add(scalar).cast::<Indexed>() };
         let from = |run: &Run| {
             indexed
@@ -70,13 +71,14 @@ impl<'a> Machine<'a> {
                     let bytes = (next.len * size).min(RUN_AHEAD);
                     { 0..bytes }
                         .step_by(64)
-                        .for_each(|byte| fetch(from(&next).wrapping_add(byte)));
+                        .for_each(|byte| prefetch(from(&next).wrapping_add(byte)));
                 }
             }
-            // SAFETY: what is in range lies in the buffer, which was checked of the launch; there is room for all lanes.
+            // SAFETY: indices in range lie in the buffer, which was checked with the launch; there is room for all
+            // lanes.
             unsafe {
                 by_size!(size, T => {
-                    let (to, from) = (home.cast::<T>().add(lane), from(&run).cast::<T>());
+                    let (to, from) = (staging.cast::<T>().add(lane), from(&run).cast::<T>());
                     match (run.is_in, run.step) {
                         (false, _) => to.write_bytes(0, run.len),
                         (true, 1) if run.len == lanes.n => return from.cast(),
@@ -91,10 +93,10 @@ impl<'a> Machine<'a> {
             }
             (lane, run) = (after, next);
         }
-        home
+        staging
     }
 
-    /// The run of elements that begins at a lane.
+    /// Returns the run that begins at a lane.
     ///
     /// # Safety
     /// The launch was checked.
@@ -123,7 +125,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The index at a lane, and for how many from there on it goes on so: at most as many as are left of a stretch.
+    /// Returns the index at a lane, and the number of lanes for which it advances so, at most `most`.
     unsafe fn evaluate(
         &self,
         steps: &[Step],
@@ -131,25 +133,25 @@ impl<'a> Machine<'a> {
         inner: (usize, usize),
         lane: usize,
         most: usize,
-    ) -> (Even, usize) {
-        let mut values = [Even::default(); STEPS_MAX];
+    ) -> (Affine, usize) {
+        let mut values = [Affine::default(); STEPS_MAX];
         let mut run = most;
         for (index, step) in steps.iter().enumerate() {
-            let still = |start: i64| Even { start, step: 0 };
+            let still = |start: i64| Affine { start, step: 0 };
             values[index] = match *step {
                 Step::Const(value) => still(value),
                 Step::Word(word) => still(self.job.words[usize::from(word)] as i64),
-                Step::Index(walk) => {
-                    let path = &self.job.launch.paths[usize::from(walk)];
+                Step::Index(input) => {
+                    let path = &self.job.launch.paths[usize::from(input)];
                     let lanes = self.lanes(path, outer, inner);
                     let place = lanes.axes.offset(lanes.strides, lanes.start + lane);
-                    Even {
+                    Affine {
                         start: (path.origin + lanes.still + place) as i64,
                         step: lanes.step() as i64,
                     }
                 }
-                Step::Load(walk, dtype) => {
-                    let path = &self.job.launch.paths[usize::from(walk)];
+                Step::Load(input, dtype) => {
+                    let path = &self.job.launch.paths[usize::from(input)];
                     let lanes = self.lanes(path, outer, inner);
                     let place = lanes.axes.offset(lanes.strides, lanes.start + lane);
                     if lanes.step() != 0 {
@@ -169,26 +171,26 @@ impl<'a> Machine<'a> {
                 }
                 Step::Binary(op, a, b) => {
                     let (a, b) = (values[usize::from(a)], values[usize::from(b)]);
-                    both(op, a, b, &mut run)
+                    combine(op, a, b, &mut run)
                 }
             };
         }
         let index = values[steps.len() - 1];
-        // Numbers that leave `i64` on the way go lane by lane.
+        // An index that overflows `i64` within the run is followed lane by lane.
         let is_counted = index.step.checked_mul(run as i64);
         let is_counted = is_counted.and_then(|span| span.checked_add(index.start));
         (index, if is_counted.is_some() { run } else { 1 })
     }
 }
 
-/// What two values come to, for as many lanes as that is even.
-fn both(op: BinaryOp, a: Even, b: Even, run: &mut usize) -> Even {
+/// Combines two values, and shortens the run to the lanes for which the result has the same form.
+fn combine(op: BinaryOp, a: Affine, b: Affine, run: &mut usize) -> Affine {
     match op {
-        BinaryOp::Add => Even {
+        BinaryOp::Add => Affine {
             start: a.start.wrapping_add(b.start),
             step: a.step.wrapping_add(b.step),
         },
-        BinaryOp::Sub => Even {
+        BinaryOp::Sub => Affine {
             start: a.start.wrapping_sub(b.start),
             step: a.step.wrapping_sub(b.step),
         },
@@ -196,7 +198,7 @@ fn both(op: BinaryOp, a: Even, b: Even, run: &mut usize) -> Even {
             if a.step != 0 && b.step != 0 {
                 *run = 1;
             }
-            Even {
+            Affine {
                 start: a.start.wrapping_mul(b.start),
                 step: a
                     .start
@@ -208,7 +210,7 @@ fn both(op: BinaryOp, a: Even, b: Even, run: &mut usize) -> Even {
     }
 }
 
-fn remainder(a: Even, b: Even, run: &mut usize) -> Even {
+fn remainder(a: Affine, b: Affine, run: &mut usize) -> Affine {
     let by = b.start;
     let start = if by == 0 { 0 } else { a.start.wrapping_rem(by) };
     let counts = a.step.checked_mul(*run as i64);
@@ -217,24 +219,24 @@ fn remainder(a: Even, b: Even, run: &mut usize) -> Even {
         if (a.step, b.step) != (0, 0) {
             *run = 1;
         }
-        return Even { start, step: 0 };
+        return Affine { start, step: 0 };
     }
-    // Lanes until it wraps.
+    // The number of lanes until the remainder wraps.
     let left = match a.step {
-        0 => return Even { start, step: 0 },
+        0 => return Affine { start, step: 0 },
         1.. => (by - 1 - start) / a.step,
         _ => start / a.step.unsigned_abs() as i64,
     };
     *run = (*run).min(usize::try_from(left).map_or(usize::MAX, |left| left.saturating_add(1)));
-    Even {
+    Affine {
         start,
         step: a.step,
     }
 }
 
-/// For how many lanes of a run the index stays in range, or out of it; and which.
-fn in_range(index: Even, run: usize, len: i64) -> (usize, bool) {
-    let Even { start, step } = index;
+/// Returns for how many lanes of a run the index stays in range, or out of range, and which of the two.
+fn in_range(index: Affine, run: usize, len: i64) -> (usize, bool) {
+    let Affine { start, step } = index;
     let is_in = (0..len).contains(&start);
     let lanes = |distance: i64| {
         let steps = distance.unsigned_abs() / step.unsigned_abs();
@@ -244,7 +246,7 @@ fn in_range(index: Even, run: usize, len: i64) -> (usize, bool) {
         (_, 0) => run,
         (true, 1..) => lanes(len - 1 - start),
         (true, _) => lanes(start),
-        // On its way into range.
+        // The index is moving towards the range.
         (false, 1..) if start < 0 => lanes(-1 - start),
         (false, ..=-1) if start >= len.max(0) => lanes(start - len.max(0)),
         (false, _) => run,

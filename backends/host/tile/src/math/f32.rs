@@ -3,12 +3,12 @@
 use crate::level::Arithmetic;
 
 pub(crate) const LOG2_E: f32 = std::f32::consts::LOG2_E;
-/// ln 2 in two parts, of which the first has so few bits that its product with an exponent is exact.
+/// ln 2 in two parts. The first has so few bits that its product with an exponent is exact.
 pub(crate) const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
-/// 1.5 * 2^23: what is added to it is rounded to a whole number, which lies in the low bits then.
+/// 1.5 * 2^23: adding it rounds to a whole number, which then lies in the low bits.
 pub(crate) const WHOLE: f32 = 12_582_912.0;
 
-/// Coefficients of (e^f - 1 - f) / f^2, the highest first. (Cephes.)
+/// Coefficients of (e^f - 1 - f) / f^2, the highest first (Cephes).
 pub(crate) const EXP: [f32; 6] = [
     1.987_569_1e-4,
     1.398_199_9e-3,
@@ -18,7 +18,7 @@ pub(crate) const EXP: [f32; 6] = [
     0.5,
 ];
 
-/// Coefficients of (tanh x - x) / x^3 in powers of x^2, the highest first. (After N. Juffa.)
+/// Coefficients of (tanh x - x) / x^3 in powers of x^2, the highest first (after N. Juffa).
 pub(crate) const TANH: [f32; 4] = [
     1.573_944e-2,
     -5.230_255_8e-2,
@@ -26,7 +26,7 @@ pub(crate) const TANH: [f32; 4] = [
     -3.333_276_8e-1,
 ];
 
-/// A polynomial with these coefficients.
+/// Evaluates a polynomial with these coefficients.
 #[inline(always)]
 fn polynomial<A: Arithmetic, const N: usize>(coefficients: [f32; N], x: f32) -> f32 {
     let mut p = coefficients[0];
@@ -36,13 +36,13 @@ fn polynomial<A: Arithmetic, const N: usize>(coefficients: [f32; N], x: f32) -> 
     p
 }
 
-/// e^f, where f is between -ln 2 / 2 and ln 2 / 2.
+/// e^f, for f between -ln 2 / 2 and ln 2 / 2.
 #[inline(always)]
 fn exp_fraction<A: Arithmetic>(f: f32) -> f32 {
     A::mul_add(polynomial::<A, 6>(EXP, f), f * f, f) + 1.0
 }
 
-/// The power of two in x (a whole number, with [`WHOLE`] added) and what is left of it.
+/// Returns the exponent of two in e^x (a whole number, with [`WHOLE`] added), and the remainder of x.
 #[inline(always)]
 fn exp_parts<A: Arithmetic>(x: f32) -> (f32, f32) {
     let whole = A::mul_add(x, LOG2_E, WHOLE);
@@ -51,25 +51,25 @@ fn exp_parts<A: Arithmetic>(x: f32) -> (f32, f32) {
     (whole, A::mul_add(n, -LN_2[1], f))
 }
 
-/// e^x where [`exp_is_usual`].
+/// e^x, if [`exp_is_usual`].
 #[inline(always)]
 pub(crate) fn exp_usual<A: Arithmetic>(x: f32) -> f32 {
     let (whole, f) = exp_parts::<A>(x);
-    // Shifting drops the bits of `WHOLE`; what is left is added to the exponent.
+    // The shift drops the bits of `WHOLE`; the rest is added to the exponent.
     let scale = (whole.to_bits() << 23).wrapping_add(1_f32.to_bits());
     exp_fraction::<A>(f) * f32::from_bits(scale)
 }
 
-/// Neither the result nor its scale overflows or is subnormal.
+/// Returns `true` if neither the result nor its scale overflows or is subnormal.
 #[inline(always)]
 pub(crate) fn exp_is_usual(x: f32) -> bool {
     x.abs() <= 87.0
 }
 
-/// e^x. The scale comes in two halves, so that subnormal results are right.
+/// e^x for any x. The scale is applied in two halves, so that subnormal results are correct.
 #[inline(always)]
 pub(crate) fn exp<A: Arithmetic>(x: f32) -> f32 {
-    // What is NaN stays it.
+    // NaN is preserved.
     let x = if x < -104.0 { -104.0 } else { x };
     let x = if x > 89.0 { 89.0 } else { x };
     let (whole, f) = exp_parts::<A>(x);
@@ -79,19 +79,19 @@ pub(crate) fn exp<A: Arithmetic>(x: f32) -> f32 {
     exp_fraction::<A>(f) * scale(half) * scale(n.wrapping_sub(half))
 }
 
-/// ln x where [`log_is_usual`]. (Cephes.)
+/// ln x, if [`log_is_usual`] (Cephes).
 #[inline(always)]
 pub(crate) fn log_usual<A: Arithmetic>(x: f32) -> f32 {
     log_scaled::<A>(x, 0.0)
 }
 
-/// A positive number that is neither subnormal nor infinite.
+/// Returns `true` for positive numbers that are neither subnormal nor infinite.
 #[inline(always)]
 pub(crate) fn log_is_usual(x: f32) -> bool {
     (f32::MIN_POSITIVE..=f32::MAX).contains(&x)
 }
 
-/// ln x.
+/// ln x for any x.
 #[inline(always)]
 pub(crate) fn log<A: Arithmetic>(x: f32) -> f32 {
     const SCALE: f32 = 8_388_608.0;
@@ -105,10 +105,10 @@ pub(crate) fn log<A: Arithmetic>(x: f32) -> f32 {
     if x >= 0.0 { found } else { f32::NAN }
 }
 
-/// ln x + exponent * ln 2, of a usual x.
+/// ln x + exponent * ln 2, for a usual x.
 #[inline(always)]
 fn log_scaled<A: Arithmetic>(x: f32, exponent: f32) -> f32 {
-    /// The mantissa is brought between the root of a half and that of two.
+    /// The mantissa is scaled to between the roots of 1/2 and 2.
     const ROOT_HALF: u32 = 0x3f35_04f3;
     let shifted = x.to_bits().wrapping_sub(ROOT_HALF);
     let e = ((shifted as i32) >> 23) as f32 + exponent;
@@ -127,10 +127,10 @@ fn log_scaled<A: Arithmetic>(x: f32, exponent: f32) -> f32 {
     A::mul_add(e, LN_2[0], m + y)
 }
 
-/// Half of pi in two parts, of which the first has 33 bits: its product with a number of quarters is exact.
+/// Half of pi in two parts. The first has 33 bits: its product with a number of quarters is exact.
 const QUARTER: [f64; 2] = [1.570_796_326_734_125_6, 6.077_100_506_506_192e-11];
 
-/// Which quarter x lies in, and how far from its middle.
+/// Returns the quarter of x, and the distance from its middle.
 #[inline(always)]
 fn quarter(x: f32) -> (u64, f64) {
     const WHOLE: f64 = 6_755_399_441_055_744.0;
@@ -140,7 +140,7 @@ fn quarter(x: f32) -> (u64, f64) {
     (whole.to_bits(), x - n * QUARTER[0] - n * QUARTER[1])
 }
 
-/// The sine of (quarters + r), r within a quarter; in `f64` its few terms are exact enough. (FreeBSD's `k_sinf`.)
+/// The sine of (quarters + r), for r within a quarter. Its few terms are exact enough in `f64` (FreeBSD's `k_sinf`).
 #[inline(always)]
 fn sine_of(quarters: u64, r: f64) -> f32 {
     let z = r * r;
@@ -159,7 +159,7 @@ fn sine_of(quarters: u64, r: f64) -> f32 {
     f64::from_bits(found.to_bits() ^ sign) as f32
 }
 
-/// So small that the number of quarters is exact; what is greater goes by the system's functions.
+/// Returns `true` if x is so small that the number of quarters is exact. Greater angles use the system's functions.
 #[inline(always)]
 pub(crate) fn angle_is_usual(x: f32) -> bool {
     x.abs() <= 1e6
@@ -169,7 +169,7 @@ pub(crate) fn angle_is_usual(x: f32) -> bool {
 #[inline(always)]
 pub(crate) fn sin_usual(x: f32) -> f32 {
     let (quarters, r) = quarter(x);
-    // A zero keeps its sign.
+    // Zero keeps its sign.
     if x == 0.0 { x } else { sine_of(quarters, r) }
 }
 
@@ -191,11 +191,11 @@ pub(crate) fn tanh<A: Arithmetic>(x: f32) -> f32 {
     if t < 0.55 { near } else { far.copysign(x) }
 }
 
-/// The error function. (After N. Juffa.)
+/// The error function (after N. Juffa).
 #[inline(always)]
 pub(crate) fn erf<A: Arithmetic>(x: f32) -> f32 {
     let t = x.abs();
-    // Beyond, it is one.
+    // Beyond 4 the result is one.
     let t = if t > 4.0 { 4.0 } else { t };
     let s = t * t;
     let p = A::mul_add(-1.728_534_7e-5, t, 3.831_972e-4);

@@ -1,13 +1,13 @@
-//! Functions of `f64`. What is not here goes by the standard library, element by element.
+//! Functions of `f64`. All others use the standard library, element by element.
 
 use crate::level::Arithmetic;
 
-/// ln 2 in two parts, of which the first has 32 bits: its product with an exponent is exact.
+/// ln 2 in two parts. The first has 32 bits: its product with an exponent is exact.
 const LN_2: [f64; 2] = [6.931_471_803_691_238e-1, 1.908_214_929_270_587_7e-10];
-/// 1.5 * 2^52: what is added to it is rounded to a whole number, which lies in the low bits then.
+/// 1.5 * 2^52: adding it rounds to a whole number, which then lies in the low bits.
 const WHOLE: f64 = 6_755_399_441_055_744.0;
 
-/// One over the factorials, from that of 13 down to that of 2.
+/// The reciprocals of the factorials, from 13 down to 2.
 const TERMS: [f64; 12] = {
     let mut terms = [0.5; 12];
     let mut index = 11;
@@ -18,7 +18,7 @@ const TERMS: [f64; 12] = {
     terms
 };
 
-/// e^x / 2^n, and n with [`WHOLE`] added.
+/// Returns e^x / 2^n, and n with [`WHOLE`] added.
 #[inline(always)]
 fn exp_parts<A: Arithmetic>(x: f64) -> (f64, f64) {
     let whole = A::mul_add_f64(x, std::f64::consts::LOG2_E, WHOLE);
@@ -32,7 +32,7 @@ fn exp_parts<A: Arithmetic>(x: f64) -> (f64, f64) {
     (A::mul_add_f64(p, f * f, f) + 1.0, whole)
 }
 
-/// e^x where [`exp_is_usual`].
+/// e^x, if [`exp_is_usual`].
 #[inline(always)]
 pub(crate) fn exp_usual<A: Arithmetic>(x: f64) -> f64 {
     let (fraction, whole) = exp_parts::<A>(x);
@@ -40,16 +40,16 @@ pub(crate) fn exp_usual<A: Arithmetic>(x: f64) -> f64 {
     fraction * f64::from_bits(scale)
 }
 
-/// Neither the result nor its scale overflows or is subnormal.
+/// Returns `true` if neither the result nor its scale overflows or is subnormal.
 #[inline(always)]
 pub(crate) fn exp_is_usual(x: f64) -> bool {
     x.abs() <= 708.0
 }
 
-/// e^x. The scale comes in two halves, so that subnormal results are right.
+/// e^x for any x. The scale is applied in two halves, so that subnormal results are correct.
 #[inline(always)]
 pub(crate) fn exp<A: Arithmetic>(x: f64) -> f64 {
-    // What is NaN stays it.
+    // NaN is preserved.
     let x = if x < -746.0 { -746.0 } else { x };
     let x = if x > 710.0 { 710.0 } else { x };
     let (fraction, whole) = exp_parts::<A>(x);

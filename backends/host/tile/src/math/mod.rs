@@ -1,7 +1,7 @@
 //! Functions in plain arithmetic, without calls or branches, so that loops over them vectorize.
 //!
-//! Each comes as what it is for *usual* values, and as what it is for all; a tile of usual values, which is most of them,
-//! pays for nothing else. Errors are below two units in the last place (`tests` sweep over them).
+//! Most functions have a fast path for *usual* values and a form for all values, so that a tile of usual values, as
+//! most are, does not pay for special cases. Errors are below two units in the last place (`tests` sweep over them).
 
 pub(crate) mod f32;
 pub(crate) mod f64;

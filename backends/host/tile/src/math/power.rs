@@ -1,10 +1,10 @@
-//! Powers of `f32`: 2^(y log2 |x|), computed in `f64`, so that the product keeps the digits that the exponential multiplies.
+//! Powers of `f32`: 2^(y log2 |x|), computed in `f64`, because the exponential multiplies the error of the product.
 
 use super::f32::WHOLE;
 use crate::level::Arithmetic;
 
-/// Coefficients of the logarithm to base two of m in powers of f^2, f = (m - 1) / (m + 1), the highest first: 2 / (ln 2 (2 k + 1)).
-/// What follows them is below 2e-12 of the sum.
+/// Coefficients of the base-2 logarithm of m in powers of f^2, where f = (m - 1) / (m + 1), the highest first: 2 /
+/// (ln 2 (2 k + 1)). The omitted terms are below 2e-12 of the sum.
 const LOG: [f64; 7] = {
     let mut terms = [0.0; 7];
     let mut index = 0;
@@ -15,7 +15,7 @@ const LOG: [f64; 7] = {
     terms
 };
 
-/// Coefficients of 2^r, the highest first: (ln 2)^k / k!. What follows them is below 3e-10, where r is at most a half.
+/// Coefficients of 2^r, the highest first: (ln 2)^k / k!. The omitted terms are below 3e-10 for r up to 1/2.
 const EXP: [f64; 9] = {
     let mut terms = [1.0; 9];
     let mut index = 8;
@@ -26,7 +26,7 @@ const EXP: [f64; 9] = {
     terms
 };
 
-/// Of a larger exponent the result, or its scale, may be subnormal or overflow.
+/// With a larger exponent, the result or its scale may be subnormal or overflow.
 const EXPONENT_MAX: f64 = 125.0;
 
 #[inline(always)]
@@ -38,10 +38,11 @@ fn polynomial<A: Arithmetic, const N: usize>(coefficients: [f64; N], x: f64) -> 
     p
 }
 
-/// x^y, and whether that is so: not where x is subnormal or no number, nor where y is no number or the result is subnormal or too large.
+/// Returns x^y, and whether the result is valid. It is not if x is subnormal or not finite, y is not finite, or the
+/// result is subnormal or too large.
 #[inline(always)]
 pub(crate) fn power_usual<A: Arithmetic>(x: f32, y: f32) -> (f32, bool) {
-    /// The mantissa is brought between the root of a half and that of two.
+    /// The mantissa is scaled to between the roots of 1/2 and 2.
     const ROOT_HALF: u32 = 0x3f35_04f3;
     let (is_zero, far) = (x == 0.0, x.abs());
     let far = if is_zero { 1.0 } else { far };
@@ -58,7 +59,7 @@ pub(crate) fn power_usual<A: Arithmetic>(x: f32, y: f32) -> (f32, bool) {
     let whole = (exponent as f32) + WHOLE;
     let n = whole - WHOLE;
     let fraction = polynomial::<A, 9>(EXP, exponent - f64::from(n)) as f32;
-    // Shifting drops the bits of `WHOLE`; what is left is added to the exponent.
+    // The shift drops the bits of `WHOLE`; the rest is added to the exponent.
     let scale = (whole.to_bits() << 23).wrapping_add(1_f32.to_bits());
     let found = fraction * f32::from_bits(scale);
 
@@ -67,7 +68,7 @@ pub(crate) fn power_usual<A: Arithmetic>(x: f32, y: f32) -> (f32, bool) {
     let of_zero = if y > 0.0 { 0.0 } else { f32::INFINITY };
     let of_zero = if y == 0.0 { 1.0 } else { of_zero };
     let found = if is_zero { of_zero } else { found };
-    // The sign of x where y is odd.
+    // The result has the sign of x if y is odd.
     let sign = if is_whole && !is_even {
         x.to_bits() & (1 << 31)
     } else {
@@ -78,7 +79,7 @@ pub(crate) fn power_usual<A: Arithmetic>(x: f32, y: f32) -> (f32, bool) {
     (if is_real { found } else { f32::NAN }, is_usual)
 }
 
-/// x^y.
+/// x^y for any x and y.
 #[inline(always)]
 pub(crate) fn power<A: Arithmetic>(x: f32, y: f32) -> f32 {
     match power_usual::<A>(x, y) {

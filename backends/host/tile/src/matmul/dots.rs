@@ -1,17 +1,17 @@
-//! Products of few rows with a matrix whose columns lie each in one piece (the other one transposed, as in decoding), or of few columns with
-//! rows that do: dots of rows and columns straight from where they lie. Each element of the matrix is used a few times only, so that reading
-//! it is all that counts, and packing it, as `gemm` does, would read and write it once more.
+//! Dot products, straight from memory: products of few rows with a matrix whose columns are contiguous (transposed,
+//! as in decoding), or of few columns with a matrix whose rows are contiguous. Each element of the matrix is used
+//! only a few times, so reading it dominates, and packing it, as `gemm` does, would read and write it once more.
 //!
-//! An element is summed the same way whichever others it is computed with: so what comes out depends on the lengths alone.
+//! An element is summed the same way whichever elements it is computed with, so results depend on the lengths alone.
 
-use super::{Product, Side};
+use super::{Matrix, Product};
 use crate::level::{Arithmetic, Level, Work, work};
 use crate::number::Number;
 use crate::scratch::Scratch;
 
-/// With more rows than these, what packing costs is little beside the rest.
+/// With more rows than this, packing is cheap compared to the rest.
 const ROWS_MAX: usize = 16;
-/// A float, whose products are added without being rounded first where the processor can.
+/// A float type, with a fused multiply-add where the processor has one.
 pub(super) trait Real: Number {
     fn mul_add<A: Arithmetic>(a: Self, b: Self, c: Self) -> Self;
 }
@@ -30,12 +30,12 @@ impl Real for f64 {
     }
 }
 
-/// Whose dots a product is, if it is.
+/// The side whose dot products make up a product.
 #[derive(Clone, Copy)]
 pub(super) enum Dots {
-    /// Of few rows.
+    /// Few rows of the left side.
     Rows,
-    /// Of few columns.
+    /// Few columns of the right side.
     Columns,
 }
 
@@ -52,25 +52,27 @@ impl Dots {
 }
 
 impl Product<'_> {
+    /// Computes the product by dot products with `L` partial sums each.
+    ///
     /// # Safety
-    /// Every element lies in its binding, and what is written overlaps nothing that is read; the processor has the level; the
-    /// dots are those of this product, or of one that this is a part of. `L`: how many partial sums a dot has.
+    /// Every element lies in its binding, and the output overlaps neither side. The processor has the level. `dots`
+    /// belongs to this product, or to one that this is a part of.
     pub(super) unsafe fn dots<T: Real, const L: usize>(&self, dots: Dots, level: Level) {
-        // SAFETY: the caller's promises, of the product or of the same one turned.
+        // SAFETY: the caller's promises, for the product or its transpose.
         unsafe {
             match dots {
                 Dots::Rows => self.dots_of_rows::<T, L>(level),
                 Dots::Columns => {
-                    let [lhs, rhs, out] = [self.rhs, self.lhs, self.out].map(|side| {
-                        let (row, column) = (side.column, side.row);
-                        Side {
+                    let [lhs, rhs, out] = [self.rhs, self.lhs, self.out].map(|matrix| {
+                        let (row, column) = (matrix.column, matrix.row);
+                        Matrix {
                             row,
                             column,
-                            ..side
+                            ..matrix
                         }
                     });
                     let (m, n) = (self.n, self.m);
-                    let turned = Product {
+                    let transposed = Product {
                         m,
                         n,
                         lhs,
@@ -78,7 +80,7 @@ impl Product<'_> {
                         out,
                         ..*self
                     };
-                    turned.dots_of_rows::<T, L>(level);
+                    transposed.dots_of_rows::<T, L>(level);
                 }
             }
         }
@@ -96,7 +98,7 @@ impl Product<'_> {
             return unsafe { work(level, dots) };
         }
         Scratch::with(|scratch| {
-            let memory = scratch.room(m * k * size_of::<T>(), 0).memory;
+            let memory = scratch.reserve(m * k * size_of::<T>(), 0).memory;
             let left = memory.cast::<T>();
             // SAFETY: there is room for the rows; the caller's promises.
             unsafe {
@@ -118,7 +120,7 @@ impl Product<'_> {
     }
 }
 
-/// A product, and its left rows, each in one piece.
+/// A product with contiguous left rows.
 struct Rows<'a, T, const L: usize> {
     product: &'a Product<'a>,
     left: *const T,
@@ -127,7 +129,7 @@ struct Rows<'a, T, const L: usize> {
 
 impl<T: Real, const L: usize> Work for Rows<'_, T, L> {
     /// # Safety
-    /// As [`Product::dots`] says.
+    /// As for [`Product::dots`].
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(self) {
         const COLUMNS: usize = 4;
@@ -135,10 +137,10 @@ impl<T: Real, const L: usize> Work for Rows<'_, T, L> {
         for column in (0..n).step_by(COLUMNS) {
             let columns = (n - column).min(COLUMNS);
             let mut row = 0;
-            // The columns stay in the cache for the rows that follow. As many sums as there are registers for.
+            // The columns stay in the cache for the next rows. A block has as many sums as there are registers.
             while row < m {
                 let rows = (m - row).min(4);
-                // SAFETY: these rows and columns are there.
+                // SAFETY: these rows and columns exist.
                 unsafe {
                     match (rows, columns) {
                         (1, COLUMNS) => self.block::<A, 1, COLUMNS>(row, column),

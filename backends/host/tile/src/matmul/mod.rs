@@ -1,11 +1,12 @@
-//! Products of matrices: floats by the `gemm` crates, halves by it too, widened; few rows and integers by loops of ours.
+//! Products of matrices. `gemm` computes floats, and halves widened to `f32`; loops of this crate compute few rows,
+//! and integers.
 //!
-//! The product is cut into tiles, of which each is a piece: usually of some rows and all columns. What is to be done to each element is
-//! done to a tile while it is in the cache.
+//! A product is split into tiles, each of which is a piece: usually some rows and all columns. The epilogue runs on a
+//! tile while it is in the cache.
 
 mod dots;
-mod ways;
-mod whole;
+mod gemm;
+mod integers;
 
 use std::ops::Range;
 
@@ -15,27 +16,27 @@ use millstream_ir::{Blocking, DType, Matmul};
 use millstream_protocol::kernel::NativeView;
 
 use crate::COST_UNIT;
-use crate::build::Unfit;
+use crate::build::CompileError;
 use crate::half::{Bf16, F16};
 use crate::kernels::with_type;
-use crate::launch::{Window, are_apart, reach, resolve};
+use crate::launch::{Window, never_collide, reach, resolve};
 use crate::level::Level;
-use crate::misfit::Misfit;
 use crate::nest::NestCode;
 use crate::options::Options;
+use crate::prepare_error::PrepareError;
 use crate::space::Axes;
 use crate::team::{RunError, Team};
 
-/// Rows and columns of a tile, at least, where nothing is said: what threads share.
+/// The least rows and columns of a tile by default, which threads share.
 const TILE: [u32; 2] = [256, Blocking::ALL];
 
-/// The same where there are not rows for two tiles, which leaves nothing to share but columns; and of a single row, for which the memory of the
-/// other matrix is all that counts, and is read faster in longer stretches.
+/// The same if there are too few rows for two tiles, so that threads can share only columns; and for a single row,
+/// where only reading the other matrix matters, which is faster in longer stretches.
 const TILE_OF_FEW_ROWS: [u32; 2] = [256, 256];
 const TILE_OF_ONE_ROW: [u32; 2] = [256, 1024];
 
-/// Others, which may be faster: wide tiles leave the cache. None with fewer rows, of which `gemm` sums a few columns in another order than of
-/// more.
+/// Alternative tiles, which may be faster although wide ones leave the cache. None has fewer rows than 128, because
+/// then `gemm` sums a few columns in another order.
 const TILES: [[u32; 2]; 7] = [
     [128, Blocking::ALL],
     [512, Blocking::ALL],
@@ -46,11 +47,12 @@ const TILES: [[u32; 2]; 7] = [
     [512, 512],
 ];
 
-/// Rows that are one product where a thread has several tiles, one below the other: the other matrix is packed once for all of them, which for a
-/// single one takes a sixth of the time. With more, what comes out leaves the cache before its epilogue.
+/// Rows of tiles below each other that a thread computes as one product: the other matrix is packed once for all of
+/// them; packing takes a sixth of the time of a single tile. With more rows, the output leaves the cache before its
+/// epilogue.
 const ROWS_AT_ONCE: usize = 2048;
 
-/// Multiplications that one thread does in a nanosecond, about.
+/// Multiplications per nanosecond of one thread, approximately.
 const PER_NS: u64 = 64;
 
 /// A compiled product.
@@ -59,11 +61,11 @@ pub(crate) struct MatmulCode {
     matmul: Matmul,
     epilogue: Option<NestCode>,
     level: Level,
-    /// Rows and columns of a tile, at least, where that is said.
+    /// The least rows and columns of a tile, if the blocking sets them.
     tile: Option<[u32; 2]>,
 }
 
-/// How a product can be cut up beside the usual way.
+/// Returns the blockings of a product besides the usual one.
 pub(crate) fn blockings() -> Vec<Blocking> {
     let tiles = TILES.iter();
     tiles
@@ -71,22 +73,22 @@ pub(crate) fn blockings() -> Vec<Blocking> {
         .collect()
 }
 
-/// How a length is cut: into so many parts of so many elements, of which the last takes what is left. `gemm` has other ways for few rows and
-/// few columns, and what comes out must not depend on how tiles are put together.
+/// The split of a length into parts of equal length, of which the last also takes the remainder. `gemm` sums few rows
+/// or columns differently, and results must not depend on how tiles are combined.
 #[derive(Clone, Copy)]
-struct Cut {
+struct Split {
     len: usize,
     part: usize,
     parts: usize,
 }
 
-impl Cut {
+impl Split {
     fn new(len: usize, part: usize) -> Self {
         let parts = (len / part).max(1);
         Self { len, part, parts }
     }
 
-    /// The elements of some neighbouring parts.
+    /// Returns the elements of some neighbouring parts.
     fn elements(&self, parts: Range<usize>) -> Range<usize> {
         let end = match parts.end == self.parts {
             true => self.len,
@@ -96,11 +98,11 @@ impl Cut {
     }
 }
 
-/// One of the three matrices of a launch: its first element, and how far apart neighbours are.
+/// One of the three matrices of a launch: its first element and its strides.
 #[derive(Clone, Copy)]
-struct Side<'a> {
+struct Matrix<'a> {
     base: *mut u8,
-    /// Of the batch axes.
+    /// The strides of the batch axes.
     batch: &'a [u64],
     row: isize,
     column: isize,
@@ -116,23 +118,27 @@ struct Product<'a> {
     m: usize,
     n: usize,
     k: usize,
-    lhs: Side<'a>,
-    rhs: Side<'a>,
-    out: Side<'a>,
+    lhs: Matrix<'a>,
+    rhs: Matrix<'a>,
+    out: Matrix<'a>,
 }
 
 // SAFETY: its pointers are used by pieces that write different elements.
 unsafe impl Sync for Product<'_> {}
 
 impl MatmulCode {
-    pub(crate) fn compile(matmul: &Matmul, level: Level, options: Options) -> Result<Self, Unfit> {
+    pub(crate) fn compile(
+        matmul: &Matmul,
+        level: Level,
+        options: Options,
+    ) -> Result<Self, CompileError> {
         if matmul.dtype == DType::Bool {
-            return Err(Unfit::Value(0));
+            return Err(CompileError::Value(0));
         }
         if matmul.batch + 2 > crate::AXES_MAX {
-            return Err(Unfit::Axes(matmul.batch + 2));
+            return Err(CompileError::Axes(matmul.batch + 2));
         }
-        // It is cut up as the product is.
+        // The epilogue is split as the product is.
         let of_epilogue = Options {
             blocking: Blocking::USUAL,
             ..options
@@ -151,7 +157,7 @@ impl MatmulCode {
     /// As [`crate::Code::run`].
     ///
     /// # Safety
-    /// As there.
+    /// As for [`crate::Code::run`].
     pub(crate) unsafe fn run(
         &self,
         views: &[NativeView],
@@ -168,8 +174,11 @@ impl MatmulCode {
             _ => TILE,
         };
         let tile = self.tile.unwrap_or(usual).map(|len| len.max(1) as usize);
-        let (rows, columns) = (Cut::new(product.m, tile[0]), Cut::new(product.n, tile[1]));
-        // One column is another way of `gemm`.
+        let (rows, columns) = (
+            Split::new(product.m, tile[0]),
+            Split::new(product.n, tile[1]),
+        );
+        // `gemm` computes a single column differently, so it is not combined.
         let at_once = match product.n {
             1 => 1,
             _ => (ROWS_AT_ONCE / rows.part).max(1),
@@ -177,7 +186,7 @@ impl MatmulCode {
         let work = |pieces: Range<u64>| {
             let (mut piece, end) = (pieces.start as usize, pieces.end as usize);
             while piece < end {
-                // Tiles follow one another downwards, then to the right.
+                // Pieces are numbered downwards first, then to the right.
                 let (above, tile) = (piece / rows.parts, piece % rows.parts);
                 let (batch, column) = (above / columns.parts, above % columns.parts);
                 let count = (end - piece).min(rows.parts - tile).min(at_once);
@@ -185,7 +194,7 @@ impl MatmulCode {
                     rows.elements(tile..tile + count),
                     columns.elements(column..column + 1),
                 );
-                // SAFETY: the launch was checked; each piece comes once; the caller's promises.
+                // SAFETY: the launch was checked; each piece runs once; the caller's promises.
                 unsafe { self.piece(&product, batch, rows, columns) };
                 piece += count;
             }
@@ -193,20 +202,20 @@ impl MatmulCode {
         let multiplications = batches * product.m * product.n * product.k.max(1);
         let ns = multiplications as u64 / PER_NS + COST_UNIT;
         let pieces = (batches * rows.parts * columns.parts) as u64;
-        if pieces == 1 || !product.elements_are_apart() || !self.epilogue_is_local(&product) {
+        if pieces == 1 || !product.elements_are_disjoint() || !self.epilogue_is_local(&product) {
             work(0..pieces);
             return Ok(());
         }
         team.share(pieces, ns, &work).map_err(RunError::Panic)
     }
 
-    /// Does the epilogue of a tile touch nothing that another tile writes, as far as can be seen at once?
+    /// Returns `true` if the epilogue of a tile provably touches nothing that another tile writes.
     fn epilogue_is_local(&self, product: &Product<'_>) -> bool {
         let Some(nest) = &self.matmul.epilogue else {
             return true;
         };
         let words = &product.words[self.matmul.epilogue_words()..];
-        let (out, whole) = (product.out, product.views[2].pointer);
+        let (out, integers) = (product.out, product.views[2].pointer);
         let first = &nest.accesses[0];
         let offset = first
             .offset
@@ -221,10 +230,10 @@ impl MatmulCode {
             .iter()
             .map(|stride| resolve(*stride, words) as isize)
             .eq(steps)
-            && whole.wrapping_offset(offset * self.matmul.dtype.size() as isize) == out.base;
+            && integers.wrapping_offset(offset * self.matmul.dtype.size() as isize) == out.base;
         let is_out = |access: &Access| access.buffer == 0;
         let others = nest.accesses.iter().skip(1);
-        let meets = |view: &NativeView| {
+        let overlaps = |view: &NativeView| {
             let start = view.pointer.addr();
             start < out.bytes.1 && out.bytes.0 < start + view.bytes as usize
         };
@@ -234,15 +243,15 @@ impl MatmulCode {
                 .stores
                 .iter()
                 .all(|store| store.access == 0 && store.scatter.is_none())
-            && !product.views[3..].iter().any(meets)
+            && !product.views[3..].iter().any(overlaps)
     }
 
-    /// What the words say, checked; none if there is nothing to do.
+    /// Checks the words, and returns the product; `None` if there is nothing to do.
     fn measure<'a>(
         &self,
         views: &'a [NativeView],
         words: &'a [u64],
-    ) -> Result<Option<Product<'a>>, Misfit> {
+    ) -> Result<Option<Product<'a>>, PrepareError> {
         let axes = self.matmul.batch;
         let more = self
             .matmul
@@ -254,7 +263,7 @@ impl MatmulCode {
             ("words", self.matmul.words(), words.len()),
         ] {
             if given < needed {
-                return Err(Misfit::Few {
+                return Err(PrepareError::TooFew {
                     what,
                     needed,
                     given,
@@ -262,12 +271,12 @@ impl MatmulCode {
             }
         }
         let (lens, rest) = words.split_at(axes + 3);
-        let all = Axes::of(lens).ok_or(Misfit::Lengths)?;
+        let all = Axes::of(lens).ok_or(PrepareError::InvalidLengths)?;
         let (m, n, k) = (all.lens[axes], all.lens[axes + 1], all.lens[axes + 2]);
         let offsets = &rest[3 * (axes + 2)..];
-        let side = |index: usize, rows: usize, columns: usize| {
+        let matrix = |index: usize, rows: usize, columns: usize| {
             let strides = &rest[index * (axes + 2)..][..axes + 2];
-            self.side(
+            self.matrix(
                 views[index],
                 index,
                 &lens[..axes],
@@ -279,15 +288,16 @@ impl MatmulCode {
         if lens[..axes].contains(&0) || m == 0 || n == 0 {
             return Ok(None);
         }
-        let out = side(2, m, n)?;
-        // Of nothing, the sum is zero: nothing is read.
+        let out = matrix(2, m, n)?;
+        // Without depth the result is zero, and nothing is read.
         let (lhs, rhs) = match k {
             0 => (out, out),
-            _ => (side(0, m, k)?, side(1, k, n)?),
+            _ => (matrix(0, m, k)?, matrix(1, k, n)?),
         };
-        let meets = |side: &Side<'_>| side.bytes.0 < out.bytes.1 && out.bytes.0 < side.bytes.1;
-        if k > 0 && (meets(&lhs) || meets(&rhs)) {
-            return Err(Misfit::Overlap);
+        let overlaps =
+            |matrix: &Matrix<'_>| matrix.bytes.0 < out.bytes.1 && out.bytes.0 < matrix.bytes.1;
+        if k > 0 && (overlaps(&lhs) || overlaps(&rhs)) {
+            return Err(PrepareError::Overlap);
         }
         Ok(Some(Product {
             views,
@@ -302,8 +312,8 @@ impl MatmulCode {
         }))
     }
 
-    /// A matrix that stays in its binding.
-    fn side<'a>(
+    /// Checks that a matrix stays in its binding, and returns it.
+    fn matrix<'a>(
         &self,
         view: NativeView,
         index: usize,
@@ -311,11 +321,11 @@ impl MatmulCode {
         lens: [usize; 2],
         strides: &'a [u64],
         offset: u64,
-    ) -> Result<Side<'a>, Misfit> {
+    ) -> Result<Matrix<'a>, PrepareError> {
         let size = self.matmul.dtype.size();
         let elements = (view.bytes / size as u64) as i64;
         if !view.pointer.addr().is_multiple_of(size) {
-            return Err(Misfit::Unaligned { binding: index });
+            return Err(PrepareError::Unaligned { binding: index });
         }
         let lens = batch.iter().map(|len| *len as usize).chain(lens);
         let mut found = Some((offset as i64, offset as i64));
@@ -332,7 +342,7 @@ impl MatmulCode {
             Some((first, last)) if first >= 0 && last < elements => (first, last),
             reach => {
                 let (access, binding) = (index, index);
-                return Err(Misfit::Outside {
+                return Err(PrepareError::OutOfBounds {
                     access,
                     binding,
                     reach,
@@ -342,7 +352,7 @@ impl MatmulCode {
         };
         let address = view.pointer.addr();
         let axes = strides.len() - 2;
-        Ok(Side {
+        Ok(Matrix {
             base: view.pointer.wrapping_add(offset as usize * size),
             batch: &strides[..axes],
             row: strides[axes] as isize,
@@ -354,7 +364,7 @@ impl MatmulCode {
         })
     }
 
-    /// Some rows and columns of one product of the batch, and what is done to them.
+    /// Computes some rows and columns of one product of the batch, and runs the epilogue on them.
     unsafe fn piece(
         &self,
         product: &Product<'_>,
@@ -374,48 +384,49 @@ impl MatmulCode {
         (window.origin[axes], window.lens[axes]) = (rows.start, rows.len());
         (window.origin[axes + 1], window.lens[axes + 1]) = (columns.start, columns.len());
         let size = self.matmul.dtype.size() as isize;
-        let place = |side: &Side<'_>, row: usize, column: usize| {
-            let steps = side.batch.iter().zip(&window.origin);
+        let place = |matrix: &Matrix<'_>, row: usize, column: usize| {
+            let steps = matrix.batch.iter().zip(&window.origin);
             let batch: isize = steps
                 .map(|(stride, index)| *stride as isize * *index as isize)
                 .sum();
-            side.base.wrapping_offset(
-                (batch + row as isize * side.row + column as isize * side.column) * size,
+            matrix.base.wrapping_offset(
+                (batch + row as isize * matrix.row + column as isize * matrix.column) * size,
             )
         };
         let block = Product {
             m: rows.len(),
             n: columns.len(),
-            lhs: Side {
+            lhs: Matrix {
                 base: place(&product.lhs, rows.start, 0),
                 ..product.lhs
             },
-            rhs: Side {
+            rhs: Matrix {
                 base: place(&product.rhs, 0, columns.start),
                 ..product.rhs
             },
-            out: Side {
+            out: Matrix {
                 base: place(&product.out, rows.start, columns.start),
                 ..product.out
             },
             ..*product
         };
-        // SAFETY: `measure` has found that every element lies in its binding and that the product overlaps neither side.
+        // SAFETY: `measure` checked that every element lies in its binding, and that the output overlaps neither
+        // side.
         unsafe {
             match self.matmul.dtype {
                 _ if block.k == 0 => block.clear(size as usize),
-                // Of the whole product: each of its blocks is summed the same way.
+                // Decided for the whole product, so that each of its blocks is summed the same way.
                 DType::F32 => match Dots::of(product) {
                     Some(dots) => block.dots::<f32, 8>(dots, self.level),
-                    None => block.by_gemm(gemm_f32::gemm::f32::get_gemm_fn(), 0.0, 1.0),
+                    None => block.gemm_floats(gemm_f32::gemm::f32::get_gemm_fn(), 0.0, 1.0),
                 },
                 DType::F64 => match Dots::of(product) {
                     Some(dots) => block.dots::<f64, 4>(dots, self.level),
-                    None => block.by_gemm(gemm_f64::gemm::f64::get_gemm_fn(), 0.0, 1.0),
+                    None => block.gemm_floats(gemm_f64::gemm::f64::get_gemm_fn(), 0.0, 1.0),
                 },
-                DType::F16 => block.widened(F16::to_f32, F16::of_f32),
-                DType::Bf16 => block.widened(Bf16::to_f32, Bf16::of_f32),
-                dtype => with_type!(dtype, T => block.whole::<T>(self.level), else ()),
+                DType::F16 => block.gemm_halves(F16::to_f32, F16::of_f32),
+                DType::Bf16 => block.gemm_halves(Bf16::to_f32, Bf16::of_f32),
+                dtype => with_type!(dtype, T => block.integers::<T>(self.level), else ()),
             }
         }
         if let Some(epilogue) = &self.epilogue {
@@ -423,16 +434,16 @@ impl MatmulCode {
             // SAFETY: the caller's promises.
             let done = unsafe { epilogue.run_window(&product.views[2..], words, window) };
             if let Err(why) = done {
-                // Told as what it is by whoever runs the pieces.
-                std::panic::panic_any(format!("its epilogue was refused: {why}"));
+                // The thread that runs the pieces reports the panic.
+                std::panic::panic_any(format!("the epilogue was refused: {why}"));
             }
         }
     }
 }
 
 impl Product<'_> {
-    /// Can its elements be written side by side?
-    fn elements_are_apart(&self) -> bool {
+    /// Returns `true` if different elements of the output are provably at different places.
+    fn elements_are_disjoint(&self) -> bool {
         let mut steps = [(0, 1); crate::AXES_MAX];
         let batch = self.out.batch.iter().zip(self.batch);
         let batch = batch.map(|(stride, len)| (*stride as isize, *len as usize));
@@ -442,6 +453,6 @@ impl Product<'_> {
             steps[count] = (stride.unsigned_abs(), len);
             count += 1;
         }
-        are_apart(&mut steps[..count])
+        never_collide(&mut steps[..count])
     }
 }

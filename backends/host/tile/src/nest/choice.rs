@@ -1,4 +1,4 @@
-//! Which plan of a nest suits a launch, and how its lanes are cut.
+//! Chooses the plan of a nest for a launch, and the tiling of its lanes.
 
 use millstream_ir::Rows;
 use millstream_ir::nest::Stride;
@@ -9,27 +9,27 @@ use crate::plan::{Plan, Template};
 use crate::plans::Plans;
 use crate::tiles::Tiles;
 
-/// Bytes of registers that a tile should fill: most of the first cache. More for rows, which want to be one tile.
+/// Bytes of registers that a tile should fill: most of the L1 cache. More for rows, because a row should be one tile.
 const TILE_BYTES: usize = 32 << 10;
 const ROW_TILE_BYTES: usize = 128 << 10;
 
-/// Bytes of values that are kept from pass to pass: along rows they should stay in the second cache. Across rows they may be more, as
-/// they are read in the order in which they were written; a softmax over the first axis of 1024 x 1024 took 1.35 ms with them and 1.67 ms
-/// where exponentials were computed again.
-const KEPT_BYTES_MAX: usize = 512 << 10;
-const KEPT_COLUMNS_BYTES_MAX: usize = 2 << 20;
+/// Bytes of values that are retained between passes. Along rows they should stay in the L2 cache. Across rows there
+/// may be more, because they are read in the order in which they were written: a softmax over the first axis of 1024
+/// x 1024 took 1.35 ms with them, and 1.67 ms when exponentials were computed again.
+const RETAINED_BYTES_MAX: usize = 512 << 10;
+const RETAINED_COLUMNS_BYTES_MAX: usize = 2 << 20;
 
-/// In 1/16 nanoseconds: an instruction besides its elements, and an element that does not lie beside its neighbour.
+/// In 1/16 nanoseconds: the overhead of an instruction, and the cost of an element that is not next to its neighbour.
 const CALL_COST: usize = 80;
 const STRIDED_COST: usize = 16;
 
-/// Lanes of a tile of columns, at most: stretches of a page, since the processor fetches ahead within one alone. And at least, where what is
-/// needed again is kept.
+/// The greatest number of lanes of a tile of columns: one page, because the processor prefetches only within a page.
+/// And the least number of lanes where values are retained.
 const COLUMN_LANES: usize = 1024;
-const KEPT_COLUMNS_MIN: usize = 256;
+const RETAINED_COLUMNS_MIN: usize = 256;
 
 impl NestCode {
-    /// The plan that suits a launch best.
+    /// Returns the plan that suits a launch best.
     pub(super) fn choose(&self, plans: &Plans, launch: &Launch, words: &[u64]) -> usize {
         let [row, _, column, _] = plans.over_tiles() else {
             return 0;
@@ -40,17 +40,17 @@ impl NestCode {
             None => self.is_cheaper_along(launch, words, row, column),
         };
         if is_along {
-            let is_short = row.kept as usize * len <= KEPT_BYTES_MAX;
+            let is_short = row.retained as usize * len <= RETAINED_BYTES_MAX;
             usize::from(!is_short)
         } else {
-            // In narrower tiles, what is not computed again costs more than that.
-            let bytes = column.kept as usize * len * KEPT_COLUMNS_MIN;
-            let is_short = bytes <= KEPT_COLUMNS_BYTES_MAX;
+            // In narrower tiles, retaining values costs more than it saves.
+            let bytes = column.retained as usize * len * RETAINED_COLUMNS_MIN;
+            let is_short = bytes <= RETAINED_COLUMNS_BYTES_MAX;
             2 + usize::from(!is_short)
         }
     }
 
-    /// Are rows walked along, rather than many at once across?
+    /// Returns `true` if it is cheaper to walk along rows than across many rows at once.
     fn is_cheaper_along(&self, launch: &Launch, words: &[u64], row: &Plan, column: &Plan) -> bool {
         let (rows, len) = (launch.outer.total, launch.inner.total);
         let [along, across] = self.costs(launch, words);
@@ -68,7 +68,7 @@ impl NestCode {
         by_row <= by_column
     }
 
-    /// What an element costs to read and write along the inner axes, and across them, in parts of a nanosecond.
+    /// Returns the cost to read and write an element along the inner axes, and across them, in 1/16 nanoseconds.
     fn costs(&self, launch: &Launch, words: &[u64]) -> [usize; 2] {
         let mut costs = [1, 1];
         for access in &self.nest.accesses {
@@ -82,7 +82,7 @@ impl NestCode {
             {
                 let mut moving = strides.iter().zip(&axes.lens).filter(|(_, len)| **len > 1);
                 let is_unit = match strides.len() == inner.len() && std::ptr::eq(strides, inner) {
-                    // Inner axes stay in their order.
+                    // Inner axes stay in their order, so only the last one counts.
                     true => moving
                         .next_back()
                         .is_none_or(|(stride, _)| resolve(*stride, words).unsigned_abs() <= 1),
@@ -100,8 +100,9 @@ impl NestCode {
     }
 }
 
-/// How the lanes of a launch are cut into tiles, and lanes of what is kept. Rows are cut as they would be over tiles.
-pub(super) fn cut(plan: &Plan, over_tiles: &Plan, launch: &Launch) -> (Tiles, usize) {
+/// Returns the tiling of a launch's lanes, and the lanes of retained values. Rows are tiled as the plan over tiles
+/// would, so that results do not depend on machine code.
+pub(super) fn tile_lanes(plan: &Plan, over_tiles: &Plan, launch: &Launch) -> (Tiles, usize) {
     let unit = (plan.unit as usize).max(1);
     match plan.template {
         Template::Flat => {
@@ -118,8 +119,8 @@ pub(super) fn cut(plan: &Plan, over_tiles: &Plan, launch: &Launch) -> (Tiles, us
         }
         Template::Column => {
             let steps = launch.inner.total;
-            let kept = KEPT_COLUMNS_BYTES_MAX / (plan.kept as usize * steps).max(1);
-            let lanes = (TILE_BYTES / unit).min(kept) / 64 * 64;
+            let retained = RETAINED_COLUMNS_BYTES_MAX / (plan.retained as usize * steps).max(1);
+            let lanes = (TILE_BYTES / unit).min(retained) / 64 * 64;
             let tiles = Tiles::of(&launch.outer, lanes.clamp(64, COLUMN_LANES));
             (tiles, tiles.lanes * steps)
         }

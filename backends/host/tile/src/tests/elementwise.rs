@@ -14,7 +14,7 @@ fn all(buffers: &[DType], count: usize) -> Vec<Vec<u8>> {
     buffers.iter().enumerate().map(fill).collect()
 }
 
-/// Two, as a word; of truth values true.
+/// Two as a word, or true for booleans.
 fn two(dtype: DType) -> u64 {
     match dtype {
         DType::Bool => 1,
@@ -23,7 +23,7 @@ fn two(dtype: DType) -> u64 {
 }
 
 #[test]
-fn a_chain_is_what_it_means_at_every_width() {
+fn chain_matches_the_reference_at_every_width() {
     let mut draft = Draft::new(1, 0);
     let [a, b, c] = [0; 3].map(|_| draft.load(DType::F32, &ONE));
     let product = draft.binary(BinaryOp::Mul, a, b);
@@ -42,7 +42,7 @@ fn a_chain_is_what_it_means_at_every_width() {
 }
 
 #[test]
-fn every_unary_operation_is_what_it_means_for_every_type() {
+fn unary_operations_match_the_reference_for_every_type() {
     for dtype in DType::ALL {
         for op in UnaryOp::ALL.iter().filter(|op| op.takes(dtype)) {
             let mut draft = Draft::new(1, 0);
@@ -54,9 +54,9 @@ fn every_unary_operation_is_what_it_means_for_every_type() {
     }
 }
 
-/// Of two tiles, of a tile and a word, and the other way round.
+/// Operands are two tiles, a tile and a word, a word and a tile, and two words.
 #[test]
-fn every_binary_operation_is_what_it_means_for_every_type() {
+fn binary_operations_match_the_reference_for_every_type() {
     for dtype in DType::ALL {
         for op in BinaryOp::ALL.iter().filter(|op| op.takes(dtype)) {
             let mut draft = Draft::new(1, 0);
@@ -78,7 +78,7 @@ fn every_binary_operation_is_what_it_means_for_every_type() {
 }
 
 #[test]
-fn every_comparison_selects_what_it_means_for_every_type() {
+fn comparisons_match_the_reference_for_every_type() {
     for dtype in DType::ALL {
         if matches!(dtype, DType::F16 | DType::Bf16) {
             continue;
@@ -108,7 +108,7 @@ fn every_comparison_selects_what_it_means_for_every_type() {
 }
 
 #[test]
-fn every_cast_is_what_it_means() {
+fn casts_match_the_reference() {
     for from in DType::ALL {
         let mut draft = Draft::new(1, 0);
         let a = draft.load(from, &ONE);
@@ -123,7 +123,7 @@ fn every_cast_is_what_it_means() {
 }
 
 #[test]
-fn in_place_is_as_elsewhere() {
+fn nest_in_place_matches_the_reference() {
     let mut draft = Draft::new(1, 0);
     let a = draft.load(DType::F32, &ONE);
     let one = draft.value(DType::F32, Op::Const(1_f32.to_bits().into()));
@@ -141,9 +141,9 @@ fn in_place_is_as_elsewhere() {
     }
 }
 
-/// Rows and columns, turned, repeated, with gaps and backwards, over axes of all lengths.
+/// Rows and columns: transposed, repeated, with gaps and reversed, over axes of many lengths.
 #[test]
-fn every_way_to_walk_is_what_it_means() {
+fn every_order_of_strides_matches_the_reference() {
     for (rows, columns) in [
         (1, 7),
         (3, 5),
@@ -194,7 +194,7 @@ fn every_way_to_walk_is_what_it_means() {
 }
 
 #[test]
-fn gathers_read_zero_and_scatters_drop_what_is_out_of_range() {
+fn gathers_read_zero_out_of_range() {
     let mut draft = Draft::new(2, 0);
     let (width, len) = (draft.word(), draft.word());
     let row = [Stride::Word(width), Stride::One];
@@ -227,7 +227,7 @@ fn gathers_read_zero_and_scatters_drop_what_is_out_of_range() {
 }
 
 #[test]
-fn random_numbers_depend_on_seed_and_counter_alone() {
+fn random_numbers_depend_on_seed_and_counter_only() {
     let mut draft = Draft::new(1, 0);
     let seed = draft.word();
     let counter = draft.value(DType::I64, Op::Index(0));
@@ -241,15 +241,16 @@ fn random_numbers_depend_on_seed_and_counter_alone() {
 }
 
 #[test]
-fn what_leaves_its_binding_is_refused_and_touches_nothing() {
+fn access_outside_its_binding_is_refused_and_touches_nothing() {
     let mut draft = Draft::new(1, 0);
     let a = draft.load(DType::F32, &ONE);
     draft.store(Level::Inner, a, &ONE);
     let buffers = [vec![1; 40], vec![2; 36]];
-    let error = super::run(&draft.0, &buffers, &[], &[10]).expect_err("too long");
+    let error =
+        super::run(&draft.0, &buffers, &[], &[10]).expect_err("the access is out of bounds");
     assert_eq!(
         error.to_string(),
-        "access 1 reaches from element 0 to 9 of binding 1, which has 9: check the launch's lengths, strides and offsets"
+        "access 1 reaches elements 0 to 9 of binding 1, which has 9; check the launch's lengths, strides and offsets"
     );
     for len in [u64::MAX, 1 << 62, 1 << 63] {
         assert!(super::run(&draft.0, &buffers, &[], &[len]).is_err());

@@ -1,12 +1,12 @@
-//! Nests against what they mean by definition ([`crate::naive`]).
+//! Nests compared with the reference evaluator ([`crate::naive`]).
 
 mod elementwise;
 mod nests;
+mod prepared;
 mod reductions;
-mod remembered;
 mod runs;
 mod scatters;
-mod turned;
+mod transposed;
 
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Scatter, Store, Stride, Value};
 use millstream_ir::scalar::{self, Number};
@@ -14,9 +14,9 @@ use millstream_ir::{BinaryOp, Blocking, DType, Nest, Program, ReduceOp, Rows, Un
 use millstream_protocol::kernel::NativeView;
 
 use crate::level::Level as Processor;
-use crate::{Alone, Code, Options, RunError, Team, naive};
+use crate::{Code, Options, RunError, SingleThread, Team, naive};
 
-/// Builds a nest by hand.
+/// Builds a nest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Draft(pub(crate) Nest);
 
@@ -55,7 +55,7 @@ impl Draft {
         self.0.values.len() as u16 - 1
     }
 
-    /// A new buffer that is read so.
+    /// Adds a buffer and loads it with these strides.
     pub(crate) fn load(&mut self, dtype: DType, strides: &[Stride]) -> u16 {
         let buffer = self.buffer(dtype, BufferMode::Read);
         let access = self.access(buffer, strides);
@@ -78,7 +78,7 @@ impl Draft {
         self.value(op.output(self.dtype(a)), Op::Reduce(op, a))
     }
 
-    /// A new buffer that is written so.
+    /// Adds a buffer and stores to it with these strides.
     pub(crate) fn store(&mut self, level: Level, value: u16, strides: &[Stride]) -> u16 {
         let buffer = self.buffer(self.dtype(value), BufferMode::Write);
         self.store_to(buffer, level, value, strides, None);
@@ -103,8 +103,8 @@ impl Draft {
     }
 }
 
-/// A number that looks like chance.
-pub(crate) fn chance(state: &mut u64) -> u64 {
+/// Returns a pseudorandom number.
+pub(crate) fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -112,12 +112,12 @@ pub(crate) fn chance(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Elements of a type: small numbers, and now and then a special one.
+/// Returns elements of a type: small numbers, and some special values.
 pub(crate) fn elements(dtype: DType, count: usize, seed: u64, specials: bool) -> Vec<u8> {
     let mut state = seed;
     let mut bytes = Vec::with_capacity(count * dtype.size());
     for _ in 0..count {
-        let draw = chance(&mut state);
+        let draw = random(&mut state);
         let special = specials && draw.is_multiple_of(13);
         let small = ((draw >> 20) % 2001) as f64 / 250.0 - 4.0;
         let datum = match (dtype, special) {
@@ -144,7 +144,7 @@ pub(crate) fn elements(dtype: DType, count: usize, seed: u64, specials: bool) ->
     bytes
 }
 
-/// Memory that is aligned for every element.
+/// Returns memory that is aligned for every element type.
 pub(crate) fn aligned(bytes: &[u8]) -> Vec<u64> {
     let mut words = vec![0_u64; bytes.len().div_ceil(8) + 1];
     for (word, chunk) in words.iter_mut().zip(bytes.chunks(8)) {
@@ -155,7 +155,7 @@ pub(crate) fn aligned(bytes: &[u8]) -> Vec<u64> {
     words
 }
 
-/// Every level that this processor has.
+/// Returns every level of this processor.
 pub(crate) fn levels() -> Vec<Processor> {
     let mut levels = vec![Processor::Base];
     #[cfg(target_arch = "x86_64")]
@@ -167,7 +167,7 @@ pub(crate) fn levels() -> Vec<Processor> {
     levels
 }
 
-/// As usual, but cut up so.
+/// Returns the default options with this blocking.
 pub(crate) fn blocked(blocking: Blocking) -> Options {
     Options {
         blocking,
@@ -175,15 +175,16 @@ pub(crate) fn blocked(blocking: Blocking) -> Options {
     }
 }
 
-/// Runs a nest over copies of the buffers; `same` says which buffer lies where another does.
+/// Runs a nest over copies of the buffers. `same` names for each buffer the one whose memory it shares.
 pub(crate) fn run(
     nest: &Nest,
     buffers: &[Vec<u8>],
     same: &[usize],
     words: &[u64],
 ) -> Result<Vec<Vec<u8>>, RunError> {
-    nest.check().expect("a nest");
-    let code = Code::compile(&Program::Nest(nest.clone()), Options::default()).expect("fits");
+    nest.check().expect("the nest is valid");
+    let code = Code::compile(&Program::Nest(nest.clone()), Options::default())
+        .expect("the program compiles");
     run_code(&code, buffers, same, words)
 }
 
@@ -193,7 +194,7 @@ pub(crate) fn run_code(
     same: &[usize],
     words: &[u64],
 ) -> Result<Vec<Vec<u8>>, RunError> {
-    run_code_by(code, buffers, same, words, &mut Alone)
+    run_code_by(code, buffers, same, words, &mut SingleThread)
 }
 
 pub(crate) fn run_code_by(
@@ -212,7 +213,7 @@ pub(crate) fn run_code_by(
             bytes: buffers[index].len() as u64,
         })
         .collect();
-    // SAFETY: the memory is this test's own.
+    // SAFETY: the memory belongs to this test.
     unsafe { code.run(&views, words, team) }?;
     let bytes = |index: usize| {
         let all = memory[place(index)]
@@ -223,7 +224,7 @@ pub(crate) fn run_code_by(
     Ok((0..buffers.len()).map(bytes).collect())
 }
 
-/// How many representable values lie between two, of which both or none are NaN.
+/// Returns the number of representable values between two values; both or none must be NaN.
 pub(crate) fn distance(dtype: DType, a: u64, b: u64) -> u64 {
     let (x, y) = (Number::of(dtype, a), Number::of(dtype, b));
     match (x, y) {
@@ -249,19 +250,23 @@ pub(crate) fn distance(dtype: DType, a: u64, b: u64) -> u64 {
     }
 }
 
-/// Each level of this processor, with each way to walk rows.
-fn ways(nest: &Nest) -> impl Iterator<Item = (Processor, Blocking)> {
+/// Returns each level of this processor, with each direction of rows.
+fn configurations(nest: &Nest) -> impl Iterator<Item = (Processor, Blocking)> {
     let usual = Blocking::USUAL;
-    let mut ways = vec![usual];
+    let mut configurations = vec![usual];
     if nest.inner > 0 {
-        ways.extend([Rows::Along, Rows::Across].map(|rows| usual.rows(rows)));
+        configurations.extend([Rows::Along, Rows::Across].map(|rows| usual.rows(rows)));
     }
-    levels()
-        .into_iter()
-        .flat_map(move |level| ways.clone().into_iter().map(move |way| (level, way)))
+    levels().into_iter().flat_map(move |level| {
+        configurations
+            .clone()
+            .into_iter()
+            .map(move |way| (level, way))
+    })
 }
 
-/// Every level of this processor computes what the nest means, give or take so many units in the last place, however its rows are walked.
+/// Checks that every level of this processor, with every direction of rows, computes the nest within `units` in the
+/// last place.
 pub(crate) fn check_within(
     nest: &Nest,
     buffers: &[Vec<u8>],
@@ -269,19 +274,20 @@ pub(crate) fn check_within(
     words: &[u64],
     units: u64,
 ) {
-    nest.check().expect("a nest");
+    nest.check().expect("the nest is valid");
     let place = |index: usize| same.get(index).copied().unwrap_or(index);
     let given: Vec<Vec<u8>> = (0..buffers.len())
         .map(|index| buffers[place(index)].clone())
         .collect();
     let mut expected = given.clone();
     naive::run(nest, &mut expected, words);
-    for (level, blocking) in ways(nest) {
+    for (level, blocking) in configurations(nest) {
         let program = Program::Nest(nest.clone());
-        let code = Code::compile_for(&program, level, blocked(blocking)).expect("fits");
-        // The first time over tiles, then with machine code.
-        let found = run_code(&code, &given, same, words).expect("runs");
-        let again = run_code(&code, &given, same, words).expect("runs");
+        let code =
+            Code::compile_for(&program, level, blocked(blocking)).expect("the program compiles");
+        // The first launch runs over tiles, the second as machine code.
+        let found = run_code(&code, &given, same, words).expect("the launch runs");
+        let again = run_code(&code, &given, same, words).expect("the launch runs");
         for store in &nest.stores {
             let buffer = usize::from(nest.accesses[usize::from(store.access)].buffer);
             let dtype = nest.buffers[buffer].dtype;
@@ -292,7 +298,7 @@ pub(crate) fn check_within(
                 let is_nan = |bytes| Number::load(dtype, bytes).is_nan();
                 assert!(
                     found == again || (is_nan(found) && is_nan(again)),
-                    "element {index} of buffer {buffer} at {level:?}, {blocking}: {:?}, and by machine code {:?}\n{nest}words {words:?}",
+                    "element {index} of buffer {buffer} at {level:?}, {blocking}: {:?} over tiles, {:?} in machine code\n{nest}words {words:?}",
                     Number::load(dtype, found),
                     Number::load(dtype, again),
                 );
@@ -305,7 +311,7 @@ pub(crate) fn check_within(
                 let apart = distance(dtype, should, is);
                 assert!(
                     apart <= units,
-                    "element {index} of buffer {buffer} at {level:?}, {blocking}: {:?} is {apart} from {:?}\n{nest}words {words:?}",
+                    "element {index} of buffer {buffer} at {level:?}, {blocking}: {:?} is {apart} units from {:?}\n{nest}words {words:?}",
                     Number::load(dtype, found),
                     Number::load(dtype, expected),
                 );

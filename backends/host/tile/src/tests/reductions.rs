@@ -10,7 +10,7 @@ use crate::{Code, Options};
 const ROW: [Stride; 2] = [Stride::Word(2), Stride::One];
 const ROWS: [Stride; 2] = [Stride::One, Stride::Zero];
 
-/// Rows and lengths: nothing, one, around a vector and a tile, longer than what is kept.
+/// Rows and lengths: empty, one, around a vector and a tile, longer than what is retained.
 const SHAPES: [(u64, u64); 11] = [
     (1, 0),
     (3, 1),
@@ -34,7 +34,7 @@ fn both_ways(mut test: impl FnMut([Stride; 2], u64, u64, u64, u64)) {
 }
 
 #[test]
-fn every_reduction_is_what_it_means_for_every_type_along_rows_and_columns() {
+fn reductions_match_the_reference_for_every_type_along_rows_and_columns() {
     for dtype in DType::ALL {
         for op in ReduceOp::ALL.iter().filter(|op| op.takes(dtype)) {
             both_ways(|strides, rows, len, stride, other| {
@@ -50,7 +50,7 @@ fn every_reduction_is_what_it_means_for_every_type_along_rows_and_columns() {
                 let out = op.output(dtype).size();
                 let mut values = elements(dtype, (rows * len) as usize, 7, specials);
                 if *op == ReduceOp::Prod && dtype.is_float() {
-                    // Around one, so that it stays finite.
+                    // Around one, so that the product stays finite.
                     let size = dtype.size();
                     for (index, chunk) in values.chunks_mut(size).enumerate() {
                         let near = 1.0 + (index % 7) as f64 / 1000.0 - 0.003;
@@ -60,7 +60,7 @@ fn every_reduction_is_what_it_means_for_every_type_along_rows_and_columns() {
                 }
                 let buffers = [values, vec![0; rows as usize * out]];
                 let sums = matches!(op, ReduceOp::Sum | ReduceOp::Prod) && dtype.is_float();
-                // A sum of both signs: an absolute error would say more, but these are small and exact enough.
+                // For sums of both signs an absolute error would say more, but these are small and exact enough.
                 let units = if sums { 2_000 } else { 0 };
                 check_within(&draft.0, &buffers, &[], &[rows, len, stride, other], units);
             });
@@ -84,9 +84,9 @@ pub(crate) fn softmax(strides: [Stride; 2]) -> Draft {
 }
 
 #[test]
-fn softmax_is_what_it_means() {
+fn softmax_matches_the_reference() {
     let short = SHAPES.into_iter().filter(|(rows, len)| rows * len <= 8000);
-    // A row whose greatest is found at once, and then more of it.
+    // A row whose maximum is found at once, and then processed further.
     for (rows, len) in short.chain([(1, 40_000)]) {
         for (strides, stride) in [(ROW, len), ([Stride::One, Stride::Word(2)], rows)] {
             let draft = softmax(strides);
@@ -126,7 +126,7 @@ pub(crate) fn layer_norm() -> Draft {
 }
 
 #[test]
-fn layer_norm_is_what_it_means() {
+fn layer_norm_matches_the_reference() {
     for (rows, len) in [(3_u64, 8_u64), (2, 100), (70, 3)] {
         let draft = layer_norm();
         let count = [rows * len, len, len, rows * len];
@@ -144,9 +144,9 @@ fn layer_norm_is_what_it_means() {
     }
 }
 
-/// The reduction's index counts all inner axes, in their order.
+/// The index of a reduction counts all inner axes, in their order.
 #[test]
-fn an_index_counts_through_several_inner_axes() {
+fn reduction_index_counts_through_several_inner_axes() {
     let mut draft = Draft::new(1, 2);
     let words: Vec<u16> = (0..3).map(|_| draft.word()).collect();
     let strides = [
@@ -167,9 +167,9 @@ fn an_index_counts_through_several_inner_axes() {
     }
 }
 
-/// In the order of the inner axes: what comes later stays, and sums are added to what was there.
+/// In the order of the inner axes: later stores win, and sums are added to the old values.
 #[test]
-fn scatters_happen_in_the_order_of_the_inner_axes() {
+fn scatters_follow_the_order_of_the_inner_axes() {
     for adds in [false, true] {
         // The lanes are along the scattered rows, or across them.
         for (columns, picks) in [(1_u64, 100_u64), (600, 30), (7, 9)] {
@@ -202,9 +202,9 @@ fn scatters_happen_in_the_order_of_the_inner_axes() {
     }
 }
 
-/// What is the same for a whole row is reduced as often as the row is long, and stored for each element.
+/// A value that is the same for a whole row is reduced once per element, and stored for each element.
 #[test]
-fn values_of_a_row_are_reduced_and_stored_for_each_element() {
+fn row_values_are_reduced_and_stored_for_each_element() {
     let mut draft = Draft::new(1, 1);
     let stride = draft.word();
     let a = draft.load(DType::I32, &ROWS);
@@ -224,8 +224,8 @@ fn values_of_a_row_are_reduced_and_stored_for_each_element() {
 }
 
 #[test]
-fn a_long_row_is_summed_alike_over_tiles_and_by_machine_code() {
-    // So many values at once that a tile of registers is shorter than the row, which machine code would take whole.
+fn long_row_sums_are_identical_over_tiles_and_in_machine_code() {
+    // So many live values that a tile is shorter than the row, which machine code could process whole.
     let mut draft = Draft::new(1, 1);
     let row = Stride::Word(draft.word());
     let x = draft.load(DType::F32, &[row, Stride::One]);
@@ -238,7 +238,7 @@ fn a_long_row_is_summed_alike_over_tiles_and_by_machine_code() {
         .collect();
     let sum = scaled.into_iter().rev();
     let sum = sum.reduce(|sum, value| draft.binary(BinaryOp::Add, sum, value));
-    let total = draft.reduce(ReduceOp::Sum, sum.expect("twelve"));
+    let total = draft.reduce(ReduceOp::Sum, sum.expect("there are twelve values"));
     draft.store(Level::Outer, total, &ROWS);
     let len = 4000;
     let buffers = [
@@ -247,17 +247,17 @@ fn a_long_row_is_summed_alike_over_tiles_and_by_machine_code() {
     ];
     for level in levels() {
         let code = Code::compile_for(&Program::Nest(draft.0.clone()), level, Options::default())
-            .expect("fits");
+            .expect("the program compiles");
         let words = [2, len as u64, len as u64];
-        let run = || run_code(&code, &buffers, &[], &words).expect("runs");
+        let run = || run_code(&code, &buffers, &[], &words).expect("the launch runs");
         let (over_tiles, by_code) = (run(), run());
         assert!(over_tiles == by_code, "{level:?}");
     }
 }
 
-/// Where there are no inner axes, a row is one element: its own sum, and the first of itself.
+/// Without inner axes a row is one element: its own sum, and at index 0.
 #[test]
-fn rows_of_one_element_are_reduced_to_it() {
+fn row_of_one_element_is_reduced_to_that_element() {
     for dtype in DType::ALL {
         let ops = [
             ReduceOp::Sum,

@@ -1,11 +1,11 @@
-//! Gathers whose index goes on evenly, which are read in runs, and those where it does not.
+//! Gathers in runs, and gathers whose index does not advance by a constant step.
 
 use millstream_ir::nest::{BufferMode, Level, Op, Stride};
 use millstream_ir::{BinaryOp, DType, ReduceOp};
 
-use super::{Draft, chance, check, check_within, elements};
+use super::{Draft, check, check_within, elements, random};
 
-/// A gather over some axes from a table of `len` places, `rows` apart, whose index is made by `index`.
+/// Adds a gather from a table of `len` elements at a distance of `stride`, with this index.
 fn gather(
     draft: &mut Draft,
     dtype: DType,
@@ -26,7 +26,7 @@ fn gather(
 }
 
 #[test]
-fn what_is_rolled_reversed_or_strided_is_what_it_means() {
+fn rolled_reversed_and_strided_gathers_match_the_reference() {
     for dtype in [DType::F32, DType::U8, DType::I16, DType::F64] {
         for len in [0_u64, 1, 31, 33, 1000, 5000] {
             for (factor, from, modulus) in [
@@ -61,7 +61,7 @@ fn what_is_rolled_reversed_or_strided_is_what_it_means() {
                     Stride::One,
                     len_word,
                 );
-                // Once as it is stored, and once as something is made of it.
+                // Stored once unchanged, and once computed with.
                 let twice = draft.binary(BinaryOp::Add, found, found);
                 draft.store(Level::Inner, found, &[Stride::One]);
                 draft.store(Level::Inner, twice, &[Stride::One]);
@@ -78,9 +78,9 @@ fn what_is_rolled_reversed_or_strided_is_what_it_means() {
     }
 }
 
-/// An index of up to some steps, of which any may be, and which may not be followed.
+/// Returns a random index of up to some steps, which may or may not be trackable.
 fn any_index(draft: &mut Draft, axes: u16, state: &mut u64, depth: u32) -> u16 {
-    let draw = chance(state);
+    let draw = random(state);
     if depth == 0 || draw.is_multiple_of(4) {
         let axis = (draw >> 8) as u16 % axes;
         return match (draw >> 16) % 5 {
@@ -113,7 +113,7 @@ fn any_index(draft: &mut Draft, axes: u16, state: &mut u64, depth: u32) -> u16 {
 }
 
 #[test]
-fn any_index_is_followed_as_it_is_computed() {
+fn random_gather_indices_match_the_reference() {
     let mut state = 17;
     for round in 0..300_u64 {
         let lens = match round % 4 {
@@ -122,12 +122,12 @@ fn any_index_is_followed_as_it_is_computed() {
             2 => [1, 70, 17],
             _ => [40, 3, 2],
         };
-        // What is reduced is walked along rows and across them.
-        let inner = (chance(&mut state) % 3) as usize;
+        // Reductions are walked along rows and across them.
+        let inner = (random(&mut state) % 3) as usize;
         let mut draft = Draft::new(3 - inner, inner);
         let len_word = draft.word();
         let index = any_index(&mut draft, 3, &mut state, 3);
-        let along = match chance(&mut state) % 3 {
+        let along = match random(&mut state) % 3 {
             0 => [Stride::Zero, Stride::Zero, Stride::One],
             1 => [Stride::Zero, Stride::One, Stride::Zero],
             _ => [Stride::Zero; 3],
@@ -141,8 +141,8 @@ fn any_index_is_followed_as_it_is_computed() {
             _ => (Level::Outer, draft.reduce(ReduceOp::Max, found)),
         };
         draft.store(level, value, &out);
-        let turned = chance(&mut state).is_multiple_of(2);
-        let strides = match (inner, turned) {
+        let transposed = random(&mut state).is_multiple_of(2);
+        let strides = match (inner, transposed) {
             (0, false) => [lens[1] * lens[2], lens[2], 1],
             (0, true) => [1, lens[0], lens[0] * lens[1]],
             (1, _) => [lens[1], 1, 0],
@@ -160,9 +160,9 @@ fn any_index_is_followed_as_it_is_computed() {
     }
 }
 
-/// A table that is written while it is read would not be what it was.
+/// A table that is written while it is read must be read before.
 #[test]
-fn a_gather_of_what_is_stored_does_not_read_where_it_lies() {
+fn gather_from_a_stored_buffer_does_not_read_in_place() {
     let mut draft = Draft::new(1, 0);
     let len = draft.word();
     let position = draft.value(DType::I64, Op::Index(0));

@@ -1,13 +1,14 @@
-//! Scatters that threads share by places: what comes out is what one thread makes.
+//! Scatters that threads share by index give the result of one thread.
 
 use millstream_ir::nest::{BufferMode, Level, Scatter, Stride};
 use millstream_ir::{DType, Program};
 
-use super::nests::OneByOne;
+use super::nests::ReverseOrder;
 use super::{Draft, elements, levels, run_code, run_code_by};
 use crate::{Code, Options};
 
-/// Rows of a table, of `width` elements each that lie `apart`, that `picks` indices are scattered to: `rows` places, a `stride` from each other.
+/// Scatters `picks` indices to rows of a table: `width` elements each, `apart` from each other, for `rows` indices
+/// with a distance of `stride`.
 struct Case {
     picks: u64,
     width: u64,
@@ -17,7 +18,7 @@ struct Case {
 }
 
 #[test]
-fn a_scatter_does_not_depend_on_how_it_is_shared() {
+fn scatter_does_not_depend_on_how_it_is_shared() {
     let plain = |picks, width, rows| Case {
         picks,
         width,
@@ -39,7 +40,7 @@ fn a_scatter_does_not_depend_on_how_it_is_shared() {
             rows: 50,
             stride: 1,
         },
-        // Different indices lead to the same places: these are one thread's.
+        // Different indices lead to the same places, so one thread scatters all.
         Case {
             picks: 400,
             width: 100,
@@ -77,7 +78,7 @@ fn a_scatter_does_not_depend_on_how_it_is_shared() {
             };
             let to = [Stride::Zero, Stride::Word(words[2])];
             draft.store_to(table, Level::Inner, value, &to, Some(scatter));
-            // Some are out of range, most come more than once.
+            // Some indices are out of range, and most occur more than once.
             let indices = (0..picks as i64).map(|pick| pick * 7919 % (rows as i64 + 3) - 1);
             let bytes = (rows * stride.max(1) + width * apart + 1) as usize;
             let buffers = [
@@ -89,10 +90,13 @@ fn a_scatter_does_not_depend_on_how_it_is_shared() {
             for level in levels() {
                 let code =
                     Code::compile_for(&Program::Nest(draft.0.clone()), level, Options::default());
-                let code = code.expect("compiles");
-                let alone = run_code(&code, &buffers, &[], &words).expect("runs");
-                let shared = run_code_by(&code, &buffers, &[], &words, &mut OneByOne);
-                assert!(alone == shared.expect("runs"), "{adds} {dtype} {words:?}");
+                let code = code.expect("the program compiles");
+                let alone = run_code(&code, &buffers, &[], &words).expect("the launch runs");
+                let shared = run_code_by(&code, &buffers, &[], &words, &mut ReverseOrder);
+                assert!(
+                    alone == shared.expect("the launch runs"),
+                    "{adds} {dtype} {words:?}"
+                );
             }
         }
     }

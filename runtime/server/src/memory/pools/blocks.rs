@@ -1,8 +1,8 @@
 //! Small slices: blocks of one class, cut from a chunk, which is a range of a shared page.
 //!
-//! A clean block is one set bit of its chunk; a block in use, or busy, is a cleared one. So a chunk
-//! goes back to its page only when every block is clean (I4), and a live block costs 2 to 32 bits
-//! here. Per class one chunk without a block in use is kept, against coming and going at the edge.
+//! A clean block is a set bit of its chunk; a block that is in use or busy is a cleared bit. So a chunk returns to its
+//! page only when every block is clean (I4), and a live block costs 2 to 32 bits here. Each class keeps one chunk
+//! without a block in use, so that a slice that comes and goes does not allocate a chunk each time.
 
 use millstream_protocol::memory::PageId;
 use slab::Slab;
@@ -10,7 +10,7 @@ use slab::Slab;
 use super::class::{BLOCKS_MAX, Class, Layout, chunk_units};
 use super::shared::Range;
 
-/// Words of a chunk's bits.
+/// The number of words of a chunk's bits.
 const WORDS: usize = BLOCKS_MAX as usize / 64;
 
 struct Chunk {
@@ -19,23 +19,23 @@ struct Chunk {
     page: PageId,
     /// The range of the shared page.
     range: u32,
-    /// First unit in the page.
+    /// The first unit in the page.
     offset: u32,
-    /// Where it is in its class's open list, if it has a clean block.
+    /// Its index in the open list of its class, if it has a clean block.
     position: u32,
     class: Class,
-    /// Clean blocks.
+    /// The number of clean blocks.
     left: u16,
-    /// All blocks.
+    /// The number of all blocks.
     blocks: u16,
 }
 
 /// The chunks of one class.
 #[derive(Default)]
 struct OfClass {
-    /// Chunks with a clean block; the last is used first.
+    /// Chunks with a clean block; the last one is used first.
     open: Vec<u32>,
-    /// A chunk all of whose blocks are clean.
+    /// A chunk whose blocks are all clean.
     idle: Option<u32>,
 }
 
@@ -56,7 +56,7 @@ impl Blocks {
         }
     }
 
-    /// Takes a block: its chunk and its number.
+    /// Takes a block. Returns its chunk and its number.
     #[inline]
     pub(super) fn take(&mut self, class: Class) -> Option<(u32, u8)> {
         let of_class = &mut self.classes[class.index()];
@@ -75,7 +75,7 @@ impl Blocks {
         Some((key, (word as u32 * 64 + bit) as u8))
     }
 
-    /// Gives a block back, clean. Returns the range of its chunk if that is to be freed with it.
+    /// Frees a block, which is clean. Returns the range of its chunk if that is to be freed, too.
     #[inline]
     pub(super) fn free(&mut self, key: u32, block: u8) -> Option<u32> {
         let chunk = &mut self.chunks[key as usize];
@@ -124,7 +124,7 @@ impl Blocks {
         of_class.idle = of_class.idle.or(Some(chunk));
     }
 
-    /// Page, first unit and units of a block.
+    /// Returns the page, the first unit and the number of units of a block.
     #[inline]
     pub(super) fn place(&self, chunk: u32, block: u8, class: Class) -> (PageId, u64, u64) {
         let chunk = &self.chunks[chunk as usize];
@@ -136,12 +136,12 @@ impl Blocks {
         )
     }
 
-    /// The range that a chunk is.
+    /// Returns the range of a chunk.
     pub(super) fn range(&self, chunk: u32) -> u32 {
         self.chunks[chunk as usize].range
     }
 
-    /// Gives up the chunk without a block in use of the next class that keeps one: its range.
+    /// Removes an idle chunk of the next class that has one. Returns its range.
     pub(super) fn remove_idle(&mut self) -> Option<u32> {
         let idle = self
             .classes

@@ -1,27 +1,28 @@
-//! Size classes: how a size is rounded, and where slices of a size live.
+//! Size classes: how a size is rounded, and where slices of a size are placed.
 //!
-//! Sizes count in *units* of the alignment. Classes are the bins of the `offset-allocator` crate
-//! (a float with three bits of mantissa: 1 to 16 exactly, then eight steps from one power of two to
-//! the next, padding at most 1/8), so that the hole that a freed range leaves always serves its own
-//! class again. Invariant: `units(round_up(u)) >= u`, and `round_up` of a class's own units is itself.
+//! Sizes are in *units* of the alignment. Classes are the bins of the `offset-allocator` crate, a floating-point format
+//! with three bits of mantissa: 1 to 16 are exact, then there are eight steps from one power of two to the next, with a
+//! padding of at most 1/8. So the hole that a freed range leaves always serves its own class again.
+//!
+//! Invariant: `units(round_up(u)) >= u`, and `round_up` of a class's own units is that class.
 
 use millstream_protocol::memory::MemoryOptions;
 use millstream_protocol::properties::ALIGNMENT_MAX;
 
-/// Steps from one power of two to the next, as a power of two.
+/// The number of steps from one power of two to the next, as a power of two.
 const STEPS_LOG2: u32 = 3;
 
-/// Smallest alignment of a slice: no two slices share a cache line or a memory transaction.
+/// The smallest alignment of a slice: no two slices share a cache line or a memory transaction.
 const ALIGNMENT_MIN: u64 = 256;
 /// The fewest units of a page.
 const PAGE_UNITS_MIN: u64 = 256;
 /// The most units of a page: `offset-allocator` counts in `u32`.
 const PAGE_UNITS_MAX: u64 = 1 << 31;
-/// Blocks of the smallest class in a chunk: as many as a chunk has bits.
+/// The number of blocks of the smallest class in a chunk: as many as a chunk has bits.
 pub(super) const BLOCKS_MAX: u32 = 256;
-/// The fewest blocks of a chunk, so that one long-lived block pins little.
+/// The fewest blocks of a chunk: few enough that one long-lived block pins little memory.
 const BLOCKS_MIN: u32 = 16;
-/// No request may be larger: sums of sizes stay far from overflow.
+/// The largest request. Sums of sizes stay far from overflow.
 pub(super) const REQUEST_BYTES_MAX: u64 = 1 << 48;
 
 /// A size class.
@@ -32,10 +33,10 @@ pub(super) struct Class(pub(super) u16);
 pub(super) const CLASSES: usize = 512;
 
 impl Class {
-    /// Ranges that are not used again before their points have passed.
+    /// The class of ranges that are not reused before their points have passed.
     pub(super) const QUIET: Class = Class(CLASSES as u16 - 1);
 
-    /// The smallest class that holds `units`.
+    /// Returns the smallest class that holds `units`.
     #[inline]
     pub(super) fn round_up(units: u64) -> Class {
         if units < 1 << STEPS_LOG2 {
@@ -44,11 +45,11 @@ impl Class {
         let shift = units.ilog2() - STEPS_LOG2;
         let mantissa = (units >> shift) & ((1 << STEPS_LOG2) - 1);
         let carry = u64::from(units & ((1 << shift) - 1) != 0);
-        // A carry out of the mantissa is the next power of two, as with any float.
+        // A carry out of the mantissa is the next power of two, as in any floating-point format.
         Class((u64::from(shift + 1) << STEPS_LOG2) as u16 + (mantissa + carry) as u16)
     }
 
-    /// The largest class that `units` holds.
+    /// Returns the largest class that `units` holds.
     #[inline]
     pub(super) fn round_down(units: u64) -> Class {
         if units < 1 << STEPS_LOG2 {
@@ -59,7 +60,7 @@ impl Class {
         Class(((shift + 1) << STEPS_LOG2) as u16 + mantissa as u16)
     }
 
-    /// The class's size.
+    /// Returns the size of the class in units.
     #[inline]
     pub(super) fn units(self) -> u64 {
         let (exponent, mantissa) = (
@@ -72,25 +73,25 @@ impl Class {
         }
     }
 
-    /// As an index of tables.
+    /// Returns the class as an index into tables.
     #[inline]
     pub(super) fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// Where slices of which size live, derived from the options once.
+/// The placement of slices by size, derived from the options once.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
-    /// Bytes of a unit, as a power of two.
+    /// The bytes of a unit, as a power of two.
     unit_log2: u32,
-    /// Units of a shared page.
+    /// The units of a shared page.
     pub(super) page_units: u64,
-    /// The largest class that lives in chunks; class 0 if none does.
+    /// The largest class that is placed in chunks; class 0 if none is.
     pub(super) small_max: Class,
     /// The most units of a range of a shared page.
     pub(super) range_max: u64,
-    /// Bytes of large pages are multiples of this.
+    /// The bytes of large pages are multiples of this.
     large_step_bytes: u64,
 }
 
@@ -103,7 +104,7 @@ impl Layout {
             .page_bytes
             .div_ceil(unit)
             .clamp(PAGE_UNITS_MIN, PAGE_UNITS_MAX);
-        // A class, so that a quarter page fits exactly.
+        // The size of a class, so that a quarter of a page fits exactly.
         let range_max = Class::round_down(page_units / 4).units();
         let mut small_max = Class::round_down(options.small_max / unit);
         while small_max.0 > 0 && u64::from(chunk_units(small_max)) > range_max {
@@ -119,30 +120,30 @@ impl Layout {
         }
     }
 
-    /// Units that hold `bytes`.
+    /// Returns the units that hold `bytes`.
     #[inline]
     pub(super) fn units(&self, bytes: u64) -> u64 {
         (bytes + (1 << self.unit_log2) - 1) >> self.unit_log2
     }
 
-    /// Whole units in `bytes`.
+    /// Returns the whole units in `bytes`.
     #[inline]
     pub(super) fn units_in(&self, bytes: u64) -> u64 {
         bytes >> self.unit_log2
     }
 
-    /// Bytes of `units`.
+    /// Returns the bytes of `units`.
     #[inline]
     pub(super) fn bytes(&self, units: u64) -> u64 {
         units << self.unit_log2
     }
 
-    /// Bytes of a page for a large slice of `bytes`.
+    /// Returns the bytes of a page for a large slice of `bytes`.
     pub(super) fn large_bytes(&self, bytes: u64) -> u64 {
         bytes.next_multiple_of(self.large_step_bytes)
     }
 
-    /// Units of the smallest range that a shared page may have to hold.
+    /// Returns the units of the smallest range that a shared page may have to hold.
     pub(super) fn range_min(&self) -> u64 {
         match self.small_max.0 {
             0 => 1,
@@ -151,7 +152,8 @@ impl Layout {
     }
 }
 
-/// Units of a chunk of blocks of `class`; a class itself, so that its hole serves the next chunk.
+/// Returns the units of a chunk of blocks of `class`. That is the size of a class, so the hole of a chunk serves the
+/// next one.
 #[inline]
 pub(super) fn chunk_units(class: Class) -> u32 {
     let units = class.units().min(1 << 24) as u32;
@@ -163,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_class_holds_what_is_rounded_to_it_with_at_most_an_eighth_more() {
+    fn class_holds_what_is_rounded_to_it_with_at_most_an_eighth_of_padding() {
         for units in
             (1..5000).chain((12..40).flat_map(|log| [(1 << log) - 1, 1 << log, (1 << log) + 1]))
         {
@@ -181,12 +183,12 @@ mod tests {
     }
 
     #[test]
-    fn every_request_has_a_class_of_the_table() {
+    fn largest_request_has_a_class_of_the_table() {
         assert!(Class::round_up(REQUEST_BYTES_MAX).0 < Class::QUIET.0);
     }
 
     #[test]
-    fn options_without_sense_are_brought_into_range() {
+    fn extreme_options_are_clamped() {
         for (page_bytes, small_max, alignment) in [
             (0, 0, 0),
             (u64::MAX, u64::MAX, 1),

@@ -1,20 +1,20 @@
 //! Memory pools: which range of which page a slice gets, and when a freed range may be used again.
 //!
-//! Plain state machines of the device thread: no thread, no clock, no atomics, no I/O. Pages come
-//! from a [`PageSource`], the backend. The pools know nothing of slices, handles or streams; they
-//! deal in [`Reservation`]s and in the [points](crate::points) that still use a freed range.
+//! Pools are plain state machines of the device thread: no thread, no clock, no atomics, no I/O. Pages come from a
+//! [`PageSource`], the backend. The pools know no slices, handles or streams; they deal in [`Reservation`]s and in the
+//! [points](crate::points) that still use a freed range.
 //!
 //! ```text
-//! asked bytes     where (Automatic)                               reuse before its points passed
+//! bytes           where (Automatic)                               reuse before its points have passed
 //! 0               nowhere                                         -
 //! ..= small_max   block of a chunk: one bit          blocks       same class, covered points
 //! ..= page / 4    range of a shared page             shared       same class, covered points
-//! more            a page of its own, cached          large        up to 1/8 larger, covered points
+//! more            a page of its own, cached          whole_pages  up to 1/8 larger, covered points
 //! Persistent      exact fit in pages of its own      persistent   never
-//! Dedicated       a page of its own, not cached      large        never
+//! Dedicated       a page of its own, not cached      whole_pages  never
 //! ```
 //!
-//! The life of a range (I4: never handed out while a point of it is neither covered nor passed):
+//! The life of a range. I4: it is never handed out while a point of it is neither covered nor passed.
 //! ```text
 //!            reserve                release, no points left
 //!   clean ------------> in use ------------------------------> clean
@@ -24,9 +24,9 @@
 //! ```
 
 mod blocks;
-mod busy;
+mod busy_heaps;
+mod busy_ranges;
 mod class;
-mod large;
 mod persistent;
 mod reservation;
 mod shared;
@@ -34,35 +34,35 @@ mod source;
 mod store;
 #[cfg(test)]
 mod tests;
-mod waiting;
+mod whole_pages;
 
 use millstream_protocol::id::{Cursor, Point, QueueId};
 use millstream_protocol::memory::PageError;
 use millstream_protocol::memory::{AllocationMode, MemoryOptions};
 
 use crate::points::Points;
+use busy_ranges::{BusyRanges, Taken};
 use class::{Class, REQUEST_BYTES_MAX};
 use reservation::Origin;
 pub use reservation::{PoolUsage, Reservation, ReserveError};
 pub use source::PageSource;
 use store::{Place, Store};
-use waiting::{Taken, Waiting};
 
-/// How many larger classes are tried when the device has no page left: up to twice the size.
+/// The number of larger classes that are tried when the device has no page left: up to twice the size.
 const LARGER_CLASSES: u16 = 8;
 
-/// A range for a request.
+/// A range that serves a request.
 enum Found {
-    /// Nothing uses it.
+    /// Clean: nothing uses it.
     Clean(Origin),
-    /// Points still use it, all of them covered.
+    /// Busy: points still use it, and all of them are covered.
     Reused(Taken),
 }
 
 /// The memory pools of one device.
 pub struct Pools {
     store: Store,
-    waiting: Waiting,
+    busy_ranges: BusyRanges,
     in_use: u64,
     padding: u64,
     busy: u64,
@@ -71,11 +71,11 @@ pub struct Pools {
 }
 
 impl Pools {
-    /// Pools without a page, for a device whose slices start at multiples of `alignment`.
+    /// Creates pools without pages, for a device whose slices start at multiples of `alignment`.
     pub fn new(options: MemoryOptions, alignment: u64) -> Self {
         Self {
             store: Store::new(&options, alignment),
-            waiting: Waiting::new(),
+            busy_ranges: BusyRanges::new(),
             in_use: 0,
             padding: 0,
             busy: 0,
@@ -84,15 +84,15 @@ impl Pools {
         }
     }
 
-    /// Reserves a range that is used first on `queue`.
+    /// Reserves a range that `queue` uses first.
     ///
-    /// `covered` says of a point whether `queue` needs no wait for it: it is its own, its clock
-    /// covers it, or it has passed. A freed range whose points are all covered is preferred, and
-    /// the points come with it: another queue that touches the slice later must still wait for them.
-    /// Any other range is clean, with no points (I4).
+    /// `covered` returns `true` if `queue` needs no wait for a point: the point is on `queue`, the clock of `queue`
+    /// covers it, or it has passed. A freed range whose points are all covered is preferred. Its points are returned,
+    /// because another queue that touches the slice later must wait for them. Any other range is clean and has no
+    /// points (I4).
     ///
     /// # Errors
-    /// When the device has no page for it, not even after the free ones were given back.
+    /// Returns an error if the device has no page for it, even after the empty pages were freed.
     #[inline]
     pub fn reserve(
         &mut self,
@@ -108,7 +108,7 @@ impl Pools {
         }
         if bytes > REQUEST_BYTES_MAX {
             return Err(ReserveError::TooLarge {
-                asked: bytes,
+                requested: bytes,
                 limit: REQUEST_BYTES_MAX,
             });
         }
@@ -136,18 +136,18 @@ impl Pools {
             Found::Clean(_) => Ok((reservation, Points::new())),
             Found::Reused(taken) => {
                 self.busy -= reservation.bytes;
-                Ok((reservation, self.waiting.residue(taken)))
+                Ok((reservation, self.busy_ranges.residue(taken)))
             }
         }
     }
 
-    /// Gives a range back, with the points that still use it.
+    /// Releases a range, with the points that still use it.
     #[inline]
     pub fn release(&mut self, reservation: Reservation, busy: Points) {
         let Reservation {
             origin,
             bytes,
-            asked,
+            requested,
             ..
         } = reservation;
         debug_assert!(
@@ -159,66 +159,66 @@ impl Pools {
             return;
         }
         self.in_use -= bytes;
-        self.padding -= bytes - asked;
-        if !busy.is_empty() && self.waiting.push(origin, &busy) {
+        self.padding -= bytes - requested;
+        if !busy.is_empty() && self.busy_ranges.push(origin, &busy) {
             self.busy += bytes;
         } else {
             self.store.free(origin);
         }
     }
 
-    /// The page of a range that is about to be released goes back before others: when the device has no page
-    /// left, and when there are more free ones than are kept. Unless it is used again before that.
-    pub fn spill(&mut self, reservation: &Reservation) {
-        self.store.spill(reservation.origin);
+    /// Marks the page of a range that is about to be released: it is freed before other pages when the device has no
+    /// page left, and when there are more empty pages than are cached. Using the page again removes the mark.
+    pub fn evict_first(&mut self, reservation: &Reservation) {
+        self.store.evict_first(reservation.origin);
     }
 
-    /// Everything on `queue` up to `cursor` has passed. Returns whether anything became free.
+    /// Records that everything on `queue` up to `cursor` has passed. Returns `true` if any range became clean.
     pub fn passed(&mut self, queue: QueueId, cursor: Cursor) -> bool {
         let Self {
             store,
-            waiting,
+            busy_ranges,
             busy,
             ..
         } = self;
-        waiting.pass(queue, cursor, |origin| {
+        busy_ranges.pass(queue, cursor, |origin| {
             *busy -= store.bytes(origin);
             store.free(origin);
         })
     }
 
-    /// The oldest cursor on `queue` that a freed range waits for.
+    /// Returns the least cursor on `queue` that a freed range waits for.
     ///
-    /// A range that waits for several queues is counted at one of them, and at the next once that
-    /// has [passed](Self::passed): ask again then.
+    /// A range with points on several queues waits for one of them at a time, and for the next once that has
+    /// [passed](Self::passed). So the caller must query again after each call of `passed`.
     pub fn oldest_busy(&self, queue: QueueId) -> Option<Cursor> {
-        self.waiting.oldest(queue)
+        self.busy_ranges.oldest(queue)
     }
 
-    /// Does any freed range wait for a point?
+    /// Returns `true` if any freed range waits for a point.
     #[inline]
     pub fn has_busy(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.busy_ranges.is_empty()
     }
 
-    /// Is there a page for [`trim`](Self::trim) to give back?
+    /// Returns `true` if there is a page for [`trim`](Self::trim) to free.
     #[inline]
     pub fn has_due(&self) -> bool {
         self.store.has_due()
     }
 
-    /// Gives pages back that need not wait for a [`cleanup`](Self::cleanup): of dedicated slices that
-    /// are free, and more empty ones than are kept. Returns bytes. Every reserve does this first.
+    /// Frees pages that need not wait for a [`cleanup`](Self::cleanup): free pages of dedicated slices, and empty pages
+    /// beyond those that are cached. Returns their bytes. Every reservation does this first.
     pub fn trim(&mut self, source: &mut dyn PageSource) -> u64 {
         self.store.release_due(source)
     }
 
-    /// Gives all empty pages back. Returns bytes.
+    /// Frees all empty pages. Returns their bytes.
     pub fn cleanup(&mut self, source: &mut dyn PageSource) -> u64 {
         self.store.release_all(source)
     }
 
-    /// What the pools hold.
+    /// Returns what the pools hold.
     pub fn usage(&self) -> PoolUsage {
         PoolUsage {
             reserved: self.store.reserved(),
@@ -231,7 +231,7 @@ impl Pools {
         }
     }
 
-    /// A range among those that are there.
+    /// Finds a range in the existing pages.
     #[inline]
     fn find(
         &mut self,
@@ -241,7 +241,7 @@ impl Pools {
     ) -> Option<Found> {
         let reused = match place {
             Place::Block(class) | Place::Range(class) => {
-                self.waiting.take(class, queue, covered, |_| true)
+                self.busy_ranges.take(class, queue, covered, |_| true)
             }
             Place::Large { least, .. } => self.find_large(least, queue, covered),
             Place::Persistent(_) | Place::Dedicated(_) => None,
@@ -252,22 +252,24 @@ impl Pools {
         }
     }
 
-    /// A busy page of about the size, from the size's class and the one above.
+    /// Finds a busy page of about the size, in the class of the size and the class above.
     fn find_large(
         &mut self,
         bytes: u64,
         queue: QueueId,
         covered: &dyn Fn(Point) -> bool,
     ) -> Option<Taken> {
-        let Self { store, waiting, .. } = self;
+        let Self {
+            store, busy_ranges, ..
+        } = self;
         let class = Class::round_down(store.layout.units(bytes));
         [class, Class(class.0 + 1)].into_iter().find_map(|class| {
-            waiting.take(class, queue, covered, |origin| store.serves(origin, bytes))
+            busy_ranges.take(class, queue, covered, |origin| store.serves(origin, bytes))
         })
     }
 
-    /// A range of a new page; if there is none, the spilled pages are given back and it is tried again, then
-    /// all free pages, then with less, then with what is there of up to twice the size.
+    /// Takes a range of a new page. If the device has none, frees the pages that are marked to be freed first and tries
+    /// again, then frees all empty pages, then tries smaller pages, then existing ranges of up to twice the size.
     #[cold]
     fn grow(
         &mut self,
@@ -282,7 +284,7 @@ impl Pools {
             Err(PageError::Lost) => return Err(PageError::Lost),
             Err(error) => error,
         };
-        if self.store.release_spilled(source) > 0 {
+        if self.store.release_evict_first(source) > 0 {
             match self.store.grow(source, place) {
                 Ok(Some(origin)) => return Ok(Found::Clean(origin)),
                 Ok(None) => {}
@@ -291,7 +293,7 @@ impl Pools {
             }
         }
         let returned = self.cleanup(source);
-        // Chunks without a block in use went back to their pages: there may be room now.
+        // Chunks without a block in use were returned to their pages, so there may be room now.
         if let Some(origin) = self.store.take(place) {
             return Ok(Found::Clean(origin));
         }
@@ -310,7 +312,7 @@ impl Pools {
         }
     }
 
-    /// A range that is there, of a larger class than `place` asks for.
+    /// Finds an existing range of a larger class than `place`.
     fn find_larger(
         &mut self,
         place: Place,
@@ -326,7 +328,7 @@ impl Pools {
         })
     }
 
-    fn refusal(&self, asked: u64, error: PageError) -> ReserveError {
-        ReserveError::new(asked, self.store.reserved(), self.busy, error)
+    fn refusal(&self, requested: u64, error: PageError) -> ReserveError {
+        ReserveError::new(requested, self.store.reserved(), self.busy, error)
     }
 }

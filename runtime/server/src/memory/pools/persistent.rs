@@ -1,7 +1,7 @@
 //! Persistent pages: slices that stay, packed one behind the other with an exact fit.
 //!
-//! A freed range serves only its own size, so pages of weights never break into odd holes; when the
-//! last range of a page is freed, the page begins anew. Only clean ranges come back here (I4).
+//! A freed range serves only requests of its own size, so pages of weights do not fragment. When the last range of a
+//! page is freed, the page is empty again. Only clean ranges are freed here (I4).
 
 use std::collections::HashMap;
 
@@ -10,13 +10,13 @@ use slab::Slab;
 
 use super::source::PageSource;
 
-/// How many pages with room at their end are tried for a range.
+/// The number of pages with room at their end that are tried for a range.
 const TRIED_MAX: usize = 8;
 
 struct Page {
     id: PageId,
     units: u32,
-    /// Units handed out from the start on.
+    /// Units that were handed out, from the start on.
     used: u32,
     /// Ranges in use.
     ranges: u32,
@@ -37,12 +37,12 @@ pub(super) struct PersistentPages {
     ranges: Slab<Range>,
     /// Freed ranges by their exact units.
     holes: HashMap<u32, Vec<u32>>,
-    /// Pages without a range in use; they have no holes either.
+    /// The number of pages without a range in use. They have no holes either.
     empty: usize,
 }
 
 impl PersistentPages {
-    /// Takes a range: a hole of the size, or the end of a page.
+    /// Takes a range: a hole of exactly this size, or the end of a page.
     pub(super) fn take(&mut self, units: u32) -> Option<u32> {
         if let Some(hole) = self.holes.get_mut(&units).and_then(Vec::pop) {
             let page = self.ranges[hole as usize].page;
@@ -67,7 +67,7 @@ impl PersistentPages {
         Some(self.ranges.insert(range) as u32)
     }
 
-    /// Gives a range back, clean.
+    /// Frees a range, which is clean.
     pub(super) fn free(&mut self, key: u32) {
         let Range {
             page: page_key,
@@ -106,7 +106,7 @@ impl PersistentPages {
         self.empty += 1;
     }
 
-    /// Page, first unit and units of a range.
+    /// Returns the page, the first unit and the number of units of a range.
     pub(super) fn place(&self, range: u32) -> (PageId, u64, u64) {
         let Range {
             page,
@@ -124,25 +124,25 @@ impl PersistentPages {
         self.pages.len()
     }
 
-    /// How many pages have no range in use.
+    /// Returns the number of pages without a range in use.
     #[inline]
     pub(super) fn empty(&self) -> usize {
         self.empty
     }
 
-    /// Gives empty pages back until `keep` of them are left. Returns units.
+    /// Frees empty pages until `keep` of them are left. Returns their units.
     pub(super) fn release_empty(&mut self, source: &mut dyn PageSource, keep: usize) -> u64 {
         let (mut units, mut surplus) = (0, self.empty.saturating_sub(keep));
         self.empty -= surplus;
         if surplus > 0 {
             self.pages.retain(|_, page| {
-                let go = page.ranges == 0 && surplus > 0;
-                if go {
+                let free = page.ranges == 0 && surplus > 0;
+                if free {
                     surplus -= 1;
                     units += u64::from(page.units);
                     source.free_page(page.id);
                 }
-                !go
+                !free
             });
         }
         units

@@ -1,23 +1,22 @@
-//! What the pools give and tell: reservations, errors and figures.
+//! What the pools return: reservations, errors and figures.
 
 use millstream_protocol::memory::{PageError, PageId};
 
 use super::class::Class;
 
-/// A range of a page, reserved for one slice. Give it back with
-/// [`Pools::release`](super::Pools::release), once.
+/// A range of a page, reserved for one slice. It is released once, by [`Pools::release`](super::Pools::release).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reservation {
-    /// The page; [`PageId::NONE`] if no bytes were asked.
+    /// The page, or [`PageId::NONE`] if no bytes were requested.
     pub page: PageId,
-    /// Where in the pools it comes from, so that a release is O(1).
+    /// The place in the pools that it comes from, so that a release is O(1).
     pub(super) origin: Origin,
-    /// First byte in the page, a multiple of the alignment.
+    /// The first byte in the page, a multiple of the alignment.
     pub offset: u64,
-    /// Usable bytes: what was asked and the padding.
+    /// The usable bytes: the requested bytes and padding.
     pub bytes: u64,
-    /// What was asked.
-    pub asked: u64,
+    /// The requested bytes.
+    pub requested: u64,
 }
 
 impl Reservation {
@@ -27,10 +26,10 @@ impl Reservation {
         origin: Origin::Empty,
         offset: 0,
         bytes: 0,
-        asked: 0,
+        requested: 0,
     };
 
-    /// The page, or none if no bytes were asked.
+    /// Returns the page, or `None` if no bytes were requested.
     #[inline]
     pub fn page(&self) -> Option<PageId> {
         (self.page != PageId::NONE).then_some(self.page)
@@ -58,68 +57,70 @@ pub(super) enum Origin {
         /// The range.
         range: u32,
     },
-    /// A whole page that is kept.
+    /// A whole page that is cached when it is clean.
     Page {
         /// The largest class that it holds.
         class: Class,
         /// The page.
         page: u32,
     },
-    /// A whole page that is returned.
+    /// A whole page that is freed when it is clean.
     Dedicated(u32),
     /// A range of a persistent page.
     Persistent(u32),
 }
 
-/// Why nothing could be reserved.
+/// The reason why a reservation failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReserveError {
-    /// Not now. If `waiting` is not 0, freed memory comes back when its points have passed.
+    /// There is no memory now. If `waiting` is not 0, freed memory returns when its points have passed.
     #[error(
-        "out of memory, asked {asked} bytes, {reserved} are reserved, {waiting} of them wait for their last use"
+        "out of memory: requested {requested} bytes; the pools hold {reserved} bytes, of which {waiting} wait for their last use"
     )]
     OutOfMemory {
-        /// Bytes that were asked.
-        asked: u64,
-        /// Bytes of all pages that the pools hold.
+        /// The bytes that were requested.
+        requested: u64,
+        /// The bytes of all pages of the pools.
         reserved: u64,
-        /// Free bytes of the device, where it says so.
+        /// The free bytes of the device, if it reports them.
         free: Option<u64>,
-        /// Bytes that were freed and that some point still uses.
+        /// The freed bytes that some point still uses.
         waiting: u64,
     },
-    /// Never.
-    #[error("asked {asked} bytes, the largest allocation of the device is {limit}")]
+    /// No device has a page of this size.
+    #[error(
+        "requested {requested} bytes, but the largest allocation of the device is {limit} bytes"
+    )]
     TooLarge {
-        /// Bytes that were asked.
-        asked: u64,
-        /// The most that can be asked.
+        /// The bytes that were requested.
+        requested: u64,
+        /// The most bytes that can be requested.
         limit: u64,
     },
-    /// The device is gone.
-    #[error("the device was lost")]
+    /// The device is lost.
+    #[error("the device is lost")]
     Lost,
 }
 
 impl ReserveError {
-    /// The error of a request that got no page.
-    pub(super) fn new(asked: u64, reserved: u64, waiting: u64, error: PageError) -> Self {
+    /// Returns the error of a request that got no page.
+    pub(super) fn new(requested: u64, reserved: u64, waiting: u64, error: PageError) -> Self {
         match error {
             PageError::OutOfMemory { free } => ReserveError::OutOfMemory {
-                asked,
+                requested,
                 reserved,
                 free,
                 waiting,
             },
-            PageError::TooLarge { limit } => ReserveError::TooLarge { asked, limit },
+            PageError::TooLarge { limit } => ReserveError::TooLarge { requested, limit },
             PageError::Lost => ReserveError::Lost,
         }
     }
 }
 
 impl Origin {
-    /// The class under which the range waits for its points.
+    /// Returns the class under which the range waits for its points.
     #[inline]
     pub(super) fn class(self) -> Class {
         match self {
@@ -131,22 +132,22 @@ impl Origin {
     }
 }
 
-/// What the pools hold, in bytes where nothing else is said.
+/// What the pools hold. In bytes, unless stated otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct PoolUsage {
-    /// All pages.
+    /// The bytes of all pages.
     pub reserved: u64,
-    /// Held by slices, with padding.
+    /// The bytes of slices, including padding.
     pub in_use: u64,
-    /// The part of `in_use` that nobody asked for.
+    /// The part of `in_use` that was not requested.
     pub padding: u64,
-    /// Freed, but a point still uses it.
+    /// The freed bytes that a point still uses.
     pub busy: u64,
-    /// The most that `in_use` has been.
+    /// The greatest value of `in_use` so far.
     pub high_water: u64,
-    /// How many reservations are held.
+    /// The number of reservations.
     pub live: u64,
-    /// How many pages there are.
+    /// The number of pages.
     pub pages: u64,
 }

@@ -1,9 +1,9 @@
-//! Shared pages: ranges cut by the `offset-allocator` crate, one allocator per page.
+//! Shared pages: ranges cut by the `offset-allocator` crate, with one allocator per page.
 //!
-//! Only clean ranges come back here, so that coalescing never mixes the points of neighbours (I4).
-//! Ranges have the size of a class, which is a bin of the allocator, so a hole serves its class again.
-//! Pages are listed by the power of two of their largest hole: finding one with room is O(1). Among
-//! those the least roomy wins, so that pages run empty.
+//! Only clean ranges are freed here, so coalescing never mixes the points of neighbours (I4). Each range has the size
+//! of a class, which is a bin of the allocator, so its hole serves its class again. Pages are listed in bins by the
+//! power of two of their largest hole, so finding a page with room is O(1). The bin with the smallest holes that
+//! suffice is preferred, so that other pages become empty.
 
 use millstream_protocol::memory::PageId;
 use offset_allocator::{Allocation, Allocator};
@@ -12,9 +12,9 @@ use slab::Slab;
 use super::class::Layout;
 use super::source::PageSource;
 
-/// Lists of pages: none has room, and a list per power of two.
-const ROOMS: usize = 33;
-/// How many pages are tried that may or may not have room, before the next larger list.
+/// The number of bins: one for pages without room, and one for each power of two.
+const BINS: usize = 33;
+/// The number of pages of a bin that are tried, which may lack room, before the next larger bin.
 const TRIED_MAX: usize = 4;
 /// The most ranges and holes of one page, 36 bytes each.
 const NODES_MAX: u64 = 1 << 20;
@@ -22,10 +22,10 @@ const NODES_MAX: u64 = 1 << 20;
 /// A range of a shared page.
 pub(super) struct Range {
     pub(super) page: PageId,
-    /// First unit in the page.
+    /// The first unit in the page.
     pub(super) offset: u32,
     pub(super) units: u32,
-    /// The page in the table.
+    /// The key of the page.
     key: u32,
     allocation: Allocation,
 }
@@ -34,14 +34,14 @@ struct Page {
     id: PageId,
     units: u32,
     allocator: Allocator,
-    /// Ranges handed out.
+    /// The number of ranges in use.
     ranges: u32,
-    /// Goes back before others once it is empty.
-    spilled: bool,
-    /// Units of the largest hole that the allocator is sure to find.
+    /// Whether it is freed before other empty pages.
+    evict_first: bool,
+    /// The units of the largest hole that the allocator is sure to find.
     largest: u32,
-    /// The list it is in, and where.
-    room: usize,
+    /// Its bin, and its index there.
+    bin: usize,
     position: usize,
 }
 
@@ -49,12 +49,12 @@ struct Page {
 pub(super) struct SharedPages {
     pages: Slab<Page>,
     ranges: Slab<Range>,
-    rooms: [Vec<u32>; ROOMS],
-    /// Which lists have a page.
+    bins: [Vec<u32>; BINS],
+    /// A bit for each bin that has a page.
     filled: u64,
-    /// Pages without a range.
+    /// The number of pages without a range in use.
     empty: usize,
-    /// Units of the smallest range.
+    /// The units of the smallest range.
     range_min: u64,
 }
 
@@ -63,7 +63,7 @@ impl SharedPages {
         Self {
             pages: Slab::new(),
             ranges: Slab::new(),
-            rooms: [const { Vec::new() }; ROOMS],
+            bins: [const { Vec::new() }; BINS],
             filled: 0,
             empty: 0,
             range_min: layout.range_min(),
@@ -77,7 +77,7 @@ impl SharedPages {
         let allocation = page.allocator.allocate(units)?;
         self.empty -= usize::from(page.ranges == 0);
         page.ranges += 1;
-        page.spilled = false;
+        page.evict_first = false;
         let range = Range {
             page: page.id,
             offset: allocation.offset,
@@ -85,17 +85,17 @@ impl SharedPages {
             key,
             allocation,
         };
-        self.relist(key);
+        self.move_to_bin(key);
         Some(self.ranges.insert(range) as u32)
     }
 
-    /// The page of a range goes back before others, if it is empty before it is used again.
-    pub(super) fn spill(&mut self, range: u32) {
+    /// Marks the page of a range: once empty it is freed before others, unless it is used again.
+    pub(super) fn evict_first(&mut self, range: u32) {
         let key = self.ranges[range as usize].key;
-        self.pages[key as usize].spilled = true;
+        self.pages[key as usize].evict_first = true;
     }
 
-    /// Gives a range back, clean.
+    /// Frees a range, which is clean.
     pub(super) fn free(&mut self, range: u32) {
         debug_assert!(
             self.ranges.contains(range as usize),
@@ -108,7 +108,7 @@ impl SharedPages {
         page.allocator.free(range.allocation);
         page.ranges -= 1;
         self.empty += usize::from(page.ranges == 0);
-        self.relist(range.key);
+        self.move_to_bin(range.key);
     }
 
     #[inline]
@@ -118,7 +118,7 @@ impl SharedPages {
 
     /// Adds a page.
     pub(super) fn add(&mut self, id: PageId, units: u32) {
-        // Every range may have a hole behind it.
+        // There may be a hole behind every range.
         let nodes = (2 * (u64::from(units) / self.range_min) + 8).min(NODES_MAX);
         let allocator = Allocator::with_max_allocs(units, nodes as u32);
         let page = Page {
@@ -126,19 +126,19 @@ impl SharedPages {
             units,
             allocator,
             ranges: 0,
-            spilled: false,
+            evict_first: false,
             largest: 0,
-            room: 0,
-            position: self.rooms[0].len(),
+            bin: 0,
+            position: self.bins[0].len(),
         };
         let key = self.pages.insert(page) as u32;
-        self.rooms[0].push(key);
+        self.bins[0].push(key);
         self.filled |= 1;
         self.empty += 1;
-        self.relist(key);
+        self.move_to_bin(key);
     }
 
-    /// How many pages have no range.
+    /// Returns the number of pages without a range in use.
     #[inline]
     pub(super) fn empty(&self) -> usize {
         self.empty
@@ -148,7 +148,7 @@ impl SharedPages {
         self.pages.len()
     }
 
-    /// Gives empty pages back until `keep` of them are left, spilled ones first. Returns units.
+    /// Frees empty pages until `keep` of them are left, marked ones first. Returns their units.
     pub(super) fn release_empty(&mut self, source: &mut dyn PageSource, keep: usize) -> u64 {
         if self.empty <= keep {
             return 0;
@@ -159,24 +159,24 @@ impl SharedPages {
         self.release(source, keys)
     }
 
-    /// Gives the empty pages back that were spilled. Returns units.
-    pub(super) fn release_spilled(&mut self, source: &mut dyn PageSource) -> u64 {
-        let (spilled, _) = self.empty_pages();
-        self.release(source, spilled)
+    /// Frees the empty pages that are marked. Returns their units.
+    pub(super) fn release_evict_first(&mut self, source: &mut dyn PageSource) -> u64 {
+        let (evict_first, _) = self.empty_pages();
+        self.release(source, evict_first)
     }
 
-    /// The empty pages: those that were spilled, and the others.
+    /// Returns the empty pages: those that are marked, and the others.
     fn empty_pages(&self) -> (Vec<u32>, Vec<u32>) {
         let empty = self.pages.iter().filter(|(_, page)| page.ranges == 0);
         empty
             .map(|(key, _)| key as u32)
-            .partition(|key| self.pages[*key as usize].spilled)
+            .partition(|key| self.pages[*key as usize].evict_first)
     }
 
     fn release(&mut self, source: &mut dyn PageSource, keys: Vec<u32>) -> u64 {
         let mut units = 0;
         for key in keys {
-            self.unlist(key);
+            self.remove_from_bin(key);
             let page = self.pages.remove(key as usize);
             self.empty -= 1;
             units += u64::from(page.units);
@@ -185,20 +185,20 @@ impl SharedPages {
         units
     }
 
-    /// The page that a range of `units` is cut from.
+    /// Returns a page that a range of `units` can be cut from.
     fn find(&self, units: u32) -> Option<u32> {
-        let room = room_of(units);
+        let bin = bin_of(units);
         let fits = |key: &&u32| self.pages[**key as usize].largest >= units;
-        if let Some(key) = self.rooms[room].iter().rev().take(TRIED_MAX).find(fits) {
+        if let Some(key) = self.bins[bin].iter().rev().take(TRIED_MAX).find(fits) {
             return Some(*key);
         }
-        let roomier = self.filled & !((1 << (room + 1)) - 1);
-        if roomier != 0 {
-            return self.rooms[roomier.trailing_zeros() as usize]
+        let larger_bins = self.filled & !((1 << (bin + 1)) - 1);
+        if larger_bins != 0 {
+            return self.bins[larger_bins.trailing_zeros() as usize]
                 .last()
                 .copied();
         }
-        self.rooms[room]
+        self.bins[bin]
             .iter()
             .rev()
             .skip(TRIED_MAX)
@@ -206,34 +206,34 @@ impl SharedPages {
             .copied()
     }
 
-    /// Moves a page, whose holes have changed, to its list.
-    fn relist(&mut self, key: u32) {
+    /// Moves a page whose holes have changed to its bin.
+    fn move_to_bin(&mut self, key: u32) {
         let page = &mut self.pages[key as usize];
         page.largest = page.allocator.storage_report().largest_free_region;
-        let room = room_of(page.largest);
-        if room != page.room {
-            self.unlist(key);
+        let bin = bin_of(page.largest);
+        if bin != page.bin {
+            self.remove_from_bin(key);
             let page = &mut self.pages[key as usize];
-            (page.room, page.position) = (room, self.rooms[room].len());
-            self.rooms[room].push(key);
-            self.filled |= 1 << room;
+            (page.bin, page.position) = (bin, self.bins[bin].len());
+            self.bins[bin].push(key);
+            self.filled |= 1 << bin;
         }
     }
 
-    fn unlist(&mut self, key: u32) {
-        let Page { room, position, .. } = self.pages[key as usize];
-        self.rooms[room].swap_remove(position);
-        if let Some(moved) = self.rooms[room].get(position) {
+    fn remove_from_bin(&mut self, key: u32) {
+        let Page { bin, position, .. } = self.pages[key as usize];
+        self.bins[bin].swap_remove(position);
+        if let Some(moved) = self.bins[bin].get(position) {
             self.pages[*moved as usize].position = position;
         }
-        if self.rooms[room].is_empty() {
-            self.filled &= !(1 << room);
+        if self.bins[bin].is_empty() {
+            self.filled &= !(1 << bin);
         }
     }
 }
 
-/// The list of pages whose largest hole has `units`.
+/// Returns the bin of pages whose largest hole has `units`.
 #[inline]
-fn room_of(units: u32) -> usize {
+fn bin_of(units: u32) -> usize {
     units.checked_ilog2().map_or(0, |log| log as usize + 1)
 }

@@ -1,15 +1,15 @@
-//! Where the pools have pages from.
+//! The source of pages.
 
 use millstream_protocol::memory::{PageError, PageId};
 
-/// Where pages come from: the backend.
+/// A source of pages: the backend.
 pub trait PageSource {
-    /// A page of at least `bytes`, whose start has the device's alignment.
+    /// Allocates a page of at least `bytes` bytes whose start has the alignment of the device.
     ///
     /// # Errors
-    /// When the device has no such page now, never has, or is lost.
+    /// Returns an error if the device has no such page now, or never has one, or is lost.
     fn allocate_page(&mut self, bytes: u64) -> Result<PageId, PageError>;
 
-    /// Takes a page back. Nothing uses it any more: every point that did has passed.
+    /// Frees a page. Every point that used it has passed.
     fn free_page(&mut self, page: PageId);
 }

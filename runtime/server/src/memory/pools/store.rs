@@ -1,39 +1,39 @@
-//! Where clean ranges are: the four kinds of places behind one face.
+//! The clean ranges: one interface to the four kinds of pages.
 //!
-//! A store knows pages and holes. It knows nothing of points: what is in use or busy is simply not
-//! here, and comes back by [`Store::free`] when it is clean.
+//! A store knows pages and holes, and no points. A range that is in use or busy is not part of it; [`Store::free`]
+//! returns it once it is clean.
 
 use millstream_protocol::memory::{AllocationMode, MemoryOptions};
 use millstream_protocol::memory::{PageError, PageId};
 
 use super::blocks::Blocks;
 use super::class::{Class, Layout, chunk_units};
-use super::large::{WholePages, serves};
 use super::persistent::PersistentPages;
 use super::reservation::{Origin, Reservation};
 use super::shared::SharedPages;
 use super::source::PageSource;
+use super::whole_pages::{WholePages, serves};
 
-/// A persistent slice of more than this part of a page has a page of its own.
+/// A persistent slice of more than 1/8 of a page gets a page of its own.
 const PERSISTENT_PART: u64 = 8;
 
-/// Where a slice of some size and mode is put.
+/// The place of a slice, by its size and mode.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     /// A block of a chunk.
     Block(Class),
     /// A range of a shared page.
     Range(Class),
-    /// A whole page of at least `least` bytes, better of `bytes`, kept afterwards.
+    /// A whole page of at least `least` bytes, preferably of `bytes` bytes, cached afterwards.
     Large {
-        /// What holds the slice.
+        /// The bytes that hold the slice.
         least: u64,
-        /// The same in steps, so that pages serve each other's sizes.
+        /// The same, rounded up in steps, so that pages serve slices of similar sizes.
         bytes: u64,
     },
-    /// So many units of a persistent page.
+    /// This number of units of a persistent page.
     Persistent(u32),
-    /// A whole page of so many bytes, returned afterwards.
+    /// A whole page of this number of bytes, freed afterwards.
     Dedicated(u64),
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Store {
     shared: SharedPages,
     whole: WholePages,
     persistent: PersistentPages,
-    /// Bytes of all pages.
+    /// The bytes of all pages.
     reserved: u64,
 }
 
@@ -65,7 +65,7 @@ impl Store {
         }
     }
 
-    /// Where a slice of `bytes`, which are not 0, is put.
+    /// Returns the place of a slice of `bytes`, which is not 0.
     #[inline]
     pub(super) fn place(&self, bytes: u64, mode: AllocationMode) -> Place {
         let units = self.layout.units(bytes);
@@ -85,7 +85,7 @@ impl Store {
         }
     }
 
-    /// Where slices of a class are put, if they share pages.
+    /// Returns the place of slices of a class, if they share pages.
     #[inline]
     pub(super) fn place_of_class(&self, class: Class) -> Option<Place> {
         if class <= self.layout.small_max {
@@ -95,7 +95,7 @@ impl Store {
         }
     }
 
-    /// Takes a clean range from the pages that are there.
+    /// Takes a clean range of an existing page.
     #[inline]
     pub(super) fn take(&mut self, place: Place) -> Option<Origin> {
         match place {
@@ -114,7 +114,7 @@ impl Store {
                 let range = self.shared.take(class.units() as u32)?;
                 Some(Origin::Range { class, range })
             }
-            Place::Large { least, .. } => self.whole.take(least).map(|page| self.kept_page(page)),
+            Place::Large { least, .. } => self.whole.take(least).map(|page| self.cached_page(page)),
             Place::Persistent(units) => self.persistent.take(units).map(Origin::Persistent),
             Place::Dedicated(_) => None,
         }
@@ -127,7 +127,7 @@ impl Store {
         self.blocks.take(class)
     }
 
-    /// Takes a range from a new page of the full size.
+    /// Allocates a page of the full size and takes a range of it.
     pub(super) fn grow(
         &mut self,
         source: &mut dyn PageSource,
@@ -144,7 +144,7 @@ impl Store {
             }
             Place::Large { bytes, .. } => {
                 let page = self.add_whole(source, bytes)?;
-                return Ok(Some(self.kept_page(page)));
+                return Ok(Some(self.cached_page(page)));
             }
             Place::Dedicated(bytes) => {
                 return self
@@ -156,8 +156,8 @@ impl Store {
         Ok(self.take(place))
     }
 
-    /// Takes a range from a new page that is as much smaller than the full size as `error`, the
-    /// answer to the last attempt, and those that follow make necessary.
+    /// Allocates a page that is smaller than the full size, and takes a range of it. `error`, the result of the last
+    /// attempt, and the errors that follow determine how much smaller.
     pub(super) fn grow_less(
         &mut self,
         source: &mut dyn PageSource,
@@ -167,14 +167,14 @@ impl Store {
         let needed = match place {
             Place::Block(class) => u64::from(chunk_units(class)),
             Place::Range(class) => class.units(),
-            // Exactly this: it stands in for the whole persistent page.
+            // Exactly this size: it replaces the whole persistent page.
             Place::Persistent(units) => {
                 let page = self.add_whole(source, self.layout.bytes(u64::from(units)))?;
                 return Ok(Some(Origin::Dedicated(page)));
             }
             Place::Large { least, bytes } if least < bytes => {
                 let page = self.add_whole(source, least)?;
-                return Ok(Some(self.kept_page(page)));
+                return Ok(Some(self.cached_page(page)));
             }
             Place::Large { .. } | Place::Dedicated(_) => return Err(error),
         };
@@ -200,7 +200,7 @@ impl Store {
         }
     }
 
-    /// Gives a clean range back.
+    /// Frees a range, which is clean.
     #[inline]
     pub(super) fn free(&mut self, origin: Origin) {
         match origin {
@@ -211,24 +211,23 @@ impl Store {
                 }
             }
             Origin::Range { range, .. } => self.shared.free(range),
-            Origin::Page { page, .. } => self.whole.keep(page),
-            Origin::Dedicated(page) => self.whole.retire(page),
+            Origin::Page { page, .. } => self.whole.cache(page),
+            Origin::Dedicated(page) => self.whole.set_due(page),
             Origin::Persistent(range) => self.persistent.free(range),
         }
     }
 
-    /// The page of a range goes back before others, if it is free before it is used again. A persistent page
-    /// keeps its place.
-    pub(super) fn spill(&mut self, origin: Origin) {
+    /// Marks the page of a range: it is freed before others, unless it is used again. Persistent pages are not marked.
+    pub(super) fn evict_first(&mut self, origin: Origin) {
         match origin {
-            Origin::Block { chunk, .. } => self.shared.spill(self.blocks.range(chunk)),
-            Origin::Range { range, .. } => self.shared.spill(range),
-            Origin::Page { page, .. } => self.whole.spill(page),
+            Origin::Block { chunk, .. } => self.shared.evict_first(self.blocks.range(chunk)),
+            Origin::Range { range, .. } => self.shared.evict_first(range),
+            Origin::Page { page, .. } => self.whole.evict_first(page),
             Origin::Empty | Origin::Dedicated(_) | Origin::Persistent(_) => {}
         }
     }
 
-    /// Bytes of a range.
+    /// Returns the bytes of a range.
     #[inline]
     pub(super) fn bytes(&self, origin: Origin) -> u64 {
         match origin {
@@ -239,15 +238,15 @@ impl Store {
         }
     }
 
-    /// May a whole page that is busy serve a large slice of `bytes`?
+    /// Returns `true` if a busy whole page may serve a large slice of `bytes`.
     #[inline]
     pub(super) fn serves(&self, origin: Origin, bytes: u64) -> bool {
         matches!(origin, Origin::Page { page, .. } if serves(self.whole.page(page).bytes, bytes))
     }
 
-    /// The reservation of a range.
+    /// Returns the reservation of a range.
     #[inline]
-    pub(super) fn reservation(&self, origin: Origin, asked: u64) -> Reservation {
+    pub(super) fn reservation(&self, origin: Origin, requested: u64) -> Reservation {
         let (page, offset, units) = match origin {
             Origin::Empty => return Reservation::EMPTY,
             Origin::Block {
@@ -266,7 +265,7 @@ impl Store {
                     origin,
                     offset: 0,
                     bytes: page.bytes,
-                    asked,
+                    requested,
                 };
             }
             Origin::Persistent(range) => self.persistent.place(range),
@@ -276,40 +275,41 @@ impl Store {
             origin,
             offset: self.layout.bytes(offset),
             bytes: self.layout.bytes(units),
-            asked,
+            requested,
         }
     }
 
-    /// Bytes of all pages.
+    /// Returns the bytes of all pages.
     #[inline]
     pub(super) fn reserved(&self) -> u64 {
         self.reserved
     }
 
-    /// How many pages there are.
+    /// Returns the number of pages.
     pub(super) fn pages(&self) -> usize {
         self.shared.pages() + self.whole.pages() + self.persistent.pages()
     }
 
-    /// Is a page to go back: dedicated and free, or one more than are kept?
+    /// Returns `true` if there is a page to free: a dedicated one that is clean, or an empty one beyond those that are
+    /// cached.
     #[inline]
     pub(super) fn has_due(&self) -> bool {
         self.whole.has_due()
-            || self.shared.empty() + self.whole.kept() + self.persistent.empty() > self.cached_max
+            || self.shared.empty() + self.whole.cached() + self.persistent.empty() > self.cached_max
     }
 
-    /// Gives the pages back that are due. Returns bytes.
+    /// Frees the pages that are due. Returns their bytes.
     pub(super) fn release_due(&mut self, source: &mut dyn PageSource) -> u64 {
         let due = self.whole.release_due(source);
         self.reserved -= due;
         due + self.release_cached(source, self.cached_max)
     }
 
-    /// Gives the free pages back that were spilled. Returns bytes.
-    pub(super) fn release_spilled(&mut self, source: &mut dyn PageSource) -> u64 {
+    /// Frees the empty pages that are marked. Returns their bytes.
+    pub(super) fn release_evict_first(&mut self, source: &mut dyn PageSource) -> u64 {
         self.free_idle_chunks();
-        let bytes = self.whole.release_spilled(source, usize::MAX)
-            + self.layout.bytes(self.shared.release_spilled(source));
+        let bytes = self.whole.release_evict_first(source, usize::MAX)
+            + self.layout.bytes(self.shared.release_evict_first(source));
         self.reserved -= bytes;
         bytes
     }
@@ -320,7 +320,7 @@ impl Store {
         }
     }
 
-    /// Gives all free pages back. Returns bytes.
+    /// Frees all empty pages. Returns their bytes.
     pub(super) fn release_all(&mut self, source: &mut dyn PageSource) -> u64 {
         self.free_idle_chunks();
         let due = self.whole.release_due(source);
@@ -328,10 +328,12 @@ impl Store {
         due + self.release_cached(source, 0)
     }
 
-    /// Gives free pages back until `keep` are left, whole ones first, the largest before others.
+    /// Frees empty pages until `keep` are left: whole pages first, the largest before others.
     fn release_cached(&mut self, source: &mut dyn PageSource, keep: usize) -> u64 {
         let others = self.shared.empty() + self.persistent.empty();
-        let mut bytes = self.whole.release_kept(source, keep.saturating_sub(others));
+        let mut bytes = self
+            .whole
+            .release_cached(source, keep.saturating_sub(others));
         let units = self
             .persistent
             .release_empty(source, keep.saturating_sub(self.shared.empty()));
@@ -353,8 +355,8 @@ impl Store {
         Ok(self.whole.add(id, bytes))
     }
 
-    /// The origin of a page of the kind that is kept.
-    fn kept_page(&self, page: u32) -> Origin {
+    /// Returns the origin of a whole page that is cached afterwards.
+    fn cached_page(&self, page: u32) -> Origin {
         let class = Class::round_down(self.layout.units(self.whole.page(page).bytes));
         Origin::Page { class, page }
     }

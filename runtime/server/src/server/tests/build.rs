@@ -62,10 +62,10 @@ impl Slice {
     }
 }
 
-/// An answer that is waited for.
+/// An answer that the test waits for.
 pub(super) struct Answer {
     receiver: ReplyReceiver<Result<Ticket, Error>>,
-    told: Option<Result<Ticket, Error>>,
+    answer: Option<Result<Ticket, Error>>,
     bytes: Option<Result<Vec<Vec<u8>>, Error>>,
     landings: Vec<Arc<VecLanding<u8>>>,
 }
@@ -78,27 +78,27 @@ pub(super) struct Recording {
 }
 
 impl Answer {
-    /// An answer that brings no bytes.
+    /// Creates an answer that brings no bytes.
     pub(super) fn of(receiver: ReplyReceiver<Result<Ticket, Error>>) -> Self {
         Self {
             receiver,
-            told: None,
+            answer: None,
             bytes: None,
             landings: Vec::new(),
         }
     }
 
-    /// The bytes, the error, or that it is not there yet. The same whenever it is asked again.
+    /// Returns the bytes or the error, or `None` if there is no answer yet. Further calls return the same.
     pub(super) fn look(&mut self, rig: &Rig) -> Option<Result<Vec<Vec<u8>>, Error>> {
-        if self.told.is_none() {
+        if self.answer.is_none() {
             let answer = self.receiver.try_take()?;
-            self.told = Some(answer.unwrap_or(Err(Error::Closed)));
+            self.answer = Some(answer.unwrap_or(Err(Error::Closed)));
         }
         if self.bytes.is_none() {
-            self.bytes = Some(match self.told.as_ref()? {
+            self.bytes = Some(match self.answer.as_ref()? {
                 Err(error) => Err(error.clone()),
                 Ok(ticket) if ticket.points.iter().all(|point| rig.has_passed(*point)) => {
-                    // SAFETY: the copies' points have passed, and the landings leave `self` here.
+                    // SAFETY: the points of the copies have passed, and the landings are removed from `self` here.
                     let take = |landing: Arc<VecLanding<u8>>| unsafe { landing.take() };
                     let bytes: Result<_, _> = self.landings.drain(..).map(take).collect();
                     bytes.map_err(Error::Failed)
@@ -109,9 +109,9 @@ impl Answer {
         self.bytes.clone()
     }
 
-    /// Has its asker heard of it: what it asked for, or a point to wait for?
-    pub(super) fn is_told(&self) -> bool {
-        self.told.is_some()
+    /// Returns `true` if its caller was answered: with the result, or with a point to wait for.
+    pub(super) fn is_answered(&self) -> bool {
+        self.answer.is_some()
     }
 }
 
@@ -121,7 +121,7 @@ impl Stream {
     }
 }
 
-/// Sending, as `Stream`'s methods do.
+/// Sends messages, as the methods of `Stream` do.
 impl Rig {
     pub(super) fn stream(&mut self) -> Stream {
         self.stream_of(Priority::Normal, 1)
@@ -131,7 +131,7 @@ impl Rig {
         self.registered(CLIENT, priority, weight, None)
     }
 
-    /// A stream of a client with a soft limit, besides that of all others.
+    /// Creates a stream of another client with a soft limit.
     pub(super) fn limited_stream(&mut self, soft_limit: u64) -> Stream {
         let client = ClientId(CLIENT.0 + 1);
         self.registered(client, Priority::Normal, 1, Some(soft_limit))
@@ -169,7 +169,7 @@ impl Rig {
         }
     }
 
-    /// A kernel whose launches may have any number of bindings.
+    /// Creates a kernel whose launches may have any number of bindings.
     pub(super) fn kernel(&mut self) -> Hold {
         let kernel = (0..8).fold(Kernel::new("run"), |kernel, index| {
             kernel.updates::<u8>(format!("binding {index}"))
@@ -189,7 +189,7 @@ impl Rig {
         self.send(Task::new(None, Op::Register(Box::new(registration))));
     }
 
-    /// Sends a task that its stream has paid for.
+    /// Sends a task whose credit is taken from its stream.
     pub(super) fn submit(&mut self, stream: &Stream, op: Op, bindings: &[Binding]) {
         stream.credit.try_acquire(1).unwrap();
         let mut task = Task::new(Some(stream.id()), op);
@@ -238,7 +238,7 @@ impl Rig {
         );
     }
 
-    /// A launch; the last binding of one with a dynamic count is the count.
+    /// Sends a launch. If its count is dynamic, its last binding is the count.
     pub(super) fn launch_counted(
         &mut self,
         stream: &Stream,
@@ -290,7 +290,7 @@ impl Rig {
         self.submit(stream, Op::CopyOut(Box::new(copy)), sources);
         Answer {
             receiver,
-            told: None,
+            answer: None,
             bytes: None,
             landings,
         }
@@ -331,7 +331,7 @@ impl Rig {
         self.submit(stream, Op::Mark, &[point.read()]);
     }
 
-    /// A recording of launches, each a number and bindings.
+    /// Creates a recording of launches, each a number and bindings.
     pub(super) fn record(&mut self, kernel: &Hold, launches: &[(u64, Vec<Binding>)]) -> Recording {
         let op = RecordedOp::Launch {
             kernel: KernelId(kernel.id()),
@@ -343,7 +343,7 @@ impl Rig {
         self.record_tasks(&tasks.collect::<Vec<_>>())
     }
 
-    /// A recording of tasks, each with a number, where it is a launch, and bindings.
+    /// Creates a recording of tasks, each with a number, used if it is a launch, and bindings.
     pub(super) fn record_tasks(&mut self, tasks: &[(RecordedOp, u64, Vec<Binding>)]) -> Recording {
         let mut parameters = Parameters::default();
         for (op, _, bindings) in tasks {

@@ -1,7 +1,7 @@
-//! The bytes of the scripted backend: pages, the slices on them, and what tasks do to them.
+//! The bytes of the scripted backend: pages, their slices, and the effects of tasks.
 //!
-//! Checked: slices lie in live pages and do not overlap (I4), bindings lie in their live slices, nothing
-//! is freed twice.
+//! Checked: slices lie in live pages and do not overlap (I4), bindings lie in their live slices, nothing is freed
+//! twice.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -17,15 +17,15 @@ struct Live {
     len: u64,
 }
 
-/// What a task does with bytes.
+/// The effect of a task on bytes.
 pub(super) enum Effect {
     /// Nothing.
     None,
-    /// See [`compute`].
+    /// As [`compute`].
     Compute(u64),
-    /// The first binding's bytes go to the second.
+    /// The bytes of the first binding are copied to the second.
     Copy,
-    /// These bytes go to the first binding.
+    /// These bytes are copied to the first binding.
     Store(Vec<u8>),
 }
 
@@ -34,9 +34,9 @@ pub(super) struct Memory {
     pages_made: u32,
     memory_bytes: u64,
     slices: HashMap<SliceId, Live>,
-    /// The device is gone: it has no pages any more, and takes none.
+    /// Whether the device is lost: it has no pages any more, and takes none.
     pub(super) lost: bool,
-    /// Slices that ever had memory.
+    /// The slices that have ever had memory.
     pub(super) reserved: HashSet<SliceId>,
 }
 
@@ -52,7 +52,7 @@ impl Memory {
         }
     }
 
-    /// Pages and slices that live.
+    /// Returns the numbers of live pages and of live slices.
     pub(super) fn live(&self) -> (usize, usize) {
         (self.pages.len(), self.slices.len())
     }
@@ -110,25 +110,25 @@ impl Memory {
         );
     }
 
-    /// The page of a binding, which lies in its live slice.
+    /// Returns the page of a binding, which lies in its live slice.
     pub(super) fn page_of(&self, bound: &BoundSlice) -> PageId {
         let live = &self.slices[&bound.slice];
         assert_eq!(
             Some(live.page),
             bound.page,
-            "{} lies elsewhere",
+            "{} lies on another page",
             bound.slice
         );
         assert_eq!(live.start + bound.slice_offset, bound.offset);
         assert!(
             bound.slice_offset + bound.len <= live.len,
-            "beyond {}",
+            "a binding ends beyond {}",
             bound.slice
         );
         live.page
     }
 
-    /// The bytes of a binding.
+    /// Returns the bytes of a binding.
     pub(super) fn bytes(&self, bound: &BoundSlice) -> &[u8] {
         match bound.page {
             Some(page) => {
@@ -168,7 +168,7 @@ impl Memory {
     }
 }
 
-/// What launch `number` does: every byte that it writes depends on its number and on all it reads.
+/// Computes launch `number`: every byte that it writes depends on its number and on all bytes that it reads.
 pub(super) fn compute(number: u64, views: &mut [(Access, Vec<u8>)]) {
     let mut hash = number ^ 0xcbf2_9ce4_8422_2325;
     for byte in views

@@ -1,4 +1,4 @@
-//! What must hold when a random program has ended.
+//! The facts that must hold when a random program has ended.
 
 use millstream_sync::credit::AcquireError;
 use millstream_sync::facade::SpinPolicy;
@@ -7,7 +7,7 @@ use super::oracle::{self, Expected};
 use super::program::Run;
 
 impl Run {
-    /// Nothing more is sent: everything must end by itself.
+    /// Ends the program: without further messages, everything must end.
     pub(super) fn finish(mut self) {
         self.rig.drain();
         assert_eq!(self.rig.held(), 0, "tasks are held for ever (I5)");
@@ -16,12 +16,12 @@ impl Run {
         self.check_nothing_is_left();
     }
 
-    /// The device gives up here, whatever it holds, and all else goes on: what has been issued completes,
-    /// host functions and guards that are out end, or never do.
-    pub(super) fn give_up(mut self) {
-        let luck = self.number;
-        if luck.is_multiple_of(2) {
-            // What it has just decided is not carried out any more.
+    /// Abandons the device here, whatever it holds, while everything else goes on: issued tasks complete, host
+    /// functions and guards end or never do.
+    pub(super) fn abandon(mut self) {
+        let choice = self.number;
+        if choice.is_multiple_of(2) {
+            // Admits without carrying out effects, so that some are pending.
             self.rig.admit();
         }
         let before: Vec<bool> = self
@@ -30,27 +30,27 @@ impl Run {
             .map(|answer| answer.look(&self.rig).is_some())
             .collect();
         let guards_out = !self.rig.guards.lock().unwrap().is_empty();
-        let left = self.rig.abandon();
+        let held = self.rig.abandon();
         let mut ledger = self.rig.ledger.get();
-        let seen = &mut ledger.seen;
-        seen.note("abandoned");
-        seen.note_if("abandoned with tasks held", left > 0);
-        seen.note_if("abandoned with asks open", before.contains(&false));
-        seen.note_if("abandoned with guards out", guards_out);
+        let coverage = &mut ledger.coverage;
+        coverage.note("abandoned");
+        coverage.note_if("abandoned with tasks held", held > 0);
+        coverage.note_if("abandoned with requests open", before.contains(&false));
+        coverage.note_if("abandoned with guards out", guards_out);
         drop(ledger);
         assert_eq!(self.rig.server.abandon(), 0, "nothing is left");
         self.check_credits();
-        match luck % 3 {
+        match choice % 3 {
             0 => self.rig.forget_hosts(),
-            _ => while self.rig.run_host(luck as usize) {},
+            _ => while self.rig.run_host(choice as usize) {},
         }
-        while luck % 3 == 1 && self.rig.end_guard(luck as usize) {}
+        while choice % 3 == 1 && self.rig.end_guard(choice as usize) {}
         self.rig.complete();
         self.check_answers(|index| before[index]);
         self.check_orders();
     }
 
-    /// I12: nobody waits for room in a stream of a device that gave up.
+    /// I12: no caller waits for credit of a stream of an abandoned device.
     fn check_credits(&self) {
         let now = std::time::Instant::now();
         let streams = self.streams.iter();
@@ -65,8 +65,8 @@ impl Run {
         }
     }
 
-    /// I5: every ask is answered, as the oracle says. One that was not `settled` may have failed because
-    /// the device gave up.
+    /// I5: every request is answered, as the oracle computes. One that was not `settled` may have failed because the
+    /// device was abandoned.
     pub(super) fn check_answers(&mut self, settled: impl Fn(usize) -> bool) {
         let expected = oracle::answers(
             &self.sent,
@@ -75,10 +75,10 @@ impl Run {
         );
         for (index, answer) in self.answers.iter_mut().enumerate() {
             let Some(got) = answer.look(&self.rig) else {
-                // Who waits for a point of a device that gave up is told by the end of the timeline.
+                // A caller that waits for a point of an abandoned device is woken by the end of the timeline.
                 assert!(
-                    answer.is_told() && !settled(index),
-                    "ask {index} is never answered (I5)"
+                    answer.is_answered() && !settled(index),
+                    "request {index} is never answered (I5)"
                 );
                 continue;
             };
@@ -101,7 +101,7 @@ impl Run {
     pub(super) fn check_orders(&self) {
         let ledger = self.rig.ledger.get();
         for (first, second) in &self.orders {
-            // A task that did not run has no place.
+            // A task that did not run has no point.
             if let (Some(first), Some(second)) =
                 (ledger.issues.get(first), ledger.issues.get(second))
             {
@@ -113,7 +113,7 @@ impl Run {
         }
     }
 
-    /// I10.
+    /// I10: nothing is left.
     pub(super) fn check_nothing_is_left(mut self) {
         self.slices.clear();
         self.points.clear();
@@ -131,10 +131,13 @@ impl Run {
         assert_eq!((scheduler.stream_count(), self.rig.table.live()), (0, 0));
         assert_eq!(server.objects.counts(), (0, 0));
         assert_eq!(
-            (server.drops.in_use(), server.memory.line().count()),
+            (
+                server.drops.held_slices(),
+                server.memory.waiting_streams().count()
+            ),
             (0, 0)
         );
-        assert!(!scheduler.has_host_turns() && !server.drops.are_early());
+        assert!(!scheduler.has_waiting_hosts() && !server.drops.has_pending());
         assert_eq!(server.drops.retiring().count(), 0);
         let usage = server.memory.usage();
         assert_eq!((usage.in_use, usage.busy, usage.live), (0, 0, 0));

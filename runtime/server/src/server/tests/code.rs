@@ -1,5 +1,5 @@
-//! User code of a program: host functions, guards, custom tasks. Each does to its bindings what the launch
-//! of its number does.
+//! User code of a program: host functions, guards, custom tasks. Each does to its bindings what the launch of its
+//! number does.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,17 +14,17 @@ use super::bytes::Effect;
 use super::rig::Rig;
 use super::script::HeldBytes;
 
-/// What a guard's user has: the bytes, until it lets go of them.
+/// A guard as its user has it: the bytes, until it is dropped.
 pub(super) struct Guard {
     held: Box<HeldBytes>,
     done: HostDone,
     number: u64,
     outcome: Result<(), &'static str>,
-    /// Tasks that had been issued when it began.
+    /// The number of tasks that were issued when it began.
     pub(super) since: usize,
 }
 
-/// Guards that are out, shared with the host functions that hand them out.
+/// Live guards, shared with the host functions that create them.
 pub(super) type Guards = Arc<Mutex<Vec<Guard>>>;
 
 impl Guard {
@@ -33,7 +33,7 @@ impl Guard {
     }
 }
 
-/// User code ends: it has done its work, or panicked with this message.
+/// Ends user code: it has done its work, or panicked with this message.
 fn end(held: HeldBytes, done: HostDone, number: u64, outcome: Result<(), &'static str>) {
     held.end(match outcome {
         Ok(()) => Effect::Compute(number),
@@ -46,7 +46,7 @@ fn end(held: HeldBytes, done: HostDone, number: u64, outcome: Result<(), &'stati
 
 fn bytes_of(resources: Option<Box<dyn std::any::Any + Send>>) -> Box<HeldBytes> {
     let held = resources.and_then(|resources| resources.downcast().ok());
-    held.expect("a host function gets the resources that it asked for")
+    held.expect("a host function gets the resources that it requested")
 }
 
 impl Rig {
@@ -66,7 +66,7 @@ impl Rig {
         self.submit(stream, Op::Host(Box::new(work)), bindings);
     }
 
-    /// A host function that is over when it returns.
+    /// Sends a host function that ends when it returns.
     pub(super) fn host(
         &mut self,
         stream: &Stream,
@@ -78,7 +78,7 @@ impl Rig {
         self.submit_host(stream, bindings, Box::new(run), None);
     }
 
-    /// A guard: its user is told when it is there, or why it never will be, and lets go of it later.
+    /// Sends a guard. Its user receives it, or the error because of which it never will, and drops it later.
     pub(super) fn guard(
         &mut self,
         stream: &Stream,
@@ -88,16 +88,24 @@ impl Rig {
     ) -> Answer {
         let (sender, receiver) = reply();
         let sender = Arc::new(Mutex::new(Some(sender)));
-        let (asker, ledger) = (sender.clone(), self.ledger.clone());
+        let (failing, ledger) = (sender.clone(), self.ledger.clone());
         let told = move |error| {
-            ledger.get().seen.note("guard over failed data");
-            let sender = asker.lock().unwrap().take().expect("it is told once (I5)");
+            ledger.get().coverage.note("guard over failed data");
+            let sender = failing
+                .lock()
+                .unwrap()
+                .take()
+                .expect("the caller is answered once (I5)");
             sender.send(Err(error));
         };
         let guards = self.guards.clone();
         let run = move |done, resources| {
             let held = bytes_of(resources);
-            let sender = sender.lock().unwrap().take().expect("it is told once (I5)");
+            let sender = sender
+                .lock()
+                .unwrap()
+                .take()
+                .expect("the caller is answered once (I5)");
             sender.send(Ok(Ticket::default()));
             let since = held.tasks_so_far();
             guards.lock().unwrap().push(Guard {
@@ -112,7 +120,7 @@ impl Rig {
         Answer::of(receiver)
     }
 
-    /// A custom task, which may refuse.
+    /// Sends a custom task, which may refuse to run.
     pub(super) fn custom(
         &mut self,
         stream: &Stream,

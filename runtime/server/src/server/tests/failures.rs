@@ -1,4 +1,4 @@
-//! What goes wrong, and how far it reaches (I6, I7).
+//! Failures, and how far they reach (I6, I7).
 
 use millstream_protocol::access::Access;
 use millstream_protocol::failure::Failure;
@@ -13,9 +13,9 @@ fn rig(queues: usize) -> Rig {
     Rig::new(queues, DeviceOptions::default().max_tasks(100))
 }
 
-/// The failure's sentence, if it is one.
+/// Returns the text of the failure, if there is one.
 fn failed(rig: &Rig, answer: &mut Answer) -> Option<String> {
-    match answer.look(rig).expect("every ask is answered (I5)") {
+    match answer.look(rig).expect("every request is answered (I5)") {
         Ok(_) => None,
         Err(error) => Some(error.to_string()),
     }
@@ -27,9 +27,9 @@ fn read(rig: &mut Rig, stream: &Stream, slice: &Slice) -> Option<String> {
     failed(rig, &mut answer)
 }
 
-/// The refused task keeps its place: what comes after it comes after what it waited for.
+/// A refused task keeps its place: later tasks come after its waits.
 #[test]
-fn a_refused_launch_poisons_its_outputs_and_nothing_else_and_keeps_its_place() {
+fn refused_launch_poisons_only_its_outputs_and_keeps_its_place_i6_i7() {
     let mut rig = rig(2);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let (x, y, z) = (rig.slice(&a, 64), rig.slice(&b, 64), rig.slice(&b, 64));
@@ -43,8 +43,8 @@ fn a_refused_launch_poisons_its_outputs_and_nothing_else_and_keeps_its_place() {
     assert_eq!(rig.waits(), [(1, 0, 1)]);
     assert_eq!(rig.order(1), [3]);
     assert_eq!(rig.in_flight(1), 2);
-    let sentence = read(&mut rig, &b, &y).unwrap();
-    assert_eq!(sentence, "`run` failed: the device refused it, scripted");
+    let text = read(&mut rig, &b, &y).unwrap();
+    assert_eq!(text, "`run` failed: the device refused it, scripted");
     assert_eq!(read(&mut rig, &b, &z), None);
     assert_eq!(read(&mut rig, &a, &x), None);
     let mut rest = rig.copy_out(&b, &[y.part(32..64, Access::Read)]);
@@ -52,12 +52,12 @@ fn a_refused_launch_poisons_its_outputs_and_nothing_else_and_keeps_its_place() {
     assert_eq!(
         failed(&rig, &mut rest),
         None,
-        "only what it would have written"
+        "only the bytes that it would have written are poisoned"
     );
 }
 
 #[test]
-fn failures_travel_along_reads_and_stop_at_whole_writes() {
+fn failure_spreads_by_reads_and_is_healed_by_overwrites_i7() {
     let mut rig = rig(1);
     let (kernel, a, _b) = (rig.kernel(), rig.stream(), rig.stream());
     let (x, y, z) = (rig.slice(&a, 64), rig.slice(&a, 64), rig.slice(&a, 64));
@@ -78,14 +78,14 @@ fn failures_travel_along_reads_and_stop_at_whole_writes() {
     assert_eq!(rig.order(0), [5]);
 }
 
-/// I6: a host function without its resources does not run, and whoever asked is told.
+/// I6: a host function without its resources does not run, and its caller receives the error.
 #[test]
-fn a_host_function_whose_resources_are_refused_poisons_what_it_would_have_written() {
+fn host_function_without_resources_poisons_its_outputs_i6() {
     let mut rig = rig(1);
     let (a, _b) = (rig.stream(), rig.stream());
     let (x, y) = (rig.slice(&a, 64), rig.slice(&a, 64));
     rig.ledger.get().refuse_resources = true;
-    let (sender, told) = std::sync::mpsc::channel();
+    let (sender, error) = std::sync::mpsc::channel();
     let work = HostWork {
         name: "guard".into(),
         resources: true,
@@ -94,18 +94,18 @@ fn a_host_function_whose_resources_are_refused_poisons_what_it_would_have_writte
     };
     rig.submit(&a, Op::Host(Box::new(work)), &[x.update(), y.read()]);
     rig.rest();
-    let sentence = "`guard` failed: the device refused it, scripted";
-    assert_eq!(told.try_recv().unwrap().to_string(), sentence);
-    assert_eq!(read(&mut rig, &a, &x).unwrap(), sentence);
+    let text = "`guard` failed: the device refused it, scripted";
+    assert_eq!(error.try_recv().unwrap().to_string(), text);
+    assert_eq!(read(&mut rig, &a, &x).unwrap(), text);
     assert_eq!(
         read(&mut rig, &a, &y),
         None,
-        "only what it would have written"
+        "only the bytes that it would have written are poisoned"
     );
 }
 
 #[test]
-fn a_refused_copy_in_poisons_its_target() {
+fn refused_copy_in_poisons_its_target_i7() {
     let mut rig = rig(1);
     let (a, _b) = (rig.stream(), rig.stream());
     let x = rig.slice(&a, 64);
@@ -117,9 +117,9 @@ fn a_refused_copy_in_poisons_its_target() {
     );
 }
 
-/// Whichever copy of an answer is refused, the answer says so, once, and the queue goes on.
+/// Whichever copy of an answer is refused, the answer is one error, and the queue goes on.
 #[test]
-fn a_refused_copy_out_fails_the_answer_and_not_the_data() {
+fn refused_copy_out_fails_the_answer_and_not_the_data_i7() {
     for nth in 0..3 {
         let mut rig = rig(1);
         let (kernel, a, _b) = (rig.kernel(), rig.stream(), rig.stream());
@@ -141,9 +141,9 @@ fn a_refused_copy_out_fails_the_answer_and_not_the_data() {
     }
 }
 
-/// I7 within a recording: what reads the failed task's outputs does not run, the rest does.
+/// I7 within a recording: tasks that read the outputs of the failed one do not run, the others do.
 #[test]
-fn a_refused_task_of_a_replay_fails_what_reads_it_and_nothing_else() {
+fn refused_task_of_a_replay_fails_only_tasks_that_read_it_i7() {
     let mut rig = rig(1);
     let (kernel, a, _b) = (rig.kernel(), rig.stream(), rig.stream());
     let slices = [
@@ -168,15 +168,15 @@ fn a_refused_task_of_a_replay_fails_what_reads_it_and_nothing_else() {
     for healthy in [x, z, w] {
         assert_eq!(read(&mut rig, &a, healthy), None);
     }
-    // Once the data is good again the replay is too.
+    // Once the data is clean again, so is the replay.
     rig.ledger.get().refused.clear();
     rig.replay(&a, &recording, &recording.parameters);
     assert_eq!(read(&mut rig, &a, y), None);
 }
 
-/// I7: bytes that one parameter writes before it reads are read first through another, which fails on them.
+/// I7: a parameter overwrites bytes that another parameter reads first; that read fails.
 #[test]
-fn what_a_replay_reads_through_another_parameter_first_fails() {
+fn replay_that_reads_poisoned_bytes_through_another_parameter_fails_i7() {
     let mut rig = rig(1);
     let (kernel, a, _b) = (rig.kernel(), rig.stream(), rig.stream());
     let (x, y, z) = (rig.slice(&a, 64), rig.slice(&a, 64), rig.slice(&a, 64));
@@ -185,23 +185,27 @@ fn what_a_replay_reads_through_another_parameter_first_fails() {
     rig.ledger.get().refused.insert(3);
     rig.launch(&a, &kernel, 3, &[x.write()]);
     rig.replay(&a, &recording, &[x.read(), y.write(), x.write()]);
-    assert!(read(&mut rig, &a, &y).is_some(), "what it read had failed");
-    assert_eq!(read(&mut rig, &a, &x), None, "it is written after that");
+    assert!(read(&mut rig, &a, &y).is_some(), "it reads poisoned bytes");
+    assert_eq!(
+        read(&mut rig, &a, &x),
+        None,
+        "it is overwritten after the read"
+    );
 }
 
 #[test]
-fn a_failed_host_function_poisons_what_it_would_have_written() {
+fn failed_host_function_poisons_its_outputs_i7() {
     let mut rig = rig(1);
     let (a, _b) = (rig.stream(), rig.stream());
     let (x, y) = (rig.slice(&a, 64), rig.slice(&a, 64));
     rig.host(&a, 1, &[x.update(), y.read()], Err("no luck"));
-    let sentence = read(&mut rig, &a, &x).unwrap();
-    assert_eq!(sentence, "`host` failed: panicked with \"no luck\"");
+    let text = read(&mut rig, &a, &x).unwrap();
+    assert_eq!(text, "`host` failed: panicked with \"no luck\"");
     assert_eq!(read(&mut rig, &a, &y), None);
 }
 
 #[test]
-fn a_host_function_does_not_run_on_failed_data() {
+fn host_function_does_not_run_on_poisoned_data_i7() {
     let mut rig = rig(1);
     let (kernel, a, _b) = (rig.kernel(), rig.stream(), rig.stream());
     let (x, y) = (rig.slice(&a, 64), rig.slice(&a, 64));
@@ -213,9 +217,9 @@ fn a_host_function_does_not_run_on_failed_data() {
     assert!(read(&mut rig, &a, &y).unwrap().contains("`host`"));
 }
 
-/// What failed while it ran, on a backend whose tasks can, heals in the same ways.
+/// Poison that a queue found while a task ran is healed in the same way.
 #[test]
-fn a_host_function_that_writes_whole_heals_what_failed_while_it_ran() {
+fn host_function_that_overwrites_heals_poison_of_a_queue_i7() {
     let mut rig = rig(1);
     let (a, _b) = (rig.stream(), rig.stream());
     let x = rig.slice(&a, 64);
@@ -228,9 +232,9 @@ fn a_host_function_that_writes_whole_heals_what_failed_while_it_ran() {
     assert!(poison.find(0..64).is_none());
 }
 
-/// Views of no bytes are valid arguments, whatever has become of the slice.
+/// Empty views are valid arguments, whatever the state of the slice.
 #[test]
-fn an_empty_part_of_a_failed_slice_fails_nobody() {
+fn empty_part_of_a_poisoned_slice_fails_no_task_i7() {
     let mut rig = rig(1);
     let (kernel, a, _b) = (rig.kernel(), rig.stream(), rig.stream());
     let (x, y) = (rig.slice(&a, 64), rig.slice(&a, 64));
@@ -240,9 +244,9 @@ fn an_empty_part_of_a_failed_slice_fails_nobody() {
     assert_eq!(read(&mut rig, &a, &y), None);
 }
 
-/// A launch of no cube reads and writes nothing: what had failed stays so, and what it would have read is of no concern (I7).
+/// A launch of no cubes reads and writes nothing: poisoned bytes stay so, and its inputs do not matter (I7).
 #[test]
-fn launch_of_no_cube_neither_heals_nor_passes_failures_on() {
+fn launch_of_no_cubes_neither_heals_nor_spreads_failures_i7() {
     let mut rig = rig(1);
     let (kernel, a) = (rig.kernel(), rig.stream());
     let (x, y) = (rig.slice(&a, 64), rig.slice(&a, 64));
@@ -258,7 +262,7 @@ fn launch_of_no_cube_neither_heals_nor_passes_failures_on() {
 
 /// Only the device knows whether such a launch wrote anything (I7).
 #[test]
-fn launch_with_a_count_on_the_device_does_not_heal_what_failed_before_it_ran() {
+fn launch_with_a_dynamic_count_does_not_heal_at_issue_i7() {
     let mut rig = rig(1);
     let (kernel, a) = (rig.kernel(), rig.stream());
     let (x, count) = (rig.slice(&a, 64), rig.slice(&a, 12));

@@ -1,4 +1,4 @@
-//! What waits for what, on which queue: as little as the data allows (I1, I2, I3).
+//! Waits between queues: as few as the data allows (I1, I2, I3).
 
 use millstream_protocol::id::QueueId;
 use millstream_protocol::options::DeviceOptions;
@@ -11,7 +11,7 @@ fn rig(queues: usize) -> Rig {
 }
 
 #[test]
-fn a_reader_on_another_queue_waits_once_for_the_writer() {
+fn reader_on_another_queue_waits_once_for_the_writer_i3() {
     let mut rig = rig(2);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
@@ -23,9 +23,9 @@ fn a_reader_on_another_queue_waits_once_for_the_writer() {
     rig.drain();
 }
 
-/// The point must be recorded before anything can wait for it.
+/// A point must be recorded before another queue waits for it.
 #[test]
-fn an_unflushed_producer_is_flushed_before_the_wait() {
+fn open_batch_of_the_producer_ends_before_the_wait() {
     let mut rig = rig(2);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let x = rig.slice(&a, 64);
@@ -41,7 +41,7 @@ fn an_unflushed_producer_is_flushed_before_the_wait() {
 }
 
 #[test]
-fn readers_do_not_wait_for_each_other_and_a_writer_waits_for_all() {
+fn readers_do_not_wait_for_each_other_and_a_writer_waits_for_all_i2() {
     let mut rig = rig(3);
     let kernel = rig.kernel();
     let (a, b, c) = (rig.stream(), rig.stream(), rig.stream());
@@ -59,7 +59,7 @@ fn readers_do_not_wait_for_each_other_and_a_writer_waits_for_all() {
 }
 
 #[test]
-fn parts_of_a_slice_that_do_not_overlap_need_no_order() {
+fn disjoint_parts_of_a_slice_need_no_wait() {
     let mut rig = rig(2);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let x = rig.slice(&a, 64);
@@ -74,9 +74,9 @@ fn parts_of_a_slice_that_do_not_overlap_need_no_order() {
     rig.drain();
 }
 
-/// I3, through a third queue.
+/// I3 through a third queue.
 #[test]
-fn what_a_waited_point_had_waited_for_needs_no_wait_of_its_own() {
+fn point_that_an_awaited_point_waited_for_needs_no_wait_i3() {
     let mut rig = rig(3);
     let kernel = rig.kernel();
     let (a, b, c) = (rig.stream(), rig.stream(), rig.stream());
@@ -90,9 +90,9 @@ fn what_a_waited_point_had_waited_for_needs_no_wait_of_its_own() {
     rig.drain();
 }
 
-/// I3, among the waits of one task, whatever their order.
+/// I3 among the waits of one task, in any order.
 #[test]
-fn of_two_points_that_one_task_needs_only_the_one_that_implies_the_other_is_waited_for() {
+fn only_the_later_of_two_ordered_points_is_waited_for_i3() {
     let mut rig = rig(3);
     let kernel = rig.kernel();
     let (a, b, c) = (rig.stream(), rig.stream(), rig.stream());
@@ -105,9 +105,9 @@ fn of_two_points_that_one_task_needs_only_the_one_that_implies_the_other_is_wait
     rig.drain();
 }
 
-/// A point has the clock of its own moment: what its queue waited for later is not implied.
+/// A point has the clock of its own moment, so a later wait of its queue is not implied.
 #[test]
-fn what_a_queue_waited_for_after_a_point_is_waited_for_again() {
+fn wait_of_a_queue_after_a_point_is_not_implied_by_the_point_i2() {
     let mut rig = rig(3);
     let kernel = rig.kernel();
     let (a, b, c) = (rig.stream(), rig.stream(), rig.stream());
@@ -123,7 +123,7 @@ fn what_a_queue_waited_for_after_a_point_is_waited_for_again() {
 }
 
 #[test]
-fn what_has_completed_is_not_waited_for() {
+fn passed_point_needs_no_wait() {
     let mut rig = rig(2);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let x = rig.slice(&a, 64);
@@ -134,14 +134,14 @@ fn what_has_completed_is_not_waited_for() {
     assert_eq!(rig.waits(), []);
 }
 
-/// I1: the order within a stream is its queue's.
+/// I1: the order within a stream is the order of its queue.
 #[test]
-fn a_stream_changes_its_queue_only_when_idle() {
+fn stream_changes_its_queue_only_while_idle_i1() {
     let mut rig = rig(2);
     let kernel = rig.kernel();
     let (a, b, c) = (rig.stream(), rig.stream(), rig.stream());
     let (x, z) = (rig.slice(&a, 64), rig.slice(&c, 64));
-    // Two streams sit on queue 0, and the other one is free.
+    // Two streams are assigned to queue 0, and queue 1 is free.
     rig.launch(&a, &kernel, 1, &[x.update()]);
     rig.rest();
     assert_eq!(rig.queue_of(c.id()), QueueId(0));
@@ -157,15 +157,15 @@ fn a_stream_changes_its_queue_only_when_idle() {
     assert_eq!(
         (rig.queue_of(c.id()), rig.order(1)),
         (QueueId(1), vec![3]),
-        "an idle stream goes where less is in flight"
+        "an idle stream moves to the queue with less in flight"
     );
     assert_eq!(rig.queue_of(b.id()), QueueId(1));
     rig.drain();
 }
 
-/// A stream that was flushed by itself may still be in its queue's turn when it moves.
+/// A stream that was flushed out of turn may still be in the turns of its queue when it moves.
 #[test]
-fn a_stream_that_moves_takes_its_turn_where_it_goes() {
+fn stream_that_moves_gets_its_turns_on_the_new_queue() {
     let mut rig = Rig::new(2, DeviceOptions::default().max_tasks(1).max_in_flight(2));
     let kernel = rig.kernel();
     let (a, _b, c) = (rig.stream(), rig.stream(), rig.stream());
@@ -176,7 +176,7 @@ fn a_stream_that_moves_takes_its_turn_where_it_goes() {
     rig.launch(&a, &kernel, 2, &[x.update()]);
     rig.launch(&a, &kernel, 3, &[x.update()]);
     rig.admit();
-    // It goes to queue 1 with two tasks: neither may be left there unflushed.
+    // It moves to queue 1 with two tasks: neither may stay unflushed.
     rig.launch(&c, &kernel, 4, &[z.update()]);
     rig.launch(&c, &kernel, 5, &[z.update()]);
     rig.launch(&c, &kernel, 6, &[z.update()]);
@@ -185,25 +185,29 @@ fn a_stream_that_moves_takes_its_turn_where_it_goes() {
     assert_eq!((rig.in_flight(0), rig.in_flight(1)), (0, 0));
 }
 
-/// A host function is on no queue: the order of its stream's queue does not help it.
+/// A host function is on no queue, so the order of its stream's queue does not apply to it.
 #[test]
-fn a_host_function_waits_for_other_streams_of_its_own_queue() {
+fn host_function_waits_for_other_streams_of_its_queue_i2() {
     let mut rig = rig(1);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let x = rig.slice(&a, 64);
     rig.launch(&a, &kernel, 1, &[x.write()]);
     rig.host(&b, 2, &[x.read()], Ok(()));
     rig.rest();
-    assert_eq!(rig.hosts(), 0, "what it reads is still being written (I2)");
+    assert_eq!(
+        rig.hosts(),
+        0,
+        "the task that writes its input has not completed (I2)"
+    );
     assert!(rig.step(0));
     rig.rest();
     assert_eq!(rig.hosts(), 1);
     rig.drain();
 }
 
-/// Nor does what its queue's clock implies: that holds for what is on the queue.
+/// Nor does the clock of that queue, which holds for tasks on the queue.
 #[test]
-fn a_host_function_waits_for_what_its_queue_only_has_a_wait_for() {
+fn host_function_waits_for_points_that_its_queue_has_waited_for_i2() {
     let mut rig = rig(2);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
@@ -219,9 +223,9 @@ fn a_host_function_waits_for_what_its_queue_only_has_a_wait_for() {
     assert_eq!(rig.held(), 0);
 }
 
-/// I2 in both directions: nothing that conflicts goes while the host function runs.
+/// I2 in both directions: no task that conflicts is issued while the host function runs.
 #[test]
-fn tasks_that_conflict_with_a_running_host_function_are_held_and_others_go() {
+fn task_that_conflicts_with_a_running_host_function_is_held_and_others_are_issued_i2() {
     let mut rig = rig(1);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
@@ -238,7 +242,7 @@ fn tasks_that_conflict_with_a_running_host_function_are_held_and_others_go() {
 }
 
 #[test]
-fn a_point_orders_streams_that_share_no_data() {
+fn point_orders_streams_that_share_no_data_i1() {
     let mut rig = rig(2);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
@@ -248,7 +252,7 @@ fn a_point_orders_streams_that_share_no_data() {
     rig.wait_for(&b, &point);
     rig.launch(&b, &kernel, 3, &[y.update()]);
     rig.rest();
-    // The point is the mark after task 1; task 2 is not waited for.
+    // The point is the mark after task 1; there is no wait for task 2.
     assert_eq!(rig.waits(), [(1, 0, 2)]);
     rig.drain();
 }

@@ -1,10 +1,9 @@
-//! What the backend was told, and the checks of it.
+//! The calls of the backend, and their checks.
 //!
-//! Tasks take effect on bytes when they are issued: any two that conflict are ordered by then, or a
-//! check fails. Checked with clocks of our own: conflicting accesses to overlapping bytes are ordered
-//! by queue order, waits or completion (I2, I4); no wait is implied (I3); waits name recorded points;
-//! cursors go up by one; pages and slices are live. Not checked here: that the order is the mailbox's,
-//! which is the oracle's part.
+//! A task takes effect on bytes when it is issued, so any two that conflict must be ordered by then, or a check fails.
+//! The ledger checks with vector clocks of its own: conflicting accesses to overlapping bytes are ordered by queue
+//! order, waits or completion (I2, I4); no wait is implied (I3); waits name recorded points; cursors go up by one;
+//! pages and slices are live. It does not check that the order is the mailbox's; the oracle does.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -17,21 +16,21 @@ use millstream_protocol::memory::PageId;
 use millstream_sync::timeline::Timeline;
 
 use super::bytes::{Effect, Memory};
-use super::seen::Seen;
+use super::coverage::Coverage;
 
 /// For every queue, the greatest cursor that is known to come before.
 pub(super) type Clock = [Cursor; MAX_QUEUES];
 
-/// One call of the backend that matters for order.
+/// A call of the backend that matters for order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Call {
-    /// A launch or a fill with its number.
+    /// A launch or a fill: the queue and its number.
     Run(u8, u64),
-    /// Another task.
+    /// Another task: the queue and its kind.
     Other(u8, &'static str),
-    /// A queue is to wait for a point: on which queue, for which.
+    /// A wait: the queue, and the point that it waits for.
     Wait(u8, u8, Cursor),
-    /// A batch ends at a cursor.
+    /// The end of a batch: the queue and the cursor.
     Flush(u8, Cursor),
 }
 
@@ -41,10 +40,10 @@ struct Lane {
     issued: Cursor,
     flushed: Cursor,
     published: Cursor,
-    /// The clock that every cursor was issued with, from cursor 1 on; its own queue included.
+    /// The clock of each cursor at its issue, from cursor 1 on, including its own queue.
     clocks: Vec<Clock>,
     now: Clock,
-    /// Waits before a cursor.
+    /// Waits, each with the cursor that comes after it.
     waits: Vec<(Cursor, Point)>,
 }
 
@@ -62,7 +61,7 @@ enum By {
     Host(u64),
 }
 
-/// Where and after what a numbered task was issued.
+/// The point of a numbered task, and what came before it when it was issued.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Issue {
     pub(super) point: Point,
@@ -71,7 +70,7 @@ pub(super) struct Issue {
 }
 
 impl Issue {
-    /// Does everything up to `point` come before this task?
+    /// Returns `true` if everything up to `point` comes before this task.
     pub(super) fn comes_after(&self, point: Point) -> bool {
         let queue = point.queue.index();
         self.clock[queue].max(self.published[queue]) >= point.cursor
@@ -85,19 +84,19 @@ pub(super) struct Ledger {
     hosts: u64,
     pub(super) calls: Vec<Call>,
     pub(super) issues: HashMap<u64, Issue>,
-    /// Numbers of launches and fills to refuse.
+    /// The numbers of launches and fills to refuse.
     pub(super) refused: HashSet<u64>,
-    /// Which call of a copy to refuse, counted down.
+    /// The call of a copy to refuse, counted down.
     pub(super) refuse_copy: Option<u32>,
-    /// How many of 16 copies to refuse, whichever these are.
+    /// The number of copies in 16 to refuse, chosen by a hash.
     pub(super) copies_refused_of_16: u64,
-    /// No host function gets its resources.
+    /// Whether host functions are refused their resources.
     pub(super) refuse_resources: bool,
-    /// Completes tasks in the middle of calls, as a device does: state of the dice, and how often of 256.
+    /// Completes tasks in the middle of calls, as a device does: the state of the dice, and the chance in 256.
     pub(super) dice: (u64, u8),
-    /// What has been met.
-    pub(super) seen: Seen,
-    /// Say what happens, for debugging a failure.
+    /// The cases that were met.
+    pub(super) coverage: Coverage,
+    /// Whether calls are printed, to debug a failure.
     pub(super) trace: bool,
 }
 
@@ -124,12 +123,12 @@ impl Ledger {
             copies_refused_of_16: 0,
             refuse_resources: false,
             dice: (1, 0),
-            seen: Seen::default(),
+            coverage: Coverage::default(),
             trace: std::env::var_os("MILLSTREAM_TRACE").is_some(),
         }
     }
 
-    /// Is the copy with these bindings to be refused?
+    /// Returns `true` if the copy with these bindings is refused.
     pub(super) fn refuses_copy(&mut self, bindings: &[BoundSlice]) -> bool {
         if let Some(left) = self.refuse_copy {
             self.refuse_copy = left.checked_sub(1);
@@ -141,7 +140,8 @@ impl Ledger {
         self.refuses_copy_of(parts)
     }
 
-    /// A copy has no number: what it copies decides whether it is refused, which the oracle knows too.
+    /// Returns `true` if a copy of these parts is refused. A copy has no number, so its parts decide; the oracle knows
+    /// them, too.
     pub(super) fn refuses_copy_of(
         &self,
         parts: impl IntoIterator<Item = (SliceId, u64, u64)>,
@@ -165,7 +165,7 @@ impl Ledger {
         self.lanes[queue.index()].timeline.clone()
     }
 
-    /// Tasks of `queue` that were issued and have not completed.
+    /// Returns the number of tasks of `queue` in flight.
     pub(super) fn in_flight(&self, queue: usize) -> u64 {
         self.lanes[queue].issued - self.lanes[queue].published
     }
@@ -198,7 +198,7 @@ impl Ledger {
         true
     }
 
-    /// The device goes on while it is being told things.
+    /// Completes tasks at random in the middle of a call.
     pub(super) fn tick(&mut self) {
         while self.roll() {
             let queue = self.dice.0 as usize / 256 % self.lanes.len();
@@ -247,7 +247,7 @@ impl Ledger {
         };
         assert!(
             !lane.waits.iter().any(idle),
-            "{queue} waits for {point}, which implies what it waited for before the same task (I3)"
+            "{queue} waits for {point}, which implies a point that it waited for before the same task (I3)"
         );
         for (mine, theirs) in lane.now.iter_mut().zip(theirs) {
             *mine = (*mine).max(theirs);
@@ -255,7 +255,7 @@ impl Ledger {
         lane.waits.push((lane.issued + 1, point));
     }
 
-    /// Takes a task: its place, what it touches, what it does.
+    /// Takes a task: checks its order, records its uses of bytes, and applies its effect.
     pub(super) fn task(&mut self, point: Point, bindings: &[BoundSlice], effect: Effect) {
         let lane = &mut self.lanes[point.queue.index()];
         assert_eq!(
@@ -299,7 +299,7 @@ impl Ledger {
         self.memory.apply(bindings, effect);
     }
 
-    /// Notes a numbered task that was taken.
+    /// Records a numbered task.
     pub(super) fn note(&mut self, number: u64, point: Point) {
         if self.trace {
             eprintln!("run {number} at {point}");
@@ -334,7 +334,7 @@ impl Ledger {
         lane.flushed = cursor;
     }
 
-    /// A host function begins with these bindings: all that conflicts has completed.
+    /// Begins a host function with these bindings: every task that conflicts has completed.
     pub(super) fn host_begins(&mut self, bindings: &[BoundSlice]) -> u64 {
         self.hosts += 1;
         let by = By::Host(self.hosts);
@@ -366,7 +366,7 @@ impl Ledger {
         self.memory.apply(bindings, effect);
     }
 
-    /// A page goes back: nothing uses it any more.
+    /// Frees a page: nothing uses it any more.
     pub(super) fn free(&mut self, page: PageId) {
         let in_use = |touch: &Touch| touch.page == page;
         assert!(!self.open.iter().any(in_use), "{page} is freed in use (I4)");

@@ -1,4 +1,4 @@
-//! Memory under pressure: who waits, who goes first, who is told that there is none (I4, I6).
+//! Memory under pressure: which reservations wait, which are served first, and which fail (I4, I6).
 
 use millstream_protocol::access::Access;
 use millstream_protocol::error::Error;
@@ -9,7 +9,7 @@ use millstream_protocol::options::DeviceOptions;
 use super::build::{Answer, Slice, Stream};
 use super::rig::Rig;
 
-/// A device with room for four slices of 1024 bytes, each on a page of its own.
+/// Creates a device with room for four slices of 1024 bytes, each on a page of its own.
 fn rig(queues: usize) -> Rig {
     let memory = MemoryOptions::default()
         .page_bytes(4096)
@@ -28,9 +28,9 @@ fn out_of_memory(rig: &Rig, answer: &mut Answer) -> bool {
     }
 }
 
-/// I4: what streams hold keeps its slices.
+/// I4: held tasks keep their slices.
 #[test]
-fn a_dropped_slice_is_freed_only_after_the_tasks_that_streams_hold_on_it() {
+fn dropped_slice_is_freed_after_the_held_tasks_that_name_it_i4() {
     let mut rig = rig(1);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let (x, y) = (rig.slice(&a, 1024), rig.slice(&b, 1024));
@@ -45,7 +45,7 @@ fn a_dropped_slice_is_freed_only_after_the_tasks_that_streams_hold_on_it() {
     );
     rig.run_host(0);
     rig.rest();
-    // Its task is issued and not complete: the slice is gone, its page is not (the ledger checks).
+    // Its task is issued and has not completed: the slice is removed, its page is not free (the ledger checks).
     assert_eq!(
         (rig.order(0), rig.ledger.get().memory.live()),
         (vec![2], (2, 1))
@@ -55,9 +55,9 @@ fn a_dropped_slice_is_freed_only_after_the_tasks_that_streams_hold_on_it() {
     assert_eq!(rig.ledger.get().memory.live(), (1, 1));
 }
 
-/// A reservation that is too early waits for what is on its way back.
+/// A reservation waits for memory that will return.
 #[test]
-fn a_reservation_waits_for_memory_that_tasks_still_use() {
+fn reservation_waits_for_memory_that_tasks_still_use() {
     let mut rig = rig(2);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let x = rig.slice(&a, 4096);
@@ -75,14 +75,14 @@ fn a_reservation_waits_for_memory_that_tasks_still_use() {
 }
 
 #[test]
-fn a_parked_reservation_keeps_its_place_before_later_ones() {
+fn parked_reservation_is_served_before_later_ones() {
     let mut rig = rig(2);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let (x, _live) = (rig.slice(&a, 3072), rig.slice(&a, 1024));
     rig.launch(&a, &kernel, 1, &[x.update()]);
     drop(x);
     rig.rest();
-    // The first wants all that comes back; the second would fit into a part of it.
+    // The first needs all that returns; the second would fit into a part of it.
     let first = rig.slice(&b, 3072);
     let mut first_read = rig.copy_out(&b, &[first.read()]);
     let second = rig.slice(&a, 1024);
@@ -100,7 +100,7 @@ fn a_parked_reservation_keeps_its_place_before_later_ones() {
 }
 
 #[test]
-fn later_small_reservations_may_take_what_was_clean() {
+fn later_reservation_takes_memory_that_was_free_before_the_wait() {
     let mut rig = rig(2);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let x = rig.slice(&a, 3072);
@@ -123,9 +123,9 @@ fn later_small_reservations_may_take_what_was_clean() {
     assert_eq!(has(&rig), (true, true, false));
 }
 
-/// What the oldest needs beside what returns is not spare.
+/// Free memory that the first reservation needs in addition to what returns is not in the budget.
 #[test]
-fn later_reservations_leave_what_the_oldest_needs_beside_what_returns() {
+fn later_reservations_leave_the_first_what_it_needs_beside_what_returns() {
     let mut rig = rig(2);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let x = rig.slice(&a, 2048);
@@ -139,14 +139,14 @@ fn later_reservations_leave_what_the_oldest_needs_beside_what_returns() {
     rig.drain();
     assert!(
         rig.has_memory(&first),
-        "it had a claim to what returned and to what was left"
+        "it gets what returned and what was free"
     );
     drop((second, third));
 }
 
-/// A stream that waits for memory is no exception to the rule for those behind it.
+/// A stream that waits for memory has no privilege for its further reservations.
 #[test]
-fn a_waiting_streams_own_later_reservations_wait_behind_its_first() {
+fn later_reservation_of_a_waiting_stream_waits_behind_its_first() {
     let options = MemoryOptions::default().page_bytes(4096).small_max(0);
     let options = DeviceOptions::default().memory(options).max_tasks(100);
     let mut rig = Rig::with_memory(2, 4096, options);
@@ -161,7 +161,7 @@ fn a_waiting_streams_own_later_reservations_wait_behind_its_first() {
     let first = rig.slice(&b, 4096);
     rig.rest();
     rig.step(0);
-    // The device looks where to put this one, sees the first completion, and has a quarter again.
+    // The device refreshes the queues for this task, sees the first completion, and has a quarter again.
     rig.wait_for(&c, &point);
     let second = rig.slice(&b, 1024);
     rig.admit();
@@ -170,9 +170,9 @@ fn a_waiting_streams_own_later_reservations_wait_behind_its_first() {
     assert!(rig.has_memory(&first));
 }
 
-/// Who waits first is who asked first, not whose queue is looked at first.
+/// The mailbox position decides, not the order in which queues are visited.
 #[test]
-fn the_oldest_reservation_is_served_first_whatever_its_queue() {
+fn oldest_reservation_is_served_first_on_any_queue() {
     let mut rig = rig(2);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let x = rig.slice(&a, 4096);
@@ -191,9 +191,9 @@ fn the_oldest_reservation_is_served_first_whatever_its_queue() {
     );
 }
 
-/// I6: nothing can come back, so it fails, and so does what needs it; nothing else does.
+/// I6: no memory can return, so the reservation fails, and so does the task that needs it; nothing else does.
 #[test]
-fn out_of_memory_fails_only_when_nothing_can_return() {
+fn reservation_fails_only_if_no_memory_can_return_i6() {
     let mut rig = rig(2);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let x = rig.slice(&a, 3072);
@@ -205,7 +205,7 @@ fn out_of_memory_fails_only_when_nothing_can_return() {
     assert!(out_of_memory(&rig, &mut refused), "x is live");
     rig.drain();
     assert!(fine.look(&rig).unwrap().is_ok());
-    // The same with x on its way back waits instead.
+    // While the memory of x will return, a reservation waits.
     rig.launch(&a, &kernel, 2, &[x.update()]);
     drop(x);
     let z = rig.slice(&b, 4096);
@@ -216,9 +216,9 @@ fn out_of_memory_fails_only_when_nothing_can_return() {
     assert!(waits.look(&rig).unwrap().is_ok());
 }
 
-/// I5: a slice that comes back only after the memory does, does not come back.
+/// I5: memory that would return only after the reservation is served does not keep it waiting.
 #[test]
-fn a_reservation_fails_when_only_tasks_behind_it_hold_dropped_slices() {
+fn reservation_fails_if_only_tasks_behind_it_hold_dropped_slices_i5() {
     let mut rig = rig(1);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let x = rig.slice(&a, 3072);
@@ -234,7 +234,7 @@ fn a_reservation_fails_when_only_tasks_behind_it_hold_dropped_slices() {
 }
 
 #[test]
-fn a_reservation_that_was_dropped_while_it_waits_ends() {
+fn reservation_of_a_dropped_slice_ends() {
     let mut rig = rig(1);
     let (a, b) = (rig.stream(), rig.stream());
     let _x = rig.slice(&a, 3072);
@@ -245,9 +245,9 @@ fn a_reservation_that_was_dropped_while_it_waits_ends() {
     assert_eq!((rig.held(), rig.server.live_slices()), (0, 1));
 }
 
-/// A reservation needs no place in a queue.
+/// A reservation takes no cursor.
 #[test]
-fn a_parked_reservation_goes_on_while_its_queue_is_full() {
+fn parked_reservation_is_served_while_its_queue_is_full() {
     let memory = MemoryOptions::default()
         .page_bytes(4096)
         .isolate(true)
@@ -272,9 +272,9 @@ fn a_parked_reservation_goes_on_while_its_queue_is_full() {
     rig.drain();
 }
 
-/// I6: above a soft limit there is memory as long as nobody else waits for it, and each crossing counts.
+/// I6: a client above its soft limit gets memory while no other reservation waits, and each crossing is counted.
 #[test]
-fn a_client_above_its_soft_limit_gets_what_there_is() {
+fn client_above_its_soft_limit_gets_free_memory_i6() {
     let mut rig = rig(1);
     let limited = rig.limited_stream(1024);
     let slices: Vec<_> = (0..4).map(|_| rig.slice(&limited, 1024)).collect();
@@ -288,9 +288,9 @@ fn a_client_above_its_soft_limit_gets_what_there_is() {
     assert_eq!(rig.server.stats().soft_limit_crossings, 2);
 }
 
-/// I6: who came first does not matter between an ask that goes above its limit and one that does not.
+/// I6: the soft limit counts before the mailbox position.
 #[test]
-fn memory_that_returns_goes_to_the_ask_that_stays_within_its_limit() {
+fn returned_memory_goes_to_the_reservation_within_its_soft_limit_i6() {
     let mut rig = rig(3);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let limited = rig.limited_stream(2048);
@@ -314,9 +314,9 @@ fn memory_that_returns_goes_to_the_ask_that_stays_within_its_limit() {
     assert!(out_of_memory(&rig, &mut above_read));
 }
 
-/// I6: it comes at once to an ask of its own within the limit as well, and to a new one before those that wait.
+/// I6: a new reservation within its limit is served at once, before waiting ones above theirs.
 #[test]
-fn a_new_ask_within_its_limit_goes_before_those_above_theirs_that_wait() {
+fn new_reservation_within_its_limit_is_served_before_waiting_ones_above_theirs_i6() {
     let mut rig = rig(3);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let limited = rig.limited_stream(1024);
@@ -325,7 +325,7 @@ fn a_new_ask_within_its_limit_goes_before_those_above_theirs_that_wait() {
     drop(x);
     let above = rig.slice(&limited, 3072);
     rig.rest();
-    // What is clean is a part of what the one that waits needs.
+    // The free memory is a part of what the waiting reservation needs.
     let within = rig.slice(&b, 1024);
     rig.rest();
     assert_eq!(
@@ -337,10 +337,10 @@ fn a_new_ask_within_its_limit_goes_before_those_above_theirs_that_wait() {
     assert!(rig.has_memory(&above));
 }
 
-/// I5, I6: what an ask within its limit needs lies behind one that goes above: that one is given up. Each would
-/// wait for the other otherwise, or the wrong one would fail.
+/// I5, I6: memory that a reservation within its limit needs lies behind one above its limit, which is given up.
+/// Otherwise each would wait for the other, or the wrong one would fail.
 #[test]
-fn an_ask_above_its_limit_does_not_make_one_within_its_limit_fail() {
+fn reservation_above_its_limit_is_given_up_for_one_within_its_limit_i5_i6() {
     let mut rig = rig(2);
     let (kernel, b) = (rig.kernel(), rig.stream());
     let limited = rig.limited_stream(3072);
@@ -357,9 +357,9 @@ fn an_ask_above_its_limit_does_not_make_one_within_its_limit_fail() {
     assert!(within_read.look(&rig).unwrap().is_ok());
 }
 
-/// I6: giving up an ask that keeps nothing back helps nobody: it gets what the other cannot use.
+/// I6: a reservation that holds back no memory is not given up: it gets memory that the other cannot use.
 #[test]
-fn an_ask_above_its_limit_is_not_given_up_for_nothing() {
+fn reservation_above_its_limit_is_not_given_up_if_that_frees_nothing_i6() {
     let mut rig = rig(2);
     let b = rig.stream();
     let limited = rig.limited_stream(1024);
@@ -375,9 +375,9 @@ fn an_ask_above_its_limit_is_not_given_up_for_nothing() {
     assert!(rig.has_memory(&above));
 }
 
-/// I10: from the very call that says that the device is gone on, nothing is freed on it.
+/// I10: nothing is freed on the device from the call on that reports the loss.
 #[test]
-fn the_step_in_which_the_device_is_lost_frees_no_page() {
+fn no_page_is_freed_in_the_step_that_loses_the_device_i10() {
     let memory = MemoryOptions::default().page_bytes(64 << 10);
     let options = DeviceOptions::default().memory(memory).max_tasks(100);
     let mut rig = Rig::with_memory(2, 1 << 20, options);
@@ -389,7 +389,7 @@ fn the_step_in_which_the_device_is_lost_frees_no_page() {
     rig.rest();
     assert_eq!((rig.held(), rig.ledger.get().memory.live().0), (1, 1));
     rig.ledger.get().memory.lost = true;
-    // The page of `x` is free now. The one that waits for memory meets the loss, and the cleanup comes after it.
+    // The page of `x` is free now. The reservation that waits finds the loss, and the cleanup comes after it.
     rig.step(0);
     rig.cleanup();
     rig.admit();
@@ -397,10 +397,10 @@ fn the_step_in_which_the_device_is_lost_frees_no_page() {
     assert_eq!(rig.ledger.get().memory.live().0, 1);
 }
 
-/// A replay of which nothing can run, since there is no memory for what it is bound to, takes the cursors of all its tasks, one after the
-/// other: nobody waits for one that was left out (I5).
+/// A replay whose parameter has no memory runs nothing, but takes the cursors of all its tasks, one by one: nothing
+/// waits for a cursor that was left out (I5).
 #[test]
-fn a_replay_that_comes_to_nothing_takes_all_its_cursors_i5() {
+fn replay_that_runs_nothing_takes_all_its_cursors_i5() {
     let mut rig = rig(1);
     let (kernel, a) = (rig.kernel(), rig.stream());
     let x = rig.slice(&a, 1024);
@@ -416,14 +416,15 @@ fn a_replay_that_comes_to_nothing_takes_all_its_cursors_i5() {
     rig.drain();
 }
 
-/// Slices that have all the memory there is.
+/// Reserves slices that take all memory.
 fn fill_up(rig: &mut Rig, stream: &Stream) -> Vec<Slice> {
     (0..4).map(|_| rig.slice(stream, 1024)).collect()
 }
 
-/// A slice that got no memory is tried again when a task overwrites it: what the task writes is data then, and no more (I7).
+/// A task that overwrites a slice without memory tries again to reserve it: the bytes that it writes are data, and no
+/// others (I7).
 #[test]
-fn overwriting_a_slice_that_got_no_memory_reserves_it_again() {
+fn overwrite_of_a_slice_without_memory_reserves_it_again_i7() {
     let mut rig = rig(1);
     let (kernel, a) = (rig.kernel(), rig.stream());
     let all = fill_up(&mut rig, &a);
@@ -444,15 +445,18 @@ fn overwriting_a_slice_that_got_no_memory_reserves_it_again() {
     rig.drain();
     assert!(
         out_of_memory(&rig, &mut updated),
-        "an update defines nothing"
+        "an update does not reserve memory"
     );
     assert!(matches!(written.look(&rig), Some(Ok(_))));
-    assert!(out_of_memory(&rig, &mut left), "nothing has written that");
+    assert!(
+        out_of_memory(&rig, &mut left),
+        "no task has written these bytes"
+    );
 }
 
-/// A parameter without memory fails the tasks of a recording that touch it, and no others (I7). The next replay tries again.
+/// A parameter without memory fails only the recorded tasks that touch it (I7). The next replay tries again.
 #[test]
-fn parameter_without_memory_fails_only_the_tasks_that_touch_it_and_only_until_there_is_memory() {
+fn parameter_without_memory_fails_only_the_tasks_that_touch_it_until_there_is_memory_i7() {
     let mut rig = rig(1);
     let (kernel, a) = (rig.kernel(), rig.stream());
     let mut all = fill_up(&mut rig, &a);
@@ -472,8 +476,8 @@ fn parameter_without_memory_fails_only_the_tasks_that_touch_it_and_only_until_th
     assert_eq!(replayed(&mut rig), [true, true]);
 }
 
-/// Two parameters of a replay stand for one slice without memory, of which the first is read and the second is written: the slice gets
-/// memory for both, and what reads it after the write finds data (I7).
+/// Two parameters of a replay name one slice without memory; the first is read and the second is written. The slice
+/// gets memory for both, and a task that reads it after the write reads data (I7).
 #[test]
 fn parameters_of_one_slice_without_memory_are_bound_to_the_same_memory_i7() {
     let mut rig = rig(1);
@@ -508,6 +512,6 @@ fn parameters_of_one_slice_without_memory_are_bound_to_the_same_memory_i7() {
     assert_eq!(
         found,
         [false, true],
-        "what reads it before the write fails alone"
+        "only the task that reads it before the write fails"
     );
 }

@@ -2,30 +2,30 @@
 //!
 //! | file | what it is |
 //! | --- | --- |
-//! | `ledger` | what the backend was told, and the checks of it by vector clocks |
-//! | `bytes` | its pages and slices, and what tasks do to them |
-//! | `script` | the backend: completes only what a test says |
-//! | `rig` | the device actor's loop without a thread: it sleeps whenever the actor would |
+//! | `ledger` | the calls of the backend, and the checks of them by vector clocks |
+//! | `bytes` | the pages and slices of the backend, and what tasks do to them |
+//! | `script` | the backend: completes only the tasks that a test completes |
+//! | `rig` | the loop of the device actor without a thread: it sleeps whenever the actor would |
 //! | `build`, `code` | tasks built by hand; user code in them |
-//! | `order`, `hazards`, `memory`, `failures`, `progress`, `metered` | facts |
-//! | `program`, `steps`, `checks` | random programs, and what they must meet (`seen`) |
-//! | `oracle` | what a program must compute |
+//! | `order`, `hazards`, `memory`, `failures`, `progress`, `urgency`, `metrics` | facts |
+//! | `program`, `steps`, `checks` | random programs, and what they must meet (`coverage`) |
+//! | `oracle` | the results that a program must compute |
 
 mod build;
 mod bytes;
 mod checks;
 mod code;
+mod coverage;
 mod failures;
 mod hazards;
 mod ledger;
 mod memory;
-mod metered;
+mod metrics;
 mod oracle;
 mod order;
 mod program;
 mod progress;
 mod rig;
 mod script;
-mod seen;
 mod steps;
 mod urgency;

@@ -1,8 +1,8 @@
-//! What a program must compute: its messages, one after the other, in the order in which they were
-//! sent, with no device at all.
+//! The results that a program must compute: its messages, one after the other, in the order in which they were sent,
+//! without a device.
 //!
-//! The oracle learns from the run only which slices got memory, and from the script what is refused; all
-//! else it works out: contents, and which bytes have failed (I7).
+//! The oracle takes two facts from the run: which slices got memory, and what is refused. It computes everything else:
+//! the contents, and which bytes are poisoned (I7).
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -23,15 +23,16 @@ pub(super) enum Sent {
         bytes: u64,
         point: bool,
     },
-    /// A launch, a fill, a custom task or a host function, and whether it is refused or fails by itself.
+    /// A launch, a fill, a custom task or a host function, and whether it is refused or fails.
     Run {
         number: u64,
         bindings: Vec<Binding>,
         fails: bool,
-        /// Is what it writes whole known to be data afterwards? Not with a count that is read on the device.
+        /// Whether the bytes that it overwrites are data afterwards. They need not be if the count is read on the
+        /// device.
         heals: bool,
     },
-    /// A host function over these bindings tells the answer with this index that it has begun.
+    /// A host function over these bindings that answers the request with this index when it begins.
     Begins {
         answer: usize,
         bindings: Vec<Binding>,
@@ -44,7 +45,7 @@ pub(super) enum Sent {
         bytes: Vec<u8>,
         target: Binding,
     },
-    /// The answer with this index.
+    /// A read that is the request with this index.
     CopyOut {
         answer: usize,
         sources: Vec<Binding>,
@@ -55,37 +56,38 @@ pub(super) enum Sent {
     },
 }
 
-/// The contents of a slice, and which bytes have failed.
+/// The contents of a slice, and which bytes are poisoned.
 struct Contents {
     bytes: Vec<u8>,
     failed: Vec<bool>,
-    /// It has no memory and never will.
+    /// Whether it has no memory and never will.
     no_memory: bool,
-    /// It depends on a slice that got memory only when some task defined it anew; when that was, the oracle does not know.
+    /// Whether it depends on a slice that got memory only when a task overwrote it. The oracle does not know when that
+    /// was.
     unknown: bool,
 }
 
-/// What an answer must be.
+/// The expected answer to a request.
 pub(super) enum Expected {
     /// Bytes, or a failure.
     Known(Option<Vec<Vec<u8>>>),
-    /// The oracle does not know.
+    /// The oracle does not know it.
     Unknown,
 }
 
-/// What the answers must be.
+/// The expected answers, by the index of the request.
 pub(super) type Answers = HashMap<usize, Expected>;
 
-/// What has been sent so far, worked out.
+/// The state after the messages so far.
 struct Oracle<'a> {
-    /// Which slices got memory, and what is refused.
+    /// The source of which slices got memory and what is refused.
     ledger: &'a Ledger,
     reserved_again: &'a HashSet<SliceId>,
     slices: HashMap<SliceId, Contents>,
     answers: Answers,
 }
 
-/// What the answers to these messages must be. Syncs are not among them: they have no failures.
+/// Returns the expected answers to these messages. Syncs have no failures and are not among them.
 pub(super) fn answers(
     sent: &[Sent],
     ledger: &Ledger,
@@ -173,7 +175,7 @@ impl Oracle<'_> {
         slices.any(|slice| slice.unknown)
     }
 
-    /// Can the binding be used: is there memory, and has nothing of what is read failed?
+    /// Returns `true` if a task can use the binding: its slice has memory, and no byte that the task reads is poisoned.
     fn is_good(&self, binding: &Binding) -> bool {
         if binding.len == 0 {
             return true;

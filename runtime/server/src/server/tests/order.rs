@@ -1,12 +1,12 @@
-//! Who goes when: batches, strategies, what a full queue holds back, recordings.
+//! The order of issue: batches, strategies, full queues, recordings.
 
 use millstream_protocol::options::{DeviceOptions, Strategy};
 
 use super::ledger::Call;
 use super::rig::Rig;
 
-/// Holds back everything of a stream until its host function is run.
-fn plug(rig: &mut Rig, stream: &super::build::Stream) {
+/// Parks a stream until its host function is run.
+fn park(rig: &mut Rig, stream: &super::build::Stream) {
     rig.host(stream, 0, &[], Ok(()));
 }
 
@@ -15,7 +15,7 @@ fn options() -> DeviceOptions {
 }
 
 #[test]
-fn max_tasks_flushes_only_that_stream() {
+fn stream_that_holds_max_tasks_is_flushed_alone() {
     let mut rig = Rig::new(1, options().max_tasks(3));
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
@@ -49,13 +49,13 @@ fn interleave_takes_one_task_from_each_stream_in_turn() {
 }
 
 #[test]
-fn sequential_takes_stream_after_stream_a_batch_at_a_time() {
+fn sequential_takes_a_batch_from_each_stream_in_turn() {
     let options = options().strategy(Strategy::Sequential).max_tasks(3);
     let mut rig = Rig::new(1, options);
     let kernel = rig.kernel();
     let streams = [rig.stream(), rig.stream()];
     for (stream, tasks) in [(0, 5), (1, 2)] {
-        plug(&mut rig, &streams[stream]);
+        park(&mut rig, &streams[stream]);
         let slice = rig.slice(&streams[stream], 64);
         for task in 1..=tasks {
             let number = 10 * stream as u64 + task;
@@ -70,9 +70,9 @@ fn sequential_takes_stream_after_stream_a_batch_at_a_time() {
     assert_eq!(rig.order(0), [1, 2, 3, 11, 12, 4, 5]);
 }
 
-/// I12.
+/// I12: `max_in_flight` bounds the tasks in flight.
 #[test]
-fn a_queue_has_at_most_max_in_flight_and_goes_on_after_completion() {
+fn full_queue_issues_again_after_a_completion_i12() {
     let mut rig = Rig::new(1, options().max_in_flight(2));
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
@@ -90,22 +90,22 @@ fn a_queue_has_at_most_max_in_flight_and_goes_on_after_completion() {
     assert_eq!((rig.order(0), rig.held()), (vec![1, 11, 2, 12, 3, 13], 0));
 }
 
-/// I11: a device with a full queue has nothing to do until something completes.
+/// I11: a device with a full queue has nothing to do until a task completes.
 #[test]
-fn a_full_queue_lets_the_device_sleep() {
+fn device_with_a_full_queue_sleeps_i11() {
     let mut rig = Rig::new(2, options().max_in_flight(1));
     let (kernel, a) = (rig.kernel(), rig.stream());
     let x = rig.slice(&a, 64);
     for task in 1..=3 {
         rig.launch(&a, &kernel, task, &[x.update()]);
     }
-    // It fails if the device never rests.
+    // `rest` fails if the device never sleeps.
     rig.rest();
     assert_eq!((rig.order(0).len(), rig.held()), (1, 2));
 }
 
 #[test]
-fn a_stream_without_company_passes_straight_through_in_batches() {
+fn tasks_of_a_lone_stream_pass_through_in_batches() {
     let mut rig = Rig::new(1, options().max_tasks(2));
     let (kernel, a) = (rig.kernel(), rig.stream());
     let x = rig.slice(&a, 64);
@@ -120,7 +120,7 @@ fn a_stream_without_company_passes_straight_through_in_batches() {
 }
 
 #[test]
-fn a_replay_is_its_tasks_in_order_on_one_queue() {
+fn replay_issues_its_tasks_in_order_on_one_queue() {
     let mut rig = Rig::new(2, options());
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let (x, y, z) = (rig.slice(&a, 64), rig.slice(&a, 64), rig.slice(&a, 64));
@@ -133,7 +133,7 @@ fn a_replay_is_its_tasks_in_order_on_one_queue() {
     rig.replay(&a, &recording, &recording.parameters);
     rig.rest();
     assert_eq!(rig.order(0), [7, 8, 9]);
-    // The next one, elsewhere, comes after the last task of this one (I2).
+    // The next replay, on another queue, comes after the last task of this one (I2).
     rig.replay(&b, &recording, &recording.parameters);
     rig.rest();
     assert_eq!(rig.order(1), [7, 8, 9]);
@@ -141,9 +141,9 @@ fn a_replay_is_its_tasks_in_order_on_one_queue() {
     rig.drain();
 }
 
-/// Rebinding: another slice in place of a parameter, also the same one twice.
+/// Rebinding: another slice for each parameter, here the same one twice.
 #[test]
-fn a_replay_with_other_handles_touches_only_them() {
+fn replay_with_other_handles_touches_only_these() {
     let mut rig = Rig::new(2, options());
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let (x, y, other) = (rig.slice(&a, 64), rig.slice(&a, 64), rig.slice(&b, 64));

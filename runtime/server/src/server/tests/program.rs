@@ -1,10 +1,10 @@
-//! Random programs over everything at once: streams, queues, parts of slices, failures, too little
-//! memory, host functions, guards, recordings, refusals of all kinds, completion in any order, also in the
-//! middle of a call. Some end with a device that gives up.
+//! Random programs over everything at once: streams, queues, parts of slices, failures, too little memory, host
+//! functions, guards, recordings, refusals of all kinds, and completion in any order, also in the middle of a call.
+//! Some end with an abandoned device.
 //!
-//! Checked: what the ledger checks (I2, I3, I4), what the oracle computes (I1, I2, I7), that every ask
-//! is answered by a device that only sleeps and wakes as the real one, or gives up (I5), that nothing is
-//! left (I10), that nobody waits for room in a device that gave up (I12).
+//! Checked: the calls of the backend by the ledger (I2, I3, I4); the results by the oracle (I1, I2, I7); every request
+//! is answered by a device that sleeps and wakes only as the real one does, or is abandoned (I5); nothing is left
+//! (I10); no caller waits for credit of an abandoned device (I12).
 
 use std::cell::RefCell;
 
@@ -18,11 +18,11 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
 use super::build::{Answer, Recording, Slice, Stream};
+use super::coverage::Coverage;
 use super::oracle::Sent;
 use super::rig::Rig;
-use super::seen::Seen;
 
-/// One step, made sense of as the program goes: what, and three numbers.
+/// One step, interpreted as the program runs: its kind, and three numbers.
 type Step = (u8, u32, u32, u32);
 
 #[derive(Clone, Debug)]
@@ -36,8 +36,8 @@ pub(super) struct Device {
     isolate: bool,
     refused_of_16: u64,
     dice: (u64, u8),
-    /// It gives up when the steps are over.
-    gives_up: bool,
+    /// Whether the device is abandoned after the steps.
+    is_abandoned: bool,
 }
 
 fn devices() -> impl Strategy<Value = Device> {
@@ -46,7 +46,7 @@ fn devices() -> impl Strategy<Value = Device> {
     let end = prop_oneof![3 => Just(false), 1 => Just(true)];
     let chance = prop_oneof![Just(0_u8), Just(30), Just(120)];
     (shape, memory, 1..=12_usize, 1..=u64::MAX, chance, end).prop_map(
-        |(shape, memory, burst, seed, chance, gives_up)| Device {
+        |(shape, memory, burst, seed, chance, is_abandoned)| Device {
             queues: shape.0,
             sequential: shape.1,
             max_tasks: shape.2,
@@ -56,15 +56,15 @@ fn devices() -> impl Strategy<Value = Device> {
             isolate: memory.1,
             refused_of_16: memory.2,
             dice: (seed, chance),
-            gives_up,
+            is_abandoned,
         },
     )
 }
 
-/// Slices of these sizes: none, blocks, ranges, whole pages.
+/// The sizes of slices: none, blocks, ranges, whole pages.
 pub(super) const SIZES: [u64; 8] = [64, 16, 200, 600, 1000, 1024, 3000, 0];
 const PAGE_BYTES: u64 = 4096;
-/// Tasks of recordings are numbered from here.
+/// The numbers of recorded tasks begin here.
 pub(super) const RECORDED: u64 = 1 << 32;
 
 pub(super) struct Run {
@@ -80,9 +80,9 @@ pub(super) struct Run {
     pub(super) number: u64,
     /// The last numbered task of each stream, by slot.
     pub(super) last: std::collections::HashMap<u32, u64>,
-    /// Streams that wait for a task from their next one on.
+    /// Streams whose next tasks wait for a task.
     pub(super) edges: Vec<(u32, u64)>,
-    /// Of two numbered tasks the first comes first.
+    /// Pairs of numbered tasks of which the first comes first.
     pub(super) orders: Vec<(u64, u64)>,
 }
 
@@ -129,7 +129,7 @@ impl Run {
         run
     }
 
-    /// A number for a task of this stream, which comes after what the stream waits for.
+    /// Returns a number for a task of this stream, and records that it comes after the tasks that the stream waits for.
     pub(super) fn number(&mut self, stream: usize) -> u64 {
         self.number += 1;
         let (number, slot) = (self.number, self.streams[stream].id().index());
@@ -155,7 +155,7 @@ impl Run {
         refuse
     }
 
-    /// A part of a slice, whole more often than not.
+    /// Returns a binding of a slice, or of a part of it.
     pub(super) fn part(&self, choice: u32, access: Access) -> Option<Binding> {
         let slice = self
             .slices
@@ -169,7 +169,7 @@ impl Run {
         Some(slice.part(start * step..slice.bytes.min((start + len) * step), access))
     }
 
-    /// Up to four bindings of one task, none of which conflicts with another.
+    /// Returns up to four bindings of one task, none of which conflicts with another.
     pub(super) fn bindings(&self, choice: u32, accesses: u32) -> Vec<Binding> {
         let mut bindings: Vec<Binding> = Vec::new();
         for index in 0..1 + accesses % 4 {
@@ -209,7 +209,7 @@ impl Run {
                 let answer = self.rig.sync(&self.streams[stream]);
                 self.answers.push(answer);
             }
-            36 => self.ask(stream, b),
+            36 => self.query(stream, b),
             37 => self.streams_come_and_go(stream, b),
             38..44 => {
                 self.rig.turn();
@@ -224,7 +224,7 @@ impl Run {
             }
             53..55 => self.custom(stream, b, c),
             55..57 => self.guard(stream, b, c),
-            // They live long.
+            // Guards live long.
             _ if b.is_multiple_of(2) => {}
             _ => {
                 self.rig.end_guard(a as usize);
@@ -233,29 +233,29 @@ impl Run {
     }
 }
 
-/// Runs a program, checks everything about it, and tells what it met.
-fn run(device: Device, steps: Vec<Step>) -> Seen {
-    let gives_up = device.gives_up;
+/// Runs a program, checks it, and returns the cases that it met.
+fn run(device: Device, steps: Vec<Step>) -> Coverage {
+    let is_abandoned = device.is_abandoned;
     let mut run = Run::new(device);
     for step in steps {
         run.step(step);
     }
     let ledger = run.rig.ledger.clone();
-    if gives_up {
-        run.give_up();
+    if is_abandoned {
+        run.abandon();
     } else {
         run.finish();
     }
-    std::mem::take(&mut ledger.get().seen)
+    std::mem::take(&mut ledger.get().coverage)
 }
 
-/// Enough for every kind of step to meet every other; more with `PROPTEST_CASES`.
+/// Enough for every kind of step to meet every other; `PROPTEST_CASES` sets another number.
 const CASES: u32 = 2000;
 
 fn config() -> ProptestConfig {
-    let asked = std::env::var("PROPTEST_CASES").ok();
+    let cases = std::env::var("PROPTEST_CASES").ok();
     ProptestConfig {
-        cases: asked.and_then(|cases| cases.parse().ok()).unwrap_or(CASES),
+        cases: cases.and_then(|cases| cases.parse().ok()).unwrap_or(CASES),
         max_shrink_iters: 20_000,
         failure_persistence: None,
         ..ProptestConfig::default()
@@ -263,18 +263,18 @@ fn config() -> ProptestConfig {
 }
 
 #[test]
-fn any_program_computes_what_its_messages_say_in_order_and_leaves_nothing() {
+fn random_program_computes_what_the_oracle_computes_and_leaves_nothing() {
     let config = config();
-    let seen = RefCell::new(Seen::default());
+    let coverage = RefCell::new(Coverage::default());
     let programs = u64::from(config.cases);
     let mut runner = TestRunner::new(config);
     let step = (0..58_u8, any::<u32>(), any::<u32>(), any::<u32>());
     let outcome = runner.run(&(devices(), vec(step, 1..300)), |(device, steps)| {
-        seen.borrow_mut().add(&run(device, steps));
+        coverage.borrow_mut().add(&run(device, steps));
         Ok(())
     });
     if let Err(failed) = outcome {
         panic!("{failed}");
     }
-    seen.borrow().check(programs);
+    coverage.borrow().check(programs);
 }

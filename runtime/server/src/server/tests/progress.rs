@@ -1,5 +1,4 @@
-//! Everything ends: what blocks blocks only its own, what completes is noticed, what is asked is
-//! answered (I5).
+//! Everything ends: a blocked task blocks only its own stream, completions are processed, requests are answered (I5).
 
 use millstream_protocol::access::Access;
 use millstream_protocol::message::Scope;
@@ -12,14 +11,14 @@ fn rig(queues: usize) -> Rig {
     Rig::new(queues, DeviceOptions::default().max_tasks(100))
 }
 
-/// How often a launch was issued, on whichever queue.
+/// Returns how often a launch was issued, on any queue.
 fn runs_of(rig: &Rig, number: u64) -> usize {
     let is_it = |call: &Call| matches!(call, Call::Run(_, other) if *other == number);
     rig.calls().into_iter().filter(is_it).count()
 }
 
 #[test]
-fn a_host_function_blocks_its_stream_alone() {
+fn host_function_blocks_only_its_own_stream() {
     let mut rig = rig(1);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
@@ -35,7 +34,7 @@ fn a_host_function_blocks_its_stream_alone() {
 }
 
 #[test]
-fn a_sync_of_a_stream_behind_a_host_function_answers_after_it() {
+fn sync_behind_a_host_function_is_answered_after_it() {
     let mut rig = rig(2);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
@@ -51,7 +50,7 @@ fn a_sync_of_a_stream_behind_a_host_function_answers_after_it() {
             .into_iter()
             .all(|answer| answer.look(&rig).is_none())
     );
-    // The host function; then the parts of the asks, which run as such when their turn comes.
+    // The host function; then the parts of the syncs, which run as host functions at their turn.
     rig.run_host(0);
     rig.rest();
     let answers = [&mut own, &mut device, &mut only_b];
@@ -68,7 +67,7 @@ fn a_sync_of_a_stream_behind_a_host_function_answers_after_it() {
 }
 
 #[test]
-fn a_sync_of_an_idle_device_answers_at_once() {
+fn sync_of_an_idle_device_is_answered_at_once() {
     let mut rig = rig(2);
     let _stream = rig.stream();
     let mut answer = rig.sync_all(Scope::Device);
@@ -77,7 +76,7 @@ fn a_sync_of_an_idle_device_answers_at_once() {
 }
 
 #[test]
-fn a_stream_that_is_dropped_with_tasks_runs_them_and_goes() {
+fn dropped_stream_runs_its_tasks_and_is_removed() {
     let mut rig = rig(1);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let x = rig.slice(&a, 64);
@@ -97,9 +96,9 @@ fn a_stream_that_is_dropped_with_tasks_runs_them_and_goes() {
     );
 }
 
-/// I1, I5: whichever of them goes last, and where two bindings wait for one task, or one stream holds two.
+/// I1, I5: in any order of the awaited tasks, also if two bindings await one task, or one stream holds two.
 #[test]
-fn a_task_that_waits_for_held_tasks_of_several_streams_goes_once_when_the_last_has_gone() {
+fn task_that_awaits_several_streams_is_issued_once_after_the_last_i1_i5() {
     let orders = [
         [0, 1, 2],
         [0, 2, 1],
@@ -149,9 +148,9 @@ fn a_task_that_waits_for_held_tasks_of_several_streams_goes_once_when_the_last_h
     }
 }
 
-/// A completion that is seen in passing, because a queue was full, still sets free what waits for it.
+/// A completion that a full queue's refresh sees still frees what waits for it.
 #[test]
-fn what_is_seen_in_passing_is_taken_up() {
+fn completion_seen_by_a_refresh_is_processed() {
     let mut rig = Rig::new(2, DeviceOptions::default().max_in_flight(1));
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let (x, y) = (rig.slice(&a, 64), rig.slice(&a, 64));
@@ -160,7 +159,7 @@ fn what_is_seen_in_passing_is_taken_up() {
     rig.rest();
     assert_eq!(rig.hosts(), 0);
     rig.complete();
-    // The device looks whether there is room for this one, and sees task 1 complete.
+    // The device refreshes the queue to find room for this task, and sees that task 1 has completed.
     rig.launch(&a, &kernel, 3, &[y.write()]);
     rig.rest();
     assert_eq!(rig.hosts(), 1);
@@ -168,9 +167,9 @@ fn what_is_seen_in_passing_is_taken_up() {
     assert_eq!(rig.held(), 0);
 }
 
-/// I10: whoever waits for something of a device that gives up is told.
+/// I10: every caller of a device that is closed is answered.
 #[test]
-fn an_abandoned_device_answers_every_ask_and_lets_go_of_every_sender() {
+fn abandoned_device_answers_every_request_and_releases_every_sender_i10() {
     let mut rig = rig(2);
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let x = rig.slice(&a, 64);
@@ -188,15 +187,15 @@ fn an_abandoned_device_answers_every_ask_and_lets_go_of_every_sender() {
     for answer in &mut answers {
         assert!(answer.look(&rig).unwrap().is_err());
     }
-    // Who waits for credit of a stream waits no longer.
+    // A caller that waits for credit of a stream returns.
     let now = std::time::Instant::now();
     let wait = b.credit.acquire_deadline(1 << 20, &Default::default(), now);
     assert!(matches!(wait, Some(Err(_))), "{wait:?}");
 }
 
-/// I5: nor is who was to be told by user code that the device had decided to run, and that nobody fetched.
+/// I5: the same for a caller whose answer would come from user code that was about to run.
 #[test]
-fn an_abandoned_device_lets_go_of_user_code_that_it_was_about_to_hand_out() {
+fn abandoned_device_drops_user_code_that_was_about_to_run_i5() {
     let mut rig = rig(1);
     let a = rig.stream();
     let x = rig.slice(&a, 64);

@@ -1,11 +1,11 @@
-//! The device actor's loop on one thread. It sleeps whenever the real one would, and only what would
-//! wake that one wakes it: so a wake-up that is missing shows (I5), and so does a loop that never rests (I11).
+//! The loop of the device actor on one thread. It sleeps whenever the real actor would, and only what would wake the
+//! real one wakes it. So a missing wake-up shows (I5), and so does a loop that never sleeps (I11).
 
 use std::any::Any;
 use std::sync::{Arc, Mutex};
 
+use millstream_protocol::deferred_drop::Leaving;
 use millstream_protocol::id::{Point, QueueId};
-use millstream_protocol::leaving::Leaving;
 use millstream_protocol::message::{HostDone, HostWork, Task};
 use millstream_protocol::options::DeviceOptions;
 use millstream_protocol::table::{Outlet, Table};
@@ -19,10 +19,10 @@ use super::script::{Script, Shared};
 use crate::points::Points;
 use crate::server::{Effect, HostToken, Server};
 
-/// Turns without anything coming from outside, after which a loop is said never to rest.
+/// The most turns without a message from outside; a loop with more never sleeps.
 const TURNS_MAX: usize = 1_000;
 
-/// A host function that was started and has not been run.
+/// A host function that was started and was not run.
 struct Host {
     work: HostWork,
     resources: Option<Box<dyn Any + Send>>,
@@ -42,7 +42,7 @@ pub(super) struct Rig {
     pub(super) guards: Guards,
     ends: Ends,
     collects: Vec<(Leaving, Points)>,
-    /// Points that wake the device: its own registrations, and the GC actor's.
+    /// The points that wake the device: its own, and those that the GC actor watches.
     wanted: Vec<Point>,
     watched: Vec<Point>,
     awake: bool,
@@ -75,7 +75,7 @@ impl Rig {
         }
     }
 
-    /// Sends a message; makes room for it if there is none.
+    /// Sends a message. If the mailbox is full, runs turns until there is room.
     pub(super) fn send(&mut self, task: Task) {
         while self.sender.depth() >= self.sender.capacity() {
             self.turn();
@@ -84,7 +84,7 @@ impl Rig {
         self.awake = true;
     }
 
-    /// Takes all messages, and nothing else: nothing is flushed but what must be.
+    /// Admits all messages and does nothing else: only necessary flushes happen.
     pub(super) fn admit(&mut self) {
         let server = &mut self.server;
         while self
@@ -94,7 +94,7 @@ impl Rig {
         {}
     }
 
-    /// One turn of the device actor; false if it slept.
+    /// Runs one turn of the device actor. Returns `false` if it sleeps.
     pub(super) fn turn(&mut self) -> bool {
         if self.server.has_drops() {
             self.awake = true;
@@ -159,7 +159,7 @@ impl Rig {
         worked
     }
 
-    /// As `DeviceActor::prepare_idle`: true if there is something to do at once.
+    /// As `DeviceActor::prepare_idle`: returns `true` if there is something to do at once.
     fn prepare_idle(&mut self) -> bool {
         self.server.watch_freed();
         self.carry_out();
@@ -176,7 +176,7 @@ impl Rig {
         self.wanted.iter().any(|point| self.passed(point))
     }
 
-    /// What the GC actor does: drops values, wakes the device for memory.
+    /// Does the work of the GC actor: drops values, and wakes the device for memory.
     fn wake_by_points(&mut self) {
         let ledger = self.ledger.clone();
         let passed = |point: Point| ledger.get().published(point.queue) >= point.cursor;
@@ -188,14 +188,14 @@ impl Rig {
         self.collects.retain(|(_, after)| !after.all(passed));
     }
 
-    /// Completes one task of a queue, if one can.
+    /// Completes one task of a queue, if one can complete.
     pub(super) fn step(&mut self, queue: usize) -> bool {
         let stepped = self.ledger.get().step(queue);
         self.wake_by_points();
         stepped
     }
 
-    /// Runs a host function that was started: the nth, counted round.
+    /// Runs a started host function: the nth, modulo their number.
     pub(super) fn run_host(&mut self, nth: usize) -> bool {
         if self.hosts.is_empty() {
             return false;
@@ -210,7 +210,7 @@ impl Rig {
         true
     }
 
-    /// Ends a guard: the nth, counted round.
+    /// Ends a guard: the nth, modulo their number.
     pub(super) fn end_guard(&mut self, nth: usize) -> bool {
         let mut guards = self.guards.lock().unwrap();
         if guards.is_empty() {
@@ -221,30 +221,32 @@ impl Rig {
         drop(guards);
         let mut ledger = self.ledger.get();
         let old = ledger.issues.len() >= guard.since + 5;
-        ledger.seen.note("guard");
-        ledger.seen.note_if("guard that outlived five tasks", old);
+        ledger.coverage.note("guard");
+        ledger
+            .coverage
+            .note_if("guard that outlived five tasks", old);
         drop(ledger);
         guard.end();
         self.awake = true;
         true
     }
 
-    /// Host functions that were started and have not been run.
+    /// Returns the number of host functions that were started and not run.
     pub(super) fn hosts(&self) -> usize {
         self.hosts.len()
     }
 
-    /// Turns until the device sleeps.
+    /// Runs turns until the device sleeps.
     pub(super) fn rest(&mut self) {
         let mut turns = 0;
         while self.turn() {
             turns += 1;
-            assert!(turns < TURNS_MAX, "the device never rests (I11)");
+            assert!(turns < TURNS_MAX, "the device never sleeps (I11)");
         }
     }
 
-    /// Lets everything end that can: host functions, tasks one by one, turns when something wakes the
-    /// device, and guards when nothing else can go. What is not done then never will be.
+    /// Lets everything end that can end: host functions, tasks one by one, turns if something wakes the device, and
+    /// guards if nothing else can go on. Afterwards the rest never ends.
     pub(super) fn drain(&mut self) {
         loop {
             self.rest();
@@ -258,46 +260,46 @@ impl Rig {
         }
     }
 
-    /// Completes everything that is on its way, without waking the device for it.
+    /// Completes all flushed tasks without waking the device.
     pub(super) fn complete(&mut self) {
         let queues = self.ledger.get().queues();
         while (0..queues).any(|queue| self.ledger.get().step(queue)) {}
     }
 
-    /// What is held.
+    /// Returns the number of held tasks.
     pub(super) fn held(&self) -> u64 {
         self.server.tasks_held()
     }
 
-    /// Has `point` been published?
+    /// Returns `true` if `point` was published.
     pub(super) fn has_passed(&self, point: Point) -> bool {
         self.passed(&point)
     }
 
-    /// Tasks of a queue that have not completed.
+    /// Returns the number of tasks of a queue in flight.
     pub(super) fn in_flight(&self, queue: usize) -> u64 {
         self.ledger.get().in_flight(queue)
     }
 
-    /// Values to be dropped whose points have not passed.
+    /// Returns the number of values to drop whose points have not passed.
     pub(super) fn collects(&self) -> usize {
         self.collects.len()
     }
 
-    /// The queue that a stream sits on.
+    /// Returns the queue that a stream is assigned to.
     pub(super) fn queue_of(&self, stream: millstream_protocol::id::StreamId) -> QueueId {
         let key = self.server.objects.stream(stream).unwrap();
         self.server.scheduler.queue_of(key)
     }
 }
 
-/// What the backend was told so far.
+/// The calls of the backend so far.
 impl Rig {
     pub(super) fn calls(&self) -> Vec<Call> {
         self.ledger.get().calls.clone()
     }
 
-    /// The numbers of what ran on a queue, in order.
+    /// Returns the numbers of the tasks that ran on a queue, in order.
     pub(super) fn order(&self, queue: u8) -> Vec<u64> {
         let number = |call: Call| match call {
             Call::Run(on, number) if on == queue => Some(number),
@@ -306,7 +308,7 @@ impl Rig {
         self.calls().into_iter().filter_map(number).collect()
     }
 
-    /// Waits: which queue, for which, for what cursor.
+    /// Returns the waits: the queue, the awaited queue, and the cursor.
     pub(super) fn waits(&self) -> Vec<(u8, u8, u64)> {
         let wait = |call: Call| match call {
             Call::Wait(queue, on, cursor) => Some((queue, on, cursor)),
@@ -315,7 +317,7 @@ impl Rig {
         self.calls().into_iter().filter_map(wait).collect()
     }
 
-    /// The cursors at which batches of a queue ended.
+    /// Returns the cursors at which batches of a queue ended.
     pub(super) fn flushes(&self, queue: u8) -> Vec<u64> {
         let flush = |call: Call| match call {
             Call::Flush(on, cursor) if on == queue => Some(cursor),
@@ -324,27 +326,27 @@ impl Rig {
         self.calls().into_iter().filter_map(flush).collect()
     }
 
-    /// The queue of a stream whose registration may still be in the mailbox.
+    /// Returns the queue of a stream whose registration may still be in the mailbox.
     pub(super) fn queue_of_new(&mut self, stream: &super::build::Stream) -> QueueId {
         self.admit();
         self.queue_of(stream.id())
     }
 }
 
-/// How it ends.
+/// The end of a run.
 impl Rig {
-    /// Has the slice memory?
+    /// Returns `true` if the slice has had memory.
     pub(super) fn has_memory(&self, slice: &super::build::Slice) -> bool {
         self.ledger.get().memory.reserved.contains(&slice.id())
     }
 
-    /// Host functions that will not be run.
+    /// Drops the host functions that were not run.
     pub(super) fn forget_hosts(&mut self) {
         self.hosts.clear();
     }
 
-    /// The device gives up, as `DeviceActor::abandon` has it; what is in the mailbox is dropped with it.
-    /// Tells how many tasks were held.
+    /// Abandons the device, as `DeviceActor::abandon` does. The messages in the mailbox are dropped with it. Returns
+    /// the number of held tasks.
     pub(super) fn abandon(&mut self) -> u64 {
         let (_, dead) = mailbox(1, Arc::new(Gate::new()));
         self.receiver.close();

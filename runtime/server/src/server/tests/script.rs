@@ -1,5 +1,5 @@
-//! The scripted backend: it runs nothing by itself. Every call goes to the [`Ledger`], which a test
-//! reads and which completes tasks when the test says so.
+//! The scripted backend: it runs nothing on its own. Every call goes to the [`Ledger`], which a test reads and which
+//! completes tasks when the test says so.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,29 +32,29 @@ impl Shared {
         Self(Arc::new(Mutex::new(ledger)))
     }
 
-    /// The ledger. After a failed check it is looked at no more, only dropped.
+    /// Returns the ledger. After a failed check it is not read any more, only dropped.
     pub(super) fn get(&self) -> MutexGuard<'_, Ledger> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What user code gets: a host function its bindings' bytes, for as long as it keeps this; a custom
-/// task a place to say what it does.
+/// The resources of user code. A host function gets the bytes of its bindings for as long as it keeps this value; a
+/// custom task gets a place to record its effect.
 pub(super) struct HeldBytes {
     ledger: Shared,
     host: u64,
     bindings: Vec<BoundSlice>,
-    /// What a custom task does, once it has run: the same as the launch of this number.
+    /// The number of the launch whose effect a custom task has.
     pub(super) number: u64,
 }
 
 impl HeldBytes {
-    /// Numbered tasks that have been issued.
+    /// Returns the number of numbered tasks that were issued.
     pub(super) fn tasks_so_far(&self) -> usize {
         self.ledger.get().issues.len()
     }
 
-    /// The host function ends and has done this.
+    /// Ends the host function, which had this effect.
     pub(super) fn end(self, effect: Effect) {
         self.ledger
             .get()
@@ -119,7 +119,7 @@ impl Script {
     }
 
     fn refuse(&self, what: &'static str) -> Result<(), Refused> {
-        self.ledger.get().seen.note(what);
+        self.ledger.get().coverage.note(what);
         Err(Refused::Task("scripted".into()))
     }
 
@@ -135,7 +135,7 @@ impl Script {
             drop(ledger);
             return self.refuse(refused);
         }
-        ledger.seen.note(what);
+        ledger.coverage.note(what);
         ledger.task(point, bindings, Effect::Compute(number));
         ledger.note(number, point);
         ledger.tick();
@@ -210,7 +210,7 @@ impl Backend for Script {
         let bytes = self.ledger.get().memory.bytes(source).to_vec();
         let (target, len) = landing.target();
         assert_eq!(len, bytes.len());
-        // SAFETY: the landing has room for `len` bytes, and nobody reads them before the call is over.
+        // SAFETY: the landing has room for `len` bytes, and no thread reads them before the call returns.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, len) };
         Ok(())
     }

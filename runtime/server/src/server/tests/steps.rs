@@ -1,4 +1,4 @@
-//! The steps of a random program: each sends what a client would send, and notes it for the oracle.
+//! The steps of a random program: each sends the messages of a client, and records them for the oracle.
 
 use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
@@ -34,7 +34,7 @@ impl Run {
         });
     }
 
-    /// How many cubes: sometimes what the last binding says, where a slice is free for it.
+    /// Returns the count of a launch: sometimes dynamic, if a slice is free for the count.
     fn count(&self, choice: u32, bindings: &mut Vec<Binding>) -> LaunchCount {
         let fits = self
             .slices
@@ -65,7 +65,7 @@ impl Run {
         });
     }
 
-    /// Two parts of equal length, to be copied.
+    /// Returns two parts of equal length, to copy.
     fn pair(&self, from: u32, to: u32) -> Option<(Binding, Binding)> {
         let (mut source, mut target) = (
             self.part(from, Access::Read)?,
@@ -219,17 +219,17 @@ impl Run {
                 accesses.rotate_left(3 * index),
             );
             let (op, bindings) = self.recorded(number, choice, accesses);
-            // The client records nothing of empty ones.
+            // The client does not record tasks with empty bindings.
             if bindings.iter().all(|binding| binding.len > 0) {
                 tasks.push((op, number, bindings));
             }
         }
         let recording = self.rig.record_tasks(&tasks);
-        // It would hold its slices; here a replay needs them rebound once they are gone.
+        // A client's recording keeps its slices; here a replay must rebind slices that were dropped.
         self.recordings.push(recording);
     }
 
-    /// A task to be recorded: a launch more often than not.
+    /// Returns a task to record: a launch more often than not.
     fn recorded(&self, number: u64, choice: u32, accesses: u32) -> (RecordedOp, Vec<Binding>) {
         let pattern = Pattern {
             value: number,
@@ -295,25 +295,25 @@ impl Run {
                 RecordedOp::Fill(_) => "recorded fill",
                 RecordedOp::Copy => "recorded copy",
             };
-            self.rig.ledger.get().seen.note(what);
+            self.rig.ledger.get().coverage.note(what);
         }
         self.rig
             .replay(&self.streams[stream], &self.recordings[nth], &parameters);
         self.sent.push(Sent::Replay { tasks, parameters });
     }
 
-    pub(super) fn ask(&mut self, stream: usize, choice: u32) {
+    pub(super) fn query(&mut self, stream: usize, choice: u32) {
         let scope = match choice % 3 {
             0 => Scope::Device,
             1 => Scope::Client(CLIENT),
             _ => Scope::Streams(vec![self.streams[stream].id()]),
         };
         if choice % 5 < 2 {
-            let ask = match choice % 5 {
+            let query = match choice % 5 {
                 0 => Ask::Flush { scope },
                 _ => Ask::Cleanup(millstream_sync::reply::reply().0),
             };
-            self.rig.send(Task::new(None, Op::Ask(Box::new(ask))));
+            self.rig.send(Task::new(None, Op::Ask(Box::new(query))));
         } else {
             let answer = self.rig.sync_all(scope);
             self.answers.push(answer);
@@ -330,7 +330,7 @@ impl Run {
         }
     }
 
-    /// A new stream in an old slot has no past.
+    /// Forgets the past of a slot that a new stream has.
     pub(super) fn forget(&mut self, stream: &Stream) {
         let slot = stream.id().index();
         self.last.remove(&slot);

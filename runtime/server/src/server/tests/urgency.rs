@@ -1,4 +1,4 @@
-//! Priorities and weights: who goes first on a queue that is behind, and that nobody starves.
+//! Priorities and weights: which stream issues first on a busy queue, and that no stream starves (I12).
 
 use millstream_protocol::options::{DeviceOptions, Strategy};
 use millstream_protocol::priority::Priority;
@@ -10,7 +10,7 @@ fn rig(queues: usize) -> Rig {
     Rig::new(queues, DeviceOptions::default().max_tasks(1_000))
 }
 
-/// Streams with so many launches each, numbered from 100 times their index; all held.
+/// Creates streams with these numbers of launches, numbered from 100 times the index of the stream; all are held.
 fn backlog(rig: &mut Rig, streams: &[(Priority, u32, u64)]) -> Vec<Stream> {
     let kernel = rig.kernel();
     let made: Vec<Stream> = streams
@@ -32,7 +32,7 @@ fn backlog(rig: &mut Rig, streams: &[(Priority, u32, u64)]) -> Vec<Stream> {
 }
 
 #[test]
-fn a_more_urgent_stream_goes_first_and_the_least_urgent_still_goes() {
+fn high_priority_is_issued_first_and_low_priority_does_not_starve_i12() {
     let mut rig = rig(1);
     let streams = [
         (Priority::Low, 1, 3),
@@ -42,16 +42,22 @@ fn a_more_urgent_stream_goes_first_and_the_least_urgent_still_goes() {
     let _streams = backlog(&mut rig, &streams);
     rig.rest();
     let order = rig.order(0);
-    let who: Vec<u64> = order.iter().map(|task| task / 100).collect();
+    let streams_of_tasks: Vec<u64> = order.iter().map(|task| task / 100).collect();
     // High has 8 of 13 turns, normal 4, low 1.
-    assert_eq!(who[..13], [2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 0]);
-    assert_eq!(who[13..26], [2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 0, 2, 2]);
+    assert_eq!(
+        streams_of_tasks[..13],
+        [2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 0]
+    );
+    assert_eq!(
+        streams_of_tasks[13..26],
+        [2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 0, 2, 2]
+    );
     assert_eq!(order.len(), 29);
     rig.drain();
 }
 
 #[test]
-fn a_stream_of_twice_the_weight_issues_twice_as_much_in_a_turn() {
+fn stream_of_weight_two_issues_two_tasks_per_turn() {
     let mut rig = rig(1);
     let streams = [(Priority::Normal, 2, 4), (Priority::Normal, 1, 4)];
     let _streams = backlog(&mut rig, &streams);
@@ -60,9 +66,9 @@ fn a_stream_of_twice_the_weight_issues_twice_as_much_in_a_turn() {
     rig.drain();
 }
 
-/// I6: a turn of more tasks than can be counted is a turn, not none.
+/// I6: a quantum that would overflow is still a quantum, not 0.
 #[test]
-fn weights_and_batches_without_end_still_issue() {
+fn greatest_weight_and_batch_still_issue_i6() {
     let options = DeviceOptions::default()
         .strategy(Strategy::Sequential)
         .max_tasks(usize::MAX);
@@ -75,7 +81,7 @@ fn weights_and_batches_without_end_still_issue() {
 }
 
 #[test]
-fn priorities_have_queues_of_their_own_where_there_are_enough() {
+fn priorities_have_queues_of_their_own_if_there_are_enough() {
     let mut rig = rig(3);
     let streams = [
         (Priority::Normal, 1, 2),
@@ -85,15 +91,20 @@ fn priorities_have_queues_of_their_own_where_there_are_enough() {
     ];
     let _streams = backlog(&mut rig, &streams);
     rig.rest();
-    let who = |queue| -> Vec<u64> { rig.order(queue).iter().map(|task| task / 100).collect() };
-    assert!(who(1).iter().all(|stream| *stream == 1), "{:?}", who(1));
-    assert_eq!(who(1).len(), 2);
+    let streams_of_tasks =
+        |queue| -> Vec<u64> { rig.order(queue).iter().map(|task| task / 100).collect() };
+    assert!(
+        streams_of_tasks(1).iter().all(|stream| *stream == 1),
+        "{:?}",
+        streams_of_tasks(1)
+    );
+    assert_eq!(streams_of_tasks(1).len(), 2);
     rig.drain();
 }
 
-/// Otherwise whoever is urgent waits for everything that is not.
+/// Otherwise an urgent task would wait for all tasks of low priority.
 #[test]
-fn a_task_that_an_urgent_one_waits_for_inherits_its_priority() {
+fn awaited_task_inherits_the_priority_of_an_urgent_one() {
     let options = DeviceOptions::default().max_tasks(1_000).max_in_flight(1);
     let mut rig = Rig::new(1, options);
     let kernel = rig.kernel();
@@ -111,7 +122,7 @@ fn a_task_that_an_urgent_one_waits_for_inherits_its_priority() {
             rig.launch(stream, &kernel, number, &[slice.update()]);
         }
     }
-    // `high` waits for `low`, which waits for `first`: behind all others, but for whom they work.
+    // `high` waits for `low`, which waits for `first`. Without inheritance both would come after all others.
     rig.launch(&first, &kernel, 100, &[more.update()]);
     rig.launch(&low, &kernel, 101, &[more.read(), shared.update()]);
     rig.launch(&high, &kernel, 200, &[shared.update()]);
@@ -122,8 +133,8 @@ fn a_task_that_an_urgent_one_waits_for_inherits_its_priority() {
     assert!(place(200) <= 4, "{order:?}");
 }
 
-/// A chain of waiting streams may be as long as there are streams: the device's thread neither recurses over it, nor looks at
-/// streams that are not part of it.
+/// A chain of waiting streams may be as long as there are streams: the device thread neither recurses over it nor
+/// visits streams that are not part of it.
 #[test]
 fn urgent_task_behind_a_chain_of_thousands_of_streams_overflows_no_stack() {
     let chain = std::thread::Builder::new().stack_size(256 << 10);
@@ -160,9 +171,9 @@ fn urgent_task_behind_a_chain() {
     assert_eq!(order.last(), Some(&(STREAMS as u64)));
 }
 
-/// What an urgent stream waits for is as urgent, also where it waited for less of the same stream before.
+/// A task that an urgent stream awaits inherits its priority, also if an earlier task of the same stream did before.
 #[test]
-fn later_task_of_a_stream_that_was_urgent_before_inherits_as_well() {
+fn later_task_of_a_stream_inherits_priority_again() {
     let options = DeviceOptions::default().max_tasks(1_000).max_in_flight(1);
     let mut rig = Rig::new(1, options);
     let kernel = rig.kernel();
@@ -184,9 +195,9 @@ fn later_task_of_a_stream_that_was_urgent_before_inherits_as_well() {
     assert!(place(201) < place(2), "{order:?}");
 }
 
-/// A go that a full queue cuts short goes on where it was: nobody keeps a queue that is never empty.
+/// A turn that a full queue interrupts resumes with the rest of its quantum, so no stream keeps a busy queue.
 #[test]
-fn a_full_queue_does_not_lengthen_a_go() {
+fn full_queue_does_not_lengthen_a_turn() {
     let options = DeviceOptions::default().max_tasks(1_000).max_in_flight(1);
     let mut rig = Rig::new(1, options);
     let streams = [(Priority::Normal, 3, 7), (Priority::Normal, 1, 3)];
@@ -196,13 +207,13 @@ fn a_full_queue_does_not_lengthen_a_go() {
         rig.step(0);
         rig.rest();
     }
-    let who: Vec<u64> = rig.order(0).iter().map(|task| task / 100).collect();
-    assert_eq!(who, [0, 0, 0, 1, 0, 0, 0, 1, 0, 1]);
+    let streams_of_tasks: Vec<u64> = rig.order(0).iter().map(|task| task / 100).collect();
+    assert_eq!(streams_of_tasks, [0, 0, 0, 1, 0, 0, 0, 1, 0, 1]);
     rig.drain();
 }
 
 #[test]
-fn stream_after_stream_is_a_batch_of_each_on_a_full_queue_too() {
+fn sequential_issues_whole_batches_on_a_full_queue() {
     let options = DeviceOptions::default()
         .strategy(Strategy::Sequential)
         .max_tasks(3)
@@ -215,15 +226,15 @@ fn stream_after_stream_is_a_batch_of_each_on_a_full_queue_too() {
         rig.step(0);
         rig.rest();
     }
-    let who: Vec<u64> = rig.order(0).iter().map(|task| task / 100).collect();
-    // The first went when its stream held a batch, before there was anybody else.
-    assert_eq!(who, [0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1, 1]);
+    let streams_of_tasks: Vec<u64> = rig.order(0).iter().map(|task| task / 100).collect();
+    // The first was issued when its stream held a batch, before the other stream held any.
+    assert_eq!(streams_of_tasks, [0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1, 1]);
     rig.drain();
 }
 
-/// Who keeps sending has no advantage: what a full queue has room for again is given out by turns.
+/// A stream that keeps sending has no advantage: the room that a full queue regains is handed out by turns.
 #[test]
-fn a_stream_that_holds_a_batch_does_not_pass_by_the_turns_of_a_full_queue() {
+fn stream_with_a_full_batch_waits_for_its_turn_on_a_full_queue() {
     let options = DeviceOptions::default().max_tasks(2).max_in_flight(1);
     let mut rig = Rig::new(1, options);
     let streams = [(Priority::Normal, 1, 4), (Priority::Normal, 1, 1)];
@@ -239,7 +250,7 @@ fn a_stream_that_holds_a_batch_does_not_pass_by_the_turns_of_a_full_queue() {
     rig.drain();
 }
 
-/// The shares are those of a queue that is never empty, too.
+/// The shares hold on a queue that is never empty, too.
 #[test]
 fn priorities_have_their_shares_of_a_full_queue() {
     let options = DeviceOptions::default().max_tasks(1_000).max_in_flight(2);
@@ -255,7 +266,7 @@ fn priorities_have_their_shares_of_a_full_queue() {
         rig.step(0);
         rig.rest();
     }
-    // Two went before there was anybody else.
+    // Two were issued before other streams held any.
     let order = &rig.order(0)[2..67];
     let of = |stream| order.iter().filter(|task| **task / 100 == stream).count();
     assert_eq!([of(0), of(1), of(2)], [5, 20, 40]);

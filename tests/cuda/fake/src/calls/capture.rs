@@ -1,8 +1,8 @@
-//! Beginning and ending captures, and asking about them.
+//! Begins, ends and queries captures.
 
 use crate::calls::{Out, functions};
 use crate::code::Code;
-use crate::graph::{Capture, Captured, Mode};
+use crate::graph::{Capture, Mode, StreamCapture};
 use crate::state::State;
 
 /// `CUstreamCaptureStatus`
@@ -16,7 +16,7 @@ fn begin(state: &mut State, stream: u64, mode: u32) -> Result<(), Code> {
     if state.known_stream(call, stream)?.capture.is_some() {
         let call = state.this_call(call);
         state.report(format!(
-            "wrong capture: {call} is given a stream that is captured already"
+            "invalid capture: {call} receives a stream that is captured already"
         ));
         return Err(Code::ILLEGAL_STATE);
     }
@@ -31,7 +31,7 @@ fn begin(state: &mut State, stream: u64, mode: u32) -> Result<(), Code> {
         broken: false,
     };
     state.graphs.captures.insert(by, capture);
-    state.known_stream(call, stream)?.capture = Some(Captured::new(by, Vec::new()));
+    state.known_stream(call, stream)?.capture = Some(StreamCapture::new(by, Vec::new()));
     Ok(())
 }
 
@@ -42,32 +42,32 @@ fn end(state: &mut State, stream: u64, graph: &Out<u64>) -> Result<(), Code> {
         .known_stream(call, stream)?
         .capture
         .as_ref()
-        .map(|captured| captured.by);
+        .map(|captured| captured.capture);
     let of = by.and_then(|by| state.graphs.captures.get(&by));
-    let wrong = match of {
+    let error = match of {
         None => Some((
             "ends the capture of a stream that is not captured",
             Code::ILLEGAL_STATE,
         )),
         Some(of) if of.origin != stream => Some((
-            "ends a capture in a stream in which it did not begin",
+            "ends a capture in another stream than it began in",
             Code::STREAM_CAPTURE_UNMATCHED,
         )),
         Some(of) if of.mode != Mode::Relaxed && of.thread != state.caller => Some((
-            "ends a capture on a thread on which it did not begin",
+            "ends a capture on another thread than it began on",
             Code::STREAM_CAPTURE_WRONG_THREAD,
         )),
         Some(_) => None,
     };
-    if let Some((wrong, code)) = wrong {
+    if let Some((error, code)) = error {
         let call = state.this_call(call);
-        state.report(format!("wrong capture: {call} {wrong}"));
+        state.report(format!("invalid capture: {call} {error}"));
         return Err(code);
     }
     let Some((capture, joined)) = by.and_then(|by| state.end_capture(by)) else {
         return Err(Code::ILLEGAL_STATE);
     };
-    if capture.broken || !joined || state.refusing {
+    if capture.broken || !joined || state.meets_fault {
         state.graphs.end_graph(capture.graph);
     }
     if capture.broken {
@@ -76,20 +76,20 @@ fn end(state: &mut State, stream: u64, graph: &Out<u64>) -> Result<(), Code> {
     if !joined {
         let call = state.this_call(call);
         state.report(format!(
-            "capture broken: {call} ends a capture into which another stream was taken, and that was not joined again"
+            "capture invalidated: {call} ends a capture with a stream that was not joined again"
         ));
         return Err(Code::STREAM_CAPTURE_UNJOINED);
     }
-    match state.refusing {
+    match state.meets_fault {
         true => Ok(()),
         false => graph.put(capture.graph),
     }
 }
 
-/// How a stream is captured, and by what.
+/// Returns the capture status of a stream, and its active capture.
 fn status(state: &mut State, call: &str, stream: u64) -> Result<(u32, Option<u64>), Code> {
     let captured = state.known_stream(call, stream)?.capture.as_ref();
-    let by = captured.map(|captured| captured.by);
+    let by = captured.map(|captured| captured.capture);
     let capture = by.and_then(|by| state.graphs.captures.get(&by));
     Ok(match capture {
         None => (NONE, None),
@@ -98,7 +98,7 @@ fn status(state: &mut State, call: &str, stream: u64) -> Result<(u32, Option<u64
     })
 }
 
-/// What a caller wants to know of a capture: places, of which most may be null.
+/// The out pointers of a capture query; most of them may be null.
 struct Wanted {
     status: Out<u32>,
     id: Out<u64>,
@@ -108,7 +108,7 @@ struct Wanted {
     count: Out<usize>,
 }
 
-/// Tells of a capture. The lists stay until the stream is given something.
+/// Writes the state of a capture. The lists are valid until the next operation of the stream.
 fn info(state: &mut State, call: &str, stream: u64, wanted: &Wanted) -> Result<(), Code> {
     let (status, by) = status(state, call, stream)?;
     wanted.status.put(status)?;
@@ -126,11 +126,11 @@ fn info(state: &mut State, call: &str, stream: u64, wanted: &Wanted) -> Result<(
         (&wanted.nodes, nodes.as_ptr() as u64),
         (&wanted.edges, edges.as_ptr() as u64),
     ] {
-        if place.is_wanted() {
+        if place.is_requested() {
             place.put(value)?;
         }
     }
-    match wanted.count.is_wanted() {
+    match wanted.count.is_requested() {
         true => wanted.count.put(nodes.len()),
         false => Ok(()),
     }
@@ -138,7 +138,7 @@ fn info(state: &mut State, call: &str, stream: u64, wanted: &Wanted) -> Result<(
 
 functions! {
     cuStreamBeginCapture_v2(stream: u64, mode: u32) Context |state| begin(state, stream, mode);
-    // Refused, it has ended, and there is no graph.
+    // With a fault, the capture ends without a graph.
     cuStreamEndCapture(stream: u64, graph: Out<u64>) Ending |state| end(state, stream, &graph);
     cuStreamIsCapturing(stream: u64, answer: Out<u32>) Context |state| {
         answer.put(status(state, "cuStreamIsCapturing", stream)?.0)

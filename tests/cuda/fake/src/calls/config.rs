@@ -1,11 +1,11 @@
-//! `CUlaunchConfig`: the shape of a launch, its stream and its attributes.
+//! `CUlaunchConfig`: the dimensions of a launch, its stream and its attributes.
 
 use crate::code::Code;
 use crate::function::CLUSTER_POLICIES;
 use crate::operation::Extras;
 use crate::state::State;
 
-/// `CUlaunchAttribute`: which, and what.
+/// `CUlaunchAttribute`: the id and the value.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Attribute {
@@ -22,7 +22,8 @@ mod attribute {
     pub(super) const CLUSTER_POLICY: u32 = 5;
     pub(super) const PROGRAMMATIC: u32 = 6;
     pub(super) const PRIORITY: u32 = 8;
-    /// Access windows, synchronization policy, events, memory domains, preferred clusters, graphs, carveout.
+    /// The last known id. The others up to it are not modelled: access windows, synchronization policy, events, memory
+    /// domains, preferred clusters, graphs, carveout.
     pub(super) const LAST: u32 = 16;
 }
 
@@ -39,14 +40,14 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// The stream, and what the attributes say.
-    pub(super) fn asked(&self, state: &mut State, call: &str) -> Result<(u64, Extras), Code> {
+    /// Returns the stream and the attributes.
+    pub(super) fn parse(&self, state: &mut State, call: &str) -> Result<(u64, Extras), Code> {
         let mut extras = Extras::default();
         if self.count > 0 && self.attributes.is_null() {
             return Err(Code::INVALID_VALUE);
         }
         for index in 0..self.count as usize {
-            // SAFETY: the caller's promise: the array has this many attributes.
+            // SAFETY: the caller passed an array with this many attributes.
             let Attribute { id, words, .. } =
                 unsafe { self.attributes.add(index).read_unaligned() };
             match (id, words) {
@@ -62,17 +63,17 @@ impl Config {
                 }
                 (attribute::CLUSTER_POLICY, [policy, ..]) => {
                     state.report(format!(
-                        "wrong launch: {call} is given policy {policy} for clusters"
+                        "invalid launch: {call} receives the unknown cluster policy {policy}"
                     ));
                     return Err(Code::INVALID_VALUE);
                 }
                 (..=attribute::LAST, _) => {
-                    state.report(format!("not modelled: attribute {id} of a launch"));
+                    state.report(format!("not modelled: launch attribute {id}"));
                     return Err(Code::NOT_SUPPORTED);
                 }
                 _ => {
                     state.report(format!(
-                        "wrong launch: {call} is given attribute {id}, which there is not"
+                        "invalid launch: {call} receives the unknown attribute {id}"
                     ));
                     return Err(Code::INVALID_VALUE);
                 }

@@ -1,4 +1,4 @@
-//! Primary contexts, and which is current on a thread.
+//! Contexts, and the current context of a thread.
 
 use crate::call::{pop, push, set_current};
 use crate::calls::device::known_device;
@@ -6,34 +6,35 @@ use crate::calls::{Out, functions};
 use crate::code::Code;
 use crate::state::State;
 
-/// The greatest priority of a stream; the least is 0.
+/// The highest priority of a stream; the lowest is 0.
 pub(super) const PRIORITY_GREATEST: i32 = -5;
 
-/// The GPU of a living context.
+/// Returns the GPU of a live context.
 pub(super) fn known_context(state: &mut State, call: &str, context: u64) -> Result<usize, Code> {
-    if let Some(place) = state.gpu_of(context) {
-        return Ok(place);
+    if let Some(index) = state.gpu_of(context) {
+        return Ok(index);
     }
-    // A lost device's threads may outlive the session in which it was lost.
-    if context <= state.handles_before {
+    // The threads of a lost device may outlive its session.
+    if context <= state.past_handles_end {
         return Err(Code::CONTEXT_IS_DESTROYED);
     }
     state.report(format!(
-        "wrong handle: {call} is given {context:#x}, which is no living context"
+        "invalid handle: {call} receives {context:#x}, which is not a live context"
     ));
     Err(Code::INVALID_CONTEXT)
 }
 
-/// Spin, yield, block: how the host waits.
+/// The flags for waiting: spin, yield, block.
 const FLAGS: u32 = 1 | 2 | 4;
 
-/// Ends a context that is no primary one. NVIDIA's ends all that is in it; here that is left over is a mistake.
+/// Destroys a context that is not a primary one. NVIDIA's driver destroys everything in it; here, remaining objects are
+/// reported.
 fn destroy(state: &mut State, context: u64) -> Result<(), Code> {
     let call = "cuCtxDestroy_v2";
     known_context(state, call, context)?;
     if state.contexts.remove(&context).is_none() {
         state.report(format!(
-            "wrong handle: {call} is given a primary context, which is released"
+            "invalid handle: {call} receives a primary context, which must be released instead"
         ));
         return Err(Code::INVALID_CONTEXT);
     }
@@ -64,11 +65,11 @@ fn destroy(state: &mut State, context: u64) -> Result<(), Code> {
                 .count(),
             "functions",
         ),
-        (state.memory.made_in(context), "blocks of memory"),
+        (state.memory.live_blocks_in(context), "blocks of memory"),
     ];
     for (count, what) in left.into_iter().filter(|(count, _)| *count > 0) {
         state.report(format!(
-            "ended with its context: {call} ends one with {count} {what} in it"
+            "destroyed with its context: {call} destroys a context with {count} {what} in it"
         ));
     }
     Ok(())
@@ -76,42 +77,42 @@ fn destroy(state: &mut State, context: u64) -> Result<(), Code> {
 
 functions! {
     cuDevicePrimaryCtxRetain(context: Out<u64>, device: i32) Init |state| {
-        let place = known_device(state, device)?;
+        let index = known_device(state, device)?;
         if let Some(sticky) = state.sticky {
             return Err(sticky);
         }
-        if state.primaries[place].retained == 0 {
-            state.primaries[place].context = state.handle();
+        if state.primaries[index].retained == 0 {
+            state.primaries[index].context = state.handle();
         }
-        context.put(state.primaries[place].context)?;
-        state.primaries[place].retained += 1;
+        context.put(state.primaries[index].context)?;
+        state.primaries[index].retained += 1;
         Ok(())
     };
     cuDevicePrimaryCtxRelease_v2(device: i32) Release |state| {
-        let place = known_device(state, device)?;
-        if state.primaries[place].retained == 0 {
-            state.report("wrong release: the primary context is released more often than retained".to_owned());
+        let index = known_device(state, device)?;
+        if state.primaries[index].retained == 0 {
+            state.report("invalid release: the primary context is released more often than retained".to_owned());
             return Err(Code::INVALID_CONTEXT);
         }
-        state.primaries[place].retained -= 1;
-        if state.primaries[place].retained == 0 {
-            let ended = state.primaries[place].context;
+        state.primaries[index].retained -= 1;
+        if state.primaries[index].retained == 0 {
+            let ended = state.primaries[index].context;
             let enabled = &mut state.peers.enabled;
             enabled.retain(|(by, of)| *by != ended && *of != ended);
         }
         Ok(())
     };
-    // Its parameters are for what is not modelled; flags say how the host waits.
+    // The parameters are for features that are not modelled; the flags specify how the host waits.
     cuCtxCreate_v4(context: Out<u64>, parameters: u64, flags: u32, device: i32) Init |state| {
-        let place = known_device(state, device)?;
+        let index = known_device(state, device)?;
         if parameters != 0 || flags & !FLAGS != 0 {
-            state.report("not modelled: a context with parameters, or with flags that say more than how to wait".to_owned());
+            state.report("not modelled: a context with parameters, or with flags other than those for waiting".to_owned());
             return Err(Code::NOT_SUPPORTED);
         }
-        let made = state.handle();
-        context.put(made)?;
-        state.contexts.insert(made, place);
-        push(state, made);
+        let handle = state.handle();
+        context.put(handle)?;
+        state.contexts.insert(handle, index);
+        push(state, handle);
         Ok(())
     };
     cuCtxDestroy_v2(context: u64) Release |state| destroy(state, context);
@@ -127,25 +128,25 @@ functions! {
         push(state, context);
         Ok(())
     };
-    // As `Release`: what cannot pop has popped.
+    // With a fault, the context is popped nevertheless.
     cuCtxPopCurrent_v2(context: Out<u64>) Release |_state| {
         let popped = pop().filter(|context| *context != 0).ok_or(Code::INVALID_CONTEXT)?;
-        match context.is_wanted() {
+        match context.is_requested() {
             true => context.put(popped),
             false => Ok(()),
         }
     };
-    // Of a thread without one it is null, and that is no error.
+    // Null on a thread without a context, which is not an error.
     cuCtxGetCurrent(context: Out<u64>) Init |state| context.put(state.current);
     cuCtxGetDevice(device: Out<i32>) Context |state| {
-        let place = state.gpu_of(state.current).ok_or(Code::INVALID_CONTEXT)?;
-        device.put(place as i32)
+        let index = state.gpu_of(state.current).ok_or(Code::INVALID_CONTEXT)?;
+        device.put(index as i32)
     };
     cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) Context |_state| {
-        if least.is_wanted() {
+        if least.is_requested() {
             least.put(0)?;
         }
-        if greatest.is_wanted() {
+        if greatest.is_requested() {
             greatest.put(PRIORITY_GREATEST)?;
         }
         Ok(())

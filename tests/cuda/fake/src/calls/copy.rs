@@ -1,10 +1,10 @@
-//! Copies. From pageable memory the bytes are taken in the call; to pageable memory the call waits. Pinned memory is
-//! read and written when the copy is executed.
+//! Copies. A copy from pageable memory reads the bytes during the call, and a copy to pageable memory waits. Pinned
+//! memory is read and written when the copy is executed.
 
-use crate::call::Awaited;
-use crate::calls::{Given, functions, waiting_functions};
+use crate::call::WaitTarget;
+use crate::calls::{In, functions, waiting_functions};
 use crate::code::Code;
-use crate::graph::{End, Work};
+use crate::graph::{CopyEnd, Work};
 use crate::operation::{HostSource, Operation, Rows};
 use crate::pinned::host_bytes;
 use crate::state::State;
@@ -14,45 +14,50 @@ const HOST: u32 = 1;
 /// `CU_MEMORYTYPE_DEVICE`
 const DEVICE: u32 = 2;
 
-/// A copy of a stream that is captured: what is of the host must be pinned, for it is used at each launch.
+/// Captures a copy. Host memory must be pinned, because each launch uses it.
 fn capture(
     state: &mut State,
     call: &str,
-    target: End,
-    source: End,
+    target: CopyEnd,
+    source: CopyEnd,
     stream: u64,
 ) -> Result<(), Code> {
     for end in [target, source] {
-        if end.of_host && !state.memory.is_pinned(end.rows.start) {
-            let why = "copies pageable memory, which is not modelled in a stream that is captured";
-            return state.must_not_be_captured(call, stream, why);
+        if end.is_host && !state.memory.is_pinned(end.rows.start) {
+            let why = "copies pageable memory, which is not modelled in a captured stream";
+            return state.check_not_captured(call, stream, why);
         }
-        state.must_be_there(call, end.rows)?;
+        state.check_memory(call, end.rows)?;
     }
     state.capture(stream, Work::Copy { target, source });
     Ok(())
 }
 
-/// Memory of a pool is copied in a stream of the context that is current: so it is documented.
-fn must_be_current(state: &mut State, call: &str, rows: Rows, stream: u64) -> Result<(), Code> {
+/// Checks that memory of a pool is copied in a stream of the current context, as documented.
+fn check_current_context(
+    state: &mut State,
+    call: &str,
+    rows: Rows,
+    stream: u64,
+) -> Result<(), Code> {
     let runs_in = state.known_stream(call, stream)?.context;
     let of_a_pool = state
         .memory
-        .home(rows.start)
-        .is_some_and(|home| home.pool.is_some());
+        .origin(rows.start)
+        .is_some_and(|origin| origin.pool.is_some());
     if of_a_pool && runs_in != state.current {
         let call = state.this_call(call);
         state.report(format!(
-            "wrong context: {call} copies memory of a pool in a stream of another context than the current one"
+            "invalid context: {call} copies memory of a pool in a stream of another context than the current one"
         ));
         return Err(Code::INVALID_CONTEXT);
     }
     Ok(())
 }
 
-/// Rows of the host's, or of the GPU's.
-fn end(rows: Rows, of_host: bool) -> End {
-    End { rows, of_host }
+/// Returns a side of a copy.
+fn copy_end(rows: Rows, is_host: bool) -> CopyEnd {
+    CopyEnd { rows, is_host }
 }
 
 fn copy_in(
@@ -62,14 +67,20 @@ fn copy_in(
     source: Rows,
     stream: u64,
 ) -> Result<(), Code> {
-    must_be_current(state, call, target, stream)?;
+    check_current_context(state, call, target, stream)?;
     if state.is_captured(call, stream)? {
-        return capture(state, call, end(target, false), end(source, true), stream);
+        return capture(
+            state,
+            call,
+            copy_end(target, false),
+            copy_end(source, true),
+            stream,
+        );
     }
-    state.must_be_there(call, target)?;
+    state.check_memory(call, target)?;
     let source = if source.bytes() > 0 && state.memory.is_pinned(source.start) {
-        state.must_be_there(call, source)?;
-        state.memory.pend(source.start, true);
+        state.check_memory(call, source)?;
+        state.memory.adjust_pending(source.start, true);
         HostSource::Pinned {
             rows: source,
             was: state.memory.pinned_bytes(source),
@@ -87,25 +98,25 @@ fn copy_out(
     target: Rows,
     source: Rows,
     stream: u64,
-) -> Result<Awaited, Code> {
-    must_be_current(state, call, source, stream)?;
+) -> Result<WaitTarget, Code> {
+    check_current_context(state, call, source, stream)?;
     if state.is_captured(call, stream)? {
-        let (target, source) = (end(target, true), end(source, false));
+        let (target, source) = (copy_end(target, true), copy_end(source, false));
         return capture(state, call, target, source, stream).map(|()| None);
     }
-    state.must_be_there(call, source)?;
+    state.check_memory(call, source)?;
     let pinned = target.bytes() > 0 && state.memory.is_pinned(target.start);
     if pinned {
-        state.must_be_there(call, target)?;
-        state.memory.await_rows(target);
+        state.check_memory(call, target)?;
+        state.memory.expect_rows(target);
     }
     let copy = Operation::CopyOut {
         target,
         source,
         pinned,
     };
-    let moment = state.queue(call, stream, copy)?;
-    Ok((!pinned).then_some(moment))
+    let point = state.queue(call, stream, copy)?;
+    Ok((!pinned).then_some(point))
 }
 
 pub(super) fn copy(
@@ -116,8 +127,8 @@ pub(super) fn copy(
     stream: u64,
 ) -> Result<(), Code> {
     let is_captured = state.is_captured(call, stream)?;
-    state.must_be_there(call, target)?;
-    state.must_be_there(call, source)?;
+    state.check_memory(call, target)?;
+    state.check_memory(call, source)?;
     let (to, from) = (target.bounds(), source.bounds());
     if to.start < from.end && from.start < to.end {
         let call = state.this_call(call);
@@ -125,13 +136,19 @@ pub(super) fn copy(
         return Err(Code::INVALID_VALUE);
     }
     if is_captured {
-        return capture(state, call, end(target, false), end(source, false), stream);
+        return capture(
+            state,
+            call,
+            copy_end(target, false),
+            copy_end(source, false),
+            stream,
+        );
     }
     state.queue(call, stream, Operation::Copy { target, source })?;
     Ok(())
 }
 
-/// `CUDA_MEMCPY2D`: one side of it is the second half.
+/// One half of `CUDA_MEMCPY2D`: the source or the target.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Side {
@@ -145,7 +162,7 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// The rows of a host or a GPU, and whether it is the host's.
+    /// Returns the rows, and whether they are host memory.
     fn rows(self, width: usize, height: usize) -> Option<(Rows, bool)> {
         let base = match self.kind {
             HOST => self.host,
@@ -174,16 +191,16 @@ pub(crate) struct Copy2d {
     height: usize,
 }
 
-fn copy_2d(state: &mut State, asked: Copy2d, stream: u64) -> Result<Awaited, Code> {
+fn copy_2d(state: &mut State, request: Copy2d, stream: u64) -> Result<WaitTarget, Code> {
     let call = "cuMemcpy2DAsync_v2";
     let sides = (
-        asked.source.rows(asked.width_bytes, asked.height),
-        asked.target.rows(asked.width_bytes, asked.height),
+        request.source.rows(request.width_bytes, request.height),
+        request.target.rows(request.width_bytes, request.height),
     );
     let (Some((source, from_host)), Some((target, to_host))) = sides else {
         let call = state.this_call(call);
         state.report(format!(
-            "wrong copy: {call} has a pitch shorter than its rows, or memory of a kind that is not modelled"
+            "invalid copy: {call} has a pitch shorter than its rows, or a kind of memory that is not modelled"
         ));
         return Err(Code::INVALID_VALUE);
     };
@@ -206,7 +223,7 @@ functions! {
     cuMemcpyDtoDAsync_v2(target: u64, source: u64, bytes: usize, stream: u64) Context |state| {
         let bytes = bytes as u64;
         for address in [target, source] {
-            must_be_current(state, "cuMemcpyDtoDAsync_v2", Rows::line(address, bytes), stream)?;
+            check_current_context(state, "cuMemcpyDtoDAsync_v2", Rows::line(address, bytes), stream)?;
         }
         copy(state, "cuMemcpyDtoDAsync_v2", Rows::line(target, bytes), Rows::line(source, bytes), stream)
     };
@@ -217,5 +234,5 @@ waiting_functions! {
         let bytes = bytes as u64;
         copy_out(state, "cuMemcpyDtoHAsync_v2", Rows::line(target, bytes), Rows::line(source, bytes), stream)
     };
-    cuMemcpy2DAsync_v2(asked: Given<Copy2d>, stream: u64) |state| copy_2d(state, asked.get()?, stream);
+    cuMemcpy2DAsync_v2(request: In<Copy2d>, stream: u64) |state| copy_2d(state, request.get()?, stream);
 }

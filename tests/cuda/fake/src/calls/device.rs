@@ -1,4 +1,4 @@
-//! GPUs, as they describe themselves.
+//! The properties of GPUs.
 
 use std::ffi::c_char;
 
@@ -8,14 +8,14 @@ use crate::environment;
 use crate::function::MULTIPROCESSORS;
 use crate::state::State;
 
-/// What the fake says of itself.
+/// The name of a GPU.
 const NAME: &[u8] = b"millstream's fake GPU\0";
 /// CUDA 13.0
 const VERSION: i32 = 13_000;
-/// Each of the first one's bytes; the next one's are one more.
+/// Each byte of the first GPU's UUID; those of the next GPU are one more.
 const UUID: u8 = 0xFA;
 
-/// A GPU of compute capability 9.0.
+/// The attributes of a GPU with compute capability 9.0.
 #[rustfmt::skip]
 const ATTRIBUTES: &[(u32, i32)] = &[
     (1, 1024),       // MAX_THREADS_PER_BLOCK
@@ -49,15 +49,15 @@ const ATTRIBUTES: &[(u32, i32)] = &[
     (123, 0),        // CAN_USE_STREAM_WAIT_VALUE_NOR
 ];
 
-/// The place of a GPU.
+/// Returns the index of a GPU.
 pub(super) fn known_device(state: &State, device: i32) -> Result<usize, Code> {
-    let place = usize::try_from(device).ok();
-    let found = place.filter(|place| *place < state.primaries.len());
+    let index = usize::try_from(device).ok();
+    let found = index.filter(|index| *index < state.primaries.len());
     found.ok_or(Code::INVALID_DEVICE)
 }
 
-/// `CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1` and `.._64_BIT_STREAM_MEM_OPS`, with and without `_V1`: what a
-/// session may take away.
+/// `CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1` and `.._64_BIT_STREAM_MEM_OPS`, with and without `_V1`. A session
+/// may disable them.
 const WRITES_VALUES: [u32; 3] = [92, 93, 122];
 
 fn attribute(state: &mut State, attribute: u32) -> Result<i32, Code> {
@@ -67,7 +67,7 @@ fn attribute(state: &mut State, attribute: u32) -> Result<i32, Code> {
     let found = ATTRIBUTES.iter().find(|(number, _)| *number == attribute);
     found.map(|(_, value)| *value).ok_or_else(|| {
         state.report(format!(
-            "not modelled: attribute {attribute} of the GPU; say its value in the fake's `ATTRIBUTES`"
+            "not modelled: attribute {attribute} of the GPU; add its value to the fake's `ATTRIBUTES`"
         ));
         Code::INVALID_VALUE
     })
@@ -102,8 +102,8 @@ functions! {
         name.put(text)
     };
     cuDeviceGetUuid_v2(uuid: Out<[c_char; 16]>, device: i32) Init |state| {
-        let place = known_device(state, device)?;
-        uuid.put([UUID.wrapping_add(place as u8) as c_char; 16])
+        let index = known_device(state, device)?;
+        uuid.put([UUID.wrapping_add(index as u8) as c_char; 16])
     };
     cuDeviceTotalMem_v2(bytes: Out<usize>, device: i32) Init |state| {
         known_device(state, device)?;

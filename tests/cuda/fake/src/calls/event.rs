@@ -1,9 +1,9 @@
-//! Events. A wait is for what the event remembers when it is called; an event that was never recorded is waited for by
-//! nobody.
+//! Events. A wait is for the last record at the time of the call; a wait for an event that was never recorded does
+//! nothing.
 
-use crate::call::ask;
+use crate::call::query;
 use crate::calls::{Out, functions, waiting_functions};
-use crate::clock::Moment;
+use crate::clock::Point;
 use crate::code::Code;
 use crate::event::{Event, Recorded};
 use crate::operation::Operation;
@@ -17,43 +17,44 @@ const EVENT_FLAGS: u32 = 1 | 2 | 4;
 fn known_event<'a>(state: &'a mut State, call: &str, event: u64) -> Result<&'a mut Event, Code> {
     if !state.events.contains_key(&event) {
         state.report(format!(
-            "wrong handle: {call} is given {event:#x}, which is no event, or was destroyed"
+            "invalid handle: {call} receives {event:#x}, which is not an event, or was destroyed"
         ));
     }
     state.events.get_mut(&event).ok_or(Code::INVALID_HANDLE)
 }
 
-/// What the host asks an event for.
-fn moment(state: &mut State, call: &str, event: u64) -> Result<Option<Moment>, Code> {
-    state.must_be_safe(call)?;
+/// Returns the point of an event for a query or a wait of the host.
+fn point(state: &mut State, call: &str, event: u64) -> Result<Option<Point>, Code> {
+    state.check_safe(call)?;
     if let Some((by, _)) = known_event(state, call, event)?.captured {
-        let rule = "asks an event that was last recorded in a capture, where nothing is executed";
+        let rule =
+            "queries an event that was last recorded in a capture, where nothing is executed";
         return Err(state.break_capture(by, call, rule, Code::CAPTURED_EVENT));
     }
     let last = known_event(state, call, event)?.last.as_ref();
-    Ok(last.map(|(moment, _)| moment.clone()))
+    Ok(last.map(|(point, _)| point.clone()))
 }
 
 fn record(state: &mut State, call: &str, event: u64, stream: u64) -> Result<(), Code> {
-    let made_in = known_event(state, call, event)?.context;
-    if state.known_stream(call, stream)?.context != made_in {
+    let live_blocks_in = known_event(state, call, event)?.context;
+    if state.known_stream(call, stream)?.context != live_blocks_in {
         let call = state.this_call(call);
         state.report(format!(
-            "wrong context: {call} records an event of one context in a stream of another"
+            "invalid context: {call} records an event of one context in a stream of another"
         ));
         return Err(Code::INVALID_HANDLE);
     }
     if state.is_captured(call, stream)? {
         let captured = state.known_stream(call, stream)?.capture.clone();
         let of = known_event(state, call, event)?;
-        of.captured = captured.map(|captured| (captured.by, captured.tail));
+        of.captured = captured.map(|captured| (captured.capture, captured.tail));
         of.last = None;
         return Ok(());
     }
     let recorded = Recorded::default();
-    let moment = state.queue(call, stream, Operation::Record(recorded.clone()))?;
+    let point = state.queue(call, stream, Operation::Record(recorded.clone()))?;
     let of = known_event(state, call, event)?;
-    (of.last, of.captured) = (Some((moment, recorded)), None);
+    (of.last, of.captured) = (Some((point, recorded)), None);
     Ok(())
 }
 
@@ -70,47 +71,47 @@ fn wait(state: &mut State, stream: u64, event: u64, flags: u32) -> Result<(), Co
     }
     if is_captured {
         let by = state.known_stream(call, stream)?.capture.as_ref();
-        let by = by.map_or(0, |captured| captured.by);
+        let by = by.map_or(0, |captured| captured.capture);
         let rule =
             "makes a captured stream wait for an event that was recorded outside of its capture";
         return Err(state.break_capture(by, call, rule, Code::STREAM_CAPTURE_ISOLATION));
     }
-    if let Some((moment, _)) = last {
-        state.queue(call, stream, Operation::Wait(moment))?;
+    if let Some((point, _)) = last {
+        state.queue(call, stream, Operation::Wait(point))?;
     }
     Ok(())
 }
 
-/// When an event was, or why that is not known.
+/// Returns the time of an event.
 fn time_ns(state: &mut State, call: &str, event: u64) -> Result<u64, Code> {
     let of = known_event(state, call, event)?;
     let (timed, last) = (of.timed, of.last.clone());
-    let wrong = match (timed, &last) {
-        (false, _) => "was made without a time",
+    let error = match (timed, &last) {
+        (false, _) => "was created without timing",
         (true, None) => "was never recorded",
-        (true, Some((moment, recorded))) => {
-            return match state.streams.is_over(moment.stream, moment.tick) {
+        (true, Some((point, recorded))) => {
+            return match state.streams.is_complete(point.stream, point.tick) {
                 true => Ok(recorded.ns()),
                 false => Err(Code::NOT_READY),
             };
         }
     };
     let call = state.this_call(call);
-    state.report(format!("no time: {call} is given an event that {wrong}"));
+    state.report(format!("no timing: {call} receives an event that {error}"));
     Err(Code::INVALID_HANDLE)
 }
 
-/// Milliseconds from one event to another. Who asks learns nothing else by it.
+/// Returns the milliseconds from one event to another. The host's clock does not join the events.
 fn elapsed(state: &mut State, call: &str, ms: &Out<f32>, [from, to]: [u64; 2]) -> Result<(), Code> {
     let contexts = [from, to].map(|event| known_event(state, call, event).map(|of| of.context));
     if contexts[0]? != contexts[1]? {
         let call = state.this_call(call);
         state.report(format!(
-            "wrong context: {call} is given events of two contexts"
+            "invalid context: {call} receives events of two contexts"
         ));
         return Err(Code::INVALID_HANDLE);
     }
-    // What is wrong with either is said before what is not yet.
+    // An invalid event takes precedence over an incomplete one.
     let times = [from, to].map(|event| time_ns(state, call, event));
     if times.contains(&Err(Code::INVALID_HANDLE)) {
         return Err(Code::INVALID_HANDLE);
@@ -126,13 +127,13 @@ functions! {
         }
         let handle = state.handle();
         event.put(handle)?;
-        let made = Event {
+        let created = Event {
             context: state.current,
             timed: flags & UNTIMED == 0,
             last: None,
             captured: None,
         };
-        state.events.insert(handle, made);
+        state.events.insert(handle, created);
         Ok(())
     };
     cuEventDestroy_v2(event: u64) Ending |state| {
@@ -141,8 +142,8 @@ functions! {
         Ok(())
     };
     cuEventRecord(event: u64, stream: u64) Context |state| record(state, "cuEventRecord", event, stream);
-    cuEventQuery(event: u64) Context |state| match moment(state, "cuEventQuery", event)? {
-        Some(moment) => ask(state, &moment),
+    cuEventQuery(event: u64) Context |state| match point(state, "cuEventQuery", event)? {
+        Some(point) => query(state, &point),
         None => Ok(()),
     };
     cuEventElapsedTime(ms: Out<f32>, from: u64, to: u64) Context |state| {
@@ -151,10 +152,10 @@ functions! {
     cuEventElapsedTime_v2(ms: Out<f32>, from: u64, to: u64) Context |state| {
         elapsed(state, "cuEventElapsedTime_v2", &ms, [from, to])
     };
-    // An event of another context may be waited for.
+    // A stream may wait for an event of another context.
     cuStreamWaitEvent(stream: u64, event: u64, flags: u32) Context |state| wait(state, stream, event, flags);
 }
 
 waiting_functions! {
-    cuEventSynchronize(event: u64) |state| moment(state, "cuEventSynchronize", event);
+    cuEventSynchronize(event: u64) |state| point(state, "cuEventSynchronize", event);
 }

@@ -1,4 +1,4 @@
-//! Fills.
+//! Fills (memsets).
 
 use crate::calls::functions;
 use crate::code::Code;
@@ -6,19 +6,19 @@ use crate::graph::Work;
 use crate::operation::{Operation, Rows};
 use crate::state::State;
 
-/// Fills rows with a unit, to which they are aligned.
+/// Fills rows with a unit; their start must be aligned to it.
 fn fill(state: &mut State, call: &str, target: Rows, unit: &[u8], stream: u64) -> Result<(), Code> {
     state.known_stream(call, stream)?;
     if !target.start.is_multiple_of(unit.len() as u64) {
         let call = state.this_call(call);
         state.report(format!(
-            "misaligned: {call} fills from {:#x} by units of {} bytes",
+            "misaligned: {call} fills from {:#x} with units of {} bytes",
             target.start,
             unit.len()
         ));
         return Err(Code::INVALID_VALUE);
     }
-    state.must_be_there(call, target)?;
+    state.check_memory(call, target)?;
     let unit = unit.to_vec();
     if state.is_captured(call, stream)? {
         state.capture(stream, Work::Fill { target, unit });
@@ -28,7 +28,7 @@ fn fill(state: &mut State, call: &str, target: Rows, unit: &[u8], stream: u64) -
     Ok(())
 }
 
-/// `count` units of `width` bytes, if so many can be.
+/// Returns `count` units of `width` bytes, unless that overflows.
 fn units(start: u64, count: usize, width: usize) -> Result<Rows, Code> {
     let bytes = count.checked_mul(width).ok_or(Code::INVALID_VALUE)?;
     Ok(Rows::line(start, bytes as u64))

@@ -1,4 +1,4 @@
-//! Graphs as wholes: made, made executable, launched, updated, destroyed.
+//! Creates, instantiates, launches, updates and destroys graphs.
 
 use crate::calls::{Out, functions};
 use crate::code::Code;
@@ -6,10 +6,10 @@ use crate::graph::{Executable, Graph, Outcome};
 use crate::operation::Operation;
 use crate::state::State;
 
-/// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH` (nothing here allocates) and `.._USE_NODE_PRIORITY` (nothing here
-/// looks at priorities).
+/// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH` (no node allocates) and `.._USE_NODE_PRIORITY` (priorities have no
+/// effect).
 const FLAGS: u64 = 1 | 8;
-/// `CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD` wants a stream, and `.._DEVICE_LAUNCH` a device that launches.
+/// `CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD` and `.._DEVICE_LAUNCH`.
 const FLAGS_NOT_MODELLED: u64 = 2 | 4;
 
 pub(super) fn known_graph<'a>(
@@ -19,7 +19,7 @@ pub(super) fn known_graph<'a>(
 ) -> Result<&'a mut Graph, Code> {
     if !state.graphs.graphs.contains_key(&graph) {
         state.report(format!(
-            "wrong handle: {call} is given {graph:#x}, which is no graph, or was destroyed"
+            "invalid handle: {call} receives {graph:#x}, which is not a graph, or was destroyed"
         ));
     }
     state
@@ -36,29 +36,32 @@ pub(super) fn known_executable<'a>(
 ) -> Result<&'a mut Executable, Code> {
     if !state.graphs.executables.contains_key(&executable) {
         state.report(format!(
-            "wrong handle: {call} is given {executable:#x}, which is no executable graph, or was destroyed"
+            "invalid handle: {call} receives {executable:#x}, which is not an executable graph, or was destroyed"
         ));
     }
     let of = state.graphs.executables.get_mut(&executable);
     of.ok_or(Code::INVALID_VALUE)
 }
 
-/// What a graph is to be launched as: it may have no cycle.
+/// Instantiates a graph, which must not have a cycle.
 fn executable_of(state: &mut State, graph: u64) -> Result<Executable, Code> {
-    let made = state.graphs.executable(graph).ok_or(Code::INVALID_VALUE)?;
-    if made.has_cycle() {
-        state.report(format!("wrong graph: graph {} has a cycle", made.number));
+    let executable = state.graphs.executable(graph).ok_or(Code::INVALID_VALUE)?;
+    if executable.has_cycle() {
+        state.report(format!(
+            "invalid graph: graph {} has a cycle",
+            executable.number
+        ));
         return Err(Code::INVALID_VALUE);
     }
-    Ok(made)
+    Ok(executable)
 }
 
-fn instantiate(state: &mut State, made: &Out<u64>, graph: u64, flags: u64) -> Result<(), Code> {
+fn instantiate(state: &mut State, out: &Out<u64>, graph: u64, flags: u64) -> Result<(), Code> {
     let call = "cuGraphInstantiateWithFlags";
     if known_graph(state, call, graph)?.captured {
         let call = state.this_call(call);
         state.report(format!(
-            "wrong graph: {call} is given one that a capture is still making"
+            "invalid graph: {call} receives a graph that a capture is still building"
         ));
         return Err(Code::INVALID_VALUE);
     }
@@ -71,13 +74,13 @@ fn instantiate(state: &mut State, made: &Out<u64>, graph: u64, flags: u64) -> Re
     }
     let executable = executable_of(state, graph)?;
     let handle = state.handle();
-    state.graphs.said.push(executable.said());
-    made.put(handle)?;
+    state.graphs.descriptions.push(executable.describe());
+    out.put(handle)?;
     state.graphs.executables.insert(handle, executable);
     Ok(())
 }
 
-/// Puts a launch, or an upload, at the end of a stream. Either is ordered behind the launches before it.
+/// Appends a launch, or with `runs` false an upload, to a stream. Both are ordered after the previous launches.
 fn launch(
     state: &mut State,
     call: &str,
@@ -86,14 +89,14 @@ fn launch(
     runs: bool,
 ) -> Result<(), Code> {
     known_executable(state, call, executable)?;
-    let why = "launches a graph, which is not modelled in a stream that is captured";
-    state.must_not_be_captured(call, stream, why)?;
+    let why = "launches a graph, which is not modelled in a captured stream";
+    state.check_not_captured(call, stream, why)?;
     let Some(mut of) = state.graphs.executables.remove(&executable) else {
         return Err(Code::INVALID_VALUE);
     };
     let queued = if runs {
         let mut nodes = of.nodes.iter();
-        let checked = nodes.try_for_each(|node| state.must_be_possible(call, &node.work));
+        let checked = nodes.try_for_each(|node| state.check_node(call, &node.work));
         checked.and_then(|()| {
             let run = of.run(&mut state.memory);
             state.queue(call, stream, Operation::Graph(run))
@@ -101,8 +104,8 @@ fn launch(
     } else {
         state.queue(call, stream, Operation::Graph(of.upload()))
     };
-    if let Ok(moment) = &queued {
-        of.last = Some(moment.clone());
+    if let Ok(point) = &queued {
+        of.last = Some(point.clone());
     }
     state.graphs.executables.insert(executable, of);
     queued.map(|_| ())
@@ -120,7 +123,7 @@ fn update(
     state: &mut State,
     executable: u64,
     graph: u64,
-    told: &Out<ResultInfo>,
+    info: &Out<ResultInfo>,
 ) -> Result<(), Code> {
     let call = "cuGraphExecUpdate_v2";
     known_executable(state, call, executable)?;
@@ -128,22 +131,22 @@ fn update(
     let new = executable_of(state, graph)?;
     let outcome = state.graphs.update(executable, &new);
     let Outcome { result, node, from } = outcome.ok_or(Code::INVALID_VALUE)?;
-    told.put(ResultInfo { result, node, from })?;
+    info.put(ResultInfo { result, node, from })?;
     match result {
         Outcome::SUCCESS => Ok(()),
         _ => Err(Code::GRAPH_EXEC_UPDATE_FAILURE),
     }
 }
 
-/// Tells the nodes of a graph: how many without a place for them, else as many as there is room for, and null in the
-/// rest of it. Nobody promises their order, so it is the seed's.
+/// Writes the nodes of a graph: only their number if `places` is null, otherwise as many as fit, with null in the
+/// remaining places. The order is unspecified, so the seed chooses it.
 fn nodes(state: &mut State, graph: u64, places: &Out<u64>, count: &Out<usize>) -> Result<(), Code> {
     let mut nodes = known_graph(state, "cuGraphGetNodes", graph)?.nodes.clone();
-    if !places.is_wanted() {
+    if !places.is_requested() {
         return count.put(nodes.len());
     }
     for last in (1..nodes.len()).rev() {
-        let other = state.chance.below(last + 1);
+        let other = state.rng.below(last + 1);
         nodes.swap(last, other);
     }
     let room = count.get()?;
@@ -168,14 +171,14 @@ functions! {
         let call = "cuGraphDestroy";
         if known_graph(state, call, graph)?.captured {
             let call = state.this_call(call);
-            state.report(format!("wrong graph: {call} is given one that a capture is still making"));
+            state.report(format!("invalid graph: {call} receives a graph that a capture is still building"));
             return Err(Code::INVALID_VALUE);
         }
         state.graphs.end_graph(graph);
         Ok(())
     };
-    cuGraphInstantiateWithFlags(made: Out<u64>, graph: u64, flags: u64) Context |state| {
-        instantiate(state, &made, graph, flags)
+    cuGraphInstantiateWithFlags(out: Out<u64>, graph: u64, flags: u64) Context |state| {
+        instantiate(state, &out, graph, flags)
     };
     cuGraphUpload(executable: u64, stream: u64) Context |state| {
         launch(state, "cuGraphUpload", executable, stream, false)
@@ -183,14 +186,14 @@ functions! {
     cuGraphLaunch(executable: u64, stream: u64) Context |state| {
         launch(state, "cuGraphLaunch", executable, stream, true)
     };
-    // A launch that has not ended ends all the same.
+    // Launches in flight complete.
     cuGraphExecDestroy(executable: u64) Ending |state| {
         known_executable(state, "cuGraphExecDestroy", executable)?;
         state.graphs.executables.remove(&executable);
         Ok(())
     };
-    cuGraphExecUpdate_v2(executable: u64, graph: u64, told: Out<ResultInfo>) Context |state| {
-        update(state, executable, graph, &told)
+    cuGraphExecUpdate_v2(executable: u64, graph: u64, info: Out<ResultInfo>) Context |state| {
+        update(state, executable, graph, &info)
     };
     cuGraphGetNodes(graph: u64, places: Out<u64>, count: Out<usize>) Context |state| {
         nodes(state, graph, &places, &count)

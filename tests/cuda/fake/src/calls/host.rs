@@ -1,4 +1,4 @@
-//! Functions of the host's in streams, and calls that are refused because they wait for all streams, or make all wait.
+//! Host functions in streams, and refused calls: those that wait for all streams, or make all streams wait.
 
 use crate::calls::functions;
 use crate::code::Code;
@@ -6,13 +6,13 @@ use crate::host_function::HostFunction;
 use crate::operation::Operation;
 use crate::state::State;
 
-/// No stream of ours waits for the default stream, so these order nothing that they seem to; and they are not safe while a
-/// stream is captured.
+/// Refuses a call of the default stream. Modelled streams do not synchronize with the default stream, so such a call
+/// does not order what it seems to. It is also unsafe while a stream is captured.
 fn refuse(state: &mut State, call: &str) -> Result<(), Code> {
-    state.must_be_safe(call)?;
+    state.check_safe(call)?;
     let call = state.this_call(call);
     state.report(format!(
-        "legacy call: {call} is of the default stream, or waits for everything: give a stream, and wait for an event"
+        "legacy call: {call} uses the default stream or waits for everything; pass a stream, and wait for an event"
     ));
     Err(Code::NOT_SUPPORTED)
 }

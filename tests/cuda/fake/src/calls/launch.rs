@@ -1,8 +1,8 @@
-//! Launches. Parameters are copied in the call.
+//! Launches. Parameters are copied during the call.
 
 use crate::calls::config::Config;
 use crate::calls::function::known_function;
-use crate::calls::{Given, functions};
+use crate::calls::{In, functions};
 use crate::code::Code;
 use crate::function::{Function, MULTIPROCESSORS, THREADS_MAX};
 use crate::graph::Work;
@@ -10,10 +10,10 @@ use crate::operation::{Extras, Launch, Operation};
 use crate::state::State;
 use ptx::Kernel;
 
-/// More than these are not told.
+/// Most launches that are kept for `Session::launched`.
 const LAUNCHED_MAX: usize = 1 << 12;
 
-/// Values of a launch, one for each parameter: pointers of the caller's, who vouches for them.
+/// The array of pointers to the parameters of a launch, from a C caller.
 #[repr(transparent)]
 pub(crate) struct Values(*const *const u8);
 
@@ -22,14 +22,14 @@ impl Values {
         Self(list)
     }
 
-    /// The parameters' bytes, each in its place.
+    /// Copies the parameters, each to its offset.
     fn bytes(&self, kernel: &Kernel) -> Result<Vec<u8>, Code> {
         let mut bytes = vec![0; kernel.parameter_bytes()];
         for (index, parameter) in kernel.parameters.iter().enumerate() {
             if self.0.is_null() {
                 return Err(Code::INVALID_VALUE);
             }
-            // SAFETY: the caller's promise: as many pointers as parameters, to as many bytes as each has.
+            // SAFETY: the caller passed a pointer for each parameter, to as many bytes as it has.
             unsafe {
                 let value = self.0.add(index).read();
                 if value.is_null() {
@@ -43,8 +43,8 @@ impl Values {
     }
 }
 
-/// What is asked of a launch but its stream and its values.
-pub(super) struct Asked {
+/// A launch without its stream and parameters.
+pub(super) struct LaunchRequest {
     pub(super) function: u64,
     pub(super) cubes: [u32; 3],
     pub(super) threads: [u32; 3],
@@ -52,66 +52,68 @@ pub(super) struct Asked {
     pub(super) extras: Extras,
 }
 
-/// What is wrong with a launch, and what is answered.
-fn wrong(of: &Function, asked: &Asked) -> Option<(String, Code)> {
-    let Asked { cubes, threads, .. } = asked;
+/// Returns the error of a launch, and the code that the call returns.
+fn launch_error(of: &Function, request: &LaunchRequest) -> Option<(String, Code)> {
+    let LaunchRequest { cubes, threads, .. } = request;
     let block = threads.iter().map(|axis| u64::from(*axis)).product::<u64>();
     if cubes.contains(&0) || cubes[1] > 65_535 || cubes[2] > 65_535 {
         return Some((format!("a grid of {cubes:?}"), Code::INVALID_VALUE));
     }
     if block == 0 || block > u64::from(THREADS_MAX) || threads[2] > 64 {
-        let said = format!("blocks of {threads:?} threads");
-        return Some((said, Code::INVALID_VALUE));
+        let text = format!("blocks of {threads:?} threads");
+        return Some((text, Code::INVALID_VALUE));
     }
-    if asked.shared_bytes > of.shared_max {
-        let said = format!(
-            "{} bytes of dynamic shared memory, of {}",
-            asked.shared_bytes, of.shared_max
+    if request.shared_bytes > of.shared_max {
+        let text = format!(
+            "{} bytes of dynamic shared memory, expected at most {}",
+            request.shared_bytes, of.shared_max
         );
-        return Some((said, Code::INVALID_VALUE));
+        return Some((text, Code::INVALID_VALUE));
     }
-    if let Some(said) = asked
+    if let Some(text) = request
         .extras
         .cluster
-        .and_then(|cluster| of.wrong_cluster(cluster, *cubes))
+        .and_then(|cluster| of.cluster_error(cluster, *cubes))
     {
-        return Some((said, Code::INVALID_CLUSTER_SIZE));
+        return Some((text, Code::INVALID_CLUSTER_SIZE));
     }
-    let room = u64::from(MULTIPROCESSORS * of.blocks_at_once(block as u32, asked.shared_bytes));
+    let room = u64::from(
+        MULTIPROCESSORS * of.blocks_per_multiprocessor(block as u32, request.shared_bytes),
+    );
     let blocks = cubes.iter().map(|axis| u64::from(*axis)).product::<u64>();
-    if asked.extras.cooperative && blocks > room {
-        let said = format!("{blocks} blocks that cooperate, of {room} that fit at once");
-        return Some((said, Code::COOPERATIVE_LAUNCH_TOO_LARGE));
+    if request.extras.cooperative && blocks > room {
+        let text = format!("{blocks} cooperative blocks, but {room} fit at once");
+        return Some((text, Code::COOPERATIVE_LAUNCH_TOO_LARGE));
     }
     None
 }
 
-/// A launch, with its values as they are now.
+/// Checks a launch and copies its parameters.
 pub(super) fn prepare(
     state: &mut State,
     call: &str,
-    asked: Asked,
+    request: LaunchRequest,
     values: &Values,
 ) -> Result<Launch, Code> {
-    let function = known_function(state, call, asked.function)?;
+    let function = known_function(state, call, request.function)?;
     let kernel = function.kernel.clone();
-    if let Some((wrong, code)) = wrong(function, &asked) {
+    if let Some((error, code)) = launch_error(function, &request) {
         let call = state.this_call(call);
         state.report(format!(
-            "wrong launch: {call} of `{}` asks for {wrong}",
+            "invalid launch: {call} of `{}` requests {error}",
             kernel.name
         ));
         return Err(code);
     }
     let parameters = values.bytes(&kernel)?;
     Ok(Launch {
-        function: asked.function,
+        function: request.function,
         kernel,
-        cubes: asked.cubes,
-        threads: asked.threads,
-        shared_bytes: asked.shared_bytes,
+        cubes: request.cubes,
+        threads: request.threads,
+        shared_bytes: request.shared_bytes,
         parameters,
-        extras: asked.extras,
+        extras: request.extras,
     })
 }
 
@@ -119,7 +121,7 @@ fn launch(
     state: &mut State,
     call: &str,
     stream: u64,
-    asked: Asked,
+    request: LaunchRequest,
     values: &Values,
     extra: u64,
 ) -> Result<(), Code> {
@@ -129,21 +131,21 @@ fn launch(
     }
     let on = state.known_stream(call, stream)?;
     let (runs_in, level) = (on.context, on.priority);
-    let made_in = known_function(state, call, asked.function)?.context;
-    if made_in != runs_in || runs_in != state.current {
+    let live_blocks_in = known_function(state, call, request.function)?.context;
+    if live_blocks_in != runs_in || runs_in != state.current {
         let call = state.this_call(call);
         state.report(format!(
-            "wrong context: {call} is given a function and a stream that are not both of the current context"
+            "invalid context: {call} receives a function and a stream that are not both of the current context"
         ));
         return Err(Code::INVALID_HANDLE);
     }
-    let mut launch = prepare(state, call, asked, values)?;
-    // A launch that says nothing has its stream's.
+    let mut launch = prepare(state, call, request, values)?;
+    // The default is the priority of the stream.
     launch.extras.priority.get_or_insert(level);
     let is_captured = state.is_captured(call, stream)?;
     if state.launched.len() < LAUNCHED_MAX {
         let captured = if is_captured { " captured" } else { "" };
-        state.launched.push(launch.said() + captured);
+        state.launched.push(launch.describe() + captured);
     }
     if is_captured {
         state.capture(stream, Work::Launch(launch));
@@ -158,26 +160,26 @@ functions! {
         function: u64, x: u32, y: u32, z: u32, threads_x: u32, threads_y: u32, threads_z: u32, shared_bytes: u32,
         stream: u64, values: Values, extra: u64,
     ) Context |state| {
-        let asked = Asked {
+        let request = LaunchRequest {
             function,
             cubes: [x, y, z],
             threads: [threads_x, threads_y, threads_z],
             shared_bytes,
             extras: Extras::default(),
         };
-        launch(state, "cuLaunchKernel", stream, asked, &values, extra)
+        launch(state, "cuLaunchKernel", stream, request, &values, extra)
     };
-    cuLaunchKernelEx(config: Given<Config>, function: u64, values: Values, extra: u64) Context |state| {
+    cuLaunchKernelEx(config: In<Config>, function: u64, values: Values, extra: u64) Context |state| {
         let call = "cuLaunchKernelEx";
         let config = config.get()?;
-        let (stream, extras) = config.asked(state, call)?;
-        let asked = Asked {
+        let (stream, extras) = config.parse(state, call)?;
+        let request = LaunchRequest {
             function,
             cubes: config.cubes,
             threads: config.threads,
             shared_bytes: config.shared_bytes,
             extras,
         };
-        launch(state, call, stream, asked, &values, extra)
+        launch(state, call, stream, request, &values, extra)
     };
 }

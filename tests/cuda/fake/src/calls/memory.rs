@@ -1,58 +1,58 @@
-//! Allocations: in the order of a stream, at once, and pinned ones of the host.
+//! Allocations: in the order of a stream, immediate ones, and pinned host memory.
 
 use crate::calls::device::known_device;
-use crate::calls::{Given, Out, functions};
+use crate::calls::{In, Out, functions};
 use crate::code::Code;
-use crate::memory::{Home, Place};
+use crate::memory::{AllocKind, Origin};
 use crate::operation::Operation;
 use crate::state::State;
 use ptx::Kind;
 
 /// `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD`
 const RELEASE_THRESHOLD: u32 = 4;
-/// Portable, mapped, write-combined.
+/// The flags portable, mapped and write-combined.
 const HOST_FLAGS: u32 = 1 | 2 | 4;
 
-/// Ends memory now, by the host: whoever used it must be known to have done so.
-fn end_now(state: &mut State, call: &str, address: u64, place: Place) -> Result<(), Code> {
-    state.must_be_safe(call)?;
+/// Frees memory during the call, as a step of the host. The host must know that all uses are complete.
+fn free_now(state: &mut State, call: &str, address: u64, kind: AllocKind) -> Result<(), Code> {
+    state.check_safe(call)?;
     let by = state.this_call(call);
-    let range = wrongly(state, |state| state.memory.ask_end(address, place, &by))?;
+    let range = report_violation(state, |state| state.memory.begin_free(address, kind, &by))?;
     let step = state.host_step(&by);
-    state.touch(&step, Kind::Write, range);
+    state.record_access(&step, Kind::Write, range);
     let pending = state.memory.pending(address);
     if pending > 0 {
         state.report(format!(
-            "freed while in use: {by} frees pinned memory that {pending} copies have yet to use"
+            "freed while in use: {by} frees pinned memory that {pending} queued operations use"
         ));
     }
     state.memory.release(address);
     Ok(())
 }
 
-/// Reports what is wrong with a use of memory.
-fn wrongly<T>(
+/// Reports an invalid use of memory.
+fn report_violation<T>(
     state: &mut State,
-    body: impl FnOnce(&mut State) -> Result<T, crate::memory::Wrong>,
+    body: impl FnOnce(&mut State) -> Result<T, crate::memory::Violation>,
 ) -> Result<T, Code> {
-    body(state).map_err(|wrong| {
-        state.report(wrong.report);
-        wrong.code
+    body(state).map_err(|violation| {
+        state.report(violation.report);
+        violation.code
     })
 }
 
-/// The GPU of a pool.
+/// Returns the GPU of a pool.
 pub(super) fn known_pool(state: &mut State, call: &str, pool: u64) -> Result<usize, Code> {
     if let Some(gpu) = state.pools.get(&pool) {
         return Ok(*gpu);
     }
     state.report(format!(
-        "wrong handle: {call} is given {pool:#x}, which is no pool, or was destroyed"
+        "invalid handle: {call} receives {pool:#x}, which is not a pool, or was destroyed"
     ));
     Err(Code::INVALID_HANDLE)
 }
 
-/// `CUmemPoolProps`, as far as it is looked at.
+/// The first fields of `CUmemPoolProps`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct PoolProperties {
@@ -65,19 +65,19 @@ pub(crate) struct PoolProperties {
 /// `CU_MEM_ALLOCATION_TYPE_PINNED`
 const PINNED: u32 = 1;
 /// `CU_MEM_LOCATION_TYPE_DEVICE`
-pub(super) const ON_A_GPU: u32 = 1;
+pub(super) const LOCATION_DEVICE: u32 = 1;
 
 functions! {
-    cuMemPoolCreate(pool: Out<u64>, properties: Given<PoolProperties>) Context |state| {
-        let asked = properties.get()?;
-        if (asked.kind, asked.handles, asked.location) != (PINNED, 0, ON_A_GPU) {
-            state.report("not modelled: a pool that is shared, or whose memory is on no GPU".to_owned());
+    cuMemPoolCreate(pool: Out<u64>, properties: In<PoolProperties>) Context |state| {
+        let requested = properties.get()?;
+        if (requested.kind, requested.handles, requested.location) != (PINNED, 0, LOCATION_DEVICE) {
+            state.report("not modelled: a pool that is shared, or not on a GPU".to_owned());
             return Err(Code::NOT_SUPPORTED);
         }
-        let gpu = known_device(state, asked.gpu)?;
-        let made = state.handle();
-        pool.put(made)?;
-        state.pools.insert(made, gpu);
+        let gpu = known_device(state, requested.gpu)?;
+        let created = state.handle();
+        pool.put(created)?;
+        state.pools.insert(created, gpu);
         Ok(())
     };
     cuMemPoolDestroy(pool: u64) Ending |state| {
@@ -85,11 +85,11 @@ functions! {
         state.pools.remove(&pool);
         Ok(())
     };
-    // A hint: how much the pool keeps is seen by nobody here.
+    // A hint without effect: the fake does not model what a pool keeps.
     cuMemPoolSetAttribute(pool: u64, attribute: u32, _value: u64) Context |state| {
         known_pool(state, "cuMemPoolSetAttribute", pool)?;
         if attribute != RELEASE_THRESHOLD {
-            state.report(format!("not modelled: attribute {attribute} of a pool"));
+            state.report(format!("not modelled: pool attribute {attribute}"));
             return Err(Code::NOT_SUPPORTED);
         }
         Ok(())
@@ -97,37 +97,37 @@ functions! {
     cuMemAllocFromPoolAsync(address: Out<u64>, bytes: usize, pool: u64, stream: u64) Context |state| {
         let call = "cuMemAllocFromPoolAsync";
         let gpu = known_pool(state, call, pool)?;
-        state.must_not_be_captured(call, stream, "allocates, which is not modelled in a stream that is captured")?;
-        let maker = state.this_call(call);
-        let home = Home { gpu, pool: Some(pool), ..state.home_here() };
-        let made = state.memory.allocate(bytes, Place::Pool, home, maker)?;
-        state.queue(call, stream, Operation::Allocate(made..made + bytes as u64))?;
-        address.put(made)
+        state.check_not_captured(call, stream, "allocates, which is not modelled in a captured stream")?;
+        let allocated_by = state.this_call(call);
+        let origin = Origin { gpu, pool: Some(pool), ..state.current_origin() };
+        let created = state.memory.allocate(bytes, AllocKind::Pool, origin, allocated_by)?;
+        state.queue(call, stream, Operation::Allocate(created..created + bytes as u64))?;
+        address.put(created)
     };
     cuMemFreeAsync(address: u64, stream: u64) Ending |state| {
         let call = "cuMemFreeAsync";
-        state.must_not_be_captured(call, stream, "frees, which is not modelled in a stream that is captured")?;
+        state.check_not_captured(call, stream, "frees, which is not modelled in a captured stream")?;
         let by = state.this_call(call);
-        let range = wrongly(state, |state| state.memory.ask_end(address, Place::Pool, &by))?;
+        let range = report_violation(state, |state| state.memory.begin_free(address, AllocKind::Pool, &by))?;
         state.queue(call, stream, Operation::Free(range))?;
         Ok(())
     };
     cuMemAlloc_v2(address: Out<u64>, bytes: usize) Context |state| {
-        state.must_be_safe("cuMemAlloc_v2")?;
-        let (home, maker) = (state.home_here(), state.this_call("cuMemAlloc_v2"));
-        address.put(state.memory.allocate(bytes, Place::Device, home, maker)?)
+        state.check_safe("cuMemAlloc_v2")?;
+        let (origin, allocated_by) = (state.current_origin(), state.this_call("cuMemAlloc_v2"));
+        address.put(state.memory.allocate(bytes, AllocKind::Device, origin, allocated_by)?)
     };
     cuMemFree_v2(address: u64) Ending |state| match address {
         0 => Ok(()),
-        _ => end_now(state, "cuMemFree_v2", address, Place::Device),
+        _ => free_now(state, "cuMemFree_v2", address, AllocKind::Device),
     };
     cuMemHostAlloc(address: Out<u64>, bytes: usize, flags: u32) Context |state| {
         if flags & !HOST_FLAGS != 0 {
             return Err(Code::INVALID_VALUE);
         }
-        state.must_be_safe("cuMemHostAlloc")?;
-        let (home, maker) = (state.home_here(), state.this_call("cuMemHostAlloc"));
-        address.put(state.memory.allocate(bytes, Place::Pinned, home, maker)?)
+        state.check_safe("cuMemHostAlloc")?;
+        let (origin, allocated_by) = (state.current_origin(), state.this_call("cuMemHostAlloc"));
+        address.put(state.memory.allocate(bytes, AllocKind::Pinned, origin, allocated_by)?)
     };
-    cuMemFreeHost(address: u64) Ending |state| end_now(state, "cuMemFreeHost", address, Place::Pinned);
+    cuMemFreeHost(address: u64) Ending |state| free_now(state, "cuMemFreeHost", address, AllocKind::Pinned);
 }

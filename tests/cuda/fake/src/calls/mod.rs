@@ -1,5 +1,5 @@
-//! The driver's functions, by subject. What they answer and when is what NVIDIA's documentation says of them; what is
-//! not modelled is refused, with a report.
+//! The driver's functions, by subject. They return what NVIDIA's documentation specifies. Features that are not
+//! modelled are refused with a report.
 
 mod capture;
 mod config;
@@ -22,7 +22,7 @@ mod values;
 
 use crate::code::Code;
 
-/// A place for an answer, which a caller of C's interface vouches for: nobody else makes one.
+/// An out pointer of a C caller. Only C callers create one.
 #[repr(transparent)]
 pub(crate) struct Out<T>(*mut T);
 
@@ -31,12 +31,12 @@ impl<T> Out<T> {
         if self.0.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: the caller's promise; it may be aligned to nothing.
+        // SAFETY: the caller passed a valid pointer, which may be unaligned.
         unsafe { self.0.write_unaligned(value) };
         Ok(())
     }
 
-    /// What is there: of a place that is also read.
+    /// Reads the value of an in-out pointer.
     fn get(&self) -> Result<T, Code>
     where
         T: Copy,
@@ -44,11 +44,11 @@ impl<T> Out<T> {
         if self.0.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: the caller's promise: there is a value.
+        // SAFETY: the caller passed a pointer to a value.
         Ok(unsafe { self.0.read_unaligned() })
     }
 
-    /// The same place, counted on by so many.
+    /// Returns the pointer to element `index`.
     fn at(&self, index: usize) -> Self {
         Self(self.0.wrapping_add(index))
     }
@@ -57,21 +57,21 @@ impl<T> Out<T> {
         self.0 as u64
     }
 
-    fn is_wanted(&self) -> bool {
+    fn is_requested(&self) -> bool {
         !self.0.is_null()
     }
 }
 
-/// A structure of the caller's, who vouches for it.
+/// A pointer to a value or an array of a C caller. Only C callers create one.
 #[repr(transparent)]
-pub(crate) struct Given<T>(*const T);
+pub(crate) struct In<T>(*const T);
 
-impl<T: Copy> Given<T> {
+impl<T: Copy> In<T> {
     fn get(&self) -> Result<T, Code> {
         if self.0.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: only callers of C's interface make one, and vouch for it.
+        // SAFETY: the caller passed a pointer to a value.
         Ok(unsafe { self.0.read_unaligned() })
     }
 
@@ -79,18 +79,18 @@ impl<T: Copy> Given<T> {
         self.0.is_null()
     }
 
-    /// So many of them, one after the other.
+    /// Reads an array of `count` values.
     fn list(&self, count: usize) -> Result<Vec<T>, Code> {
         if self.0.is_null() && count > 0 {
             return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: as above, of all of them.
+        // SAFETY: the caller passed a pointer to as many values.
         let at = |index| unsafe { self.0.add(index).read_unaligned() };
         Ok((0..count).map(at).collect())
     }
 }
 
-/// Declares functions of the driver: name, arguments, what they need, and what they do.
+/// Declares functions of the driver: name, arguments, requirements, body.
 macro_rules! functions {
     ($($(#[$about:meta])* $name:ident($($argument:ident: $type:ty),* $(,)?) $needs:ident |$state:ident| $body:expr;)*) => {
         $(
@@ -103,7 +103,7 @@ macro_rules! functions {
         )*
     };
 }
-/// As `functions`, for those that wait: what they do answers the moment that is waited for.
+/// Declares functions that wait. The body returns the point to wait for.
 macro_rules! waiting_functions {
     ($($(#[$about:meta])* $name:ident($($argument:ident: $type:ty),* $(,)?) |$state:ident| $body:expr;)*) => {
         $(

@@ -1,4 +1,4 @@
-//! Modules, and the functions in them.
+//! Modules and their functions.
 
 use std::ptr::NonNull;
 
@@ -6,17 +6,17 @@ use crate::calls::{Out, functions};
 use crate::code::Code;
 use crate::control::Text;
 use crate::function::Function;
-use crate::memory::Place;
+use crate::memory::AllocKind;
 use crate::state::{Module, State};
 use ptx::Variable;
 
-/// Blocks of memory are aligned so, and with them variables.
+/// The alignment of blocks of memory, and so the largest of variables.
 const VARIABLE_ALIGN_MAX: usize = 512;
 
 fn load(state: &mut State, image: &Text) -> Result<u64, Code> {
     let text = image.get().ok_or(Code::INVALID_VALUE)?;
     if text.starts_with('\u{7f}') || text.starts_with('P') {
-        state.report("not modelled: a module that is a binary; give its PTX".to_owned());
+        state.report("not modelled: a module that is a binary; pass PTX".to_owned());
         return Err(Code::NO_BINARY_FOR_GPU);
     }
     if !text.contains(".version") {
@@ -24,13 +24,13 @@ fn load(state: &mut State, image: &Text) -> Result<u64, Code> {
     }
     let mut variables = Vec::new();
     let kernels = ptx::parse(&text, &mut |variable| {
-        let address = put_variable(state, &variable)?;
+        let address = create_variable(state, &variable)?;
         variables.push(address);
         Ok(address)
     });
     let kernels = kernels.map_err(|unknown| {
-        end_variables(state, &variables, "cuModuleLoadData");
-        state.report(format!("PTX that the fake does not know: {unknown}"));
+        free_variables(state, &variables, "cuModuleLoadData");
+        state.report(format!("unsupported PTX: {unknown}"));
         Code::INVALID_PTX
     })?;
     let handle = state.handle();
@@ -43,25 +43,28 @@ fn load(state: &mut State, image: &Text) -> Result<u64, Code> {
     Ok(handle)
 }
 
-/// Memory for a variable of a module, with what it is at first.
-fn put_variable(state: &mut State, variable: &Variable<'_>) -> Result<u64, String> {
-    let maker = format!("the variable `{}` of a module", variable.name);
+/// Allocates and initializes a variable of a module.
+fn create_variable(state: &mut State, variable: &Variable<'_>) -> Result<u64, String> {
+    let allocated_by = format!("the variable `{}` of a module", variable.name);
     let bytes = variable.bytes.max(1);
     if variable.align > VARIABLE_ALIGN_MAX {
-        return Err(format!("it is aligned to {}", variable.align));
+        return Err(format!(
+            "expected an alignment of at most {VARIABLE_ALIGN_MAX}, got {}",
+            variable.align
+        ));
     }
-    let said = |code: Code| format!("no memory for it: {code:?}");
-    let home = state.home_here();
+    let no_memory = |code: Code| format!("no memory for the variable: {code:?}");
+    let origin = state.current_origin();
     let address = state
         .memory
-        .allocate(bytes, Place::Device, home, maker.clone())
-        .map_err(said)?;
+        .allocate(bytes, AllocKind::Device, origin, allocated_by.clone())
+        .map_err(no_memory)?;
     let range = address..address + bytes as u64;
     let start = state
         .memory
-        .at(&maker, range)
-        .map_err(|wrong| wrong.report)?;
-    // SAFETY: so many bytes are there, and what they are at first is no more.
+        .at(&allocated_by, range)
+        .map_err(|violation| violation.report)?;
+    // SAFETY: the block has `bytes` bytes, and the initial value is no longer.
     unsafe {
         start.write_bytes(0, bytes);
         let initial = NonNull::from(variable.initial).cast();
@@ -70,11 +73,15 @@ fn put_variable(state: &mut State, variable: &Variable<'_>) -> Result<u64, Strin
     Ok(address)
 }
 
-/// Nothing uses the variables of a module any more.
-fn end_variables(state: &mut State, variables: &[u64], call: &str) {
+/// Frees the variables of a module.
+fn free_variables(state: &mut State, variables: &[u64], call: &str) {
     let by = state.this_call(call);
     for address in variables {
-        if state.memory.ask_end(*address, Place::Device, &by).is_ok() {
+        if state
+            .memory
+            .begin_free(*address, AllocKind::Device, &by)
+            .is_ok()
+        {
             state.memory.release(*address);
         }
     }
@@ -84,15 +91,15 @@ fn function(state: &mut State, module: u64, name: &Text) -> Result<u64, Code> {
     let name = name.get().ok_or(Code::INVALID_VALUE)?;
     let Some(of) = state.modules.get(&module) else {
         state.report(format!(
-            "wrong handle: cuModuleGetFunction is given {module:#x}, which is no module, or was unloaded"
+            "invalid handle: cuModuleGetFunction receives {module:#x}, which is not a module, or was unloaded"
         ));
         return Err(Code::INVALID_HANDLE);
     };
     let named = of.kernels.iter().find(|kernel| kernel.name == name);
     let kernel = named.ok_or(Code::NOT_FOUND)?.clone();
     let handle = state.handle();
-    let made = Function::new(state.current, kernel);
-    state.functions.insert(handle, made);
+    let created = Function::new(state.current, kernel);
+    state.functions.insert(handle, created);
     if let Some(of) = state.modules.get_mut(&module) {
         of.functions.push(handle);
     }
@@ -101,29 +108,29 @@ fn function(state: &mut State, module: u64, name: &Text) -> Result<u64, Code> {
 
 functions! {
     cuModuleLoadData(module: Out<u64>, image: Text) Context |state| {
-        state.must_be_safe("cuModuleLoadData")?;
+        state.check_safe("cuModuleLoadData")?;
         module.put(load(state, &image)?)
     };
-    // Launches that are queued keep their kernel; to unload it before they have run is wrong.
+    // Queued launches keep their kernel; unloading it before they have run is reported.
     cuModuleUnload(module: u64) Ending |state| {
-        state.must_be_safe("cuModuleUnload")?;
+        state.check_safe("cuModuleUnload")?;
         let Some(of) = state.modules.remove(&module) else {
             state.report(format!(
-                "wrong handle: cuModuleUnload is given {module:#x}, which is no module, or was unloaded"
+                "invalid handle: cuModuleUnload receives {module:#x}, which is not a module, or was unloaded"
             ));
             return Err(Code::INVALID_HANDLE);
         };
         for function in of.functions {
             state.functions.remove(&function);
         }
-        end_variables(state, &of.variables, "cuModuleUnload");
+        free_variables(state, &of.variables, "cuModuleUnload");
         for kernel in of.kernels {
             if state.streams.is_queued(&kernel) {
                 let by = state.this_call("cuModuleUnload");
-                state.report(format!("unloaded while in use: {by} unloads `{}`, which is yet to run", kernel.name));
+                state.report(format!("unloaded while in use: {by} unloads `{}`, which a queued operation runs", kernel.name));
             }
         }
         Ok(())
     };
-    cuModuleGetFunction(made: Out<u64>, module: u64, name: Text) Context |state| made.put(function(state, module, &name)?);
+    cuModuleGetFunction(out: Out<u64>, module: u64, name: Text) Context |state| out.put(function(state, module, &name)?);
 }

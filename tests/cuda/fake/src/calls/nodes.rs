@@ -1,10 +1,10 @@
-//! Nodes of graphs: added, joined by edges, told, set. Values of kernels are copied in the call.
+//! Adds, connects, queries and updates the nodes of graphs. Parameters of kernels are copied during the call.
 
 use crate::calls::graph::{known_executable, known_graph};
-use crate::calls::launch::{Asked, Values, prepare};
-use crate::calls::{Given, Out, functions};
+use crate::calls::launch::{LaunchRequest, Values, prepare};
+use crate::calls::{In, Out, functions};
 use crate::code::Code;
-use crate::graph::{End, Node, Work};
+use crate::graph::{CopyEnd, Node, Work};
 use crate::operation::{Extras, Rows};
 use crate::state::State;
 
@@ -12,7 +12,7 @@ use crate::state::State;
 const HOST: u32 = 1;
 /// `CU_MEMORYTYPE_DEVICE`
 const DEVICE: u32 = 2;
-/// `CU_MEMORYTYPE_UNIFIED`: the address says where it is.
+/// `CU_MEMORYTYPE_UNIFIED`: the address determines the kind.
 const UNIFIED: u32 = 4;
 
 /// `CUDA_KERNEL_NODE_PARAMS_v2`
@@ -77,20 +77,20 @@ impl KernelNode {
             ));
             return Err(Code::NOT_SUPPORTED);
         }
-        let asked = Asked {
+        let request = LaunchRequest {
             function: self.function,
             cubes: self.cubes,
             threads: self.threads,
             shared_bytes: self.shared_bytes,
             extras,
         };
-        prepare(state, call, asked, &Values::new(self.values)).map(Work::Launch)
+        prepare(state, call, request, &Values::new(self.values)).map(Work::Launch)
     }
 }
 
 impl CopyNode {
-    fn end(&self, state: &mut State, side: &Side) -> Option<End> {
-        let (base, of_host) = match side.kind {
+    fn copy_end(&self, state: &mut State, side: &Side) -> Option<CopyEnd> {
+        let (base, is_host) = match side.kind {
             HOST => (side.host, true),
             DEVICE => (side.device, false),
             UNIFIED => (side.device, state.memory.is_pinned(side.device)),
@@ -109,26 +109,29 @@ impl CopyNode {
             width: self.width_bytes as u64,
             rows: self.height as u64,
         };
-        (is_flat && fits).then_some(End { rows, of_host })
+        (is_flat && fits).then_some(CopyEnd { rows, is_host })
     }
 
     fn work(&self, state: &mut State, call: &str) -> Result<Work, Code> {
-        let ends = (self.end(state, &self.target), self.end(state, &self.source));
+        let ends = (
+            self.copy_end(state, &self.target),
+            self.copy_end(state, &self.source),
+        );
         let (Some(target), Some(source)) = ends else {
             let call = state.this_call(call);
             state.report(format!(
-                "wrong copy: {call} has a pitch shorter than its rows, or is of a kind, or a depth, that is not modelled"
+                "invalid copy: {call} has a pitch shorter than its rows, or a kind or depth that is not modelled"
             ));
             return Err(Code::INVALID_VALUE);
         };
         for end in [target, source] {
-            if end.of_host && !state.memory.is_pinned(end.rows.start) {
+            if end.is_host && !state.memory.is_pinned(end.rows.start) {
                 state.report(format!("not modelled: {call} of pageable memory"));
                 return Err(Code::NOT_SUPPORTED);
             }
-            state.must_be_there(call, end.rows)?;
+            state.check_memory(call, end.rows)?;
         }
-        if target.of_host && source.of_host {
+        if target.is_host && source.is_host {
             state.report(format!("not modelled: {call} from host to host"));
             return Err(Code::NOT_SUPPORTED);
         }
@@ -159,11 +162,11 @@ impl FillNode {
         if target.bytes() == 0 || pitch < width || !self.target.is_multiple_of(unit.len() as u64) {
             let call = state.this_call(call);
             state.report(format!(
-                "wrong fill: {call} fills nothing, or has a pitch shorter than its rows, or is not aligned to its unit"
+                "invalid fill: {call} is empty, has a pitch shorter than its rows, or is not aligned to its unit"
             ));
             return Err(Code::INVALID_VALUE);
         }
-        state.must_be_there(call, target)?;
+        state.check_memory(call, target)?;
         Ok(Work::Fill { target, unit })
     }
 }
@@ -171,19 +174,19 @@ impl FillNode {
 fn known_node<'a>(state: &'a mut State, call: &str, node: u64) -> Result<&'a mut Node, Code> {
     if !state.graphs.nodes.contains_key(&node) {
         state.report(format!(
-            "wrong handle: {call} is given {node:#x}, which is no node, or its graph was destroyed"
+            "invalid handle: {call} receives {node:#x}, which is not a node, or its graph was destroyed"
         ));
     }
     state.graphs.nodes.get_mut(&node).ok_or(Code::INVALID_VALUE)
 }
 
-/// These must be nodes of that graph.
+/// Checks that the nodes belong to the graph.
 fn of_graph(state: &mut State, call: &str, graph: u64, nodes: &[u64]) -> Result<(), Code> {
     for node in nodes {
         if known_node(state, call, *node)?.graph != graph {
             let call = state.this_call(call);
             state.report(format!(
-                "wrong graph: {call} is given a node of another graph"
+                "invalid graph: {call} receives a node of another graph"
             ));
             return Err(Code::INVALID_VALUE);
         }
@@ -191,31 +194,31 @@ fn of_graph(state: &mut State, call: &str, graph: u64, nodes: &[u64]) -> Result<
     Ok(())
 }
 
-/// Where a node is put, and what it comes after.
-struct Place {
-    made: Out<u64>,
+/// The graph and the dependencies of a new node.
+struct NewNode {
+    out: Out<u64>,
     graph: u64,
-    after: Given<u64>,
+    after: In<u64>,
     count: usize,
 }
 
 fn add(
     state: &mut State,
     call: &str,
-    place: &Place,
+    new: &NewNode,
     work: impl FnOnce(&mut State) -> Result<Work, Code>,
 ) -> Result<(), Code> {
-    known_graph(state, call, place.graph)?;
-    let after = place.after.list(place.count)?;
-    of_graph(state, call, place.graph, &after)?;
+    known_graph(state, call, new.graph)?;
+    let after = new.after.list(new.count)?;
+    of_graph(state, call, new.graph, &after)?;
     let twice = (1..after.len()).any(|index| after[..index].contains(&after[index]));
     if twice {
         return Err(Code::INVALID_VALUE);
     }
     let work = work(state)?;
     let node = state.handle();
-    state.graphs.make_node(node, place.graph, work, after);
-    place.made.put(node)
+    state.graphs.make_node(node, new.graph, work, after);
+    new.out.put(node)
 }
 
 fn add_edges(state: &mut State, graph: u64, from: &[u64], to: &[u64]) -> Result<(), Code> {
@@ -228,7 +231,7 @@ fn add_edges(state: &mut State, graph: u64, from: &[u64], to: &[u64]) -> Result<
         if from == to || node.after.contains(from) {
             let call = state.this_call(call);
             state.report(format!(
-                "wrong edge: {call} adds one that there is, or from a node to itself"
+                "invalid edge: {call} adds an existing edge, or one from a node to itself"
             ));
             return Err(Code::INVALID_VALUE);
         }
@@ -237,7 +240,7 @@ fn add_edges(state: &mut State, graph: u64, from: &[u64], to: &[u64]) -> Result<
     Ok(())
 }
 
-/// Sets what a node of an executable graph does at later launches.
+/// Updates the work of a node for later launches of an executable graph.
 fn set(
     state: &mut State,
     call: &str,
@@ -251,7 +254,7 @@ fn set(
     let Some(place) = nodes.position(|other| other.of == node) else {
         let call = state.this_call(call);
         state.report(format!(
-            "wrong graph: {call} is given a node that the executable graph was not made of"
+            "invalid graph: {call} receives a node that is not in the executable graph"
         ));
         return Err(Code::INVALID_VALUE);
     };
@@ -259,10 +262,10 @@ fn set(
         .work
         .clone();
     let new = work(state, &old)?;
-    if old.wrong_change(&new).is_some() {
+    if old.update_error(&new).is_some() {
         let call = state.this_call(call);
         state.report(format!(
-            "wrong change: {call} changes what a node may not change"
+            "invalid update: {call} changes parameters that cannot be updated"
         ));
         return Err(Code::INVALID_VALUE);
     }
@@ -270,7 +273,7 @@ fn set(
     Ok(())
 }
 
-/// Attributes stay when a kernel is set.
+/// Returns the attributes of a kernel, which an update keeps.
 fn extras(work: &Work) -> Extras {
     match work {
         Work::Launch(launch) => launch.extras.clone(),
@@ -278,8 +281,8 @@ fn extras(work: &Work) -> Extras {
     }
 }
 
-/// Only a copy of one row may be set.
-fn must_be_line(work: &Work) -> Result<(), Code> {
+/// Checks that a copy has one row. Others cannot be updated.
+fn check_single_row(work: &Work) -> Result<(), Code> {
     match work {
         Work::Copy { target, .. } if target.rows.rows > 1 => Err(Code::INVALID_VALUE),
         _ => Ok(()),
@@ -299,7 +302,7 @@ fn set_node(state: &mut State, node: u64, new: KernelNode) -> Result<(), Code> {
     Ok(())
 }
 
-fn told(state: &mut State, node: u64) -> Result<KernelNode, Code> {
+fn kernel_params(state: &mut State, node: u64) -> Result<KernelNode, Code> {
     let context = state.current;
     let node = known_node(state, "cuGraphKernelNodeGetParams_v2", node)?;
     let Work::Launch(launch) = &node.work else {
@@ -319,34 +322,34 @@ fn told(state: &mut State, node: u64) -> Result<KernelNode, Code> {
 
 functions! {
     cuGraphAddKernelNode_v2(
-        made: Out<u64>, graph: u64, after: Given<u64>, count: usize, node: Given<KernelNode>,
+        out: Out<u64>, graph: u64, after: In<u64>, count: usize, node: In<KernelNode>,
     ) Context |state| {
         let call = "cuGraphAddKernelNode_v2";
-        let (node, place) = (node.get()?, Place { made, graph, after, count });
-        add(state, call, &place, |state| node.work(state, call, Extras::default()))
+        let (node, new) = (node.get()?, NewNode { out, graph, after, count });
+        add(state, call, &new, |state| node.work(state, call, Extras::default()))
     };
     cuGraphAddMemcpyNode(
-        made: Out<u64>, graph: u64, after: Given<u64>, count: usize, node: Given<CopyNode>, _context: u64,
+        out: Out<u64>, graph: u64, after: In<u64>, count: usize, node: In<CopyNode>, _context: u64,
     ) Context |state| {
         let call = "cuGraphAddMemcpyNode";
-        let (node, place) = (node.get()?, Place { made, graph, after, count });
-        add(state, call, &place, |state| node.work(state, call))
+        let (node, new) = (node.get()?, NewNode { out, graph, after, count });
+        add(state, call, &new, |state| node.work(state, call))
     };
     cuGraphAddMemsetNode(
-        made: Out<u64>, graph: u64, after: Given<u64>, count: usize, node: Given<FillNode>, _context: u64,
+        out: Out<u64>, graph: u64, after: In<u64>, count: usize, node: In<FillNode>, _context: u64,
     ) Context |state| {
         let call = "cuGraphAddMemsetNode";
-        let (node, place) = (node.get()?, Place { made, graph, after, count });
-        add(state, call, &place, |state| node.work(state, call))
+        let (node, new) = (node.get()?, NewNode { out, graph, after, count });
+        add(state, call, &new, |state| node.work(state, call))
     };
-    cuGraphAddEmptyNode(made: Out<u64>, graph: u64, after: Given<u64>, count: usize) Context |state| {
-        let place = Place { made, graph, after, count };
-        add(state, "cuGraphAddEmptyNode", &place, |_| Ok(Work::Empty))
+    cuGraphAddEmptyNode(out: Out<u64>, graph: u64, after: In<u64>, count: usize) Context |state| {
+        let new = NewNode { out, graph, after, count };
+        add(state, "cuGraphAddEmptyNode", &new, |_| Ok(Work::Empty))
     };
     cuGraphAddDependencies_v2(
-        graph: u64, from: Given<u64>, to: Given<u64>, data: Given<u64>, count: usize,
+        graph: u64, from: In<u64>, to: In<u64>, data: In<u64>, count: usize,
     ) Context |state| {
-        // Edges between ports are for programmatic launches.
+        // Edge data is for programmatic launches.
         if !data.is_null() && data.list(count)?.iter().any(|edge| *edge != 0) {
             state.report("not modelled: edges with data".to_owned());
             return Err(Code::NOT_SUPPORTED);
@@ -356,22 +359,22 @@ functions! {
     cuGraphNodeGetType(node: u64, kind: Out<u32>) Context |state| {
         kind.put(known_node(state, "cuGraphNodeGetType", node)?.work.kind())
     };
-    cuGraphKernelNodeGetParams_v2(node: u64, place: Out<KernelNode>) Context |state| place.put(told(state, node)?);
-    cuGraphKernelNodeSetParams_v2(node: u64, new: Given<KernelNode>) Context |state| set_node(state, node, new.get()?);
-    cuGraphExecKernelNodeSetParams_v2(executable: u64, node: u64, new: Given<KernelNode>) Context |state| {
+    cuGraphKernelNodeGetParams_v2(node: u64, place: Out<KernelNode>) Context |state| place.put(kernel_params(state, node)?);
+    cuGraphKernelNodeSetParams_v2(node: u64, new: In<KernelNode>) Context |state| set_node(state, node, new.get()?);
+    cuGraphExecKernelNodeSetParams_v2(executable: u64, node: u64, new: In<KernelNode>) Context |state| {
         let call = "cuGraphExecKernelNodeSetParams_v2";
         let new = new.get()?;
         set(state, call, executable, node, |state, old| new.work(state, call, extras(old)))
     };
-    cuGraphExecMemcpyNodeSetParams(executable: u64, node: u64, new: Given<CopyNode>, _context: u64) Context |state| {
+    cuGraphExecMemcpyNodeSetParams(executable: u64, node: u64, new: In<CopyNode>, _context: u64) Context |state| {
         let call = "cuGraphExecMemcpyNodeSetParams";
         let new = new.get()?;
         set(state, call, executable, node, |state, old| {
             let work = new.work(state, call)?;
-            must_be_line(old).and(must_be_line(&work)).map(|()| work)
+            check_single_row(old).and(check_single_row(&work)).map(|()| work)
         })
     };
-    cuGraphExecMemsetNodeSetParams(executable: u64, node: u64, new: Given<FillNode>, _context: u64) Context |state| {
+    cuGraphExecMemsetNodeSetParams(executable: u64, node: u64, new: In<FillNode>, _context: u64) Context |state| {
         let call = "cuGraphExecMemsetNodeSetParams";
         let new = new.get()?;
         set(state, call, executable, node, |state, _| new.work(state, call))

@@ -1,16 +1,16 @@
-//! Several GPUs: who may use whose memory, and copies between them. Copies need no such allowance: the driver takes them
-//! through the host where it must.
+//! Several GPUs: access to the memory of peers, and copies between GPUs. Copies need no access: the driver copies
+//! through the host if necessary.
 
 use crate::calls::context::known_context;
 use crate::calls::copy::copy;
 use crate::calls::device::known_device;
-use crate::calls::memory::{ON_A_GPU, known_pool};
-use crate::calls::{Given, Out, functions};
+use crate::calls::memory::{LOCATION_DEVICE, known_pool};
+use crate::calls::{In, Out, functions};
 use crate::code::Code;
 use crate::operation::Rows;
 use crate::state::State;
 
-/// `CU_MEM_ACCESS_FLAGS_PROT_..`: nothing, or reads and writes. Reads alone there are not, for pools.
+/// `CU_MEM_ACCESS_FLAGS_PROT_..`: none, or read and write. Pools do not support read-only access.
 const NO_ACCESS: u32 = 0;
 const READ_AND_WRITE: u32 = 3;
 
@@ -41,38 +41,38 @@ fn enable(state: &mut State, peer: u64, flags: u32) -> Result<(), Code> {
 }
 
 fn set_access(state: &mut State, pool: u64, access: &[Access]) -> Result<(), Code> {
-    let home = known_pool(state, "cuMemPoolSetAccess", pool)?;
+    let owner = known_pool(state, "cuMemPoolSetAccess", pool)?;
     for Access {
         location,
         gpu,
         flags,
     } in access
     {
-        if *location != ON_A_GPU {
+        if *location != LOCATION_DEVICE {
             return Err(Code::INVALID_VALUE);
         }
         let gpu = known_device(state, *gpu)?;
         let allowed = state.peers.of_pools.entry(pool).or_default();
         match *flags {
-            // Its own GPU may always, and that is not taken away.
-            READ_AND_WRITE if gpu == home => {}
+            // The pool's own GPU always has access, which cannot be revoked.
+            READ_AND_WRITE if gpu == owner => {}
             READ_AND_WRITE if !state.peers.possible => return Err(Code::INVALID_DEVICE),
             READ_AND_WRITE => _ = allowed.insert(gpu),
-            NO_ACCESS if gpu != home => _ = allowed.remove(&gpu),
+            NO_ACCESS if gpu != owner => _ = allowed.remove(&gpu),
             _ => return Err(Code::INVALID_VALUE),
         }
     }
     Ok(())
 }
 
-/// Memory of a copy between GPUs must be of the context that it is said to be of.
-fn must_be_of(state: &mut State, call: &str, address: u64, context: u64) -> Result<(), Code> {
+/// Checks that the memory of a peer copy belongs to the GPU of the context passed with it.
+fn check_origin(state: &mut State, call: &str, address: u64, context: u64) -> Result<(), Code> {
     let gpu = known_context(state, call, context)?;
-    match state.memory.home(address) {
-        Some(home) if home.gpu != gpu => {
+    match state.memory.origin(address) {
+        Some(origin) if origin.gpu != gpu => {
             let call = state.this_call(call);
             state.report(format!(
-                "wrong context: {call} is told that {address:#x} is memory of a context that it is not of"
+                "invalid context: {call} receives {address:#x} with a context of another GPU"
             ));
             Err(Code::INVALID_VALUE)
         }
@@ -90,15 +90,15 @@ functions! {
         true => Ok(()),
         false => Err(Code::PEER_ACCESS_NOT_ENABLED),
     };
-    cuMemPoolSetAccess(pool: u64, access: Given<Access>, count: usize) Context |state| {
+    cuMemPoolSetAccess(pool: u64, access: In<Access>, count: usize) Context |state| {
         set_access(state, pool, &access.list(count)?)
     };
     cuMemcpyPeerAsync(
         target: u64, target_context: u64, source: u64, source_context: u64, bytes: usize, stream: u64,
     ) Context |state| {
         let call = "cuMemcpyPeerAsync";
-        must_be_of(state, call, target, target_context)?;
-        must_be_of(state, call, source, source_context)?;
+        check_origin(state, call, target, target_context)?;
+        check_origin(state, call, source, source_context)?;
         let bytes = bytes as u64;
         copy(state, call, Rows::line(target, bytes), Rows::line(source, bytes), stream)
     };

@@ -2,42 +2,42 @@
 
 use std::collections::VecDeque;
 
-use crate::call::ask;
+use crate::call::query;
 use crate::calls::context::PRIORITY_GREATEST;
 use crate::calls::{Out, functions, waiting_functions};
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, Point};
 use crate::code::Code;
 use crate::state::State;
 use crate::stream::Stream;
 
-/// Does not wait for the legacy default stream.
+/// The stream does not synchronize with the legacy default stream.
 const NON_BLOCKING: u32 = 1;
 
-/// The last moment of a stream; none if it was given nothing.
-fn last(state: &mut State, call: &str, stream: u64) -> Result<Option<Moment>, Code> {
-    state.must_be_safe(call)?;
-    let why = "asks for the end of what a captured stream was given, which is not executed";
-    state.must_not_be_captured(call, stream, why)?;
+/// Returns the last point of a stream, or `None` if it is unused.
+fn last(state: &mut State, call: &str, stream: u64) -> Result<Option<Point>, Code> {
+    state.check_safe(call)?;
+    let why = "queries a captured stream, whose operations are not executed";
+    state.check_not_captured(call, stream, why)?;
     let clock = state.known_stream(call, stream)?.clock.clone();
     let tick = clock.of(stream);
-    Ok((tick > 0).then(|| Moment {
+    Ok((tick > 0).then(|| Point {
         stream,
         tick,
         clock: clock.into(),
     }))
 }
 
-/// Makes a stream in the current context.
+/// Creates a stream in the current context.
 fn create(state: &mut State, stream: &Out<u64>, flags: u32, priority: i32) -> Result<(), Code> {
     if flags != NON_BLOCKING {
-        state.report("not modelled: a stream that waits for the default stream".to_owned());
+        state.report("not modelled: a stream that synchronizes with the default stream".to_owned());
         return Err(Code::NOT_SUPPORTED);
     }
     let handle = state.handle();
     stream.put(handle)?;
     let priority = priority.clamp(PRIORITY_GREATEST, 0);
     state.priorities.push(priority);
-    let made = Stream {
+    let created = Stream {
         number: state.priorities.len() as u64,
         context: state.current,
         priority,
@@ -49,7 +49,7 @@ fn create(state: &mut State, stream: &Out<u64>, flags: u32, priority: i32) -> Re
         busy: false,
         destroyed: false,
     };
-    state.streams.live.insert(handle, made);
+    state.streams.live.insert(handle, created);
     Ok(())
 }
 
@@ -58,10 +58,10 @@ functions! {
     cuStreamCreateWithPriority(stream: Out<u64>, flags: u32, priority: i32) Context |state| {
         create(state, &stream, flags, priority)
     };
-    // What it was given is executed all the same.
+    // The queued operations are still executed.
     cuStreamDestroy_v2(stream: u64) Ending |state| {
         let call = "cuStreamDestroy_v2";
-        state.must_not_be_captured(call, stream, "destroys a stream that is captured")?;
+        state.check_not_captured(call, stream, "destroys a captured stream")?;
         let of = state.known_stream(call, stream)?;
         of.destroyed = true;
         if of.queue.is_empty() && !of.busy {
@@ -70,7 +70,7 @@ functions! {
         Ok(())
     };
     cuStreamQuery(stream: u64) Context |state| match last(state, "cuStreamQuery", stream)? {
-        Some(moment) => ask(state, &moment),
+        Some(point) => query(state, &point),
         None => Ok(()),
     };
     cuStreamGetPriority(stream: u64, priority: Out<i32>) Context |state| {
@@ -79,12 +79,12 @@ functions! {
     cuStreamGetFlags(stream: u64, flags: Out<u32>) Context |state| {
         flags.put(state.known_stream("cuStreamGetFlags", stream)?.flags)
     };
-    // Of the default streams it is the one that is current.
+    // For the default streams, the current context.
     cuStreamGetCtx(stream: u64, context: Out<u64>) Context |state| match stream {
         0..=2 => context.put(state.current),
         _ => context.put(state.known_stream("cuStreamGetCtx", stream)?.context),
     };
-    // Handles are never used twice, so they are ids.
+    // Handles are never reused, so they serve as ids.
     cuStreamGetId(stream: u64, id: Out<u64>) Context |state| {
         state.known_stream("cuStreamGetId", stream)?;
         id.put(stream)

@@ -1,6 +1,6 @@
-//! Tensor maps are written, where they are right.
+//! Checks and encodes tensor maps.
 
-use crate::calls::{Given, Out, functions};
+use crate::calls::{In, Out, functions};
 use crate::code::Code;
 use crate::state::State;
 use crate::tensor_map::{ALIGNMENT, BYTES, Part, RANK_MAX, TensorMap};
@@ -8,14 +8,14 @@ use crate::tensor_map::{ALIGNMENT, BYTES, Part, RANK_MAX, TensorMap};
 /// `CUtensorMap`
 type Map = [u8; BYTES];
 
-/// What both kinds are given of the tensor.
+/// The arguments that both kinds of maps have in common.
 struct Tensor {
     data_type: u32,
     rank: u32,
     address: u64,
-    dims: Given<u64>,
-    strides: Given<u64>,
-    element_strides: Given<u32>,
+    dims: In<u64>,
+    strides: In<u64>,
+    element_strides: In<u32>,
     /// Interleave, swizzle, promotion, fill.
     kinds: [u32; 4],
 }
@@ -42,7 +42,7 @@ impl Tensor {
         })
     }
 
-    /// Writes the map of a part of it.
+    /// Checks and writes the map of a part of the tensor.
     fn write(
         &self,
         state: &mut State,
@@ -52,26 +52,29 @@ impl Tensor {
     ) -> Result<(), Code> {
         let call = state.this_call(call);
         let map = self.with(part)?;
-        let wrong = if !place.address().is_multiple_of(ALIGNMENT) {
+        let error = if !place.address().is_multiple_of(ALIGNMENT) {
             Some(format!(
-                "a place for the map at {:#x}, which is no multiple of {ALIGNMENT}",
+                "a map at {:#x}, which is not a multiple of {ALIGNMENT}",
                 place.address()
             ))
         } else if self.rank as usize > RANK_MAX {
-            Some(format!("{} dimensions, of 1 to {RANK_MAX}", self.rank))
+            Some(format!(
+                "{} dimensions, expected 1 to {RANK_MAX}",
+                self.rank
+            ))
         } else {
-            map.wrong()
+            map.violation()
         };
-        if let Some(wrong) = wrong {
-            state.report(format!("wrong map: {call} is given {wrong}"));
+        if let Some(error) = error {
+            state.report(format!("invalid map: {call} receives {error}"));
             return Err(Code::INVALID_VALUE);
         }
-        // The driver does not look at the memory, but who copies from it by this map will.
+        // The driver does not check the memory, but a copy by this map accesses it.
         let bytes = self.address..self.address.saturating_add(map.extent_bytes());
         if self.address != 0
-            && let Err(wrong) = state.memory.at(&format!("the tensor map of {call}"), bytes)
+            && let Err(violation) = state.memory.at(&format!("the tensor map of {call}"), bytes)
         {
-            state.report(wrong.report);
+            state.report(violation.report);
         }
         place.put(map.encode())
     }
@@ -79,8 +82,8 @@ impl Tensor {
 
 functions! {
     cuTensorMapEncodeTiled(
-        map: Out<Map>, data_type: u32, rank: u32, address: u64, dims: Given<u64>, strides: Given<u64>,
-        box_dims: Given<u32>, element_strides: Given<u32>, interleave: u32, swizzle: u32, promotion: u32, fill: u32,
+        map: Out<Map>, data_type: u32, rank: u32, address: u64, dims: In<u64>, strides: In<u64>,
+        box_dims: In<u32>, element_strides: In<u32>, interleave: u32, swizzle: u32, promotion: u32, fill: u32,
     ) Context |state| {
         let kinds = [interleave, swizzle, promotion, fill];
         let tensor = Tensor { data_type, rank, address, dims, strides, element_strides, kinds };
@@ -88,9 +91,9 @@ functions! {
         tensor.write(state, "cuTensorMapEncodeTiled", &map, part)
     };
     cuTensorMapEncodeIm2col(
-        map: Out<Map>, data_type: u32, rank: u32, address: u64, dims: Given<u64>, strides: Given<u64>,
-        lower: Given<i32>, upper: Given<i32>, channels_per_pixel: u32, pixels_per_column: u32,
-        element_strides: Given<u32>, interleave: u32, swizzle: u32, promotion: u32, fill: u32,
+        map: Out<Map>, data_type: u32, rank: u32, address: u64, dims: In<u64>, strides: In<u64>,
+        lower: In<i32>, upper: In<i32>, channels_per_pixel: u32, pixels_per_column: u32,
+        element_strides: In<u32>, interleave: u32, swizzle: u32, promotion: u32, fill: u32,
     ) Context |state| {
         let kinds = [interleave, swizzle, promotion, fill];
         let tensor = Tensor { data_type, rank, address, dims, strides, element_strides, kinds };

@@ -1,5 +1,5 @@
-//! Memory operations of streams: a word is written in a stream's order. To *wait* for a word orders queues behind the
-//! driver's back, and is documented to deadlock: it is refused.
+//! Memory operations of streams: a word is written in the order of a stream. *Waiting* for a word is refused: the
+//! driver does not see the order between streams, and the documentation warns of deadlocks.
 
 use crate::calls::functions;
 use crate::code::Code;
@@ -18,33 +18,30 @@ fn write(
     flags: u32,
 ) -> Result<(), Code> {
     state.known_stream(call, stream)?;
-    let wrong = if !state.writes_values {
+    let error = if !state.writes_values {
         Some((
-            "the GPU has no memory operations: ask its attribute first",
+            "the GPU does not support memory operations; query its attribute first",
             Code::NOT_SUPPORTED,
         ))
     } else if flags & !NO_BARRIER != 0 {
-        Some(("flags that there are not", Code::INVALID_VALUE))
+        Some(("unknown flags", Code::INVALID_VALUE))
     } else if !word.start.is_multiple_of(word.width) {
-        Some((
-            "a word that is not aligned to its size",
-            Code::INVALID_VALUE,
-        ))
+        Some(("the word is not aligned to its size", Code::INVALID_VALUE))
     } else {
         None
     };
-    if let Some((wrong, code)) = wrong {
+    if let Some((error, code)) = error {
         let call = state.this_call(call);
         state.report(format!(
-            "wrong word: {call} is given {:#x}: {wrong}",
+            "invalid word: {call} receives {:#x}: {error}",
             word.start
         ));
         return Err(code);
     }
-    state.must_be_there(call, word)?;
-    let why = "writes a word, which is not modelled in a stream that is captured";
-    state.must_not_be_captured(call, stream, why)?;
-    state.memory.await_write(word.bounds());
+    state.check_memory(call, word)?;
+    let why = "writes a word, which is not modelled in a captured stream";
+    state.check_not_captured(call, stream, why)?;
+    state.memory.expect_write(word.bounds());
     let operation = Operation::WriteValue {
         address: word.start,
         bytes: word.width,
@@ -59,7 +56,7 @@ fn refuse_wait(state: &mut State, call: &str, stream: u64) -> Result<(), Code> {
     state.known_stream(call, stream)?;
     let call = state.this_call(call);
     state.report(format!(
-        "wrong wait: {call} makes a stream wait for a word, which CUDA cannot see and which may deadlock: wait for an event"
+        "invalid wait: {call} makes a stream wait for a word, which may deadlock; wait for an event"
     ));
     Err(Code::NOT_SUPPORTED)
 }

@@ -1,34 +1,34 @@
-//! Executes one launch of a graph: for its stream it is one operation. Its nodes are executed one after the other, in
-//! any order that the edges permit, by the seed; two that touch the same bytes without a way along edges are reported.
+//! Executes a launch of a graph, which is one operation of its stream. The seed chooses an order of the nodes that the
+//! edges permit. Two nodes that access the same bytes without a path of edges between them are reported as a race.
 
 use std::ops::Range;
 
 use crate::access::Step;
 use crate::code::Code;
-use crate::operation::{GraphPart, GraphRun, Operation, Queued};
+use crate::operation::{GraphNode, GraphRun, Operation, Queued};
 use crate::state::State;
 use ptx::Kind;
 
 use super::execute;
 
-/// What a node touched.
-type Touched = Vec<(Kind, Range<u64>)>;
+/// The accesses of a node.
+type NodeAccesses = Vec<(Kind, Range<u64>)>;
 
-/// Executes a launch.
+/// Executes the launch.
 pub(super) fn run(state: &mut State, step: &Step, run: GraphRun) -> Result<(), Code> {
-    let parts = run.parts;
-    // What comes before each, by any way; filled in as they are executed.
-    let mut before: Vec<Vec<bool>> = vec![Vec::new(); parts.len()];
-    let mut touched: Vec<Option<Touched>> = parts.iter().map(|_| None).collect();
-    let names: Vec<String> = parts
+    let nodes = run.nodes;
+    // For each executed node, all nodes with a path to it.
+    let mut before: Vec<Vec<bool>> = vec![Vec::new(); nodes.len()];
+    let mut accesses: Vec<Option<NodeAccesses>> = nodes.iter().map(|_| None).collect();
+    let names: Vec<String> = nodes
         .iter()
         .enumerate()
-        .map(|(place, part)| format!("{} (node {} of {})", part.name, place + 1, step.name))
+        .map(|(index, node)| format!("{} (node {} of {})", node.name, index + 1, step.name))
         .collect();
-    let mut waiting: Vec<(usize, GraphPart)> = parts.into_iter().enumerate().collect();
+    let mut waiting: Vec<(usize, GraphNode)> = nodes.into_iter().enumerate().collect();
     while !waiting.is_empty() {
-        let may = |(_, part): &&(usize, GraphPart)| {
-            part.after.iter().all(|other| touched[*other].is_some())
+        let may = |(_, node): &&(usize, GraphNode)| {
+            node.after.iter().all(|other| accesses[*other].is_some())
         };
         let ready: Vec<usize> = waiting
             .iter()
@@ -37,34 +37,34 @@ pub(super) fn run(state: &mut State, step: &Step, run: GraphRun) -> Result<(), C
             .collect();
         debug_assert!(
             !ready.is_empty(),
-            "a graph with a cycle is not instantiated"
+            "instantiation refuses a graph with a cycle"
         );
-        let (place, part) = waiting.swap_remove(ready[state.chance.below(ready.len())]);
+        let (index, node) = waiting.swap_remove(ready[state.rng.below(ready.len())]);
         let mut known = vec![false; names.len()];
-        for other in &part.after {
+        for other in &node.after {
             known[*other] = true;
             for (knows, too) in known.iter_mut().zip(&before[*other]) {
                 *knows |= *too;
             }
         }
-        let touches = execute_part(state, step, &names[place], part.operation)?;
-        for (other, touches_of_other) in touched.iter().enumerate() {
-            if let (false, Some(of_other)) = (known[other], touches_of_other) {
-                report_races(state, (&names[place], &touches), (&names[other], of_other));
+        let own = execute_node(state, step, &names[index], node.operation)?;
+        for (other, of_other) in accesses.iter().enumerate() {
+            if let (false, Some(of_other)) = (known[other], of_other) {
+                report_races(state, (&names[index], &own), (&names[other], of_other));
             }
         }
-        before[place] = known;
-        touched[place] = Some(touches);
+        before[index] = known;
+        accesses[index] = Some(own);
     }
     Ok(())
 }
 
-fn execute_part(
+fn execute_node(
     state: &mut State,
     step: &Step,
     name: &str,
     operation: Option<Operation>,
-) -> Result<Touched, Code> {
+) -> Result<NodeAccesses, Code> {
     let Some(operation) = operation else {
         return Ok(Vec::new());
     };
@@ -72,15 +72,15 @@ fn execute_part(
         name: name.into(),
         ..step.clone()
     };
-    state.time.pass(&operation);
-    state.touched = Some(Vec::new());
+    state.time.advance(&operation);
+    state.node_accesses = Some(Vec::new());
     let done = execute(state, Queued { step, operation });
-    let touched = state.touched.take().unwrap_or_default();
-    done.map(|()| touched)
+    let accesses = state.node_accesses.take().unwrap_or_default();
+    done.map(|()| accesses)
 }
 
-/// Reports the first bytes that two nodes touch, one of them writing.
-fn report_races(state: &mut State, one: (&str, &Touched), other: (&str, &Touched)) {
+/// Reports the first conflicting access of two nodes.
+fn report_races(state: &mut State, one: (&str, &NodeAccesses), other: (&str, &NodeAccesses)) {
     for (kind, bytes) in one.1 {
         for (kind_of_other, bytes_of_other) in other.1 {
             let (start, end) = (
@@ -89,7 +89,7 @@ fn report_races(state: &mut State, one: (&str, &Touched), other: (&str, &Touched
             );
             if start < end && kind.conflicts(*kind_of_other) {
                 state.report(format!(
-                    "race: {} {} bytes {start:#x} to {end:#x}, which {} {}, and no edge of the graph orders the two",
+                    "race: {} {} bytes {start:#x} to {end:#x}, which {} {}, without a path of edges between the two",
                     one.0,
                     kind.verb(),
                     other.0,

@@ -1,4 +1,4 @@
-//! What each operation does to memory, and what it touches by that.
+//! The effect of each operation on memory, and its accesses.
 
 mod graph;
 
@@ -13,17 +13,20 @@ use crate::state::State;
 use ptx::Kind;
 use ptx::{Fault, Trap, Window};
 
-/// Executes an operation. An error breaks the GPU.
+/// Executes an operation.
+///
+/// # Errors
+/// The code of a fault that breaks the GPU.
 pub(crate) fn execute(state: &mut State, queued: Queued) -> Result<(), Code> {
     let Queued { step, operation } = queued;
     let step = &step;
     match operation {
         Operation::Allocate(range) => {
-            state.touch(step, Kind::Write, range);
+            state.record_access(step, Kind::Write, range);
             Ok(())
         }
         Operation::Free(range) => {
-            state.touch(step, Kind::Write, range.clone());
+            state.record_access(step, Kind::Write, range.clone());
             state.memory.release(range.start);
             Ok(())
         }
@@ -40,9 +43,9 @@ pub(crate) fn execute(state: &mut State, queued: Queued) -> Result<(), Code> {
         Operation::Fill { target, unit } => {
             for range in target.ranges() {
                 let bytes = (range.end - range.start) as usize;
-                let start = place(state, step, Kind::Write, range)?;
+                let start = access_bytes(state, step, Kind::Write, range)?;
                 for (at, byte) in (0..bytes).zip(unit.iter().cycle()) {
-                    // SAFETY: `place` vouches for the range.
+                    // SAFETY: `access_bytes` checked the range.
                     unsafe { start.add(at).write(*byte) };
                 }
             }
@@ -60,13 +63,13 @@ pub(crate) fn execute(state: &mut State, queued: Queued) -> Result<(), Code> {
             recorded.at_ns(state.time.now_ns());
             Ok(())
         }
-        // Called by the thread of the GPU, which knows that it is no operation of the GPU's.
+        // Host functions are called by the GPU thread, and waits only delay the stream.
         Operation::Call { .. } | Operation::Wait(_) => Ok(()),
     }
 }
 
-/// Bytes that a step may touch now, and does.
-fn place(
+/// Checks and records an access. Returns a pointer to the bytes.
+fn access_bytes(
     state: &mut State,
     step: &Step,
     kind: Kind,
@@ -74,36 +77,36 @@ fn place(
 ) -> Result<NonNull<u8>, Code> {
     match state.memory.at(&step.name, range.clone()) {
         Ok(start) => {
-            state.touch(step, kind, range);
+            state.record_access(step, kind, range);
             Ok(start)
         }
-        Err(wrong) => {
-            state.report(wrong.report);
-            Err(wrong.code)
+        Err(violation) => {
+            state.report(violation.report);
+            Err(violation.code)
         }
     }
 }
 
-/// The bytes of some rows, one after the other.
+/// Reads rows to a buffer.
 fn gather(state: &mut State, step: &Step, rows: Rows) -> Result<Vec<u8>, Code> {
     let mut bytes = Vec::with_capacity((rows.width * rows.rows) as usize);
     for range in rows.ranges() {
         let len = (range.end - range.start) as usize;
-        let start = place(state, step, Kind::Read, range)?;
-        // SAFETY: `place` vouches for the range.
+        let start = access_bytes(state, step, Kind::Read, range)?;
+        // SAFETY: `access_bytes` checked the range.
         bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(start.as_ptr(), len) });
     }
     Ok(bytes)
 }
 
-/// Puts bytes into rows.
+/// Writes a buffer to rows.
 fn scatter(state: &mut State, step: &Step, rows: Rows, bytes: &[u8]) -> Result<(), Code> {
     let mut rest = bytes;
     for range in rows.ranges() {
         let len = ((range.end - range.start) as usize).min(rest.len());
         let (row, after) = rest.split_at(len);
-        let start = place(state, step, Kind::Write, range)?;
-        // SAFETY: `place` vouches for the range; the bytes are a copy of our own.
+        let start = access_bytes(state, step, Kind::Write, range)?;
+        // SAFETY: `access_bytes` checked the range; the buffer is separate memory.
         unsafe { start.copy_from_nonoverlapping(NonNull::from(row).cast(), len) };
         rest = after;
     }
@@ -114,11 +117,11 @@ fn copy_in(state: &mut State, step: &Step, target: Rows, source: &HostSource) ->
     match source {
         HostSource::Taken(bytes) => scatter(state, step, target, bytes),
         HostSource::Pinned { rows, was } => {
-            state.memory.pend(rows.start, false);
+            state.memory.adjust_pending(rows.start, false);
             let bytes = gather(state, step, *rows)?;
             if was.as_ref().is_some_and(|was| bytes != *was) {
                 state.report(format!(
-                    "race: the pinned bytes at {:#x} that {} reads were changed after its call",
+                    "race: the pinned bytes at {:#x} that {} reads were changed after the call",
                     rows.start, step.name
                 ));
             }
@@ -136,23 +139,23 @@ fn copy_out(
 ) -> Result<(), Code> {
     let bytes = gather(state, step, source)?;
     if pinned {
-        state.memory.written(target.bounds());
+        state.memory.finish_write(target.bounds());
         return scatter(state, step, target, &bytes);
     }
-    // Pageable: its owner waits in the call.
+    // Pageable memory: the caller waits in the call.
     let mut rest = bytes.as_slice();
     for range in target.ranges() {
         let len = ((range.end - range.start) as usize).min(rest.len());
         let (row, after) = rest.split_at(len);
-        // SAFETY: memory of the host that the caller of the driver vouches for, and who waits meanwhile.
+        // SAFETY: the caller passed this host memory, and waits in the call.
         unsafe { std::ptr::copy_nonoverlapping(row.as_ptr(), range.start as *mut u8, len) };
         rest = after;
     }
     Ok(())
 }
 
-/// One store, which the host may be polling for. The checker cannot see the host's load: once the value is in memory of the host's,
-/// the host counts as knowing what it was ordered after, as if it had asked an event.
+/// Stores a word that the host may poll. The checker cannot observe the host's load. Once the value is in pinned
+/// memory, the host's clock includes everything before the store, as after a query of an event.
 fn write_value(
     state: &mut State,
     step: &Step,
@@ -160,15 +163,15 @@ fn write_value(
     value: u64,
     releases: bool,
 ) -> Result<(), Code> {
-    state.memory.written(word.clone());
-    // Release pairs with the acquiring load of a host that polls; without the barrier nothing is promised.
+    state.memory.finish_write(word.clone());
+    // Release: pairs with the acquire load of a polling host. Without the barrier there is no ordering.
     let order = match releases {
         true => Ordering::Release,
         false => Ordering::Relaxed,
     };
-    let start = place(state, step, Kind::Write, word.clone())?;
-    // SAFETY: `place` vouches for the word, and its alignment was looked at in the call. What else uses it while this
-    // does is atomic loads of the host's.
+    let start = access_bytes(state, step, Kind::Write, word.clone())?;
+    // SAFETY: `access_bytes` checked the word, and the call checked its alignment. Concurrent accesses are atomic loads
+    // of the host.
     unsafe {
         match word.end - word.start {
             8 => AtomicU64::from_ptr(start.as_ptr().cast()).store(value, order),
@@ -181,31 +184,34 @@ fn write_value(
     Ok(())
 }
 
-/// Memory as a kernel of one step sees it: what it touches is noted at its end.
-struct Seen<'a> {
+/// The memory that a kernel accesses. Its accesses are recorded when it has ended.
+struct KernelMemory<'a> {
     state: &'a mut State,
     step: &'a Step,
-    /// The context that it runs in, if there are several GPUs.
-    among_several: Option<u64>,
+    /// The context of the kernel, if there are several GPUs.
+    checked_context: Option<u64>,
 }
 
-impl ptx::Global for Seen<'_> {
+impl ptx::Global for KernelMemory<'_> {
     fn window(&mut self, address: u64, bytes: u64) -> Result<Window, Trap> {
         let range = address..address.saturating_add(bytes);
-        if let Some(context) = self.among_several
+        if let Some(context) = self.checked_context
             && !self.state.may_reach(context, address)
         {
-            let said = format!(
-                "no access: {} touches {bytes} bytes at {address:#x}, memory of another GPU that its context was not allowed to use",
+            let report = format!(
+                "no peer access: {} accesses {bytes} bytes at {address:#x}, memory of another GPU without access for its context",
                 self.step.name
             );
             let fault = Fault::IllegalAddress;
-            return Err(Trap { fault, said });
+            return Err(Trap {
+                fault,
+                message: report,
+            });
         }
         let found = self.state.memory.window(&self.step.name, range);
-        found.map_err(|wrong| Trap {
+        found.map_err(|violation| Trap {
             fault: Fault::IllegalAddress,
-            said: wrong.report,
+            message: violation.report,
         })
     }
 }
@@ -217,11 +223,11 @@ fn run(state: &mut State, step: &Step, launch: &Launch) -> Result<(), Code> {
     }
     let runs_in = state.streams.live.get(&step.actor);
     let runs_in = runs_in.map(|stream| stream.context);
-    let among_several = runs_in.filter(|_| state.primaries.len() > 1);
-    let mut seen = Seen {
+    let checked_context = runs_in.filter(|_| state.primaries.len() > 1);
+    let mut memory = KernelMemory {
         state,
         step,
-        among_several,
+        checked_context,
     };
     let launch = ptx::Launch {
         kernel: &launch.kernel,
@@ -230,21 +236,21 @@ fn run(state: &mut State, step: &Step, launch: &Launch) -> Result<(), Code> {
         shared_bytes: launch.shared_bytes,
         parameters: &launch.parameters,
     };
-    let ran = ptx::run(&launch, &mut seen);
-    for (ranges, kind) in ran
-        .touched
+    let outcome = ptx::run(&launch, &mut memory);
+    for (ranges, kind) in outcome
+        .accesses
         .into_iter()
         .zip([Kind::Read, Kind::Write, Kind::Atomic])
     {
         for range in ranges {
-            state.touch(step, kind, range);
+            state.record_access(step, kind, range);
         }
     }
-    for race in ran.races {
+    for race in outcome.races {
         state.report(race);
     }
-    ran.ended.map_err(|trap| {
-        state.report(trap.said);
+    outcome.result.map_err(|trap| {
+        state.report(trap.message);
         trap.fault.into()
     })
 }

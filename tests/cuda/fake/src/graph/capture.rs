@@ -1,13 +1,13 @@
-//! What a capture remembers, and what a stream that is captured does. The rules of captures are methods of the state.
+//! The state of captures and captured streams. The rules of captures are methods of `State`.
 
-/// What is forbidden meanwhile, to whom: `CUstreamCaptureMode`.
+/// The calls that are forbidden during a capture: `CUstreamCaptureMode`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
-    /// Calls that are not safe, to all threads.
+    /// Unsafe calls of all threads.
     Global,
-    /// Those, to the thread that captures.
+    /// Unsafe calls of the capturing thread.
     ThreadLocal,
-    /// Nothing but what conflicts with the capture itself.
+    /// Only calls that conflict with the capture itself.
     Relaxed,
 }
 
@@ -22,29 +22,33 @@ impl Mode {
 /// A capture.
 pub(crate) struct Capture {
     pub(crate) graph: u64,
-    /// The stream in which it began.
+    /// The stream in which the capture began.
     pub(crate) origin: u64,
     pub(crate) mode: Mode,
-    /// The thread on which it began.
+    /// The thread on which the capture began.
     pub(crate) thread: u64,
-    /// A rule was broken.
+    /// Whether the capture is invalidated.
     pub(crate) broken: bool,
 }
 
-/// That a stream is captured.
+/// The capture of a stream.
 #[derive(Clone)]
-pub(crate) struct Captured {
-    /// The capture.
-    pub(crate) by: u64,
-    /// What the next node comes after.
+pub(crate) struct StreamCapture {
+    /// The handle of the capture.
+    pub(crate) capture: u64,
+    /// The nodes that the next node depends on.
     pub(crate) tail: Vec<u64>,
-    /// As many empty edges, for callers that ask: each is eight bytes of zeros.
+    /// As many empty edges, for callers that query them: each is eight zero bytes.
     pub(crate) edges: Vec<u64>,
 }
 
-impl Captured {
-    pub(crate) fn new(by: u64, tail: Vec<u64>) -> Self {
+impl StreamCapture {
+    pub(crate) fn new(capture: u64, tail: Vec<u64>) -> Self {
         let edges = vec![0; tail.len()];
-        Self { by, tail, edges }
+        Self {
+            capture,
+            tail,
+            edges,
+        }
     }
 }

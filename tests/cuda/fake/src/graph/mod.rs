@@ -1,12 +1,11 @@
-//! Graphs: nodes of work with edges between them, what is made of them to be launched, and captures, which make them
-//! of what streams are given.
+//! Graphs: nodes with edges between them; executable graphs; and captures, which build graphs from streams.
 //!
-//! | module | what |
+//! | module | contents |
 //! | --- | --- |
-//! | `work` | what a node does, and as an operation |
-//! | `capture` | what a capture, and a stream that is captured, remember |
-//! | `run` | an executable graph as an operation |
-//! | `update` | changes of an executable graph |
+//! | `work` | the work of a node, and its conversion to an operation |
+//! | `capture` | the state of captures and captured streams |
+//! | `run` | launches of executable graphs |
+//! | `update` | updates of executable graphs |
 
 mod capture;
 mod run;
@@ -15,19 +14,19 @@ mod work;
 
 use std::collections::BTreeMap;
 
-use crate::clock::Moment;
+use crate::clock::Point;
 
-pub(crate) use capture::{Capture, Captured, Mode};
+pub(crate) use capture::{Capture, Mode, StreamCapture};
 pub(crate) use update::Outcome;
-pub(crate) use work::{End, Work};
+pub(crate) use work::{CopyEnd, Work};
 
 /// A graph.
 pub(crate) struct Graph {
-    /// As reports call it.
+    /// The number in reports.
     pub(crate) number: u64,
-    /// In the order in which they were made.
+    /// In the order of creation.
     pub(crate) nodes: Vec<u64>,
-    /// A capture is making it, and owns it.
+    /// Whether a capture is still building the graph, and owns it.
     pub(crate) captured: bool,
 }
 
@@ -35,27 +34,27 @@ pub(crate) struct Graph {
 pub(crate) struct Node {
     pub(crate) graph: u64,
     pub(crate) work: Work,
-    /// The nodes that come before it.
+    /// The nodes that it depends on.
     pub(crate) after: Vec<u64>,
-    /// Where a caller finds the values of its launch: they stay until they are set anew.
+    /// The addresses of its launch parameters for callers that query them. Valid until the parameters are set again.
     pub(crate) values: Vec<u64>,
 }
 
 /// A node of an executable graph.
 pub(crate) struct ExecutableNode {
-    /// The node that it was made of.
+    /// The node of the graph.
     pub(crate) of: u64,
     pub(crate) work: Work,
-    /// Places of the nodes that come before it.
+    /// The indices of the nodes that it depends on.
     pub(crate) after: Vec<usize>,
 }
 
-/// A graph that can be launched. It has all of it that it needs; what it was made of may end.
+/// An executable graph. It is independent of the graph that it was instantiated from, which may be destroyed.
 pub(crate) struct Executable {
     pub(crate) number: u64,
     pub(crate) nodes: Vec<ExecutableNode>,
-    /// The last launch: the next one begins after it.
-    pub(crate) last: Option<Moment>,
+    /// The last launch; the next one starts after it.
+    pub(crate) last: Option<Point>,
 }
 
 /// All graphs of a session, by their handles.
@@ -65,42 +64,42 @@ pub(crate) struct Graphs {
     pub(crate) nodes: BTreeMap<u64, Node>,
     pub(crate) executables: BTreeMap<u64, Executable>,
     pub(crate) captures: BTreeMap<u64, Capture>,
-    /// Of threads that have exchanged theirs.
+    /// The modes of threads that have exchanged theirs.
     pub(crate) modes: BTreeMap<u64, Mode>,
-    /// What each executable graph was as it was made.
-    pub(crate) said: Vec<String>,
-    made: u64,
+    /// The description of each instantiated graph.
+    pub(crate) descriptions: Vec<String>,
+    created: u64,
 }
 
 impl Executable {
-    /// Its nodes, its edges, and the nodes of the longest way along edges.
-    pub(crate) fn said(&self) -> String {
+    /// Describes the graph: the numbers of nodes, of edges, and of nodes on the longest path.
+    pub(crate) fn describe(&self) -> String {
         let edges: usize = self.nodes.iter().map(|node| node.after.len()).sum();
-        // Nodes are made before those that come after them, or joined by edges later: the ways grow until none does.
-        let mut ways = vec![1; self.nodes.len()];
+        // Edges may lead to earlier nodes of the list, so the lengths are computed until none grows.
+        let mut lengths = vec![1; self.nodes.len()];
         let mut grows = true;
         while grows {
             grows = false;
-            for (place, node) in self.nodes.iter().enumerate() {
-                let before = node.after.iter().map(|other| ways[*other]).max();
-                let way = 1 + before.unwrap_or(0);
-                grows |= way > ways[place];
-                ways[place] = way;
+            for (index, node) in self.nodes.iter().enumerate() {
+                let before = node.after.iter().map(|other| lengths[*other]).max();
+                let length = 1 + before.unwrap_or(0);
+                grows |= length > lengths[index];
+                lengths[index] = length;
             }
         }
-        let (nodes, longest) = (self.nodes.len(), ways.into_iter().max().unwrap_or(0));
+        let (nodes, longest) = (self.nodes.len(), lengths.into_iter().max().unwrap_or(0));
         format!("{nodes} nodes, {edges} edges, longest way {longest}")
     }
 
-    /// Is there a node that comes before itself?
+    /// Returns `true` if the edges have a cycle.
     pub(crate) fn has_cycle(&self) -> bool {
         let mut done = vec![false; self.nodes.len()];
         let mut rest: Vec<usize> = (0..self.nodes.len()).collect();
         loop {
             let before = rest.len();
-            rest.retain(|place| {
-                let ready = self.nodes[*place].after.iter().all(|other| done[*other]);
-                done[*place] |= ready;
+            rest.retain(|index| {
+                let ready = self.nodes[*index].after.iter().all(|other| done[*other]);
+                done[*index] |= ready;
                 !ready
             });
             if rest.is_empty() || rest.len() == before {
@@ -111,18 +110,18 @@ impl Executable {
 }
 
 impl Graphs {
-    /// Makes an empty graph.
+    /// Creates an empty graph.
     pub(crate) fn make_graph(&mut self, handle: u64, captured: bool) {
-        self.made += 1;
+        self.created += 1;
         let graph = Graph {
-            number: self.made,
+            number: self.created,
             nodes: Vec::new(),
             captured,
         };
         self.graphs.insert(handle, graph);
     }
 
-    /// Makes a node of a graph that there is.
+    /// Creates a node of an existing graph.
     pub(crate) fn make_node(&mut self, handle: u64, graph: u64, work: Work, after: Vec<u64>) {
         if let Some(of) = self.graphs.get_mut(&graph) {
             of.nodes.push(handle);
@@ -137,7 +136,7 @@ impl Graphs {
         self.nodes.insert(handle, node);
     }
 
-    /// Ends a graph, and its nodes.
+    /// Destroys a graph and its nodes.
     pub(crate) fn end_graph(&mut self, graph: u64) {
         let ended = self.graphs.remove(&graph);
         for node in ended.map_or(Vec::new(), |graph| graph.nodes) {
@@ -145,16 +144,16 @@ impl Graphs {
         }
     }
 
-    /// What a graph is to be launched as, if there is one.
+    /// Instantiates a graph, if it exists.
     pub(crate) fn executable(&self, graph: u64) -> Option<Executable> {
         let of = self.graphs.get(&graph)?;
-        let place = |node: &u64| of.nodes.iter().position(|other| other == node);
+        let index = |node: &u64| of.nodes.iter().position(|other| other == node);
         let nodes = of.nodes.iter().map(|handle| {
             let node = &self.nodes[handle];
             ExecutableNode {
                 of: *handle,
                 work: node.work.clone(),
-                after: node.after.iter().filter_map(place).collect(),
+                after: node.after.iter().filter_map(index).collect(),
             }
         });
         Some(Executable {

@@ -1,17 +1,17 @@
-//! Launches of an executable graph, each of which is one operation of its stream.
+//! Launches of executable graphs. Each is one operation of its stream.
 
 use crate::memory::Memory;
-use crate::operation::{GraphPart, GraphRun};
+use crate::operation::{GraphNode, GraphRun};
 
 use super::Executable;
 
 impl Executable {
-    /// A launch of this graph as it is now.
+    /// Returns a launch of the graph with its current parameters.
     pub(crate) fn run(&self, memory: &mut Memory) -> GraphRun {
         let works = self.nodes.iter().map(|node| &node.work);
         works.clone().for_each(|work| work.begin_read(memory));
         works.for_each(|work| work.begin_write(memory));
-        let parts = self.nodes.iter().map(|node| GraphPart {
+        let nodes = self.nodes.iter().map(|node| GraphNode {
             name: node.work.name(),
             operation: node.work.operation(memory),
             after: node.after.clone(),
@@ -19,16 +19,16 @@ impl Executable {
         GraphRun {
             number: self.number,
             after: self.last.clone(),
-            parts: parts.collect(),
+            nodes: nodes.collect(),
         }
     }
 
-    /// A launch of this graph that executes nothing.
+    /// Returns a launch that executes no nodes.
     pub(crate) fn upload(&self) -> GraphRun {
         GraphRun {
             number: self.number,
             after: self.last.clone(),
-            parts: Vec::new(),
+            nodes: Vec::new(),
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Changes of an executable graph: its shape stays, what its nodes do may change within rules.
+//! Updates of executable graphs: the topology stays, and the parameters of nodes may change within rules.
 
 use crate::operation::Rows;
 
 use super::{Executable, Graphs, Work};
 
-/// How an update of a whole graph ended: `CUgraphExecUpdateResult`, and the node of the new graph that it is about.
+/// The result of a whole-graph update: `CUgraphExecUpdateResult`, and the node of the new graph that it refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) result: u32,
@@ -29,8 +29,8 @@ impl Outcome {
 }
 
 impl Work {
-    /// Why a node that does this may not do that instead: the part of [`Outcome`] that says so.
-    pub(crate) fn wrong_change(&self, new: &Work) -> Option<u32> {
+    /// Returns the result code if a node with this work cannot be updated to `new`.
+    pub(crate) fn update_error(&self, new: &Work) -> Option<u32> {
         match (self, new) {
             (Work::Launch(old), Work::Launch(new)) => (old.extras.cooperative
                 != new.extras.cooperative)
@@ -42,8 +42,8 @@ impl Work {
                     source: new_source,
                 },
             ) => {
-                let sides = (target.of_host, source.of_host);
-                (sides != (new_target.of_host, new_source.of_host))
+                let sides = (target.is_host, source.is_host);
+                (sides != (new_target.is_host, new_source.is_host))
                     .then_some(Outcome::PARAMETERS_CHANGED)
             }
             (
@@ -53,7 +53,7 @@ impl Work {
                     unit: new_unit,
                 },
             ) => {
-                // Of one that has rows, only the address and the value.
+                // An update of a fill with several rows can only change its address and value.
                 let shape = |target: &Rows| (target.pitch, target.width, target.rows);
                 let both_are_lines = target.rows == 1 && new_target.rows == 1;
                 let same = shape(target) == shape(new_target) && unit.len() == new_unit.len();
@@ -66,7 +66,7 @@ impl Work {
 }
 
 impl Graphs {
-    /// Makes an executable graph do what a graph of the same shape does, whose executable form `new` is.
+    /// Updates an executable graph to `new`, another instantiated graph.
     pub(crate) fn update(&mut self, executable: u64, new: &Executable) -> Option<Outcome> {
         let old = self.executables.get_mut(&executable)?;
         if old.nodes.len() != new.nodes.len() {
@@ -84,7 +84,7 @@ impl Graphs {
                     ..Outcome::at(Outcome::TOPOLOGY_CHANGED, node.of)
                 });
             }
-            if let Some(result) = old.work.wrong_change(&node.work) {
+            if let Some(result) = old.work.update_error(&node.work) {
                 return Some(Outcome::at(result, node.of));
             }
         }

@@ -1,30 +1,30 @@
-//! What a node of a graph does.
+//! The work of graph nodes.
 
 use crate::memory::Memory;
 use crate::operation::{HostSource, Launch, Operation, Rows};
 
-/// One end of a copy.
+/// The source or target of a copy.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct End {
+pub(crate) struct CopyEnd {
     pub(crate) rows: Rows,
-    /// Memory of the host, which is pinned.
-    pub(crate) of_host: bool,
+    /// Whether it is host memory, which is pinned.
+    pub(crate) is_host: bool,
 }
 
-/// What a node does.
+/// The work of a node.
 #[derive(Clone)]
 pub(crate) enum Work {
-    /// A kernel; its values are those of the call that made or set it.
+    /// A kernel, with the parameters of the call that added or updated it.
     Launch(Launch),
     Copy {
-        target: End,
-        source: End,
+        target: CopyEnd,
+        source: CopyEnd,
     },
     Fill {
         target: Rows,
         unit: Vec<u8>,
     },
-    /// Nothing: a place for edges.
+    /// No work; only for edges.
     Empty,
 }
 
@@ -39,7 +39,7 @@ impl Work {
         }
     }
 
-    /// As a report calls it.
+    /// Returns the name in reports.
     pub(super) fn name(&self) -> String {
         match self {
             Work::Launch(launch) => format!("kernel `{}`", launch.kernel.name),
@@ -49,7 +49,7 @@ impl Work {
         }
     }
 
-    /// Where the values of a launch are: each of its parameters in the copy of them all.
+    /// Returns the address of each parameter of a launch within its stored bytes.
     pub(crate) fn values(&self) -> Vec<u64> {
         let Work::Launch(launch) = self else {
             return Vec::new();
@@ -61,30 +61,31 @@ impl Work {
             .collect()
     }
 
-    /// It is to be done from now on: it reads pinned memory.
+    /// Counts the work as an operation in flight that reads pinned memory.
     pub(super) fn begin_read(&self, memory: &mut Memory) {
         if let Work::Copy { source, .. } = self
-            && source.of_host
+            && source.is_host
         {
-            memory.pend(source.rows.start, true);
+            memory.adjust_pending(source.rows.start, true);
         }
     }
 
-    /// It is to be done from now on, once all reads have begun: it writes pinned memory, which is undefined until then.
+    /// Counts the work as an operation in flight that writes pinned memory, whose bytes are undefined until then.
+    /// Called after `begin_read` of all nodes.
     pub(super) fn begin_write(&self, memory: &mut Memory) {
         if let Work::Copy { target, .. } = self
-            && target.of_host
+            && target.is_host
         {
-            memory.await_rows(target.rows);
+            memory.expect_rows(target.rows);
         }
     }
 
-    /// As an operation, once all works that are to be done with it have begun.
+    /// Converts the work to an operation. Called after `begin_read` and `begin_write` of all nodes.
     pub(super) fn operation(&self, memory: &mut Memory) -> Option<Operation> {
         Some(match self.clone() {
             Work::Launch(launch) => Operation::Launch(launch),
             Work::Fill { target, unit } => Operation::Fill { target, unit },
-            Work::Copy { target, source } => match (source.of_host, target.of_host) {
+            Work::Copy { target, source } => match (source.is_host, target.is_host) {
                 (true, _) => Operation::CopyIn {
                     target: target.rows,
                     source: HostSource::Pinned {

@@ -1,32 +1,32 @@
-//! Tensor maps: 128 bytes that describe a tensor, and which part of it an instruction copies. NVIDIA's are opaque; these
-//! are of our own, and can be read again. What a map may be is what the documentation of `cuTensorMapEncodeTiled` and
-//! `..Im2col` says: [`rules`].
+//! Tensor maps: 128 bytes that describe a tensor and the part of it that an instruction copies. NVIDIA's encoding is
+//! opaque; this one is the fake's own and can be decoded. [`rules`] has the documented rules of
+//! `cuTensorMapEncodeTiled` and `..Im2col`.
 
 mod rules;
 
 use std::fmt;
 
-/// Bytes of a map, and how it is aligned.
+/// The size and alignment of a map in bytes.
 pub(crate) const BYTES: usize = 128;
 pub(crate) const ALIGNMENT: u64 = 64;
-/// Dimensions, at most.
+/// Most dimensions.
 pub(crate) const RANK_MAX: usize = 5;
-/// What a map begins with.
+/// The first bytes of a map.
 const MARK: [u8; 4] = *b"FTMA";
 
-/// Which part of the tensor is copied.
+/// The part of the tensor that is copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// A box of so many elements in each dimension.
+    /// A box.
     Tiled {
         /// Elements in each dimension, the innermost first.
         box_dims: Vec<u32>,
     },
     /// Columns of pixels, for convolutions.
     Im2col {
-        /// Offsets of the bounding box in each dimension but channels and images: width, height, depth.
+        /// The offset of the bounding box in each dimension except channels and images: width, height, depth.
         lower_corner: Vec<i32>,
-        /// The same of its other corner.
+        /// The offset of the opposite corner.
         upper_corner: Vec<i32>,
         /// Elements along the channels.
         channels_per_pixel: u32,
@@ -35,20 +35,20 @@ pub enum Part {
     },
 }
 
-/// A tensor map, read: numbers are those of `cuda.h`.
+/// A decoded tensor map. Numbers of enums are those of `cuda.h`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorMap {
     /// `CUtensorMapDataType`
     pub data_type: u32,
-    /// Where the tensor begins.
+    /// The address of the tensor.
     pub address: u64,
     /// Elements in each dimension, the innermost first.
     pub dims: Vec<u64>,
-    /// Bytes from one to the next, of each dimension but the innermost.
+    /// The stride in bytes of each dimension except the innermost.
     pub strides: Vec<u64>,
-    /// Which part is copied.
+    /// The part that is copied.
     pub part: Part,
-    /// Of so many elements along each dimension one is copied.
+    /// The distance of copied elements along each dimension.
     pub element_strides: Vec<u32>,
     /// `CUtensorMapInterleave`
     pub interleave: u32,
@@ -84,7 +84,7 @@ impl TensorMap {
         }
         map.put(&self.address.to_le_bytes());
         for index in 0..RANK_MAX {
-            // 2^32 is allowed, and 0 is not.
+            // Stores the length minus one: 2^32 is allowed, and 0 is not.
             let last = self.dims.get(index).map_or(0, |dim| dim - 1);
             map.put(&(last as u32).to_le_bytes());
         }
@@ -111,7 +111,7 @@ impl TensorMap {
         map.bytes
     }
 
-    /// Reads a map that the fake has written; none, if these bytes are no such thing.
+    /// Decodes a map. Returns `None` if the fake did not encode these bytes.
     pub fn decode(bytes: &[u8; BYTES]) -> Option<Self> {
         let mut map = Reader(bytes);
         if map.take::<4>() != MARK {
@@ -173,7 +173,7 @@ impl fmt::Display for TensorMap {
     }
 }
 
-/// Bytes, one after the other.
+/// Appends bytes to a map.
 struct Writer {
     bytes: [u8; BYTES],
     at: usize,
@@ -186,11 +186,11 @@ impl Writer {
     }
 }
 
-/// What is left of them.
+/// Reads bytes of a map in order.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
-    /// So many, of which there are enough: a map has room for all that is written.
+    /// Returns the next `COUNT` bytes. A map has enough for all fields.
     fn take<const COUNT: usize>(&mut self) -> [u8; COUNT] {
         let mut taken = [0; COUNT];
         let (now, rest) = self.0.split_at(COUNT);

@@ -1,4 +1,4 @@
-//! Captures: what they take, and where they end.
+//! Captures: supported operations, and their end.
 
 use crate::kernels::{Kernels, launch};
 use crate::raw::Gpu;
@@ -17,14 +17,14 @@ pub(crate) fn begin(gpu: &Gpu, mode: u64) -> u64 {
     stream
 }
 
-/// Ends a capture: what is answered, and the graph.
+/// Ends a capture. Returns the return value and the graph.
 pub(crate) fn end(gpu: &Gpu, stream: u64) -> (u32, u64) {
     let mut graph = 7_u64;
     let answer = gpu.call("cuStreamEndCapture", &[stream, &raw mut graph as u64]);
     (answer, graph)
 }
 
-/// None, active, or broken.
+/// Returns the capture status: 0 none, 1 active, 2 invalidated.
 pub(crate) fn status(gpu: &Gpu, stream: u64) -> u32 {
     let mut status = 7_u32;
     gpu.must("cuStreamIsCapturing", &[stream, &raw mut status as u64]);
@@ -38,7 +38,7 @@ pub(crate) fn exchange(gpu: &Gpu, mode: u64) -> u32 {
 }
 
 #[test]
-fn nothing_is_executed_and_all_of_it_at_each_launch() {
+fn captured_launches_run_at_each_launch_of_the_graph() {
     let gpu = Gpu::new(1);
     let kernels = Kernels::load(&gpu);
     let (block, one, stream) = (gpu.memory(BYTES, 0), gpu.memory(BYTES, 1), gpu.stream());
@@ -60,11 +60,11 @@ fn nothing_is_executed_and_all_of_it_at_each_launch() {
     );
     gpu.must("cuGraphExecDestroy", &[executable]);
     gpu.must("cuGraphDestroy", &[graph]);
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
-fn copies_and_fills_are_captured_as_well() {
+fn copies_and_fills_are_captured() {
     for seed in 0..20 {
         let gpu = Gpu::new(seed);
         let (block, other, stream) = (gpu.memory(BYTES, 0), gpu.memory(BYTES, 0), gpu.stream());
@@ -75,23 +75,23 @@ fn copies_and_fills_are_captured_as_well() {
             gpu.must("cuMemcpyDtoDAsync_v2", &[other, block, BYTES, stream]);
             gpu.must("cuMemcpyDtoHAsync_v2", &[to, other, BYTES, stream]);
         });
-        // The bytes are those of the launch, not of the capture.
-        // SAFETY: pinned memory of the test, which nothing uses now.
+        // The launch of the graph reads the bytes, not the capture.
+        // SAFETY: pinned memory that no operation uses now.
         unsafe { (from as *mut u8).write_bytes(5, BYTES as usize) };
         gpu.must("cuGraphLaunch", &[executable, stream]);
         gpu.must("cuStreamSynchronize", &[stream]);
-        // SAFETY: as above; the copy to it is over.
+        // SAFETY: as above; the copy to it is complete.
         let copied = unsafe { *(to as *const [u8; BYTES as usize]) };
         assert_eq!(
             (copied[0], copied[1..].iter().all(|byte| *byte == 5)),
             (9, true)
         );
-        assert_eq!(gpu.wrong(), [""; 0]);
+        assert_eq!(gpu.violations(), [""; 0]);
     }
 }
 
 #[test]
-fn streams_that_wait_for_a_capture_are_taken_in_and_joined_again() {
+fn streams_that_wait_for_a_captured_event_join_the_capture() {
     for seed in 0..50 {
         let gpu = Gpu::new(seed);
         let (block, stream, other) = (gpu.memory(BYTES, 0), gpu.stream(), gpu.stream());
@@ -108,12 +108,12 @@ fn streams_that_wait_for_a_capture_are_taken_in_and_joined_again() {
         gpu.must("cuGraphLaunch", &[executable, stream]);
         let bytes = [0, 1, 32].map(|at| gpu.byte(block + at, stream));
         assert_eq!(bytes, [3, 2, 3], "seed {seed}");
-        assert_eq!(gpu.wrong(), [""; 0], "seed {seed}");
+        assert_eq!(gpu.violations(), [""; 0], "seed {seed}");
     }
 }
 
 #[test]
-fn a_capture_ends_where_it_began() {
+fn a_capture_must_end_in_its_stream_and_thread() {
     let gpu = Gpu::new(1);
     let idle = gpu.stream();
     assert_eq!(end(&gpu, idle), (ILLEGAL_STATE, 0));
@@ -133,18 +133,18 @@ fn a_capture_ends_where_it_began() {
     });
     let (answer, graph) = end(&gpu, stream);
     assert_eq!((answer, graph != 0), (0, true));
-    let reports = gpu.wrong();
+    let reports = gpu.violations();
     assert!(
         reports
             .iter()
-            .all(|report| report.starts_with("wrong capture: ")),
+            .all(|report| report.starts_with("invalid capture: ")),
         "{reports:?}"
     );
     assert_eq!(reports.len(), 4, "{reports:?}");
 }
 
 #[test]
-fn a_threads_mode_is_exchanged() {
+fn the_capture_mode_of_a_thread_is_exchanged() {
     let gpu = Gpu::new(1);
     let modes = [
         exchange(&gpu, RELAXED),
@@ -152,17 +152,18 @@ fn a_threads_mode_is_exchanged() {
         exchange(&gpu, GLOBAL),
     ];
     assert_eq!(modes.map(u64::from), [GLOBAL, RELAXED, THREAD_LOCAL]);
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
-fn a_capture_tells_its_graph_and_what_comes_next() {
+fn a_capture_query_returns_the_graph_and_the_next_dependencies() {
     let gpu = Gpu::new(1);
     let block = gpu.memory(BYTES, 0);
     let stream = begin(&gpu, RELAXED);
     let info = || {
-        let (mut status, mut told) = (7_u32, [0_u64; 5]);
-        let [id, graph, nodes, edges, count] = told.each_mut().map(|place| &raw mut *place as u64);
+        let (mut status, mut fields) = (7_u32, [0_u64; 5]);
+        let [id, graph, nodes, edges, count] =
+            fields.each_mut().map(|place| &raw mut *place as u64);
         let arguments = [
             stream,
             &raw mut status as u64,
@@ -173,12 +174,13 @@ fn a_capture_tells_its_graph_and_what_comes_next() {
             count,
         ];
         gpu.must("cuStreamGetCaptureInfo_v3", &arguments);
-        if told[4] == 0 {
-            return (status, told[0], told[1], vec![]);
+        if fields[4] == 0 {
+            return (status, fields[0], fields[1], vec![]);
         }
-        // SAFETY: the driver's lists, which stay until the stream is given something.
-        let next = unsafe { std::slice::from_raw_parts(told[2] as *const u64, told[4] as usize) };
-        (status, told[0], told[1], next.to_vec())
+        // SAFETY: the driver's list, which is valid until the next operation of the stream.
+        let next =
+            unsafe { std::slice::from_raw_parts(fields[2] as *const u64, fields[4] as usize) };
+        (status, fields[0], fields[1], next.to_vec())
     };
     let (status, id, graph, next) = info();
     assert_eq!((status, next), (1, vec![]));
@@ -189,11 +191,11 @@ fn a_capture_tells_its_graph_and_what_comes_next() {
     gpu.must("cuGraphNodeGetType", &[next[0], &raw mut kind as u64]);
     assert_eq!((kind, end(&gpu, stream)), (2, (0, graph)));
     assert_eq!(info().0, 0);
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
-fn an_end_that_is_refused_has_ended_the_capture() {
+fn an_end_with_an_injected_fault_still_ends_the_capture() {
     let gpu = Gpu::new(1);
     let stream = begin(&gpu, RELAXED);
     gpu.session.fault(Some("cuStreamEndCapture"), 1, 2);

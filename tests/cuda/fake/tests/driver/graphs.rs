@@ -1,4 +1,4 @@
-//! Executable graphs: their order, their races, what they need, and how they change.
+//! Executable graphs: order, races, lifetimes and updates.
 
 use crate::kernels::{Kernels, Values, launch};
 use crate::nodes::{Fill, Kernel, add, fill_node, kernel_node};
@@ -21,13 +21,16 @@ fn nodes_without_an_edge_run_in_any_order_and_race() {
         let executable = gpu.make("cuGraphInstantiateWithFlags", &[graph, 0]);
         gpu.must("cuGraphLaunch", &[executable, stream]);
         outcomes[usize::from(gpu.byte(block + 32, stream)) - 1] += 1;
-        gpu.assert_wrong(&["race: a fill (node ", "no edge of the graph orders the two"]);
+        gpu.assert_violation(&[
+            "race: a fill (node ",
+            "without a path of edges between the two",
+        ]);
     }
     assert!(outcomes.iter().all(|times| *times > 5), "{outcomes:?}");
 }
 
 #[test]
-fn edges_order_also_by_way_of_others() {
+fn edges_order_transitively() {
     for seed in 0..40 {
         let gpu = Gpu::new(seed);
         let (block, stream) = (gpu.memory(BYTES, 0), gpu.stream());
@@ -41,12 +44,12 @@ fn edges_order_also_by_way_of_others() {
         gpu.must("cuGraphUpload", &[executable, stream]);
         gpu.must("cuGraphLaunch", &[executable, stream]);
         assert_eq!([0, 32].map(|at| gpu.byte(block + at, stream)), [2, 1]);
-        assert_eq!(gpu.wrong(), [""; 0], "seed {seed}");
+        assert_eq!(gpu.violations(), [""; 0], "seed {seed}");
     }
 }
 
 #[test]
-fn a_graph_runs_once_at_a_time_and_is_one_operation_of_its_stream() {
+fn launches_of_one_executable_graph_are_ordered() {
     for seed in 0..40 {
         let gpu = Gpu::new(seed);
         let kernels = Kernels::load(&gpu);
@@ -55,16 +58,16 @@ fn a_graph_runs_once_at_a_time_and_is_one_operation_of_its_stream() {
         let (_, executable) = gpu.captured(stream, || {
             assert_eq!(launch(&gpu, kernels.add, stream, &[block, one]), 0);
         });
-        // Launches of one executable graph are ordered, whatever their streams are.
+        // The launches are in different streams.
         gpu.must("cuGraphLaunch", &[executable, stream]);
         gpu.must("cuGraphLaunch", &[executable, other]);
         assert_eq!(gpu.byte(block, other), 2, "seed {seed}");
-        assert_eq!(gpu.wrong(), [""; 0], "seed {seed}");
+        assert_eq!(gpu.violations(), [""; 0], "seed {seed}");
     }
 }
 
 #[test]
-fn two_graphs_in_two_streams_race() {
+fn launches_of_two_graphs_in_two_streams_race() {
     let gpu = Gpu::new(1);
     let (block, stream, other) = (gpu.memory(BYTES, 0), gpu.stream(), gpu.stream());
     let fill = || {
@@ -76,11 +79,14 @@ fn two_graphs_in_two_streams_race() {
     let (one, two) = (fill(), fill());
     gpu.must("cuGraphLaunch", &[one, stream]);
     gpu.must("cuGraphLaunch", &[two, other]);
-    gpu.assert_wrong(&["race: a fill (node 1 of graph ", "nothing orders the two"]);
+    gpu.assert_violation(&[
+        "race: a fill (node 1 of graph ",
+        "without an order between the two",
+    ]);
 }
 
 #[test]
-fn memory_that_was_freed_is_found_at_the_launch() {
+fn freed_memory_is_found_at_the_launch_of_a_graph() {
     let gpu = Gpu::new(1);
     let kernels = Kernels::load(&gpu);
     let (block, stream) = (gpu.memory(BYTES, 0), gpu.stream());
@@ -92,23 +98,23 @@ fn memory_that_was_freed_is_found_at_the_launch() {
     });
     gpu.must("cuMemFree_v2", &[block]);
     assert_eq!(gpu.call("cuGraphLaunch", &[fills, stream]), INVALID_VALUE);
-    // What a kernel touches is seen when it runs.
+    // The accesses of a kernel are known only when it runs.
     gpu.must("cuGraphLaunch", &[launches, stream]);
     assert_eq!(gpu.call("cuStreamSynchronize", &[stream]), 700);
-    let reports = gpu.wrong();
+    let reports = gpu.violations();
     let words = [
-        "use after the end: `cuGraphLaunch`",
-        "use after the end: kernel `set` (node 1 of graph 2 (step ",
+        "use after free: `cuGraphLaunch`",
+        "use after free: kernel `set` (node 1 of graph 2 (step ",
     ];
-    let said = reports
+    let found = reports
         .iter()
         .zip(words)
         .all(|(report, word)| report.contains(word));
-    assert!(said && reports.len() == 2, "{reports:?}");
+    assert!(found && reports.len() == 2, "{reports:?}");
 }
 
 #[test]
-fn a_module_that_was_unloaded_is_found_at_the_launch() {
+fn an_unloaded_module_is_found_at_the_launch_of_a_graph() {
     let gpu = Gpu::new(1);
     let kernels = Kernels::load(&gpu);
     let (block, stream) = (gpu.memory(BYTES, 0), gpu.stream());
@@ -120,14 +126,14 @@ fn a_module_that_was_unloaded_is_found_at_the_launch() {
         gpu.call("cuGraphLaunch", &[executable, stream]),
         INVALID_HANDLE
     );
-    gpu.assert_wrong(&[
-        "use after the end: `cuGraphLaunch`",
+    gpu.assert_violation(&[
+        "use after unload: `cuGraphLaunch`",
         "`set`, whose module was unloaded",
     ]);
 }
 
 #[test]
-fn a_module_is_not_unloaded_before_a_graph_has_run() {
+fn unloading_a_module_before_its_graph_has_run_is_found() {
     let gpu = Gpu::new(1);
     let kernels = Kernels::load(&gpu);
     let (block, stream) = (gpu.memory(BYTES, 0), gpu.stream());
@@ -136,15 +142,15 @@ fn a_module_is_not_unloaded_before_a_graph_has_run() {
     });
     gpu.session.hold(stream, true);
     gpu.must("cuGraphLaunch", &[executable, stream]);
-    // To end the executable graph is no mistake: what was launched has all that it needs.
+    // Destroying the executable graph is valid: the launch in flight does not need it.
     gpu.must("cuGraphExecDestroy", &[executable]);
     gpu.must("cuModuleUnload", &[kernels.module]);
     gpu.session.hold(stream, false);
-    gpu.assert_wrong(&["unloaded while in use: ", "`set`"]);
+    gpu.assert_violation(&["unloaded while in use: ", "`set`"]);
 }
 
 #[test]
-fn pinned_bytes_of_a_graph_stay_as_they_are_until_they_are_copied() {
+fn pinned_bytes_that_change_before_their_copy_in_a_graph_are_found() {
     let gpu = Gpu::new(1);
     let (block, pinned, stream) = (gpu.memory(BYTES, 0), gpu.pinned(BYTES), gpu.stream());
     let (_, executable) = gpu.captured(stream, || {
@@ -152,11 +158,11 @@ fn pinned_bytes_of_a_graph_stay_as_they_are_until_they_are_copied() {
     });
     gpu.session.hold(stream, true);
     gpu.must("cuGraphLaunch", &[executable, stream]);
-    // SAFETY: it is of this many bytes, and ours, but for the copy.
+    // SAFETY: the block has this many bytes, and only the queued copy uses it as well.
     unsafe { (pinned as *mut u8).write(1) };
     gpu.session.hold(stream, false);
     gpu.must("cuStreamSynchronize", &[stream]);
-    gpu.assert_wrong(&["race: the pinned bytes", "were changed after its call"]);
+    gpu.assert_violation(&["race: the pinned bytes", "were changed after the call"]);
 }
 
 #[test]
@@ -169,18 +175,18 @@ fn a_graph_may_read_pinned_bytes_that_it_writes_later() {
             gpu.must("cuMemsetD8Async", &[block, 9, 1, stream]);
             gpu.must("cuMemcpyDtoHAsync_v2", &[pinned, block, BYTES, stream]);
         });
-        // SAFETY: pinned memory of the test, which nothing uses now.
+        // SAFETY: pinned memory that no operation uses now.
         unsafe { (pinned as *mut u8).write_bytes(5, BYTES as usize) };
         gpu.must("cuGraphLaunch", &[executable, stream]);
         gpu.must("cuStreamSynchronize", &[stream]);
-        // SAFETY: as above; the copy to it is over.
+        // SAFETY: as above; the copy to it is complete.
         let copied = unsafe { *(pinned as *const [u8; 2]) };
-        assert_eq!((copied, gpu.wrong()), ([9, 5], vec![]), "seed {seed}");
+        assert_eq!((copied, gpu.violations()), ([9, 5], vec![]), "seed {seed}");
     }
 }
 
 #[test]
-fn what_is_set_is_for_later_launches_alone() {
+fn an_update_affects_later_launches_only() {
     let gpu = Gpu::new(1);
     let kernels = Kernels::load(&gpu);
     let (one, two, stream) = (gpu.memory(BYTES, 0), gpu.memory(BYTES, 0), gpu.stream());
@@ -199,17 +205,17 @@ fn what_is_set_is_for_later_launches_alone() {
     drop(values);
     gpu.session.hold(stream, false);
     assert_eq!((gpu.byte(one, stream), gpu.byte(two, stream)), (5, 6));
-    // The node is what it was.
-    let mut told = Kernel::new(0, &Values::new(&[]));
-    gpu.must("cuGraphKernelNodeGetParams_v2", &[node, told.place_mut()]);
-    // SAFETY: values that the node owns: an address, and a word.
-    let value = unsafe { told.values::<2>().map(|place| place.cast::<u32>().read()) };
-    assert_eq!((told.function, value), (kernels.set, [one as u32, 5]));
-    assert_eq!(gpu.wrong(), [""; 0]);
+    // The node of the graph is unchanged.
+    let mut params = Kernel::new(0, &Values::new(&[]));
+    gpu.must("cuGraphKernelNodeGetParams_v2", &[node, params.place_mut()]);
+    // SAFETY: the node owns two parameters: an address and a word.
+    let value = unsafe { params.values::<2>().map(|place| place.cast::<u32>().read()) };
+    assert_eq!((params.function, value), (kernels.set, [one as u32, 5]));
+    assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
-fn copies_and_fills_are_set_within_their_shape() {
+fn fills_can_be_updated_within_their_shape() {
     let gpu = Gpu::new(1);
     let kernels = Kernels::load(&gpu);
     let (block, stream) = (gpu.memory(BYTES, 0), gpu.stream());
@@ -225,7 +231,7 @@ fn copies_and_fills_are_set_within_their_shape() {
     assert_eq!(
         set(node, &Fill::new(block, 7, 4)),
         0,
-        "of one row, also its length"
+        "the length of a single row can change"
     );
     assert_eq!(set(rows, &Fill::rows(block + 32, 9, [8, 2, 16])), 0);
     assert_eq!(
@@ -237,22 +243,22 @@ fn copies_and_fills_are_set_within_their_shape() {
     gpu.must("cuGraphDestroy", &[graph]);
     assert_eq!(set(node, &Fill::new(block, 7, 4)), INVALID_VALUE);
     assert_eq!(gpu.byte(block, stream), 0);
-    let reports = gpu.wrong();
+    let reports = gpu.violations();
     let starts = [
-        "wrong change: ",
-        "wrong change: ",
-        "wrong fill: ",
-        "wrong handle: ",
+        "invalid update: ",
+        "invalid update: ",
+        "invalid fill: ",
+        "invalid handle: ",
     ];
-    let said = reports
+    let found = reports
         .iter()
         .zip(starts)
         .all(|(report, start)| report.starts_with(start));
-    assert!(said && reports.len() == 4, "{reports:?}");
+    assert!(found && reports.len() == 4, "{reports:?}");
 }
 
 #[test]
-fn a_graph_of_the_same_shape_updates_another() {
+fn a_graph_updates_an_executable_graph_of_the_same_shape() {
     let gpu = Gpu::new(1);
     let (block, stream, other) = (gpu.memory(BYTES, 0), gpu.stream(), gpu.stream());
     let fill = |value, twice| {
@@ -268,12 +274,12 @@ fn a_graph_of_the_same_shape_updates_another() {
         gpu.must("cuMemcpyDtoDAsync_v2", &[block, block + 32, 4, other]);
     });
     let update = |graph| {
-        let mut told = [7_u64; 3];
+        let mut info = [7_u64; 3];
         let answer = gpu.call(
             "cuGraphExecUpdate_v2",
-            &[executable, graph, told.as_mut_ptr() as u64],
+            &[executable, graph, info.as_mut_ptr() as u64],
         );
-        (answer, told[0] as u32, told[1] != 0)
+        (answer, info[0] as u32, info[1] != 0)
     };
     assert_eq!(update(new), (0, 0, false));
     assert_eq!(
@@ -284,11 +290,11 @@ fn a_graph_of_the_same_shape_updates_another() {
     assert_eq!(update(copies), (UPDATE_FAILURE, 3, true), "another type");
     gpu.must("cuGraphLaunch", &[executable, stream]);
     assert_eq!(gpu.byte(block, stream), 2);
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
-fn graphs_and_what_is_made_of_them_leak() {
+fn graphs_and_executable_graphs_that_are_not_destroyed_are_leaks() {
     let gpu = Gpu::new(1);
     let graph = gpu.make("cuGraphCreate", &[0]);
     let executable = gpu.make("cuGraphInstantiateWithFlags", &[graph, 0]);
@@ -305,7 +311,7 @@ fn graphs_and_what_is_made_of_them_leak() {
 }
 
 #[test]
-fn a_cycle_and_handles_that_were_destroyed_are_refused() {
+fn cycles_and_destroyed_handles_are_refused() {
     let gpu = Gpu::new(1);
     let (block, stream) = (gpu.memory(BYTES, 0), gpu.stream());
     let graph = gpu.make("cuGraphCreate", &[0]);
@@ -315,7 +321,7 @@ fn a_cycle_and_handles_that_were_destroyed_are_refused() {
     assert_eq!(
         gpu.call("cuGraphAddDependencies_v2", &[graph, to, from, 0, 1]),
         INVALID_VALUE,
-        "twice"
+        "the edge exists"
     );
     gpu.must("cuGraphAddDependencies_v2", &[graph, from, to, 0, 1]);
     let mut executable = 0_u64;
@@ -330,16 +336,16 @@ fn a_cycle_and_handles_that_were_destroyed_are_refused() {
         INVALID_VALUE
     );
     assert_eq!(gpu.call("cuGraphLaunch", &[graph, stream]), INVALID_VALUE);
-    let reports = gpu.wrong();
+    let reports = gpu.violations();
     let words = [
-        "wrong edge: ",
+        "invalid edge: ",
         "has a cycle",
-        "is no graph",
-        "is no executable graph",
+        "is not a graph",
+        "is not an executable graph",
     ];
-    let said = reports
+    let found = reports
         .iter()
         .zip(words)
         .all(|(report, word)| report.contains(word));
-    assert!(said && reports.len() == 4, "{reports:?}");
+    assert!(found && reports.len() == 4, "{reports:?}");
 }

@@ -1,4 +1,4 @@
-//! Functions of the host's in streams, and calls that nobody should make.
+//! Host functions in streams, and refused calls.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -13,20 +13,20 @@ extern "C" fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// What a function reads: a byte of pinned memory, and where it puts it.
+/// The argument of `read`: a pinned byte, and where to store its value.
 struct Read {
     from: u64,
     to: AtomicU64,
 }
 
 extern "C" fn read(read: &Read) {
-    // SAFETY: pinned memory, of which all copies before this are over.
+    // SAFETY: pinned memory; all copies before this function are complete.
     let byte = unsafe { *(read.from as *const u8) };
     read.to.store(byte.into(), Ordering::Relaxed);
 }
 
 #[test]
-fn a_function_is_called_once_in_the_order_of_its_stream() {
+fn a_host_function_is_called_once_in_stream_order() {
     for seed in 0..40 {
         let gpu = if seed % 2 == 0 {
             Gpu::new(seed)
@@ -53,51 +53,55 @@ fn a_function_is_called_once_in_the_order_of_its_stream() {
         assert_eq!(reads.to.load(Ordering::Relaxed), 5, "seed {seed}");
         assert_eq!(counter.load(Ordering::Relaxed), 1, "seed {seed}");
         assert_eq!(gpu.byte(block, stream), 6);
-        assert_eq!(gpu.wrong(), [""; 0], "seed {seed}");
+        assert_eq!(gpu.violations(), [""; 0], "seed {seed}");
     }
 }
 
 #[test]
-fn a_session_ends_after_the_functions_of_its_streams() {
+fn a_session_ends_after_the_host_functions_of_its_streams() {
     for seed in 0..20 {
         let gpu = Gpu::stepped(seed);
         let (stream, counter) = (gpu.stream(), AtomicU64::new(0));
         let arguments = [stream, count as *const () as u64, &raw const counter as u64];
         gpu.must("cuLaunchHostFunc", &arguments);
         gpu.must("cuStreamDestroy_v2", &[stream]);
-        assert_eq!(gpu.wrong(), [""; 0]);
+        assert_eq!(gpu.violations(), [""; 0]);
         assert_eq!(counter.load(Ordering::Relaxed), 1);
     }
 }
 
-/// What a function that calls the driver has: the GPU, a stream, and the answer.
-struct Asks<'a> {
+/// The argument of a host function that calls the driver.
+struct Query<'a> {
     gpu: &'a Gpu,
     stream: u64,
     answer: AtomicU32,
 }
 
-extern "C" fn ask(asks: &Asks<'_>) {
-    let answer = asks.gpu.call("cuStreamQuery", &[asks.stream]);
-    asks.answer.store(answer, Ordering::Relaxed);
+extern "C" fn query(query: &Query<'_>) {
+    let answer = query.gpu.call("cuStreamQuery", &[query.stream]);
+    query.answer.store(answer, Ordering::Relaxed);
 }
 
 #[test]
-fn a_function_that_calls_the_driver_is_told_so_and_hangs_nobody() {
+fn a_host_function_that_calls_the_driver_gets_an_error_and_does_not_deadlock() {
     let gpu = Gpu::new(1);
     let stream = gpu.stream();
-    let asks = Asks {
+    let argument = Query {
         gpu: &gpu,
         stream,
         answer: AtomicU32::new(0),
     };
     gpu.must(
         "cuLaunchHostFunc",
-        &[stream, ask as *const () as u64, &raw const asks as u64],
+        &[
+            stream,
+            query as *const () as u64,
+            &raw const argument as u64,
+        ],
     );
     gpu.must("cuStreamSynchronize", &[stream]);
-    assert_eq!(asks.answer.load(Ordering::Relaxed), NOT_PERMITTED);
-    gpu.assert_wrong(&["wrong call: cuStreamQuery in a function of the host's"]);
+    assert_eq!(argument.answer.load(Ordering::Relaxed), NOT_PERMITTED);
+    gpu.assert_violation(&["invalid call: cuStreamQuery in a host function"]);
 }
 
 extern "C" fn lock(mutex: &Mutex<u32>) {
@@ -105,7 +109,7 @@ extern "C" fn lock(mutex: &Mutex<u32>) {
 }
 
 #[test]
-fn a_function_may_wait_for_a_lock_that_a_caller_of_the_driver_holds() {
+fn a_host_function_may_wait_for_a_lock_that_a_driver_caller_holds() {
     for seed in 0..20 {
         let gpu = Gpu::new(seed);
         let (stream, mutex) = (gpu.stream(), Mutex::new(0));
@@ -118,16 +122,16 @@ fn a_function_may_wait_for_a_lock_that_a_caller_of_the_driver_holds() {
         drop(held);
         gpu.must("cuStreamSynchronize", &[stream]);
         assert_eq!(*mutex.lock().unwrap(), 1);
-        assert_eq!(gpu.wrong(), [""; 0]);
+        assert_eq!(gpu.violations(), [""; 0]);
     }
 }
 
 #[test]
-fn no_function_is_no_function() {
+fn a_null_host_function_is_refused() {
     let gpu = Gpu::new(1);
     let stream = gpu.stream();
     assert_eq!(gpu.call("cuLaunchHostFunc", &[stream, 0, 0]), INVALID_VALUE);
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
@@ -144,7 +148,7 @@ fn calls_that_wait_for_everything_are_refused() {
     for call in calls {
         assert_eq!(gpu.call(call, &[0, 0, 0]), NOT_SUPPORTED, "{call}");
     }
-    let reports = gpu.wrong();
+    let reports = gpu.violations();
     assert_eq!(reports.len(), calls.len());
     assert!(
         reports

@@ -1,10 +1,10 @@
-//! Kernels that the tests launch, and how.
+//! Kernels that the tests launch.
 
 use crate::raw::Gpu;
 
-/// `set(u64 to, u32 value)`: each thread of each block writes the value to a word of its own.
-/// `add(u64 to, u64 from)`: one thread adds the word there to the word here.
-/// `first(u64 to, 128 bytes)`: one thread writes the first two words of a large parameter.
+/// `set(u64 to, u32 value)`: each thread writes the value to its own word.
+/// `add(u64 to, u64 from)`: one thread adds the word at `from` to the word at `to`.
+/// `first(u64 to, 128 bytes)`: one thread writes the first and the last word of a large parameter.
 const PTX: &str = r"
 .version 8.0
 .target sm_90
@@ -51,7 +51,7 @@ const PTX: &str = r"
 }
 ";
 
-/// The module, and its functions.
+/// The module and its functions.
 pub(crate) struct Kernels {
     pub(crate) module: u64,
     pub(crate) set: u64,
@@ -75,7 +75,7 @@ impl Kernels {
     }
 }
 
-/// Values of a launch, each in a place of its own, and the list of those places.
+/// The parameters of a launch, and the array of pointers to them.
 pub(crate) struct Values {
     _places: Box<[u64]>,
     list: Box<[u64]>,
@@ -109,9 +109,9 @@ pub(crate) struct Attribute {
 }
 
 impl Attribute {
-    pub(crate) fn new(id: u32, said: &[u32]) -> Self {
+    pub(crate) fn new(id: u32, found: &[u32]) -> Self {
         let mut words = [0; 16];
-        words[..said.len()].copy_from_slice(said);
+        words[..found.len()].copy_from_slice(found);
         Self { id, pad: 0, words }
     }
 }
@@ -128,7 +128,7 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Blocks of one thread.
+    /// A launch with one thread per block.
     pub(crate) fn new(cubes: [u32; 3], stream: u64, attributes: &[Attribute]) -> Self {
         Self {
             cubes,

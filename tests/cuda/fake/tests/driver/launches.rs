@@ -1,4 +1,4 @@
-//! Launches with attributes, and what fits at once.
+//! Launches with attributes, and occupancy.
 
 use crate::kernels::{Attribute, Config, Kernels, Values, launch};
 use crate::raw::Gpu;
@@ -14,7 +14,7 @@ fn cluster(size: [u32; 3]) -> Attribute {
     Attribute::new(4, &size)
 }
 
-/// Launches `set` of so many blocks with these attributes, over memory that has room for 64.
+/// Launches `set` with these blocks and attributes, on memory with room for 64.
 fn launch_with(gpu: &Gpu, kernels: &Kernels, cubes: [u32; 3], attributes: &[Attribute]) -> u32 {
     let (block, stream) = (gpu.memory(256, 0), gpu.stream());
     let (values, config) = (
@@ -30,7 +30,7 @@ fn launch_with(gpu: &Gpu, kernels: &Kernels, cubes: [u32; 3], attributes: &[Attr
 }
 
 #[test]
-fn attributes_are_kept_and_told() {
+fn attributes_of_launches_are_reported() {
     let gpu = Gpu::new(1);
     let kernels = Kernels::load(&gpu);
     let attributes = [
@@ -43,16 +43,16 @@ fn attributes_are_kept_and_told() {
     ];
     assert_eq!(launch_with(&gpu, &kernels, [8, 1, 1], &attributes), 0);
     assert_eq!(launch_with(&gpu, &kernels, [1, 1, 1], &[]), 0);
-    let told = [
+    let expected = [
         "set <<<[8, 1, 1], [1, 1, 1], 0>>> cluster [2, 1, 1] policy 1 cooperative programmatic priority -3",
         "set <<<[1, 1, 1], [1, 1, 1], 0>>> priority 0",
     ];
-    assert_eq!(gpu.session.launched(), told);
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert_eq!(gpu.session.launched(), expected);
+    assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
-fn clusters_divide_the_grid_and_are_not_too_large() {
+fn clusters_must_divide_the_grid_and_not_be_too_large() {
     let gpu = Gpu::new(1);
     let kernels = Kernels::load(&gpu);
     let launch = |cubes, size| launch_with(&gpu, &kernels, cubes, &[cluster(size)]);
@@ -63,18 +63,18 @@ fn clusters_divide_the_grid_and_are_not_too_large() {
     gpu.must("cuFuncSetAttribute", &[kernels.set, LARGE_CLUSTERS, 1]);
     assert_eq!(launch([16, 1, 1], [16, 1, 1]), 0);
     assert_eq!(launch([32, 1, 1], [32, 1, 1]), INVALID_CLUSTER_SIZE);
-    let reports = gpu.wrong();
+    let reports = gpu.violations();
     assert_eq!(reports.len(), 4, "{reports:?}");
     assert!(
         reports
             .iter()
-            .all(|report| report.starts_with("wrong launch: ")),
+            .all(|report| report.starts_with("invalid launch: ")),
         "{reports:?}"
     );
 }
 
 #[test]
-fn what_cooperates_must_fit_at_once() {
+fn cooperative_blocks_must_fit_at_once() {
     let gpu = Gpu::new(1);
     let kernels = Kernels::load(&gpu);
     let launch = |blocks| {
@@ -87,39 +87,39 @@ fn what_cooperates_must_fit_at_once() {
             &[config.place(), kernels.set, values.list(), 0],
         )
     };
-    // 32 on each of 4.
+    // 32 blocks on each of 4 multiprocessors.
     assert_eq!(launch(128), 0);
     assert_eq!(launch(129), COOPERATIVE_LAUNCH_TOO_LARGE);
-    gpu.assert_wrong(&["129 blocks that cooperate, of 128"]);
+    gpu.assert_violation(&["129 cooperative blocks, but 128"]);
 }
 
 #[test]
-fn attributes_that_are_not_known_are_told_apart() {
+fn unsupported_and_unknown_attributes_have_different_codes() {
     let gpu = Gpu::new(1);
     let kernels = Kernels::load(&gpu);
     let launch = |id, word| launch_with(&gpu, &kernels, [1; 3], &[Attribute::new(id, &[word])]);
     assert_eq!(launch(7, 0), NOT_SUPPORTED);
     assert_eq!(launch(99, 0), INVALID_VALUE);
     assert_eq!(launch(5, 3), INVALID_VALUE);
-    let reports = gpu.wrong();
+    let reports = gpu.violations();
     let words = [
-        "not modelled: attribute 7",
-        "attribute 99, which there is not",
+        "not modelled: launch attribute 7",
+        "unknown attribute 99",
         "policy 3",
     ];
-    let said = reports
+    let found = reports
         .iter()
         .zip(words)
         .all(|(report, word)| report.contains(word));
-    assert!(said && reports.len() == 3, "{reports:?}");
+    assert!(found && reports.len() == 3, "{reports:?}");
 }
 
 #[test]
-fn functions_tell_and_keep_their_attributes() {
+fn attributes_of_functions_can_be_set_and_queried() {
     let gpu = Gpu::new(1);
     let kernels = Kernels::load(&gpu);
     let get = |number| gpu.make("cuFuncGetAttribute", &[number, kernels.set]);
-    // Threads, shared, registers, PTX, binary, dynamic shared, large clusters, policy.
+    // Threads, shared memory, registers, PTX and binary version, dynamic shared memory, large clusters, policy.
     let before = [0, 1, 4, 5, 6, 8, 14, 15].map(get);
     assert_eq!(before, [1024, 0, 32, 90, 90, 48 << 10, 0, 0]);
     for (number, value) in [(8, 100 << 10), (14, 1), (15, 2), (9, 50)] {
@@ -130,11 +130,11 @@ fn functions_tell_and_keep_their_attributes() {
         let answer = gpu.call("cuFuncSetAttribute", &[kernels.set, number, value]);
         assert_eq!(answer, INVALID_VALUE, "{number}");
     }
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
-fn what_fits_depends_on_threads_and_shared_memory() {
+fn occupancy_depends_on_threads_and_shared_memory() {
     let gpu = Gpu::new(1);
     let kernels = Kernels::load(&gpu);
     let blocks = |threads, shared_bytes| {
@@ -164,11 +164,11 @@ fn what_fits_depends_on_threads_and_shared_memory() {
     assert_eq!(clusters(&[cluster([4, 1, 1])]), (0, 2));
     assert_eq!(clusters(&[cluster([16, 1, 1])]), (INVALID_CLUSTER_SIZE, 0));
     assert_eq!(clusters(&[]), (INVALID_VALUE, 0));
-    assert_eq!(gpu.wrong().len(), 2);
+    assert_eq!(gpu.violations().len(), 2);
 }
 
 #[test]
-fn a_large_parameter_arrives_as_it_was_at_the_call() {
+fn a_large_parameter_is_copied_during_the_call() {
     let gpu = Gpu::new(1);
     let kernels = Kernels::load(&gpu);
     let (block, stream) = (gpu.memory(16, 0), gpu.stream());
@@ -203,11 +203,11 @@ fn a_large_parameter_arrives_as_it_was_at_the_call() {
         (gpu.byte(block, stream), gpu.byte(block + 8, stream)),
         (1, 16)
     );
-    assert_eq!((map, gpu.wrong()), ([0; 16], vec![]));
+    assert_eq!((map, gpu.violations()), ([0; 16], vec![]));
 }
 
 #[test]
-fn a_module_is_not_unloaded_before_its_kernel_has_run() {
+fn unloading_a_module_before_its_kernel_has_run_is_found() {
     let gpu = Gpu::new(1);
     let kernels = Kernels::load(&gpu);
     let (block, stream) = (gpu.memory(8, 0), gpu.stream());
@@ -215,5 +215,5 @@ fn a_module_is_not_unloaded_before_its_kernel_has_run() {
     assert_eq!(launch(&gpu, kernels.add, stream, &[block, block + 4]), 0);
     gpu.must("cuModuleUnload", &[kernels.module]);
     gpu.session.hold(stream, false);
-    gpu.assert_wrong(&["unloaded while in use: ", "`add`"]);
+    gpu.assert_violation(&["unloaded while in use: ", "`add`"]);
 }

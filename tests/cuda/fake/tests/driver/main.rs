@@ -1,12 +1,12 @@
-//! What the fake finds, and how it behaves: by calls of the driver that are wrong on purpose.
+//! Tests of the fake's checker and behaviour, by direct calls of the driver, many of them invalid on purpose.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod broken_captures;
 mod captures;
 mod checks;
 mod graphs;
 mod host;
+mod invalidated_captures;
 mod kernels;
 mod launches;
 mod maps;

@@ -1,4 +1,4 @@
-//! Tensor maps that are right, and what is changed of them.
+//! Valid tensor maps, and changes that make them invalid.
 
 use cuda::{Part, TensorMap};
 
@@ -11,22 +11,22 @@ pub(crate) const PACKED_4_ALIGN_8: u32 = 13;
 pub(crate) const PACKED_4_ALIGN_16: u32 = 14;
 pub(crate) const PACKED_6_ALIGN_16: u32 = 15;
 
-/// A place that is aligned as a map must be.
+/// A buffer with the alignment of a map.
 #[repr(align(64))]
 pub(crate) struct Place(pub(crate) [u8; 192]);
 
-/// What is asked for; the address counts from the memory of the test.
+/// The arguments of an encoding. `offset` is relative to the memory of the test.
 #[derive(Clone)]
-pub(crate) struct Asked {
+pub(crate) struct Encoding {
     pub(crate) offset: u64,
     pub(crate) place: usize,
     pub(crate) rank: Option<u32>,
     pub(crate) map: TensorMap,
 }
 
-/// Four rows of floats by a box of eight by two.
-pub(crate) fn tiled() -> Asked {
-    Asked {
+/// Four rows of floats with a box of eight by two.
+pub(crate) fn tiled() -> Encoding {
+    Encoding {
         offset: 0,
         place: 0,
         rank: None,
@@ -48,25 +48,30 @@ pub(crate) fn tiled() -> Asked {
 }
 
 /// Two images of eight by eight pixels of four floats.
-pub(crate) fn im2col() -> Asked {
-    let mut asked = tiled();
-    asked.map.dims = vec![4, 8, 8, 2];
-    asked.map.strides = vec![16, 128, 1024];
-    asked.map.element_strides = vec![1; 4];
-    asked.map.part = Part::Im2col {
+pub(crate) fn im2col() -> Encoding {
+    let mut encoding = tiled();
+    encoding.map.dims = vec![4, 8, 8, 2];
+    encoding.map.strides = vec![16, 128, 1024];
+    encoding.map.element_strides = vec![1; 4];
+    encoding.map.part = Part::Im2col {
         lower_corner: vec![-1, -1],
         upper_corner: vec![1, -1],
         channels_per_pixel: 4,
         pixels_per_column: 16,
     };
-    asked
+    encoding
 }
 
-pub(crate) fn encode(gpu: &Gpu, block: u64, asked: &Asked) -> (u32, Option<TensorMap>) {
-    let (map, mut place) = (&asked.map, Place([0; 192]));
-    let to = &raw mut place.0 as u64 + asked.place as u64;
-    let rank = asked.rank.unwrap_or(map.dims.len() as u32);
-    let head = [to, map.data_type.into(), rank.into(), block + asked.offset];
+pub(crate) fn encode(gpu: &Gpu, block: u64, encoding: &Encoding) -> (u32, Option<TensorMap>) {
+    let (map, mut place) = (&encoding.map, Place([0; 192]));
+    let to = &raw mut place.0 as u64 + encoding.place as u64;
+    let rank = encoding.rank.unwrap_or(map.dims.len() as u32);
+    let head = [
+        to,
+        map.data_type.into(),
+        rank.into(),
+        block + encoding.offset,
+    ];
     let lists = [map.dims.as_ptr() as u64, map.strides.as_ptr() as u64];
     let steps = map.element_strides.as_ptr() as u64;
     let kinds = [map.interleave, map.swizzle, map.l2_promotion, map.fill].map(u64::from);
@@ -85,36 +90,36 @@ pub(crate) fn encode(gpu: &Gpu, block: u64, asked: &Asked) -> (u32, Option<Tenso
     };
     let arguments = [&head[..], &lists, &part, &[steps], &kinds].concat();
     let answer = gpu.call(name, &arguments);
-    let bytes = place.0[asked.place..].first_chunk().unwrap();
+    let bytes = place.0[encoding.place..].first_chunk().unwrap();
     (answer, TensorMap::decode(bytes))
 }
 
-pub(crate) fn boxed(asked: &mut Asked, dims: &[u32]) {
-    asked.map.part = Part::Tiled {
+pub(crate) fn boxed(encoding: &mut Encoding, dims: &[u32]) {
+    encoding.map.part = Part::Tiled {
         box_dims: dims.to_vec(),
     };
 }
 
-/// Three dimensions, interleaved by 32 bytes.
-pub(crate) fn interleaved(asked: &mut Asked) {
-    asked.map.dims = vec![8, 4, 2];
-    asked.map.strides = vec![32, 128];
-    asked.map.element_strides = vec![1; 3];
-    boxed(asked, &[8, 2, 2]);
-    (asked.map.interleave, asked.map.swizzle) = (2, 1);
+/// Three dimensions with an interleave of 32 bytes.
+pub(crate) fn interleaved(encoding: &mut Encoding) {
+    encoding.map.dims = vec![8, 4, 2];
+    encoding.map.strides = vec![32, 128];
+    encoding.map.element_strides = vec![1; 3];
+    boxed(encoding, &[8, 2, 2]);
+    (encoding.map.interleave, encoding.map.swizzle) = (2, 1);
 }
 
-/// One row of packed elements.
-pub(crate) fn packed(asked: &mut Asked, data_type: u32) {
-    asked.map.data_type = data_type;
-    asked.map.dims = vec![128, 4];
-    asked.map.strides = vec![128];
-    boxed(asked, &[128, 2]);
+/// Packed elements.
+pub(crate) fn packed(encoding: &mut Encoding, data_type: u32) {
+    encoding.map.data_type = data_type;
+    encoding.map.dims = vec![128, 4];
+    encoding.map.strides = vec![128];
+    boxed(encoding, &[128, 2]);
 }
 
-/// The part of an im2col map.
-pub(crate) fn part(asked: &mut Asked, corners: [&[i32]; 2], channels: u32, pixels: u32) {
-    asked.map.part = Part::Im2col {
+/// Sets the part of an im2col map.
+pub(crate) fn part(encoding: &mut Encoding, corners: [&[i32]; 2], channels: u32, pixels: u32) {
+    encoding.map.part = Part::Im2col {
         lower_corner: corners[0].to_vec(),
         upper_corner: corners[1].to_vec(),
         channels_per_pixel: channels,

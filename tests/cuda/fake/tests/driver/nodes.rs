@@ -1,4 +1,4 @@
-//! Nodes that the tests add to graphs by hand, and what is told of them.
+//! Nodes that tests add to graphs, and queries of nodes.
 
 use crate::kernels::{Kernels, Values};
 use crate::raw::Gpu;
@@ -19,7 +19,7 @@ impl Fill {
         Self::rows(target, value, [bytes, 1, 0])
     }
 
-    /// Bytes of a row, rows, and from one to the next.
+    /// `width` bytes in each of `height` rows, `pitch` bytes apart.
     pub(crate) fn rows(target: u64, value: u32, [width, height, pitch]: [u64; 3]) -> Self {
         Self {
             target,
@@ -32,7 +32,7 @@ impl Fill {
     }
 }
 
-/// `CUDA_KERNEL_NODE_PARAMS_v2`, of one block of one thread.
+/// `CUDA_KERNEL_NODE_PARAMS_v2` with one block of one thread.
 #[repr(C)]
 pub(crate) struct Kernel {
     pub(crate) function: u64,
@@ -63,17 +63,17 @@ impl Kernel {
         &raw mut *self as u64
     }
 
-    /// Where its values are.
+    /// Returns the pointers to its parameters.
     ///
     /// # Safety
-    /// There are so many.
+    /// The kernel has `COUNT` parameters.
     pub(crate) unsafe fn values<const COUNT: usize>(&self) -> [*const u8; COUNT] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the contract above.
         unsafe { *(self.values as *const [*const u8; COUNT]) }
     }
 }
 
-/// `CUDA_MEMCPY3D`, in words; the kind of a side is the fifth of its eleven.
+/// `CUDA_MEMCPY3D` as words. Each side has eleven; the fifth is its kind.
 pub(crate) fn copy(
     target: (u64, u64),
     source: (u64, u64),
@@ -82,7 +82,7 @@ pub(crate) fn copy(
     let mut words = [0; 25];
     for (at, (kind, address)) in [(0, source), (11, target)] {
         words[at + 4] = kind;
-        // An address that says itself where it is stands where those of the GPU do.
+        // A unified address is in the field of GPU addresses.
         words[at + 4 + kind.min(2) as usize] = address;
         words[at + 9] = pitch;
     }
@@ -90,7 +90,7 @@ pub(crate) fn copy(
     words
 }
 
-/// Adds a fill after some nodes.
+/// Adds a fill that depends on some nodes.
 pub(crate) fn add(gpu: &Gpu, graph: u64, after: &[u64], fill: &Fill) -> u64 {
     let place = &raw const *fill as u64;
     let arguments = [graph, after.as_ptr() as u64, after.len() as u64, place, 0];
@@ -107,14 +107,14 @@ pub(crate) fn kernel_node(gpu: &Gpu, graph: u64, function: u64, values: &Values)
 }
 
 #[test]
-fn nodes_of_all_kinds_are_made_and_told() {
+fn nodes_of_all_kinds_run_and_report_their_kind() {
     let gpu = Gpu::new(1);
     let kernels = Kernels::load(&gpu);
     let (block, pinned, stream) = (gpu.memory(64, 0), gpu.pinned(64), gpu.stream());
-    // SAFETY: pinned memory of the test, which nothing uses now.
+    // SAFETY: pinned memory that no operation uses now.
     unsafe { (pinned as *mut [u8; 64]).write(std::array::from_fn(|at| at as u8)) };
     let graph = gpu.make("cuGraphCreate", &[0]);
-    // Two rows of four bytes, from every sixteen of the host's to every eight of the GPU's.
+    // Two rows of four bytes, with a pitch of 16 bytes on the host and 8 bytes on the GPU.
     let mut words = copy((2, block), (1, pinned), [4, 2, 16]);
     words[20] = 8;
     let copies = gpu.make(
@@ -134,7 +134,7 @@ fn nodes_of_all_kinds_are_made_and_told() {
     gpu.must("cuGraphLaunch", &[executable, stream]);
     let bytes = [0, 1, 4, 8, 11, 32].map(|at| gpu.byte(block + at, stream));
     assert_eq!(bytes, [7, 1, 0, 16, 19, 5]);
-    // A copy of several rows is not set; one of one row is.
+    // A copy of several rows cannot be updated.
     let set = |node, words: [u64; 25]| {
         gpu.call(
             "cuGraphExecMemcpyNodeSetParams",
@@ -142,11 +142,11 @@ fn nodes_of_all_kinds_are_made_and_told() {
         )
     };
     assert_eq!(set(copies, copy((2, block), (1, pinned), [4, 1, 0])), 1);
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
-fn a_copy_of_one_row_is_set() {
+fn a_copy_of_one_row_can_be_updated() {
     let gpu = Gpu::new(1);
     let (from, other) = (gpu.memory(8, 1), gpu.memory(8, 2));
     let (to, stream) = (gpu.memory(8, 0), gpu.stream());
@@ -164,28 +164,28 @@ fn a_copy_of_one_row_is_set() {
     );
     gpu.must("cuGraphLaunch", &[executable, stream]);
     assert_eq!(gpu.byte(to, stream), 2);
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
-fn nodes_are_told_with_as_much_room_as_there_is() {
+fn graph_nodes_are_written_as_far_as_they_fit() {
     let gpu = Gpu::new(1);
     let block = gpu.memory(8, 0);
     let graph = gpu.make("cuGraphCreate", &[0]);
     let mut nodes: Vec<u64> = (0..3).map(|_| fill_node(&gpu, graph, &[], block)).collect();
-    let told = |room: Option<usize>| {
+    let nodes_of = |room: Option<usize>| {
         let (mut places, mut count) = ([7_u64; 5], room.unwrap_or(0));
         let list = room.map_or(0, |_| places.as_mut_ptr() as u64);
         gpu.must("cuGraphGetNodes", &[graph, list, &raw mut count as u64]);
         (count, places)
     };
-    assert_eq!(told(None).0, 3);
-    let (count, mut places) = told(Some(5));
+    assert_eq!(nodes_of(None).0, 3);
+    let (count, mut places) = nodes_of(Some(5));
     assert_eq!((count, places[3], places[4]), (3, 0, 0));
     places[..3].sort_unstable();
     nodes.sort_unstable();
     assert_eq!(places[..3], nodes);
-    let (count, places) = told(Some(2));
+    let (count, places) = nodes_of(Some(2));
     assert_eq!((count, places[2]), (2, 7));
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert_eq!(gpu.violations(), [""; 0]);
 }

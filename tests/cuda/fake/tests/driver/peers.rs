@@ -1,4 +1,4 @@
-//! Two GPUs: whose is what, and who may use it.
+//! Two GPUs: contexts, peer access and copies.
 
 use crate::kernels::{Kernels, launch};
 use crate::raw::Gpu;
@@ -12,13 +12,13 @@ const ILLEGAL_ADDRESS: u32 = 700;
 const ALREADY_ENABLED: u32 = 704;
 const NOT_ENABLED: u32 = 705;
 
-/// `CUmemAccessDesc`: the memory may be read and written by this GPU, or not.
+/// `CUmemAccessDesc`: grants or revokes read and write access for this GPU.
 fn access(gpu: u32, allowed: bool) -> [u32; 3] {
     [1, gpu, if allowed { 3 } else { 0 }]
 }
 
 #[test]
-fn there_are_two_with_a_context_and_memory_each() {
+fn each_gpu_has_its_own_context_and_memory() {
     let (gpu, [first, second]) = Gpu::two(1);
     let mut count = 0_u32;
     gpu.must("cuDeviceGetCount", &[&raw mut count as u64]);
@@ -40,11 +40,11 @@ fn there_are_two_with_a_context_and_memory_each() {
     let mut answer = 0_u32;
     let place = &raw mut answer as u64;
     assert_eq!(gpu.call("cuDeviceGet", &[place, 2]), 101);
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
-fn things_of_two_contexts_are_not_mixed() {
+fn objects_of_two_contexts_cannot_be_mixed() {
     let (gpu, [_, second]) = Gpu::two(1);
     let kernels = Kernels::load(&gpu);
     let (block, stream, event) = (gpu.memory(BYTES, 0), gpu.stream(), gpu.timed_event());
@@ -67,20 +67,20 @@ fn things_of_two_contexts_are_not_mixed() {
         gpu.call("cuEventElapsedTime_v2", &[place, event, other_event]),
         INVALID_HANDLE
     );
-    // To wait across, and to ask, are both fine.
+    // Waits and queries across contexts are valid.
     gpu.must("cuStreamWaitEvent", &[other, event, 0]);
     gpu.must("cuEventSynchronize", &[event]);
-    let reports = gpu.wrong();
+    let reports = gpu.violations();
     assert!(
         reports
             .iter()
-            .all(|report| report.starts_with("wrong context: ")),
+            .all(|report| report.starts_with("invalid context: ")),
         "{reports:?}"
     );
     assert_eq!(reports.len(), 4, "{reports:?}");
 }
 
-/// A kernel of the second GPU that writes memory of the first one.
+/// Runs a kernel on the second GPU that writes memory of the first one.
 fn reach(allow: impl FnOnce(&Gpu, [u64; 2])) -> (u32, Vec<String>) {
     let (gpu, contexts) = Gpu::two(1);
     let block = gpu.memory(BYTES, 0);
@@ -89,20 +89,20 @@ fn reach(allow: impl FnOnce(&Gpu, [u64; 2])) -> (u32, Vec<String>) {
     let (kernels, stream) = (Kernels::load(&gpu), gpu.stream());
     assert_eq!(launch(&gpu, kernels.set, stream, &[block, 1]), 0);
     let answer = gpu.call("cuStreamSynchronize", &[stream]);
-    (answer, gpu.wrong())
+    (answer, gpu.violations())
 }
 
 #[test]
-fn a_kernel_uses_memory_of_another_gpu_only_when_its_context_may() {
+fn a_kernel_accesses_memory_of_another_gpu_only_with_peer_access() {
     let (answer, reports) = reach(|_, _| {});
     assert_eq!(answer, ILLEGAL_ADDRESS);
     assert!(
-        matches!(&reports[..], [one] if one.contains("no access: kernel `set`")),
+        matches!(&reports[..], [one] if one.contains("no peer access: kernel `set`")),
         "{reports:?}"
     );
     let allowed = reach(|gpu, [first, _]| gpu.must("cuCtxEnablePeerAccess", &[first, 0]));
     assert_eq!(allowed, (0, vec![]));
-    // The other way round is another way.
+    // Access in the opposite direction does not help.
     let (answer, _) = reach(|gpu, [first, second]| {
         gpu.must("cuCtxSetCurrent", &[first]);
         gpu.must("cuCtxEnablePeerAccess", &[second, 0]);
@@ -112,7 +112,7 @@ fn a_kernel_uses_memory_of_another_gpu_only_when_its_context_may() {
 }
 
 #[test]
-fn peers_are_enabled_once_and_only_where_they_can_be() {
+fn peer_access_is_enabled_once_and_only_between_peers() {
     let (gpu, [first, second]) = Gpu::two(1);
     let mut can = 7_u32;
     let place = &raw mut can as u64;
@@ -121,7 +121,7 @@ fn peers_are_enabled_once_and_only_where_they_can_be() {
     gpu.must("cuDeviceCanAccessPeer", &[place, 0, 0]);
     assert_eq!(can, 0);
     let enable = |peer, flags| gpu.call("cuCtxEnablePeerAccess", &[peer, flags]);
-    assert_eq!(enable(first, 0), INVALID_CONTEXT, "itself");
+    assert_eq!(enable(first, 0), INVALID_CONTEXT, "its own context");
     assert_eq!(enable(second, 1), INVALID_VALUE);
     assert_eq!([enable(second, 0), enable(second, 0)], [0, ALREADY_ENABLED]);
     let disable = || gpu.call("cuCtxDisablePeerAccess", &[second]);
@@ -129,17 +129,17 @@ fn peers_are_enabled_once_and_only_where_they_can_be() {
     gpu.session.are_peers(false);
     gpu.must("cuDeviceCanAccessPeer", &[place, 0, 1]);
     assert_eq!((can, enable(second, 0)), (0, PEER_ACCESS_UNSUPPORTED));
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
-fn memory_of_a_pool_is_reached_by_those_that_its_pool_allows() {
+fn memory_of_a_pool_is_accessible_only_if_the_pool_grants_it() {
     for allowed in [true, false] {
         let (gpu, [first, second]) = Gpu::two(1);
         let (pool, stream) = (gpu.pool(0), gpu.stream());
         let block = gpu.make("cuMemAllocFromPoolAsync", &[BYTES, pool, stream]);
         gpu.must("cuStreamSynchronize", &[stream]);
-        // Of contexts it is not asked.
+        // Access between contexts does not apply to pools.
         gpu.must("cuCtxSetCurrent", &[second]);
         gpu.must("cuCtxEnablePeerAccess", &[first, 0]);
         let descriptions = [access(0, true), access(1, true), access(1, allowed)].concat();
@@ -151,12 +151,12 @@ fn memory_of_a_pool_is_reached_by_those_that_its_pool_allows() {
         assert_eq!(launch(&gpu, kernels.set, other, &[block, 1]), 0);
         let answer = gpu.call("cuStreamSynchronize", &[other]);
         assert_eq!(answer == 0, allowed, "{answer}");
-        assert_eq!(gpu.wrong().is_empty(), allowed);
+        assert_eq!(gpu.violations().is_empty(), allowed);
     }
 }
 
 #[test]
-fn a_pools_own_gpu_keeps_its_access() {
+fn the_own_gpu_of_a_pool_keeps_its_access() {
     let (gpu, _) = Gpu::two(1);
     let pool = gpu.pool(1);
     let set = |description: [u32; 3]| {
@@ -166,15 +166,15 @@ fn a_pools_own_gpu_keeps_its_access() {
         )
     };
     assert_eq!(set(access(1, false)), INVALID_VALUE);
-    assert_eq!(set([1, 0, 1]), INVALID_VALUE, "reads alone");
+    assert_eq!(set([1, 0, 1]), INVALID_VALUE, "read-only access");
     assert_eq!(set(access(2, true)), 101);
     gpu.session.are_peers(false);
     assert_eq!(set(access(0, true)), 101);
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
-fn copies_between_gpus_need_no_access_but_the_right_contexts() {
+fn peer_copies_need_no_access_but_the_right_contexts() {
     let (gpu, [first, second]) = Gpu::two(1);
     let (from, stream) = (gpu.memory(BYTES, 5), gpu.stream());
     gpu.must("cuCtxSetCurrent", &[second]);
@@ -189,11 +189,11 @@ fn copies_between_gpus_need_no_access_but_the_right_contexts() {
         &[to, first, from, second, BYTES, stream],
     );
     assert_eq!(swapped, INVALID_VALUE);
-    gpu.assert_wrong(&["wrong context: `cuMemcpyPeerAsync`"]);
+    gpu.assert_violation(&["invalid context: `cuMemcpyPeerAsync`"]);
 }
 
 #[test]
-fn memory_of_a_pool_is_copied_with_the_streams_context_current() {
+fn memory_of_a_pool_is_copied_only_if_the_context_of_the_stream_is_current() {
     let (gpu, [_, second]) = Gpu::two(1);
     let (pool, stream) = (gpu.pool(0), gpu.stream());
     let block = gpu.make("cuMemAllocFromPoolAsync", &[BYTES, pool, stream]);
@@ -207,5 +207,5 @@ fn memory_of_a_pool_is_copied_with_the_streams_context_current() {
     assert_eq!(copy(), 0);
     gpu.must("cuCtxSetCurrent", &[second]);
     assert_eq!(copy(), INVALID_CONTEXT);
-    gpu.assert_wrong(&["copies memory of a pool in a stream of another context"]);
+    gpu.assert_violation(&["copies memory of a pool in a stream of another context"]);
 }

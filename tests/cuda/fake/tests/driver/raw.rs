@@ -1,12 +1,12 @@
-//! The driver's functions as a program calls them that does everything wrong: by name, with numbers.
+//! Calls the driver's functions by name with plain numbers, so that tests can make any mistake.
 
 use cuda::Session;
 use libloading::Library;
 
-/// Blocking, untimed.
+/// The event flags blocking and untimed.
 const EVENT_FLAGS: u64 = 3;
 
-/// Sixteen of what fits into a register or a place of the stack.
+/// A function of sixteen arguments, each of which fits in a register or a stack slot.
 #[rustfmt::skip]
 type Function = unsafe extern "C" fn(
     u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64,
@@ -23,12 +23,12 @@ impl Gpu {
         Self::of(Session::begin(seed).unwrap_or_else(|error| panic!("{error}")))
     }
 
-    /// One that works in calls that wait or ask, alone.
+    /// Begins a session that executes only in calls that wait or query.
     pub(crate) fn stepped(seed: u64) -> Self {
         Self::of(Session::begin_stepped(seed).unwrap_or_else(|error| panic!("{error}")))
     }
 
-    /// Two of them: the first one's context is current. Answers the contexts.
+    /// Begins a session with two GPUs and returns their contexts. The first one is current.
     pub(crate) fn two(seed: u64) -> (Self, [u64; 2]) {
         let session = Session::begin(seed).unwrap_or_else(|error| panic!("{error}"));
         session.gpus(2);
@@ -39,10 +39,14 @@ impl Gpu {
     }
 
     fn of(session: Session) -> Self {
-        // SAFETY: its initializers do nothing.
+        // SAFETY: the library's initializers do nothing.
         let library = unsafe { Library::new(libloading::library_filename("cuda")) }.unwrap();
         let gpu = Self { session, library };
-        assert_eq!(gpu.session.calls_total(), 0, "of this session");
+        assert_eq!(
+            gpu.session.calls_total(),
+            0,
+            "calls are counted per session"
+        );
         gpu.must("cuInit", &[0]);
         let context = gpu.make("cuDevicePrimaryCtxRetain", &[0]);
         gpu.must("cuCtxSetCurrent", &[context]);
@@ -54,8 +58,8 @@ impl Gpu {
         let mut all = [0; 16];
         all[..arguments.len()].copy_from_slice(arguments);
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = all;
-        // SAFETY: each argument is passed in a place of its own, of which a function of fewer or narrower ones reads its
-        // part; pointers are those that the test gives.
+        // SAFETY: each argument has its own register or stack slot; a function with fewer or narrower arguments reads
+        // its part. The test passes valid pointers.
         unsafe {
             let function = self.library.get::<Function>(name).unwrap();
             function(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p)
@@ -66,7 +70,7 @@ impl Gpu {
         assert_eq!(self.call(name, arguments), 0, "{name}");
     }
 
-    /// Calls a function whose first argument is where it puts what it makes.
+    /// Calls a function whose first argument is an out pointer, and returns the value.
     pub(crate) fn make(&self, name: &str, arguments: &[u64]) -> u64 {
         let mut made = 0_u64;
         let mut all = vec![&raw mut made as u64];
@@ -83,34 +87,34 @@ impl Gpu {
         self.make("cuEventCreate", &[EVENT_FLAGS])
     }
 
-    /// An event that tells times.
+    /// Creates a timed event.
     pub(crate) fn timed_event(&self) -> u64 {
         self.make("cuEventCreate", &[0])
     }
 
-    /// A pool of memory of a GPU.
+    /// Creates a pool on a GPU.
     pub(crate) fn pool(&self, gpu: u32) -> u64 {
-        // `CUmemPoolProps`: pinned, not shared, on this GPU.
+        // `CUmemPoolProps`: allocation type pinned, not shared, on this GPU.
         let mut properties = [0_u32; 22];
         properties[..4].copy_from_slice(&[1, 0, 1, gpu]);
         self.make("cuMemPoolCreate", &[properties.as_ptr() as u64])
     }
 
-    /// Pinned memory of the host.
+    /// Allocates pinned host memory.
     pub(crate) fn pinned(&self, bytes: u64) -> u64 {
         self.make("cuMemHostAlloc", &[bytes, 1])
     }
 
-    /// Captures what is given to a stream, in the mode of relaxed people, and makes it executable.
-    pub(crate) fn captured(&self, stream: u64, gives: impl FnOnce()) -> (u64, u64) {
+    /// Captures the operations that `body` submits, in relaxed mode. Returns the graph and its executable graph.
+    pub(crate) fn captured(&self, stream: u64, body: impl FnOnce()) -> (u64, u64) {
         self.must("cuStreamBeginCapture_v2", &[stream, 2]);
-        gives();
+        body();
         let mut graph = 0_u64;
         self.must("cuStreamEndCapture", &[stream, &raw mut graph as u64]);
         (graph, self.make("cuGraphInstantiateWithFlags", &[graph, 0]))
     }
 
-    /// One stream waits for what another was given so far.
+    /// Makes stream `after` wait for the operations of `before` so far.
     pub(crate) fn order(&self, before: u64, after: u64) {
         let event = self.event();
         self.must("cuEventRecord", &[event, before]);
@@ -118,12 +122,12 @@ impl Gpu {
         self.must("cuEventDestroy_v2", &[event]);
     }
 
-    /// What an attribute of the first GPU is.
+    /// Returns an attribute of the first GPU.
     pub(crate) fn attribute(&self, number: u64) -> u64 {
         self.make("cuDeviceGetAttribute", &[number, 0])
     }
 
-    /// Memory, all of it set to one value, which everybody knows.
+    /// Allocates memory and fills it with a value. The host knows that the fill is complete.
     pub(crate) fn memory(&self, bytes: u64, value: u8) -> u64 {
         let address = self.make("cuMemAlloc_v2", &[bytes]);
         let stream = self.stream();
@@ -133,7 +137,7 @@ impl Gpu {
         address
     }
 
-    /// The first byte there, in the order of a stream.
+    /// Reads a byte, in the order of a stream.
     pub(crate) fn byte(&self, address: u64, stream: u64) -> u8 {
         let mut byte = [0_u8];
         self.must(
@@ -143,17 +147,20 @@ impl Gpu {
         byte[0]
     }
 
-    /// What is wrong, and is no leak: these tests clean nothing up.
-    pub(crate) fn wrong(self) -> Vec<String> {
+    /// Ends the session and returns its reports except leaks, because these tests release nothing.
+    pub(crate) fn violations(self) -> Vec<String> {
         let mut reports = self.session.end();
         reports.retain(|report| !report.starts_with("leak: "));
         reports
     }
 
-    /// Exactly one thing is wrong, and it is said with these words.
-    pub(crate) fn assert_wrong(self, words: &[&str]) {
-        let reports = self.wrong();
-        let said = matches!(&reports[..], [one] if words.iter().all(|word| one.contains(word)));
-        assert!(said, "{words:?} is not what is said: {reports:#?}");
+    /// Asserts that there is exactly one report, which contains these words.
+    pub(crate) fn assert_violation(self, words: &[&str]) {
+        let reports = self.violations();
+        let found = matches!(&reports[..], [one] if words.iter().all(|word| one.contains(word)));
+        assert!(
+            found,
+            "expected one report with {words:?}, got {reports:#?}"
+        );
     }
 }

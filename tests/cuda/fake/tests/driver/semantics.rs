@@ -1,4 +1,4 @@
-//! What the fake does where nothing is wrong.
+//! The behaviour of the fake for valid calls.
 
 use cuda::Session;
 
@@ -11,7 +11,7 @@ const NOT_READY: u32 = 600;
 const ILLEGAL_ADDRESS: u32 = 700;
 
 #[test]
-fn what_was_given_to_a_stream_is_not_always_over() {
+fn an_event_query_may_find_it_incomplete() {
     let mut answers = [0; 2];
     for seed in 0..100 {
         let gpu = Gpu::stepped(seed);
@@ -19,20 +19,20 @@ fn what_was_given_to_a_stream_is_not_always_over() {
         assert_eq!(
             gpu.call("cuEventQuery", &[event]),
             0,
-            "it remembers nothing"
+            "an event without a record is complete"
         );
         gpu.must("cuMemsetD8Async", &[block, 1, BYTES, stream]);
         gpu.must("cuEventRecord", &[event, stream]);
         answers[usize::from(gpu.call("cuEventQuery", &[event]) == NOT_READY)] += 1;
         gpu.must("cuEventSynchronize", &[event]);
         assert_eq!(gpu.call("cuEventQuery", &[event]), 0);
-        assert_eq!(gpu.wrong(), [""; 0]);
+        assert_eq!(gpu.violations(), [""; 0]);
     }
     assert!(answers.iter().all(|times| *times > 5), "{answers:?}");
 }
 
 #[test]
-fn without_a_thread_the_same_seed_is_the_same_run() {
+fn a_stepped_session_repeats_the_run_of_its_seed() {
     let run = |seed| {
         let gpu = Gpu::stepped(seed);
         let (block, one, other) = (gpu.memory(BYTES, 0), gpu.stream(), gpu.stream());
@@ -45,11 +45,14 @@ fn without_a_thread_the_same_seed_is_the_same_run() {
     };
     let runs: Vec<_> = (0..10).map(run).collect();
     assert_eq!(runs, (0..10).map(run).collect::<Vec<_>>());
-    assert!(runs.iter().any(|seen| *seen != runs[0]), "seeds differ");
+    assert!(
+        runs.iter().any(|seen| *seen != runs[0]),
+        "other seeds give other runs"
+    );
 }
 
 #[test]
-fn memory_is_full_of_nothing_in_particular_and_addresses_are_new() {
+fn new_memory_has_a_pattern_and_addresses_are_not_reused() {
     let gpu = Gpu::new(1);
     let stream = gpu.stream();
     let first = gpu.make("cuMemAlloc_v2", &[BYTES]);
@@ -57,11 +60,11 @@ fn memory_is_full_of_nothing_in_particular_and_addresses_are_new() {
     gpu.must("cuMemFree_v2", &[first]);
     let second = gpu.make("cuMemAlloc_v2", &[BYTES]);
     assert!(second > first);
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
-fn a_held_stream_stands_still_and_others_go_on() {
+fn a_held_stream_stops_and_other_streams_continue() {
     let gpu = Gpu::new(1);
     let (block, held, other, event) = (
         gpu.memory(BYTES, 0),
@@ -78,11 +81,11 @@ fn a_held_stream_stands_still_and_others_go_on() {
     gpu.session.hold(held, false);
     gpu.must("cuEventSynchronize", &[event]);
     assert_eq!((gpu.byte(block, held), gpu.byte(block + 63, other)), (1, 2));
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
-fn a_planned_fault_is_met_once_and_an_end_ends_all_the_same() {
+fn an_injected_fault_applies_once_and_a_releasing_call_still_releases() {
     let gpu = Gpu::new(1);
     let stream = gpu.stream();
     gpu.session.fault(Some("cuEventCreate"), 2, 2);
@@ -103,7 +106,7 @@ fn a_planned_fault_is_met_once_and_an_end_ends_all_the_same() {
 }
 
 #[test]
-fn a_broken_gpu_answers_the_same_to_everything() {
+fn a_broken_gpu_returns_the_same_code_from_every_call() {
     let gpu = Gpu::new(1);
     let (block, stream) = (gpu.memory(BYTES, 0), gpu.stream());
     gpu.session.break_at(2, ILLEGAL_ADDRESS);
@@ -116,16 +119,16 @@ fn a_broken_gpu_answers_the_same_to_everything() {
     ] {
         assert_eq!(gpu.call(name, &[argument]), ILLEGAL_ADDRESS, "{name}");
     }
-    // A broken context takes everything along: nothing of it is a leak.
+    // A destroyed context frees everything, so nothing is a leak.
     gpu.session.assert_clean();
 }
 
 #[test]
-fn an_inert_fake_is_a_driver_that_sees_no_gpu() {
+fn an_inert_fake_sees_no_gpu() {
     let inert = Session::inert().unwrap_or_else(|error| panic!("{error}"));
-    // Those of the session before, if another test had one.
+    // Calls of an earlier session, if another test had one.
     let before = inert.calls_total();
-    // SAFETY: the name is the driver's, and this is its type.
+    // SAFETY: the driver has a function of this name and type.
     unsafe {
         let library = libloading::Library::new(libloading::library_filename("cuda")).unwrap();
         let init = library
@@ -137,7 +140,7 @@ fn an_inert_fake_is_a_driver_that_sees_no_gpu() {
 }
 
 #[test]
-fn a_held_kernel_does_not_begin_and_what_comes_before_it_does() {
+fn a_held_kernel_does_not_start_and_earlier_operations_run() {
     let gpu = Gpu::new(1);
     let (kernels, block) = (Kernels::load(&gpu), gpu.memory(BYTES, 0));
     let (stream, other, event) = (gpu.stream(), gpu.stream(), gpu.event());
@@ -146,7 +149,7 @@ fn a_held_kernel_does_not_begin_and_what_comes_before_it_does() {
     gpu.must("cuEventRecord", &[event, stream]);
     assert_eq!(launch(&gpu, kernels.set, stream, &[block, 7]), 0);
     gpu.must("cuEventSynchronize", &[event]);
-    // Others go on as well, and know of what came before.
+    // Other streams also continue, ordered after the event.
     gpu.must("cuStreamWaitEvent", &[other, event, 0]);
     assert_eq!(gpu.byte(block + 8, other), 1);
     while gpu.session.streams_at_kernel("set") == 0 {
@@ -157,11 +160,11 @@ fn a_held_kernel_does_not_begin_and_what_comes_before_it_does() {
     assert_eq!(gpu.byte(block, stream), 7);
     assert_eq!(gpu.session.kernels_run("set"), 1);
     gpu.must("cuModuleUnload", &[kernels.module]);
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
-fn there_is_room_in_a_stream_for_what_was_freed_before() {
+fn memory_freed_earlier_in_a_stream_can_be_allocated_again() {
     let gpu = Gpu::new(1);
     gpu.session.memory_bytes(2 * BYTES);
     let (stream, pool) = (gpu.stream(), gpu.pool(0));
@@ -177,5 +180,5 @@ fn there_is_room_in_a_stream_for_what_was_freed_before() {
     gpu.must("cuMemFreeAsync", &[second, stream]);
     gpu.must("cuStreamSynchronize", &[stream]);
     gpu.must("cuMemPoolDestroy", &[pool]);
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert_eq!(gpu.violations(), [""; 0]);
 }

@@ -1,4 +1,4 @@
-//! Streams: how they are made, and what a stranger learns of one.
+//! Streams: creation and queries.
 
 use crate::raw::Gpu;
 
@@ -7,24 +7,24 @@ const NOT_READY: u32 = 600;
 const NOT_SUPPORTED: u32 = 801;
 
 #[test]
-fn priorities_are_kept_within_what_there_is() {
+fn priorities_are_clamped_to_the_supported_range() {
     let gpu = Gpu::new(1);
     let mut range = [7_i32; 2];
     let [least, greatest] = range.each_mut().map(|place| &raw mut *place as u64);
     gpu.must("cuCtxGetStreamPriorityRange", &[least, greatest]);
     assert_eq!(range, [0, -5]);
-    for (asked, kept) in [(0, 0), (-5, -5), (-9, -5), (3, 0)] {
-        let stream = gpu.make("cuStreamCreateWithPriority", &[1, asked as u32 as u64]);
+    for (encoding, kept) in [(0, 0), (-5, -5), (-9, -5), (3, 0)] {
+        let stream = gpu.make("cuStreamCreateWithPriority", &[1, encoding as u32 as u64]);
         let mut priority = 7_i32;
         gpu.must("cuStreamGetPriority", &[stream, &raw mut priority as u64]);
-        assert_eq!(priority, kept, "of {asked}");
+        assert_eq!(priority, kept, "of {encoding}");
     }
     assert_eq!(gpu.session.stream_priorities(), [0, -5, -5, 0]);
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
-fn a_stranger_learns_context_device_and_flags_of_a_stream() {
+fn context_device_flags_and_id_of_a_stream_can_be_queried() {
     let gpu = Gpu::new(1);
     let context = gpu.make("cuCtxGetCurrent", &[]);
     let stream = gpu.make("cuStreamCreate", &[1]);
@@ -39,13 +39,19 @@ fn a_stranger_learns_context_device_and_flags_of_a_stream() {
     gpu.must("cuStreamGetId", &[other, &raw mut other_id as u64]);
     assert_ne!(id, other_id);
     std::thread::scope(|scope| {
-        scope.spawn(|| assert_eq!(gpu.make("cuCtxGetCurrent", &[]), 0, "none on this thread"));
+        scope.spawn(|| {
+            assert_eq!(
+                gpu.make("cuCtxGetCurrent", &[]),
+                0,
+                "no context on this thread"
+            )
+        });
     });
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
-fn a_stranger_has_a_context_of_his_own_and_ends_it_last() {
+fn a_created_context_is_destroyed_after_its_stream() {
     let gpu = Gpu::new(1);
     let primary = gpu.make("cuCtxGetCurrent", &[]);
     let context = gpu.make("cuCtxCreate_v4", &[0, 0, 0]);
@@ -57,30 +63,34 @@ fn a_stranger_has_a_context_of_his_own_and_ends_it_last() {
     gpu.must("cuCtxSetCurrent", &[context]);
     gpu.must("cuStreamDestroy_v2", &[stream]);
     gpu.must("cuCtxDestroy_v2", &[context]);
-    assert_eq!(gpu.make("cuCtxGetCurrent", &[]), primary, "as before it");
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert_eq!(
+        gpu.make("cuCtxGetCurrent", &[]),
+        primary,
+        "the previous context is current again"
+    );
+    assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
-fn what_is_left_in_a_context_ends_with_it_and_is_told() {
+fn objects_left_in_a_destroyed_context_are_reported() {
     let gpu = Gpu::new(1);
     let context = gpu.make("cuCtxCreate_v4", &[0, 0, 0]);
     let (block, stream) = (gpu.memory(64, 0), gpu.stream());
     gpu.must("cuCtxDestroy_v2", &[context]);
-    let reports = gpu.wrong();
+    let reports = gpu.violations();
     let words = ["1 streams in it", "1 blocks of memory in it"];
-    let said = reports
+    let found = reports
         .iter()
         .zip(words)
         .all(|(report, word)| report.ends_with(word));
     assert!(
-        said && reports.len() == 2,
+        found && reports.len() == 2,
         "{reports:?} of {block:#x}, {stream:#x}"
     );
 }
 
 #[test]
-fn a_stream_that_was_destroyed_tells_nothing() {
+fn queries_of_a_destroyed_stream_are_refused() {
     let gpu = Gpu::new(1);
     let stream = gpu.stream();
     gpu.must("cuStreamDestroy_v2", &[stream]);
@@ -95,36 +105,36 @@ fn a_stream_that_was_destroyed_tells_nothing() {
         assert_eq!(gpu.call(name, &[stream, place]), INVALID_HANDLE, "{name}");
     }
     assert_eq!(gpu.call("cuStreamQuery", &[stream]), INVALID_HANDLE);
-    assert_eq!(gpu.wrong().len(), 5);
+    assert_eq!(gpu.violations().len(), 5);
 }
 
 #[test]
-fn a_stream_that_waits_for_the_default_stream_is_refused() {
+fn a_stream_that_synchronizes_with_the_default_stream_is_refused() {
     let gpu = Gpu::new(1);
     let mut stream = 0_u64;
     assert_eq!(
         gpu.call("cuStreamCreate", &[&raw mut stream as u64, 0]),
         NOT_SUPPORTED
     );
-    gpu.assert_wrong(&["not modelled: a stream that waits"]);
+    gpu.assert_violation(&["not modelled: a stream that synchronizes"]);
 }
 
 #[test]
-fn a_query_of_a_stream_is_not_always_yes_and_teaches_the_host() {
+fn a_stream_query_may_find_it_incomplete_and_orders_the_host() {
     let mut answers = [0; 2];
     for seed in 0..100 {
         let gpu = Gpu::stepped(seed);
         let (block, stream) = (gpu.memory(64, 0), gpu.stream());
         gpu.must("cuStreamQuery", &[stream]);
         gpu.must("cuMemsetD8Async", &[block, 1, 64, stream]);
-        let mut asked = 0;
+        let mut queries = 0;
         while gpu.call("cuStreamQuery", &[stream]) == NOT_READY {
-            asked += 1;
+            queries += 1;
         }
-        answers[usize::from(asked > 0)] += 1;
-        // The host knows that the fill is over.
+        answers[usize::from(queries > 0)] += 1;
+        // The host knows that the fill is complete.
         gpu.must("cuMemFree_v2", &[block]);
-        assert_eq!(gpu.wrong(), [""; 0]);
+        assert_eq!(gpu.violations(), [""; 0]);
     }
     assert!(answers.iter().all(|times| *times > 5), "{answers:?}");
 }

@@ -1,4 +1,4 @@
-//! Events that tell times.
+//! Timed events.
 
 use crate::raw::Gpu;
 
@@ -13,7 +13,7 @@ fn elapsed_ms(gpu: &Gpu, name: &str, from: u64, to: u64) -> Result<f32, u32> {
     }
 }
 
-/// Milliseconds that a fill of so many bytes takes.
+/// Returns the milliseconds that a fill of `bytes` bytes takes.
 fn fill_ms(gpu: &Gpu, bytes: u64) -> f32 {
     let (block, stream) = (gpu.memory(bytes, 0), gpu.stream());
     let (from, to) = (gpu.timed_event(), gpu.timed_event());
@@ -32,11 +32,11 @@ fn fill_ms(gpu: &Gpu, bytes: u64) -> f32 {
 }
 
 #[test]
-fn more_work_takes_longer_and_the_same_seed_as_long() {
+fn more_work_takes_longer_and_the_same_seed_takes_the_same_time() {
     let run = |seed| {
         let gpu = Gpu::stepped(seed);
         let times = [64, 8 << 20].map(|bytes| fill_ms(&gpu, bytes));
-        assert_eq!(gpu.wrong(), [""; 0]);
+        assert_eq!(gpu.violations(), [""; 0]);
         times
     };
     let [short, long] = run(1);
@@ -47,7 +47,7 @@ fn more_work_takes_longer_and_the_same_seed_as_long() {
 }
 
 #[test]
-fn what_is_not_yet_over_has_no_time_yet() {
+fn an_incomplete_event_has_no_time() {
     let gpu = Gpu::new(1);
     let (stream, from, to) = (gpu.stream(), gpu.timed_event(), gpu.timed_event());
     gpu.must("cuEventRecord", &[from, stream]);
@@ -63,11 +63,11 @@ fn what_is_not_yet_over_has_no_time_yet() {
     gpu.session.hold(stream, false);
     gpu.must("cuEventSynchronize", &[to]);
     assert!(elapsed_ms(&gpu, "cuEventElapsedTime_v2", from, to).is_ok());
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
-fn events_without_a_time_and_without_a_record_are_told_apart() {
+fn untimed_and_unrecorded_events_have_different_reports() {
     let gpu = Gpu::new(1);
     let (stream, timed) = (gpu.stream(), gpu.timed_event());
     let (untimed, never) = (gpu.event(), gpu.timed_event());
@@ -75,14 +75,14 @@ fn events_without_a_time_and_without_a_record_are_told_apart() {
         gpu.must("cuEventRecord", &[event, stream]);
     }
     for other in [untimed, never] {
-        let asked = elapsed_ms(&gpu, "cuEventElapsedTime_v2", timed, other);
-        assert_eq!(asked, Err(INVALID_HANDLE));
+        let answer = elapsed_ms(&gpu, "cuEventElapsedTime_v2", timed, other);
+        assert_eq!(answer, Err(INVALID_HANDLE));
     }
-    let reports = gpu.wrong();
-    let words = ["was made without a time", "was never recorded"];
-    let said = reports
+    let reports = gpu.violations();
+    let words = ["was created without timing", "was never recorded"];
+    let found = reports
         .iter()
         .zip(words)
         .all(|(report, word)| report.ends_with(word));
-    assert!(said && reports.len() == 2, "{reports:?}");
+    assert!(found && reports.len() == 2, "{reports:?}");
 }

@@ -1,4 +1,4 @@
-//! Words that a stream writes, and that the host polls for.
+//! Words that a stream writes and the host polls.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,14 +9,14 @@ const NOT_SUPPORTED: u32 = 801;
 /// `CAN_USE_64_BIT_STREAM_MEM_OPS`, `.._V1`, `CAN_USE_STREAM_MEM_OPS_V1`
 const ATTRIBUTES: [u64; 3] = [122, 93, 92];
 
-/// The word at a pinned address, as a host polls it.
+/// Returns the word at a pinned address, as a host polls it.
 fn word(address: u64) -> &'static AtomicU64 {
-    // SAFETY: pinned blocks are kept until the session ends, and whoever uses this one uses it by atomics.
+    // SAFETY: pinned blocks are kept until the session ends, and all accesses to this one are atomic.
     unsafe { AtomicU64::from_ptr(address as *mut u64) }
 }
 
 #[test]
-fn a_word_is_written_after_what_was_asked_before_it() {
+fn a_word_is_written_after_earlier_operations() {
     for seed in 0..50 {
         let gpu = Gpu::new(seed);
         let (block, pinned, stream) = (gpu.memory(64, 0), gpu.pinned(72), gpu.stream());
@@ -27,18 +27,18 @@ fn a_word_is_written_after_what_was_asked_before_it() {
         while word(pinned).load(Ordering::Acquire) != 5 {
             std::thread::yield_now();
         }
-        // SAFETY: the copy to it is over, as the word says.
+        // SAFETY: the word is written after the copy.
         let copied = unsafe { *((pinned + 8) as *const [u8; 64]) };
         assert_eq!(copied, [7; 64]);
-        // The host counts as knowing what the word came after.
+        // The host's clock includes everything before the word.
         gpu.must("cuMemFree_v2", &[block]);
         gpu.must("cuMemFreeHost", &[pinned]);
-        assert_eq!(gpu.wrong(), [""; 0], "seed {seed}");
+        assert_eq!(gpu.violations(), [""; 0], "seed {seed}");
     }
 }
 
 #[test]
-fn a_session_that_is_stepped_is_stepped_by_hand_for_who_only_polls() {
+fn a_stepped_session_executes_by_manual_steps_while_the_host_polls() {
     let gpu = Gpu::stepped(1);
     let (pinned, stream) = (gpu.pinned(8), gpu.stream());
     word(pinned).store(0, Ordering::Relaxed);
@@ -46,12 +46,12 @@ fn a_session_that_is_stepped_is_stepped_by_hand_for_who_only_polls() {
     assert_eq!(word(pinned).load(Ordering::Acquire), 0);
     assert!(gpu.session.step());
     assert_eq!(word(pinned).load(Ordering::Acquire), 5);
-    assert!(!gpu.session.step(), "there is nothing more");
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert!(!gpu.session.step(), "no operation is left");
+    assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
-fn a_word_of_the_gpu_and_half_a_word_are_written_in_order() {
+fn words_and_half_words_in_gpu_memory_are_written_in_order() {
     let gpu = Gpu::new(1);
     let (block, stream) = (gpu.memory(16, 0xFF), gpu.stream());
     gpu.must(
@@ -72,11 +72,11 @@ fn a_word_of_the_gpu_and_half_a_word_are_written_in_order() {
         0x0A0B_0C0D_0506_0708
     );
     assert_eq!(bytes[8..], [0xFF; 8]);
-    assert_eq!(gpu.wrong(), [""; 0]);
+    assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
-fn a_word_without_a_barrier_tells_the_host_nothing() {
+fn a_word_without_a_barrier_does_not_order_the_host() {
     let gpu = Gpu::new(1);
     let (block, pinned, stream) = (gpu.memory(64, 0), gpu.pinned(8), gpu.stream());
     word(pinned).store(0, Ordering::Relaxed);
@@ -86,44 +86,44 @@ fn a_word_without_a_barrier_tells_the_host_nothing() {
         std::thread::yield_now();
     }
     gpu.must("cuMemFree_v2", &[block]);
-    gpu.assert_wrong(&["race: `cuMemFree_v2`", "`cuMemsetD8Async`"]);
+    gpu.assert_violation(&["race: `cuMemFree_v2`", "`cuMemsetD8Async`"]);
 }
 
 #[test]
-fn a_word_orders_no_other_stream() {
+fn a_word_does_not_order_other_streams() {
     let gpu = Gpu::new(1);
     let (block, one, other) = (gpu.memory(64, 0), gpu.stream(), gpu.stream());
     gpu.must("cuStreamWriteValue64_v2", &[one, block, 1, 0]);
     gpu.must("cuStreamWriteValue64_v2", &[other, block, 2, 0]);
-    gpu.assert_wrong(&["race: `cuStreamWriteValue64_v2`"]);
+    gpu.assert_violation(&["race: `cuStreamWriteValue64_v2`"]);
 }
 
 #[test]
-fn a_word_is_aligned_and_there() {
+fn a_word_must_be_aligned_and_within_memory() {
     let gpu = Gpu::new(1);
     let (block, stream) = (gpu.memory(16, 0), gpu.stream());
     let call = |address, flags| gpu.call("cuStreamWriteValue64_v2", &[stream, address, 1, flags]);
     assert_eq!(call(block + 4, 0), INVALID_VALUE);
     assert_eq!(call(block + 16, 0), INVALID_VALUE);
     assert_eq!(call(block, 2), INVALID_VALUE);
-    let reports = gpu.wrong();
-    let words = ["not aligned", "out of bounds", "flags that there are not"];
-    let said = reports
+    let reports = gpu.violations();
+    let words = ["not aligned", "out of bounds", "unknown flags"];
+    let found = reports
         .iter()
         .zip(words)
         .all(|(report, word)| report.contains(word));
-    assert!(said && reports.len() == 3, "{reports:?}");
+    assert!(found && reports.len() == 3, "{reports:?}");
 }
 
 #[test]
-fn pinned_memory_is_not_freed_before_its_word_is_written() {
+fn a_free_of_pinned_memory_before_its_word_is_written_is_found() {
     let gpu = Gpu::new(1);
     let (pinned, stream) = (gpu.pinned(8), gpu.stream());
     gpu.session.hold(stream, true);
     gpu.must("cuStreamWriteValue64_v2", &[stream, pinned, 1, 0]);
     gpu.must("cuMemFreeHost", &[pinned]);
     gpu.session.hold(stream, false);
-    let reports = gpu.wrong();
+    let reports = gpu.violations();
     assert!(
         reports[0].starts_with("freed while in use: `cuMemFreeHost`"),
         "{reports:?}"
@@ -131,22 +131,22 @@ fn pinned_memory_is_not_freed_before_its_word_is_written() {
 }
 
 #[test]
-fn a_gpu_may_have_no_memory_operations() {
+fn memory_operations_can_be_disabled() {
     let gpu = Gpu::new(1);
     assert_eq!(ATTRIBUTES.map(|number| gpu.attribute(number)), [1; 3]);
     gpu.session.writes_values(false);
     assert_eq!(ATTRIBUTES.map(|number| gpu.attribute(number)), [0; 3]);
     let (pinned, stream) = (gpu.pinned(8), gpu.stream());
-    let asked = gpu.call("cuStreamWriteValue64_v2", &[stream, pinned, 1, 0]);
-    assert_eq!(asked, NOT_SUPPORTED);
-    gpu.assert_wrong(&["wrong word: ", "ask its attribute first"]);
+    let answer = gpu.call("cuStreamWriteValue64_v2", &[stream, pinned, 1, 0]);
+    assert_eq!(answer, NOT_SUPPORTED);
+    gpu.assert_violation(&["invalid word: ", "query its attribute first"]);
 }
 
 #[test]
-fn to_wait_for_a_word_is_refused() {
+fn a_wait_for_a_word_is_refused() {
     let gpu = Gpu::new(1);
     let (pinned, stream) = (gpu.pinned(8), gpu.stream());
-    let asked = gpu.call("cuStreamWaitValue64_v2", &[stream, pinned, 1, 0]);
-    assert_eq!(asked, NOT_SUPPORTED);
-    gpu.assert_wrong(&["wrong wait: ", "wait for an event"]);
+    let answer = gpu.call("cuStreamWaitValue64_v2", &[stream, pinned, 1, 0]);
+    assert_eq!(answer, NOT_SUPPORTED);
+    gpu.assert_violation(&["invalid wait: ", "wait for an event"]);
 }

@@ -1,4 +1,4 @@
-//! What is computed of floats, by what PTX and IEEE 754 say of it.
+//! Tests of float arithmetic against the rules of PTX and IEEE 754.
 
 use super::*;
 use crate::number::Rounding;
@@ -18,7 +18,7 @@ fn rounding(rounding: Rounding) -> Mode {
 }
 
 #[test]
-fn numbers_that_are_none_compare_as_nothing_but_unequal() {
+fn nan_is_unordered_and_unequal() {
     let (nan, one) = (single(f32::NAN), single(1.0));
     assert!(!compare(Comparison::NotEqual, F32, false, nan, one));
     assert!(compare(Comparison::NotEqualOrNan, F32, false, nan, one));
@@ -37,7 +37,7 @@ fn numbers_that_are_none_compare_as_nothing_but_unequal() {
 }
 
 #[test]
-fn conversions_round_as_said_and_stop_at_the_ends() {
+fn conversions_round_by_their_mode_and_saturate() {
     let of = |value: f32, how| {
         convert(Type::Signed(4), F32, rounding(how), false, single(value)) as u32 as i32
     };
@@ -73,9 +73,9 @@ fn conversions_round_as_said_and_stop_at_the_ends() {
     assert_eq!(up, single(16_777_218.0));
 }
 
-/// Each rounding of sums, products and quotients lies where the exact value says.
+/// The roundings of sums, products and quotients enclose the exact value.
 #[test]
-fn roundings_enclose_what_they_round() {
+fn directed_roundings_enclose_the_exact_value() {
     let values = [
         1.0_f32,
         1.0e-8,
@@ -111,9 +111,9 @@ fn roundings_enclose_what_they_round() {
     }
 }
 
-/// The square of a root that was rounded down is not above what it is the root of, and that of one rounded up not below.
+/// The square of a root rounded down is at most the operand, and that of a root rounded up at least.
 #[test]
-fn square_roots_enclose_the_root() {
+fn directed_roundings_enclose_the_square_root() {
     let values = [2.0, 3.0, 1e-300, 7.3e200, 1.5e-323, 0.1, 1e16 + 2.0];
     for value in values {
         let of = |how| {
@@ -121,10 +121,10 @@ fn square_roots_enclose_the_root() {
             f64::from_bits(compute(Operation::Sqrt, Format::F64, rounding(how), bits))
         };
         let (down, near, up) = (of(Rounding::Down), of(Rounding::Nearest), of(Rounding::Up));
-        assert_eq!(down.next_up(), up, "{value} is no square");
+        assert_eq!(down.next_up(), up, "{value} is not a square");
         assert!(near == down || near == up);
         assert_eq!(of(Rounding::Zero), down);
-        // What the product of doubles loses, a fused one keeps; powers of 4 so that it has room.
+        // A fused multiply-add keeps the error of the product. Scaling by powers of 4 avoids underflow.
         let scale = (f64::to_bits(value) >> 52) as i32 - 1023;
         let by = 2.0_f64.powi(-(scale.max(-1000) / 2));
         let rest = |root: f64| (root * by).mul_add(root * by, -(value * by * by));
@@ -148,9 +148,9 @@ fn square_roots_enclose_the_root() {
     assert_eq!(two(Rounding::Up), two(Rounding::Down) + 1);
 }
 
-/// The careful way gives the bits of the processor's own.
+/// The soft floats give the same bits as the processor.
 #[test]
-fn doubles_made_carefully_are_rounded_to_the_same_singles() {
+fn soft_floats_equal_the_processors_floats() {
     let mut dice = 1_u64;
     let mut roll = || {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -162,7 +162,7 @@ fn doubles_made_carefully_are_rounded_to_the_same_singles() {
         if a.is_nan() || b.is_nan() || c.is_nan() {
             continue;
         }
-        // A product of singles is exact as a double: rounding that is rounding once.
+        // The product of two singles is exact as a double, so rounding it rounds once.
         let product = compute(
             Operation::Mul,
             Format::F64,
@@ -170,8 +170,8 @@ fn doubles_made_carefully_are_rounded_to_the_same_singles() {
             [wide_a, wide_b, 0],
         );
         let once = narrowed(Format::F32, Format::F64, Rounding::Nearest, product);
-        assert_eq!(once, tidy(Format::F32, single(a * b)), "{a} * {b}");
-        // Towards 0, and the rest of it.
+        assert_eq!(once, canonical_nan(Format::F32, single(a * b)), "{a} * {b}");
+        // Rounded towards zero.
         let bits = compute(
             Operation::Fma,
             Format::F32,
@@ -202,7 +202,7 @@ fn doubles_made_carefully_are_rounded_to_the_same_singles() {
 }
 
 #[test]
-fn what_is_subnormal_is_flushed_where_asked() {
+fn subnormals_are_flushed_only_with_ftz() {
     let flush = Mode {
         flush: true,
         ..Mode::default()
@@ -238,7 +238,7 @@ fn what_is_subnormal_is_flushed_where_asked() {
 }
 
 #[test]
-fn the_less_and_the_greater_know_signs_of_zero_and_what_is_no_number() {
+fn min_and_max_respect_signed_zeros_and_nan() {
     let of = |op, a, b| binary(op, F32, Mode::default(), a, b).unwrap();
     let (nan, one) = (single(f32::NAN), single(1.0));
     assert_eq!(
@@ -250,9 +250,9 @@ fn the_less_and_the_greater_know_signs_of_zero_and_what_is_no_number() {
     assert_eq!(of(Binary::Max { nan: true }, one, nan), 0x7FFF_FFFF);
 }
 
-/// By the table of IEEE 754's half floats.
+/// From the table of half floats in IEEE 754.
 #[test]
-fn halves_are_rounded_to_their_eleven_bits() {
+fn halves_are_rounded_to_eleven_bits() {
     let half = |value: f32| convert(Type::Float(F16), F32, Mode::default(), false, single(value));
     assert_eq!(half(1.0), 0x3C00);
     assert_eq!(half(65_504.0), 0x7BFF);
@@ -272,12 +272,12 @@ fn halves_are_rounded_to_their_eleven_bits() {
         )
     };
     assert_eq!((brain(1.0), brain(-2.5)), (0x3F80, 0xC020));
-    // All of them come back.
+    // Every half survives the conversion to a wider format and back.
     for bits in 0..1_u64 << 16 {
         for format in [F16, Format::Bf16] {
             let wide = convert(F32, Type::Float(format), Mode::default(), false, bits);
             let back = convert(Type::Float(format), F32, Mode::default(), false, wide);
-            assert_eq!(back, tidy(format, bits), "{bits:#x} of {format:?}");
+            assert_eq!(back, canonical_nan(format, bits), "{bits:#x} of {format:?}");
         }
     }
     let pair = |low: f32, high: f32| half(low) | half(high) << 16;

@@ -1,4 +1,4 @@
-//! What computes, of integers and floats.
+//! Decodes arithmetic instructions of integers and floats.
 
 use crate::instruction::{Action, Binary, Carrying, Permutation, Source, Ternary, Type, Unary};
 use crate::number::{Format, Mode};
@@ -6,17 +6,17 @@ use crate::operands::Statement;
 
 const U32: Type = Type::Unsigned(4);
 
-fn wrong_type<T>() -> Result<T, String> {
-    Err("of this type".to_owned())
+fn unsupported_type<T>() -> Result<T, String> {
+    Err("unsupported type".to_owned())
 }
 
 impl Statement<'_, '_> {
-    /// None: it is none of these.
+    /// Decodes an arithmetic instruction, or returns `None` for any other.
     pub(super) fn arithmetic(&mut self, name: &str) -> Result<Option<Action>, String> {
-        if let Some(op) = unary_named(name) {
+        if let Some(op) = unary_op(name) {
             return self.unary(op).map(Some);
         }
-        if let Some(op) = binary_named(name) {
+        if let Some(op) = binary_op(name) {
             if self.modifiers.contains(&"cc") {
                 return self.carrying(name).map(Some);
             }
@@ -52,15 +52,15 @@ impl Statement<'_, '_> {
 
     fn integers(&mut self) -> Result<Type, String> {
         match self.ty()? {
-            ty if ty.is_float() => wrong_type(),
+            ty if ty.is_float() => unsupported_type(),
             ty => Ok(ty),
         }
     }
 
     fn unary(&mut self, op: Unary) -> Result<Action, String> {
         let mode = self.mode();
-        // Computed exactly where the hardware may be off by a little.
-        self.pass(&["approx"]);
+        // Computed exactly; the hardware approximates.
+        self.ignore(&["approx"]);
         let shifted = op == Unary::HighestBit(false) && self.has("shiftamt");
         let op = match shifted {
             true => Unary::HighestBit(true),
@@ -81,7 +81,7 @@ impl Statement<'_, '_> {
         );
         let odd_mode = mode != Mode::default() && !ty.is_float();
         if (!of_both && of_floats != ty.is_float()) || odd_mode {
-            return wrong_type();
+            return unsupported_type();
         }
         let (target, a) = (self.target()?, self.source(ty)?);
         Ok(Action::Unary {
@@ -114,7 +114,7 @@ impl Statement<'_, '_> {
             (Some(pair), Binary::Add | Binary::Min { nan: false } | Binary::Max { nan: false }) => {
                 pair
             }
-            _ => return wrong_type(),
+            _ => return unsupported_type(),
         };
         let bitwise = matches!(
             op,
@@ -122,10 +122,10 @@ impl Statement<'_, '_> {
         );
         if ty.is_float() {
             if op == Binary::Div {
-                self.pass(&["approx", "full"]);
+                self.ignore(&["approx", "full"]);
             }
             if bitwise {
-                return wrong_type();
+                return unsupported_type();
             }
         } else {
             let saturates = matches!(op, Binary::Add | Binary::Sub) && ty == Type::Signed(4);
@@ -134,7 +134,7 @@ impl Statement<'_, '_> {
                 ..Mode::default()
             };
             if mode != known || op == Binary::CopySign {
-                return Err("a way of rounding, or `.ftz` or `.sat`, of this type".to_owned());
+                return Err("unsupported rounding, `.ftz` or `.sat` for this type".to_owned());
             }
         }
         let amount = match op {
@@ -158,7 +158,7 @@ impl Statement<'_, '_> {
         let op = if ty.is_float() {
             Binary::MulLow
         } else if mode != Mode::default() {
-            return wrong_type();
+            return unsupported_type();
         } else {
             self.modifier("half", |name| match name {
                 "lo" => Some(Binary::MulLow),
@@ -168,7 +168,7 @@ impl Statement<'_, '_> {
             })?
         };
         if op == Binary::MulWide && ty.bytes() == 8 {
-            return wrong_type();
+            return unsupported_type();
         }
         let (target, a, b) = (self.target()?, self.source(ty)?, self.source(ty)?);
         Ok(Action::Binary {
@@ -190,7 +190,7 @@ impl Statement<'_, '_> {
             return self.ternary(op, ty, mode, ty);
         }
         if name != "mad" || relu || mode != Mode::default() {
-            return wrong_type();
+            return unsupported_type();
         }
         let op = self.modifier("half", |name| match name {
             "lo" => Some(Ternary::MadLow),
@@ -199,14 +199,14 @@ impl Statement<'_, '_> {
             _ => None,
         })?;
         let sum = match op {
-            Ternary::MadWide if ty.bytes() == 8 => return wrong_type(),
+            Ternary::MadWide if ty.bytes() == 8 => return unsupported_type(),
             Ternary::MadWide => ty.doubled(),
             _ => ty,
         };
         self.ternary(op, ty, mode, sum)
     }
 
-    /// The operands of an operation of three, the last of which may be of another type.
+    /// Decodes the operands of a ternary operation. The last one may have another type.
     fn ternary(&mut self, op: Ternary, ty: Type, mode: Mode, last: Type) -> Result<Action, String> {
         let (target, a, b) = (self.target()?, self.source(ty)?, self.source(ty)?);
         let c = self.source(last)?;
@@ -222,9 +222,9 @@ impl Statement<'_, '_> {
     }
 
     fn carrying(&mut self, name: &str) -> Result<Action, String> {
-        let sets = self.has("cc");
+        let carry_out = self.has("cc");
         let ty = self.integers()?;
-        let (op, takes) = match name {
+        let (op, carry_in) = match name {
             "add" => (Carrying::Add, false),
             "addc" => (Carrying::Add, true),
             "sub" => (Carrying::Sub, false),
@@ -246,8 +246,8 @@ impl Statement<'_, '_> {
         Ok(Action::Carrying {
             op,
             ty,
-            takes,
-            sets,
+            carry_in,
+            carry_out,
             target,
             a,
             b,
@@ -317,7 +317,7 @@ impl Statement<'_, '_> {
         let (target, a, b) = (self.target()?, self.source(ty)?, self.source(ty)?);
         let c = self.source(ty)?;
         let Source::Value(table) = self.source(U32)? else {
-            return Err("a table that is no number".to_owned());
+            return Err("the lookup table must be a number".to_owned());
         };
         Ok(Action::Ternary {
             op: Ternary::Logic(table as u8),
@@ -331,7 +331,7 @@ impl Statement<'_, '_> {
     }
 }
 
-fn unary_named(name: &str) -> Option<Unary> {
+fn unary_op(name: &str) -> Option<Unary> {
     Some(match name {
         "abs" => Unary::Abs,
         "neg" => Unary::Neg,
@@ -353,7 +353,7 @@ fn unary_named(name: &str) -> Option<Unary> {
     })
 }
 
-fn binary_named(name: &str) -> Option<Binary> {
+fn binary_op(name: &str) -> Option<Binary> {
     Some(match name {
         "add" => Binary::Add,
         "sub" => Binary::Sub,
@@ -371,10 +371,10 @@ fn binary_named(name: &str) -> Option<Binary> {
     })
 }
 
-/// A float of a register's width.
+/// Returns the format of a float type.
 pub(super) fn float(ty: Type) -> Result<Format, String> {
     match ty {
         Type::Float(format) => Ok(format),
-        _ => wrong_type(),
+        _ => unsupported_type(),
     }
 }

@@ -1,10 +1,10 @@
-//! What touches memory.
+//! Decodes memory accesses.
 
 use crate::instruction::{Action, Atomic, Binary, Source, Space, Type};
 use crate::number::{Format, Mode};
 use crate::operands::Statement;
 
-/// What is said of caches, which there are none of.
+/// Cache modifiers, without effect here.
 const CACHES: [&str; 16] = [
     "nc",
     "ca",
@@ -23,11 +23,11 @@ const CACHES: [&str; 16] = [
     "L2::128B",
     "L2::256B",
 ];
-/// To whom something is visible: to all, here.
+/// Scopes of visibility. Here everything is visible to all threads.
 const SCOPES: [&str; 4] = ["cta", "cluster", "gpu", "sys"];
 
 impl Statement<'_, '_> {
-    /// None: it is none of these.
+    /// Decodes a memory access, or returns `None` for any other instruction.
     pub(super) fn memory(&mut self, name: &str) -> Result<Option<Action>, String> {
         let action = match name {
             "ld" | "ldu" => self.load(),
@@ -35,18 +35,18 @@ impl Statement<'_, '_> {
             "atom" => self.atomic(true),
             "red" => self.atomic(false),
             "prefetch" | "prefetchu" => {
-                self.pass(&["global", "local", "L1", "L2"]);
+                self.ignore(&["global", "local", "L1", "L2"]);
                 self.operand()?;
                 Ok(Action::Nothing)
             }
             "membar" => {
-                self.pass(&SCOPES);
-                self.pass(&["gl"]);
+                self.ignore(&SCOPES);
+                self.ignore(&["gl"]);
                 Ok(Action::Fence)
             }
             "fence" => {
-                self.pass(&SCOPES);
-                self.pass(&["sc", "acq_rel", "acquire", "release"]);
+                self.ignore(&SCOPES);
+                self.ignore(&["sc", "acq_rel", "acquire", "release"]);
                 Ok(Action::Fence)
             }
             _ => return Ok(None),
@@ -55,13 +55,13 @@ impl Statement<'_, '_> {
     }
 
     fn load(&mut self) -> Result<Action, String> {
-        self.pass(&["relaxed", "acquire", "weak", "volatile"]);
-        self.pass(&SCOPES);
+        self.ignore(&["relaxed", "acquire", "weak", "volatile"]);
+        self.ignore(&SCOPES);
         let space = self.space();
-        self.pass(&CACHES);
+        self.ignore(&CACHES);
         let count = self.vector();
         let ty = self.ty()?;
-        let targets = self.several_targets(ty)?;
+        let targets = self.vector_targets(ty)?;
         let (space, from) = self.address(space)?;
         match targets.len() == count {
             true => Ok(Action::Load {
@@ -70,24 +70,27 @@ impl Statement<'_, '_> {
                 targets,
                 from,
             }),
-            false => Err("another number of registers than its vector has".to_owned()),
+            false => Err(format!("expected {count} registers, got {}", targets.len())),
         }
     }
 
     fn store(&mut self) -> Result<Action, String> {
         if self.modifiers.contains(&"const") {
-            return Err("constants stay as they are".to_owned());
+            return Err("constants cannot be written".to_owned());
         }
-        let strong = self.pass(&["relaxed", "release", "volatile"]);
-        self.pass(&["weak"]);
-        self.pass(&SCOPES);
+        let strong = self.ignore(&["relaxed", "release", "volatile"]);
+        self.ignore(&["weak"]);
+        self.ignore(&SCOPES);
         let space = self.space();
-        self.pass(&CACHES);
+        self.ignore(&CACHES);
         let count = self.vector();
         let ty = self.ty()?;
         let (space, to) = self.address(space)?;
-        let values = self.several(ty)?.into_iter().collect::<Option<Vec<_>>>();
-        let values = values.ok_or("a value that is none")?;
+        let values = self
+            .vector_operand(ty)?
+            .into_iter()
+            .collect::<Option<Vec<_>>>();
+        let values = values.ok_or("a stored value is missing")?;
         match values.len() == count && space != Space::Parameter {
             true => Ok(Action::Store {
                 space,
@@ -96,7 +99,9 @@ impl Statement<'_, '_> {
                 to,
                 strong,
             }),
-            false => Err("parameters, or another number of values than its vector has".to_owned()),
+            false => {
+                Err("parameters cannot be written, and a vector needs as many values".to_owned())
+            }
         }
     }
 
@@ -106,11 +111,11 @@ impl Statement<'_, '_> {
         count.map_or(1, |(_, count)| count)
     }
 
-    fn atomic(&mut self, answers: bool) -> Result<Action, String> {
+    fn atomic(&mut self, returns_old: bool) -> Result<Action, String> {
         let space = self.space();
-        // One operation runs at a time, so that every order and scope is kept.
-        self.pass(&["relaxed", "acquire", "release", "acq_rel", "noftz"]);
-        self.pass(&SCOPES);
+        // Operations run one at a time, so every memory order and scope is satisfied.
+        self.ignore(&["relaxed", "acquire", "release", "acq_rel", "noftz"]);
+        self.ignore(&SCOPES);
         let ty = self.ty()?;
         let op = self.modifier("operation", |name| {
             Some(match name {
@@ -131,9 +136,9 @@ impl Statement<'_, '_> {
         let only_add =
             ty.is_float() && !matches!(op, Atomic::Exchange | Atomic::Compute(Binary::Add));
         if only_add || (counts && ty != Type::Unsigned(4)) {
-            return Err("of this type".to_owned());
+            return Err("unsupported type".to_owned());
         }
-        let target = match answers {
+        let target = match returns_old {
             true => self.two_targets()?[0],
             false => None,
         };
@@ -155,7 +160,8 @@ impl Statement<'_, '_> {
     }
 }
 
-/// Atomic additions of singles in global memory flush what is too small; all others do not.
+/// Returns the mode of atomic operations. Atomic additions of `f32` in global memory flush subnormals; all others do
+/// not.
 pub(crate) fn atomic_mode(ty: Type, space: Space) -> Mode {
     Mode {
         flush: ty == Type::Float(Format::F32) && space == Space::Global,

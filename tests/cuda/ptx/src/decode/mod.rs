@@ -1,43 +1,43 @@
-//! One statement into an instruction. Whatever is not known is an error: a modifier that were passed over would be a
-//! wrong result.
+//! Decodes a statement to an instruction. Everything unknown is an error: ignoring a modifier would give a wrong
+//! result.
 //!
-//! | module | what |
+//! | module | contents |
 //! | --- | --- |
-//! | `arithmetic` | what computes |
-//! | `moving` | what moves bits and converts them |
-//! | `memory` | what touches memory |
-//! | `meeting` | what threads do together |
+//! | `arithmetic` | arithmetic instructions |
+//! | `movement` | data movement, comparisons and conversions |
+//! | `memory` | memory accesses |
+//! | `collective` | collectives of warps and blocks |
 
 mod arithmetic;
-mod meeting;
+mod collective;
 mod memory;
-mod moving;
+mod movement;
 
 use crate::instruction::Action;
-use crate::operands::{Scope, Statement, separated};
+use crate::operands::{Scope, Statement, split_operands};
 
 pub(super) use memory::atomic_mode;
 
-/// Reads a statement; `operands` are its words without the last `;`.
+/// Decodes a statement. `operands` are its tokens without the final `;`.
 pub(super) fn decode(scope: &Scope, opcode: &str, operands: &[&str]) -> Result<Action, String> {
     let mut parts = opcode.split('.');
     let name = parts.next().unwrap_or_default();
     let mut statement = Statement {
         scope,
         modifiers: parts.collect(),
-        operands: separated(operands),
+        operands: split_operands(operands),
         next: 0,
     };
     let action = statement.action(name)?;
     if statement.next != statement.operands.len() {
         return Err(format!(
-            "{} operands, not {}",
+            "expected {} operands, got {}",
             statement.next,
             statement.operands.len()
         ));
     }
     match statement.modifiers.first() {
-        Some(unknown) => Err(format!("the modifier `.{unknown}` is not known")),
+        Some(unknown) => Err(format!("unsupported modifier `.{unknown}`")),
         None => Ok(action),
     }
 }
@@ -46,11 +46,11 @@ impl Statement<'_, '_> {
     fn action(&mut self, name: &str) -> Result<Action, String> {
         let action = match self.arithmetic(name)? {
             Some(action) => Some(action),
-            None => match self.moving(name)? {
+            None => match self.movement(name)? {
                 Some(action) => Some(action),
                 None => match self.memory(name)? {
                     Some(action) => Some(action),
-                    None => self.meeting(name)?,
+                    None => self.collective(name)?,
                 },
             },
         };
@@ -59,7 +59,7 @@ impl Statement<'_, '_> {
         }
         match name {
             "ret" => {
-                self.pass(&["uni"]);
+                self.ignore(&["uni"]);
                 Ok(match self.scope.in_function {
                     true => Action::Return,
                     false => Action::Exit,
@@ -67,7 +67,7 @@ impl Statement<'_, '_> {
             }
             "exit" => Ok(Action::Exit),
             "trap" => Ok(Action::Trap),
-            _ => Err("the fake does not know this instruction".to_owned()),
+            _ => Err("unsupported instruction".to_owned()),
         }
     }
 }

@@ -1,55 +1,55 @@
-//! The bodies of functions and kernels.
+//! Parses the bodies of functions and kernels.
 
 use std::collections::HashMap;
 
-use super::words::{Words, at};
+use super::stream::{TokenStream, error_at};
 use crate::decode::decode;
 use crate::instruction::{Action, Instruction, Source};
-use crate::operands::{Scope, Symbol, separated};
+use crate::operands::{Scope, Symbol, split_operands};
 use crate::tokens::Token;
 
-/// Parts of a thread's own memory that a function's parameters or results are: where, and how many bytes.
-type Places = Vec<(usize, usize)>;
+/// The parameters or results of a function in local memory: offsets and sizes in bytes.
+type Slots = Vec<(usize, usize)>;
 
-/// A function that is called. It has registers and memory of its own in every thread, so it must not call itself.
+/// A function. It has static registers and memory in each thread, so it must not be recursive.
 #[derive(Default)]
 pub(super) struct Function {
-    parameters: Places,
-    results: Places,
-    /// Its number, by which calls know it until they are linked.
+    parameters: Slots,
+    results: Slots,
+    /// The number by which calls refer to it until they are linked.
     number: usize,
-    /// Where its code begins, once that was read.
+    /// The first of its instructions, once they are parsed.
     start: Option<usize>,
     calls: Vec<usize>,
-    /// Something in it orders memory.
+    /// Whether it contains fences.
     pub(super) fences: bool,
 }
 
-/// A body that is being read.
+/// The body that is being parsed.
 pub(super) struct Body<'w, 'a> {
-    words: &'w mut Words<'a>,
+    words: &'w mut TokenStream<'a>,
     functions: &'w mut HashMap<String, Function>,
     instructions: &'w mut Vec<Instruction>,
     pub(super) fences: bool,
     calls: Vec<usize>,
-    /// Labels by the braces that they are in.
+    /// Labels, by their block and name.
     labels: HashMap<(usize, &'a str), usize>,
-    /// Lists of labels for `brx.idx`.
+    /// Label lists for `brx.idx`.
     lists: HashMap<&'a str, Vec<Token<'a>>>,
-    /// Branches by their place, the braces that they are in, and where they go.
-    branches: Vec<(usize, usize, Goal<'a>)>,
-    /// For each pair of braces the one around it.
-    around: Vec<usize>,
+    /// Branches to resolve: instruction, block, target.
+    branches: Vec<(usize, usize, Target<'a>)>,
+    /// The enclosing block of each block.
+    parents: Vec<usize>,
 }
 
-enum Goal<'a> {
+enum Target<'a> {
     Label(Token<'a>),
     List(Token<'a>),
 }
 
 impl<'w, 'a> Body<'w, 'a> {
     pub(super) fn new(
-        words: &'w mut Words<'a>,
+        words: &'w mut TokenStream<'a>,
         functions: &'w mut HashMap<String, Function>,
         instructions: &'w mut Vec<Instruction>,
     ) -> Self {
@@ -62,14 +62,14 @@ impl<'w, 'a> Body<'w, 'a> {
             labels: HashMap::new(),
             lists: HashMap::new(),
             branches: Vec::new(),
-            around: vec![0],
+            parents: vec![0],
         }
     }
 
-    /// `.func` has been taken: a function, or that there is one.
+    /// Parses a function or a declaration of one, after `.func`.
     pub(super) fn function(&mut self, scope: &mut Scope) -> Result<(), String> {
         let results = self.formals(scope)?;
-        let name = self.words.must()?;
+        let name = self.words.expect_any()?;
         let parameters = self.formals(scope)?;
         self.words.until(&["{", ";"])?;
         let number = self.functions.len();
@@ -78,7 +78,7 @@ impl<'w, 'a> Body<'w, 'a> {
             number,
             ..Function::default()
         });
-        if self.words.takes(";") {
+        if self.words.accept(";") {
             return Ok(());
         }
         self.words.expect("{")?;
@@ -94,48 +94,49 @@ impl<'w, 'a> Body<'w, 'a> {
         Ok(())
     }
 
-    /// Parameters or results in parentheses, if there are any.
-    fn formals(&mut self, scope: &mut Scope) -> Result<Places, String> {
-        let mut places = Places::new();
-        if !self.words.takes("(") {
-            return Ok(places);
+    /// Parses parameters or results in parentheses, if there are any.
+    fn formals(&mut self, scope: &mut Scope) -> Result<Slots, String> {
+        let mut slots = Slots::new();
+        if !self.words.accept("(") {
+            return Ok(slots);
         }
-        while !self.words.takes(")") {
+        while !self.words.accept(")") {
             self.words.expect(".param")?;
-            places.push(self.local(scope)?);
-            self.words.takes(",");
+            slots.push(self.local(scope)?);
+            self.words.accept(",");
         }
-        Ok(places)
+        Ok(slots)
     }
 
-    /// `.param` or `.local` has been taken: memory of a thread's own.
+    /// Parses a variable in local memory, after `.param` or `.local`.
     fn local(&mut self, scope: &mut Scope) -> Result<(usize, usize), String> {
         let (align, ty) = self.words.aligned_type()?;
-        let name = self.words.must()?;
+        let name = self.words.expect_any()?;
         let count = self.words.count()?;
-        let count = count.ok_or_else(|| at(name, "a variable of no size"))?;
+        let count = count.ok_or_else(|| error_at(name, "the variable has no size"))?;
         let bytes = usize::from(ty.bytes()) * count;
         Ok((scope.add_local(name.text, align, bytes), bytes))
     }
 
-    /// The first brace has been taken: the rest.
+    /// Parses a body after its opening brace.
     pub(super) fn run(&mut self, scope: &mut Scope) -> Result<(), String> {
         self.block(scope, 0)?;
-        // What falls off the end is at its end.
+        // Control that reaches the end of the body returns or exits.
         let action = match scope.in_function {
             true => Action::Return,
             false => Action::Exit,
         };
         self.push(None, action, 0);
-        for (place, braces, goal) in std::mem::take(&mut self.branches) {
-            let action = match goal {
-                Goal::Label(label) => Action::Branch {
+        for (place, braces, target) in std::mem::take(&mut self.branches) {
+            let action = match target {
+                Target::Label(label) => Action::Branch {
                     to: self.find(braces, label)?,
                 },
-                Goal::List(list) => {
+                Target::List(list) => {
                     let labels = self.lists.get(list.text);
-                    let labels = labels
-                        .ok_or_else(|| at(list, &format!("no list `{}` of labels", list.text)))?;
+                    let labels = labels.ok_or_else(|| {
+                        error_at(list, &format!("no list `{}` of labels", list.text))
+                    })?;
                     let targets = labels.iter().map(|label| self.find(braces, *label));
                     let targets = targets.collect::<Result<_, _>>()?;
                     let Action::Switch { index, .. } = self.instructions[place].action else {
@@ -149,16 +150,16 @@ impl<'w, 'a> Body<'w, 'a> {
         Ok(())
     }
 
-    /// Where a label is that can be seen from within these braces.
+    /// Returns the instruction of a label that is visible in this block.
     fn find(&self, mut braces: usize, label: Token<'a>) -> Result<usize, String> {
         loop {
             if let Some(place) = self.labels.get(&(braces, label.text)) {
                 return Ok(*place);
             }
             if braces == 0 {
-                return Err(at(label, &format!("no label `{}`", label.text)));
+                return Err(error_at(label, &format!("no label `{}`", label.text)));
             }
-            braces = self.around[braces];
+            braces = self.parents[braces];
         }
     }
 
@@ -170,16 +171,16 @@ impl<'w, 'a> Body<'w, 'a> {
         });
     }
 
-    /// What is between braces, of which the first has been taken.
+    /// Parses a block after its opening brace.
     fn block(&mut self, scope: &mut Scope, braces: usize) -> Result<(), String> {
         loop {
-            let token = self.words.must()?;
+            let token = self.words.expect_any()?;
             match token.text {
                 "}" => return Ok(()),
                 "{" => {
                     let names = scope.names.clone();
-                    let inner = self.around.len();
-                    self.around.push(braces);
+                    let inner = self.parents.len();
+                    self.parents.push(braces);
                     self.block(scope, inner)?;
                     scope.names = names;
                 }
@@ -191,10 +192,13 @@ impl<'w, 'a> Body<'w, 'a> {
                 }
                 ".loc" | ".pragma" => self.words.skip_line(token.line),
                 word if word.starts_with('.') => {
-                    return Err(at(token, &format!("`{word}` in a kernel")));
+                    return Err(error_at(
+                        token,
+                        &format!("unsupported directive `{word}` in a kernel"),
+                    ));
                 }
-                word if self.words.takes(":") => {
-                    if self.words.takes(".branchtargets") {
+                word if self.words.accept(":") => {
+                    if self.words.accept(".branchtargets") {
                         let labels = self.words.until(&[";"])?;
                         let labels = labels.into_iter().filter(|label| label.text != ",");
                         self.lists.insert(word, labels.collect());
@@ -209,35 +213,37 @@ impl<'w, 'a> Body<'w, 'a> {
         }
     }
 
-    /// `.reg` has been taken: names of registers.
+    /// Parses register names after `.reg`.
     fn registers(&mut self, scope: &mut Scope) -> Result<(), String> {
         self.words.aligned_type()?;
         loop {
-            let name = self.words.must()?.text;
-            if self.words.takes("<") {
+            let name = self.words.expect_any()?.text;
+            if self.words.accept("<") {
                 let count = self.words.number()?;
                 self.words.expect(">")?;
                 (0..count).for_each(|number| scope.add_register(format!("{name}{number}")));
             } else {
                 scope.add_register(name.to_owned());
             }
-            if self.words.takes(";") {
+            if self.words.accept(";") {
                 return Ok(());
             }
             self.words.expect(",")?;
         }
     }
 
-    /// An instruction, of which the first word has been taken.
+    /// Parses an instruction after its first token.
     fn statement(&mut self, scope: &Scope, first: Token<'a>, braces: usize) -> Result<(), String> {
         let mut opcode = first;
         let mut guard = None;
         if first.text == "@" {
-            let value = !self.words.takes("!");
-            let name = self.words.must()?;
-            let register = scope.register(name.text).map_err(|said| at(name, &said))?;
+            let value = !self.words.accept("!");
+            let name = self.words.expect_any()?;
+            let register = scope
+                .register(name.text)
+                .map_err(|message| error_at(name, &message))?;
             guard = Some((register, value));
-            opcode = self.words.must()?;
+            opcode = self.words.expect_any()?;
         }
         let operands = self.words.until(&[";"])?;
         self.words.expect(";")?;
@@ -250,30 +256,30 @@ impl<'w, 'a> Body<'w, 'a> {
         });
         let place = self.instructions.len();
         let texts: Vec<_> = operands.iter().map(|token| token.text).collect();
-        let said = |said: String| at(opcode, &format!("`{}`: {said}", opcode.text));
+        let error = |message: String| error_at(opcode, &format!("`{}`: {message}", opcode.text));
         let action = match (opcode.text, &operands[..]) {
             ("bra" | "bra.uni", [label]) => {
-                self.branches.push((place, braces, Goal::Label(*label)));
+                self.branches.push((place, braces, Target::Label(*label)));
                 Action::Branch { to: 0 }
             }
             ("brx.idx" | "brx.idx.uni", [index, _, list]) => {
-                let index = scope.register(index.text).map_err(said)?;
-                self.branches.push((place, braces, Goal::List(*list)));
+                let index = scope.register(index.text).map_err(error)?;
+                self.branches.push((place, braces, Target::List(*list)));
                 Action::Switch {
                     index: Source::Register(index),
                     targets: Box::default(),
                 }
             }
             ("call" | "call.uni", _) => {
-                return self.call(scope, guard, opcode.line, &texts).map_err(said);
+                return self.call(scope, guard, opcode.line, &texts).map_err(error);
             }
-            (name, _) => decode(scope, name, &texts).map_err(said)?,
+            (name, _) => decode(scope, name, &texts).map_err(error)?,
         };
         self.push(guard, action, first.line);
         Ok(())
     }
 
-    /// `(results), name, (parameters)`: copies of the parameters, the call, copies of the results.
+    /// Parses `(results), name, (parameters)`: copies the parameters, calls, copies the results.
     fn call(
         &mut self,
         scope: &Scope,
@@ -282,7 +288,7 @@ impl<'w, 'a> Body<'w, 'a> {
         words: &[&str],
     ) -> Result<(), String> {
         let (mut results, mut parameters, mut name) = (Vec::new(), Vec::new(), None);
-        for part in separated(words) {
+        for part in split_operands(words) {
             match part {
                 ["(", within @ .., ")"] => {
                     let list = if name.is_some() {
@@ -295,25 +301,25 @@ impl<'w, 'a> Body<'w, 'a> {
                             Some(Symbol::Local(start, bytes)) => {
                                 list.push((start as usize, bytes));
                             }
-                            _ => return Err(format!("`{one}` is no `.param` variable")),
+                            _ => return Err(format!("`{one}` is not a `.param` variable")),
                         }
                     }
                 }
                 [word] if name.is_none() => name = Some(*word),
-                _ => return Err("only functions that are named are called".to_owned()),
+                _ => return Err("indirect calls are not supported".to_owned()),
             }
         }
-        let name = name.ok_or("the function is missing")?;
+        let name = name.ok_or("the name of the function is missing")?;
         let function = self.functions.get(name);
         let function = function.ok_or_else(|| format!("no function `{name}`"))?;
         let number = function.number;
         self.calls.push(number);
-        // The lists of what is not read yet are filled in when all is.
-        let carried = |list: &[(usize, usize)]| {
+        // `link` completes the copies when all functions are parsed.
+        let copies_of = |list: &[(usize, usize)]| {
             let list = list.iter().map(|(start, bytes)| (*start, number, *bytes));
-            Action::Carry(list.collect())
+            Action::CopyLocal(list.collect())
         };
-        let (before, after) = (carried(&parameters), carried(&results));
+        let (before, after) = (copies_of(&parameters), copies_of(&results));
         self.push(guard, before, line);
         self.push(guard, Action::Call { to: number }, line);
         self.push(guard, after, line);
@@ -321,7 +327,7 @@ impl<'w, 'a> Body<'w, 'a> {
     }
 }
 
-/// Tells calls where their functions are.
+/// Resolves calls to the instructions of their functions.
 pub(super) fn link(
     instructions: &mut [Instruction],
     functions: &HashMap<String, Function>,
@@ -337,7 +343,7 @@ pub(super) fn link(
             &mut vec![false; by_number.len()],
         ) {
             return Err(format!(
-                "the function `{name}` calls itself, which the fake does not know"
+                "the function `{name}` calls itself; recursion is not supported"
             ));
         }
     }
@@ -349,13 +355,13 @@ pub(super) fn link(
         let (name, function) = by_number[to];
         let start = function
             .start
-            .ok_or_else(|| format!("line {line}: the function `{name}` is nowhere"))?;
+            .ok_or_else(|| format!("line {line}: the function `{name}` is not defined"))?;
         instructions[place].action = Action::Call { to: start };
         for (beside, formals, inwards) in [
             (place - 1, &function.parameters, true),
             (place + 1, &function.results, false),
         ] {
-            let Action::Carry(given) = &instructions[beside].action else {
+            let Action::CopyLocal(given) = &instructions[beside].action else {
                 continue;
             };
             let bytes =
@@ -366,7 +372,7 @@ pub(super) fn link(
                 .collect();
             if bytes(&given) != bytes(formals) {
                 return Err(format!(
-                    "line {line}: the function `{name}` takes or gives something else"
+                    "line {line}: the parameters or results of the call differ from those of `{name}`"
                 ));
             }
             let pairs = given.iter().zip(formals);
@@ -374,13 +380,13 @@ pub(super) fn link(
                 true => (*given, *formal, *bytes),
                 false => (*formal, *given, *bytes),
             });
-            instructions[beside].action = Action::Carry(copies.collect());
+            instructions[beside].action = Action::CopyLocal(copies.collect());
         }
     }
     Ok(())
 }
 
-/// Does a function get, by what it calls, to another?
+/// Returns `true` if `from` calls `to`, directly or indirectly.
 fn reaches(functions: &[(&str, &Function)], from: usize, to: usize, seen: &mut Vec<bool>) -> bool {
     functions[from].1.calls.iter().any(|next| {
         *next == to

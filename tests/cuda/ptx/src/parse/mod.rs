@@ -1,36 +1,36 @@
-//! Words into kernels: what is declared in a module, and where its functions are.
+//! Parses tokens to kernels: the declarations of a module and its functions.
 
 mod body;
-mod words;
+mod stream;
 
 use std::collections::HashMap;
 
 use crate::instruction::Instruction;
-use crate::operands::{Name, Scope, Symbol, float_bits, whole};
+use crate::operands::{Name, Scope, Symbol, parse_float, parse_integer};
 use crate::{Kernel, Parameter, Variable};
 
 use body::{Body, Function};
-use words::{Words, at};
+use stream::{TokenStream, error_at};
 
-/// Where a function is described: its place among the words, just behind `.func` or `.entry`.
+/// The position of a function, just after `.func` or `.entry`.
 struct Found {
     at: usize,
     is_entry: bool,
 }
 
-/// All kernels of a text. `place` is asked for the address of each variable in global or constant memory.
+/// Parses all kernels of a text. `place` returns the address of each variable in global or constant memory.
 ///
 /// # Errors
-/// What is not known, with its line.
+/// The text is invalid or not supported; the message has the line.
 pub fn parse(
     text: &str,
     place: &mut dyn FnMut(Variable<'_>) -> Result<u64, String>,
 ) -> Result<Vec<Kernel>, String> {
-    let mut words = Words::new(text)?;
+    let mut words = TokenStream::new(text)?;
     let mut module = Scope::default();
     let found = declarations(&mut words, &mut module, place)?;
-    // Functions are before kernels, whatever the text has first, so that their registers and their code have the same
-    // numbers in all kernels.
+    // Functions are parsed before kernels, in whatever order the text has them, so that their registers and
+    // instructions have the same numbers in all kernels.
     let mut functions = HashMap::new();
     let mut shared = Vec::new();
     let mut scope = Scope {
@@ -40,7 +40,7 @@ pub fn parse(
     for found in found.iter().filter(|found| !found.is_entry) {
         words.at = found.at;
         let mut body = Body::new(&mut words, &mut functions, &mut shared);
-        // What one function names no other sees.
+        // The names of one function are not visible in others.
         scope.names.clone_from(&module.names);
         body.function(&mut scope)?;
     }
@@ -58,21 +58,21 @@ pub fn parse(
     Ok(kernels)
 }
 
-/// What a module declares. Functions are passed over.
+/// Parses the declarations of a module, and skips the bodies of functions.
 fn declarations(
-    words: &mut Words<'_>,
+    words: &mut TokenStream<'_>,
     module: &mut Scope,
     place: &mut dyn FnMut(Variable<'_>) -> Result<u64, String>,
 ) -> Result<Vec<Found>, String> {
     let mut found = Vec::new();
     while let Some(token) = words.next() {
         match token.text {
-            // Lines that say nothing that matters here.
+            // Directives without effect here.
             ".version" | ".target" | ".address_size" | ".file" | ".loc" | ".pragma" => {
                 words.skip_line(token.line);
             }
             ".visible" | ".weak" | ".extern" | ".common" => {}
-            // What a debugger reads.
+            // Debug information.
             ".section" => {
                 words.until(&["{"])?;
                 words.skip_braces()?;
@@ -86,20 +86,25 @@ fn declarations(
                     is_entry,
                 });
                 words.until(&["{", ";"])?;
-                if !words.takes(";") {
+                if !words.accept(";") {
                     words.skip_braces()?;
                 }
             }
-            other => return Err(at(token, &format!("`{other}` outside of a kernel"))),
+            other => {
+                return Err(error_at(
+                    token,
+                    &format!("unsupported directive `{other}` outside of a kernel"),
+                ));
+            }
         }
     }
     Ok(found)
 }
 
-/// `.shared` has been taken: the rest of the declaration.
-fn shared(words: &mut Words<'_>, scope: &mut Scope) -> Result<(), String> {
+/// Parses a declaration after `.shared`.
+fn shared(words: &mut TokenStream<'_>, scope: &mut Scope) -> Result<(), String> {
     let (align, ty) = words.aligned_type()?;
-    let name = words.must()?.text.to_owned();
+    let name = words.expect_any()?.text.to_owned();
     let symbol = match words.count()? {
         Some(count) => {
             let start = scope.shared_bytes.next_multiple_of(align.max(1));
@@ -112,33 +117,36 @@ fn shared(words: &mut Words<'_>, scope: &mut Scope) -> Result<(), String> {
     words.expect(";")
 }
 
-/// `.global` or `.const` has been taken: the rest of the declaration.
+/// Parses a declaration after `.global` or `.const`.
 fn variable(
-    words: &mut Words<'_>,
+    words: &mut TokenStream<'_>,
     module: &mut Scope,
     place: &mut dyn FnMut(Variable<'_>) -> Result<u64, String>,
 ) -> Result<(), String> {
     let (align, ty) = words.aligned_type()?;
-    let name = words.must()?;
+    let name = words.expect_any()?;
     let size = usize::from(ty.bytes());
     let count = words.count()?;
     let mut initial = Vec::new();
-    if words.takes("=") {
+    if words.accept("=") {
         let mut negative = false;
-        // Braces within braces are rows.
+        // Nested braces are rows of an array.
         for token in words.until(&[";"])? {
             if matches!(token.text, "{" | "}" | "," | "-") {
                 negative = token.text == "-";
                 continue;
             }
             let value = match ty.is_float() {
-                true => float_bits(ty.bytes(), token.text),
-                false if std::mem::take(&mut negative) => whole(token.text).map(u64::wrapping_neg),
-                false => whole(token.text),
+                true => parse_float(ty.bytes(), token.text),
+                false if std::mem::take(&mut negative) => {
+                    parse_integer(token.text).map(u64::wrapping_neg)
+                }
+                false => parse_integer(token.text),
             };
             let value = value.filter(|_| !negative);
-            let value = value
-                .ok_or_else(|| at(token, &format!("`{}` as a value of {ty:?}", token.text)))?;
+            let value = value.ok_or_else(|| {
+                error_at(token, &format!("`{}` is not a value of {ty:?}", token.text))
+            })?;
             initial.extend_from_slice(&value.to_le_bytes()[..size]);
         }
     }
@@ -151,7 +159,7 @@ fn variable(
         bytes,
         initial: &initial,
     })
-    .map_err(|said| at(name, &said))?;
+    .map_err(|message| error_at(name, &message))?;
     let symbol = Symbol::Global(address);
     module
         .names
@@ -159,16 +167,16 @@ fn variable(
     Ok(())
 }
 
-/// `.entry` has been taken: a kernel.
+/// Parses a kernel after `.entry`.
 fn entry(
-    words: &mut Words<'_>,
+    words: &mut TokenStream<'_>,
     mut scope: Scope,
     functions: &mut HashMap<String, Function>,
     shared: &[Instruction],
 ) -> Result<Kernel, String> {
-    let name = words.must()?.text.to_owned();
+    let name = words.expect_any()?.text.to_owned();
     let parameters = parameters(words, &mut scope)?;
-    // `.maxntid` and its like promise what we have no use for.
+    // Performance directives such as `.maxntid` have no effect here.
     words.until(&["{"])?;
     words.expect("{")?;
     let mut instructions = shared.to_vec();
@@ -190,29 +198,29 @@ fn entry(
     })
 }
 
-/// The parameters of a kernel, as C would lay them.
-fn parameters(words: &mut Words<'_>, scope: &mut Scope) -> Result<Vec<Parameter>, String> {
+/// Parses the parameters of a kernel, with the layout of a C struct.
+fn parameters(words: &mut TokenStream<'_>, scope: &mut Scope) -> Result<Vec<Parameter>, String> {
     let mut parameters: Vec<Parameter> = Vec::new();
     let mut end = 0_usize;
-    if !words.takes("(") {
+    if !words.accept("(") {
         return Ok(parameters);
     }
-    while !words.takes(")") {
+    while !words.accept(")") {
         words.expect(".param")?;
         let (align, ty) = words.aligned_type()?;
-        // What a pointer points to.
-        if words.takes(".ptr") {
+        // Attributes of a pointer.
+        if words.accept(".ptr") {
             while [".global", ".shared", ".const", ".local"]
                 .iter()
-                .any(|space| words.takes(space))
+                .any(|space| words.accept(space))
             {}
-            if words.takes(".align") {
+            if words.accept(".align") {
                 words.number()?;
             }
         }
-        let token = words.must()?;
+        let token = words.expect_any()?;
         let count = words.count()?;
-        let count = count.ok_or_else(|| at(token, "a parameter of no size"))?;
+        let count = count.ok_or_else(|| error_at(token, "the parameter has no size"))?;
         let offset = end.next_multiple_of(align.max(1));
         let bytes = usize::from(ty.bytes()) * count;
         end = offset + bytes;
@@ -225,7 +233,7 @@ fn parameters(words: &mut Words<'_>, scope: &mut Scope) -> Result<Vec<Parameter>
             offset,
             bytes,
         });
-        words.takes(",");
+        words.accept(",");
     }
     Ok(parameters)
 }

@@ -1,25 +1,25 @@
-//! Instructions that each lane does for itself.
+//! Instructions that each lane performs on its own.
 
 use crate::Fault;
 use crate::arithmetic::{binary, compare, convert, ternary, test, unary};
 use crate::instruction::{Action, Binary, Compare, Instruction, Space, Type};
 use crate::integer::{carrying, insert, trim};
-use crate::number::{Format, Mode, tidy};
+use crate::number::{Format, Mode, canonical_nan};
 use crate::run::Block;
 use crate::run::space::generic;
 use crate::run::warp::{LANES, Lanes, Warp, lanes};
 use crate::{Global, Trap};
 
-/// What is narrow and signed fills a wider register with its sign. Whoever reads a narrower part of that trims it.
+/// Sign-extends a narrow signed value to the register. Readers of a narrower part trim it.
 #[inline]
-pub(super) fn widened(ty: Type, bits: u64) -> u64 {
+pub(super) fn sign_extended(ty: Type, bits: u64) -> u64 {
     match ty {
         Type::Signed(_) => convert(Type::Signed(8), ty, Mode::default(), false, bits),
         _ => bits,
     }
 }
 
-/// An operation of two values, of which none divides by 0.
+/// Performs a binary operation without divisions by 0.
 fn binary_of_lanes(
     warp: &mut Warp,
     active: Lanes,
@@ -34,7 +34,7 @@ fn binary_of_lanes(
     let of_32 = ty == Type::Float(Format::F32) && plain;
     let single = |bits: u64| f32::from_bits(bits as u32);
     let mask = trim(ty, u64::MAX);
-    // What is most of a kernel, apart: the compiler makes a short loop of each.
+    // The most frequent operations have their own arms, so that the compiler generates a tight loop for each.
     match op {
         Binary::Add if is_plain_integer => {
             warp.write(target, active, |lane| a[lane].wrapping_add(b[lane]) & mask);
@@ -51,11 +51,11 @@ fn binary_of_lanes(
         Binary::And => warp.write(target, active, |lane| a[lane] & b[lane] & mask),
         Binary::Add if of_32 => warp.write(target, active, |lane| {
             let sum = single(a[lane]) + single(b[lane]);
-            tidy(Format::F32, u64::from(sum.to_bits()))
+            canonical_nan(Format::F32, u64::from(sum.to_bits()))
         }),
         Binary::MulLow if of_32 => warp.write(target, active, |lane| {
             let product = single(a[lane]) * single(b[lane]);
-            tidy(Format::F32, u64::from(product.to_bits()))
+            canonical_nan(Format::F32, u64::from(product.to_bits()))
         }),
         _ => warp.write(target, active, |lane| {
             binary(op, ty, mode, a[lane], b[lane]).unwrap_or(0)
@@ -64,9 +64,9 @@ fn binary_of_lanes(
 }
 
 impl<G: Global> Block<'_, '_, G> {
-    /// What an instruction does that goes on behind it.
+    /// Executes an instruction without control flow.
     #[inline]
-    pub(super) fn act(
+    pub(super) fn execute(
         &mut self,
         warp: &mut Warp,
         instruction: &Instruction,
@@ -102,8 +102,8 @@ impl<G: Global> Block<'_, '_, G> {
                 let divides = matches!(op, Binary::Div | Binary::Rem) && !ty.is_float();
                 let by_0 = |lane: &usize| divides && trim(*ty, b[*lane]) == 0;
                 if let Some(lane) = lanes(active).find(by_0) {
-                    let said = "it divides an integer by 0";
-                    return Err(self.trap(warp, lane, instruction, Fault::LaunchFailed, said));
+                    let message = "integer division by 0";
+                    return Err(self.trap(warp, lane, instruction, Fault::LaunchFailed, message));
                 }
                 binary_of_lanes(warp, active, (*op, *ty, *mode), *target, &a, &b);
             }
@@ -144,11 +144,11 @@ impl<G: Global> Block<'_, '_, G> {
             } => {
                 let a = self.read(warp, *a);
                 warp.write(*target, active, |lane| {
-                    widened(*to, convert(*to, *from, *mode, *relu, a[lane]))
+                    sign_extended(*to, convert(*to, *from, *mode, *relu, a[lane]))
                 });
             }
             Action::Fence | Action::Nothing => {}
-            _ => self.act_rarely(warp, instruction, active),
+            _ => self.execute_uncommon(warp, instruction, active),
         }
         Ok(())
     }
@@ -157,7 +157,7 @@ impl<G: Global> Block<'_, '_, G> {
         let (a, b) = (self.read(warp, of.a), self.read(warp, of.b));
         let with = of
             .with
-            .map(|(op, with, negated)| (op, self.truths(warp, with, negated, active)));
+            .map(|(op, with, negated)| (op, self.predicate_lanes(warp, with, negated, active)));
         for lane in lanes(active) {
             let is = compare(of.how, of.ty, of.flush, a[lane], b[lane]);
             let joined = |is: bool| match with {
@@ -175,7 +175,7 @@ impl<G: Global> Block<'_, '_, G> {
         }
     }
 
-    fn act_rarely(&mut self, warp: &mut Warp, instruction: &Instruction, active: Lanes) {
+    fn execute_uncommon(&mut self, warp: &mut Warp, instruction: &Instruction, active: Lanes) {
         match &instruction.action {
             Action::Pack {
                 bytes,
@@ -223,8 +223,8 @@ impl<G: Global> Block<'_, '_, G> {
             Action::Carrying {
                 op,
                 ty,
-                takes,
-                sets,
+                carry_in,
+                carry_out,
                 target,
                 a,
                 b,
@@ -232,10 +232,10 @@ impl<G: Global> Block<'_, '_, G> {
             } => {
                 let [a, b, c] = [*a, *b, *c].map(|source| self.read(warp, source));
                 for lane in lanes(active) {
-                    let carry = if *takes { warp.carry[lane] } else { 0 };
+                    let carry = if *carry_in { warp.carry[lane] } else { 0 };
                     let (bits, carry) = carrying(*op, *ty, [a[lane], b[lane], c[lane]], carry);
                     warp.registers[*target][lane] = bits;
-                    if *sets {
+                    if *carry_out {
                         warp.carry[lane] = carry;
                     }
                 }
@@ -268,7 +268,7 @@ impl<G: Global> Block<'_, '_, G> {
             Action::ActiveLanes { target } => {
                 warp.write(*target, active, |_| u64::from(active));
             }
-            Action::Carry(copies) => {
+            Action::CopyLocal(copies) => {
                 let bytes = self.kernel.local_bytes;
                 for lane in lanes(active) {
                     let own = &mut warp.local[lane * bytes..][..bytes];
@@ -277,7 +277,7 @@ impl<G: Global> Block<'_, '_, G> {
                     }
                 }
             }
-            // The rest goes elsewhere, or nothing is done.
+            // All other actions are handled elsewhere.
             _ => {}
         }
     }

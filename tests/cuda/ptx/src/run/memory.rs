@@ -8,64 +8,64 @@ use crate::arithmetic::binary;
 use crate::decode::atomic_mode;
 use crate::instruction::{Action, Address, Atomic, Instruction, Space};
 use crate::integer::trim;
-use crate::run::compute::widened;
+use crate::run::compute::sign_extended;
 use crate::run::space::generic;
 use crate::run::warp::{LANES, Lanes, Warp, lanes};
 use crate::run::{Block, RACES_MAX};
 use crate::shadow::{Conflict, Shadow};
 use crate::{Global, Trap, Window};
 
-/// The most that one access has.
-const WIDEST: usize = 64;
+/// The largest size of an access in bytes.
+const ACCESS_BYTES_MAX: usize = 64;
 
-/// Global memory, with who touched what.
+/// Global memory with its shadows.
 pub(super) struct Memory<'g, G> {
     global: &'g mut G,
-    seen: Vec<(Window, Shadow)>,
-    /// Which was looked at last.
-    last: usize,
+    blocks: Vec<(Window, Shadow)>,
+    /// The block of the last access.
+    last_block: usize,
 }
 
 impl<'g, G: Global> Memory<'g, G> {
     pub(super) fn new(global: &'g mut G) -> Self {
         Self {
             global,
-            seen: Vec::new(),
-            last: 0,
+            blocks: Vec::new(),
+            last_block: 0,
         }
     }
 
-    /// The block that has these bytes.
+    /// Returns the index of the block that contains these bytes.
     #[inline]
     fn at(&mut self, address: u64, bytes: u64) -> Result<usize, Trap> {
         let has = |window: &Window| {
             address >= window.start && address - window.start + bytes <= window.bytes
         };
         if self
-            .seen
-            .get(self.last)
+            .blocks
+            .get(self.last_block)
             .is_some_and(|(window, _)| has(window))
         {
-            return Ok(self.last);
+            return Ok(self.last_block);
         }
-        let known = self.seen.iter().position(|(window, _)| has(window));
-        self.last = match known {
+        let known = self.blocks.iter().position(|(window, _)| has(window));
+        self.last_block = match known {
             Some(known) => known,
             None => {
                 let window = self.global.window(address, bytes)?;
                 let shadow = Shadow::new(window.bytes);
-                self.seen.push((window, shadow));
-                self.seen.len() - 1
+                self.blocks.push((window, shadow));
+                self.blocks.len() - 1
             }
         };
-        Ok(self.last)
+        Ok(self.last_block)
     }
 
-    /// The bytes that were read, written and updated.
-    pub(super) fn touched(&self) -> [Vec<Range<u64>>; 3] {
+    /// Returns the bytes that were read, written and updated.
+    pub(super) fn accesses(&self) -> [Vec<Range<u64>>; 3] {
         let mut all: [Vec<Range<u64>>; 3] = Default::default();
-        for (window, shadow) in &self.seen {
-            for (all, ranges) in all.iter_mut().zip(shadow.touched()) {
+        for (window, shadow) in &self.blocks {
+            for (all, ranges) in all.iter_mut().zip(shadow.accesses()) {
                 let moved =
                     |range: Range<u64>| window.start + range.start..window.start + range.end;
                 all.extend(ranges.into_iter().map(moved));
@@ -75,7 +75,7 @@ impl<'g, G: Global> Memory<'g, G> {
     }
 }
 
-/// What a lane is about to do.
+/// An access of a lane.
 #[derive(Clone, Copy)]
 struct Access<'a> {
     instruction: &'a Instruction,
@@ -86,26 +86,26 @@ struct Access<'a> {
     kind: Kind,
 }
 
-/// Where an access goes.
+/// The location of an access.
 #[derive(Clone, Copy)]
-struct Place {
+struct Location {
     start: *mut u8,
-    /// Within its block, for those that are judged: of shared memory, or of global memory by number.
+    /// The offset in its block, for accesses with race checks.
     offset: usize,
-    block: Judged,
+    block: Checked,
 }
 
 #[derive(Clone, Copy)]
-enum Judged {
+enum Checked {
     Not,
     Shared,
     Global(usize),
 }
 
 impl<G: Global> Block<'_, '_, G> {
-    /// Where an access goes. The bytes are there for as long as the block runs.
+    /// Checks an access and returns its location. The bytes are valid while the block runs.
     #[inline]
-    fn place(&mut self, warp: &mut Warp, access: &Access<'_>) -> Result<Place, Trap> {
+    fn locate(&mut self, warp: &mut Warp, access: &Access<'_>) -> Result<Location, Trap> {
         let Access {
             instruction,
             lane,
@@ -119,113 +119,119 @@ impl<G: Global> Block<'_, '_, G> {
             other => (other, address),
         };
         if address & (bytes as u64 - 1) != 0 {
-            let said = format!("it touches {bytes} bytes at {address:#x}, which is not aligned");
-            return Err(self.trap(warp, lane, instruction, Fault::MisalignedAddress, &said));
+            let message = format!("misaligned: {bytes} bytes at {address:#x}");
+            return Err(self.trap(warp, lane, instruction, Fault::MisalignedAddress, &message));
         }
-        let (whose, room) = match space {
+        let (name, size) = match space {
             Space::Global => {
                 let block = match self.global.at(address, bytes as u64) {
                     Ok(block) => block,
                     Err(trap) => {
-                        return Err(self.trap(warp, lane, instruction, trap.fault, &trap.said));
+                        return Err(self.trap(warp, lane, instruction, trap.fault, &trap.message));
                     }
                 };
-                let window = &self.global.seen[block].0;
+                let window = &self.global.blocks[block].0;
                 let offset = (address - window.start) as usize;
-                return Ok(Place {
-                    // SAFETY: within the block, as was looked at.
+                return Ok(Location {
+                    // SAFETY: `at` checked that the bytes are within the block.
                     start: unsafe { window.at.as_ptr().add(offset) },
                     offset,
-                    block: Judged::Global(block),
+                    block: Checked::Global(block),
                 });
             }
             Space::Shared => ("shared memory", self.shared.len()),
-            Space::Local => ("its own memory", self.kernel.local_bytes),
+            Space::Local => ("local memory", self.kernel.local_bytes),
             _ if kind != Kind::Read => {
-                let said = "it writes to its parameters";
-                return Err(self.trap(warp, lane, instruction, Fault::IllegalAddress, said));
+                let message = "the kernel writes to its parameters";
+                return Err(self.trap(warp, lane, instruction, Fault::IllegalAddress, message));
             }
-            _ => ("its parameters", self.launch.parameters.len()),
+            _ => ("parameters", self.launch.parameters.len()),
         };
-        if address.saturating_add(bytes as u64) > room as u64 {
-            let said = format!(
-                "out of bounds: it touches {bytes} bytes at {address} of {room} of {whose}"
+        if address.saturating_add(bytes as u64) > size as u64 {
+            let message = format!(
+                "out of bounds: {bytes} bytes at offset {address} of the {size} bytes of {name}"
             );
-            return Err(self.trap(warp, lane, instruction, Fault::IllegalAddress, &said));
+            return Err(self.trap(warp, lane, instruction, Fault::IllegalAddress, &message));
         }
         let offset = address as usize;
         Ok(match space {
-            Space::Shared => Place {
+            Space::Shared => Location {
                 start: self.shared[offset..].as_mut_ptr(),
                 offset,
-                block: Judged::Shared,
+                block: Checked::Shared,
             },
-            Space::Local => Place {
+            Space::Local => Location {
                 start: warp.local[lane * self.kernel.local_bytes + offset..].as_mut_ptr(),
                 offset,
-                block: Judged::Not,
+                block: Checked::Not,
             },
-            // Of parameters, which are only read, as was looked at.
-            _ => Place {
+            // Parameters, which are only read (checked above).
+            _ => Location {
                 start: self.launch.parameters[offset..].as_ptr().cast_mut(),
                 offset,
-                block: Judged::Not,
+                block: Checked::Not,
             },
         })
     }
 
-    /// Notes an access, and tells of a race.
+    /// Records an access and reports a race.
     #[inline]
-    fn note(
+    fn record(
         &mut self,
         warp: &Warp,
         access: &Access<'_>,
-        place: Place,
+        location: Location,
         changes: impl Fn(usize) -> bool,
     ) {
-        let mut now = self.now(warp, access.lane);
-        let shadow = match place.block {
-            Judged::Not => return,
-            Judged::Shared => {
-                // What blocks before did with it is over.
-                now.block = 0;
+        let mut current = self.current(warp, access.lane);
+        let shadow = match location.block {
+            Checked::Not => return,
+            Checked::Shared => {
+                // Shared memory belongs to this block alone.
+                current.block = 0;
                 &mut self.shared_shadow
             }
-            Judged::Global(block) => &mut self.global.seen[block].1,
+            Checked::Global(block) => &mut self.global.blocks[block].1,
         };
-        let conflict = shadow.note(place.offset, access.bytes, access.kind, now, changes);
+        let conflict = shadow.record(location.offset, access.bytes, access.kind, current, changes);
         if let Some(conflict) = conflict.filter(|_| !self.kernel.fences) {
-            self.race(warp, access, place, conflict);
+            self.report_race(warp, access, location, conflict);
         }
     }
 
     #[cold]
-    fn race(&mut self, warp: &Warp, access: &Access<'_>, place: Place, conflict: Conflict) {
+    fn report_race(
+        &mut self,
+        warp: &Warp,
+        access: &Access<'_>,
+        location: Location,
+        conflict: Conflict,
+    ) {
         let line = access.instruction.line;
-        if self.races.said.len() >= RACES_MAX || !self.races.lines.insert(line) {
+        if self.races.reports.len() >= RACES_MAX || !self.races.lines.insert(line) {
             return;
         }
-        let space = match place.block {
-            Judged::Shared => format!("shared memory at {}", place.offset),
-            _ => format!("global memory at {:p}", place.start),
+        let space = match location.block {
+            Checked::Shared => format!("shared memory at {}", location.offset),
+            _ => format!("global memory at {:p}", location.start),
         };
-        let cube = match place.block {
-            Judged::Shared => self.cube,
-            _ => self.races.block_of(conflict.then.epoch()),
+        let cube = match location.block {
+            Checked::Shared => self.cube,
+            _ => self.races.block_of(conflict.earlier.epoch()),
         };
         let [width, height, _] = self.launch.threads;
-        let other = match conflict.then.thread() {
+        let other = match conflict.earlier.thread() {
             Some(at) => format!(
                 "thread {:?} of cube {cube:?}",
                 [at % width, at / width % height, at / width / height]
             ),
-            None => "more than one other thread".to_owned(),
+            None => "several other threads".to_owned(),
         };
-        self.races.said.push(format!(
-            "race within a launch: kernel `{}`, line {line} of its PTX, thread {:?} of cube {:?} {} {space}, which {other} {}, and \
-             no barrier is between the two",
+        self.races.reports.push(format!(
+            "race within a launch: kernel `{}`, line {line} of its PTX, thread {:?} of cube {:?} {} {space}, which {other} {}, \
+            without a barrier between the two",
             self.kernel.name,
-            warp.place(access.lane),
+            warp.thread_index(access.lane),
             self.cube,
             access.kind.verb(),
             conflict.kind.verb(),
@@ -263,17 +269,17 @@ impl<G: Global> Block<'_, '_, G> {
                 bytes: bytes * targets.len(),
                 kind: Kind::Read,
             };
-            let place = self.place(warp, &access)?;
-            self.note(warp, &access, place, |_| false);
+            let location = self.locate(warp, &access)?;
+            self.record(warp, &access, location, |_| false);
             for (number, target) in targets.iter().enumerate() {
                 let mut bits = [0; 8];
-                // SAFETY: `place` vouches for all of it.
+                // SAFETY: `locate` checked the access.
                 unsafe {
-                    let start = place.start.add(number * bytes);
+                    let start = location.start.add(number * bytes);
                     std::ptr::copy_nonoverlapping(start, bits.as_mut_ptr(), bytes);
                 }
                 if let Some(target) = target {
-                    warp.registers[*target][lane] = widened(ty, u64::from_le_bytes(bits));
+                    warp.registers[*target][lane] = sign_extended(ty, u64::from_le_bytes(bits));
                 }
             }
         }
@@ -308,16 +314,16 @@ impl<G: Global> Block<'_, '_, G> {
                 bytes: bytes * values.len(),
                 kind: if strong { Kind::Atomic } else { Kind::Write },
             };
-            let place = self.place(warp, &access)?;
-            let mut new = [0_u8; WIDEST];
+            let location = self.locate(warp, &access)?;
+            let mut new = [0_u8; ACCESS_BYTES_MAX];
             for (part, value) in new.chunks_exact_mut(bytes).zip(&values) {
                 part.copy_from_slice(&value[lane].to_le_bytes()[..bytes]);
             }
-            // SAFETY: `place` vouches for all of it.
-            let changes = |at: usize| unsafe { place.start.add(at).read() != new[at] };
-            self.note(warp, &access, place, changes);
+            // SAFETY: `locate` checked the access.
+            let changes = |at: usize| unsafe { location.start.add(at).read() != new[at] };
+            self.record(warp, &access, location, changes);
             // SAFETY: as above.
-            unsafe { std::ptr::copy_nonoverlapping(new.as_ptr(), place.start, access.bytes) };
+            unsafe { std::ptr::copy_nonoverlapping(new.as_ptr(), location.start, access.bytes) };
         }
         Ok(())
     }
@@ -353,11 +359,11 @@ impl<G: Global> Block<'_, '_, G> {
                 bytes,
                 kind: Kind::Atomic,
             };
-            let place = self.place(warp, &access)?;
-            self.note(warp, &access, place, |_| true);
+            let location = self.locate(warp, &access)?;
+            self.record(warp, &access, location, |_| true);
             let mut old = [0; 8];
-            // SAFETY: `place` vouches for so many bytes.
-            unsafe { std::ptr::copy_nonoverlapping(place.start, old.as_mut_ptr(), bytes) };
+            // SAFETY: `locate` checked the access.
+            unsafe { std::ptr::copy_nonoverlapping(location.start, old.as_mut_ptr(), bytes) };
             let old = u64::from_le_bytes(old);
             let given = trim(ty, a[lane]);
             let new = match op {
@@ -372,10 +378,10 @@ impl<G: Global> Block<'_, '_, G> {
             };
             // SAFETY: as above.
             unsafe {
-                std::ptr::copy_nonoverlapping(new.to_le_bytes().as_ptr(), place.start, bytes);
+                std::ptr::copy_nonoverlapping(new.to_le_bytes().as_ptr(), location.start, bytes);
             };
             if let Some(target) = target {
-                warp.registers[target][lane] = widened(ty, old);
+                warp.registers[target][lane] = sign_extended(ty, old);
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
-//! A launch: block after block, and of each its warps in turn, from barrier to barrier.
+//! Runs a launch: the blocks one after the other, and the warps of a block in turn, from barrier to barrier.
 
+mod collective;
 mod compute;
-mod meeting;
 mod memory;
 mod space;
 mod warp;
@@ -11,30 +11,30 @@ use std::ops::Range;
 
 use crate::arithmetic::compare;
 use crate::instruction::{Instruction, Source, Special, Type, Vote};
-use crate::shadow::{Now, Shadow, Stamp};
+use crate::shadow::{Current, Shadow, Stamp};
 use crate::{Fault, Global, Kernel, Launch, Trap};
 
 use memory::Memory;
 use warp::{LANES, Lanes, Warp, lanes};
 
-/// A launch whose warps run so many instructions is taken for one that never ends.
+/// A launch whose warps run more instructions than this counts as not terminating.
 const INSTRUCTIONS_MAX: u64 = 100_000_000;
-/// Instructions of a warp until it is another's turn: one may wait in a loop for what another does.
-const TURN: u32 = 1 << 14;
-/// Races that are told of one launch: the rest says nothing new.
+/// Instructions of a warp before the next warp runs. A warp may poll for a value that another warp writes.
+const TURN_INSTRUCTIONS: u32 = 1 << 14;
+/// Most races that are reported for one launch.
 const RACES_MAX: usize = 4;
 
-/// What a launch did.
-pub struct Ran {
-    /// Bytes that were read, written and updated by atomic operations. A range lies within one [`Window`](crate::Window).
-    pub touched: [Vec<Range<u64>>; 3],
-    /// Races between its threads, a sentence each.
+/// The result of a launch.
+pub struct Outcome {
+    /// The bytes that were read, written and atomically updated. Each range lies within one [`Window`](crate::Window).
+    pub accesses: [Vec<Range<u64>>; 3],
+    /// Reports of races between threads.
     pub races: Vec<String>,
-    /// Why it stopped, if it did not end.
-    pub ended: Result<(), Trap>,
+    /// The trap that stopped the launch, if there was one.
+    pub result: Result<(), Trap>,
 }
 
-/// What is the same for all threads of a block, or changes with them.
+/// The state of a block.
 struct Block<'a, 'g, G> {
     kernel: &'a Kernel,
     launch: &'a Launch<'a>,
@@ -42,41 +42,41 @@ struct Block<'a, 'g, G> {
     shared: Vec<u8>,
     shared_shadow: Shadow,
     global: &'a mut Memory<'g, G>,
-    /// How many instructions may still run.
+    /// The number of instructions that may still run.
     budget: &'a mut u64,
-    /// How many barriers and blocks were before, in the launch.
+    /// The number of earlier barriers and blocks in the launch.
     epoch: &'a mut u32,
     first_epoch: u32,
     races: &'a mut Races,
 }
 
-/// Races that were found.
+/// The reported races.
 #[derive(Default)]
 struct Races {
-    said: Vec<String>,
-    /// Lines that were told of.
+    reports: Vec<String>,
+    /// The lines with a reported race.
     lines: BTreeSet<u32>,
     /// The first epoch of each block, in order.
     blocks: Vec<(u32, [u32; 3])>,
 }
 
 impl Races {
-    /// The block of an epoch.
+    /// Returns the block of an epoch.
     fn block_of(&self, epoch: u32) -> [u32; 3] {
         let after = self.blocks.partition_point(|(first, _)| *first <= epoch);
         self.blocks[after.saturating_sub(1)].1
     }
 }
 
-/// Runs a launch. What it wrote before a trap stays written.
-pub fn run(launch: &Launch<'_>, global: &mut impl Global) -> Ran {
+/// Runs a launch. Writes before a trap stay in memory.
+pub fn run(launch: &Launch<'_>, global: &mut impl Global) -> Outcome {
     let mut memory = Memory::new(global);
     let mut races = Races::default();
-    let ended = run_blocks(launch, &mut memory, &mut races);
-    Ran {
-        touched: memory.touched(),
-        races: races.said,
-        ended,
+    let result = run_blocks(launch, &mut memory, &mut races);
+    Outcome {
+        accesses: memory.accesses(),
+        races: races.reports,
+        result,
     }
 }
 
@@ -99,7 +99,7 @@ fn run_blocks<G: Global>(
             kernel,
             launch,
             cube,
-            // Not zeros: shared memory is nothing in particular before it is written.
+            // Not zeros, because shared memory is undefined before it is written.
             shared: vec![0xCB; bytes],
             shared_shadow: Shadow::new(bytes as u64),
             global: memory,
@@ -113,7 +113,7 @@ fn run_blocks<G: Global>(
     Ok(())
 }
 
-/// Dynamic shared memory is behind the static one.
+/// Returns the offset of dynamic shared memory, which is after the static one.
 fn shared_dynamic_start(kernel: &Kernel) -> usize {
     kernel.shared_bytes.next_multiple_of(16)
 }
@@ -140,7 +140,7 @@ impl<G: Global> Block<'_, '_, G> {
         }
     }
 
-    /// Nobody can go on: if all who live are at one barrier, they go on from there.
+    /// Called if no lane can run. Releases a barrier at which all live threads wait, or traps.
     fn release(&mut self, warps: &mut [Warp]) -> Result<(), Trap> {
         let mut waiting = warps.iter().flat_map(|warp| &warp.at_barrier);
         let first = waiting.next().map(|waiting| waiting.id);
@@ -150,40 +150,41 @@ impl<G: Global> Block<'_, '_, G> {
             .find_map(|warp| Some((warp, warp.parked.first()?)));
         if let Some((warp, group)) = stuck {
             let instruction = &self.kernel.instructions[group.at];
-            let said = "its lanes wait for others of their warp, which wait elsewhere: for ever";
+            let message =
+                "deadlock: lanes wait in a collective for other lanes, which wait elsewhere";
             return Err(self.trap(
                 warp,
                 group.lanes.trailing_zeros() as usize,
                 instruction,
                 Fault::LaunchTimeout,
-                said,
+                message,
             ));
         }
         if !same {
-            let said = "threads of a block wait at different barriers: for ever".to_owned();
+            let message = "deadlock: threads of a block wait at different barriers".to_owned();
             return Err(Trap {
                 fault: Fault::LaunchTimeout,
-                said: format!("kernel `{}`: {said}", self.kernel.name),
+                message: format!("kernel `{}`: {message}", self.kernel.name),
             });
         }
         *self.epoch += 1;
-        let count = |ayes: bool| -> u32 {
+        let count = |only_true: bool| -> u32 {
             let waiting = warps.iter().flat_map(|warp| &warp.at_barrier);
             waiting
-                .map(|of| match ayes {
-                    true => of.ayes.count_ones(),
+                .map(|of| match only_true {
+                    true => of.true_lanes.count_ones(),
                     false => of.lanes.count_ones(),
                 })
                 .sum()
         };
-        let (all, ayes) = (count(false), count(true));
+        let (all, true_count) = (count(false), count(true));
         for warp in warps {
             for waiting in std::mem::take(&mut warp.at_barrier) {
                 if let Some((how, target)) = waiting.vote {
                     let result = match how {
-                        Vote::Count => u64::from(ayes),
-                        Vote::All => u64::from(ayes == all),
-                        _ => u64::from(ayes > 0),
+                        Vote::Count => u64::from(true_count),
+                        Vote::All => u64::from(true_count == all),
+                        _ => u64::from(true_count > 0),
                     };
                     for lane in lanes(waiting.lanes) {
                         warp.registers[target][lane] = result;
@@ -196,20 +197,27 @@ impl<G: Global> Block<'_, '_, G> {
     }
 
     #[cold]
-    fn trap(&self, warp: &Warp, lane: usize, at: &Instruction, fault: Fault, said: &str) -> Trap {
+    fn trap(
+        &self,
+        warp: &Warp,
+        lane: usize,
+        at: &Instruction,
+        fault: Fault,
+        message: &str,
+    ) -> Trap {
         Trap {
             fault,
-            said: format!(
-                "kernel `{}`, line {} of its PTX, thread {:?} of cube {:?}: {said}",
+            message: format!(
+                "kernel `{}`, line {} of its PTX, thread {:?} of cube {:?}: {message}",
                 self.kernel.name,
                 at.line,
-                warp.place(lane),
+                warp.thread_index(lane),
                 self.cube
             ),
         }
     }
 
-    /// What a source is for each lane.
+    /// Returns the value of a source for each lane.
     fn read(&self, warp: &Warp, source: Source) -> [u64; LANES] {
         match source {
             Source::Register(register) => warp.registers[register],
@@ -223,7 +231,7 @@ impl<G: Global> Block<'_, '_, G> {
         let dynamic = u64::from(self.launch.shared_bytes);
         let threads = self.launch.threads.iter().product::<u32>();
         let same = match special {
-            Special::Thread(axis) => return warp.places[axis],
+            Special::Thread(axis) => return warp.thread_indices[axis],
             Special::Lane => return std::array::from_fn(|lane| lane as u64),
             Special::Lanes(how) => {
                 return std::array::from_fn(|lane| {
@@ -246,16 +254,16 @@ impl<G: Global> Block<'_, '_, G> {
         [same; LANES]
     }
 
-    /// This moment of a lane's.
-    fn now(&self, warp: &Warp, lane: usize) -> Now {
+    /// Returns the time of an access by a lane now.
+    fn current(&self, warp: &Warp, lane: usize) -> Current {
         let thread = warp.number as usize * LANES + lane;
-        Now {
+        Current {
             me: Stamp::new(*self.epoch, warp.syncs, thread),
             block: self.first_epoch,
         }
     }
 
-    /// The lanes in which an instruction is done.
+    /// Returns the lanes whose guard is true.
     fn guarded(&self, warp: &Warp, instruction: &Instruction, of: Lanes) -> Lanes {
         let Some((register, value)) = instruction.guard else {
             return of;

@@ -1,9 +1,9 @@
-//! Which space a generic address is in.
+//! Resolves generic addresses.
 
 use crate::instruction::Space;
 use crate::windows;
 
-/// The space of a generic address, and where it is there.
+/// Returns the space of a generic address, and the address in that space.
 pub(super) fn generic(address: u64) -> (Space, u64) {
     let spaces = [
         (windows::SHARED, Space::Shared),

@@ -1,17 +1,17 @@
-//! A warp: lanes that are at the same instruction are a group, and run it together.
+//! A warp. The lanes at one instruction form a group and run it together.
 
 use crate::Fault;
 use crate::instruction::{Action, Vote};
-use crate::run::{Block, TURN};
+use crate::run::{Block, TURN_INSTRUCTIONS};
 use crate::{Global, Kernel, Trap};
 
-/// Lanes of a warp.
+/// The number of lanes of a warp.
 pub(super) const LANES: usize = 32;
 
-/// Some lanes: a bit each.
+/// A set of lanes, one bit each.
 pub(super) type Lanes = u32;
 
-/// Their numbers.
+/// Iterates over the numbers of a set of lanes.
 #[inline]
 pub(super) fn lanes(mut of: Lanes) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -21,41 +21,42 @@ pub(super) fn lanes(mut of: Lanes) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Lanes at an instruction.
+/// The lanes at one instruction.
 #[derive(Clone, Copy)]
 pub(super) struct Group {
     pub(super) at: usize,
     pub(super) lanes: Lanes,
 }
 
-/// Lanes at a barrier of their block.
+/// Lanes that wait at a barrier of their block.
 pub(super) struct Waiting {
     pub(super) at: usize,
     pub(super) lanes: Lanes,
     pub(super) id: u64,
-    /// What they vote for, where the answer goes, and who is for it.
+    /// The reduction and its target, if the barrier has one.
     pub(super) vote: Option<(Vote, usize)>,
-    pub(super) ayes: Lanes,
+    /// The lanes with a true predicate.
+    pub(super) true_lanes: Lanes,
 }
 
 pub(super) struct Warp {
     pub(super) number: u32,
-    /// Where its threads are in the block, by axis and lane.
-    pub(super) places: [[u64; LANES]; 3],
+    /// The index of each thread in the block, by axis and lane.
+    pub(super) thread_indices: [[u64; LANES]; 3],
     pub(super) registers: Vec<[u64; LANES]>,
-    /// What the last addition that was asked to left to carry.
+    /// The carry of each lane, from the last instruction that set it.
     pub(super) carry: [u64; LANES],
-    /// Memory of each lane's own.
+    /// The local memory of all lanes.
     pub(super) local: Vec<u8>,
-    /// Where each lane goes on after the functions that it is in.
+    /// The stack of return addresses of each lane.
     returns: Vec<Vec<usize>>,
-    /// Lanes that can go on; no two groups are at the same instruction.
+    /// The groups that can run. No two are at the same instruction.
     groups: Vec<Group>,
-    /// Lanes that wait for others of the warp, at the instruction where they meet.
+    /// The groups that wait at a collective for other lanes.
     pub(super) parked: Vec<Group>,
     pub(super) at_barrier: Vec<Waiting>,
     pub(super) live: Lanes,
-    /// How often its lanes met at a barrier of theirs, in this block.
+    /// The number of warp barriers in this block.
     pub(super) syncs: u16,
 }
 
@@ -63,7 +64,7 @@ impl Warp {
     pub(super) fn new(kernel: &Kernel) -> Self {
         Self {
             number: 0,
-            places: [[0; LANES]; 3],
+            thread_indices: [[0; LANES]; 3],
             registers: vec![[0; LANES]; kernel.registers],
             carry: [0; LANES],
             local: vec![0; kernel.local_bytes * LANES],
@@ -76,7 +77,7 @@ impl Warp {
         }
     }
 
-    /// As new, for a block.
+    /// Resets the warp for a new block.
     pub(super) fn begin(&mut self, number: u32, [width, height, depth]: [u32; 3], kernel: &Kernel) {
         let threads = width * height * depth;
         let first = number * LANES as u32;
@@ -85,14 +86,14 @@ impl Warp {
         self.live = Lanes::MAX >> (LANES as u32 - count);
         for lane in 0..LANES {
             let thread = first + lane as u32;
-            let place = [
+            let index = [
                 thread % width,
                 thread / width % height,
                 thread / width / height,
             ];
-            (0..3).for_each(|axis| self.places[axis][lane] = u64::from(place[axis]));
+            (0..3).for_each(|axis| self.thread_indices[axis][lane] = u64::from(index[axis]));
         }
-        // Not zeros: what is read before it is written is nothing in particular.
+        // Not zeros, because registers and local memory are undefined before they are written.
         self.registers
             .iter_mut()
             .for_each(|register| *register = [0xCBCB_CBCB_CBCB_CBCB; LANES]);
@@ -103,9 +104,9 @@ impl Warp {
         self.put(kernel.entry, self.live);
     }
 
-    /// Where a lane's thread is in its block.
-    pub(super) fn place(&self, lane: usize) -> [u64; 3] {
-        self.places.map(|axis| axis[lane])
+    /// Returns the index of a lane's thread in its block.
+    pub(super) fn thread_index(&self, lane: usize) -> [u64; 3] {
+        self.thread_indices.map(|axis| axis[lane])
     }
 
     pub(super) fn can_run(&self) -> bool {
@@ -116,7 +117,7 @@ impl Warp {
         self.live == 0
     }
 
-    /// These lanes can go on there.
+    /// Makes lanes runnable at an instruction.
     pub(super) fn put(&mut self, at: usize, lanes: Lanes) {
         if lanes == 0 {
             return;
@@ -140,58 +141,58 @@ impl Warp {
         }
     }
 
-    /// Takes the group that is furthest behind, or, for once, furthest on.
-    fn take(&mut self, furthest: bool) -> Option<Group> {
-        let places = 0..self.groups.len();
-        let place = match furthest {
-            false => places.min_by_key(|place| self.groups[*place].at)?,
-            true => places.max_by_key(|place| self.groups[*place].at)?,
+    /// Removes the group at the earliest instruction, or, with `latest`, at the latest.
+    fn take(&mut self, latest: bool) -> Option<Group> {
+        let groups = 0..self.groups.len();
+        let index = match latest {
+            false => groups.min_by_key(|index| self.groups[*index].at)?,
+            true => groups.max_by_key(|index| self.groups[*index].at)?,
         };
-        Some(self.groups.swap_remove(place))
+        Some(self.groups.swap_remove(index))
     }
 
-    /// Where the others are that are furthest behind.
-    fn next_behind(&self) -> usize {
-        let places = self.groups.iter().map(|group| group.at);
-        places.min().unwrap_or(usize::MAX)
+    /// Returns the earliest instruction of the remaining groups.
+    fn earliest_remaining(&self) -> usize {
+        let starts = self.groups.iter().map(|group| group.at);
+        starts.min().unwrap_or(usize::MAX)
     }
 }
 
 impl<G: Global> Block<'_, '_, G> {
-    /// Until none of its lanes can go on, or it is another's turn.
+    /// Runs a warp until none of its lanes can run, or its turn is over.
     pub(super) fn run_warp(&mut self, warp: &mut Warp) -> Result<(), Trap> {
-        let mut turn = TURN;
+        let mut turn = TURN_INSTRUCTIONS;
         while turn > 0 {
             let Some(group) = warp.take(false) else {
                 return Ok(());
             };
             self.run_group(warp, group, &mut turn, false)?;
         }
-        // Those behind may wait in a loop for those who are further on.
+        // The group at the earliest instruction may poll for a value that a later group writes.
         if warp.groups.len() > 1
             && let Some(group) = warp.take(true)
         {
-            self.run_group(warp, group, &mut (TURN / 16), true)?;
+            self.run_group(warp, group, &mut (TURN_INSTRUCTIONS / 16), true)?;
         }
         Ok(())
     }
 
-    /// Runs a group until it meets another, comes behind another, waits, or its turn is over.
+    /// Runs a group until it reaches another group, is no longer the earliest, waits, or its turn is over.
     fn run_group(
         &mut self,
         warp: &mut Warp,
         mut group: Group,
         turn: &mut u32,
-        furthest: bool,
+        latest: bool,
     ) -> Result<(), Trap> {
         let kernel = self.kernel;
-        let mut behind = if furthest {
+        let mut next_group = if latest {
             usize::MAX
         } else {
-            warp.next_behind()
+            warp.earliest_remaining()
         };
         while group.lanes != 0 {
-            if group.at >= behind || *turn == 0 {
+            if group.at >= next_group || *turn == 0 {
                 warp.put(group.at, group.lanes);
                 return Ok(());
             }
@@ -199,9 +200,9 @@ impl<G: Global> Block<'_, '_, G> {
             *turn -= 1;
             *self.budget -= 1;
             if *self.budget == 0 {
-                let said = "it has run so many instructions: does it never end?";
+                let message = "the launch exceeds the instruction limit; it seems not to terminate";
                 let lane = group.lanes.trailing_zeros() as usize;
-                return Err(self.trap(warp, lane, instruction, Fault::LaunchTimeout, said));
+                return Err(self.trap(warp, lane, instruction, Fault::LaunchTimeout, message));
             }
             let active = self.guarded(warp, instruction, group.lanes);
             let rest = group.lanes & !active;
@@ -210,20 +211,20 @@ impl<G: Global> Block<'_, '_, G> {
                 group.at = next;
                 continue;
             }
-            // Where the lanes go on that do what the instruction says; the rest goes on behind it.
+            // The target of the active lanes; the others continue with the next instruction.
             let to = match &instruction.action {
                 Action::Branch { to } => Some(*to),
                 Action::Switch { index, targets } => {
                     let values = self.read(warp, *index);
                     for lane in lanes(active) {
                         let Some(to) = targets.get(values[lane] as u32 as usize) else {
-                            let said = "a branch by an index that has no label";
+                            let message = "the index of a branch is out of range";
                             return Err(self.trap(
                                 warp,
                                 lane,
                                 instruction,
                                 Fault::LaunchFailed,
-                                said,
+                                message,
                             ));
                         };
                         warp.put(*to, 1 << lane);
@@ -243,7 +244,7 @@ impl<G: Global> Block<'_, '_, G> {
                 }
                 Action::Exit => {
                     warp.live &= !active;
-                    // Those who wait for these wait no longer.
+                    // Lanes that wait for these lanes check again.
                     for parked in std::mem::take(&mut warp.parked) {
                         warp.put(parked.at, parked.lanes);
                     }
@@ -251,30 +252,33 @@ impl<G: Global> Block<'_, '_, G> {
                 }
                 Action::Trap => {
                     let lane = active.trailing_zeros() as usize;
-                    let said = "it gives up by `trap`";
-                    return Err(self.trap(warp, lane, instruction, Fault::LaunchFailed, said));
+                    let message = "the kernel executes `trap`";
+                    return Err(self.trap(warp, lane, instruction, Fault::LaunchFailed, message));
                 }
                 Action::Barrier { id, vote } => {
                     let id = self.read(warp, *id)[active.trailing_zeros() as usize];
-                    let ayes = vote.map_or(0, |(_, _, a, negated)| {
-                        self.truths(warp, a, negated, active)
+                    let true_lanes = vote.map_or(0, |(_, _, a, negated)| {
+                        self.predicate_lanes(warp, a, negated, active)
                     });
                     warp.at_barrier.push(Waiting {
                         at: group.at,
                         lanes: active,
                         id,
                         vote: vote.map(|(how, target, ..)| (how, target)),
-                        ayes,
+                        true_lanes,
                     });
                     None
                 }
-                Action::Meet { meeting, lanes: of } => {
-                    let met = self.meet(warp, instruction, meeting, *of, group.at, active)?;
-                    warp.put(next, met);
+                Action::Collective {
+                    collective,
+                    lanes: of,
+                } => {
+                    let done = self.arrive(warp, instruction, collective, *of, group.at, active)?;
+                    warp.put(next, done);
                     None
                 }
                 _ => {
-                    self.act(warp, instruction, active)?;
+                    self.execute(warp, instruction, active)?;
                     group.at = next;
                     continue;
                 }
@@ -290,8 +294,8 @@ impl<G: Global> Block<'_, '_, G> {
                 at: next,
                 lanes: rest,
             };
-            if !furthest {
-                behind = warp.next_behind();
+            if !latest {
+                next_group = warp.earliest_remaining();
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Kernels that are run here, without a driver around them.
+//! Tests that run kernels without a driver.
 
 mod races;
 mod warps;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::{Fault, Global, Kernel, Launch, Trap, Variable, Window, parse, run};
 
-/// Memory of blocks that are 64 KiB apart.
+/// Memory with blocks at multiples of 64 KiB.
 #[derive(Default)]
 pub(super) struct Machine {
     blocks: Vec<Vec<u64>>,
@@ -17,11 +17,11 @@ pub(super) struct Machine {
 const APART: u64 = 1 << 16;
 
 impl Machine {
-    /// The address of a block with these words.
+    /// Adds a block with these values and returns its address.
     pub(super) fn put<T: Copy>(&mut self, values: &[T]) -> u64 {
         let bytes = size_of_val(values);
         let mut block = vec![0_u64; bytes.div_ceil(8).max(1)];
-        // SAFETY: there is room for them.
+        // SAFETY: the block has room for the values.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 values.as_ptr().cast(),
@@ -36,7 +36,7 @@ impl Machine {
     pub(super) fn get<T: Copy>(&self, address: u64, count: usize) -> Vec<T> {
         let block = &self.blocks[(address / APART) as usize - 1];
         assert!(count * size_of::<T>() <= block.len() * 8);
-        // SAFETY: they are there, aligned for a word.
+        // SAFETY: the block has as many values, and is aligned to 8 bytes.
         unsafe { std::slice::from_raw_parts(block.as_ptr().cast::<T>(), count).to_vec() }
     }
 
@@ -49,7 +49,7 @@ impl Machine {
         Ok(kernels.into_iter().map(Arc::new).collect())
     }
 
-    /// Runs a kernel of 64-bit parameters. Says which races there were.
+    /// Runs a kernel with 64-bit parameters and returns the races.
     pub(super) fn run(
         &mut self,
         kernel: &Arc<Kernel>,
@@ -69,8 +69,11 @@ impl Machine {
             shared_bytes: 1024,
             parameters: &bytes,
         };
-        let ran = run(&launch, self);
-        ran.ended.map_err(|trap| trap.said).map(|()| ran.races)
+        let outcome = run(&launch, self);
+        outcome
+            .result
+            .map_err(|trap| trap.message)
+            .map(|()| outcome.races)
     }
 }
 
@@ -78,7 +81,7 @@ impl Global for Machine {
     fn window(&mut self, address: u64, bytes: u64) -> Result<Window, Trap> {
         let illegal = || Trap {
             fault: Fault::IllegalAddress,
-            said: format!("out of bounds: {address:#x}"),
+            message: format!("out of bounds: {address:#x}"),
         };
         let number = (address / APART).checked_sub(1).ok_or_else(illegal)?;
         let block = self.blocks.get_mut(number as usize).ok_or_else(illegal)?;
@@ -94,7 +97,7 @@ impl Global for Machine {
     }
 }
 
-/// A kernel with an output `o` and an input `i` of 64-bit addresses, and registers of all kinds.
+/// Parses a kernel with this body, an output `o` and an input `i` as 64-bit addresses, and registers of all kinds.
 pub(super) fn kernel(body: &str) -> Result<Vec<Arc<Kernel>>, String> {
     Machine::default().load(&text(body))
 }
@@ -108,7 +111,8 @@ fn text(body: &str) -> String {
     )
 }
 
-/// Each of some threads of one block has its word in `%r1`, and stores one at `[%rd2]`.
+/// Runs one block in which each thread has its input word in `%r1` and stores one at `[%rd2]`. Returns the words and
+/// the races.
 pub(super) fn run_words(
     threads: u32,
     input: &[u32],
@@ -126,16 +130,17 @@ pub(super) fn run_words(
     Ok((machine.get(to, threads as usize), races))
 }
 
-/// As [`run_words`], of which nothing is wrong.
+/// As [`run_words`], but requires that there are no races.
 fn words(threads: u32, input: &[u32], body: &str) -> Vec<u32> {
-    let (words, races) = run_words(threads, input, body).unwrap_or_else(|said| panic!("{said}"));
+    let (words, races) =
+        run_words(threads, input, body).unwrap_or_else(|message| panic!("{message}"));
     assert!(races.is_empty(), "{races:?}");
     words
 }
 
-/// Of some loads, stores and arithmetic; also, how fast it is.
+/// A loop with loads, stores and arithmetic. Also prints the speed.
 #[test]
-fn a_loop_computes_what_rust_does() {
+fn a_loop_computes_the_same_as_rust() {
     const STEPS: u32 = 2000;
     let body = format!(
         "mov.u32 %r2, 0; mov.u32 %r3, 0; mov.f32 %f1, 0f3F800000;\n\
@@ -148,7 +153,7 @@ fn a_loop_computes_what_rust_does() {
     let start = std::time::Instant::now();
     let got = words(256, &input, &body);
     let rate = 256.0 * 9.0 * f64::from(STEPS) / start.elapsed().as_secs_f64() / 1e6;
-    println!("{rate:.0} million instructions a second");
+    println!("{rate:.0} million instructions per second");
     let expected = input.iter().map(|word| {
         let step = |sum: u32, at: u32| (sum.wrapping_add(*word) ^ at).wrapping_mul(3);
         // 1 + 1/2 + 1/4 + ..
@@ -160,9 +165,9 @@ fn a_loop_computes_what_rust_does() {
 const LANE: &str = "st.global.u32 [%rd2], %r2; ret;";
 
 #[test]
-fn words_are_packed_and_narrow_floats_computed() {
+fn packed_words_and_narrow_floats_are_computed() {
     let of = |body: &str| words(1, &[0x3C00_4000], &format!("{body} {LANE}"))[0];
-    // 1 above 2, of halves.
+    // Halves: 1 in the upper half, 2 in the lower.
     assert_eq!(
         of("mov.b32 {%h1, %h2}, %r1; mov.b32 %r2, {%h2, %h1};"),
         0x4000_3C00
@@ -213,7 +218,7 @@ fn words_are_packed_and_narrow_floats_computed() {
 }
 
 #[test]
-fn functions_have_parameters_variables_and_memory_of_their_own() {
+fn functions_have_their_own_parameters_variables_and_memory() {
     let mut machine = Machine::default();
     let kernels = machine
         .load(
@@ -237,13 +242,13 @@ fn functions_have_parameters_variables_and_memory_of_their_own() {
         .map(|at: u32| at + table[at as usize % 4] + 2 * if at < 8 { 100 } else { at })
         .collect();
     assert_eq!(machine.get::<u32>(to, 64), expected);
-    // The variables came first: the constants, then the counter.
+    // The variables are allocated first: the constants, then the counter.
     assert_eq!(machine.get::<u32>(2 * APART, 1), [104]);
 }
 
 #[test]
-fn what_waits_for_another_thread_does_not_keep_it_from_running() {
-    // A lock between lanes of a warp, and a flag between warps: both in shared memory.
+fn a_polling_thread_does_not_block_the_thread_that_it_waits_for() {
+    // A lock in shared memory, between lanes of a warp and between warps.
     let body = format!(
         ".shared .align 4 .u32 lock; .shared .align 4 .u32 sum; setp.eq.u32 %p, %r0, 0; @%p st.shared.u32 [lock], 0;\n\
          @%p st.shared.u32 [sum], 0; bar.sync 0;\n\
@@ -253,23 +258,23 @@ fn what_waits_for_another_thread_does_not_keep_it_from_running() {
     );
     assert_eq!(words(96, &[2; 96], &body), [192; 96]);
     let never = "L: bra L;";
-    let said = run_words(1, &[0], never).unwrap_err();
-    assert!(said.contains("never end"), "{said}");
+    let message = run_words(1, &[0], never).unwrap_err();
+    assert!(message.contains("not to terminate"), "{message}");
 }
 
 #[test]
-fn what_is_not_there_is_a_trap_with_its_line_and_thread() {
-    for (body, said) in [
+fn a_trap_names_the_line_and_the_thread() {
+    for (body, message) in [
         (
             "st.shared.u32 [2000], %r1; ret;",
-            "out of bounds: it touches 4 bytes at 2000 of 1024 of shared",
+            "out of bounds: 4 bytes at offset 2000 of the 1024 bytes of shared",
         ),
         (
             "setp.eq.u32 %p, %r0, 5; @%p st.global.u32 [%rd2+2], %r1; ret;",
-            "thread [5, 0, 0] of cube [0, 0, 0]: it touches 4 bytes",
+            "thread [5, 0, 0] of cube [0, 0, 0]: misaligned: 4 bytes",
         ),
-        ("div.u32 %r2, %r1, 0; ret;", "divides an integer by 0"),
-        ("trap;", "gives up"),
+        ("div.u32 %r2, %r1, 0; ret;", "integer division by 0"),
+        ("trap;", "executes `trap`"),
         (
             "mov.u64 %rd4, 0x0b2000000000; st.u32 [%rd4], %r1; ret;",
             "writes to its parameters",
@@ -281,14 +286,14 @@ fn what_is_not_there_is_a_trap_with_its_line_and_thread() {
     ] {
         let error = run_words(32, &[1], body).unwrap_err();
         assert!(
-            error.contains(said) && error.contains("kernel `k`"),
+            error.contains(message) && error.contains("kernel `k`"),
             "{body}: {error}"
         );
     }
 }
 
 #[test]
-fn parameters_lie_as_c_would_lay_them() {
+fn parameters_have_the_layout_of_a_c_struct() {
     let read = Machine::default()
         .load(".entry k(.param .u32 a, .param .u64 b, .param .align 64 .b8 c[128]) { ret; }")
         .unwrap();
@@ -301,8 +306,8 @@ fn parameters_lie_as_c_would_lay_them() {
 }
 
 #[test]
-fn what_is_not_known_is_said_with_its_line() {
-    for (body, said) in [
+fn unsupported_text_is_an_error_with_its_line() {
+    for (body, message) in [
         ("frobnicate.s32 %r1, %r2;", "line 9: `frobnicate.s32`"),
         ("add.frob.f32 %f1, %f2, %f2;", "frob"),
         ("add.sat.u32 %r1, %r2, %r2;", "sat"),
@@ -319,12 +324,12 @@ fn what_is_not_known_is_said_with_its_line() {
         (".frobnicate 3;", "`.frobnicate`"),
     ] {
         let error = kernel(body).unwrap_err();
-        assert!(error.contains(said), "{body}: {error}");
+        assert!(error.contains(message), "{body}: {error}");
     }
     let itself = ".func f() { call f; ret; } .entry k() { call f; ret; }";
     let error = Machine::default().load(itself).unwrap_err();
     assert!(error.contains("calls itself"), "{error}");
     let nowhere = ".extern .func f(); .entry k() { call f; ret; }";
     let error = Machine::default().load(nowhere).unwrap_err();
-    assert!(error.contains("`f` is nowhere"), "{error}");
+    assert!(error.contains("`f` is not defined"), "{error}");
 }

@@ -2,7 +2,7 @@
 
 use super::{Machine, run_words, text};
 
-/// The races of a body, by one block of so many threads.
+/// Returns the races of a body in one block of `threads` threads.
 fn races(threads: u32, body: &str) -> Vec<String> {
     let body = format!(
         ".shared .align 4 .b8 s[512]; mov.u64 %rd4, s; mul.wide.u32 %rd5, %r0, 4; add.s64 %rd5, %rd4, %rd5; {body} ret;"
@@ -22,16 +22,16 @@ fn a_missing_barrier_is_a_race() {
                 .replace("OTHER", other),
         )
     };
-    let wrong = with("", "1");
+    let found = with("", "1");
     assert!(
-        matches!(&wrong[..], [one] if one.contains("which thread [1, 0, 0] of cube [0, 0, 0] writes")),
-        "{wrong:?}"
+        matches!(&found[..], [one] if one.contains("which thread [1, 0, 0] of cube [0, 0, 0] writes")),
+        "{found:?}"
     );
     assert_eq!(with("bar.sync 0;", "1"), [""; 0]);
-    // A barrier of warps orders within them alone.
+    // A warp barrier orders only the lanes of the warp.
     assert_eq!(with("bar.warp.sync -1;", "1"), [""; 0]);
     assert_eq!(with("bar.warp.sync -1;", "32").len(), 2);
-    // All write one word: other values are a race, one value is none, and atomic operations are none.
+    // All threads write one word: different values race, equal values and atomic operations do not.
     assert_eq!(races(64, "st.shared.u32 [%rd4], %r0;").len(), 1);
     assert_eq!(races(64, "st.shared.u32 [%rd4], 5;"), [""; 0]);
     assert_eq!(races(64, "red.shared.add.u32 [%rd4], 1;"), [""; 0]);
@@ -68,27 +68,27 @@ fn a_missing_barrier_is_a_race() {
 }
 
 #[test]
-fn blocks_that_touch_the_same_global_memory_race_unless_they_do_so_atomically() {
+fn blocks_that_access_the_same_global_memory_race_except_atomically() {
     let run = |body: &str| {
         let mut machine = Machine::default();
         let kernels = machine.load(&text(body)).unwrap();
         let (to, from) = (machine.put(&[0_u32; 64]), machine.put(&[1_u32; 64]));
         machine.run(&kernels[0], 2, 32, &[to, from]).unwrap()
     };
-    let wrong = run("st.global.u32 [%rd2], %r8; ret;");
+    let found = run("st.global.u32 [%rd2], %r8; ret;");
     assert!(
-        matches!(&wrong[..], [one] if one.contains("of cube [1, 0, 0] writes global") && one.contains("of cube [0, 0, 0] writes")),
-        "{wrong:?}"
+        matches!(&found[..], [one] if one.contains("of cube [1, 0, 0] writes global") && one.contains("of cube [0, 0, 0] writes")),
+        "{found:?}"
     );
     assert_eq!(run("red.global.add.u32 [%rd2], %r8; ret;"), [""; 0]);
-    // A barrier is of one block alone.
+    // A barrier orders only the threads of one block.
     assert_eq!(
         run("ld.global.u32 %r2, [%rd2]; bar.sync 0; st.global.u32 [%rd2], 9; ret;").len(),
         1
     );
-    // Fences order what is not followed here.
+    // Kernels with fences are not checked.
     assert_eq!(run("st.global.u32 [%rd2], %r8; membar.gl; ret;"), [""; 0]);
-    // Each its own.
+    // Each block accesses its own memory.
     assert_eq!(
         run(
             "mul.wide.u32 %rd4, %r8, 128; add.s64 %rd2, %rd2, %rd4; st.global.u32 [%rd2], %r8; ret;"

@@ -1,10 +1,10 @@
-//! Lanes that part, meet, and tell each other something.
+//! Divergence, reconvergence and collectives of warps.
 
 use super::{LANE, run_words, words};
 
 #[test]
-fn lanes_that_part_meet_again_and_shuffle_together() {
-    // Even lanes loop longer; all of them are at the shuffle.
+fn diverged_lanes_reconverge_and_shuffle_together() {
+    // Even lanes loop longer, but all lanes take part in the shuffle.
     let body = format!(
         "and.b32 %r3, %r0, 1; setp.eq.u32 %p, %r3, 0; mov.u32 %r2, 0; @!%p bra MEET;\n\
          LOOP: add.s32 %r2, %r2, 1; setp.lt.u32 %q, %r2, %r0; @%q bra LOOP;\n\
@@ -23,8 +23,8 @@ fn lanes_that_part_meet_again_and_shuffle_together() {
 }
 
 #[test]
-fn lanes_of_a_mask_wait_for_each_other_and_for_no_others() {
-    // Each half of the warp shuffles at an instruction of its own.
+fn the_lanes_of_a_mask_wait_only_for_each_other() {
+    // Each half of the warp shuffles at its own instruction.
     let body = format!(
         "setp.lt.u32 %p, %r0, 16; @%p bra LOW;\nshfl.sync.idx.b32 %r2, %r1, 31, 31, 0xFFFF0000; bra END;\n\
          LOW: shfl.sync.idx.b32 %r2, %r1, 3, 31, 0xFFFF;\nEND: {LANE}"
@@ -32,22 +32,25 @@ fn lanes_of_a_mask_wait_for_each_other_and_for_no_others() {
     let input: Vec<u32> = (0..32).map(|lane| lane * 10).collect();
     let got = words(32, &input, &body);
     assert_eq!((got[0], got[15], got[16], got[31]), (30, 30, 310, 310));
-    // A lane that is none of those it names, and lanes that never come.
-    let wrong = "shfl.sync.idx.b32 %r2, %r1, 0, 31, 2; ret;";
-    let said = run_words(32, &input, wrong).unwrap_err();
-    assert!(said.contains("of which it is none"), "{said}");
-    let wrong =
+    // A mask without the lane itself, and lanes that never arrive.
+    let invalid = "shfl.sync.idx.b32 %r2, %r1, 0, 31, 2; ret;";
+    let message = run_words(32, &input, invalid).unwrap_err();
+    assert!(
+        message.contains("does not include the lane itself"),
+        "{message}"
+    );
+    let invalid =
         "setp.eq.u32 %p, %r0, 3; @%p bra AWAY; bar.warp.sync -1; ret; AWAY: bar.sync 0; ret;";
-    let said = run_words(32, &input, wrong).unwrap_err();
-    assert!(said.contains("for ever"), "{said}");
-    // Those who have ended are not waited for.
+    let message = run_words(32, &input, invalid).unwrap_err();
+    assert!(message.contains("deadlock"), "{message}");
+    // Exited lanes do not participate.
     let ended =
         format!("setp.eq.u32 %p, %r0, 3; @%p ret; bar.warp.sync -1; mov.u32 %r2, 5; {LANE}");
     assert_eq!(words(32, &input, &ended)[2..5], [5, 0, 5]);
 }
 
 #[test]
-fn votes_matches_and_reductions_are_those_of_the_lanes_that_meet() {
+fn votes_matches_and_reductions_use_the_lanes_of_their_mask() {
     let input: Vec<u32> = (0..32).map(|lane| lane / 8).collect();
     let of = |body: &str| {
         words(

@@ -1,5 +1,5 @@
-//! Facts about the pools, one by one, and the rig for them. What holds for any sequence of requests is
-//! checked against an oracle in the crate's `tests/memory`.
+//! Facts about the pools, one by one, and their rig. The crate's `tests/memory` checks arbitrary sequences of requests
+//! against an oracle.
 
 mod pages;
 mod reuse;
@@ -17,11 +17,11 @@ const B: QueueId = QueueId(1);
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// A device with a limit that counts its pages.
+/// A device with a memory limit that counts its pages.
 struct Source {
     pages: HashMap<PageId, u64>,
     limit: u64,
-    asked: Vec<u64>,
+    requested: Vec<u64>,
     error: Option<PageError>,
 }
 
@@ -30,7 +30,7 @@ impl Source {
         Self {
             pages: HashMap::new(),
             limit,
-            asked: Vec::new(),
+            requested: Vec::new(),
             error: None,
         }
     }
@@ -42,7 +42,7 @@ impl Source {
 
 impl PageSource for Source {
     fn allocate_page(&mut self, bytes: u64) -> Result<PageId, PageError> {
-        self.asked.push(bytes);
+        self.requested.push(bytes);
         if let Some(error) = self.error {
             return Err(error);
         }
@@ -51,7 +51,7 @@ impl PageSource for Source {
                 free: Some(self.limit - self.used()),
             });
         }
-        let id = PageId(self.asked.len() as u32);
+        let id = PageId(self.requested.len() as u32);
         self.pages.insert(id, bytes);
         Ok(id)
     }
@@ -65,7 +65,7 @@ fn point(queue: QueueId, cursor: u64) -> Points {
     Points::from(Point::new(queue, cursor))
 }
 
-/// Own points need no wait, others do.
+/// The points of `queue` are covered, others are not.
 fn own(queue: QueueId) -> impl Fn(Point) -> bool {
     move |point| point.queue == queue
 }

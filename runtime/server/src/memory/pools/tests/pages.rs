@@ -1,15 +1,15 @@
-//! What pages are asked for and when they go back; what is said when there is none.
+//! Which pages are allocated, when they are freed, and the errors if there is none.
 
 use super::*;
 
 #[test]
-fn a_page_that_cannot_be_had_is_asked_for_in_less() {
+fn smaller_page_is_allocated_if_the_device_lacks_a_full_one() {
     let mut rig = Rig::new(MemoryOptions::default(), MIB);
     assert!(rig.try_reserve(KIB, AllocationMode::Automatic, A).is_ok());
     assert_eq!(
         rig.source.used(),
         MIB,
-        "the device's own word is taken for what is free"
+        "the page has the free bytes that the device reports"
     );
     let error = rig
         .try_reserve(2 * MIB, AllocationMode::Automatic, A)
@@ -17,7 +17,7 @@ fn a_page_that_cannot_be_had_is_asked_for_in_less() {
     assert_eq!(
         error,
         ReserveError::OutOfMemory {
-            asked: 2 * MIB,
+            requested: 2 * MIB,
             reserved: MIB,
             free: Some(0),
             waiting: 0
@@ -26,7 +26,7 @@ fn a_page_that_cannot_be_had_is_asked_for_in_less() {
 }
 
 #[test]
-fn a_persistent_slice_fits_where_a_persistent_page_does_not() {
+fn persistent_slice_gets_an_exact_page_if_a_full_one_does_not_fit() {
     let mut rig = Rig::new(MemoryOptions::default(), MIB);
     let (range, _) = rig
         .try_reserve(600 * KIB, AllocationMode::Persistent, A)
@@ -35,7 +35,7 @@ fn a_persistent_slice_fits_where_a_persistent_page_does_not() {
 }
 
 #[test]
-fn out_of_memory_says_what_will_come_back() {
+fn out_of_memory_reports_the_bytes_that_will_return() {
     let mut rig = Rig::new(MemoryOptions::default(), 48 * MIB);
     let (range, _) = rig.reserve(40 * MIB, A);
     rig.pools.release(range, point(A, 1));
@@ -45,7 +45,7 @@ fn out_of_memory_says_what_will_come_back() {
     assert_eq!(
         error,
         ReserveError::OutOfMemory {
-            asked: 40 * MIB,
+            requested: 40 * MIB,
             reserved: 40 * MIB,
             free: Some(8 * MIB),
             waiting: 40 * MIB
@@ -56,7 +56,7 @@ fn out_of_memory_says_what_will_come_back() {
 }
 
 #[test]
-fn free_pages_are_given_back_before_out_of_memory() {
+fn empty_pages_are_freed_before_out_of_memory() {
     let mut rig = Rig::new(MemoryOptions::default(), 70 * MIB);
     let small: Vec<_> = (0..1000).map(|_| rig.reserve(KIB, A).0).collect();
     assert!(
@@ -71,7 +71,7 @@ fn free_pages_are_given_back_before_out_of_memory() {
 }
 
 #[test]
-fn what_no_device_has_is_too_large() {
+fn request_beyond_every_device_is_too_large() {
     let mut rig = rig();
     for bytes in [u64::MAX, u64::MAX - 255, 1 << 49] {
         assert!(matches!(
@@ -86,7 +86,7 @@ fn what_no_device_has_is_too_large() {
     assert_eq!(
         error,
         ReserveError::TooLarge {
-            asked: MIB,
+            requested: MIB,
             limit: 1000
         }
     );
@@ -100,7 +100,7 @@ fn what_no_device_has_is_too_large() {
 }
 
 #[test]
-fn dedicated_pages_are_due_once_their_points_passed() {
+fn dedicated_page_is_due_once_its_points_have_passed() {
     for options in [
         MemoryOptions::default(),
         MemoryOptions::default().isolate(true),
@@ -130,7 +130,7 @@ fn dedicated_pages_are_due_once_their_points_passed() {
 }
 
 #[test]
-fn persistent_slices_are_packed_and_their_holes_serve_their_size_only() {
+fn persistent_slices_are_packed_and_a_hole_serves_only_its_size() {
     let mut rig = rig();
     let persistent = |rig: &mut Rig, bytes| {
         rig.try_reserve(bytes, AllocationMode::Persistent, A)
@@ -156,7 +156,7 @@ fn persistent_slices_are_packed_and_their_holes_serve_their_size_only() {
 }
 
 #[test]
-fn cleanup_keeps_persistent_pages_in_use_and_returns_the_rest() {
+fn cleanup_keeps_pages_in_use_and_frees_the_rest() {
     let mut rig = rig();
     let (weights, _) = rig.try_reserve(KIB, AllocationMode::Persistent, A).unwrap();
     let (short, _) = rig.reserve(KIB, A);
@@ -172,7 +172,7 @@ fn cleanup_keeps_persistent_pages_in_use_and_returns_the_rest() {
 }
 
 #[test]
-fn no_more_empty_pages_are_kept_than_the_options_say() {
+fn empty_pages_are_cached_up_to_the_option() {
     let mut rig = Rig::new(MemoryOptions::default().max_pages_cached(3), u64::MAX);
     let large: Vec<_> = (0..10)
         .map(|step| rig.reserve((20 + 10 * step) * MIB, A).0)
@@ -187,7 +187,7 @@ fn no_more_empty_pages_are_kept_than_the_options_say() {
 }
 
 #[test]
-fn a_persistent_page_begins_anew_when_its_last_slice_is_freed() {
+fn persistent_page_is_empty_again_after_its_last_slice_is_freed() {
     let mut rig = rig();
     for round in 1..=20 {
         let sizes = (1..=8).map(|step| step * round * 256 * 100);
@@ -205,45 +205,45 @@ fn a_persistent_page_begins_anew_when_its_last_slice_is_freed() {
     assert_eq!(
         rig.source.pages.len(),
         1,
-        "nothing of the rounds before is left"
+        "no range of an earlier round is left"
     );
 }
 
 #[test]
-fn spilled_pages_go_back_before_others() {
+fn marked_pages_are_freed_before_others() {
     for bytes in [30 * MIB, 12 * MIB, KIB] {
         let mut rig = Rig::new(MemoryOptions::default(), 150 * MIB);
-        // A page of its own for each.
+        // Each gets a page of its own.
         let mode = |bytes| match bytes {
             KIB => AllocationMode::Persistent,
             _ => AllocationMode::Automatic,
         };
-        let (kept, _) = rig.reserve(64 * MIB, A);
-        let (spilled, _) = rig.try_reserve(bytes, mode(bytes), A).unwrap();
-        assert_ne!(kept.page, spilled.page);
-        rig.pools.spill(&spilled);
-        rig.pools.release(kept, Points::new());
-        rig.pools.release(spilled, Points::new());
+        let (cached, _) = rig.reserve(64 * MIB, A);
+        let (marked, _) = rig.try_reserve(bytes, mode(bytes), A).unwrap();
+        assert_ne!(cached.page, marked.page);
+        rig.pools.evict_first(&marked);
+        rig.pools.release(cached, Points::new());
+        rig.pools.release(marked, Points::new());
         rig.reserve(80 * MIB, A);
-        let stays = rig.source.pages.contains_key(&kept.page);
-        // A persistent page keeps its place: all free ones go then.
+        let stays = rig.source.pages.contains_key(&cached.page);
+        // A persistent page is not marked, so all empty pages are freed then.
         assert_eq!(stays, bytes != KIB, "{bytes}");
-        assert!(!rig.source.pages.contains_key(&spilled.page));
+        assert!(!rig.source.pages.contains_key(&marked.page));
         assert_eq!(rig.pools.usage().reserved, rig.source.used());
     }
 }
 
 #[test]
-fn a_page_that_is_used_again_is_not_spilled_any_more() {
+fn page_that_is_used_again_loses_its_mark() {
     for bytes in [30 * MIB, 12 * MIB, KIB] {
         let mut rig = Rig::new(MemoryOptions::default().max_pages_cached(1), u64::MAX);
         let (first, _) = rig.reserve(bytes, A);
-        rig.pools.spill(&first);
+        rig.pools.evict_first(&first);
         rig.pools.release(first, Points::new());
         let (again, _) = rig.reserve(bytes, A);
         assert_eq!(again.page, first.page);
         let (other, _) = rig.reserve(40 * MIB, A);
-        rig.pools.spill(&other);
+        rig.pools.evict_first(&other);
         rig.pools.release(again, Points::new());
         rig.pools.release(other, Points::new());
         rig.pools.trim(&mut rig.source);

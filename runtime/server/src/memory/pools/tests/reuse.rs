@@ -1,11 +1,11 @@
-//! Which range a request gets: reuse before and after the points of a freed range (I4).
+//! Which range a request gets: reuse before and after the points of a freed range have passed (I4).
 
 use super::*;
 
 const SIZES: [u64; 4] = [KIB, 300 * KIB, 40 * MIB, 200];
 
 #[test]
-fn a_queue_reuses_what_it_freed_without_a_wait_and_another_does_not() {
+fn queue_reuses_its_own_range_at_once_and_another_queue_does_not_i4() {
     for bytes in SIZES {
         let mut rig = rig();
         let (first, points) = rig.reserve(bytes, A);
@@ -23,14 +23,14 @@ fn a_queue_reuses_what_it_freed_without_a_wait_and_another_does_not() {
         assert_eq!(
             points,
             point(A, 5),
-            "I4: who else touches it must still wait"
+            "I4: another queue that touches it must wait"
         );
     }
 }
 
-/// Each of the queues is ordered behind its own uses alone.
+/// Each queue comes after its own uses only.
 #[test]
-fn what_two_queues_use_is_reused_by_neither_i4() {
+fn range_that_two_queues_use_is_reused_by_neither_i4() {
     for (bytes, queue) in SIZES.iter().flat_map(|bytes| [(*bytes, A), (*bytes, B)]) {
         let mut rig = rig();
         let (range, _) = rig.reserve(bytes, A);
@@ -42,7 +42,7 @@ fn what_two_queues_use_is_reused_by_neither_i4() {
 }
 
 #[test]
-fn a_range_is_clean_once_its_last_point_has_passed() {
+fn range_is_clean_once_its_last_point_has_passed() {
     for bytes in SIZES {
         let mut rig = rig();
         let (range, _) = rig.reserve(bytes, A);
@@ -75,7 +75,7 @@ fn a_range_is_clean_once_its_last_point_has_passed() {
 }
 
 #[test]
-fn a_release_after_the_points_passed_is_clean_at_once() {
+fn release_after_its_points_have_passed_is_clean_at_once() {
     let mut rig = rig();
     let (range, _) = rig.reserve(KIB, A);
     rig.pools.passed(A, 9);
@@ -84,7 +84,7 @@ fn a_release_after_the_points_passed_is_clean_at_once() {
 }
 
 #[test]
-fn the_rest_of_the_points_must_be_covered_too() {
+fn range_is_reused_only_if_all_its_points_are_covered_i4() {
     let mut rig = rig();
     let (range, _) = rig.reserve(KIB, A);
     let points: Points = [Point::new(A, 5), Point::new(B, 2)].into_iter().collect();
@@ -103,7 +103,7 @@ fn the_rest_of_the_points_must_be_covered_too() {
 }
 
 #[test]
-fn no_bytes_need_no_page() {
+fn reservation_of_no_bytes_needs_no_page() {
     let mut rig = rig();
     let (nothing, points) = rig.reserve(0, A);
     assert_eq!(
@@ -117,11 +117,11 @@ fn no_bytes_need_no_page() {
     );
     rig.pools.release(nothing, point(A, 1));
     assert_eq!(rig.pools.usage(), PoolUsage::default());
-    assert!(!rig.pools.has_busy() && rig.source.asked.is_empty());
+    assert!(!rig.pools.has_busy() && rig.source.requested.is_empty());
 }
 
 #[test]
-fn a_full_device_serves_small_slices_from_larger_holes() {
+fn full_device_serves_small_slices_from_larger_holes() {
     let mut rig = Rig::new(MemoryOptions::default().page_bytes(MIB), MIB);
     let blocks: Vec<_> =
         std::iter::from_fn(|| rig.try_reserve(2 * KIB, AllocationMode::Automatic, A).ok())
@@ -137,7 +137,7 @@ fn a_full_device_serves_small_slices_from_larger_holes() {
 }
 
 #[test]
-fn a_large_page_serves_a_slice_at_most_an_eighth_smaller() {
+fn large_page_serves_slices_at_most_an_eighth_smaller() {
     let mut rig = rig();
     let (page, _) = rig.reserve(100 * MIB, A);
     rig.pools.release(page, Points::new());
@@ -147,7 +147,7 @@ fn a_large_page_serves_a_slice_at_most_an_eighth_smaller() {
 }
 
 #[test]
-fn a_freed_range_of_every_class_serves_its_class_again() {
+fn freed_range_serves_its_class_again() {
     let mut rig = rig();
     for bytes in (1..400).map(|step| step * 997 * (1 + step / 30)) {
         let (range, _) = rig.reserve(bytes, A);
@@ -164,7 +164,7 @@ fn a_freed_range_of_every_class_serves_its_class_again() {
 }
 
 #[test]
-fn a_million_small_slices_live_at_once() {
+fn pools_hold_a_million_small_slices() {
     let mut rig = rig();
     let live: Vec<_> = (0..1_000_000).map(|_| rig.reserve(KIB, A).0).collect();
     assert_eq!(
@@ -182,6 +182,6 @@ fn a_million_small_slices_live_at_once() {
 }
 
 #[test]
-fn a_reservation_is_forty_bytes() {
+fn reservation_is_at_most_40_bytes() {
     assert!(size_of::<Reservation>() <= 40);
 }

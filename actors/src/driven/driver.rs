@@ -1,0 +1,109 @@
+//! The owner's handle of a driven device: a driver, which runs the device of the current epoch.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millstream_protocol::health::Health;
+use millstream_protocol::report::Report;
+use millstream_protocol::vitals::Vitals;
+use millstream_sync::facade::{Mutex, THREADS, lock};
+
+use super::Driven;
+
+/// The current epoch of a driven device, shared by its `Driver` and its `Device`.
+pub(crate) struct DriverShared {
+    state: Mutex<DriverState>,
+    vitals: Arc<Vitals>,
+}
+
+struct DriverState {
+    current: Arc<dyn Driven>,
+    closed: bool,
+}
+
+impl DriverShared {
+    pub(crate) fn new(device: Arc<dyn Driven>, vitals: Arc<Vitals>) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(DriverState {
+                current: device,
+                closed: false,
+            }),
+            vitals,
+        })
+    }
+
+    pub(crate) fn current(&self) -> Arc<dyn Driven> {
+        lock(&self.state).current.clone()
+    }
+
+    /// Installs the device of the next epoch. If the device was closed meanwhile, closes `device` and returns `false`.
+    pub(crate) fn replace(&self, device: Arc<dyn Driven>) -> bool {
+        let mut state = lock(&self.state);
+        if !state.closed {
+            state.current = device;
+            return true;
+        }
+        drop(state);
+        device.shut_down(Some(Instant::now()));
+        false
+    }
+
+    /// Closes the device for good.
+    pub(crate) fn close(&self, deadline: Option<Instant>) -> Report {
+        let current = {
+            let mut state = lock(&self.state);
+            state.closed = true;
+            state.current.clone()
+        };
+        let report = current.shut_down(deadline);
+        self.vitals.change(Health::Closed);
+        report
+    }
+}
+
+/// Runs a driven device, in every epoch. Dropping the driver closes the device and answers everything.
+pub struct Driver {
+    shared: Arc<DriverShared>,
+}
+
+impl Driver {
+    pub(crate) fn new(shared: Arc<DriverShared>) -> Self {
+        Self { shared }
+    }
+
+    /// Runs the device on the calling thread until there is nothing to do or `budget` is used up. Returns `true` if
+    /// there may be more to do. A kernel that has started is not interrupted. A GPU works without being pumped and is
+    /// not waited for: then there is more to do later.
+    ///
+    /// Host functions, callbacks and destructors of values run within the budget, too: at least one, and all that start
+    /// within 200 microseconds.
+    pub fn pump(&mut self, budget: Duration) -> bool {
+        let end = Instant::now().checked_add(budget);
+        loop {
+            let remaining = end.map_or(Duration::MAX, |end| {
+                end.saturating_duration_since(Instant::now())
+            });
+            let device = self.shared.current();
+            let worked = device.step(remaining);
+            if !worked || remaining.is_zero() {
+                return worked || device.is_under_way();
+            }
+        }
+    }
+
+    /// Finishes what can finish, closes the device and reports what is left. If the device was
+    /// closed by [`Device::close`](crate::Device::close) before, the report is empty. Blocks meanwhile.
+    pub fn close(self) -> Report {
+        self.shared.close(None)
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if !THREADS && std::thread::panicking() {
+            // A failed model: a thread inside the device will never leave it.
+            return;
+        }
+        self.shared.close(None);
+    }
+}

@@ -1,0 +1,243 @@
+//! A caller that is about to wait takes turns in place of the device thread, and leaves the rest to it. Here the
+//! test plays the device thread: it sleeps at the gate, and each wake of it is counted.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::atomic::AtomicU32;
+use std::sync::mpsc;
+use std::task::{Context, Wake};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use millstream_client::arguments::{CubeCount, update};
+use millstream_client::{ComputeClient, DeviceEpochs, Stream};
+use millstream_cpu::{Cpu, CpuDevice};
+use millstream_protocol::error::Error;
+use millstream_protocol::kernel::Kernel;
+use millstream_protocol::options::DeviceOptions;
+
+use super::*;
+use crate::epoch::{Opened, open_without_thread};
+
+/// Far longer than any test here takes, so that a hang becomes a failure.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The memory of a device with little memory.
+const MEMORY_BYTES: usize = 64 << 10;
+
+/// A device whose thread is played by the test.
+struct Rig {
+    shared_actor: Arc<SharedActor<CpuDevice>>,
+    opened: Opened,
+    client: ComputeClient,
+    stream: Stream,
+    wakes: Arc<Wakes>,
+}
+
+/// Counts the wakes of the device thread.
+#[derive(Default)]
+struct Wakes(AtomicU32);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Rig {
+    fn open(options: DeviceOptions) -> Self {
+        Self::open_as(Cpu::default().queues(1).threads(1), options)
+    }
+
+    fn open_as(cpu: Cpu, options: DeviceOptions) -> Self {
+        let (shared_actor, opened) = open_without_thread(cpu, &options).unwrap();
+        let epochs = DeviceEpochs::new(opened.shared.clone(), Arc::default());
+        let client = epochs.client_builder().build();
+        let rig = Self {
+            stream: client.new_stream(),
+            shared_actor,
+            opened,
+            client,
+            wakes: Arc::default(),
+        };
+        rig.sleep();
+        rig
+    }
+
+    /// Takes the device thread's turns until there is no work, and arms its gate.
+    fn sleep(&self) {
+        while matches!(self.shared_actor.look_around(|| None), Rest::Busy) {}
+        self.shared_actor.gate.arm(&Waker::from(self.wakes.clone()));
+    }
+
+    fn wakes(&self) -> u32 {
+        self.wakes.0.load(Ordering::SeqCst)
+    }
+
+    /// Sends two messages before each wait, a few times, so that such a wait is expected.
+    fn get_used_to_waits(&self) {
+        let data = self.stream.create(&[1_u32; 4]).unwrap();
+        for _ in 0..3 {
+            self.stream.fill(&data, 7_u32).unwrap();
+            self.stream.sync().wait().unwrap();
+        }
+        self.sleep();
+    }
+}
+
+#[test]
+fn a_caller_that_waits_gets_its_answer_without_waking_the_device_thread() {
+    let rig = Rig::open(DeviceOptions::default());
+    let mut before = 0;
+    for round in 0..50_u32 {
+        if round == 2 {
+            // The predictor has seen how these calls wait.
+            rig.sleep();
+            before = rig.wakes();
+        }
+        let data = rig.stream.create(&[0_u32; 4]).unwrap();
+        rig.stream.fill(&data, round).unwrap();
+        assert_eq!(rig.stream.read(&data).wait().unwrap(), [round; 4]);
+    }
+    assert_eq!(rig.wakes(), before, "the device thread was woken");
+    // The callers also honoured the drops of the handles.
+    assert!(!rig.shared_actor.door.enter().has_work());
+}
+
+#[test]
+fn a_caller_that_does_not_wait_wakes_the_device_thread() {
+    let rig = Rig::open(DeviceOptions::default());
+    let data = rig.stream.create(&[1_u32; 4]).unwrap();
+    let before = rig.wakes();
+    rig.sleep();
+    rig.stream.fill(&data, 7_u32).unwrap();
+    assert_eq!(rig.wakes(), before + 1, "no wait was expected");
+    rig.get_used_to_waits();
+    let before = rig.wakes();
+    for _ in 0..20 {
+        rig.stream.fill(&data, 7_u32).unwrap();
+    }
+    assert_eq!(rig.wakes(), before + 1, "no wait has followed");
+}
+
+#[test]
+fn user_code_runs_on_the_queues_worker_and_not_on_a_caller_that_steps_in() {
+    let rig = Rig::open(DeviceOptions::default());
+    let (ran, runs) = mpsc::channel::<ThreadId>();
+    let kernel =
+        Kernel::new("thread_id").native(move |_, _| ran.send(thread::current().id()).unwrap());
+    let kernel = rig.client.kernel(kernel).unwrap();
+    rig.get_used_to_waits();
+    let data = rig.stream.create(&[1_u32; 4]).unwrap();
+    for round in 0..20 {
+        rig.stream.fill(&data, round).unwrap();
+        rig.stream.launch(&kernel, CubeCount::single(), ()).unwrap();
+        assert_eq!(rig.stream.read(&data).wait().unwrap(), [round; 4]);
+        let thread = runs.recv_timeout(PATIENCE).unwrap();
+        assert_ne!(thread, thread::current().id(), "a caller ran it");
+    }
+}
+
+#[test]
+fn a_caller_leaves_a_closing_device_to_its_thread() {
+    let rig = Rig::open(DeviceOptions::default());
+    rig.get_used_to_waits();
+    let before = rig.wakes();
+    rig.shared_actor.door.enter().is_owner_due = false;
+    rig.opened.running.begin_close(Instant::now() + PATIENCE);
+    assert_eq!(rig.wakes(), before + 1);
+    rig.shared_actor.gate.arm(&Waker::from(rig.wakes.clone()));
+    // The caller takes the close out of the channel, and so must hand it over.
+    rig.shared_actor.step_in_to_wait();
+    assert_eq!(rig.wakes(), before + 2, "the device thread was not woken");
+    assert!(rig.shared_actor.door.enter().has_work());
+    assert!(matches!(
+        rig.shared_actor.look_around(|| None),
+        Rest::Finished | Rest::Idle(_)
+    ));
+}
+
+#[test]
+fn a_caller_leaves_a_timer_to_the_device_thread() {
+    let cpu = Cpu::default()
+        .queues(2)
+        .threads(1)
+        .memory_limit(MEMORY_BYTES as u64);
+    let rig = Rig::open_as(cpu, DeviceOptions::default());
+    // A task that has not ended uses all memory, so a task of another queue waits for memory.
+    let all = rig.stream.empty::<u8>(MEMORY_BYTES).unwrap();
+    let (open, opened) = mpsc::channel::<()>();
+    rig.stream
+        .with_resource::<Cpu>("valve", (update(&all),), move |_| {
+            _ = opened.recv_timeout(PATIENCE);
+        })
+        .unwrap();
+    drop(all);
+    rig.sleep();
+    let before = rig.wakes();
+    let until = Instant::now() + PATIENCE;
+    let late = rig.client.new_stream().with_deadline(until);
+    let more = late.empty::<u8>(MEMORY_BYTES).unwrap();
+    late.fill(&more, 7_u8).unwrap();
+    let mut answer = late.sync();
+    assert!(matches!(
+        answer.wait_timeout(Duration::ZERO),
+        Err(Error::TimedOut { .. })
+    ));
+    assert!(rig.wakes() > before, "the thread sleeps without a timer");
+    assert!(rig.shared_actor.door.enter().is_owner_due);
+    let timer = loop {
+        match rig.shared_actor.look_around(|| None) {
+            Rest::Busy => {}
+            Rest::Idle(timer) => break timer,
+            Rest::Finished => panic!("the device is not closed"),
+        }
+    };
+    assert!(timer.is_some_and(|timer| timer <= until));
+    open.send(()).unwrap();
+    // No thread but this one turns the device.
+    while answer.try_take().is_none() {
+        assert!(Instant::now() < until, "the answer never arrives");
+        rig.sleep();
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_caller_does_not_step_in_once_a_users_waker_is_registered() {
+    let rig = Rig::open(DeviceOptions::default());
+    rig.get_used_to_waits();
+    let mut answer = rig.stream.sync();
+    let _ = Future::poll(
+        std::pin::Pin::new(&mut answer),
+        &mut Context::from_waker(Waker::noop()),
+    );
+    rig.sleep();
+    let before = rig.wakes();
+    rig.stream.flush().unwrap();
+    assert_eq!(rig.wakes(), before + 1, "the caller stepped in");
+}
+
+#[test]
+fn a_thread_of_the_runtime_does_not_step_in() {
+    let rig = Rig::open(DeviceOptions::default());
+    rig.get_used_to_waits();
+    let before = rig.wakes();
+    let _mark = mark_runtime_thread();
+    rig.stream.flush().unwrap();
+    assert_eq!(rig.wakes(), before + 1, "the thread may be inside already");
+}
+
+#[test]
+fn a_caller_that_finds_the_door_shut_does_not_wait() {
+    let rig = Rig::open(DeviceOptions::default());
+    rig.get_used_to_waits();
+    let before = rig.wakes();
+    let inside = rig.shared_actor.door.enter();
+    rig.stream.flush().unwrap();
+    assert_eq!(rig.wakes(), before, "the thread inside looks around again");
+    assert!(
+        rig.shared_actor.door.leave(inside),
+        "the thread inside does not know that it must look again"
+    );
+}

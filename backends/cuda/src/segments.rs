@@ -1,0 +1,218 @@
+//! The segments of a copy: each is one copy call of the driver.
+//!
+//! A copy moves bytes between dense host memory, which is divided into staging blocks, and GPU memory, which is dense
+//! or strided. A segment is a set of rows of one width at one pitch, within one block.
+
+use millstream_protocol::error::Refused;
+use millstream_protocol::layout::Strided;
+use millstream_protocol::layout::check_layout;
+
+/// Rows of bytes: contiguous in host memory, `pitch` bytes apart in GPU memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Segment {
+    /// Offset of the first byte in GPU memory, from the start of the binding.
+    pub(crate) strided: u64,
+    /// Offset of the first byte in dense host memory.
+    pub(crate) dense: u64,
+    /// Bytes of one row.
+    pub(crate) width: u64,
+    /// Bytes from the start of one row to the next in GPU memory.
+    pub(crate) pitch: u64,
+    pub(crate) rows: u64,
+}
+
+impl Segment {
+    /// Returns the number of bytes to copy.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.width * self.rows
+    }
+
+    /// Returns `true` if the segment lies within `dense` bytes of host memory and `bytes` bytes of GPU memory.
+    fn is_within(&self, dense: u64, bytes: u64) -> bool {
+        let rows = self.width.checked_mul(self.rows);
+        if rows
+            .and_then(|rows| rows.checked_add(self.dense))
+            .is_none_or(|end| end > dense)
+        {
+            return false;
+        }
+        let last = self.pitch.checked_mul(self.rows.saturating_sub(1));
+        let end = last.and_then(|last| self.strided.checked_add(last)?.checked_add(self.width));
+        end.is_some_and(|end| end <= bytes)
+    }
+}
+
+/// Cuts a copy into segments.
+///
+/// `dense` is the number of bytes on the host, `block` the size of a staging block, and `bytes` the size of the
+/// binding. `layout` says where the bytes lie in the binding; without one they are dense. `pitch_max` is the driver's
+/// largest pitch.
+///
+/// # Errors
+/// The lengths do not match, or the layout exceeds the binding.
+pub(crate) fn segments(
+    layout: Option<&Strided>,
+    dense: u64,
+    bytes: u64,
+    block: u64,
+    pitch_max: u64,
+) -> Result<Vec<Segment>, Refused> {
+    check_layout(layout, dense, bytes).map_err(Refused::Task)?;
+    let mut segments = Vec::new();
+    match layout {
+        None => {
+            let whole = Segment {
+                strided: 0,
+                dense: 0,
+                width: dense,
+                pitch: dense,
+                rows: 1,
+            };
+            cut_at_blocks(whole, block, &mut segments);
+        }
+        Some(layout) => join_rows(layout, pitch_max, |rows| {
+            cut_at_blocks(rows, block, &mut segments);
+        }),
+    }
+    // The bounds are checked here as well, because the copies are unsafe and the layout's arithmetic is not trusted.
+    match segments
+        .iter()
+        .all(|segment| segment.is_within(dense, bytes))
+    {
+        true => Ok(segments),
+        false => Err(Refused::Task("layout exceeds its binding".to_owned())),
+    }
+}
+
+/// Joins consecutive runs of a layout that have the same length and distance into one segment.
+fn join_rows(layout: &Strided, pitch_max: u64, mut each: impl FnMut(Segment)) {
+    let mut open: Option<Segment> = None;
+    layout.for_each_run(|strided, dense, bytes| {
+        if let Some(rows) = &mut open {
+            let step = strided.checked_sub(rows.strided + (rows.rows - 1) * rows.pitch);
+            let joins = bytes == rows.width
+                && step.is_some_and(|step| {
+                    let regular = rows.rows == 1 || step == rows.pitch;
+                    // Overlapping rows stay separate segments, so that they are written in order.
+                    regular && (rows.width..=pitch_max).contains(&step)
+                });
+            if let (true, Some(step)) = (joins, step) {
+                rows.pitch = step;
+                rows.rows += 1;
+                return;
+            }
+            each(*rows);
+        }
+        open = Some(Segment {
+            strided,
+            dense,
+            width: bytes,
+            pitch: bytes,
+            rows: 1,
+        });
+    });
+    if let Some(rows) = open {
+        each(rows);
+    }
+}
+
+/// Cuts rows at the boundaries of host blocks.
+fn cut_at_blocks(rows: Segment, block: u64, segments: &mut Vec<Segment>) {
+    let (end, mut dense) = (rows.dense + rows.bytes(), rows.dense);
+    while dense < end {
+        let done = dense - rows.dense;
+        let (row, column) = (done / rows.width, done % rows.width);
+        let room = block - dense % block;
+        let segment = Segment {
+            strided: rows.strided + row * rows.pitch + column,
+            dense,
+            ..rows
+        };
+        let segment = match column == 0 && room >= rows.width {
+            true => Segment {
+                rows: (room / rows.width).min(rows.rows - row),
+                ..segment
+            },
+            false => {
+                let width = room.min(rows.width - column);
+                Segment {
+                    width,
+                    pitch: width,
+                    rows: 1,
+                    ..segment
+                }
+            }
+        };
+        dense += segment.bytes();
+        segments.push(segment);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Returns the offset in GPU memory of each dense byte.
+    fn gpu_offsets(segments: &[Segment], block: u64) -> Vec<u64> {
+        let mut offsets = Vec::new();
+        for segment in segments {
+            assert_eq!(segment.dense, offsets.len() as u64, "segments are in order");
+            assert!(segment.bytes() > 0 && (segment.rows == 1 || segment.pitch >= segment.width));
+            let last = segment.dense + segment.bytes() - 1;
+            assert_eq!(
+                segment.dense / block,
+                last / block,
+                "{segment:?} crosses a block boundary"
+            );
+            for row in 0..segment.rows {
+                let start = segment.strided + row * segment.pitch;
+                offsets.extend(start..start + segment.width);
+            }
+        }
+        offsets
+    }
+
+    #[test]
+    fn a_pitched_tensor_that_fits_a_block_is_one_segment() {
+        let layout = Strided::pitched(&[3, 5, 7], 4, 64).unwrap();
+        let bytes = layout.extent_bytes();
+        let segments = segments(Some(&layout), 3 * 5 * 7 * 4, bytes, 1 << 20, 1 << 30).unwrap();
+        let rows = Segment {
+            strided: 0,
+            dense: 0,
+            width: 28,
+            pitch: 64,
+            rows: 15,
+        };
+        assert_eq!(segments, [rows]);
+    }
+
+    #[test]
+    fn lengths_that_do_not_match_are_refused() {
+        let layout = Strided::new(&[2, 2], &[u64::MAX / 8, 1], 1).unwrap();
+        assert!(segments(Some(&layout), 4, 64, 16, 1 << 20).is_err());
+        assert!(segments(None, 4, 5, 16, 1 << 20).is_err());
+        assert_eq!(segments(None, 0, 0, 16, 1 << 20).unwrap(), []);
+    }
+
+    proptest! {
+        #[test]
+        fn segments_visit_every_byte_in_dense_order(
+            shape in prop::collection::vec(0_u64..5, 0..5),
+            strides in prop::collection::vec(0_u64..40, 5),
+            element in 1_u64..5,
+            block in 1_u64..50,
+            pitch_max in 1_u64..200,
+        ) {
+            let layout = Strided::new(&shape, &strides[..shape.len()], element).unwrap();
+            let mut expected = Vec::new();
+            layout.for_each_run(|strided, _, bytes| expected.extend(strided..strided + bytes));
+            let (dense, bytes) = (layout.dense_bytes(), layout.extent_bytes());
+            let segments = segments(Some(&layout), dense, bytes, block, pitch_max).unwrap();
+            prop_assert!(segments.iter().all(|segment| segment.rows == 1 || segment.pitch <= pitch_max));
+            prop_assert_eq!(gpu_offsets(&segments, block), expected);
+        }
+    }
+}

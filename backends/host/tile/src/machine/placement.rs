@@ -1,0 +1,265 @@
+//! The places of slots at each step: in the bindings' memory, or in staging registers that are loaded and stored.
+
+use super::{Job, Machine};
+use crate::kernels::place::by_size;
+use crate::lanes::{Lanes, prefetch};
+use crate::plan::{InputKind, Prefetch, Scope, Template};
+use crate::slot::{Slot, SlotId};
+use crate::space::Path;
+
+/// The number of steps across rows that inputs are prefetched ahead.
+const STEPS_AHEAD: usize = 2;
+
+impl<'a> Machine<'a> {
+    /// Begins a step: sets the index of its first element, and the lane of its retained values.
+    #[inline]
+    pub(super) unsafe fn at_step(&mut self, position: usize, lane: usize) {
+        let plan = self.job.plan;
+        // SAFETY: slot 0 is a scalar, the position.
+        unsafe { self.slots[0].cast::<i64>().write(position as i64) };
+        // Most rows are one tile, so the retained values stay in place.
+        if plan.retained == 0 || lane == self.retained_lane {
+            return;
+        }
+        self.retained_lane = lane;
+        for (to, slot) in self.slots.iter_mut().zip(&plan.slots) {
+            if let Slot::Retained { unit, size } = *slot {
+                let bytes = unit as usize * self.job.retained_lanes + size as usize * lane;
+                *to = self.retained.wrapping_add(bytes);
+            }
+        }
+    }
+
+    /// Returns the lanes of a path at a step, and its offset along the other axes.
+    #[inline(always)]
+    pub(super) fn lanes<'b>(
+        &'b self,
+        path: &'b Path,
+        outer: (usize, usize),
+        inner: (usize, usize),
+    ) -> Lanes<'b> {
+        let launch = self.job.launch;
+        let (axes, strides, (start, n), still) = match self.job.plan.template {
+            Template::Row => (
+                &launch.inner,
+                &path.inner,
+                inner,
+                launch.outer.offset(&path.outer, outer.0),
+            ),
+            Template::Column => (
+                &launch.outer,
+                &path.outer,
+                outer,
+                launch.inner.offset(&path.inner, inner.0),
+            ),
+            Template::Flat if self.job.tiles.block.is_some() => {
+                let axes = &launch.outer;
+                return Lanes {
+                    axes: &self.block,
+                    strides: &path.outer[axes.rank - 2..axes.rank],
+                    start: 0,
+                    n: outer.1,
+                    still: axes.offset(&path.outer, outer.0),
+                };
+            }
+            Template::Flat => (&launch.outer, &path.outer, outer, 0),
+        };
+        Lanes {
+            axes,
+            strides,
+            start,
+            n,
+            still,
+        }
+    }
+
+    /// Places an input at a step: in the binding's memory, or loaded into its staging register.
+    #[inline]
+    pub(super) unsafe fn place_input(
+        &mut self,
+        input: u16,
+        outer: usize,
+        outer_n: usize,
+        inner: usize,
+        inner_n: usize,
+    ) {
+        let path = &self.job.launch.paths[usize::from(input)];
+        let input = &self.job.plan.inputs[usize::from(input)];
+        let (outer, inner) = ((outer, outer_n), (inner, inner_n));
+        let lanes = self.lanes(path, outer, inner);
+        let bytes = input.size as isize;
+        if path.is_direct && matches!(input.kind, InputKind::Elements(_)) {
+            let offset = (lanes.still + lanes.first()) * bytes;
+            self.slots[usize::from(input.slot)] = path.base.wrapping_offset(offset);
+            return;
+        }
+        let staging = match input.direct_target {
+            // Targets are placed before inputs.
+            Some(target) => self.job.plan.targets[usize::from(target)].slot,
+            None => input.staging,
+        };
+        let staging = self.slots[usize::from(staging)];
+        // SAFETY: the launch was checked, so each element lies in its binding; registers and targets have room for
+        // the lanes.
+        unsafe {
+            if input.is_uniform {
+                let offset = lanes.still + lanes.first();
+                self.slots[usize::from(input.slot)] = match input.kind {
+                    InputKind::Elements(_) => path.base.offset(offset * bytes),
+                    _ => {
+                        staging.cast::<i64>().write((path.origin + offset) as i64);
+                        staging
+                    }
+                };
+                return;
+            }
+            self.slots[usize::from(input.slot)] = match input.kind {
+                InputKind::Elements(_) if lanes.n == 1 => {
+                    path.base.offset((lanes.still + lanes.first()) * bytes)
+                }
+                InputKind::Elements(_) => {
+                    let base = path.base.offset(lanes.still * bytes);
+                    by_size!(input.size, T => lanes.load(base.cast::<T>(), staging.cast::<T>()));
+                    staging
+                }
+                InputKind::Gathered(gathered) => {
+                    self.load_runs(gathered, input.size, staging, &lanes, outer, inner)
+                }
+                _ => {
+                    lanes.store_offsets(staging.cast(), path.origin);
+                    staging
+                }
+            };
+        }
+    }
+
+    /// Transposes a block of the only input straight into the only target.
+    pub(super) unsafe fn transpose_block(&self, start: usize, n: usize) {
+        let launch = self.job.launch;
+        let (from, to) = (&launch.paths[0], &launch.paths[1]);
+        let (lanes, rows) = (self.lanes(from, (start, n), (0, 1)), launch.outer.rank - 2);
+        by_size!(self.job.plan.inputs[0].size, T => {
+            let base = from.base.cast::<T>().wrapping_offset(lanes.still);
+            let place = launch.outer.offset(&to.outer, start);
+            let target = to.base.cast::<T>().wrapping_offset(place);
+            // SAFETY: the launch was checked, so each element lies in its binding; nothing else overlaps the target.
+            unsafe { lanes.transpose(base, target, to.outer[rows]) };
+        });
+    }
+
+    /// Prefetches what an input across rows reads a few steps later: steps are too far apart for the processor's own
+    /// prefetcher.
+    #[inline]
+    pub(super) fn prefetch_input(&self, input: u16, n: usize, step: usize) {
+        let launch = self.job.launch;
+        let path = &launch.paths[usize::from(input)];
+        let input = &self.job.plan.inputs[usize::from(input)];
+        if !path.is_direct || launch.inner.rank != 1 || step + STEPS_AHEAD >= launch.inner.total {
+            return;
+        }
+        let distance = STEPS_AHEAD as isize * path.inner[0] * input.size as isize;
+        let from = self.slots[usize::from(input.slot)].wrapping_offset(distance);
+        for line in (0..n * input.size).step_by(64) {
+            prefetch(from.wrapping_add(line));
+        }
+    }
+
+    /// Computes the addresses to be prefetched at a tile of a row.
+    #[inline]
+    pub(super) fn place_prefetches(
+        &mut self,
+        prefetches: &[(Prefetch, SlotId)],
+        row: usize,
+        tile: usize,
+    ) {
+        let Job {
+            plan,
+            launch,
+            tiles,
+            ..
+        } = self.job;
+        for &(what, slot) in prefetches {
+            let start = |tile: usize| tiles.tile(&launch.inner, tile).0;
+            let (path, size, row, start) = match what {
+                Prefetch::Target(target) => {
+                    let path = &launch.paths[plan.inputs.len() + usize::from(target)];
+                    (
+                        path,
+                        plan.targets[usize::from(target)].size,
+                        row,
+                        start(tile),
+                    )
+                }
+                Prefetch::Input(input) => {
+                    let path = &launch.paths[usize::from(input)];
+                    let size = plan.inputs[usize::from(input)].size;
+                    match tile + 1 < tiles.count {
+                        true => (path, size, row, start(tile + 1)),
+                        false => (path, size, (row + 1).min(launch.outer.total - 1), 0),
+                    }
+                }
+            };
+            let lanes = self.lanes(path, (row, 1), (start, 1));
+            // Prefetching elements of a path that is not direct is useless, but harmless.
+            let offset = (lanes.still + lanes.first()).wrapping_mul(size as isize);
+            self.slots[usize::from(slot)] = path.base.wrapping_offset(offset);
+        }
+    }
+
+    /// Places every target of a scope: in the binding's memory, or in its staging register.
+    #[inline]
+    pub(super) unsafe fn place_targets(
+        &mut self,
+        scope: Scope,
+        outer: usize,
+        outer_n: usize,
+        inner: usize,
+        inner_n: usize,
+    ) {
+        let plan = self.job.plan;
+        for (index, target) in plan.targets.iter().enumerate() {
+            if target.scope != scope {
+                continue;
+            }
+            let path = &self.job.launch.paths[plan.inputs.len() + index];
+            self.slots[usize::from(target.slot)] = if path.is_direct {
+                let lanes = self.lanes(path, (outer, outer_n), (inner, inner_n));
+                let offset = lanes.still + lanes.first();
+                path.base.wrapping_offset(offset * target.size as isize)
+            } else {
+                self.slots[usize::from(target.staging)]
+            };
+        }
+    }
+
+    /// Stores the targets that were computed in staging registers.
+    #[inline]
+    pub(super) unsafe fn write_back(
+        &mut self,
+        scope: Scope,
+        outer: usize,
+        outer_n: usize,
+        inner: usize,
+        inner_n: usize,
+    ) {
+        let plan = self.job.plan;
+        for (index, target) in plan.targets.iter().enumerate() {
+            let path = &self.job.launch.paths[plan.inputs.len() + index];
+            if target.scope != scope || path.is_direct {
+                continue;
+            }
+            let mut lanes = self.lanes(path, (outer, outer_n), (inner, inner_n));
+            if target.is_uniform {
+                lanes.still += lanes.first();
+                lanes.start = 0;
+                lanes.n = 1;
+            }
+            let staging = self.slots[usize::from(target.staging)];
+            // SAFETY: the launch was checked, so each element lies in its binding.
+            unsafe {
+                let base = path.base.offset(lanes.still * target.size as isize);
+                by_size!(target.size, T => lanes.store(staging.cast::<T>(), base.cast::<T>()));
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Back-pressure: how a call acquires capacity, and what it does if there is none (I8, I12).
+//!
+//! # What is bounded
+//! | capacity | limit | what releases it |
+//! | --- | --- | --- |
+//! | uploads and jobs of a client | `max_upload_bytes`, `max_jobs` | the task's completion; the end of the user code |
+//! | slots of the table | `max_handles` | completed tasks of dropped slices: see `slots` |
+//! | memory of a client | `hard_limit` | completed tasks of dropped slices: see `limit` |
+//! | tasks of a stream or client | `max_held`, `max_tasks` | issuing a task to its queue |
+//! | messages in the mailbox | `mailbox_capacity` | the device's turn, which never waits |
+//!
+//! A call acquires its capacity in this order. A [`Permit`] holds credit for as long as the work is in flight, travels
+//! with the work, and releases the credit when it is dropped.
+//!
+//! # What a call does if there is no capacity
+//! | stream | application thread | callback, host function | kernel, destructor, waker |
+//! | --- | --- | --- | --- |
+//! | plain | blocks, or drives | mailbox: blocks; credit: exceeds | mailbox: `NoRoomHere`; credit: exceeds |
+//! | `nowait` | returns `Busy` | mailbox: `Busy`; credit: exceeds | the same |
+//! | `when_room` | awaits | awaits | awaits |
+//!
+//! A thread of the runtime never waits for credit: the credit may be released only by a task behind a host function, or
+//! by a callback, that needs this very thread. So it exceeds the limit by up to a headroom, and beyond that gets
+//! `NoRoomHere`; `hard_limit` has no headroom. The device's turn makes room in the mailbox and does not need a thread
+//! of user code, so callbacks may wait for it (decision 32).
+//!
+//! # Example: a full stream
+//! ```text
+//!  thread A                                  thread B                        device thread
+//!  try_acquire(1): full
+//!  acquire(1): enters the wait list, parks
+//!                                            try_acquire(1): others wait
+//!                                            acquire(1): behind A, parks
+//!                                                                            issues a task: releases 1, grants it to A
+//!  wakes with the credit
+//!  reserves a mailbox slot, sends
+//! ```
+//! Credit is granted in the order of the wait list, so no caller starves.
+//!
+//! The models `credit`, `mailbox` and `slots` of `loom-tests` and its `actors/pressure` check the waits; the facts
+//! `room`, `awaited_room`, `callbacks` and `memory` of the conformance suite check the table above.
+
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use millstream_protocol::error::{Error, Full};
+use millstream_protocol::marks::is_runtime_thread;
+use millstream_sync::credit::{AcquireError, Credit};
+use millstream_sync::facade::THREADS;
+
+use crate::{ClientEpoch, DeviceShared};
+
+/// Credit held by work in flight. It moves with the work and is released when dropped.
+pub(crate) struct Permit {
+    credit: Arc<Credit>,
+    amount: u64,
+}
+
+impl Permit {
+    /// Wraps credit that was acquired already.
+    pub(super) fn new(credit: &Arc<Credit>, amount: u64) -> Self {
+        Self {
+            credit: credit.clone(),
+            amount,
+        }
+    }
+
+    /// Drops the permit without releasing the credit: something else releases it.
+    pub(super) fn forget(mut self) {
+        self.amount = 0;
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.credit.release(self.amount);
+    }
+}
+
+/// Where a request came from, and so whose limits it counts towards: a client, or the device itself.
+#[derive(Clone)]
+pub(crate) enum Requester {
+    Client(Arc<ClientEpoch>),
+    Device(Arc<DeviceShared>),
+}
+
+impl Requester {
+    #[inline]
+    pub(crate) fn device(&self) -> &Arc<DeviceShared> {
+        match self {
+            Requester::Client(epoch) => &epoch.device,
+            Requester::Device(device) => device,
+        }
+    }
+
+    /// Acquires a permit for one more callback, on a device that has threads for user code.
+    pub(crate) fn callback_permit(&self, wait: bool) -> Result<Permit, Error> {
+        self.device().check_callbacks()?;
+        self.job_permit(wait)
+    }
+
+    /// Acquires a permit for one more host function, callback or deferred drop.
+    pub(crate) fn job_permit(&self, wait: bool) -> Result<Permit, Error> {
+        let jobs = match self {
+            Requester::Client(epoch) => &epoch.jobs,
+            Requester::Device(device) => device.jobs(),
+        };
+        let headroom = self.device().settings().callback_headroom;
+        self.device()
+            .permit(wait, jobs, (1, headroom), || jobs_full(jobs))
+    }
+}
+
+/// Describes the client's jobs as full.
+pub(super) fn jobs_full(jobs: &Credit) -> Full {
+    Full::Jobs {
+        in_use: jobs.in_use(),
+        limit: jobs.limit(),
+    }
+}
+
+impl DeviceShared {
+    /// Acquires `amount` of `credit` until the permit is dropped. If `wait` is set, blocks until there is enough; a
+    /// thread of the runtime exceeds the limit by up to `headroom` instead.
+    pub(crate) fn permit(
+        &self,
+        wait: bool,
+        credit: &Arc<Credit>,
+        (amount, headroom): (u64, u64),
+        full: impl FnOnce() -> Full,
+    ) -> Result<Permit, Error> {
+        if !THREADS {
+            // In a model: first observe everything that other threads released before this point.
+            self.channel().looked();
+        }
+        if credit.try_acquire(amount).is_err() {
+            self.wait_for_credit(wait, credit, (amount, headroom), full)?;
+        }
+        Ok(Permit::new(credit, amount))
+    }
+
+    /// Acquires `amount` of `credit`. If `wait` is set, blocks until there is enough, driving a driven device
+    /// meanwhile; otherwise returns what is `full`. A thread of the runtime does not block: it may exceed the limit by
+    /// `headroom`.
+    #[cold]
+    pub(crate) fn wait_for_credit(
+        &self,
+        wait: bool,
+        credit: &Credit,
+        (amount, headroom): (u64, u64),
+        full: impl FnOnce() -> Full,
+    ) -> Result<(), Error> {
+        if credit.has_ended() {
+            return Err(self.terminal_error());
+        }
+        if headroom > 0 && is_runtime_thread() {
+            let taken = credit.try_acquire_beyond(amount, headroom);
+            return taken.map_err(|_| Error::NoRoomHere { what: full() });
+        }
+        if !self.may_wait(wait) {
+            return Err(self.no_room(wait, full()));
+        }
+        let span = tracing::debug_span!(target: "millstream", "wait_for_room", amount);
+        let _entered = span.enter();
+        let finish = |outcome: Result<(), AcquireError>| outcome.map_err(|_| self.terminal_error());
+        let mut place = credit.place(amount);
+        if let Some(outcome) = self.drive_until(|waker| place.poll(waker)) {
+            return finish(outcome);
+        }
+        drop(place);
+        finish(credit.acquire(amount, self.spin()))
+    }
+
+    /// Whether a call that finds no room may block, given that its stream blocks if `wait`.
+    pub(super) fn may_wait(&self, wait: bool) -> bool {
+        wait && !is_runtime_thread()
+    }
+
+    /// Returns the error of a call that finds no room and may not block, given that its stream blocks if `wait`.
+    pub(super) fn no_room(&self, wait: bool, what: Full) -> Error {
+        match wait {
+            true => Error::NoRoomHere { what },
+            false => Error::Busy { what },
+        }
+    }
+
+    /// Drives a driven device until `poll` is ready; `poll` receives a waker before the thread sleeps. Returns `None`
+    /// on a device that has its own thread.
+    pub(super) fn drive_until<T>(&self, mut poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T> {
+        while let Some(worked) = self.channel().drive() {
+            let mut outcome = poll(Waker::noop());
+            if outcome.is_pending() && !worked {
+                self.channel().rest(None, &mut |waker| {
+                    outcome = poll(waker);
+                    outcome.is_ready()
+                });
+            }
+            if let Poll::Ready(outcome) = outcome {
+                return Some(outcome);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,121 @@
+//! Dependencies between held tasks of different streams.
+//!
+//! Each link leads from a held task to a task of another stream that is earlier in the mailbox, so there is no cycle.
+//! When the earlier task is issued, the link becomes a point. Each link is stored twice: in `awaits` of the later task,
+//! and as a [`Waiter`] of the earlier task's stream.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use millstream_protocol::id::Point;
+use millstream_protocol::priority::Priority;
+use smallvec::{SmallVec, smallvec};
+
+use super::Scheduler;
+use super::actor::Waiter;
+use super::task::HeldTask;
+
+impl Scheduler {
+    /// Makes a task come after the held task `theirs` of another stream. `stream` will hold it as its task `sequence`.
+    pub(crate) fn come_after(
+        &mut self,
+        (stream, sequence): (u32, u64),
+        held: &mut HeldTask,
+        (other, theirs): (u32, u64),
+    ) {
+        // One link per task: two bindings may conflict with the same task.
+        if !held.awaits.contains(&(other, theirs)) {
+            held.awaits.push((other, theirs));
+            let waiter = Waiter {
+                sequence: theirs,
+                stream,
+                task: sequence,
+            };
+            self.streams[other as usize].waiters.push(Reverse(waiter));
+        }
+    }
+
+    /// Raises the priority of the tasks that a task of `stream` awaits to that of the stream.
+    pub(crate) fn raise_priority(&mut self, stream: u32, awaits: &[(u32, u64)]) {
+        let priority = self.streams[stream as usize].own_priority;
+        for (other, sequence) in awaits {
+            self.inherit(*other, *sequence, priority);
+        }
+    }
+
+    /// Raises the priority of a stream's tasks up to `sequence`, and of the tasks that these await.
+    ///
+    /// The walk follows the links of the tasks whose priority rises. It uses a list instead of recursion, since a chain
+    /// may be as long as there are streams. It visits each task once for each priority.
+    fn inherit(&mut self, stream: u32, sequence: u64, priority: Priority) {
+        let mut open: SmallVec<[(u32, u64); 8]> = smallvec![(stream, sequence)];
+        while let Some((stream, sequence)) = open.pop() {
+            let Some(actor) = self.streams.get_mut(stream as usize) else {
+                continue;
+            };
+            let tasks = actor.inherit(priority, sequence);
+            if tasks.is_empty() {
+                continue;
+            }
+            let links = actor.held.range(tasks).flat_map(|held| &held.awaits);
+            open.extend(links.copied());
+            if actor.waits_for_turn {
+                let priority = actor.priority();
+                let turns = &mut self.queues[actor.queue.index()].turns;
+                turns.leave(stream);
+                turns.join(stream, priority);
+            }
+        }
+    }
+
+    /// Makes the tasks that awaited this one come after `point`, its last point.
+    pub(super) fn wake_waiters(&mut self, stream: u32, sequence: u64, point: Point) {
+        loop {
+            let waiters = &mut self.streams[stream as usize].waiters;
+            let Some(Reverse(waiter)) = waiters
+                .peek()
+                .copied()
+                .filter(|first| first.0.sequence <= sequence)
+            else {
+                return;
+            };
+            waiters.pop();
+            if let Some(actor) = self.streams.get_mut(waiter.stream as usize)
+                && let Some(held) = actor.held_mut(waiter.task)
+            {
+                held.awaits
+                    .retain(|link| *link != (stream, waiter.sequence));
+                held.come_after(point);
+                self.join_turns(waiter.stream);
+            }
+        }
+    }
+
+    /// Iterates over the tasks that wait, directly or transitively, for the first tasks of these streams.
+    pub(crate) fn stuck_behind(
+        &self,
+        streams: impl Iterator<Item = u32>,
+    ) -> impl Iterator<Item = &HeldTask> {
+        // The first stuck sequence of each stream that has one.
+        let mut stuck: HashMap<u32, u64> = HashMap::new();
+        let first = |key| Some((key, self.streams.get(key as usize)?.issued + 1));
+        let mut open: Vec<(u32, u64)> = streams.filter_map(first).collect();
+        while let Some((key, first)) = open.pop() {
+            let known = stuck.entry(key).or_insert(u64::MAX);
+            if *known <= first {
+                continue;
+            }
+            *known = first;
+            let waiters = self.streams[key as usize].waiters.iter();
+            let behind = waiters
+                .map(|Reverse(waiter)| waiter)
+                .filter(|waiter| waiter.sequence >= first);
+            open.extend(behind.map(|waiter| (waiter.stream, waiter.task)));
+        }
+        stuck.into_iter().flat_map(|(key, first)| {
+            let actor = &self.streams[key as usize];
+            let before = (first - actor.issued - 1) as usize;
+            actor.held.iter().skip(before).map(|held| &**held)
+        })
+    }
+}

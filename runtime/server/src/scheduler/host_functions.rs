@@ -1,0 +1,140 @@
+//! Host functions: they run once the tasks before them have completed, on every queue that they come after.
+//!
+//! A stream whose first task is a host function is parked until then ([`Parked::HostWaits`]). The function runs on
+//! another thread, and its stream stays parked until it has ended ([`Parked::HostRuns`]).
+
+use std::sync::Arc;
+
+use millstream_protocol::id::{Cursor, Point, QueueId};
+use millstream_protocol::message::Rare;
+
+use super::Scheduler;
+use super::actor::Parked;
+use super::task::HeldTask;
+
+/// A host function whose dependencies have completed.
+pub(crate) struct ReadyHost {
+    pub(crate) stream: u32,
+    /// Its sequence in its stream.
+    pub(crate) sequence: u64,
+    /// Its task, taken out of the stream.
+    pub(crate) held: Box<HeldTask>,
+    /// The index at which the search goes on.
+    pub(crate) next: usize,
+}
+
+/// A host function that has ended.
+pub(crate) struct EndedHost {
+    /// Its task, taken out of the stream.
+    pub(crate) held: Box<HeldTask>,
+    pub(crate) name: Option<Arc<str>>,
+}
+
+impl Scheduler {
+    /// Parks a stream: its first task is a host function that waits until its dependencies have completed.
+    pub(crate) fn park_on_host(&mut self, stream: u32) {
+        self.streams[stream as usize].parked = Parked::HostWaits;
+        self.waiting_hosts.push(stream);
+    }
+
+    /// Returns `true` if a host function waits for its dependencies.
+    #[inline]
+    pub(crate) fn has_waiting_hosts(&self) -> bool {
+        !self.waiting_hosts.is_empty()
+    }
+
+    /// Returns the next host function whose dependencies have completed, among the waiting ones from index `from` on.
+    /// It is not waiting any more: its task is taken out of its stream, which stays parked.
+    pub(crate) fn next_ready_host(&mut self, mut from: usize) -> Option<ReadyHost> {
+        while let Some(stream) = self.waiting_hosts.get(from).copied() {
+            if !self.dependencies_have_completed(stream) {
+                from += 1;
+                continue;
+            }
+            self.waiting_hosts.swap_remove(from);
+            let actor = &mut self.streams[stream as usize];
+            actor.parked = Parked::HostRuns;
+            if let Some(held) = actor.held.pop_front() {
+                return Some(ReadyHost {
+                    stream,
+                    sequence: actor.issued + 1,
+                    held,
+                    next: from,
+                });
+            }
+        }
+        None
+    }
+
+    fn dependencies_have_completed(&mut self, stream: u32) -> bool {
+        let actor = &self.streams[stream as usize];
+        let Some(held) = actor.held.front() else {
+            return true;
+        };
+        let queues = &mut self.queues;
+        let last = Point::new(actor.queue, actor.last);
+        let mut points = std::iter::once(last).chain(held.after.iter().copied());
+        points.all(|point| {
+            let state = &mut queues[point.queue.index()];
+            state.refresh();
+            state.completed >= point.cursor
+        })
+    }
+
+    /// Returns the least cursor of a queue that a host function waits for.
+    pub(super) fn host_cursor(&self, queue: QueueId) -> Option<Cursor> {
+        let cursor = |stream: &u32| {
+            let actor = self.streams.get(*stream as usize)?;
+            let held = actor.held.front()?;
+            let own = (actor.queue == queue).then_some(actor.last);
+            let mut after = held.after.iter();
+            let after = after.find(|point| point.queue == queue);
+            own.into_iter()
+                .chain(after.map(|point| point.cursor))
+                .filter(|cursor| *cursor > self.queues[queue.index()].completed)
+                .max()
+        };
+        self.waiting_hosts.iter().filter_map(cursor).min()
+    }
+
+    /// Records that the host function begins. The rest of its task is the first of the stream until it has ended.
+    pub(crate) fn host_begins(&mut self, stream: u32, held: Box<HeldTask>, name: Arc<str>) {
+        self.host_names.insert(stream, name);
+        self.put_first_back(stream, held);
+    }
+
+    /// Ends the host function that is task `sequence` of a stream. Takes its task out of the stream and returns it with
+    /// the name. Returns `None` if no such function runs.
+    pub(crate) fn host_ends(&mut self, stream: u32, sequence: u64) -> Option<EndedHost> {
+        let actor = self.get_mut(stream)?;
+        if actor.parked != Parked::HostRuns || actor.issued + 1 != sequence {
+            return None;
+        }
+        let held = actor.held.pop_front()?;
+        let name = self.host_names.remove(&stream);
+        Some(EndedHost { held, name })
+    }
+
+    /// Records that a host function has ended on a device that is lost or closed.
+    pub(crate) fn forget_host(&mut self, stream: u32) {
+        self.host_names.remove(&stream);
+    }
+
+    /// Records that a host function was about to run and never begins, because its device is lost.
+    pub(crate) fn host_never_begins(&mut self, stream: u32) {
+        self.forget_host(stream);
+        let actor = self.get_mut(stream);
+        if let Some(held) = actor.and_then(|actor| actor.held.front_mut()) {
+            if let Some(terms) = held.task.terms() {
+                terms.never_began_on_host();
+            }
+            // The terms have counted it: the rest of the task, which the stream still holds, must not end them again.
+            held.task.extra = Rare::default();
+        }
+    }
+
+    /// Returns `true` if a host function runs.
+    pub(crate) fn host_runs(&self) -> bool {
+        !self.host_names.is_empty()
+    }
+}

@@ -1,0 +1,83 @@
+//! When a stream joins the turns of its queue, and how many tasks it may issue in one turn.
+
+use millstream_protocol::id::QueueId;
+use millstream_protocol::message::Op;
+use millstream_protocol::options::Strategy;
+
+use super::Scheduler;
+
+/// A turn of a stream on its queue.
+pub(crate) struct Turn {
+    pub(crate) stream: u32,
+    /// The number of tasks that it may issue.
+    pub(crate) quantum: usize,
+    /// The number of them that it has issued already, because a full queue interrupted this turn.
+    pub(crate) issued: usize,
+}
+
+impl Scheduler {
+    /// Adds a stream whose first task can be tried to the turns of its queue, unless it is there.
+    #[inline]
+    pub(super) fn join_turns(&mut self, stream: u32) {
+        let actor = &mut self.streams[stream as usize];
+        if !actor.waits_for_turn && actor.can_issue() {
+            actor.waits_for_turn = true;
+            actor.turn_issued = 0;
+            let priority = actor.priority();
+            self.queues[actor.queue.index()]
+                .turns
+                .join(stream, priority);
+        }
+    }
+
+    /// As [`Scheduler::join_turns`], for a stream that may have been removed with its last task.
+    #[inline]
+    pub(crate) fn resume(&mut self, stream: u32) {
+        if self.contains(stream) {
+            self.join_turns(stream);
+        }
+    }
+
+    /// Returns `true` if a stream waits for a turn on this queue.
+    #[inline]
+    pub(crate) fn has_turns(&self, queue: QueueId) -> bool {
+        !self.queues[queue.index()].turns.is_empty()
+    }
+
+    /// Starts the next turn on a queue.
+    pub(crate) fn next_turn(&mut self, queue: QueueId) -> Option<Turn> {
+        let stream = self.queues[queue.index()].turns.next()?;
+        let quantum = match self.strategy {
+            Strategy::Interleave => 1,
+            Strategy::Sequential => self.batch_size,
+        };
+        let actor = &mut self.streams[stream as usize];
+        actor.waits_for_turn = false;
+        Some(Turn {
+            stream,
+            quantum: quantum.saturating_mul(actor.weight),
+            issued: std::mem::take(&mut actor.turn_issued),
+        })
+    }
+
+    /// Returns `true` if the first held task of a stream is work, not only a place in the order. Only work counts
+    /// against the quantum.
+    #[inline]
+    pub(crate) fn first_does_work(&self, stream: u32) -> bool {
+        let first = self.first_held(stream);
+        !first
+            .is_some_and(|held| matches!(held.task.op, Op::Answer(_) | Op::Mark | Op::DropAfter(_)))
+    }
+
+    /// Puts a turn back that a full queue interrupted: it is the next one again. A stream is in the turns at most once;
+    /// a task that it finished in software may have put it there, so that place is removed.
+    pub(crate) fn put_back(&mut self, queue: QueueId, stream: u32, issued: usize) {
+        let turns = &mut self.queues[queue.index()].turns;
+        let actor = &mut self.streams[stream as usize];
+        actor.turn_issued = issued;
+        if std::mem::replace(&mut actor.waits_for_turn, true) {
+            turns.leave(stream);
+        }
+        turns.put_back(stream, actor.priority());
+    }
+}

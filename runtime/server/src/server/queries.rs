@@ -1,0 +1,193 @@
+//! Answers to queries about the device.
+
+use std::sync::Arc;
+
+use millstream_protocol::backend::Backend;
+use millstream_protocol::error::Error;
+use millstream_protocol::id::Point;
+use millstream_protocol::message::{Ask, Scope};
+use millstream_protocol::message::{Op, Reply, Task, Ticket};
+use millstream_protocol::report::{MemoryReport, MemoryUsage, QueueStats};
+use millstream_sync::facade::{Mutex, lock};
+use smallvec::SmallVec;
+
+use super::Server;
+use super::op_flags::OpFlags;
+use crate::memory::Account;
+use crate::observers::log_writer::LogWriter;
+
+impl<B: Backend> Server<B> {
+    /// Answers a query. An answer to a caller that has gone away is dropped.
+    pub(super) fn answer_query(&mut self, query: Ask) {
+        // A caller that drops a value and then queries must observe the drop.
+        self.honour_drops();
+        match query {
+            Ask::Sync { scope, reply } => self.sync(&scope, reply),
+            Ask::Flush { scope } => {
+                let streams = self.streams_of(&scope);
+                self.flush_keys(&streams);
+            }
+            Ask::Stats(reply) => {
+                self.progress();
+                reply.send(Ok(self.stats()));
+            }
+            Ask::Metrics {
+                mailbox_depth,
+                reply,
+            } => {
+                self.progress();
+                reply.send(Ok(self.metrics(mailbox_depth)));
+            }
+            Ask::Memory(reply) => {
+                self.progress();
+                let accounts = self.memory.accounts().iter();
+                let memory = |(client, account): (_, Account)| account.memory_of(client);
+                let mut report = MemoryReport::default();
+                report.clients.extend(accounts.map(memory));
+                report.clients.sort_unstable_by_key(|memory| memory.client);
+                report.device = self.memory_usage();
+                report.staging = self.table.sink().staging.bytes_kept();
+                reply.send(Ok(report));
+            }
+            Ask::Cleanup(reply) => {
+                self.progress();
+                let bytes = self.free_pages();
+                self.table.sink().staging.clear();
+                reply.send(Ok(bytes));
+            }
+            Ask::Lost(reply) => {
+                self.device.lose("a compilation found the device lost");
+                reply.send(Err(self.device.gone().error()));
+            }
+            Ask::Log(reply) => {
+                let log = self.device.log().map(LogWriter::take);
+                reply.send(log.ok_or(Error::NoLog));
+            }
+            Ask::Trace(reply) => reply.send(Ok(self.take_trace())),
+            Ask::StartProfile { number, scope } => self.start_profile(number, scope),
+            Ask::EndProfile {
+                number,
+                calls,
+                reply,
+            } => self.end_profile(number, calls, reply),
+        }
+    }
+
+    /// Answers once all streams of the scope have issued the tasks that they hold now. Each stream that still holds
+    /// tasks after a flush carries a part of the answer in its own order, and the last part sends the answer.
+    fn sync(&mut self, scope: &Scope, reply: Reply) {
+        let streams = self.streams_of(scope);
+        let mut ticket = Ticket {
+            points: self.points_of(scope, &streams),
+        };
+        let holding: Vec<u32> = streams
+            .into_iter()
+            .filter(|key| self.scheduler.holds_any(*key))
+            .collect();
+        if holding.is_empty() {
+            reply.send(Ok(ticket));
+            return;
+        }
+        self.flush_keys(&holding);
+        let still: Vec<u32> = holding
+            .iter()
+            .copied()
+            .filter(|key| self.scheduler.holds_any(*key))
+            .collect();
+        if still.is_empty() {
+            ticket.points = self.points_of(&Scope::Device, &[]);
+            reply.send(Ok(ticket));
+            return;
+        }
+        ticket.points = self.points_of(&Scope::Device, &[]);
+        let shared = Arc::new(SyncParts {
+            reply: Mutex::new(Some((reply, ticket, still.len()))),
+        });
+        for stream in still {
+            let mut part = Task::new(Some(self.scheduler.stream(stream).id()), Op::Taken);
+            part.op = Op::Host(Box::new(millstream_protocol::message::HostWork {
+                name: self.objects.names().other.clone(),
+                resources: false,
+                run: run_part(shared.clone()),
+                told: Some(fail_part(shared.clone())),
+            }));
+            let flags = OpFlags::of(&part.op);
+            self.admit_task(&mut part, flags, false);
+        }
+    }
+
+    pub(super) fn flush_keys(&mut self, streams: &[u32]) {
+        for stream in streams {
+            self.flush_stream(*stream);
+        }
+    }
+
+    pub(super) fn streams_of(&self, scope: &Scope) -> Vec<u32> {
+        match scope {
+            Scope::Streams(ids) => ids
+                .iter()
+                .filter_map(|id| self.objects.stream(*id))
+                .collect(),
+            Scope::Client(client) => self.scheduler.streams_of_client(*client),
+            Scope::Device => self.scheduler.keys(),
+        }
+    }
+
+    /// Returns the points at which the issued work of a scope ends. For a client these are the points of all queues:
+    /// work of its dropped streams is there, too.
+    fn points_of(&self, scope: &Scope, streams: &[u32]) -> SmallVec<[Point; 2]> {
+        match scope {
+            Scope::Streams(_) => self.scheduler.ends_of(streams),
+            Scope::Client(_) | Scope::Device => self.scheduler.ends(),
+        }
+    }
+
+    /// Returns the memory usage of the device.
+    pub(super) fn memory_usage(&self) -> MemoryUsage {
+        let usage = self.memory.usage();
+        let mut report = MemoryUsage::default();
+        report.in_use = usage.in_use;
+        report.reserved = usage.reserved;
+        report.padding = usage.padding;
+        report.waiting = usage.busy;
+        report.high_water = usage.high_water;
+        report.live_slices = usage.live;
+        report
+    }
+
+    pub(super) fn queue_stats(&self) -> Vec<QueueStats> {
+        let mut stats = self.scheduler.queue_stats();
+        for (id, stats) in self.scheduler.queue_ids().zip(&mut stats) {
+            stats.busy_ns = self.device.backend().busy_ns(id);
+        }
+        stats
+    }
+}
+
+/// The answer to a sync over several streams that could not all be issued at once.
+struct SyncParts {
+    reply: Mutex<Option<(Reply, Ticket, usize)>>,
+}
+
+/// Returns the function that fails the sync: no further part will run.
+fn fail_part(shared: Arc<SyncParts>) -> millstream_protocol::message::FailFn {
+    Box::new(move |error| {
+        let parts = lock(&shared.reply).take();
+        if let Some((reply, ..)) = parts {
+            reply.send(Err(error));
+        }
+    })
+}
+
+/// Returns one stream's part. It runs when everything before it has completed, and counts one missing part less.
+fn run_part(shared: Arc<SyncParts>) -> millstream_protocol::message::HostFn {
+    Box::new(move |_done, _resources| {
+        let mut parts = lock(&shared.reply);
+        if let Some((reply, ticket, missing)) = parts.take() {
+            match missing {
+                0 | 1 => reply.send(Ok(ticket)),
+                more => *parts = Some((reply, ticket, more - 1)),
+            }
+        }
+    })
+}

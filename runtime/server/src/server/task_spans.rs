@@ -1,0 +1,81 @@
+//! The owners and names of tasks at their points, for traces and profiles.
+
+use millstream_protocol::backend::Backend;
+use millstream_protocol::id::Point;
+use millstream_protocol::message::Task;
+use millstream_protocol::report::TraceSpan;
+
+use super::Server;
+use crate::observers::does_work;
+use crate::observers::profiles::Tokens;
+use crate::observers::trace::Owner;
+
+impl<B: Backend> Server<B> {
+    /// Records a task that will be at `point` for the observers. One load and one branch while nothing observes tasks.
+    #[inline]
+    pub(super) fn note_task(&mut self, stream: u32, task: &Task, point: Point, admitted_ns: u64) {
+        if self.observers.note_tasks() {
+            self.note_observed_task(stream, task, point, admitted_ns);
+        }
+    }
+
+    #[cold]
+    fn note_observed_task(&mut self, stream: u32, task: &Task, point: Point, admitted_ns: u64) {
+        if self.observers.is_followed(&task.op, admitted_ns) {
+            let tasks = self.objects.tasks_of(task);
+            let last = point.cursor + (tasks as u64).max(1) - 1;
+            let timeline = self.scheduler.timeline(point.queue);
+            self.observers.follow(timeline, last, admitted_ns);
+        }
+        if self.observers.note_spans() {
+            self.note_span_of(stream, task, point);
+        }
+    }
+
+    /// Records a task for the trace and the profiles that cover it.
+    #[inline(never)]
+    fn note_span_of(&mut self, stream: u32, task: &Task, point: Point) {
+        let traced = self.observers.trace().is_on();
+        let tasks = self.objects.tasks_of(task);
+        let tokens = match self.scheduler.is_covered(stream) && does_work(&task.op) {
+            true => self.tokens_of_next(stream, tasks as u64),
+            false => Tokens::new(),
+        };
+        if !traced && tokens.is_empty() {
+            return;
+        }
+        let actor = self.scheduler.stream(stream);
+        let owner = Owner {
+            client: actor.client(),
+            client_name: actor.client_name().clone(),
+            stream: actor.number(),
+        };
+        // The tasks of one answer or replay have consecutive cursors.
+        for index in 0..tasks {
+            let name = self.objects.name_of_part(task, index);
+            let here = Point::new(point.queue, point.cursor + index as u64);
+            if !tokens.is_empty() {
+                self.note_profiled(here, &name, &tokens);
+            }
+            if traced {
+                self.observers.trace().note(here, owner.clone(), name);
+            }
+        }
+    }
+
+    /// Takes the backend's spans, with the recorded names and streams.
+    pub(super) fn take_trace(&mut self) -> Vec<TraceSpan> {
+        let taken = match self.observers.profiles().is_recording() {
+            // The profiles take the spans first, since they need them, too.
+            true => {
+                self.progress_profiles(true);
+                Vec::new()
+            }
+            false => self.device.take_spans(),
+        };
+        let live = self.scheduler.live_numbers();
+        let scheduler = &self.scheduler;
+        let passed = |point: Point| scheduler.has_passed(point);
+        self.observers.trace().take(taken, &live, passed)
+    }
+}

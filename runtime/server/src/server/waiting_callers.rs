@@ -1,0 +1,166 @@
+//! Callers that wait for the answer of a held task that was withdrawn.
+//!
+//! A withdrawn task keeps its place in the order and is removed at its turn, which may be late: behind a host function,
+//! or behind missing memory. Its caller is answered at once. The task itself is still decided at its turn, so that
+//! failures are marked in issue order.
+//!
+//! This module has the held tasks under terms that bring an answer: copies to the host, and host functions with a
+//! reply. An entry is removed when its caller is answered or its task has left the stream.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use millstream_protocol::backend::Backend;
+use millstream_protocol::error::Error;
+use millstream_protocol::failure::Failure;
+use millstream_protocol::message::{Op, Task};
+
+use super::Server;
+use super::host::answer_caller;
+
+/// A held task: the key of its stream, and its sequence there.
+type Place = (u32, u64);
+
+/// The held tasks under terms for whose answers callers wait.
+#[derive(Default)]
+pub(super) struct WaitingCallers {
+    all: BTreeSet<Place>,
+    /// The tasks with a deadline, by deadline.
+    timed: BTreeSet<(Instant, Place)>,
+    /// Whether a token may have been cancelled since the last check.
+    cancelled: bool,
+    /// The time, if any task has had a deadline.
+    now: Option<Instant>,
+    needs_time: bool,
+}
+
+impl WaitingCallers {
+    /// Returns the earliest deadline.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        Some(self.timed.first()?.0)
+    }
+
+    /// Records that a token may have been cancelled.
+    pub(super) fn note_cancel(&mut self) {
+        self.cancelled = !self.all.is_empty();
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Records that a task has a deadline and that its caller has seen the time `since`.
+    pub(super) fn need_time(&mut self, since: Instant) {
+        self.needs_time = true;
+        self.set_time(since);
+    }
+
+    /// Returns `true` if any task has had a deadline.
+    pub(super) fn needs_time(&self) -> bool {
+        self.needs_time
+    }
+
+    /// Sets the time.
+    pub(super) fn set_time(&mut self, now: Instant) {
+        self.now = self.now.max(Some(now));
+    }
+
+    /// Returns the time, if any task has had a deadline.
+    pub(super) fn now(&self) -> Option<Instant> {
+        self.now
+    }
+
+    /// Removes all entries.
+    pub(super) fn clear(&mut self) {
+        self.all.clear();
+        self.timed.clear();
+        self.cancelled = false;
+    }
+
+    fn add(&mut self, place: Place, deadline: Option<Instant>) {
+        self.all.insert(place);
+        self.timed
+            .extend(deadline.map(|deadline| (deadline, place)));
+    }
+
+    fn remove(&mut self, place: Place, deadline: Option<Instant>) {
+        self.all.remove(&place);
+        if let Some(deadline) = deadline {
+            self.timed.remove(&(deadline, place));
+        }
+    }
+
+    /// Returns the tasks whose terms may have withdrawn them by now.
+    fn candidates(&mut self) -> Vec<Place> {
+        if std::mem::take(&mut self.cancelled) {
+            return self.all.iter().copied().collect();
+        }
+        let due = self.timed.iter();
+        due.take_while(|(deadline, _)| Some(*deadline) <= self.now)
+            .map(|(_, place)| *place)
+            .collect()
+    }
+}
+
+/// Returns `true` if a caller waits for an answer that the turn of the task would bring.
+fn has_waiting_caller(task: &Task) -> bool {
+    match &task.op {
+        Op::CopyOut(_) => true,
+        Op::Host(work) => work.told.is_some(),
+        _ => false,
+    }
+}
+
+impl<B: Backend> Server<B> {
+    /// Adds the caller of a task under terms that was admitted and may be held.
+    #[cold]
+    pub(super) fn add_waiting_caller(&mut self, stream: u32, sequence: u64) {
+        let held = self.scheduler.task(stream, sequence);
+        if let Some(task) = held.filter(|task| has_waiting_caller(task))
+            && let Some(terms) = task.terms()
+        {
+            // A token that was cancelled before the task was sent sends no further message.
+            self.waiting_callers.cancelled |= terms.withdrawn(self.waiting_callers.now).is_some();
+            self.waiting_callers
+                .add((stream, sequence), terms.deadline());
+        }
+    }
+
+    /// Removes the entry of a task that has left its stream.
+    #[cold]
+    pub(super) fn remove_waiting_caller(&mut self, place: Place, deadline: Option<Instant>) {
+        self.waiting_callers.remove(place, deadline);
+    }
+
+    /// Answers the callers whose tasks were withdrawn and are still held.
+    #[cold]
+    pub(super) fn answer_withdrawn(&mut self) {
+        for (stream, sequence) in self.waiting_callers.candidates() {
+            let now = self.waiting_callers.now;
+            let Some(task) = self.scheduler.task_mut(stream, sequence) else {
+                continue;
+            };
+            let Some((reason, deadline)) = task
+                .terms()
+                .and_then(|terms| Some((terms.withdrawn(now)?, terms.deadline())))
+            else {
+                continue;
+            };
+            self.waiting_callers.remove((stream, sequence), deadline);
+            match &mut task.op {
+                Op::Host(work) => {
+                    let failure = Failure::not_run(&work.name, reason);
+                    answer_caller(work, self.device.error_of(failure));
+                }
+                Op::CopyOut(_) => {
+                    let failure = Failure::not_run(&self.objects.names().copy_out, reason);
+                    // The rest of the task keeps its place, as an empty task.
+                    if let Op::CopyOut(copy) = std::mem::replace(&mut task.op, Op::Mark) {
+                        copy.reply.send(Err(Error::Failed(failure)));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
