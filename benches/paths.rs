@@ -1,15 +1,12 @@
-//! The paths that a user pays for, over the CPU device: `cargo bench --bench paths`.
+//! Times the calls of the public interface, over the CPU device: `cargo bench --bench paths`.
 //!
-//! Whole round trips through the public face on the machine at hand, to look at and to compare before and
-//! after a change. What the runtime alone costs, beside a peer, is measured by `benches/peers`.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a benchmark that cannot run has nothing to say"
-)]
+//! Each bench is a complete round trip on your machine, to compare before and after a change. `benches/peers` measures
+//! the runtime alone, beside a peer.
+#![allow(clippy::unwrap_used, reason = "a bench that cannot run has no result")]
 
-// As `millstream bench` measures them, which anybody can run who has the command line.
+// The same code as in `millstream bench`, so both measure the same.
 #[path = "../cli/src/bench/rig.rs"]
-#[allow(dead_code, reason = "some paths are that command's alone")]
+#[allow(dead_code, reason = "only `millstream bench` uses some of it")]
 mod rig;
 
 use std::time::Duration;
@@ -29,14 +26,14 @@ fn main() {
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// Launches of all threads in one sample: enough that starting threads and the last sync do not matter.
+/// Launches of all threads in one sample: enough that the start of the threads and the last sync are negligible.
 const LAUNCHES: usize = 10_000;
 
 fn rig() -> Rig {
     Rig::new(Device::open(Cpu::default()).unwrap()).unwrap()
 }
 
-/// Empty kernels from several threads, each on a stream of its own, until the device has run them all.
+/// Launches empty kernels from several threads, each on its own stream, until the device has run them all.
 #[divan::bench(args = [1, 2, 4, 8], sample_count = 100, sample_size = 1)]
 fn launch_from_threads(bencher: Bencher, threads: usize) {
     let rig = rig();
@@ -47,7 +44,7 @@ fn launch_from_threads(bencher: Bencher, threads: usize) {
         .bench(|| rig.launch_from_threads(&streams, LAUNCHES).unwrap());
 }
 
-/// Empty kernels from one thread, while so many profiles are open: what a task costs more is what a profile costs.
+/// Launches empty kernels from one thread while N profiles are open. The difference to N = 0 is the cost of profiles.
 #[divan::bench(args = [0, 1, 4], sample_count = 100, sample_size = 1)]
 fn launch_profiled(bencher: Bencher, profiles: usize) {
     let rig = rig();
@@ -67,7 +64,7 @@ fn launch_profiled(bencher: Bencher, profiles: usize) {
     });
 }
 
-/// Bytes to the device, and back.
+/// Copies bytes to the device and back.
 #[divan::bench(args = [4 * KIB, 4 * MIB], sample_count = 200)]
 fn create_and_read(bencher: Bencher, bytes: usize) {
     let rig = rig();
@@ -77,7 +74,7 @@ fn create_and_read(bencher: Bencher, bytes: usize) {
         .bench(|| rig.create_and_read(&values).unwrap());
 }
 
-/// Checking and resolving 32 launches.
+/// Records 32 launches: checks and resolves them.
 #[divan::bench(sample_count = 1_000)]
 fn record(bencher: Bencher) {
     let rig = rig();
@@ -86,7 +83,7 @@ fn record(bencher: Bencher) {
         .bench(|| rig.recording().unwrap());
 }
 
-/// Replaying them, until the device has run them all.
+/// Replays 32 launches, until the device has run them all.
 #[divan::bench(sample_count = 1_000)]
 fn replay(bencher: Bencher) {
     let rig = rig();
@@ -96,11 +93,12 @@ fn replay(bencher: Bencher) {
         .bench(|| rig.replay(&recording, 1).unwrap());
 }
 
-/// Tasks that lie in the mailbox at once, on a driven device.
+/// Tasks that are in the mailbox at once, on a driven device.
 const DRIVEN: u64 = 256;
 
-/// What a fused kernel costs that computes nothing: four buffers and a few words, launched or replayed with other ones each
-/// time. Caller, device and worker are one thread, so that all their work is counted.
+/// Launches or replays a fused kernel that computes nothing, with four buffers and six words that change each time.
+///
+/// Caller, device and worker are one thread, so the time includes the work of all three.
 #[divan::bench(args = [false, true], sample_count = 2_000)]
 fn four_buffers_and_words(bencher: Bencher, replayed: bool) {
     let (device, mut driver) = Device::open_driven(Cpu::default(), Default::default()).unwrap();
@@ -146,21 +144,21 @@ fn four_buffers_and_words(bencher: Bencher, replayed: bool) {
     });
 }
 
-/// A buffer that nobody uses: memory taken, and given back when the handle is dropped.
+/// Allocates a buffer that no task uses, and frees it by dropping the handle.
 #[divan::bench]
 fn empty_and_drop(bencher: Bencher) {
     let rig = rig();
     bencher.bench(|| rig.empty_and_drop().unwrap());
 }
 
-/// A round trip to a device that has nothing to do.
+/// A round trip to an idle device.
 #[divan::bench(sample_count = 1_000)]
 fn sync(bencher: Bencher) {
     let rig = rig();
     bencher.bench(|| rig.stream.sync().wait().unwrap());
 }
 
-/// A million spans, of names and times as long as those of real ones.
+/// Returns a million spans with names and times of realistic lengths.
 fn a_million_spans() -> Vec<TraceSpan> {
     let names: [std::sync::Arc<str>; 3] =
         ["histogram".into(), "blur_x".into(), "copy to host".into()];
@@ -176,7 +174,7 @@ fn a_million_spans() -> Vec<TraceSpan> {
             end_ns: 5_000_001_234 + index * 1_777,
             client: index as u32 % 8,
             cursor: index / 4,
-            // One in sixteen.
+            // One span in sixteen waits.
             waits: match index % 16 == 15 {
                 true => vec![TraceWait {
                     queue: (index as u32 + 3) % 4,
@@ -188,7 +186,7 @@ fn a_million_spans() -> Vec<TraceSpan> {
         .collect()
 }
 
-/// They are made a timeline, which is thrown away.
+/// Formats a million spans as a timeline, and discards the output.
 #[divan::bench(sample_count = 5, sample_size = 1)]
 fn format_a_timeline_of_a_million_spans(bencher: Bencher) {
     let spans = a_million_spans();
@@ -197,7 +195,7 @@ fn format_a_timeline_of_a_million_spans(bencher: Bencher) {
         .bench(|| timeline::write(&spans, std::io::sink()));
 }
 
-/// The same, written to a file in the folder for temporary ones: about 250 MB.
+/// Writes a timeline of a million spans to a file of about 250 MB in the system's temporary folder.
 #[divan::bench(sample_count = 5, sample_size = 1)]
 fn write_a_timeline_of_a_million_spans(bencher: Bencher) {
     let spans = a_million_spans();

@@ -1,12 +1,13 @@
-//! Several values of one input, each by a schedule of its own and all by one, in one run: `cargo bench --bench together [-- ROW]`.
+//! Compares several values of one input, each by its own schedule and all by one schedule:
+//! `cargo bench --bench together [-- ROW]`.
 //!
-//! Rounds run the separate schedules and the one in turn, so that what else the machine does meets both; it prints medians and, in
-//! brackets, the least and the most.
+//! The rounds run the separate schedules and the joint one in turn, so that other load affects both. The output has
+//! medians and, in brackets, the least and the greatest sample.
 
 #![allow(
     missing_docs,
     clippy::unwrap_used,
-    reason = "a bench has no users, and says what it expects by unwrapping"
+    reason = "a bench has no users, and panics on an unexpected error"
 )]
 
 use std::time::Duration;
@@ -17,7 +18,7 @@ use millstream_harness::{Better, alternate, ratio, runs_to_fill, time_each};
 
 const ROUNDS: usize = 41;
 
-/// The least time of a sample.
+/// The minimum time of a sample.
 const SAMPLE: Duration = Duration::from_millis(5);
 
 type Make = fn(&LazyBuffer) -> Vec<LazyBuffer>;
@@ -102,7 +103,7 @@ const ROWS: &[(&str, [usize; 2], Make)] = &[
     }),
 ];
 
-/// Milliseconds that one run of all these schedules takes, one after the other: the mean of `runs`.
+/// Runs all schedules one after the other, `runs` times, and returns the mean milliseconds of one such run.
 fn run(
     all: &[CompiledSchedule],
     x: (&LazyBuffer, &Handle<f32>),
@@ -155,7 +156,7 @@ fn main() {
         let [separate, together] = sides.unwrap();
         let gain = Better::Lower.gain(together.median, separate.median);
         println!(
-            "{name:44} separate {separate:>24} ms   together {together:>24} ms   {} times, {before} tasks and {after}",
+            "{name:44} separate {separate:>24} ms   together {together:>24} ms   gain {}, tasks {before} and {after}",
             ratio(gain),
         );
     }

@@ -1,12 +1,13 @@
-//! Graphs as usual, and cut up as the tuner finds best, in one run: `cargo bench --bench tuned [-- ROW]`.
+//! Compares graphs with the default blockings and with the tuner's choices: `cargo bench --bench tuned [-- ROW]`.
 //!
-//! Each row is tuned, and then run in rounds, the usual way and the tuned one in turn, so that what else the machine does meets both; told are
-//! medians and, in brackets, the least and the most. What the tuner gains is known only here: what it measured chose the winner, and flatters it.
+//! Each row is tuned, and then run in rounds, the default (`usual`) and the tuned schedule in turn, so that other load
+//! affects both. The output has medians and, in brackets, the least and the greatest sample. The tuner's own samples do
+//! not show the gain: they chose the winner, so they overestimate it.
 
 #![allow(
     missing_docs,
     clippy::unwrap_used,
-    reason = "a bench has no users, and says what it expects by unwrapping"
+    reason = "a bench has no users, and panics on an unexpected error"
 )]
 
 use std::sync::Arc;
@@ -18,14 +19,14 @@ use millstream::graph::{
 use millstream::{ComputeClient, Cpu, Device, Error, Handle, Stream};
 use millstream_harness::{Better, alternate, ns_each, ratio};
 
-/// A row of the table: its inputs, and what is computed of them.
+/// A row of the table: its inputs, and the root that is computed from them.
 struct Row {
     name: &'static str,
     inputs: Vec<(LazyBuffer, Handle<f32>)>,
     root: LazyBuffer,
 }
 
-/// Makes rows, on a stream.
+/// Builds rows, and uploads their inputs on a stream.
 struct Rows<'a> {
     stream: &'a Stream,
     rows: Vec<Row>,
@@ -56,7 +57,7 @@ impl Rows<'_> {
 const ROUNDS: usize = 41;
 
 impl Row {
-    /// Milliseconds of a run.
+    /// Runs a schedule once, and returns the milliseconds.
     fn run(&self, compiled: &CompiledSchedule, stream: &Stream) -> Result<f64, Error> {
         let start = Instant::now();
         let run = self
@@ -82,12 +83,12 @@ impl Row {
         let sides = alternate(ROUNDS, [&mut usual, &mut tuned]);
         let [usual, tuned] = sides.unwrap();
         println!(
-            "{:34} usual {usual:>24} ms   tuned {tuned:>24} ms   {} times",
+            "{:34} usual {usual:>24} ms   tuned {tuned:>24} ms   gain {}",
             self.name,
             ratio(Better::Lower.gain(tuned.median, usual.median)),
         );
         if items[0] != items[1] {
-            println!("    {} items, and usually {}", items[1], items[0]);
+            println!("    {} items, usual {}", items[1], items[0]);
         }
         for item in known {
             println!("    {item}");

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes random graphs, runs them by `graph-fuzz`, and makes those small that fail.
+"""Generates random graphs, runs them with `graph-fuzz`, and shrinks those that fail.
 
     python3 fuzz.py --cases 2000 --seed 1
     python3 fuzz.py --case 1234                      # one case of that seed
@@ -22,14 +22,14 @@ from make.values import Reject
 
 HERE = Path(__file__).resolve().parent
 BINARY = HERE.parent.parent / "target" / "release" / "graph-fuzz"
-# Longer than the binary itself waits for a case.
-SILENCE = 90
-# Of a case that is written, in characters.
-LONGEST = 12_000
+# Seconds to wait for an answer: longer than the binary itself waits for a case.
+ANSWER_SECONDS_MAX = 90
+# The greatest length of a written case, in characters.
+CASE_CHARACTERS_MAX = 12_000
 
 
 class Runner:
-    """The binary, with cases going in and answers coming out; another one where it ends."""
+    """The binary, which reads cases and writes answers. It is started again after it exits."""
 
     def __init__(self, binary, modes=None):
         self.command = [str(binary)] + (["--modes", modes] if modes else [])
@@ -40,30 +40,30 @@ class Runner:
             self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
-        ready, _, _ = select.select([self.process.stdout], [], [], SILENCE)
+        ready, _, _ = select.select([self.process.stdout], [], [], ANSWER_SECONDS_MAX)
         answer = self.process.stdout.readline() if ready else ""
         if not answer:
             self.process.kill()
             code = self.process.wait()
-            what = "it hangs" if code == 3 or not ready else f"the process ended with {code}"
+            what = "the process hangs" if code == 3 or not ready else f"the process exited with code {code}"
             return {"findings": [{"mode": "process", "what": what}]}
         return json.loads(answer)
 
 
 def kind(finding):
-    """What stays the same of a finding when its case is made small."""
+    """Returns the kind of a finding, which shrinking must preserve."""
     what = finding["what"]
-    for word in ("a panic", "create:", "compile:", "submit:", "refused", "prepare:", "a program is wrong", "does not depend on it",
-                 "as if it were sound", "and then a sound run", "nothing stores there", "was not stored to", "hangs", "races"):
+    for word in ("a panic", "create:", "compile:", "submit:", "refused", "prepare:", "invalid program", "does not depend on",
+                 "has values although", "in the next clean run", "no node stores there", "wrong stored value", "hangs", "races"):
         if word in what:
             tail = re.sub(r"[0-9]+", "#", what[what.index(word):])[:60] if word == "a panic" else ""
             return finding["mode"].split("-")[0], word + tail
-    value = re.search(r"not (NaN|-?inf)", what)
+    value = re.search(r"expected (NaN|-?inf)", what)
     return finding["mode"].split("-")[0], "wrong" + (value.group(0) if value else "") + ("device" if "`" in what else "")
 
 
 def make(seed, share):
-    """The graph of a seed."""
+    """Returns the graph of a seed."""
     rng = np.random.default_rng(seed)
     if rng.random() < share:
         names = patterns.all_patterns()
@@ -72,7 +72,7 @@ def make(seed, share):
 
 
 def tidy(graph):
-    """Without what the roots do not need."""
+    """Removes nodes that the roots do not need."""
     try:
         return shrink.rebuilt(graph, tidy=True)
     except Reject:
@@ -86,8 +86,8 @@ def line_of(graph, name, modes=None):
     return json.dumps(case, separators=(",", ":"))
 
 
-def small(runner, graph, finding):
-    """The smallest graph with the same kind of finding, in its mode alone."""
+def shrink_finding(runner, graph, finding):
+    """Returns the smallest graph with the same kind of finding, in its mode, and the finding."""
     modes = [finding["mode"]] if finding["mode"] != "process" else None
     goal = kind(finding)
 
@@ -101,7 +101,7 @@ def small(runner, graph, finding):
     return graph, (what or [finding["what"]])[0]
 
 
-def tell(name, finding, graph, what):
+def report(name, finding, graph, what):
     print(f"\n=== {name} [{finding['mode']}] {what}")
     print(pretty.rust(graph))
 
@@ -121,7 +121,7 @@ def main():
             wrong += 1
         findings = answer.get("findings", [])
         wrong += bool(findings)
-        if out and not findings and len(line_of(graph, name)) < LONGEST:
+        if out and not findings and len(line_of(graph, name)) < CASE_CHARACTERS_MAX:
             out.write(line_of(graph, name) + "\n")
             written += 1
         first = {}
@@ -132,13 +132,13 @@ def main():
             seen[of_kind] = seen.get(of_kind, 0) + 1
             if out or seen[of_kind] > arguments.each:
                 continue
-            shrunk, what = (graph, finding["what"]) if arguments.whole else small(runner, graph, finding)
-            # What is small and the same but for its numbers is told once.
+            shrunk, what = (graph, finding["what"]) if arguments.whole else shrink_finding(runner, graph, finding)
+            # Graphs that differ only in their numbers are reported once.
             look = (of_kind, tuple(node.op for node in shrunk.nodes if node.op != "input"))
             looks[look] = looks.get(look, 0) + 1
             if looks[look] == 1:
-                tell(name, finding, shrunk, what)
-                keep(arguments.findings, seed, finding, shrunk, what)
+                report(name, finding, shrunk, what)
+                save(arguments.findings, seed, finding, shrunk, what)
         if sys.stderr.isatty() or done % 500 == 0:
             print(f"\r{done} cases, {wrong} wrong, {done / (time.time() - begin):.0f}/s ", end="", file=sys.stderr, flush=True)
     print(f"\n{len(seeds)} cases in {time.time() - begin:.0f} s, {wrong} wrong" + (f", {written} written" if out else ""))
@@ -146,11 +146,11 @@ def main():
         print(f"{count:6} {': '.join(of_kind)}")
         for (kind_of, ops), times in looks.items():
             if kind_of == of_kind:
-                print(f"{times:13} of {' '.join(ops)}")
+                print(f"{times:13} with {' '.join(ops)}")
     return 1 if wrong and not out else 0
 
 
-def keep(folder, seed, finding, graph, what):
+def save(folder, seed, finding, graph, what):
     folder = Path(folder)
     folder.mkdir(exist_ok=True)
     case = graph.to_case(f"seed {seed}: {finding['mode']}: {what}"[:300])
@@ -161,17 +161,17 @@ def keep(folder, seed, finding, graph, what):
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", type=int, default=1000, help="how many")
-    parser.add_argument("--seed", type=int, default=1, help="of the first; the others have the following ones")
-    parser.add_argument("--case", type=int, help="the case of this seed alone")
-    parser.add_argument("--modes", help="these alone, with commas: cpu,sim,bound,.. (README.md has all)")
-    parser.add_argument("--patterns", type=float, default=0.35, help="the share of whole patterns among the graphs")
-    parser.add_argument("--each", type=int, default=20, help="how many findings of a kind are made small")
-    parser.add_argument("--whole", action="store_true", help="print what fails as it is")
+    parser.add_argument("--cases", type=int, default=1000, help="the number of cases")
+    parser.add_argument("--seed", type=int, default=1, help="the seed of the first case; the others have the following seeds")
+    parser.add_argument("--case", type=int, help="run only the case of this seed")
+    parser.add_argument("--modes", help="run only these modes, separated by commas: cpu,sim,bound,.. (see README.md)")
+    parser.add_argument("--patterns", type=float, default=0.35, help="the share of patterns among the graphs")
+    parser.add_argument("--each", type=int, default=20, help="the number of findings of a kind that are shrunk")
+    parser.add_argument("--whole", action="store_true", help="report failing graphs without shrinking")
     parser.add_argument("--write", help="write the cases to this file")
-    parser.add_argument("--sound", action="store_true", help="of those that are written, run each and keep what passes")
-    parser.add_argument("--findings", default=str(HERE / "findings"), help="where small cases go")
-    parser.add_argument("--binary", default=str(BINARY), help="what runs them")
+    parser.add_argument("--sound", action="store_true", help="with --write: run each case, and write only those that pass")
+    parser.add_argument("--findings", default=str(HERE / "findings"), help="the folder for shrunk cases")
+    parser.add_argument("--binary", default=str(BINARY), help="the binary that runs cases")
     return parser.parse_args()
 
 

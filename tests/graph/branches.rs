@@ -1,4 +1,4 @@
-//! Branches of a graph that need nothing of each other.
+//! Independent branches of a graph.
 
 use millstream::graph::{Graph, LazyBuffer, Schedule};
 use millstream::{DType, Handle};
@@ -11,7 +11,7 @@ use crate::support::On;
 const N: usize = 20;
 const BRANCHES: usize = 4;
 
-/// Each branch is two products with a softmax between them, of matrices of its own; the sum needs them all.
+/// Returns a sum of branches. Each is two products with a softmax between them, with its own matrices.
 fn branches(graph: &Graph) -> (Vec<LazyBuffer>, LazyBuffer) {
     let square = |name: String| graph.input(name, DType::F32, [N, N]);
     let inputs: Vec<LazyBuffer> = (0..=BRANCHES)
@@ -47,9 +47,10 @@ fn expected(x: &[f64], ws: &[Vec<f64>]) -> Vec<f64> {
     sum
 }
 
-/// I1, I2: whatever runs beside what, each run is what it should be; a driver that replays it knows that the branches are independent.
+/// I1, I2: in whatever order the branches run, each run has the right result, and a driver that replays the run has no
+/// dependencies between branches.
 #[apply(every_device)]
-fn branches_run_in_any_order_and_meet_at_the_end_i1_i2(on: On) {
+fn independent_branches_have_no_dependencies_before_their_sum_i1_i2(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -86,8 +87,8 @@ fn branches_run_in_any_order_and_meet_at_the_end_i1_i2(on: On) {
     let Some(session) = crate::support::session(&*rig.checked) else {
         return;
     };
-    // Three items a branch; the last product of the last branch adds those of the others, and waits for them: one by one all of it
-    // would be a way of twelve.
-    let said = session.graphs();
-    assert_eq!(said, ["12 nodes, 11 edges, longest way 4"], "{schedule}");
+    // Each branch has three items. The last product of the last branch adds those of the others, and depends on them.
+    // In sequence, all items would be a path of twelve.
+    let graphs = session.graphs();
+    assert_eq!(graphs, ["12 nodes, 11 edges, longest way 4"], "{schedule}");
 }

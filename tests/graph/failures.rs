@@ -1,4 +1,4 @@
-//! Failures in the data of a run: they reach what is computed from it, and nothing else, and later runs are sound (I7).
+//! Failures in the data of a run: they poison only dependent data, and later runs are clean (I7).
 
 use millstream::graph::{DType, Graph, LazyBuffer, Outputs, Schedule};
 use millstream::{CancelToken, Handle, Stream};
@@ -8,7 +8,7 @@ use rstest_reuse::apply;
 use crate::every_device;
 use crate::support::On;
 
-/// A buffer whose last task was withdrawn. Before that it held nines, which nothing may read.
+/// Returns a buffer whose last task was withdrawn. Before that it held nines, which no run may read.
 pub(crate) fn failed(stream: &Stream, len: usize) -> Handle<f32> {
     let handle = stream.create(&vec![9.0_f32; len]).unwrap();
     let token = CancelToken::new();
@@ -17,7 +17,7 @@ pub(crate) fn failed(stream: &Stream, len: usize) -> Handle<f32> {
     handle
 }
 
-/// The values of a root, or none if they have failed.
+/// Returns the values of a root, or `None` if they are poisoned.
 pub(crate) fn values(outputs: &Outputs, root: usize, stream: &Stream) -> Option<Vec<f32>> {
     outputs[root].read::<f32>(stream).unwrap().wait().ok()
 }
@@ -30,7 +30,7 @@ fn product_stored_as_a_part_does_not_heal_the_other_part_i7(on: On) {
     let a = graph.input("a", DType::F32, [2, 2]);
     let b = graph.input("b", DType::F32, [2, 2]);
     let (ones, bad) = (stream.create(&[1.0_f32; 4]).unwrap(), failed(&stream, 4));
-    // Each root has a product of its own: one that both need is a buffer, and stores no part.
+    // Each root has its own product: a shared one would be a buffer, and no partial store.
     for axis in [0, 1] {
         let roots = [
             LazyBuffer::cat([&a.matmul_t(&a), &b], axis),
@@ -54,7 +54,7 @@ fn product_stored_as_a_part_does_not_heal_the_other_part_i7(on: On) {
 }
 
 #[apply(every_device)]
-fn product_stored_as_a_part_leaves_the_other_part_as_it_is(on: On) {
+fn product_stored_as_a_part_keeps_the_other_part(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let graph = Graph::new();
@@ -70,9 +70,9 @@ fn product_stored_as_a_part_leaves_the_other_part_as_it_is(on: On) {
     }
 }
 
-/// The temporaries of a schedule, and the bytes that independent roots share in turn, are undefined when a run begins.
+/// At the start of a run, the temporaries of a schedule, and bytes that independent roots share, are undefined.
 #[apply(every_device)]
-fn failed_run_leaves_a_compiled_schedule_as_it_was_i7(on: On) {
+fn failed_run_does_not_poison_later_runs_i7(on: On) {
     let rig = on.open();
     let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
@@ -96,7 +96,7 @@ fn failed_run_leaves_a_compiled_schedule_as_it_was_i7(on: On) {
         let outputs = run(&stream, &bad);
         assert_eq!(values(&outputs, 0, &stream), None);
         assert_eq!(values(&outputs, 1, &stream), Some(vec![0.25; 32]));
-        // On as many streams as there are memories for temporaries, of clients that know nothing of it.
+        // On as many streams as there are arenas, of clients that have seen no failure.
         for _ in 0..4 {
             let stream = client.new_stream();
             sound(&run(&stream, &ones), &stream);

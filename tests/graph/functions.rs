@@ -1,4 +1,4 @@
-//! Functions that are made of others, and the short ways from an expression to numbers.
+//! Composed functions, and the evaluation of an expression in one call.
 
 use millstream::Stream;
 use millstream::graph::{DType, Graph, LazyBuffer, Over, Schedule, Size};
@@ -34,7 +34,7 @@ const ODD: [f64; 17] = [
 ];
 
 #[apply(every_device)]
-fn elementary_functions_are_those_of_the_standard_library(on: On) {
+fn elementary_functions_agree_with_the_standard_library(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let graph = Graph::new();
@@ -56,7 +56,7 @@ fn elementary_functions_are_those_of_the_standard_library(on: On) {
             let same = got == want
                 || got.is_nan() && want.is_nan()
                 || (got - want).abs() <= 8.0 * f64::EPSILON * want.abs();
-            assert!(same, "{name} of {x}: {got}, not {want}");
+            assert!(same, "{name} of {x}: expected {want}, got {got}");
         }
     }
     let nan = x.is_nan().eval(&stream).unwrap().values::<u8>().unwrap();
@@ -77,9 +77,9 @@ fn elementary_functions_are_those_of_the_standard_library(on: On) {
     );
 }
 
-/// Both halves of the plane, its axes, and what is far out; zeros have no sign.
+/// Both half planes, the axes, and distant points; the sign of zero is ignored.
 #[apply(every_device)]
-fn angles_are_those_of_the_standard_library(on: On) {
+fn atan2_agrees_with_the_standard_library(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let graph = Graph::new();
@@ -109,7 +109,7 @@ fn angles_are_those_of_the_standard_library(on: On) {
             DType::F32 => f64::from(f32::EPSILON),
             _ => 2_f64.powi(-10),
         };
-        // What is below the normal numbers of a type may be taken for zero.
+        // Subnormal numbers of a type may count as zero.
         let least = if dtype == DType::F64 { 0.0 } else { 1e-5 };
         let is_odd = points.abs().less(least);
         let points = is_odd.select(0.0, &points).cast(dtype);
@@ -123,7 +123,10 @@ fn angles_are_those_of_the_standard_library(on: On) {
             };
             let same = got.is_nan() && want.is_nan()
                 || (got - want).abs() <= units * epsilon * want.abs() + f64::MIN_POSITIVE;
-            assert!(same, "angle of ({x}, {y}), {dtype}: {got}, not {want}");
+            assert!(
+                same,
+                "angle of ({x}, {y}), {dtype}: expected {want}, got {got}"
+            );
         }
     }
     let whole = graph.buffer(&stream.create(&[1_i32]).unwrap(), [1]);
@@ -131,7 +134,7 @@ fn angles_are_those_of_the_standard_library(on: On) {
     assert!(points.atan2(points.cast(DType::F32)).error().is_some());
 }
 
-/// A shift by all bits or more, or by less than 0, leaves none, or copies of the sign.
+/// A shift by all bits or more, or by a negative number, leaves 0 or copies of the sign.
 #[apply(every_device)]
 fn shifts_by_any_number_are_defined(on: On) {
     let rig = on.open();
@@ -152,7 +155,7 @@ fn shifts_by_any_number_are_defined(on: On) {
 }
 
 #[apply(every_device)]
-fn elements_are_arranged_as_numpy_does(on: On) {
+fn arranging_operations_agree_with_numpy(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let graph = Graph::new();
@@ -224,7 +227,7 @@ fn elements_are_arranged_as_numpy_does(on: On) {
 }
 
 #[apply(every_device)]
-fn running_sums_of_any_length_leave_infinities_where_they_are(on: On) {
+fn cumsum_is_right_for_any_length_and_infinities_do_not_spread(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let graph = Graph::new();
@@ -267,7 +270,7 @@ fn running_sums_of_any_length_leave_infinities_where_they_are(on: On) {
 }
 
 #[apply(every_device)]
-fn symbolic_lengths_are_rolled_flipped_and_inferred(on: On) {
+fn roll_flip_cumsum_and_inferred_lengths_support_symbols(on: On) {
     let rig = on.open();
     let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
@@ -301,7 +304,7 @@ fn symbolic_lengths_are_rolled_flipped_and_inferred(on: On) {
 }
 
 #[test]
-fn normal_numbers_have_the_moments_of_the_normal_distribution() {
+fn random_normal_numbers_have_the_moments_of_the_distribution() {
     let rig = On::Cpu.open();
     let stream = rig.client().new_stream();
     let (_, x) = Graph::new().normal([100, 1000], 7);
@@ -315,7 +318,7 @@ fn normal_numbers_have_the_moments_of_the_normal_distribution() {
 }
 
 #[test]
-fn schedule_says_what_it_takes_and_makes() {
+fn schedule_lists_its_scalars_lengths_and_outputs() {
     let rig = On::Cpu.open();
     let stream = rig.client().new_stream();
     let graph = Graph::new();

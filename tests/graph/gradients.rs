@@ -1,4 +1,4 @@
-//! Gradients against finite differences, for every operation, and where a function has a corner.
+//! Gradients, compared with finite differences for every operation, and at corners of functions.
 
 use millstream::graph::{Call, DType, Graph, LazyBuffer, Schedule, Size};
 use millstream::ir::UnaryOp;
@@ -10,20 +10,20 @@ use rstest_reuse::apply;
 use crate::every_device;
 use crate::support::On;
 
-/// How far a value is moved to each side.
+/// The step to each side of a finite difference.
 const STEP: f64 = 1e-5;
 
 type Function<'a> = &'a dyn Fn(&[LazyBuffer]) -> LazyBuffer;
-/// A gradient that is given as it is.
+/// A function with its name.
 type Named = (&'static str, fn(&[LazyBuffer]) -> LazyBuffer);
 
-/// Numbers away from corners and from each other, all positive.
+/// Returns distinct positive numbers away from corners.
 fn numbers(count: usize, salt: usize) -> Vec<f64> {
     let number = |at: usize| 0.3 + ((at * 7 + salt * 5) % 31) as f64 / 13.0;
     (0..count).map(number).collect()
 }
 
-/// A sum of what the function makes, each element with a weight of its own.
+/// Returns a weighted sum of the results of a function; each element has its own weight.
 fn loss(
     graph: &Graph,
     stream: &Stream,
@@ -72,13 +72,13 @@ fn check(client: &ComputeClient, name: &str, shapes: &[&[usize]], of: Function) 
             let near = 1e-6 * (1.0 + want.abs() + got.abs());
             assert!(
                 (got - want).abs() < near,
-                "{name}, input {at}, element {place}: {got}, not {want}"
+                "{name}, input {at}, element {place}: expected {want}, got {got}"
             );
         }
     }
 }
 
-/// The numbers, of which all lie between 0 and 3, moved to where an operation is defined.
+/// Maps numbers between 0 and 3 to the domain of an operation.
 fn within([least, most]: [f64; 2], x: &LazyBuffer) -> LazyBuffer {
     match (least.is_finite(), most.is_finite()) {
         (true, true) => x * ((most - least) / 3.0) + least,
@@ -88,7 +88,7 @@ fn within([least, most]: [f64; 2], x: &LazyBuffer) -> LazyBuffer {
 }
 
 #[test]
-fn gradient_of_each_operation_is_its_finite_difference() {
+fn gradient_of_each_operation_agrees_with_its_finite_difference() {
     let rig = On::Cpu.open();
     let client = rig.client();
     let ops = UnaryOp::ALL.iter().filter(|op| op.takes(DType::F64));
@@ -181,10 +181,10 @@ fn gradient_of_each_operation_is_its_finite_difference() {
 }
 
 #[test]
-fn gradient_by_place_goes_where_the_index_says() {
+fn gradient_of_gather_and_scatter_follows_the_indices() {
     let rig = On::Cpu.open();
     let client = rig.client();
-    // 1, 0, 5 (out of range), 1, 2, 0 .. : some places several times.
+    // 1, 0, 5 (out of range), 1, 2, 0 ..: some places occur several times.
     fn index(x: &LazyBuffer, rows: i64) -> LazyBuffer {
         let graph = x.graph().unwrap();
         let flat = graph.iota(rows * 4) * 5 % 7 - 1;
@@ -207,7 +207,7 @@ fn gradient_by_place_goes_where_the_index_says() {
 }
 
 #[apply(every_device)]
-fn gradient_of_f32_is_the_same_on_every_device(on: On) {
+fn gradient_of_f32_is_equal_on_every_device(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let graph = Graph::new();
@@ -245,7 +245,7 @@ fn gradient_at_a_corner_is_shared_or_zero() {
         grad(x.cast(DType::F64).square().cast(DType::F32)),
         [0.0, 4.0, 4.0, -2.0]
     );
-    // By a value on the way, and by what has no part in the result.
+    // By an intermediate value, and by a buffer that the result does not depend on.
     let middle = &x * 3.0;
     let other = graph.buffer(&stream.create(&[1.0_f32]).unwrap(), [1]);
     let [by_middle, by_x, by_other] = middle.square().grad([&middle, &x, &other]);
@@ -266,34 +266,34 @@ fn gradient_at_a_corner_is_shared_or_zero() {
 }
 
 #[test]
-fn gradient_that_cannot_be_is_refused() {
+fn gradient_by_integers_other_graphs_or_through_calls_is_refused() {
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [4]);
     let whole = graph.input("whole", DType::I32, [4]);
-    let said = |refused: &LazyBuffer| refused.check().unwrap_err().to_string();
+    let text = |refused: &LazyBuffer| refused.check().unwrap_err().to_string();
     let [refused] = (&x * 2.0).grad([&whole]);
     assert!(
-        said(&refused).starts_with("`grad` of i32 [4]: it is not for i32"),
+        text(&refused).starts_with("`grad` of i32 [4]: i32 is not supported"),
         "{}",
-        said(&refused)
+        text(&refused)
     );
-    assert!(said(&refused).contains("gradients.rs"));
+    assert!(text(&refused).contains("gradients.rs"));
     let [refused] = x.grad([&Graph::new().input("other", DType::F32, [4])]);
-    assert!(said(&refused).contains("different graphs"));
+    assert!(text(&refused).contains("different graphs"));
     let k = Builder::new("double", [4, 1, 1]);
     let (a, b) = (k.read("a", DType::F32), k.write("b", DType::F32));
     let at = k.index();
     b.set(at, a.get(at) + a.get(at));
     let double = Call::ssa(k.build().unwrap(), [1, 1, 1]).make([&x], DType::F32, [4]);
     let [refused] = double.grad([&x]);
-    assert!(said(&refused).contains("the gradient of the kernel `double` is not known"));
+    assert!(text(&refused).contains("the gradient of the kernel `double` is unknown"));
     let [known] = (double.detach() * &x).grad([&x]);
     known.check().unwrap();
 }
 
-/// Walks are loops: a long chain needs no stack, and its gradient is scheduled in linear time.
+/// Traversals are iterative: a long chain needs no stack, and its gradient is scheduled in linear time.
 #[test]
-fn gradient_of_a_long_chain_takes_no_stack() {
+fn gradient_of_a_chain_of_100_000_operations_needs_no_stack() {
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [4]);
     let mut y = x.clone();
@@ -307,7 +307,7 @@ fn gradient_of_a_long_chain_takes_no_stack() {
 }
 
 #[test]
-fn gradient_over_symbolic_lengths_is_that_of_each_length() {
+fn gradient_over_a_symbolic_length_is_right_for_each_length() {
     let rig = On::Cpu.open();
     let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
@@ -330,14 +330,14 @@ fn gradient_over_symbolic_lengths_is_that_of_each_length() {
         assert_eq!(got.len(), 2 * length as usize);
         assert!(
             got.iter().all(|it| (it - want).abs() < 1e-6),
-            "{got:?}, not {want}"
+            "expected {want}, got {got:?}"
         );
     }
 }
 
-/// Where an axis is crossed, and where both coordinates are as large.
+/// On the axes, and where both coordinates are equally large.
 #[test]
-fn gradient_of_an_angle_is_known_on_the_axes_and_between_them() {
+fn gradient_of_atan2_is_defined_on_the_axes_and_diagonals() {
     let rig = On::Cpu.open();
     let stream = rig.client().new_stream();
     let graph = Graph::new();

@@ -1,4 +1,4 @@
-//! What is made once of inputs that rarely change, and what each run makes of it.
+//! Values that are computed once from inputs that rarely change, and runs that read them.
 
 use std::thread;
 
@@ -11,10 +11,10 @@ use rstest::rstest;
 use rstest_reuse::apply;
 
 use crate::every_device;
-use crate::hand::scale;
+use crate::ssa_calls::scale;
 use crate::support::{On, Rig};
 
-/// `x (softmax(w) v) + b`, of which all but `x` is held: the softmax and a product are made once.
+/// `x (softmax(w) v) + b`. All but `x` is held: the softmax and a product are computed once.
 struct Model {
     x: LazyBuffer,
     held: [LazyBuffer; 3],
@@ -43,7 +43,7 @@ impl Model {
         }
     }
 
-    /// What is prepared, run with `x`, and the same in one.
+    /// Returns the result of a run with prepared values, and of the undivided schedule.
     fn run(&self, stream: &Stream, seed: usize) -> [Vec<f32>; 2] {
         let held = [1, 2, 3].map(|salt| numbers(stream, seed + salt));
         let x = numbers(stream, seed);
@@ -77,9 +77,9 @@ fn close(got: &[f32], want: &[f32]) -> bool {
     got.len() == want.len() && got.iter().zip(want).all(near)
 }
 
-/// What is held is made once; a run launches the rest alone.
+/// Held values are computed once; a run launches only the rest.
 #[apply(every_device)]
-fn a_run_makes_what_is_not_held_alone_i6(on: On) {
+fn run_computes_only_values_that_are_not_held_i6(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -111,9 +111,9 @@ fn a_run_makes_what_is_not_held_alone_i6(on: On) {
     }
 }
 
-/// Values that were prepared differ, side by side, whoever runs with them, and whenever they let go.
+/// Preparations coexist: each thread sees the values of its own, whenever the others are dropped.
 #[apply(every_device)]
-fn sixteen_threads_run_with_values_of_their_own_i1_i2(on: On) {
+fn sixteen_threads_run_with_their_own_preparations_i1_i2(on: On) {
     let rig = on.open();
     let client = rig.client();
     let model = Model::new(&client);
@@ -137,10 +137,9 @@ fn sixteen_threads_run_with_values_of_their_own_i1_i2(on: On) {
     });
 }
 
-/// Nothing is stale: who prepares anew has the new values, and what was prepared before stays what it was, whatever the outputs
-/// of runs are used for.
+/// A new preparation has new values, and an earlier one keeps its own, whatever happens to the outputs of runs.
 #[apply(every_device)]
-fn what_is_prepared_stays_what_it_was_i4(on: On) {
+fn prepared_values_do_not_change_after_later_preparations_or_writes_to_outputs_i4(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -149,10 +148,10 @@ fn what_is_prepared_stays_what_it_was_i4(on: On) {
     let x = graph.input("x", DType::F32, [4]);
     let (factor, by) = graph.scalar("factor", DType::F32, 2.0);
     let made = (&w * by).exp().sum(0);
-    // A root that is held, one that a run stores into, and one that reads the old version of what is stored into.
+    // A held root, a root that a run stores into, and one that reads the old version of the stored buffer.
     let squares = (&w * &w + 1.0).sqrt() + (&w * 3.0).exp();
     let stored = squares.set_rows(0, 0, &x.narrow(0, 1, 2));
-    // Two versions of one buffer, both of them made once and both read by runs.
+    // Two versions of one buffer, both computed once and both read by runs.
     let powers = (&w * &w).exp();
     let cut = powers.set_rows(0, 1, &w.narrow(0, 0, 2));
     let added = [&squares + &x, &powers + &x, &cut + &x];
@@ -195,7 +194,7 @@ fn what_is_prepared_stays_what_it_was_i4(on: On) {
             for (got, want) in got.iter().zip(want) {
                 assert!(close(got, want), "{turn}: {got:?} {want:?}\n{schedule}");
             }
-            // Outputs are the caller's, to be written to as well.
+            // Outputs belong to the caller, which may write to them.
             for output in outputs.iter() {
                 let output = output.handle::<f32>().unwrap();
                 stream.fill(&output, f32::NAN).unwrap();
@@ -204,9 +203,9 @@ fn what_is_prepared_stays_what_it_was_i4(on: On) {
     }
 }
 
-/// Lengths that are held are part of what is prepared, and others of the run.
+/// Held lengths belong to a preparation, others to a run.
 #[apply(every_device)]
-fn held_lengths_belong_to_what_is_prepared(on: On) {
+fn held_lengths_belong_to_the_preparation(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -246,9 +245,10 @@ fn held_lengths_belong_to_what_is_prepared(on: On) {
     );
 }
 
-/// Kernels that are called, buffers that are there and constants are made once as well; what changes a buffer of the caller's never is.
+/// Calls of kernels, existing buffers and constants are computed once as well; a store into a buffer of the caller
+/// never is.
 #[apply(every_device)]
-fn what_stores_into_a_buffer_of_the_callers_belongs_to_runs_i6(on: On) {
+fn store_into_a_buffer_of_the_caller_happens_in_each_run_i6(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -261,7 +261,7 @@ fn what_stores_into_a_buffer_of_the_callers_belongs_to_runs_i6(on: On) {
     let x = graph.input("x", DType::F32, [8]);
     let scaled = Call::ssa(scale(), [2, 1, 1]).scalar(3.0).scalar(8);
     let scaled = scaled.make([&w], DType::F32, [8]);
-    // All of what is stored is held, and it is stored by each run.
+    // All stored values are held, and still each run stores them.
     let counted = count.set(&(&count + &w));
     let roots = [&(&scaled * &x), &counted];
     let held = Schedule::create_holding(&roots, &Hold::new().inputs([&w])).unwrap();
@@ -294,7 +294,7 @@ fn what_stores_into_a_buffer_of_the_callers_belongs_to_runs_i6(on: On) {
 }
 
 #[test]
-fn what_is_held_and_what_is_not_is_told_apart() {
+fn held_and_other_arguments_are_bound_to_preparations_and_runs_only() {
     let rig = On::Cpu.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -331,17 +331,17 @@ fn what_is_held_and_what_is_not_is_told_apart() {
         prepare().length(&rows, 1).submit(&stream),
         prepare().scalar(&factor, true).submit(&stream),
     ];
-    let said = errors.map(|error| error.err().unwrap().to_string());
+    let text = errors.map(|error| error.err().unwrap().to_string());
     let begins = [
         "the input `w` is not bound",
-        "the input `w` has 12 bytes, it needs 16",
+        "the input `w` needs 16 bytes for the lengths of the run, got 12",
         "the input `LazyBuffer(input `x` f32 [4])` is not held: bind it to each run",
         "the scalar `free` is not held",
         "the length `rows` is not held",
-        "the scalar `factor` is f32, which has no true",
+        "the scalar `factor` is f32, which cannot represent true",
     ];
-    for (said, begins) in said.iter().zip(begins) {
-        assert!(said.starts_with(begins), "{said}");
+    for (text, begins) in text.iter().zip(begins) {
+        assert!(text.starts_with(begins), "{text}");
     }
     let prepared = prepare().input(&w, &handle).submit(&stream).unwrap();
     let run = || compiled.run(&prepared).input(&x, &handle);

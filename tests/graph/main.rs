@@ -1,54 +1,52 @@
-//! Graphs on every kind of device, against numbers that were computed plainly.
+//! Graphs on every kind of device, compared with plain computations.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
-//! | `oracle` | what a graph should compute, one element after the other |
-//! | `both` | an expression twice: as a lazy buffer and as its numbers |
-//! | `branches` | branches that need nothing of each other |
-//! | `failures` | failures in the data of a run, and runs after it |
-//! | `functions` | functions that are made of others |
-//! | `gradients` | gradients, against finite differences |
-//! | `hand` | functions that were written by hand |
-//! | `hard_cases` | what graph compilers get wrong, case by case |
-//! | `held` | what is made once of inputs that rarely change |
+//! | `oracle` | the meaning of a graph: a plain computation, element by element |
+//! | `expected` | lazy buffers with their expected values |
+//! | `branches` | independent branches |
+//! | `crossing_stores` | stores that need each other's old versions |
+//! | `failures` | failures in the data of a run, and later runs |
+//! | `functions` | composed functions |
+//! | `gradients` | gradients, compared with finite differences |
+//! | `hard_cases` | known errors of graph compilers, case by case |
+//! | `held` | values that are computed once from inputs that rarely change |
 //! | `models` | the models of the examples |
-//! | `operations` | every operation, of every type that it takes |
-//! | `parts` | few long rows, reduced in parts |
+//! | `multi_output` | several values of one buffer, computed together |
+//! | `operations` | every operation, with every type that it supports |
 //! | `random` | random graphs |
-//! | `reference` | what NumPy computed |
-//! | `running` | rebinding, versions of buffers, caches, many threads |
-//! | `sinks` | several values of one buffer, computed together |
-//! | `storing` | what `set` and its like store into |
-//! | `tuned` | programs cut up as a tuner finds best |
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test says what it expects by unwrapping"
-)]
+//! | `reference` | results of NumPy |
+//! | `running` | bindings, versions of buffers, caches, many threads |
+//! | `split_reductions` | reductions of few long rows, in two stages |
+//! | `ssa_calls` | calls of SSA functions |
+//! | `storing` | the buffers that `set` and similar operations store into |
+//! | `tuned` | programs with tuned blockings |
+#![allow(clippy::unwrap_used, reason = "tests unwrap values that they expect")]
 
-mod both;
 mod branches;
-mod crossing;
+mod crossing_stores;
+mod expected;
 mod failures;
 mod functions;
 mod gradients;
-mod hand;
 mod hard_cases;
 mod held;
 mod models;
+mod multi_output;
 mod operations;
 mod oracle;
-mod parts;
 mod random;
 mod reference;
 mod running;
-mod sinks;
+mod split_reductions;
+mod ssa_calls;
 mod storing;
 #[path = "../conformance/tests/devices/support/mod.rs"]
 #[allow(
     dead_code,
     unused_imports,
     unused_macros,
-    reason = "graphs need the devices alone"
+    reason = "graphs need only the devices"
 )]
 mod support;
 #[cfg(feature = "tune")]
@@ -56,7 +54,7 @@ mod tuned;
 
 use rstest_reuse::template;
 
-/// Every kind of device that a graph gives the same on. GPUs compile its kernels by NVRTC, so they are there where that is.
+/// Every kind of device on which a graph has the same results. GPUs compile its kernels with NVRTC, so they need it.
 #[template]
 #[rstest]
 #[case::cpu(crate::support::On::Cpu)]

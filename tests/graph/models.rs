@@ -1,13 +1,13 @@
-//! The models of the examples, smaller, against the same said plainly.
+//! The models of the examples, smaller, compared with plain computations.
 
 #[path = "../../examples/decoder/model.rs"]
-#[allow(dead_code, reason = "what the example draws")]
+#[allow(dead_code, reason = "used by the example only")]
 mod decoder;
 #[path = "../../examples/digits/model.rs"]
-#[allow(dead_code, reason = "what the example draws")]
+#[allow(dead_code, reason = "used by the example only")]
 mod digits;
 #[path = "../../examples/reaction/model.rs"]
-#[allow(dead_code, reason = "what the example draws")]
+#[allow(dead_code, reason = "used by the example only")]
 mod reaction;
 
 use crate::support::On;
@@ -37,7 +37,7 @@ fn digits_are_learnt_to_95_percent() {
 }
 
 #[test]
-fn a_reaction_is_what_it_is_step_by_step() {
+fn reaction_agrees_with_a_plain_simulation() {
     let rig = On::Cpu.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -50,12 +50,15 @@ fn a_reaction_is_what_it_is_step_by_step() {
         (u, v) = reaction::step_plainly(size, &u, &v);
     }
     for (cell, (got, want)) in got.iter().zip(&v).enumerate() {
-        assert!((got - want).abs() < 1e-4, "cell {cell}: {got}, not {want}");
+        assert!(
+            (got - want).abs() < 1e-4,
+            "cell {cell}: expected {want}, got {got}"
+        );
     }
 }
 
 #[test]
-fn a_decoder_compiles_nothing_after_its_first_token() {
+fn decoder_compiles_nothing_after_its_first_token() {
     let sizes = decoder::Sizes {
         tokens: 23,
         width: 16,

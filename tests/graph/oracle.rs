@@ -1,5 +1,6 @@
-//! What a graph should compute, said plainly: arrays of numbers, one element after the other, by the reference of the operations. What is
-//! computed of halves is as wide as `f32`, because graphs round halves only where they are stored or cast.
+//! The meaning of a graph as a plain computation: arrays of numbers, element by element, by the reference of the
+//! operations. Operations on halves are computed in `f32`, because graphs round halves only where they are stored or
+//! cast.
 
 use millstream::DType;
 use millstream::ir::scalar::{self, Number};
@@ -13,7 +14,7 @@ pub(crate) struct Array {
     pub(crate) data: Vec<Number>,
 }
 
-/// All indices of a shape, the last axis fastest.
+/// Returns all indices of a shape, the last axis fastest.
 pub(crate) fn indices(shape: &[usize]) -> impl Iterator<Item = Vec<usize>> + '_ {
     let count: usize = shape.iter().product();
     (0..count).map(|flat| unflat(flat, shape))
@@ -42,7 +43,7 @@ impl Array {
         Self { shape, dtype, data }.rounded(dtype)
     }
 
-    /// The numbers as elements of a type have them.
+    /// Rounds the numbers to elements of a type.
     fn rounded(mut self, dtype: DType) -> Self {
         for number in &mut self.data {
             *number = Number::of(dtype, number.bits(dtype));
@@ -55,7 +56,7 @@ impl Array {
         Array { shape, dtype, data }.rounded(dtype.computed())
     }
 
-    /// Bits of an element, in the type that it is computed in.
+    /// Returns the bits of an element, in the type of computation.
     fn bits(&self, index: &[usize]) -> u64 {
         self.at(index).bits(self.dtype.computed())
     }
@@ -66,7 +67,7 @@ impl Array {
 
     pub(crate) fn unary(&self, op: UnaryOp) -> Array {
         let wide = self.dtype.computed();
-        let of = scalar::unary(op, wide).expect("a type that it takes");
+        let of = scalar::unary(op, wide).expect("the operation supports the type");
         self.make(self.dtype, self.shape.clone(), |index| {
             Number::of(wide, of(self.bits(index)))
         })
@@ -74,7 +75,7 @@ impl Array {
 
     pub(crate) fn binary(&self, op: BinaryOp, other: &Array) -> Array {
         let wide = self.dtype.computed();
-        let of = scalar::binary(op, wide).expect("a type that it takes");
+        let of = scalar::binary(op, wide).expect("the operation supports the type");
         let (a, b) = both(self, other);
         a.make(a.dtype, a.shape.clone(), |index| {
             Number::of(wide, of(a.bits(index), b.bits(index)))
@@ -191,7 +192,7 @@ impl Array {
 
     pub(crate) fn scatter(&self, axis: usize, index: &Array, values: &Array, adds: bool) -> Array {
         let mut out = self.clone();
-        // In the order of the axis.
+        // Values are stored in the order of the axis.
         let mut order: Vec<Vec<usize>> = indices(&index.shape).collect();
         order.sort_by_key(|at| at[axis]);
         for at in order {
@@ -202,7 +203,7 @@ impl Array {
             }
             let place = flat(&mine, &self.shape);
             out.data[place] = if adds {
-                let add = scalar::binary(BinaryOp::Add, self.dtype).expect("no halves");
+                let add = scalar::binary(BinaryOp::Add, self.dtype).expect("graphs refuse halves");
                 Number::of(self.dtype, add(out.bits(&mine), values.bits(&at)))
             } else {
                 values.at(&at)
@@ -222,7 +223,7 @@ impl Array {
                 }
                 mine[axis] -= part.shape[axis];
             }
-            unreachable!("the lengths add up")
+            unreachable!("the lengths of the parts add up")
         })
     }
 

@@ -1,4 +1,4 @@
-//! Random graphs: views, broadcasts, reductions, products, sets and odd numbers, against the same said plainly.
+//! Random graphs: views, broadcasts, reductions, products, sets and special numbers, compared with plain computations.
 
 use millstream::DType;
 use millstream::graph::{LazyBuffer, Parts, Schedule};
@@ -6,10 +6,10 @@ use millstream::ir::scalar::{self, Number};
 use millstream::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use proptest::prelude::*;
 
-use crate::both::{Both, Sheet, assert_same};
+use crate::expected::{Expected, TestGraph, assert_same};
 use crate::support::On;
 
-/// One step of a random expression: what it is, and which earlier values it takes.
+/// One step of a random expression: its kind, and its operands among earlier values.
 #[derive(Clone, Debug)]
 struct Step {
     what: u8,
@@ -29,7 +29,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..14)
 }
 
-/// Operations whose results move little when a value does, by at most twice as much, or are whole: rounding does not grow by them.
+/// Returns the operations with a slope of at most 2, or with integer results: they do not amplify rounding errors.
 fn gentle() -> Vec<UnaryOp> {
     let is_gentle = |op: &UnaryOp| {
         let Some(of) = scalar::unary(*op, DType::F64) else {
@@ -62,11 +62,11 @@ const REDUCE: [ReduceOp; 6] = [
     ReduceOp::ArgMin,
 ];
 
-/// How many of the values are inputs.
+/// The number of values that are inputs.
 const INPUTS: usize = 5;
 
-/// The value that a step makes, if it can be.
-fn apply(step: &Step, values: &[Both]) -> Option<Both> {
+/// Returns the value of a step, if the step is valid.
+fn apply(step: &Step, values: &[Expected]) -> Option<Expected> {
     let a = &values[step.first % values.len()];
     let b = &values[step.second % values.len()];
     let (shape, rank, number) = (&a.want.shape, a.want.shape.len(), step.number);
@@ -84,7 +84,8 @@ fn apply(step: &Step, values: &[Both]) -> Option<Both> {
             let (op, axes) = (REDUCE[number % REDUCE.len()], [number / 8 % rank]);
             let is_index = matches!(op, ReduceOp::ArgMax | ReduceOp::ArgMin);
             match op {
-                // Of two that are equal but for their rounding, either may be found: of inputs alone.
+                // Of two values that differ only by rounding, either index may be found, so only inputs are reduced to
+                // indices.
                 _ if is_index && step.first % values.len() >= INPUTS => return None,
                 _ if is_index => a.reduce(op, &axes).cast(DType::F64),
                 op => a.reduce(op, &axes),
@@ -109,13 +110,13 @@ fn apply(step: &Step, values: &[Both]) -> Option<Both> {
             a.reshape(&[cut, flat / cut])
         }
         10 if rank == 2 && b.want.shape.len() == 2 && shape[1] == b.want.shape[0] => a.matmul(b),
-        11 if rank > 0 && shape == &b.want.shape => Both::cat(&[a, b], number % rank),
+        11 if rank > 0 && shape == &b.want.shape => Expected::cat(&[a, b], number % rank),
         12 if shape == &b.want.shape => a.compare(CompareOp::Lt, b).select(b, a),
         13 if rank > 0 => {
             let top = a.reduce(ReduceOp::Max, &[rank - 1]);
             a.binary(BinaryOp::Sub, &top).unary(UnaryOp::Exp)
         }
-        // Inputs stay what they are: runs share them.
+        // Do not store into inputs: runs share them.
         14 if step.first % values.len() >= INPUTS && rank > 0 && shape == &b.want.shape => {
             let axis = number % rank;
             let len = 1 + number / 7 % shape[axis];
@@ -136,17 +137,17 @@ fn number() -> impl Strategy<Value = f64> {
     ]
 }
 
-/// Is every number small enough that its rounding does not show?
-fn is_tame(both: &Both) -> bool {
+/// Returns `true` if all numbers are small enough that rounding errors do not matter.
+fn is_tame(both: &Expected) -> bool {
     both.want
         .data
         .iter()
         .all(|num| !num.float().is_finite() || num.float().abs() < 1e4)
 }
 
-/// The sheet of a random graph, and its last few values: those that are used in several places are roots as well.
-fn sheet(numbers: &[f64], steps: &[Step]) -> (Sheet, Vec<Both>) {
-    let mut sheet = Sheet::default();
+/// Returns a random graph, and its last few values as roots: some of them are used in several places.
+fn random_graph(numbers: &[f64], steps: &[Step]) -> (TestGraph, Vec<Expected>) {
+    let mut test = TestGraph::default();
     let mut next = numbers.iter().cycle();
     let mut input = |shape: &[usize]| {
         let count = shape.iter().product();
@@ -155,7 +156,7 @@ fn sheet(numbers: &[f64], steps: &[Step]) -> (Sheet, Vec<Both>) {
             .take(count)
             .map(|n| Number::Float(*n))
             .collect();
-        sheet.input(DType::F64, shape, data)
+        test.input(DType::F64, shape, data)
     };
     let mut values = vec![
         input(&[4, 6]),
@@ -172,28 +173,28 @@ fn sheet(numbers: &[f64], steps: &[Step]) -> (Sheet, Vec<Both>) {
         }
     }
     let roots = values.iter().rev().take(3).cloned().collect();
-    (sheet, roots)
+    (test, roots)
 }
 
-/// Rows of three elements are long here, and cut in at most so many parts.
+/// Checks a random graph. Rows of three elements count as long, and are split into at most `most` parts.
 fn check(on: On, numbers: &[f64], steps: &[Step], most: u16) {
-    let (mut sheet, roots) = sheet(numbers, steps);
+    let (mut test, roots) = random_graph(numbers, steps);
     let parts = Parts::default().of_rows_beyond(2).of_at_least(1);
-    sheet.parts = parts.at_most(most);
-    sheet.check(&on.open().client(), &roots.iter().collect::<Vec<_>>());
+    test.parts = parts.at_most(most);
+    test.check(&on.open().client(), &roots.iter().collect::<Vec<_>>());
 }
 
-/// The same where those inputs are held whose bits are set: as if they were not.
+/// Checks a random graph with the inputs held whose bits are set.
 fn check_holding(on: On, numbers: &[f64], steps: &[Step], bits: u8) {
-    let (sheet, roots) = sheet(numbers, steps);
+    let (test, roots) = random_graph(numbers, steps);
     let lazy: Vec<&LazyBuffer> = roots.iter().map(|root| &root.lazy).collect();
-    let known = Schedule::create(&lazy).expect("the roots are right");
+    let known = Schedule::create(&lazy).expect("the roots are valid");
     let is_held =
-        |(index, input): &(usize, &Both)| bits & (1 << index) != 0 && known.takes(&input.lazy);
-    let inputs = sheet.inputs.iter().enumerate();
-    let held: Vec<&Both> = inputs.filter(is_held).map(|(_, input)| input).collect();
-    let roots: Vec<&Both> = roots.iter().collect();
-    let Some(got) = sheet.run_holding(&on.open().client(), &roots, &held) else {
+        |(index, input): &(usize, &Expected)| bits & (1 << index) != 0 && known.takes(&input.lazy);
+    let inputs = test.inputs.iter().enumerate();
+    let held: Vec<&Expected> = inputs.filter(is_held).map(|(_, input)| input).collect();
+    let roots: Vec<&Expected> = roots.iter().collect();
+    let Some(got) = test.run_holding(&on.open().client(), &roots, &held) else {
         return;
     };
     for (index, (got, root)) in got.iter().zip(&roots).enumerate() {
@@ -205,14 +206,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_graphs_are_what_they_say_on_the_cpu(
+    fn random_graphs_have_the_expected_values_on_the_cpu(
         numbers in prop::collection::vec(number(), 8..90), steps in steps(), most in 0_u16..10,
     ) {
         check(On::Cpu, &numbers, &steps, most);
     }
 
     #[test]
-    fn random_graphs_are_the_same_whatever_of_them_is_held(
+    fn random_graphs_have_the_expected_values_with_any_inputs_held(
         numbers in prop::collection::vec(number(), 8..90), steps in steps(), held in 0_u8..32,
     ) {
         check_holding(On::Cpu, &numbers, &steps, held);
@@ -223,27 +224,27 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_graphs_are_what_they_say_on_the_simulator(
+    fn random_graphs_have_the_expected_values_on_the_simulator(
         numbers in prop::collection::vec(number(), 8..90), steps in steps(), most in 0_u16..10,
     ) {
         check(On::Sim, &numbers, &steps, most);
     }
 
     #[test]
-    fn random_graphs_are_the_same_whatever_of_them_is_held_on_the_simulator(
+    fn random_graphs_have_the_expected_values_with_any_inputs_held_on_the_simulator(
         numbers in prop::collection::vec(number(), 8..90), steps in steps(), held in 0_u8..32,
     ) {
         check_holding(On::Sim, &numbers, &steps, held);
     }
 }
 
-// Compiling takes long, so there are few: what is looked at is how their tasks are ordered.
+// Few cases, because compiling takes long: this tests the order of tasks.
 proptest! {
     #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
 
     #[test]
     #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-    fn random_graphs_are_what_they_say_on_a_gpu(
+    fn random_graphs_have_the_expected_values_on_a_gpu(
         numbers in prop::collection::vec(number(), 8..90), steps in steps(), held in 0_u8..32, most in 0_u16..10,
     ) {
         check(On::Cuda, &numbers, &steps, most);

@@ -1,4 +1,4 @@
-//! What NumPy computed, and graphs must: the arrays lie in `reference/`, beside the script that made them.
+//! Results of NumPy: the arrays are in `reference/`, with the script that makes them.
 
 use std::collections::HashMap;
 
@@ -8,15 +8,15 @@ use millstream::ir::scalar::Number;
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::both::{Both, Sheet};
 use crate::every_device;
+use crate::expected::{Expected, TestGraph};
 use crate::oracle::Array;
 use crate::support::On;
 
 const INDEX: &str = include_str!("reference/index.txt");
 const ARRAYS: &[u8] = include_bytes!("reference/arrays.bin");
 
-/// A line of the index, and its numbers.
+/// A line of the index, with its array.
 struct Line<'a> {
     case: &'a str,
     name: &'a str,
@@ -27,10 +27,10 @@ fn lines() -> impl Iterator<Item = Line<'static>> {
     INDEX.lines().map(|line| {
         let fields: Vec<&str> = line.split(' ').collect();
         let [case, name, dtype, shape, start] = fields[..] else {
-            panic!("`{line}` has other fields");
+            panic!("`{line}` does not have 5 fields");
         };
         let dtype = DType::ALL.into_iter().find(|it| it.to_string() == dtype);
-        let dtype = dtype.unwrap_or_else(|| panic!("`{line}` has a type that is not there"));
+        let dtype = dtype.unwrap_or_else(|| panic!("`{line}` has an unknown type"));
         let lengths = shape.split('x').filter(|length| *length != "-");
         let shape: Vec<usize> = lengths.map(|length| length.parse().unwrap()).collect();
         let (start, count) = (start.parse::<usize>().unwrap(), shape.iter().product());
@@ -62,7 +62,7 @@ impl Given<'_> {
         self.get(["x"])[0]
     }
 
-    /// `x` once for each of its columns, which are those up to it, and `other` behind it.
+    /// Returns, for each column of `x`, the columns up to it, and `other` behind it.
     fn so_far(&self, other: impl Into<millstream::graph::Operand>) -> LazyBuffer {
         let (x, n) = (self.x(), self.x().shape()[1].clone());
         let square = [n.clone(), n];
@@ -75,7 +75,7 @@ impl Given<'_> {
     }
 }
 
-/// What a case computes, said with lazy buffers.
+/// Returns the computation of a case as a lazy buffer.
 fn computed(case: &str, given: &Given) -> LazyBuffer {
     let x = || given.x();
     match case {
@@ -125,7 +125,7 @@ fn computed(case: &str, given: &Given) -> LazyBuffer {
         "floor_divide" | "shift_right" => {
             let by = given.get([if case == "shift_right" { "power" } else { "by" }])[0];
             let rest = x() % by;
-            // One less where there is a rest and the signs differ.
+            // One less if there is a remainder and the signs differ.
             let is_less = rest.differs(0) & (rest.less(0) ^ by.less(0));
             x() / by - is_less.cast(x().dtype())
         }
@@ -144,25 +144,25 @@ fn computed(case: &str, given: &Given) -> LazyBuffer {
             (a * b).sum(-1)
         }
         "random_bits" => given.graph.random_bits([5, 8], 0xDEAD_BEEF_1234_5678).1,
-        other => panic!("`{other}` is a case that nobody computes"),
+        other => panic!("`{other}` is an unknown case"),
     }
 }
 
 #[apply(every_device)]
-fn graphs_compute_what_numpy_does(on: On) {
+fn graphs_agree_with_numpy(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let mut sheet = Sheet::default();
+    let mut test = TestGraph::default();
     let mut given: HashMap<&str, LazyBuffer> = HashMap::new();
     let mut cases = 0;
     for line in lines() {
         let Array { shape, dtype, data } = line.array;
         if line.name != "y" {
-            let input = sheet.input(dtype, &shape, data);
+            let input = test.input(dtype, &shape, data);
             given.insert(line.name, input.lazy);
             continue;
         }
-        let graph = sheet.graph.clone();
+        let graph = test.graph.clone();
         let arrays = std::mem::take(&mut given);
         let lazy = computed(
             line.case,
@@ -174,15 +174,15 @@ fn graphs_compute_what_numpy_does(on: On) {
         lazy.check()
             .unwrap_or_else(|error| panic!("{}: {error}", line.case));
         let want = Array::new(dtype, &shape, data);
-        let got = sheet.run(
+        let got = test.run(
             &client,
-            &[&Both {
+            &[&Expected {
                 lazy,
                 want: want.clone(),
             }],
         );
-        crate::both::assert_same(&got[0], &want, line.case);
-        sheet = Sheet::default();
+        crate::expected::assert_same(&got[0], &want, line.case);
+        test = TestGraph::default();
         cases += 1;
     }
     assert_eq!(

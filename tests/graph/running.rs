@@ -1,4 +1,4 @@
-//! Schedules that run: rebinding, versions of buffers, caches, many threads.
+//! Runs: bindings, versions of buffers, caches, many threads.
 
 use std::thread;
 
@@ -72,7 +72,7 @@ fn inputs_scalars_and_lengths_change_without_compiling(on: On) {
 }
 
 #[apply(every_device)]
-fn a_new_version_is_seen_by_those_who_ask_for_it_alone(on: On) {
+fn new_version_is_visible_only_to_its_readers(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -101,7 +101,7 @@ fn a_new_version_is_seen_by_those_who_ask_for_it_alone(on: On) {
 }
 
 #[apply(every_device)]
-fn a_turned_buffer_can_be_stored_onto_itself(on: On) {
+fn transposed_buffer_can_be_stored_into_itself(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -122,7 +122,7 @@ fn a_turned_buffer_can_be_stored_onto_itself(on: On) {
 }
 
 #[apply(every_device)]
-fn sixteen_threads_run_one_schedule_with_inputs_of_their_own_i1_i2(on: On) {
+fn sixteen_threads_run_one_schedule_with_their_own_inputs_i1_i2(on: On) {
     let rig = on.open();
     let client = rig.client();
     let graph = Graph::new();
@@ -161,7 +161,7 @@ fn sixteen_threads_run_one_schedule_with_inputs_of_their_own_i1_i2(on: On) {
 }
 
 #[apply(every_device)]
-fn an_expression_that_is_built_anew_is_compiled_once(on: On) {
+fn equal_expression_of_another_graph_is_recorded_once(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -183,7 +183,7 @@ fn an_expression_that_is_built_anew_is_compiled_once(on: On) {
 }
 
 #[test]
-fn kernels_of_users_are_called_in_order_with_the_destination_last() {
+fn user_kernels_run_in_order_with_the_destination_last() {
     let rig = On::Cpu.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -231,7 +231,7 @@ fn kernels_of_users_are_called_in_order_with_the_destination_last() {
 }
 
 #[test]
-fn errors_say_what_and_where() {
+fn errors_name_the_operation_the_reason_and_the_location() {
     let graph = Graph::new();
     let a = graph.input("a", DType::F32, [2, 3]);
     let b = graph.input("b", DType::I32, [2, 3]);
@@ -257,7 +257,7 @@ fn errors_say_what_and_where() {
         long.error()
             .unwrap()
             .to_string()
-            .contains("it reaches row t + 1, of 3"),
+            .contains("the range ends at row t + 1, but there are only 3"),
         "{long:?}"
     );
     let (one, two) = (On::Cpu.open(), On::Cpu.open());
@@ -282,12 +282,12 @@ fn errors_say_what_and_where() {
         cut.error()
             .unwrap()
             .to_string()
-            .contains("24 bytes, not 28")
+            .contains("expected a handle of 28 bytes, got 24")
     );
 }
 
 #[test]
-fn a_report_tells_the_parts_of_a_run_and_their_times() {
+fn report_has_the_items_of_a_run_with_their_times() {
     let rig = On::Cpu.open_with(millstream::DeviceOptions::default().trace(1024));
     let client = rig.client();
     let stream = client.new_stream();
@@ -326,7 +326,7 @@ fn a_report_tells_the_parts_of_a_run_and_their_times() {
 }
 
 #[test]
-fn what_is_bound_has_the_elements_that_it_should_have() {
+fn buffer_with_elements_of_another_type_is_refused() {
     let rig = On::Cpu.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -343,7 +343,7 @@ fn what_is_bound_has_the_elements_that_it_should_have() {
     assert!(matches!(error, ScheduleError::Elements { .. }));
     assert_eq!(
         error.to_string(),
-        "`LazyBuffer(input `x` f32 [4])` has elements of f32, not i32: cast it in the graph, or take it as bytes (u8)"
+        "`LazyBuffer(input `x` f32 [4])` has elements of f32, got i32: cast it in the graph, or pass it as bytes (u8)"
     );
     let out = stream.empty::<f32>(2).unwrap();
     let numbers = [1.0_f32, 7.0, 3.0, 4.0];
@@ -379,7 +379,7 @@ fn what_is_bound_has_the_elements_that_it_should_have() {
 }
 
 #[test]
-fn scalars_and_lengths_that_nothing_depends_on_are_refused() {
+fn unused_scalar_or_length_is_refused() {
     let rig = On::Cpu.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -406,7 +406,7 @@ fn scalars_and_lengths_that_nothing_depends_on_are_refused() {
 }
 
 #[test]
-fn the_first_error_is_the_one_that_is_told_whatever_is_made_of_it() {
+fn operation_on_a_refused_buffer_returns_the_first_error() {
     let graph = Graph::new();
     let [a, b] = [[2, 3], [4, 5]].map(|shape| graph.input("a", DType::F32, shape));
     let refused = a.matmul(&b);
@@ -433,9 +433,9 @@ fn the_first_error_is_the_one_that_is_told_whatever_is_made_of_it() {
     }
 }
 
-/// Buffers with no byte more than a run needs, side by side in one handle: nothing beyond them is read, written or waited for.
+/// Buffers without spare bytes, side by side in one handle: a run reads, writes and depends on nothing beyond them.
 #[apply(every_device)]
-fn a_run_takes_and_makes_no_more_than_its_lengths_i1_i4(on: On) {
+fn run_accesses_only_the_bytes_of_its_lengths_i1_i4(on: On) {
     let rig = on.open();
     let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
@@ -470,7 +470,7 @@ fn a_run_takes_and_makes_no_more_than_its_lengths_i1_i4(on: On) {
     let refused = run.input(&y, &memory).submit(&stream).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "the input `x` has 20 bytes, it needs 24 for the lengths of the run"
+        "the input `x` needs 24 bytes for the lengths of the run, got 20"
     );
     let all = memory.slice(..6).unwrap();
     let run = compiled.run().length(&n, 3).input(&x, &all);

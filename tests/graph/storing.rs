@@ -1,4 +1,4 @@
-//! What `set` and its like store into, and what they must not.
+//! The buffers that `set` and similar operations store into, and those that they must not store into.
 
 use millstream::graph::{DType, Graph, LazyBuffer, Schedule, ScheduleError};
 use millstream::{Handle, Stream};
@@ -12,7 +12,7 @@ fn read(stream: &Stream, handle: &Handle<f32>) -> Vec<f32> {
     stream.read(handle).wait().unwrap()
 }
 
-/// Runs a `set` of twos on what an operation makes of ones, and says what is in the operation's input afterwards.
+/// Stores twos into the result of an operation on ones, and returns the content of the operation's input afterwards.
 fn stored_into(
     rig: &Rig,
     shape: [u64; 2],
@@ -37,7 +37,7 @@ fn stored_into(
 }
 
 #[apply(every_device)]
-fn set_on_an_operation_leaves_its_input_alone_whatever_the_lengths(on: On) {
+fn set_on_the_result_of_an_operation_keeps_its_input_for_any_lengths(on: On) {
     let rig = on.open();
     type Operation = (&'static str, fn(&LazyBuffer) -> LazyBuffer);
     let operations: [Operation; 10] = [
@@ -82,7 +82,7 @@ fn stored_input_that_overlaps_another_is_refused(on: On) {
             "{refused}"
         );
         assert_eq!(read(&stream, &handle), [1.0, 2.0, 3.0, 4.0, 5.0]);
-        // Other buffers in their place are as good as any.
+        // Other buffers that do not overlap are accepted.
         let (x, y) = (
             stream.create(&[0.0_f32; 4]).unwrap(),
             stream.create(&[1.0_f32; 4]).unwrap(),
@@ -92,7 +92,7 @@ fn stored_input_that_overlaps_another_is_refused(on: On) {
         run.submit(&stream).unwrap();
         assert_eq!(read(&stream, &x), [1.0; 4]);
     }
-    // What is only read may overlap.
+    // Inputs that are only read may overlap.
     let sum = Schedule::create_one(&(&a + &moved)).unwrap();
     let sum = sum.compile(&client).unwrap();
     let outputs = sum.run().submit(&stream).unwrap();
@@ -100,7 +100,7 @@ fn stored_input_that_overlaps_another_is_refused(on: On) {
     assert_eq!(got, [3.0, 5.0, 7.0, 9.0]);
 }
 
-/// Among a thousand buffers side by side, one pair that overlaps is found.
+/// One overlapping pair among a thousand adjacent buffers is found.
 #[test]
 fn overlap_is_found_among_many_inputs() {
     let rig = On::Cpu.open();
@@ -125,13 +125,13 @@ fn overlap_is_found_among_many_inputs() {
     };
     run(0).unwrap();
     let ScheduleError::StoredInputOverlaps { stored, other } = run(2001).unwrap_err() else {
-        panic!("it is refused by another error");
+        panic!("the run is refused with another error");
     };
     assert_eq!((&stored[..], &other[..]), ("x0", "x500"));
 }
 
 #[apply(every_device)]
-fn scatter_of_the_old_version_into_the_new_one_is_in_order(on: On) {
+fn scatter_of_the_old_version_runs_after_the_store_of_the_new_one(on: On) {
     let rig = on.open();
     let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
@@ -165,7 +165,7 @@ fn scatter_of_the_old_version_into_the_new_one_is_in_order(on: On) {
 }
 
 #[apply(every_device)]
-fn rows_of_a_buffer_of_symbolic_columns_may_begin_at_a_length(on: On) {
+fn set_rows_accepts_a_symbolic_start_in_a_buffer_of_symbolic_columns(on: On) {
     let rig = on.open();
     let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
@@ -191,9 +191,9 @@ fn rows_of_a_buffer_of_symbolic_columns_may_begin_at_a_length(on: On) {
     }
 }
 
-/// The first that was written is in place, in whatever order the roots name them.
+/// The first store that was added to the graph is in place, whatever the order of the roots.
 #[apply(every_device)]
-fn first_of_two_stores_that_was_written_is_in_place(on: On) {
+fn first_of_two_stores_is_in_place_for_any_order_of_roots(on: On) {
     let rig = on.open();
     let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();

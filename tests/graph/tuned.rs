@@ -1,4 +1,4 @@
-//! Programs cut up as a tuner finds best.
+//! Programs with tuned blockings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use rstest_reuse::apply;
 use crate::every_device;
 use crate::support::On;
 
-/// A tuner for tests: what it finds does not matter.
+/// Returns a tuner for tests, which measures little: its choices do not matter.
 fn hasty() -> GraphTuner {
     let effort = Effort::default()
         .samples(3)
@@ -26,7 +26,7 @@ const ROWS: usize = 70;
 const INNER: usize = 40;
 const COLUMNS: usize = 96;
 
-/// A product with an epilogue, rows that are reduced, and a pass over elements.
+/// A product with an epilogue, reductions of rows, and an elementwise kernel.
 struct Model {
     inputs: [LazyBuffer; 2],
     schedule: Schedule,
@@ -59,9 +59,9 @@ impl Model {
     }
 }
 
-/// I2: of what is tuned the results are those of what is not; every way to cut a program up was run.
+/// I2: a tuned schedule has the results of an untuned one; every blocking was run.
 #[apply(every_device)]
-fn what_is_tuned_computes_the_same(on: On) {
+fn tuned_schedule_has_the_same_results(on: On) {
     let rig = on.open();
     let client = rig.client();
     let model = Model::new();
@@ -73,7 +73,7 @@ fn what_is_tuned_computes_the_same(on: On) {
     let found = model.run(&tuned, &client.new_stream());
     for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
         let near = (found - expected).abs() <= 1e-5 * expected.abs().max(1.0);
-        assert!(near, "element {index} is {found}, and usually {expected}");
+        assert!(near, "element {index}: expected {expected}, got {found}");
     }
     let known = model.schedule.tune(&client, &cache).unwrap();
     assert!(known.iter().any(|item| item.kernel.contains("matmul")));
@@ -87,9 +87,9 @@ fn what_is_tuned_computes_the_same(on: On) {
     }
 }
 
-/// I8: where nobody is to wait, nothing is measured; it is where that is asked for.
+/// I8: with a policy that must not block, nothing is measured until `tune` is called.
 #[apply(every_device)]
-fn nobody_waits_for_a_tuning_who_does_not_want_to(on: On) {
+fn compiling_does_not_measure_with_the_policy_use_default(on: On) {
     let rig = on.open();
     let client = rig.client();
     let model = Model::new();
@@ -107,7 +107,7 @@ fn nobody_waits_for_a_tuning_who_does_not_want_to(on: On) {
     let items = model.schedule.tune(&client, &cache).unwrap();
     let bundle = known.export(&identity);
     assert_ne!(bundle, nothing);
-    // What was tuned is known: nothing is measured again.
+    // Tuned programs are known: nothing is measured again.
     let again = model.schedule.tune(&client, &cache).unwrap();
     let ways = |items: &[millstream::graph::TunedItem]| {
         let ways = items.iter().map(|item| item.blocking);
@@ -116,7 +116,7 @@ fn nobody_waits_for_a_tuning_who_does_not_want_to(on: On) {
     assert_eq!(ways(&again), ways(&items));
     assert_eq!(known.export(&identity), bundle);
 
-    // Shipped, it is known elsewhere, where nothing is ever measured.
+    // Exported choices are known in another process, which never measures.
     let frozen = hasty().policy(Policy::Frozen);
     frozen.tuner().import(&bundle, &identity).unwrap();
     let cache = GraphCache::default().tuned_by(frozen);
@@ -125,7 +125,7 @@ fn nobody_waits_for_a_tuning_who_does_not_want_to(on: On) {
 }
 
 #[apply(every_device)]
-fn what_was_not_tuned_is_an_error_where_tuning_is_frozen(on: On) {
+fn unknown_program_is_an_error_with_a_frozen_tuner(on: On) {
     let rig = on.open();
     let client = rig.client();
     let model = Model::new();
@@ -138,9 +138,9 @@ fn what_was_not_tuned_is_an_error_where_tuning_is_frozen(on: On) {
     assert!(matches!(refused, Err(ScheduleError::NoTuner)));
 }
 
-/// I5, I7: a program that there is no room to try runs as usual, and is tried where there is.
+/// I5, I7: a program without memory for a trial runs with the default blocking, and is tuned later.
 #[apply(every_device)]
-fn without_room_to_try_a_program_it_runs_as_usual(on: On) {
+fn program_without_memory_for_a_trial_uses_the_default(on: On) {
     let rig = on.open();
     let model = Model::new();
     let poor = rig.device.client_builder().hard_limit(1).build();
@@ -151,15 +151,16 @@ fn without_room_to_try_a_program_it_runs_as_usual(on: On) {
     assert!(!model.schedule.tune(&rich, &cache).unwrap().is_empty());
 }
 
-/// I2: wherever a tuner has rows cut, sums are those of whole rows; what was found is found again, and nobody waits who does not want to.
+/// I2: however a tuner splits rows, sums are those of whole rows. A choice is reused, and a frozen tuner refuses
+/// unknown graphs.
 #[apply(every_device)]
-fn rows_that_are_cut_by_a_tuner_come_to_the_same(on: On) {
+fn reductions_split_by_a_tuner_have_the_same_results(on: On) {
     let rig = on.open();
     let (client, stream) = (rig.client(), rig.client().new_stream());
     let (long, columns) = (3000_u64, 24_usize);
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [long as usize, columns]);
-    // Stored into, on trial and here.
+    // Stored into, by trials and by this test.
     let total = graph.input("total", DType::F32, [1, columns]);
     let root = total.set(&(&total + &x.sum(0)));
 
@@ -198,9 +199,9 @@ fn rows_that_are_cut_by_a_tuner_come_to_the_same(on: On) {
     assert!(matches!(refused, Err(ScheduleError::NoTuner)));
 }
 
-/// Lengths of none, of one, and that are known only when it runs; a gather and a scatter, which nothing can be chosen for.
+/// Lengths 0, 1 and symbolic ones; a gather and a scatter, which have no blockings.
 #[apply(every_device)]
-fn whatever_is_tuned_compiles_and_runs(on: On) {
+fn tuned_schedule_of_any_lengths_compiles_and_runs(on: On) {
     let rig = on.open();
     let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
@@ -238,9 +239,9 @@ fn whatever_is_tuned_compiles_and_runs(on: On) {
     }
 }
 
-/// I5, I6: schedules that are tuned at once, and share programs that are tuned within, wait for each other and never in a circle.
+/// I5, I6: threads that tune schedules with common programs wait for each other, but never in a cycle.
 #[test]
-fn threads_that_tune_schedules_with_the_same_programs_all_end_i5() {
+fn threads_that_tune_schedules_with_common_programs_finish_i5() {
     let rig = On::Cpu.open();
     let client = rig.client();
     for round in 0..4_usize {
@@ -253,7 +254,7 @@ fn threads_that_tune_schedules_with_the_same_programs_all_end_i5() {
                     let graph = Graph::new();
                     let x = graph.input("x", DType::F32, [3000 + round, 24]);
                     let sum = x.sum(0);
-                    // Half of them are of more roots, with the programs of the others among theirs.
+                    // Half of the schedules have two roots, with the programs of the others among theirs.
                     let scaled = &(&x * 2.0).sum(0);
                     let roots = [&sum, scaled];
                     barrier.wait();

@@ -224,7 +224,7 @@ impl Cuda {
                 assert!(
                     MAX_QUEUES == 16 && PRIORITY_QUEUES == 2,
                     "the message says 16 and 14"
-                )
+                );
             };
             return Err(OpenError::Option {
                 option: "queues",

@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The command line.
 
 use std::path::PathBuf;
 
@@ -6,31 +6,31 @@ use clap::{Args, Parser, Subcommand};
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  every row came out; whether targets were reached is in the table
-  1  some rows did not come out, or results could not be read or written
-  2  bad usage
+  0  all rows were measured; the table shows whether targets were reached
+  1  some rows could not be measured, or results could not be read or written
+  2  usage error
   3  there is no GPU to measure";
 
-/// millstream on a GPU beside raw calls of its driver, in one run.
+/// Compares millstream on a GPU with direct driver calls, in one run.
 #[derive(Debug, Parser)]
 #[command(name = "millstream-gpu-bench", version, after_help = EXIT_CODES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 
-    /// Writes every figure with its spread to this file, too.
+    /// Also writes all figures, with their spread, to this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
-    /// Measures only the groups whose name contains this.
+    /// Measures only the groups whose name contains this text.
     #[arg(long, value_name = "SUBSTRING")]
     pub(crate) only: Option<String>,
 
-    /// Few calls and one round: to see that all rows come out, not to quote.
+    /// Measures one round of few calls: to check that all rows work, not to quote.
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// Rounds, over which medians are taken.
+    /// The number of rounds; figures are medians over them.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) rounds: Option<u32>,
 }
@@ -44,14 +44,14 @@ pub(crate) enum Command {
 /// Options of `import`.
 #[derive(Debug, Args)]
 pub(crate) struct Import {
-    /// The folder that holds `bench.json`, as the bundle's `run` leaves it; or such a file.
+    /// The results folder of the bundle's `run`, which contains `bench.json`, or such a file.
     pub(crate) results: PathBuf,
 
-    /// The page with the section's markers.
+    /// The page that contains the section's markers.
     #[arg(long, value_name = "FILE", default_value = "benches/RESULTS.md")]
     pub(crate) into: PathBuf,
 
-    /// Takes figures of the fake driver, which mean nothing: to try this command.
+    /// Accepts figures of the fake driver, which are meaningless: to try this command.
     #[arg(long)]
     pub(crate) allow_fake: bool,
 }

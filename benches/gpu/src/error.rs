@@ -1,37 +1,37 @@
-//! What ends a run or an import, and with which exit code.
+//! The errors of a run or an import, and their exit codes.
 
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What went wrong.
+/// An error that ends a run or an import, or that a row of the table shows.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BenchError {
     #[error(transparent)]
     Open(#[from] millstream::OpenError),
-    #[error("the driver's library lacks `{0}`; update NVIDIA's driver")]
+    #[error("the CUDA driver has no function `{0}`; update NVIDIA's driver")]
     Function(&'static str),
-    #[error("the driver's library cannot be loaded: {0}")]
+    #[error("cannot load the CUDA driver: {0}")]
     Library(String),
-    #[error("{call} answered {code}")]
+    #[error("`{call}` failed with error {code}")]
     Call { call: &'static str, code: u32 },
     #[error(transparent)]
     Ours(#[from] millstream::Error),
     #[error("a measuring thread panicked")]
     Panicked,
-    #[error("no group's name contains `{0}`; leave --only out to see them all")]
+    #[error("no group's name contains `{0}`; omit --only to measure all groups")]
     NoGroup(String),
-    #[error("`{}` cannot be read", path.display())]
+    #[error("cannot read `{}`", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
-    #[error("`{}` cannot be written", path.display())]
+    #[error("cannot write `{}`", path.display())]
     Unwritable { path: PathBuf, source: io::Error },
-    #[error("`{}` is not what `--json` writes", path.display())]
+    #[error("`{}` is not a file of results, as `--json` writes it", path.display())]
     NotResults {
         path: PathBuf,
         source: serde_json::Error,
     },
     #[error(
-        "`{}` is of format {found}, and this reads {known}: import it with the program that measured",
+        "`{}` has format {found}, expected {known}; import it with the version that measured it",
         path.display()
     )]
     Format {
@@ -39,9 +39,9 @@ pub(crate) enum BenchError {
         found: u32,
         known: u32,
     },
-    #[error("`{}` was measured on the fake driver, whose figures mean nothing; run the bundle on a machine with a GPU", path.display())]
-    OfTheFake { path: PathBuf },
-    #[error("`{}` has not the lines `{begin}` and, after it, `{end}`, once each", path.display())]
+    #[error("`{}` was measured on the fake driver, whose figures are meaningless; run the bundle on a machine with a GPU", path.display())]
+    FakeDriver { path: PathBuf },
+    #[error("`{}` must contain the line `{begin}` and, after it, the line `{end}`, once each", path.display())]
     NoMarkers {
         path: PathBuf,
         begin: &'static str,
@@ -50,7 +50,7 @@ pub(crate) enum BenchError {
 }
 
 impl BenchError {
-    /// The code that the process ends with.
+    /// Returns the exit code of the process.
     pub(crate) fn exit(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::NoGroup(_) => 2,

@@ -1,4 +1,4 @@
-//! A run's figures become the section "On a GPU" of `benches/RESULTS.md`, which is replaced as a whole.
+//! Writes the figures of a run to the section "On a GPU" of `benches/RESULTS.md`, replacing the whole section.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use crate::error::BenchError;
 use crate::report::{FORMAT, Report};
 use crate::table;
 
-/// The section is between these lines.
+/// The lines around the section.
 const BEGIN: &str = "<!-- on a GPU: begin; written by `millstream-gpu-bench import` -->";
 const END: &str = "<!-- on a GPU: end -->";
 
-/// What the bundle's `run` calls it.
+/// The name of the bundle's file of results.
 const FILE: &str = "bench.json";
 
-/// Reads a report, and puts it into the page.
+/// Reads a report and writes it to the page.
 pub(crate) fn run(import: &Import) -> Result<(), BenchError> {
     let path = match import.results.is_dir() {
         true => import.results.join(FILE),
@@ -23,7 +23,7 @@ pub(crate) fn run(import: &Import) -> Result<(), BenchError> {
     };
     let report = read(&path)?;
     if report.fake && !import.allow_fake {
-        return Err(BenchError::OfTheFake { path });
+        return Err(BenchError::FakeDriver { path });
     }
     let page = text_of(&import.into)?;
     let written = replaced(&page, &section(&report)).ok_or(BenchError::NoMarkers {
@@ -35,7 +35,7 @@ pub(crate) fn run(import: &Import) -> Result<(), BenchError> {
         path: import.into.clone(),
         source,
     })?;
-    println!("{}: {}", import.into.display(), table::sums(&report));
+    println!("{}: {}", import.into.display(), table::summary(&report));
     Ok(())
 }
 
@@ -53,7 +53,7 @@ fn read(path: &Path) -> Result<Report, BenchError> {
     };
     let text = text_of(path)?;
     let value: serde_json::Value = serde_json::from_str(&text).map_err(not_results)?;
-    // Before the rest, which another format may have otherwise.
+    // Checked first: the other fields may differ in another format.
     let found = value.get("format").and_then(serde_json::Value::as_u64);
     if let Some(found) = found.and_then(|found| u32::try_from(found).ok())
         && found != FORMAT
@@ -67,7 +67,7 @@ fn read(path: &Path) -> Result<Report, BenchError> {
     serde_json::from_value(value).map_err(not_results)
 }
 
-/// The section without its markers.
+/// Returns the section, without its markers.
 fn section(report: &Report) -> String {
     let fake = match report.fake {
         true => format!("**{}**\n\n", table::FAKE),
@@ -79,20 +79,20 @@ fn section(report: &Report) -> String {
         .collect();
     format!(
         "{fake}{}, by\n\n```text\n{}\n```\n\n{}\n{}\n{failures}",
-        table::circumstances(report),
+        table::environment(report),
         report.command,
         table::markdown(report),
-        table::sums(report),
+        table::summary(report),
     )
 }
 
-/// The page with another section between its markers; none if it has not each of them once, in this order.
+/// Replaces the section of a page. Returns none unless the page has each marker once, in this order.
 fn replaced(page: &str, section: &str) -> Option<String> {
     let (before, rest) = page.split_once(BEGIN)?;
     let (old, after) = rest.split_once(END)?;
-    let again = |text: &str| text.contains(BEGIN) || text.contains(END);
-    let doubled = [before, old, after].into_iter().any(again);
-    (!doubled).then(|| format!("{before}{BEGIN}\n{section}\n{END}{after}"))
+    let has_marker = |text: &str| text.contains(BEGIN) || text.contains(END);
+    let repeated = [before, old, after].into_iter().any(has_marker);
+    (!repeated).then(|| format!("{before}{BEGIN}\n{section}\n{END}{after}"))
 }
 
 #[cfg(test)]
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_is_replaced_as_a_whole_and_again() {
+    fn replacing_a_section_is_idempotent() {
         let page = format!("above\n{BEGIN}\nold\n{END}\nbelow\n");
         let once = replaced(&page, "new").unwrap();
         assert_eq!(once, format!("above\n{BEGIN}\nnew\n{END}\nbelow\n"));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_whose_markers_are_missing_doubled_or_turned_round_is_refused() {
+    fn a_page_with_missing_repeated_or_swapped_markers_is_refused() {
         for page in [
             String::new(),
             BEGIN.to_owned(),

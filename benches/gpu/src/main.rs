@@ -1,14 +1,16 @@
-//! millstream on a GPU beside raw calls of its driver, in one run: `docs/hardware.md` says how to read it.
+//! Compares millstream on a GPU with direct ("raw") calls of the driver, in one run. `docs/hardware.md` explains the
+//! results.
 //!
-//! Raw and ours take turns, round by round, so that the machine's drift hits both. Each group opens a device of its
-//! own; the raw side works in the same context of the driver, with streams, memory and kernels of its own.
+//! The raw side and our side alternate round by round, so that drift of the machine affects both. Each group opens its
+//! own device; the raw side uses the same context of the driver, with its own streams, memory and kernels.
 //!
-//! - [`arguments`]: what can be typed, and the exit codes.
-//! - [`raw`]: the driver's functions, and what they make, as values.
-//! - [`kernels`]: what is launched, by both sides.
+//! - [`arguments`]: the command line and the exit codes.
+//! - [`raw`]: the driver's functions, and owners for its handles.
+//! - [`kernels`]: the kernels that both sides launch.
+//! - [`plan`], [`run`]: the amount of work, and the loop over the groups.
 //! - [`measure`]: the groups of rows.
-//! - [`report`], [`table`]: what a run says, and how it is printed; by `millstream-harness`, as all benches.
-//! - [`import`]: a run's figures become a section of `benches/RESULTS.md`.
+//! - [`report`], [`table`]: the results of a run and how they are printed, with `millstream-harness` as in all benches.
+//! - [`import`]: writes the figures of a run to a section of `benches/RESULTS.md`.
 
 mod arguments;
 mod error;
@@ -30,18 +32,18 @@ use arguments::{Arguments, Command};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let done = match &arguments.command {
+    let result = match &arguments.command {
         Some(Command::Import(import)) => import::run(import).map(|()| ExitCode::SUCCESS),
         None => run::run(&arguments),
     };
-    done.unwrap_or_else(|error| {
-        let mut said = error.to_string();
+    result.unwrap_or_else(|error| {
+        let mut message = error.to_string();
         let mut cause = error.source();
         while let Some(source) = cause {
-            said = format!("{said}: {source}");
+            message = format!("{message}: {source}");
             cause = source.source();
         }
-        eprintln!("error: {said}");
+        eprintln!("error: {message}");
         error.exit()
     })
 }

@@ -1,26 +1,26 @@
-//! What a run says: its rows and their circumstances, as `--json` writes them and `import` reads them.
+//! The results of a run: its rows and its environment, as `--json` writes them and `import` reads them.
 
 use millstream_harness::{Better, Figure, Limit};
 use serde::{Deserialize, Serialize};
 
-/// Changed whenever a reader of the file would take something wrongly.
+/// The version of the file format. Increase it if older files would be misread.
 pub(crate) const FORMAT: u32 = 2;
 
-/// A run.
+/// The results of a run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) format: u32,
     pub(crate) device: String,
-    /// Its compute capability.
+    /// The GPU's compute capability.
     pub(crate) capability: String,
-    /// The newest CUDA that the driver serves.
+    /// The newest CUDA version that the driver supports.
     pub(crate) driver: String,
     pub(crate) memory_bytes: u64,
-    /// It is the fake driver's: figures mean nothing.
+    /// Whether the driver is the fake, whose figures are meaningless.
     pub(crate) fake: bool,
     pub(crate) processor: String,
     pub(crate) cores: usize,
-    /// The day it was, UTC.
+    /// The date of the run, in UTC.
     pub(crate) date: String,
     pub(crate) command: String,
     pub(crate) version: String,
@@ -29,17 +29,18 @@ pub(crate) struct Report {
     pub(crate) rows: Vec<Row>,
 }
 
-/// What ours must reach.
+/// The target for our side.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Target {
-    /// So many times as good as raw.
+    /// The ratio of our figure to the raw one is at least this.
     OfRaw(f64),
+    /// Our figure is at most this.
     AtMost(f64),
 }
 
 impl Target {
-    /// The limit by itself: of the ratio, or of ours.
+    /// Returns the limit of the ratio or of our figure.
     pub(crate) fn limit(self) -> Limit {
         match self {
             Self::OfRaw(share) => Limit::AtLeast(share),
@@ -48,7 +49,7 @@ impl Target {
     }
 }
 
-/// A line of the table.
+/// A row of the table.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) measure: String,
@@ -56,16 +57,16 @@ pub(crate) struct Row {
     pub(crate) better: Better,
     pub(crate) raw: Option<Figure>,
     pub(crate) ours: Option<Figure>,
-    /// How good ours is, raw being 1: more is better, whatever the unit.
+    /// Our performance relative to raw: above 1 is better, in any unit.
     pub(crate) ratio: Option<f64>,
     pub(crate) target: Option<Target>,
     pub(crate) reached: Option<bool>,
-    /// Why there are no figures.
+    /// The error, if the row could not be measured.
     pub(crate) failure: Option<String>,
 }
 
 impl Row {
-    /// A row without figures.
+    /// Creates a row without figures.
     pub(crate) fn new(measure: impl Into<String>, unit: &str, better: Better) -> Self {
         Self {
             measure: measure.into(),
@@ -80,7 +81,7 @@ impl Row {
         }
     }
 
-    /// What a group came to that did not come out.
+    /// Creates the row of a group that could not be measured.
     pub(crate) fn failed(group: &str, why: &dyn std::error::Error) -> Self {
         Self {
             failure: Some(why.to_string()),
@@ -103,7 +104,7 @@ impl Row {
         self
     }
 
-    /// Computes the ratio, and whether the target is reached.
+    /// Computes the ratio and whether the target is reached.
     pub(crate) fn judged(mut self) -> Self {
         let medians = self.raw.zip(self.ours);
         self.ratio = medians.and_then(|(raw, ours)| self.better.gain(ours.median, raw.median));
@@ -119,7 +120,7 @@ impl Row {
 }
 
 impl Report {
-    /// How many targets were reached, of how many that were measured.
+    /// Returns the number of reached targets and the number of all measured ones.
     pub(crate) fn reached(&self) -> (usize, usize) {
         let judged = self.rows.iter().filter_map(|row| row.reached);
         judged.fold((0, 0), |(reached, all), row| {
@@ -127,7 +128,7 @@ impl Report {
         })
     }
 
-    /// Rows that did not come out.
+    /// Returns the name and the error of each row that could not be measured.
     pub(crate) fn failures(&self) -> impl Iterator<Item = (&str, &str)> {
         let failure = |row: &'_ Row| row.failure.is_some();
         let failed = self.rows.iter().filter(move |row| failure(row));
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_needs_no_raw_side() {
+    fn a_limit_is_judged_without_a_raw_figure() {
         let mut idle = row(Better::Lower, 0.0, 0.0);
         assert_eq!((idle.ratio, idle.reached), (None, None));
         idle.target = Some(Target::AtMost(0.1));

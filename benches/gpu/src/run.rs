@@ -1,4 +1,4 @@
-//! Measuring: group after group, with a progress bar where somebody watches, then the table and the file.
+//! Measures group after group, with a progress bar on a terminal, then prints the table and writes the file.
 
 use std::io::{IsTerminal, stderr};
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use crate::{kernels, table};
 
 const TEMPLATE: &str = "  {msg:<34} {bar:30.cyan/black.bright} {pos:>2}/{len}";
 
-/// Measures what is asked for.
+/// Measures the selected groups.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, BenchError> {
     let only = arguments.only.as_deref().unwrap_or_default();
     let groups: Vec<_> = GROUPS
@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, BenchError> {
     if groups.is_empty() {
         return Err(BenchError::NoGroup(only.to_owned()));
     }
-    // First, so that a machine without a GPU is told what the backend says.
+    // First, so that a machine without a GPU gets the backend's error, which says what to do.
     let seen = millstream::cuda::gpus()?.swap_remove(0);
     let mut plan = match arguments.quick {
         true => Plan::quick(),
@@ -84,31 +84,31 @@ fn progress(groups: usize) -> ProgressBar {
         false => ProgressDrawTarget::hidden(),
     };
     let bar = ProgressBar::with_draw_target(Some(groups as u64), target);
-    // A template that did not parse would leave the plain bar: good enough.
+    // A test checks that the template parses; the default style is good enough otherwise.
     let style =
         ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar());
     bar.set_style(style.progress_chars("━━╌"));
     bar
 }
 
-/// The processor's name, where the system says it.
+/// Returns the processor's name, if the system reports it.
 fn processor() -> String {
-    let said = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let line = said.lines().find(|line| line.starts_with("model name"));
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = info.lines().find(|line| line.starts_with("model name"));
     let name = line.and_then(|line| line.split_once(':'));
     name.map_or("a processor", |(_, name)| name.trim())
         .to_owned()
 }
 
-/// The day, UTC.
+/// Returns today's date in UTC.
 fn today() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let (year, month, day) = civil(since.map_or(0, |since| since.as_secs() / 86_400));
     format!("{year}-{month:02}-{day:02}")
 }
 
-/// Year, month and day, so many days after 1970-01-01. Years begin in March here, so that the leap day is their last;
-/// 400 of them are 146,097 days.
+/// Converts days since 1970-01-01 to year, month and day. The calculation uses years that begin in March, so that the
+/// leap day is their last day; 400 years have 146,097 days.
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_become_dates() {
+    fn days_are_converted_to_dates() {
         assert_eq!(civil(0), (1970, 1, 1));
         assert_eq!(civil(11_016), (2000, 2, 29));
         assert_eq!(civil(11_017), (2000, 3, 1));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_template_parses() {
+    fn the_progress_template_parses() {
         assert!(ProgressStyle::with_template(TEMPLATE).is_ok());
     }
 }

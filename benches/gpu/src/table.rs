@@ -1,16 +1,17 @@
-//! How rows are printed: a table for terminals, and one of Markdown.
+//! Prints rows as a table for terminals or as Markdown.
 
 use millstream_harness::{Figure, Table, digits_or_dash, ratio};
 
 use crate::report::{Report, Row, Target};
 
-/// Said wherever figures of the fake are shown.
-pub(crate) const FAKE: &str = "This is the fake driver, not a GPU: these figures mean nothing.";
+/// A warning wherever figures of the fake are shown.
+pub(crate) const FAKE: &str =
+    "These figures are meaningless: they were measured on the fake driver, not on a GPU.";
 
-/// For people at a terminal.
+/// Formats the table for a terminal.
 pub(crate) fn text(report: &Report) -> String {
-    let (around, table) = (circumstances(report), table(report, "missed").text());
-    let mut text = format!("{around}\n\n{table}\n{}\n", sums(report));
+    let (environment, table) = (environment(report), table(report, "missed").text());
+    let mut text = format!("{environment}\n\n{table}\n{}\n", summary(report));
     for (group, why) in report.failures() {
         text += &format!("- {group}: {why}.\n");
     }
@@ -20,7 +21,7 @@ pub(crate) fn text(report: &Report) -> String {
     text
 }
 
-/// The same as Markdown.
+/// Formats the table as Markdown.
 pub(crate) fn markdown(report: &Report) -> String {
     table(report, "**missed**").markdown()
 }
@@ -34,10 +35,10 @@ fn table(report: &Report, missed: &str) -> Table {
     table
 }
 
-/// Where and how it was measured.
-pub(crate) fn circumstances(report: &Report) -> String {
+/// Describes the machine and the run.
+pub(crate) fn environment(report: &Report) -> String {
     format!(
-        "{} (compute capability {}, {:.0} GiB), driver of CUDA {}, {} with {} cores, {}, millstream {}; {}",
+        "{} (compute capability {}, {:.0} GiB), driver for CUDA {}, {} with {} cores, {}, millstream {}; {}",
         report.device,
         report.capability,
         report.memory_bytes as f64 / f64::from(1 << 30),
@@ -47,19 +48,19 @@ pub(crate) fn circumstances(report: &Report) -> String {
         report.date,
         report.version,
         match (report.quick, report.rounds) {
-            (true, _) => "a quick look, not to be quoted".to_owned(),
+            (true, _) => "a quick run, not to be quoted".to_owned(),
             (false, rounds) => format!("medians of {rounds} rounds"),
         }
     )
 }
 
-/// How it went altogether.
-pub(crate) fn sums(report: &Report) -> String {
+/// Summarizes reached targets and failures in one line.
+pub(crate) fn summary(report: &Report) -> String {
     let (reached, all) = report.reached();
     let failed = report.failures().count();
     let failed = match failed {
         0 => String::new(),
-        _ => format!("; {failed} did not come out"),
+        _ => format!("; {failed} groups could not be measured"),
     };
     format!("{reached} of {all} targets reached{failed}.")
 }
@@ -67,7 +68,7 @@ pub(crate) fn sums(report: &Report) -> String {
 fn cells(row: &Row, missed: &str) -> [String; 7] {
     let median = |figure: Option<Figure>| digits_or_dash(figure.map(|figure| figure.median));
     let verdict = match (&row.failure, row.reached) {
-        (Some(_), _) => "did not come out",
+        (Some(_), _) => "failed",
         (None, Some(true)) => "reached",
         (None, Some(false)) => missed,
         (None, None) => "",

@@ -1,6 +1,6 @@
-//! Figures: the median of some samples and how far they lie apart.
+//! Figures: the median and the spread of samples.
 //!
-//! Every quantile is one of the samples, so that counts stay counts.
+//! Every quantile is one of the samples, so that quantiles of counts are counts.
 
 use std::fmt;
 
@@ -8,26 +8,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::digits;
 
-/// What some samples came to, in their unit.
+/// Order statistics of samples, in their unit.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Figure {
-    /// The sample in the middle; of two, the greater.
+    /// The middle sample; of two middle samples, the greater.
     pub median: f64,
-    /// A quarter of the samples are at most this.
+    /// The lower quartile: a quarter of the samples are at most this.
     pub lower_quartile: f64,
-    /// A quarter of the samples are at least this.
+    /// The upper quartile: a quarter of the samples are at least this.
     pub upper_quartile: f64,
     /// The least sample.
     pub least: f64,
     /// The greatest sample.
     pub most: f64,
-    /// How many samples there were.
+    /// The number of samples.
     pub samples: usize,
 }
 
 impl Figure {
-    /// The figure of these samples; `None` if there are none. Of two samples that a quartile lies between it is the one further
-    /// out, so that few samples do not look surer than they are.
+    /// Returns the figure of the samples, or `None` if there are none.
+    ///
+    /// If a quartile lies between two samples, it is the one that is further from the median, so that a few samples do
+    /// not look more certain than they are.
     ///
     /// ```
     /// let figure = millstream_harness::Figure::of(&[5.0, 1.0, 3.0]).expect("there are samples");
@@ -46,7 +48,9 @@ impl Figure {
         })
     }
 
-    /// The same in another unit. `unit` is monotone: it keeps the order of all samples, or reverses it, as from times to rates.
+    /// Converts the figure to another unit.
+    ///
+    /// `unit` must be monotone: it keeps the order of all samples, or reverses it, as from times to rates.
     pub fn map(self, unit: impl Fn(f64) -> f64) -> Self {
         let ends = |low, high| {
             let (low, high) = (unit(low), unit(high));
@@ -64,7 +68,7 @@ impl Figure {
         }
     }
 
-    /// Half of the distance between the quartiles, as a share of the median: half of the samples lie nearer. 0 if the median is 0.
+    /// Returns half of the distance between the quartiles, as a share of the median; 0 if the median is 0.
     pub fn spread(&self) -> f64 {
         match self.median {
             0.0 => 0.0,
@@ -72,7 +76,7 @@ impl Figure {
         }
     }
 
-    /// Whether samples that are not negative can come to this figure. For figures that were read from a file.
+    /// Returns `true` if non-negative samples can have this figure. Checks figures that were read from a file.
     pub fn is_sound(&self) -> bool {
         let ordered = [
             0.0,
@@ -86,7 +90,7 @@ impl Figure {
     }
 }
 
-/// The median, and in brackets the least and the most: `8.12 (8.00 to 9.10)`.
+/// Writes the median, and in brackets the least and the greatest sample: `8.12 (8.00 to 9.10)`.
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [median, least, most] = [self.median, self.least, self.most].map(digits);
@@ -100,14 +104,14 @@ fn sorted(samples: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// The value below which `share` (0 to 1) of the values lie, by the nearest rank; NaN of no values.
+/// Returns the value below which `share` (0 to 1) of the values lie, by the nearest rank; NaN if there are no values.
 pub fn quantile(values: &[f64], share: f64) -> f64 {
     let last = values.len().saturating_sub(1);
     let rank = (last as f64 * share).round() as usize;
     sorted(values).get(rank).copied().unwrap_or(f64::NAN)
 }
 
-/// The value in the middle; of two, the greater. NaN of no values.
+/// Returns the middle value; of two middle values, the greater. NaN if there are no values.
 pub fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
@@ -128,14 +132,14 @@ mod tests {
     }
 
     #[test]
-    fn of_two_samples_a_quartile_is_the_one_further_out() {
+    fn quartile_between_two_samples_is_the_one_further_from_the_median() {
         let figure = Figure::of(&[1.0, 2.0, 3.0, 4.0]).unwrap();
         assert_eq!((figure.lower_quartile, figure.upper_quartile), (1.0, 4.0));
         assert_eq!(figure.median, 3.0);
     }
 
     #[test]
-    fn a_figure_out_of_order_is_not_sound() {
+    fn figure_with_unordered_or_negative_values_is_not_sound() {
         let figure = Figure::of(&[1.0, 2.0, 3.0]).unwrap();
         assert!(figure.is_sound());
         for wrong in [f64::NAN, f64::INFINITY, -1.0] {
@@ -146,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn another_unit_keeps_the_least_below_the_most() {
+    fn reversing_unit_swaps_the_least_and_the_most() {
         let ns = Figure::of(&[1.0, 2.0, 4.0, 8.0, 10.0]).unwrap();
         let rate = ns.map(|ns| 8.0 / ns);
         assert_eq!((rate.least, rate.median, rate.most), (0.8, 2.0, 8.0));
@@ -156,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_reach_both_ends() {
+    fn quantiles_of_0_and_1_are_the_extreme_values() {
         let values = [4.0, 1.0, 3.0, 2.0];
         assert_eq!(quantile(&values, 0.0), 1.0);
         assert_eq!(quantile(&values, 1.0), 4.0);

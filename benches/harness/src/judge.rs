@@ -1,4 +1,4 @@
-//! Comparisons: which figures are good, what can be told of a change, and what a figure must reach.
+//! Comparisons: which of two figures is better, whether a change exceeds the noise, and limits.
 
 use std::fmt;
 
@@ -6,19 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Figure, digits};
 
-/// Which of two figures is the better one.
+/// Whether lower or higher figures are better.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
-    /// The lower one: a time, a count of allocations.
+    /// Lower figures are better: a time, a count of allocations.
     Lower,
-    /// The higher one: a rate.
+    /// Higher figures are better: a rate.
     Higher,
 }
 
 impl Better {
-    /// How many times as good `value` is as `other`; above 1 is better, whatever the unit. `None` if that is no finite number, as of
-    /// two zeros.
+    /// Returns how many times as good `value` is as `other`: above 1 it is better, in any unit.
+    ///
+    /// Returns `None` if the quotient is not finite, for example of two zeros.
     pub fn gain(self, value: f64, other: f64) -> Option<f64> {
         let gain = match self {
             Self::Lower => other / value,
@@ -28,7 +29,7 @@ impl Better {
     }
 }
 
-/// What can be told of a change between two runs.
+/// The difference between two runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -36,7 +37,7 @@ pub enum Verdict {
     Better,
     /// The later run is worse.
     Worse,
-    /// The quartiles of both runs overlap: another run may say the opposite.
+    /// The quartiles of both runs overlap: another run may have the opposite result.
     WithinNoise,
 }
 
@@ -52,7 +53,7 @@ impl Verdict {
         }
     }
 
-    /// The verdict as it stands in a table.
+    /// Returns the verdict's text in a table.
     pub fn word(self) -> &'static str {
         match self {
             Self::Better => "better",
@@ -62,7 +63,7 @@ impl Verdict {
     }
 }
 
-/// What a figure must reach, in the figure's unit.
+/// A bound that a figure must keep, in the figure's unit.
 ///
 /// ```
 /// use millstream_harness::Limit;
@@ -72,21 +73,21 @@ impl Verdict {
 /// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Limit {
-    /// This or less.
+    /// The figure is at most this value.
     AtMost(f64),
-    /// This or more.
+    /// The figure is at least this value.
     AtLeast(f64),
 }
 
 impl Limit {
-    /// The limit as a number.
+    /// Returns the value of the limit.
     pub fn value(self) -> f64 {
         match self {
             Self::AtMost(limit) | Self::AtLeast(limit) => limit,
         }
     }
 
-    /// Whether the value reaches the limit.
+    /// Returns `true` if `value` keeps the limit.
     pub fn holds(self, value: f64) -> bool {
         match self {
             Self::AtMost(limit) => value <= limit,
@@ -95,7 +96,7 @@ impl Limit {
     }
 }
 
-/// With three digits, or as few as it has.
+/// Writes the limit with three significant digits, or with fewer if it has fewer.
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = match self {
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gain_above_one_is_better_whatever_the_unit() {
+    fn gain_above_one_is_better_for_times_and_rates() {
         assert_eq!(Better::Lower.gain(100.0, 90.0), Some(0.9));
         assert_eq!(Better::Higher.gain(110.0, 100.0), Some(1.1));
         assert_eq!(Better::Lower.gain(0.0, 0.0), None);
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_told_only_where_the_quartiles_are_apart() {
+    fn verdict_is_within_noise_if_the_quartiles_overlap() {
         let of = |samples: &[f64]| Figure::of(samples).unwrap();
         let (low, high) = (of(&[1.0, 1.1, 1.2]), of(&[2.0, 2.1, 2.2]));
         let wide = of(&[1.0, 1.5, 2.1]);
@@ -142,15 +143,15 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_holds_at_its_own_value() {
+    fn limit_holds_at_its_own_value_and_never_for_nan() {
         assert!(Limit::AtMost(2.0).holds(2.0) && !Limit::AtMost(2.0).holds(2.1));
         assert!(Limit::AtLeast(2.0).holds(2.0) && !Limit::AtLeast(2.0).holds(1.9));
         assert!(!Limit::AtMost(2.0).holds(f64::NAN) && !Limit::AtLeast(2.0).holds(f64::NAN));
     }
 
     #[test]
-    fn limits_have_few_digits() {
-        let said = [0.01, 60.0, 16.123_45, 10_000.0].map(|limit| Limit::AtMost(limit).to_string());
-        assert_eq!(said, ["<= 0.01", "<= 60", "<= 16.1", "<= 10000"]);
+    fn limit_has_at_most_three_significant_digits() {
+        let texts = [0.01, 60.0, 16.123_45, 10_000.0].map(|limit| Limit::AtMost(limit).to_string());
+        assert_eq!(texts, ["<= 0.01", "<= 60", "<= 16.1", "<= 10000"]);
     }
 }

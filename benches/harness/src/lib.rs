@@ -1,19 +1,20 @@
-//! What the benches share, from a sample to a printed table.
+//! The code that the benches share, from a sample to a printed table.
 //!
-//! Alternatives are sampled in turn, so that a machine that becomes slower becomes so for all of them ([`alternate`]). The samples
-//! of each become a [`Figure`]: the median and how far the samples lie apart. Figures are compared ([`Verdict`]) or held against a
-//! [`Limit`], and shown as a [`Table`] or a [`Plot`]. Figures and verdicts implement serde's traits, for callers that write JSON.
+//! Alternatives are sampled in turn, so that a machine that slows down affects all of them ([`alternate`]). The samples
+//! of an alternative become a [`Figure`]: the median, and the spread of the samples. Figures are compared with each
+//! other ([`Verdict`]) or with a [`Limit`], and shown as a [`Table`] or a [`Plot`]. Figures and verdicts implement
+//! serde's traits, for callers that write JSON.
 //!
-//! | module | what it is |
+//! | module | content |
 //! | --- | --- |
 //! | `turns` | the order in which alternatives are sampled |
-//! | `timing` | times per run, and how many runs fill a sample |
+//! | `timing` | time per run, and the number of runs that fill a sample |
 //! | `figure` | order statistics of samples |
 //! | `judge` | comparisons of figures, and limits |
 //! | `format` | numbers as text |
 //! | `table`, `plot` | text, Markdown and SVG |
 //!
-//! The crate knows nothing of what is measured, and depends on no crate of millstream.
+//! The crate does not know what is measured, and depends on no crate of millstream.
 //!
 //! ```
 //! use std::convert::Infallible;

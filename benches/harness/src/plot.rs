@@ -1,22 +1,22 @@
-//! Plots as SVG: panels below each other, in each of which values lie on an axis, a line for each.
+//! Plots as SVG: panels below each other. Each panel has an axis, and one line per value.
 
 use std::fmt::Write;
 
 use crate::digits;
 
 const WIDTH: f64 = 960.0;
-/// Where names end and the axis begins.
+/// The x coordinate at which names end and the axis begins.
 const LEFT: f64 = 360.0;
 const AXIS_WIDTH: f64 = 500.0;
 /// The height of a mark's line.
 const LINE: f64 = 20.0;
-/// What a panel leaves free below its last line, for ticks.
+/// The space below the last line of a panel, for ticks.
 const BELOW: f64 = 46.0;
 
 const STYLE: &str = "<style>text{font:13px sans-serif;fill:#24292f}.title{font-size:17px;font-weight:600}\
 .quiet,.tick{fill:#6e7781;font-size:12px}.name{text-anchor:end}.tick{text-anchor:middle}</style>\n";
 
-/// An axis from its first tick to its last. Values beyond an end lie at it.
+/// An axis from its first tick to its last. Values beyond an end are drawn at the end.
 #[derive(Clone, Debug)]
 pub struct Axis {
     ticks: Vec<f64>,
@@ -24,7 +24,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// A linear axis from zero to `most`, or to one if `most` is zero.
+    /// Creates a linear axis from zero to `most`, or to one if `most` is zero.
     pub fn from_zero(most: f64) -> Self {
         let most = if most > 0.0 { most } else { 1.0 };
         Self {
@@ -35,7 +35,7 @@ impl Axis {
         }
     }
 
-    /// A logarithmic axis with these ticks, which ascend and are above zero.
+    /// Creates a logarithmic axis. `ticks` must ascend and be above zero.
     pub fn logarithmic(ticks: &[f64]) -> Self {
         Self {
             ticks: ticks.to_vec(),
@@ -47,27 +47,27 @@ impl Axis {
         let at = |value: Option<&f64>| (self.scale)(value.copied().unwrap_or(1.0));
         let (first, last) = (at(self.ticks.first()), at(self.ticks.last()));
         let share = ((self.scale)(value) - first) / (last - first);
-        // NaN is not above zero.
+        // NaN is drawn at the left end: it is not above zero.
         LEFT + AXIS_WIDTH * if share > 0.0 { share.min(1.0) } else { 0.0 }
     }
 }
 
-/// A value on an axis: a dot, with a whisker for what it may be off by chance.
+/// A value on an axis: a dot, with a whisker for its uncertainty.
 #[derive(Clone, Debug)]
 pub struct Mark {
-    /// What stands on the left.
+    /// The text on the left.
     pub name: String,
-    /// Where the dot lies.
+    /// The value of the dot.
     pub value: f64,
     /// The ends of the whisker.
     pub range: [f64; 2],
-    /// The colour of dot and whisker, as CSS has it.
+    /// The colour of dot and whisker, in CSS notation.
     pub colour: &'static str,
-    /// What the mouse shows besides the name and the value.
+    /// Text that the tooltip shows after the name and the value.
     pub note: String,
 }
 
-/// A plot that grows panel by panel.
+/// A plot, built panel by panel.
 ///
 /// ```
 /// use millstream_harness::{Axis, Mark, Plot};
@@ -85,12 +85,12 @@ pub struct Mark {
 #[derive(Clone, Debug)]
 pub struct Plot {
     body: String,
-    /// Where the next panel begins.
+    /// The y coordinate of the next panel.
     top: f64,
 }
 
 impl Plot {
-    /// A plot with a title and no panel.
+    /// Creates a plot with a title and no panels.
     pub fn new(title: &str) -> Self {
         let (body, top) = (String::new(), 56.0);
         let mut plot = Self { body, top };
@@ -128,7 +128,7 @@ impl Plot {
         self
     }
 
-    /// The plot as an SVG file.
+    /// Returns the plot as the text of an SVG file.
     pub fn svg(self) -> String {
         let (body, height) = (self.body, self.top);
         format!(
@@ -148,7 +148,7 @@ impl Plot {
     }
 }
 
-/// Text that may stand anywhere in XML, so that no name breaks the file.
+/// Escapes text for use anywhere in XML, and replaces characters that XML forbids, so that no name breaks the file.
 fn escape(text: &str) -> String {
     let allowed = |c: char| match c {
         c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => '\u{fffd}',
@@ -166,7 +166,7 @@ mod tests {
     const RIGHT: f64 = LEFT + AXIS_WIDTH;
 
     #[test]
-    fn values_lie_where_the_axis_says_and_at_an_end_beyond_it() {
+    fn values_are_placed_by_the_axis_and_clamped_to_its_ends() {
         let middle = f64::midpoint(LEFT, RIGHT);
         let ratios = Axis::logarithmic(&[0.25, 1.0, 4.0]);
         let places = [0.25, 1.0, 4.0, 0.0, 100.0, f64::NAN].map(|ratio| ratios.x(ratio));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mark_has_a_dot_and_no_name_breaks_the_file() {
+    fn mark_has_a_dot_and_a_whisker_and_its_name_is_escaped() {
         let mark = Mark {
             name: "<&\"\u{1}>".to_owned(),
             value: 2.0,

@@ -1,4 +1,4 @@
-//! Tables: the same cells for a terminal and as Markdown.
+//! Tables, as text for a terminal and as Markdown.
 
 use std::ops::Range;
 
@@ -14,13 +14,13 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// The header first; every line has as many cells.
+    /// The header, then the rows; every line has as many cells as the header.
     lines: Vec<Vec<String>>,
     figures: Range<usize>,
 }
 
 impl Table {
-    /// A table without rows. The columns of `figures` hold numbers, and are aligned to the right.
+    /// Creates a table without rows. The columns of `figures` hold numbers, and are aligned to the right.
     pub fn new<S: Into<String>>(
         header: impl IntoIterator<Item = S>,
         figures: Range<usize>,
@@ -32,14 +32,14 @@ impl Table {
         }
     }
 
-    /// Adds a row: a cell for each column. Cells that are missing are empty, those beyond the header are dropped.
+    /// Adds a row. Missing cells are empty; cells beyond the header are dropped.
     pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
         let mut cells: Vec<String> = cells.into_iter().map(Into::into).collect();
         cells.resize(self.lines[0].len(), String::new());
         self.lines.push(cells);
     }
 
-    /// The table with drawn borders, for a terminal. Without a line break at its end.
+    /// Returns the table with borders, for a terminal, without a line break at its end.
     pub fn text(&self) -> String {
         let mut table = comfy_table::Table::new();
         table
@@ -54,7 +54,7 @@ impl Table {
         table.to_string()
     }
 
-    /// The table as Markdown, padded so that it can be read as it is. With a line break at its end.
+    /// Returns the table as padded Markdown, with a line break at its end.
     pub fn markdown(&self) -> String {
         let (header, rows) = self.lines.split_at(1);
         let width = |column: usize| {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn markdown_has_a_line_for_each_row_and_no_cell_breaks_out() {
+    fn markdown_has_one_line_per_row_and_replaces_pipes_in_cells() {
         let markdown = sample().markdown();
         let expected = "\
             | measure |   ns |         |\n\

@@ -1,17 +1,19 @@
-//! Times per run, and how many runs fill a sample.
+//! The time per run, and the number of runs that fill a sample.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-/// A sample is long enough to tell how many runs are needed if it takes at least this part of what is wanted.
-const TELLING_PART: u32 = 4;
+/// The number of runs is extrapolated from a trial that takes at least this part (one quarter) of the wanted time.
+const TRIAL_PART: u32 = 4;
 
-/// Nanoseconds since `begun` for each of `count` runs.
+/// Returns the nanoseconds since `begun` per run, for `count` runs.
 pub fn ns_each(begun: Instant, count: usize) -> f64 {
     begun.elapsed().as_nanos() as f64 / count.max(1) as f64
 }
 
-/// Nanoseconds of each of `count` runs of `work`, which gets the run's index. `done` waits, within the time, for what they began.
+/// Times `count` runs of `work`, and returns the nanoseconds per run.
+///
+/// `work` receives the index of the run. `done` waits for work that the runs have submitted; its time counts.
 ///
 /// # Errors
 ///
@@ -27,7 +29,9 @@ pub fn time_each<E>(
     Ok(ns_each(begun, count))
 }
 
-/// How many runs take `sample` together, within `counts`. `work(count)` does that many runs; calling it warms it up as well.
+/// Returns the number of runs, within `counts`, that together take the time `sample`.
+///
+/// `work(count)` does `count` runs. The calls also serve as a warm-up.
 ///
 /// # Errors
 ///
@@ -43,7 +47,7 @@ pub fn runs_to_fill<E>(
     })
 }
 
-/// The search itself: `took(count)` is how long that many runs took.
+/// The search of [`runs_to_fill`]. `took(count)` does `count` runs and returns their time.
 fn fill<E>(
     sample: Duration,
     counts: RangeInclusive<u64>,
@@ -52,16 +56,17 @@ fn fill<E>(
     let (least, most) = counts.into_inner();
     let mut count = least.max(1);
     loop {
-        // The faster of two, so that one stall of the machine does not end the search too early.
+        // The faster of two trials, so that one stall of the machine does not end the search too early.
         let spent = took(count)?.min(took(count)?);
-        if spent >= sample / TELLING_PART || count >= most {
+        if spent >= sample / TRIAL_PART || count >= most {
             return Ok(runs_in(sample, count, spent).clamp(least, most));
         }
         count = count.saturating_mul(2).min(most);
     }
 }
 
-/// How many runs take `sample`, if `count` take `spent`. If those took no time at all, as many as there are, or 0 for no sample.
+/// Returns the number of runs that take `sample`, if `count` runs take `spent`. If `spent` is zero, returns
+/// `u64::MAX`, or 0 if `sample` is zero as well.
 fn runs_in(sample: Duration, count: u64, spent: Duration) -> u64 {
     (count as f64 * sample.as_secs_f64() / spent.as_secs_f64()) as u64
 }
@@ -76,7 +81,7 @@ mod tests {
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
     #[test]
-    fn done_comes_after_all_runs() {
+    fn done_is_called_after_all_runs() {
         let order = RefCell::new(Vec::new());
         let run = |index| {
             order.borrow_mut().push(index);
@@ -92,14 +97,14 @@ mod tests {
     }
 
     #[test]
-    fn runs_in_a_sample_are_counted_by_the_time_of_some() {
+    fn runs_in_a_sample_are_extrapolated() {
         assert_eq!(runs_in(MS(20), 5, MS(10)), 10);
         assert_eq!(runs_in(MS(20), 5, Duration::ZERO), u64::MAX);
         assert_eq!(runs_in(Duration::ZERO, 5, Duration::ZERO), 0);
     }
 
     #[test]
-    fn search_doubles_until_a_sample_is_long_enough() {
+    fn search_doubles_the_runs_until_a_trial_is_long_enough() {
         let mut tried = Vec::new();
         let runs = fill(MS(20), 1..=1000, |count| {
             tried.push(count);
@@ -109,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn one_stall_does_not_end_the_search() {
+    fn single_stall_does_not_end_the_search() {
         let mut calls = 0;
         let runs = fill(MS(20), 1..=1000, |count| {
             calls += 1;
@@ -119,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_stay_within_their_bounds() {
+    fn number_of_runs_stays_within_its_bounds() {
         let nothing = |_| Ok::<_, Infallible>(Duration::ZERO);
         let of = |sample, counts| fill(sample, counts, nothing).unwrap();
         assert_eq!(of(Duration::ZERO, 3..=10), 3);
@@ -127,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_ends_the_search() {
+    fn error_ends_the_search() {
         let end = runs_to_fill(MS(1000), 1..=10, Err);
         assert_eq!(end, Err(1));
     }

@@ -1,17 +1,17 @@
-//! The order in which alternatives are sampled: round by round, each round in the opposite direction of the one before. So no
-//! alternative always runs behind the same other one, and a steady drift of the machine cancels over two rounds.
+//! The order in which alternatives are sampled: in rounds, each in the reverse order of the round before. So no
+//! alternative always follows the same other one, and a steady drift of the machine cancels over two rounds.
 
 use std::ops::RangeInclusive;
 
 use crate::Figure;
 
-/// The round in which rows warm up: [`take_turns`] throws its samples away.
+/// The warm-up round: [`take_turns`] discards its samples.
 const WARM_UP: usize = 0;
 
-/// One sample that is due.
+/// One sample to take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Turn {
-    /// The round; 0 is the one that warms up.
+    /// The round; 0 is the warm-up round.
     pub round: usize,
     /// The index of the alternative.
     pub index: usize,
@@ -20,7 +20,7 @@ pub struct Turn {
 /// Takes one sample of an alternative, in any unit.
 pub type Sampler<'a, E> = &'a mut dyn FnMut() -> Result<f64, E>;
 
-/// The turns of these rounds: `0..=rounds` with a round that warms up, `1..=rounds` without.
+/// Returns the turns of the rounds: `0..=rounds` with a warm-up round, `1..=rounds` without.
 ///
 /// ```
 /// let order = millstream_harness::turns(3, 1..=2).map(|turn| turn.index);
@@ -38,7 +38,7 @@ pub fn turns(alternatives: usize, rounds: RangeInclusive<usize>) -> impl Iterato
     })
 }
 
-/// Takes a sample at each of the [`turns`]; returns the samples of each alternative, without those of round 0.
+/// Takes a sample at each of the [`turns`], and returns the samples of each alternative without those of round 0.
 ///
 /// # Errors
 ///
@@ -58,7 +58,9 @@ pub fn take_turns<S, E>(
     Ok(samples)
 }
 
-/// Samples alternatives in turn, after one round that warms up; returns the figure of each. `rounds` is at least one.
+/// Samples alternatives in turn, after one warm-up round, and returns the figure of each.
+///
+/// Zero `rounds` count as one.
 ///
 /// # Errors
 ///
@@ -69,7 +71,7 @@ pub fn alternate<const N: usize, E>(
 ) -> Result<[Figure; N], E> {
     let samples = take_turns(N, 0..=rounds.max(1), |turn| samplers[turn.index]())?;
     Ok(std::array::from_fn(|index| {
-        Figure::of(&samples[index]).expect("each alternative has a sample of each round")
+        Figure::of(&samples[index]).expect("each alternative has a sample for each round")
     }))
 }
 
@@ -80,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn alternatives_take_turns_and_the_first_round_does_not_count() {
+    fn alternatives_take_turns_and_the_warm_up_round_is_discarded() {
         let order = RefCell::new(String::new());
         let sample = |name: char| {
             order.borrow_mut().push(name);
@@ -93,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_ends_all_sampling() {
+    fn error_ends_all_sampling() {
         let mut taken = Vec::new();
         let end = take_turns(2, 1..=9, |turn| {
             taken.push(turn.index);
@@ -107,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn no_rounds_are_one() {
+    fn zero_rounds_count_as_one() {
         let [figure] = alternate::<1, ()>(0, [&mut || Ok(7.0)]).unwrap();
         assert_eq!((figure.samples, figure.median), (1, 7.0));
     }

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Rows of graphs: ours beside torch, JAX and NumPy, with one thread and with two.
+"""Measures graphs: ours beside torch, JAX and NumPy, with one thread and with two.
 
     python3 benches/peers/rows/rows.py [--rounds N] [--threads 1 2] [--only SUBSTRING ...] [--no-build] [--ours-only]
 
-The first time it makes a virtual environment (`--venv`, kept) and installs the peers from PyPI; torch's wheel for Linux brings
-some gigabytes of CUDA with it. Each contender is a process of its own that takes one sample of a row at a time. Rounds go through
-the contenders in turn, so that what else the machine does meets all of them; printed are medians in microseconds, and the ratio of
-ours to the best peer: above 1 we lose. JAX is bound to as many cores, since nothing else limits its threads. Of ours,
-`--threads` workers compute; the thread that asks is one more, and runs small tasks itself.
+The first run creates a virtual environment (`--venv`, which is kept) and installs the peers from PyPI; torch's wheel for Linux
+includes some gigabytes of CUDA. Each contender is a process of its own that takes one sample of a row at a time. The rounds
+sample the contenders in turn, so that other load affects all of them. The output has medians in microseconds, and the ratio of
+ours to the best peer: above 1 ours is slower. JAX is pinned to as many cores, because nothing else limits its threads. Of ours,
+`--threads` workers compute; the calling thread is one more, and runs small tasks itself.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def integers(*shape):
 
 
 def inputs(row):
-    """The inputs of a row, as NumPy's."""
+    """Returns the inputs of a row, as NumPy arrays."""
     return {
         "fused_1k": lambda: [floats(1000)] * 3,
         "take_made": lambda: [floats(10_000, 768)],
@@ -199,7 +199,7 @@ def jax_row(row):
 
 
 def serve(peer, threads):
-    """The process of a peer: the name of a row in, seconds of a run out."""
+    """Runs the process of a peer: reads names of rows, and writes the seconds per run."""
     if peer == "torch":
         import torch
         torch.set_num_threads(threads)

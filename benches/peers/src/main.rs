@@ -1,15 +1,15 @@
 //! millstream and cubecl side by side, on one machine, in one run.
 //!
-//! Both run over a device that does nothing, so that only the runtime is measured. Every sample is
-//! taken in a process of its own (`millstream-peers sample ...`, started by the run): nothing of
-//! one side lives on while the other is measured, a sample that hangs or dies costs one cell, and
-//! pinning, allocation counts and callgrind need no care. Rounds alternate between the sides, so
-//! that the machine's drift hits both.
+//! Both run over a device that does nothing, so that only the runtime is measured. Each sample runs
+//! in its own process (`millstream-peers sample ...`, started by the run). So no state of one side
+//! remains while the other is measured, a sample that hangs or dies costs one cell, and pinning,
+//! allocation counts and callgrind affect one sample only. Rounds alternate between the sides, so
+//! that the machine's drift affects both.
 //!
-//! - [`table`]: the rows, their targets, and how they are printed.
+//! - [`table`]: the rows, their targets, and their output.
 //! - [`probe`]: the measurements behind the rows, by name and side.
-//! - [`run`]: the parent: starts samples, alternates, takes medians.
-//! - [`measures`]: what is measured, written once for both sides over [`contender::Contender`].
+//! - [`run`]: the parent process: starts samples, alternates, computes medians.
+//! - [`measures`]: the measurements, written once for both sides over [`contender::Contender`].
 //! - [`ours`], [`peer`], [`reference`](mod@reference): the sides.
 //! - [`instruments`]: allocations, processor time, affinity, callgrind.
 
@@ -31,30 +31,30 @@ use clap::{Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: instruments::allocations::Counting = instruments::allocations::Counting;
 
-/// millstream and cubecl side by side: a table, or one JSON object a row.
+/// Measures millstream and cubecl side by side, and prints a table or one JSON object per row.
 #[derive(Parser)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Prints one JSON object a row in place of the table.
+    /// Print one JSON object per row instead of the table.
     #[arg(long)]
     json: bool,
-    /// Takes only the rows whose name contains this.
+    /// Measure only the rows whose name contains this text.
     #[arg(long, value_name = "SUBSTRING")]
     only: Option<String>,
-    /// Shorter samples and fewer rounds: for looking, not for quoting.
+    /// Take shorter samples and fewer rounds; do not quote the figures.
     #[arg(long)]
     quick: bool,
-    /// Rounds a side, over which the median is taken.
+    /// Number of rounds per side; the figures are medians of the rounds.
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Lists the rows and the probes behind them.
+    /// List the rows and the probes behind them.
     List,
-    /// Takes one sample in this process and prints its figures as JSON (what a run starts).
+    /// Take one sample in this process and print its figures as JSON; a run starts this command.
     Sample(probe::SampleArguments),
 }
 

@@ -1,4 +1,4 @@
-//! What a launch does on both devices: nothing, except count, and what a marker asks for.
+//! A launch on the no-op devices: it counts itself, and carries out the request of a marker.
 //!
 //! Both no-op devices call [`launched`] for each launch, so neither pays more than the other.
 
@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::instruments::callgrind;
 
-/// What a launch means to the measurement.
+/// The marker of a launch, for the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// An ordinary launch.
@@ -21,7 +21,7 @@ pub(crate) enum Mark {
     Panic,
 }
 
-/// What [`Mark::Panic`] panics with.
+/// The panic message of [`Mark::Panic`].
 pub(crate) const PANIC_MESSAGE: &str = "this kernel panics on purpose";
 
 static LAUNCHES: AtomicU64 = AtomicU64::new(0);
@@ -29,7 +29,7 @@ static STAMPING: AtomicBool = AtomicBool::new(false);
 static STARTED_NS: AtomicU64 = AtomicU64::new(0);
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// The device's side of a launch.
+/// Runs a launch on the device's side.
 #[inline]
 pub(crate) fn launched(mark: Mark) {
     match mark {
@@ -38,32 +38,32 @@ pub(crate) fn launched(mark: Mark) {
         Mark::EndCounting => return callgrind::toggle(),
         Mark::Panic => panic!("{PANIC_MESSAGE}"),
     }
-    // Relaxed: only a switch, set long before the launches that it is meant for.
+    // Relaxed: a switch that is set long before the launches that it affects.
     if STAMPING.load(Ordering::Relaxed) {
         STARTED_NS.store(now_ns(), Ordering::Relaxed);
     }
-    // A load and a store: one thread at a time launches. Release publishes the stamp.
+    // A load and a store suffice, because one thread at a time launches. Release publishes the stamp.
     LAUNCHES.store(LAUNCHES.load(Ordering::Relaxed) + 1, Ordering::Release);
 }
 
-/// Launches that the device has begun since the process started.
+/// Returns the number of launches that the device has begun since the process started.
 pub(crate) fn launches() -> u64 {
     // Acquire pairs with the Release in `launched`.
     LAUNCHES.load(Ordering::Acquire)
 }
 
-/// From now on each launch notes when it began.
+/// Makes each launch from now on record when it began.
 pub(crate) fn stamp_launches() {
     LazyLock::force(&EPOCH);
     STAMPING.store(true, Ordering::Relaxed);
 }
 
-/// When the launch that [`launches`] last counted began, in [`now_ns`]'s terms.
+/// Returns when the launch that [`launches`] counted last began, in time of [`now_ns`].
 pub(crate) fn started_ns() -> u64 {
     STARTED_NS.load(Ordering::Relaxed)
 }
 
-/// Nanoseconds since the first time that anybody asked.
+/// Returns the nanoseconds since the first call.
 pub(crate) fn now_ns() -> u64 {
     EPOCH.elapsed().as_nanos() as u64
 }

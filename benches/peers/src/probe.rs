@@ -1,4 +1,4 @@
-//! The measurements by name: which function takes a sample for which side, and in what setting.
+//! The measurements by name: the function that takes a sample of each side, and its setting.
 //!
 //! A probe yields several figures at once; a row of the [`table`](crate::table) shows one of them.
 
@@ -14,13 +14,13 @@ use crate::ours::{self, Ours};
 use crate::peer::{self, Peer};
 use crate::reference;
 
-/// A sample that takes longer is stuck, and ends by itself.
+/// The time limit of a sample. A sample that takes longer is stuck, and an alarm ends it.
 const SAMPLE_LIMIT: Duration = Duration::from_secs(60);
 
 /// Takes one sample.
 type Measure = fn(Effort) -> Figures;
 
-/// Who is measured.
+/// The side that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Side {
     /// cubecl.
@@ -32,10 +32,10 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    /// In the order in which a round takes them.
+    /// All sides, in the order of a round.
     pub(crate) const ALL: [Self; 3] = [Self::Peer, Self::Ours, Self::Reference];
 
-    /// The word that the command line and reports use.
+    /// Returns the side's name on the command line and in reports.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Peer => "peer",
@@ -45,22 +45,22 @@ impl Side {
     }
 }
 
-/// Where a sample is taken.
+/// The setting in which a sample is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setting {
-    /// As the system schedules it.
+    /// The system schedules the threads.
     Free,
-    /// All threads on one core.
+    /// All threads run on one core.
     OneCore,
     /// Under callgrind, twice; the figure is `instructions`, the difference per launch.
     Callgrind,
 }
 
-/// A measurement with its sides.
+/// A measurement and the sides that it has.
 pub(crate) struct Probe {
     pub(crate) name: &'static str,
     pub(crate) setting: Setting,
-    /// Exact counts need one round.
+    /// Whether the figures are exact counts, for which one round suffices.
     pub(crate) exact: bool,
     measures: BTreeMap<Side, Measure>,
 }
@@ -114,13 +114,13 @@ impl Probe {
         self.side(Side::Reference, measure)
     }
 
-    /// Whether this side can be measured.
+    /// Returns `true` if this side can be measured.
     pub(crate) fn has(&self, side: Side) -> bool {
         self.measures.contains_key(&side)
     }
 }
 
-/// Every measurement.
+/// Returns every measurement.
 pub(crate) fn probes() -> Vec<Probe> {
     [launches(), answers(), memory(), streams(), upkeep()]
         .into_iter()
@@ -300,17 +300,17 @@ fn upkeep() -> Vec<Probe> {
     ]
 }
 
-/// What a run asks of the process of one sample.
+/// The arguments of the process that takes one sample.
 #[derive(Args)]
 pub(crate) struct SampleArguments {
-    /// Who is measured.
+    /// The side to measure.
     side: Side,
-    /// What is measured: a probe's name.
+    /// The name of the probe.
     probe: String,
-    /// A tenth of everything.
+    /// Take a tenth of the samples.
     #[arg(long)]
     quick: bool,
-    /// The longer batches of a sample under callgrind.
+    /// Run the longer batches of a sample under callgrind.
     #[arg(long)]
     long_batches: bool,
 }
@@ -321,18 +321,25 @@ pub(crate) fn sample(arguments: &SampleArguments) -> ExitCode {
         .into_iter()
         .find(|probe| probe.name == arguments.probe);
     let Some(probe) = probe else {
-        eprintln!("no probe is named {}", arguments.probe);
+        eprintln!(
+            "no probe is named `{}`; `list` prints all probes",
+            arguments.probe
+        );
         return ExitCode::FAILURE;
     };
     let Some(measure) = probe.measures.get(&arguments.side) else {
-        eprintln!("{} has no sample of {}", probe.name, arguments.side.word());
+        eprintln!(
+            "probe `{}` has no side `{}`",
+            probe.name,
+            arguments.side.word()
+        );
         return ExitCode::FAILURE;
     };
     processor::end_after(SAMPLE_LIMIT);
     if probe.setting == Setting::OneCore
         && let Err(error) = processor::pin_to_one_core()
     {
-        eprintln!("this process cannot be pinned to one core: {error}");
+        eprintln!("cannot pin this process to one core: {error}");
         return ExitCode::FAILURE;
     }
     let effort = Effort {
@@ -343,11 +350,11 @@ pub(crate) fn sample(arguments: &SampleArguments) -> ExitCode {
     match serde_json::to_string(&figures) {
         Ok(json) => {
             println!("{json}");
-            // Threads that a measure left behind, stuck ones among them, end here.
+            // Ends the threads that a measurement left behind, stuck ones included.
             std::process::exit(0)
         }
         Err(error) => {
-            eprintln!("figures cannot be written: {error}");
+            eprintln!("cannot write the figures as JSON: {error}");
             ExitCode::FAILURE
         }
     }

@@ -1,4 +1,4 @@
-//! The standard library's figures on the same machine: what a plain program would get.
+//! The standard library's figures on the same machine, for comparison.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,13 +10,13 @@ use crate::measures::{Effort, Figures, timed};
 use crate::noop;
 use millstream_harness::median;
 
-/// A boxed message, as plain programs send work to a thread.
+/// A boxed message, as simple programs send work to a thread.
 type Message = Box<u64>;
 
-/// Messages between two looks at the clock.
+/// Messages between two reads of the clock.
 const BETWEEN_LOOKS: u64 = 64;
 
-/// A thread that receives messages and answers a zero.
+/// A thread that receives messages, and answers the message zero.
 struct Consumer {
     messages: Sender<Message>,
     answers: Receiver<()>,
@@ -37,12 +37,14 @@ impl Consumer {
     }
 
     fn ask(&self) {
-        self.messages.send(Box::new(0)).expect("the consumer lives");
+        self.messages
+            .send(Box::new(0))
+            .expect("the consumer is running");
         self.answers.recv().expect("the consumer answers");
     }
 }
 
-/// A boxed message through `std::sync::mpsc`, end to end.
+/// Measures a boxed message through `std::sync::mpsc`, end to end.
 pub(crate) fn message(effort: Effort) -> Figures {
     let consumer = Consumer::start();
     let ns = timed(effort, |count| {
@@ -50,14 +52,14 @@ pub(crate) fn message(effort: Effort) -> Figures {
             consumer
                 .messages
                 .send(Box::new(value))
-                .expect("the consumer lives");
+                .expect("the consumer is running");
         }
         consumer.ask();
     });
     vec![("caller_ns", ns), ("both_ns", ns)]
 }
 
-/// `THREADS` senders of boxed messages at once: millions a second, all together.
+/// Measures `THREADS` concurrent senders of boxed messages, in millions of messages a second, all together.
 pub(crate) fn many<const THREADS: usize>(effort: Effort) -> Figures {
     let consumer = Consumer::start();
     let rates: Vec<f64> = (0..effort.repeats())
@@ -67,7 +69,7 @@ pub(crate) fn many<const THREADS: usize>(effort: Effort) -> Figures {
     vec![("million_per_s", rate), ("ns", 1e3 / rate)]
 }
 
-/// The same, while every core has a thread that computes.
+/// As [`many`], while every core has a thread that computes.
 pub(crate) fn many_under_load<const THREADS: usize>(effort: Effort) -> Figures {
     crate::instruments::processor::load_every_core();
     many::<THREADS>(effort)
@@ -84,7 +86,9 @@ fn together(consumer: &Consumer, threads: usize, duration: Duration) -> f64 {
                 let mut count = 0;
                 while begin.elapsed() < duration {
                     for value in 1..=BETWEEN_LOOKS {
-                        messages.send(Box::new(value)).expect("the consumer lives");
+                        messages
+                            .send(Box::new(value))
+                            .expect("the consumer is running");
                     }
                     count += BETWEEN_LOOKS;
                 }
@@ -96,13 +100,13 @@ fn together(consumer: &Consumer, threads: usize, duration: Duration) -> f64 {
     let begin = Instant::now();
     let count: u64 = senders
         .into_iter()
-        .map(|sender| sender.join().expect("a sender ends well"))
+        .map(|sender| sender.join().expect("a sender does not panic"))
         .sum();
     consumer.ask();
     count as f64 / begin.elapsed().as_secs_f64() / 1e6
 }
 
-/// A question and its answer through `std::sync::mpsc`, after both threads have idled: two wakes.
+/// Measures a request and its answer through `std::sync::mpsc` after both threads have idled: two wakes.
 pub(crate) fn round_trip_idle(effort: Effort) -> Figures {
     let consumer = Consumer::start();
     consumer.ask();
@@ -112,14 +116,15 @@ pub(crate) fn round_trip_idle(effort: Effort) -> Figures {
     })
 }
 
-/// From before an `unpark` to the parked thread's first step: one wake.
+/// Measures the time from before an `unpark` to the parked thread's first step: one wake.
 pub(crate) fn one_wake(effort: Effort) -> Figures {
     let woken = Arc::new(AtomicBool::new(false));
     let started_ns = Arc::new(AtomicU64::new(0));
     let (seen, stamp) = (woken.clone(), started_ns.clone());
     let sleeper = std::thread::spawn(move || {
         loop {
-            // Acquire and Release pair on either side of the stamp.
+            // Acquire pairs with the Release store of `woken`; the Release store of the stamp below pairs with the
+            // Acquire load of the waiting loop.
             while !seen.swap(false, Ordering::Acquire) {
                 std::thread::park();
             }

@@ -1,5 +1,5 @@
-//! The parent of all samples: starts each in a process of its own, lets the sides take turns round
-//! by round, and hands the medians to the table.
+//! The parent process of all samples: starts each sample in its own process, alternates between the
+//! sides round by round, and passes the medians to the table.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -14,27 +14,27 @@ use crate::measures::instructions;
 use crate::probe::{Probe, Setting, Side, probes};
 use crate::table::{self, Cell, Row};
 
-/// Rounds a side, unless asked otherwise.
+/// The default number of rounds per side.
 const ROUNDS: usize = 5;
 /// As [`ROUNDS`], for a quick run.
 const ROUNDS_QUICK: usize = 1;
 
-/// What a run was asked for.
+/// The options of a run.
 pub(crate) struct Options {
-    /// Rows whose name contains this; all, if it is empty.
+    /// Only rows whose name contains this text are measured; all, if it is empty.
     pub(crate) only: String,
     pub(crate) json: bool,
     pub(crate) quick: bool,
     pub(crate) rounds: Option<usize>,
 }
 
-/// What one sample yields: figures by name, or why there are none.
+/// The result of one sample: figures by name, or the reason why there are none.
 type Sample = Result<BTreeMap<String, f64>, String>;
 
 /// All samples of one probe, by side.
 type Samples = BTreeMap<Side, Vec<Sample>>;
 
-/// Takes every sample that the asked rows need and prints the rows.
+/// Takes every sample that the selected rows need, and prints the rows.
 pub(crate) fn run(options: &Options) -> ExitCode {
     let rows: Vec<Row> = table::rows()
         .into_iter()
@@ -46,7 +46,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         .collect();
     if rows.is_empty() {
         eprintln!(
-            "no row's name contains {:?}; `list` shows them all",
+            "no row name contains {:?}; `list` prints all rows",
             options.only
         );
         return ExitCode::FAILURE;
@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     }
 }
 
-/// One line on a terminal that the next one overwrites.
+/// Prints a line on a terminal that the next one overwrites.
 fn progress(line: &str) {
     if std::io::stderr().is_terminal() {
         eprint!("\r\x1b[2K{line}");
@@ -93,7 +93,7 @@ fn samples_of(probe: &Probe, options: &Options, place: &str) -> Samples {
             "{place} {}: round {round}/{rounds}, {word}",
             probe.name
         ));
-        // A sample that fails ends nothing: it costs a cell.
+        // A failed sample does not end the run; it costs one cell.
         Ok::<_, Infallible>(take(probe, side, options.quick))
     });
     sides.into_iter().zip(samples).collect()
@@ -112,7 +112,7 @@ fn take(probe: &Probe, side: Side, quick: bool) -> Sample {
     serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
 }
 
-/// Runs a sample to its end; an error says why it has no result.
+/// Runs a sample to its end. An error is the reason why it has no result.
 fn output_of(command: &mut Command) -> Result<Output, String> {
     let output = command.output().map_err(|error| error.to_string())?;
     match (output.status.success(), output.status.signal()) {
@@ -123,16 +123,16 @@ fn output_of(command: &mut Command) -> Result<Output, String> {
             let line = text
                 .lines()
                 .find(|line| !line.trim().is_empty())
-                .unwrap_or("no reason");
+                .unwrap_or("no output");
             Err(format!("{}: {line}", output.status))
         }
     }
 }
 
-/// Two samples under callgrind, of shorter and of longer batches: their difference, per launch.
+/// Takes two samples under callgrind, with shorter and with longer batches, and returns their difference per launch.
 fn instructions_of(program: &std::path::Path, arguments: &[&str]) -> Sample {
     if !callgrind::AVAILABLE {
-        return Err("valgrind's requests are written down for x86-64 only".into());
+        return Err("valgrind requests are implemented for x86-64 only".into());
     }
     let collected = |length: &[&str]| {
         let mut command = Command::new("valgrind");
@@ -146,14 +146,14 @@ fn instructions_of(program: &std::path::Path, arguments: &[&str]) -> Sample {
         let text = String::from_utf8_lossy(&output.stderr);
         text.lines()
             .find_map(|line| line.split_once("Collected :")?.1.trim().parse::<f64>().ok())
-            .ok_or_else(|| "callgrind did not say what it collected".to_string())
+            .ok_or_else(|| "callgrind's output has no line `Collected :`".to_string())
     };
     let per_launch =
         (collected(&["--long-batches"])? - collected(&[])?) / instructions::difference();
     Ok(BTreeMap::from([("instructions".to_string(), per_launch)]))
 }
 
-/// A figure over the rounds, or why there is none.
+/// Returns the figure of all rounds, or the reason why there is none.
 fn cell_of(samples: Option<&Samples>, side: Side, figure: &str) -> Cell {
     let Some(samples) = samples.and_then(|samples| samples.get(&side)) else {
         return Cell::default();

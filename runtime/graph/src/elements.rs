@@ -1,11 +1,11 @@
-//! Whether elements of a Rust type may stand for those of a buffer.
+//! Checks that a Rust type represents the elements of a buffer.
 
 use millstream_ir::DType;
 use millstream_protocol::element::Element;
 
 use crate::error::ScheduleError;
 
-/// Are these the elements that something has? Bytes are what anything is made of.
+/// Checks that `T` has the expected elements, or is `u8`: any buffer can be accessed as bytes.
 pub(crate) fn check_elements<T: Element>(
     expected: DType,
     name: impl FnOnce() -> String,

@@ -1,4 +1,4 @@
-//! What can be wrong with a graph or a schedule.
+//! The errors of graphs and schedules.
 
 use std::fmt;
 use std::panic::Location;
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use crate::shape::{MAX_RANK, Shape};
 use crate::size::Size;
 
-/// An operation that cannot be: which, of what, why, and where it was written.
+/// An invalid operation: its name, its operands, the reason, and the caller's location.
 ///
 /// ```
 /// # use millstream_graph::{Graph, DType};
@@ -49,22 +49,22 @@ impl GraphError {
         }))
     }
 
-    /// The operation, as its method is called.
+    /// Returns the name of the operation's method.
     pub fn op(&self) -> &'static str {
         self.0.op
     }
 
-    /// The types and shapes of what it was for.
+    /// Returns the types and shapes of the operands.
     pub fn operands(&self) -> &[(DType, Shape)] {
         &self.0.operands
     }
 
-    /// Why it cannot be.
+    /// Returns the reason.
     pub fn why(&self) -> &Why {
         &self.0.why
     }
 
-    /// Where it was written.
+    /// Returns the location of the caller.
     pub fn at(&self) -> &'static Location<'static> {
         self.0.at
     }
@@ -84,296 +84,296 @@ impl fmt::Display for GraphError {
 
 impl std::error::Error for GraphError {}
 
-/// Why an operation cannot be.
+/// The reason why an operation is invalid.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Why {
-    /// Lengths that should be the same.
+    /// Lengths that must be equal differ.
     #[error("the {what} {first} and {second} differ")]
     Lengths {
-        /// Of what.
+        /// The kind of length.
         what: &'static str,
-        /// One.
+        /// The first length.
         first: Size,
-        /// The other.
+        /// The second length.
         second: Size,
     },
-    /// Shapes that cannot be broadcast to each other.
+    /// The shapes cannot be broadcast to each other.
     #[error(
-        "the shapes cannot be broadcast to each other: axes from the last on must be equal or 1"
+        "the shapes cannot be broadcast together: from the last axis on, two lengths must be equal or one of them 1"
     )]
     Broadcast,
-    /// Shapes that are stored one into the other.
-    #[error("the shapes differ, and what is stored is not broadcast: `broadcast_to` does it")]
+    /// The shape of stored values differs from that of their target.
+    #[error("the shapes differ, and stored values are not broadcast: use `broadcast_to`")]
     Shapes,
-    /// A shape with another number of elements.
-    #[error("{to} has {there} elements, not {here}")]
+    /// The other shape has another number of elements.
+    #[error("{to} has {there} elements, expected {here}")]
     Elements {
         /// The other shape.
         to: Shape,
-        /// Elements here.
+        /// The number of elements here.
         here: Size,
-        /// Elements there.
+        /// The number of elements there.
         there: Size,
     },
-    /// An axis that is not there.
-    #[error("there is no axis {axis}, the rank is {rank}")]
+    /// The axis does not exist.
+    #[error("axis {axis} is out of range for rank {rank}")]
     Axis {
         /// The axis.
         axis: isize,
-        /// How many there are.
+        /// The number of axes.
         rank: usize,
     },
-    /// An axis that is named twice, or not at all.
-    #[error("the axes {axes:?} name one twice, or not all, of {rank}")]
+    /// The axes repeat one, or do not include all where all are needed.
+    #[error("the axes {axes:?} repeat one, or leave one of the {rank} out")]
     Axes {
         /// The axes.
         axes: Vec<isize>,
-        /// How many there are.
+        /// The number of axes.
         rank: usize,
     },
-    /// Too few axes.
-    #[error("it takes at least {least} axes")]
+    /// The buffer has too few axes.
+    #[error("expected at least {least} axes")]
     Rank {
-        /// How many it takes.
+        /// The least number of axes.
         least: usize,
     },
-    /// Numbers of axes that should be the same.
+    /// Ranks that must be equal differ.
     #[error("the ranks {first} and {second} differ")]
     Ranks {
-        /// One.
+        /// The first rank.
         first: usize,
-        /// The other.
+        /// The second rank.
         second: usize,
     },
-    /// More axes than a buffer can have.
-    #[error("{given} axes are more than {MAX_RANK}")]
+    /// The buffer has too many axes.
+    #[error("{given} axes exceed the limit of {MAX_RANK}")]
     TooManyAxes {
-        /// How many.
+        /// The number of axes.
         given: usize,
     },
-    /// A type that the operation is not for.
-    #[error("it is not for {0}")]
+    /// The operation does not support the type.
+    #[error("{0} is not supported")]
     DType(DType),
-    /// Types that should be the same.
+    /// Types that must be equal differ.
     #[error("the types differ: cast one of them")]
     DTypes,
-    /// A type that should be another.
-    #[error("{what} is {expected}, not {given}: cast it")]
+    /// The type must be another.
+    #[error("{what} must be {expected}, got {given}: cast it")]
     Expected {
-        /// Of what.
+        /// The argument.
         what: &'static str,
-        /// What it is.
+        /// The expected type.
         expected: DType,
-        /// What was given.
+        /// The actual type.
         given: DType,
     },
-    /// A number that the type does not have.
-    #[error("{dtype} has no {value}")]
+    /// The type cannot represent a number.
+    #[error("{dtype} cannot represent {value}")]
     Literal {
         /// The number.
         value: String,
         /// The type.
         dtype: DType,
     },
-    /// A range or a layout beyond what is there.
-    #[error("it reaches {what} {reach}, of {there}")]
+    /// A range or a layout exceeds the buffer.
+    #[error("the range ends at {what} {reach}, but there are only {there}")]
     OutOfBounds {
-        /// Elements, or rows.
+        /// `element` or `row`.
         what: &'static str,
-        /// How far it may reach.
+        /// The greatest end of the range.
         reach: Size,
-        /// How many there are.
+        /// The number that exists.
         there: Size,
     },
-    /// A length that may be negative.
+    /// A length or an offset may be negative.
     #[error("{0} may be negative")]
     Negative(Size),
-    /// A layout that may write one element twice.
-    #[error("its layout writes elements twice")]
+    /// A layout may name an element twice.
+    #[error("the layout writes an element twice")]
     Overlaps,
-    /// More elements than can be counted.
-    #[error("it has more elements or bytes than 64 bits can count")]
+    /// The number of elements or bytes overflows.
+    #[error("the number of elements or bytes overflows 64 bits")]
     TooLarge,
-    /// Buffers of different graphs.
-    #[error("they belong to different graphs")]
+    /// The buffers belong to different graphs.
+    #[error("the buffers belong to different graphs")]
     Graphs,
-    /// A handle with another size.
-    #[error("the handle has {given} bytes, not {expected}")]
+    /// The handle has another size than the shape.
+    #[error("expected a handle of {expected} bytes, got {given}")]
     HandleBytes {
-        /// What the shape needs.
+        /// The number of bytes of the shape.
         expected: u64,
-        /// What it has.
+        /// The number of bytes of the handle.
         given: u64,
     },
-    /// A shape that depends on a symbol, where memory must be known.
-    #[error("its length depends on `{0}`")]
+    /// The shape depends on a symbol, where the memory must be known.
+    #[error("the length depends on the symbol `{0}`")]
     Symbolic(String),
-    /// A kernel that does not take what it is given.
+    /// A kernel does not accept its arguments, or the operation does not for a reason of its own.
     #[error("{0}")]
     Kernel(String),
-    /// Nothing was given.
-    #[error("it needs at least one buffer, and none is given")]
+    /// No buffer was given.
+    #[error("expected at least one buffer, got none")]
     Nothing,
 }
 
-/// Why there is no schedule, or why it does not run.
+/// The reason why a schedule cannot be created, compiled or run.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScheduleError {
-    /// There is nothing to make.
+    /// No root was given.
     #[error("a schedule needs at least one root")]
     NoRoots,
-    /// A root, or what it is made of, is wrong.
+    /// A root, or an operation that it needs, is refused.
     #[error(transparent)]
     Graph(#[from] GraphError),
-    /// Roots of different graphs.
+    /// The roots belong to different graphs.
     #[error("roots {first} and {second} belong to different graphs")]
     Graphs {
-        /// One root.
+        /// The first root.
         first: usize,
-        /// The other.
+        /// The second root.
         second: usize,
     },
-    /// Buffers on different devices.
+    /// The roots use buffers of different devices.
     #[error("the roots use buffers of different devices")]
     Devices,
     /// The schedule uses buffers of another device than the one that it is compiled for.
     #[error("the schedule uses buffers of another device than the client's")]
     ForeignDevice,
-    /// The cache that is to be tuned has no tuner.
-    #[error("the cache has no tuner: give it one by `GraphCache::tuned_by`")]
+    /// The cache has no tuner.
+    #[error("the cache has no tuner: set one with `GraphCache::tuned_by`")]
     NoTuner,
-    /// Tuning is frozen, and a program was not tuned before.
+    /// The tuner is frozen and does not know a program.
     #[error("{0}")]
     Tuning(String),
-    /// An argument that the schedule does not have.
+    /// The schedule does not have the argument.
     #[error("the schedule has no such {what}: {name}")]
     UnknownArgument {
-        /// Input, scalar or length.
+        /// `input`, `scalar`, `length` or `output`.
         what: &'static str,
-        /// Which.
+        /// The name of the argument.
         name: String,
     },
-    /// An argument that was not given.
-    #[error("the {what} `{name}` is not bound, and has no value of its own")]
+    /// An argument is not bound.
+    #[error("the {what} `{name}` is not bound and has no default")]
     Unbound {
-        /// Input, scalar or length.
+        /// `input` or `length`.
         what: &'static str,
-        /// Which.
+        /// The name of the argument.
         name: String,
     },
-    /// An input that is held, and that the schedule stores into.
+    /// The schedule stores into a held input.
     #[error(
-        "the schedule stores into the input `{name}`, so what is made of it once would be old after a run: do not hold it"
+        "the schedule stores into the held input `{name}`, so values that were computed from it are stale after a run: do not hold it"
     )]
     HeldIsStored {
-        /// Which.
+        /// The name of the input.
         name: String,
     },
-    /// A run binds what is held.
-    #[error("the {what} `{name}` is held: bind it where the schedule is prepared, not to a run")]
+    /// A run binds a held argument.
+    #[error("the {what} `{name}` is held: bind it to the preparation, not to a run")]
     Held {
-        /// Input, scalar or length.
+        /// `input`, `scalar` or `length`.
         what: &'static str,
-        /// Which.
+        /// The name of the argument.
         name: String,
     },
-    /// A preparation binds what is not held.
+    /// A preparation binds an argument that is not held.
     #[error("the {what} `{name}` is not held: bind it to each run")]
     NotHeld {
-        /// Input, scalar or length.
+        /// `input`, `scalar` or `length`.
         what: &'static str,
-        /// Which.
+        /// The name of the argument.
         name: String,
     },
-    /// A run of what another schedule prepared.
-    #[error("the values were prepared by another schedule: prepare this one")]
+    /// The prepared values belong to another schedule.
+    #[error("the values were prepared by another schedule: prepare them with this one")]
     ForeignPrepared,
-    /// A buffer of other elements than it should have.
+    /// The buffer has elements of another type.
     #[error(
-        "`{name}` has elements of {expected}, not {given}: cast it in the graph, or take it as bytes (u8)"
+        "`{name}` has elements of {expected}, got {given}: cast it in the graph, or pass it as bytes (u8)"
     )]
     Elements {
-        /// Whose.
+        /// The name of the buffer.
         name: String,
-        /// What it has.
+        /// The type of its elements.
         expected: DType,
-        /// What was asked, or given.
+        /// The type that was requested or given.
         given: DType,
     },
-    /// A buffer for a root that is too small.
+    /// The buffer for a root is too small.
     #[error(
-        "the buffer for root {root} has {given} bytes, it needs {expected} for the lengths of the run"
+        "the buffer for root {root} needs {expected} bytes for the lengths of the run, got {given}"
     )]
     OutputBytes {
-        /// Which.
+        /// The root.
         root: usize,
-        /// What it needs.
+        /// The number of bytes that it needs.
         expected: u64,
-        /// What was given.
+        /// The number of bytes of the bound buffer.
         given: u64,
     },
-    /// A buffer for a root that lies over another of the run.
+    /// The buffer for a root overlaps another buffer of the run.
     #[error(
-        "the buffer for root {root} overlaps an input, or another root's: bind one of its own, or update the input by `set`"
+        "the buffer for root {root} overlaps an input or the buffer of another root: bind a separate buffer, or update the input with `set`"
     )]
     OutputOverlaps {
-        /// Which.
+        /// The root.
         root: usize,
     },
-    /// An input that is stored into, and that shares bytes with another.
+    /// An input that the schedule stores into overlaps another input.
     #[error(
         "the schedule stores into the input `{stored}`, whose buffer overlaps that of the input `{other}`: bind a copy of one of them, or use one buffer for both in the graph"
     )]
     StoredInputOverlaps {
-        /// The one that is stored into.
+        /// The input that the schedule stores into.
         stored: String,
-        /// The other.
+        /// The other input.
         other: String,
     },
-    /// Items that need each other.
+    /// The dependencies of the items have a cycle.
     #[error(
-        "no order of the schedule's items is right: this is a fault of the graph compiler, please report it"
+        "the dependencies of the schedule's items have a cycle: this is a bug in the graph compiler, please report it"
     )]
     Circle,
-    /// An input that is too small.
-    #[error("the input `{name}` has {given} bytes, it needs {expected} for the lengths of the run")]
+    /// The buffer of an input is too small.
+    #[error("the input `{name}` needs {expected} bytes for the lengths of the run, got {given}")]
     InputBytes {
-        /// Which.
+        /// The name of the input.
         name: String,
-        /// What it needs.
+        /// The number of bytes that it needs.
         expected: u64,
-        /// What was given.
+        /// The number of bytes of the bound buffer.
         given: u64,
     },
-    /// A length beyond its limit.
-    #[error("the length `{name}` is at most {max}, not {given}")]
+    /// A length exceeds its limit.
+    #[error("the length `{name}` is at most {max}, got {given}")]
     Length {
-        /// Which.
+        /// The name of the length.
         name: String,
         /// The limit.
         max: u64,
-        /// What was given.
+        /// The given length.
         given: u64,
     },
-    /// A scalar of another type.
-    #[error("the scalar `{name}` is {expected}, which has no {given}")]
+    /// The type of the scalar cannot represent the value.
+    #[error("the scalar `{name}` is {expected}, which cannot represent {given}")]
     Scalar {
-        /// Which.
+        /// The name of the scalar.
         name: String,
-        /// Its type.
+        /// The type of the scalar.
         expected: DType,
-        /// What was given.
+        /// The given value.
         given: String,
     },
-    /// A layout or a length that is too large.
-    #[error("{0} is too large to be laid out")]
+    /// A size overflows.
+    #[error("{0} is too large: its size overflows 64 bits")]
     TooLarge(String),
     /// A kernel does not compile.
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    /// The device refuses.
+    /// The device refused the request.
     #[error(transparent)]
     Device(#[from] Error),
 }

@@ -1,12 +1,12 @@
-//! What the kernel of a program is called, in timelines and errors.
+//! The names of kernels in traces and errors.
 
 use millstream_ir::nest::{Nest, Op};
 use millstream_ir::{Matmul, Program};
 
-/// Most words in a kernel's name.
+/// The most words in a kernel's name.
 const NAME_WORDS: usize = 4;
 
-/// A name for timelines and errors: what the program does, in a few words. It is an identifier.
+/// Returns a name for traces and errors: the operations of a program, in a few words. It is an identifier.
 pub(crate) fn kernel_name(program: &Program) -> String {
     let mut words: Vec<&str> = Vec::new();
     match program {

@@ -1,21 +1,21 @@
-//! Lazy buffers, fused kernels, and schedules that run from any thread.
+//! Lazy buffers, fused kernels, and schedules that any thread can run.
 //!
 //! ```text
 //!  LazyBuffer ──Schedule::create──► Schedule ──compile──► CompiledSchedule ──run──► one message
 //!  a node of an    roots, fused      items in     programs compiled, memory    inputs, lengths and
 //!  immutable DAG   into few items    order        planned, recorded            scalars bound
 //! ```
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
 //! | `lazy` | lazy buffers and their operations |
-//! | `shape`, `size` | shapes whose lengths may be known only when a schedule runs |
-//! | `literal`, `elements` | numbers as elements of a type; Rust types that may stand for one |
-//! | `schedule` | what is computed with what: fusion, order, versions of buffers |
-//! | `memory` | which buffers a schedule has, and where its temporaries lie |
-//! | `compiled` | schedules that run: kernels compiled, everything recorded |
-//! | `kernel_name` | what kernels are called |
-//! | `tuner`, `tuned` | programs cut up as is the fastest; schedules that are tuned |
-//! | `error` | what can be wrong |
+//! | `shape`, `size` | shapes, whose lengths may be unknown until a schedule runs |
+//! | `literal`, `elements` | numbers as elements of a type; the Rust types that can represent an element type |
+//! | `schedule` | fusion, versions of buffers, order of items, lowering to programs |
+//! | `memory` | the buffers of a schedule, and the placement of its temporaries |
+//! | `compiled` | compiled schedules: kernels, recordings, caches, runs |
+//! | `kernel_name` | the names of kernels |
+//! | `tuner`, `tuned` | tuning of programs, and of how schedules split reductions |
+//! | `error` | the errors |
 
 mod compiled;
 mod elements;
@@ -47,7 +47,7 @@ pub use literal::Literal;
 pub use millstream_ir::DType;
 pub use schedule::hold::{HeldSchedule, Hold};
 pub use schedule::item::{Item, ItemKind};
-pub use schedule::parts::Parts;
+pub use schedule::split::Parts;
 pub use schedule::{InputInfo, OutputInfo, Schedule};
 pub use shape::{MAX_RANK, Shape};
 pub use size::{Size, Symbol};

@@ -1,22 +1,22 @@
-//! Numbers as they are written in expressions, and what they are as elements of a type.
+//! Numbers in expressions, and their conversion to elements of a type.
 
 use millstream_ir::DType;
 use millstream_ir::scalar::Number;
 
-/// A number that becomes an element of whatever type it meets.
+/// A number in an expression. It becomes an element of the type of its context.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Literal {
     /// A float.
     Float(f64),
-    /// A whole number.
+    /// An integer.
     Int(i128),
-    /// A truth value.
+    /// A bool.
     Bool(bool),
 }
 
 impl Literal {
-    /// Its bits as an element of this type, if the type has it: floats take any number, rounded; integers take whole
-    /// numbers in their range; truth values take truth values.
+    /// Returns the bits of the number as an element of this type, if the type can represent it: floats take any number,
+    /// rounded; integers take integers in their range; `bool` takes bools.
     pub fn bits(self, dtype: DType) -> Option<u64> {
         match self {
             Literal::Bool(value) => (dtype == DType::Bool).then_some(u64::from(value)),
@@ -36,10 +36,10 @@ impl std::fmt::Display for Literal {
     }
 }
 
-/// An element as text, for schedules that are printed.
+/// Returns an element as text, for printed schedules.
 pub(crate) fn text(bits: u64, dtype: DType) -> String {
     match Number::of(dtype, bits) {
-        // With no more digits than the type has.
+        // Without digits that the type does not have.
         Number::Float(value) if dtype != DType::F64 => (value as f32).to_string(),
         Number::Float(value) => value.to_string(),
         Number::Whole(value) if dtype == DType::Bool => (value != 0).to_string(),
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_an_element_only_where_the_type_has_it() {
+    fn a_literal_converts_only_to_types_that_can_represent_it() {
         assert_eq!(Literal::from(2.0).bits(DType::I32), Some(2));
         assert_eq!(Literal::from(2.5).bits(DType::I32), None);
         assert_eq!(Literal::from(-1).bits(DType::I64), Some(u64::MAX));

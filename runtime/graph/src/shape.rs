@@ -1,4 +1,4 @@
-//! Shapes: the lengths of axes, shared by the many nodes that have the same.
+//! Shapes: the lengths of axes, shared by all nodes of one shape.
 
 use std::fmt;
 use std::ops::Deref;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::size::Size;
 
-/// Most axes of a buffer.
+/// The most axes of a buffer.
 pub const MAX_RANK: usize = 8;
 
 /// The lengths of a buffer's axes, slowest first.
@@ -14,33 +14,33 @@ pub const MAX_RANK: usize = 8;
 pub struct Shape(Arc<[Size]>);
 
 impl Shape {
-    /// A shape with these lengths.
+    /// Creates a shape of these lengths.
     pub fn new(lengths: impl IntoIterator<Item = impl Into<Size>>) -> Self {
         Self(lengths.into_iter().map(Into::into).collect())
     }
 
-    /// That of one number: no axes.
+    /// Creates the shape of one number: no axes.
     pub fn scalar() -> Self {
         Self(Arc::new([]))
     }
 
-    /// How many axes there are.
+    /// Returns the number of axes.
     pub fn rank(&self) -> usize {
         self.0.len()
     }
 
-    /// How many elements there are, if they can be counted.
+    /// Returns the number of elements, or `None` if it overflows.
     pub fn elements(&self) -> Option<Size> {
         Size::product(self.iter())
     }
 
-    /// The lengths, if none depends on a symbol.
+    /// Returns the lengths, if none depends on a symbol.
     pub fn known(&self) -> Option<Vec<u64>> {
         let known = |size: &Size| size.known().and_then(|length| u64::try_from(length).ok());
         self.iter().map(known).collect()
     }
 
-    /// How far apart neighbours along each axis are where rows follow each other, in elements.
+    /// Returns the row-major strides, in elements, or `None` if one overflows.
     pub fn dense_strides(&self) -> Option<Vec<Size>> {
         let mut strides = vec![Size::ONE; self.rank()];
         for axis in (1..self.rank()).rev() {
@@ -49,7 +49,7 @@ impl Shape {
         Some(strides)
     }
 
-    /// The shape that both are broadcast to: axes are matched from the last one, and of two lengths one may be 1.
+    /// Returns the shape that both broadcast to: axes are matched from the last, and one of two lengths may be 1.
     pub(crate) fn broadcast(&self, other: &Shape) -> Option<Shape> {
         if self == other || other.rank() == 0 {
             return Some(self.clone());
@@ -70,7 +70,7 @@ impl Shape {
         Some(Shape(lengths.collect::<Option<Vec<Size>>>()?.into()))
     }
 
-    /// Can this be broadcast to the other? Missing axes are put in front.
+    /// Returns `true` if this shape broadcasts to the other. Missing axes are added in front.
     pub(crate) fn broadcasts_to(&self, other: &Shape) -> bool {
         let Some(missing) = other.rank().checked_sub(self.rank()) else {
             return false;

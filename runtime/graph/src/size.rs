@@ -1,15 +1,15 @@
-//! Lengths, strides and offsets that may be known only when a schedule runs.
+//! Lengths, strides and offsets that may be unknown until a schedule runs.
 //!
-//! A [`Size`] is a polynomial with whole coefficients over *symbols*: lengths that have a name and a greatest value. Two sizes are
-//! equal if they are for every value of the symbols, because terms are kept sorted and without zeros. A size without
-//! symbols needs no heap.
+//! A [`Size`] is a polynomial with integer coefficients over *symbols*: lengths with a name and a maximum. Terms are
+//! sorted and have no zero coefficients, so two sizes are equal exactly if they have the same value for all values of
+//! the symbols. A size without symbols needs no heap.
 
 use std::fmt;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-/// A length that is known when a schedule runs: one of those of a graph.
+/// A length of a graph that each run sets.
 #[derive(Clone, Debug)]
 pub struct Symbol(Arc<SymbolInfo>);
 
@@ -20,18 +20,18 @@ struct SymbolInfo {
 }
 
 impl Symbol {
-    /// A length of this name, of at most `max` elements.
+    /// Creates a length with this name, of at most `max` elements.
     pub fn new(name: impl Into<String>, max: u64) -> Self {
         let name = name.into();
         Self(Arc::new(SymbolInfo { name, max }))
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// The greatest value that it takes.
+    /// Returns the maximum.
     pub fn max(&self) -> u64 {
         self.0.max
     }
@@ -42,7 +42,7 @@ impl Symbol {
 }
 
 impl PartialEq for Symbol {
-    /// The same symbol, not one of the same name.
+    /// Compares identity: two symbols of the same name differ.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -57,7 +57,7 @@ impl PartialOrd for Symbol {
 }
 
 impl Ord for Symbol {
-    /// Any order that lasts: terms are sorted by it.
+    /// An arbitrary but stable order, to sort terms.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.key().cmp(&other.key())
     }
@@ -69,14 +69,14 @@ impl std::hash::Hash for Symbol {
     }
 }
 
-/// Symbols multiplied with each other, sorted.
+/// A product of symbols, sorted.
 type Factors = SmallVec<[Symbol; 2]>;
 
-/// A whole number that may depend on symbols.
+/// An integer that may depend on symbols.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Size {
     constant: i64,
-    /// Sorted by factors; no coefficient is zero and no factors are empty.
+    /// Sorted by factors; no coefficient is zero, and no product is empty.
     terms: Vec<(Factors, i64)>,
 }
 
@@ -86,7 +86,7 @@ impl Size {
     /// One.
     pub const ONE: Size = Size::fixed(1);
 
-    /// A known number.
+    /// Creates a known number.
     pub const fn fixed(value: i64) -> Self {
         Self {
             constant: value,
@@ -94,17 +94,17 @@ impl Size {
         }
     }
 
-    /// The number, if it depends on no symbol.
+    /// Returns the number, if it depends on no symbol.
     pub fn known(&self) -> Option<i64> {
         self.terms.is_empty().then_some(self.constant)
     }
 
-    /// Is it this number, whatever the symbols are?
+    /// Returns `true` if it is this number for all values of the symbols.
     pub fn is(&self, value: i64) -> bool {
         self.known() == Some(value)
     }
 
-    /// The sum, if no coefficient of it is too large.
+    /// Returns the sum, or `None` if a coefficient overflows.
     pub fn plus(&self, other: &Size) -> Option<Size> {
         let constant = self.constant.checked_add(other.constant)?;
         let mut terms = self.terms.clone();
@@ -114,12 +114,12 @@ impl Size {
         Some(Size { constant, terms })
     }
 
-    /// The difference, if no coefficient of it is too large.
+    /// Returns the difference, or `None` if a coefficient overflows.
     pub fn minus(&self, other: &Size) -> Option<Size> {
         self.plus(&other.times(&Size::fixed(-1))?)
     }
 
-    /// The product, if no coefficient of it is too large.
+    /// Returns the product, or `None` if a coefficient overflows.
     pub fn times(&self, other: &Size) -> Option<Size> {
         let mut product = Size::fixed(self.constant.checked_mul(other.constant)?);
         for (factors, coefficient) in &self.terms {
@@ -139,7 +139,8 @@ impl Size {
         Some(product)
     }
 
-    /// The quotient, if the other is a product of symbols and a number other than 0, or the same, and nothing is left over.
+    /// Returns the quotient without remainder, if the divisor is equal to this size or a non-zero product of symbols
+    /// and a number.
     pub(crate) fn divided_by(&self, other: &Size) -> Option<Size> {
         if self == other && !other.is(0) {
             return Some(Size::ONE);
@@ -173,7 +174,7 @@ impl Size {
         Some(quotient)
     }
 
-    /// Its value where each symbol has the value that `value` tells; none if that overflows.
+    /// Returns the value for these values of the symbols, or `None` if it overflows.
     pub fn at(&self, value: &impl Fn(&Symbol) -> u64) -> Option<i64> {
         let mut sum = self.constant;
         for (factors, coefficient) in &self.terms {
@@ -186,7 +187,7 @@ impl Size {
         Some(sum)
     }
 
-    /// Its greatest value: no term is negative, or it is that of the positive ones.
+    /// Returns the maximum if no term is negative, otherwise an upper bound: the maximum of the positive terms.
     pub fn max(&self) -> Option<i64> {
         let mut sum = self.constant;
         for (factors, coefficient) in self.terms.iter().filter(|(_, c)| *c > 0) {
@@ -198,18 +199,19 @@ impl Size {
         Some(sum)
     }
 
-    /// Its least value where no symbol is negative: at zero, or at the greatest values of the terms that are subtracted.
+    /// Returns the minimum if no term is positive, otherwise a lower bound: each subtracted term at its maximum, all
+    /// others zero.
     pub fn min(&self) -> Option<i64> {
         let negated = self.times(&Size::fixed(-1))?;
         negated.max()?.checked_neg()
     }
 
-    /// The symbols that it depends on, each as often as it occurs.
+    /// Returns the symbols that it depends on, each as often as it occurs.
     pub fn symbols(&self) -> impl Iterator<Item = &Symbol> {
         self.terms.iter().flat_map(|(factors, _)| factors)
     }
 
-    /// The product of sizes.
+    /// Returns the product of sizes, or `None` if a coefficient overflows.
     pub fn product<'a>(sizes: impl IntoIterator<Item = &'a Size>) -> Option<Size> {
         sizes
             .into_iter()
@@ -246,7 +248,7 @@ impl From<&Symbol> for Size {
 macro_rules! fixed_sizes {
     ($($rust:ty),*) => {$(
         impl From<$rust> for Size {
-            /// Numbers beyond 2^63 are that many: no buffer is so long, and every check refuses it.
+            /// Saturates at `i64::MAX`: no buffer is so long, and every check refuses it.
             fn from(value: $rust) -> Self {
                 Size::fixed(i64::try_from(value).unwrap_or(i64::MAX))
             }
@@ -297,7 +299,7 @@ mod tests {
 
     use super::*;
 
-    /// A size out of small numbers: `a + b s + c t + d s t`.
+    /// Returns `a + b s + c t + d s t`.
     fn size(s: &Symbol, t: &Symbol, [a, b, c, d]: [i64; 4]) -> Size {
         let (s, t) = (Size::from(s), Size::from(t));
         let term = |size: &Size, factor: i64| size.times(&Size::fixed(factor)).unwrap();
@@ -310,7 +312,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sizes_are_what_they_are_for_every_value(
+        fn arithmetic_on_sizes_agrees_with_arithmetic_on_values(
             x in prop::array::uniform4(-9_i64..9), y in prop::array::uniform4(-9_i64..9), at in (0_u64..50, 0_u64..50),
         ) {
             let (s, t) = (Symbol::new("s", 50), Symbol::new("t", 50));
@@ -323,7 +325,7 @@ mod tests {
             prop_assert_eq!(a.times(&b), b.times(&a));
             prop_assert!(a.min().unwrap() <= p && p <= a.max().unwrap());
             prop_assert!(a.minus(&a).unwrap().is(0));
-            // Of a product the other side is left, if this one has one term.
+            // A product divided by a side with one term is the other side.
             for divisor in [size(&s, &t, [x[0], 0, 0, 0]), size(&s, &t, [0, x[1], 0, 0]), size(&s, &t, [0, 0, 0, x[3]])] {
                 let product = divisor.times(&b).unwrap();
                 let expected = (!divisor.is(0)).then_some(b.clone());
@@ -333,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_read_as_they_are_written() {
+    fn sizes_are_displayed_as_polynomials() {
         let t = Symbol::new("t", 8);
         let size = Size::from(&t).times(&Size::fixed(4)).unwrap();
         assert_eq!(size.plus(&Size::fixed(-2)).unwrap().to_string(), "4*t - 2");
@@ -342,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overflows_is_no_size() {
+    fn overflow_returns_none() {
         assert_eq!(Size::fixed(i64::MAX).plus(&Size::ONE), None);
         assert_eq!(Size::fixed(i64::MAX).times(&Size::fixed(2)), None);
     }

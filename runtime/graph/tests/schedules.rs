@@ -1,13 +1,13 @@
-//! What schedules are made of: which nodes are computed together, in which order.
+//! What schedules consist of: which nodes are fused, and the order of items.
 
 use millstream_graph::{DType, Graph, Item, ItemKind, LazyBuffer, Schedule};
 
 fn show(roots: &[&LazyBuffer]) -> Schedule {
-    let schedule = Schedule::create(roots).expect("the roots are right");
+    let schedule = Schedule::create(roots).expect("the roots are valid");
     println!("{schedule}");
     for item in schedule.items() {
         if let Some(program) = item.program() {
-            program.check().expect("it is a program");
+            program.check().expect("the program is valid");
             println!("{program:?}");
         }
     }
@@ -19,7 +19,7 @@ fn kinds(schedule: &Schedule) -> Vec<ItemKind> {
 }
 
 #[test]
-fn elementwise_is_one_kernel() {
+fn elementwise_expression_is_one_kernel() {
     let graph = Graph::new();
     let [a, b, c] = ["a", "b", "c"].map(|name| graph.input(name, DType::F32, [4, 256]));
     let y = (&a * &b + &c).exp();
@@ -37,7 +37,7 @@ fn softmax_and_layer_norm_are_one_kernel_each() {
 }
 
 #[test]
-fn a_layer_is_a_product_with_its_epilogue() {
+fn layer_is_a_product_with_its_epilogue() {
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [64, 784]);
     let w = graph.input("w", DType::F32, [784, 512]);
@@ -49,7 +49,7 @@ fn a_layer_is_a_product_with_its_epilogue() {
 }
 
 #[test]
-fn attention() {
+fn attention_can_be_scheduled() {
     let graph = Graph::new();
     let t = graph.length("t", 128);
     let q = graph.input("q", DType::F32, [1, 4 * 16]);
@@ -65,7 +65,7 @@ fn attention() {
 }
 
 #[test]
-fn set_in_place() {
+fn set_is_in_place_and_readers_of_both_versions_need_a_copy() {
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [8, 8]);
     assert_eq!(kinds(&show(&[&x.set(&(&x * 2.0))])), [ItemKind::Set]);
@@ -88,7 +88,7 @@ fn set_in_place() {
 }
 
 #[test]
-fn cat_scatter_gather_random() {
+fn cat_scatter_gather_and_random_can_be_scheduled() {
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [4, 8]);
     let y = graph.input("y", DType::F32, [4, 3]);
@@ -104,7 +104,7 @@ fn cat_scatter_gather_random() {
 }
 
 #[test]
-fn many_operations_are_scheduled_and_dropped() {
+fn chain_of_100_000_operations_is_scheduled_and_dropped() {
     let graph = Graph::new();
     let mut x = graph.input("x", DType::F32, [64]);
     for _ in 0..100_000 {

@@ -1,12 +1,12 @@
-//! How a program is cut up for a device: what there is to choose among.
+//! Blocking: the choices of how a device divides the work of a program.
 
 use std::fmt;
 
-/// How nests and products are cut up, as far as it is said: what is not, a backend chooses by the words of each launch.
+/// How nests and products are divided. A backend chooses what is `None`, from the words of each launch.
 ///
-/// It changes how long a launch takes, and in which order sums are added up: results are as good, and may differ in their last bits.
-/// Which ones a backend has for a program, it says itself; how fast they are is for a tuner to find out. A kernel is told by
-/// `Kernel::with`.
+/// The blocking affects the time of a launch, and the order in which sums are added: results are as accurate, and may
+/// differ in their last bits. A backend lists the blockings that it supports for a program; a tuner measures them.
+/// `Kernel::with` sets the blocking of a kernel.
 ///
 /// ```
 /// use millstream_ir::{Blocking, Rows};
@@ -19,52 +19,52 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub struct Blocking {
-    /// Elements side by side: of four bytes in a register of a processor, and of any size in a thread of a GPU.
+    /// Elements in a vector: of four bytes in a register of a processor, of any size in a thread of a GPU.
     pub vector: Option<u8>,
-    /// Who walks the rows of a reduction.
+    /// Which threads or lanes reduce the rows of a reduction.
     pub rows: Option<Rows>,
-    /// Rows and columns of what is made of a product at a time.
+    /// Rows and columns of a tile of a product.
     pub tile: Option<[u32; 2]>,
 }
 
-/// Who walks the rows of a reduction.
+/// Which threads or lanes reduce the rows of a reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Rows {
-    /// Neighbouring rows go side by side, each an element at a time: a lane of a processor's register, or a thread of a GPU, for each.
+    /// Each lane of a register, or each thread of a GPU, reduces one of several neighbouring rows.
     Across,
-    /// One row's elements go side by side: the lanes of a register, or 32 threads.
+    /// The lanes of a register, or 32 threads, reduce one row together.
     Along,
-    /// All threads of a cube walk a row.
+    /// All threads of a cube reduce one row together.
     Cube,
 }
 
 impl Blocking {
-    /// Nothing is said: the backend chooses.
+    /// No choice: the backend decides.
     pub const USUAL: Self = Self {
         vector: None,
         rows: None,
         tile: None,
     };
 
-    /// In a tile: as many rows, or columns, as there are.
+    /// In a tile: all rows or columns.
     pub const ALL: u32 = u32::MAX;
 
-    /// With so many elements side by side.
+    /// Sets the number of elements in a vector.
     #[must_use]
     pub const fn vector(mut self, elements: u8) -> Self {
         self.vector = Some(elements);
         self
     }
 
-    /// With rows walked so.
+    /// Sets how rows are reduced.
     #[must_use]
     pub const fn rows(mut self, rows: Rows) -> Self {
         self.rows = Some(rows);
         self
     }
 
-    /// With tiles of so many rows and columns of a product.
+    /// Sets the rows and columns of a tile of a product.
     #[must_use]
     pub const fn tile(mut self, rows: u32, columns: u32) -> Self {
         self.tile = Some([rows, columns]);

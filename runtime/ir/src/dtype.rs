@@ -1,11 +1,11 @@
-//! The element types that every backend and every level of the IR agree on.
+//! The element types of all backends and all levels of the IR.
 
 use std::fmt;
 
 /// The type of one element.
 ///
-/// The order is the order in which scalars are packed: by size, largest first, so that each group
-/// starts aligned after the one before it.
+/// The order of the variants is the packing order of scalars: by size, largest first, so that each group is aligned
+/// behind the one before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum DType {
@@ -33,12 +33,12 @@ pub enum DType {
     I8,
     /// 8-bit unsigned integer.
     U8,
-    /// A truth value in one byte: 0 or 1.
+    /// A bool in one byte: 0 or 1.
     Bool,
 }
 
 impl DType {
-    /// Every element type, in packing order.
+    /// All element types, in packing order.
     pub const ALL: [DType; 13] = [
         DType::F64,
         DType::I64,
@@ -55,7 +55,7 @@ impl DType {
         DType::Bool,
     ];
 
-    /// Bytes of one element. Also its alignment.
+    /// Returns the size of one element in bytes, which is also its alignment.
     ///
     /// ```
     /// use millstream_ir::DType;
@@ -70,12 +70,12 @@ impl DType {
         }
     }
 
-    /// Is it a float?
+    /// Returns `true` for floats.
     pub const fn is_float(self) -> bool {
         matches!(self, DType::F64 | DType::F32 | DType::F16 | DType::Bf16)
     }
 
-    /// The type that values of this one are computed in: `f32` for halves, which are stored and cast only.
+    /// Returns the type of computation: `f32` for halves, which are only stored and cast.
     pub const fn computed(self) -> Self {
         match self {
             DType::F16 | DType::Bf16 => DType::F32,
@@ -83,12 +83,12 @@ impl DType {
         }
     }
 
-    /// The type with this name.
+    /// Returns the type of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|dtype| dtype.name() == name)
     }
 
-    /// The name, as it is written in Rust.
+    /// Returns the name, as in Rust.
     pub const fn name(self) -> &'static str {
         match self {
             DType::F64 => "f64",
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packing_order_never_needs_padding_between_types() {
+    fn packing_order_needs_no_padding_between_types() {
         for pair in DType::ALL.windows(2) {
             assert!(pair[0].size() >= pair[1].size() && pair[0] < pair[1]);
         }

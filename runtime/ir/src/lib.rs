@@ -1,18 +1,19 @@
-//! What kernels are made of, for every device: element types, operations, and programs.
+//! The intermediate representation of kernels for all devices: element types, operations and programs.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
 //! | [`dtype`](DType) | element types |
-//! | [`op`] | what is done to values, in words that all levels share |
-//! | [`scalar`] | what these words mean: the reference that every device is compared with |
-//! | [`nest`] | a fused kernel over an index space: what the graph compiler makes |
-//! | [`matmul`](Matmul) | a product of matrices |
-//! | [`ssa`] | what one thread of a cube does: hand-written kernels, and what nests become on GPUs |
-//! | [`lower`] | nests and products as functions of a thread |
-//! | [`program`](Program) | any of them |
-//! | [`blocking`](Blocking) | how they are cut up for a device |
+//! | [`op`] | the operations that all levels share |
+//! | [`scalar`] | the meaning of these operations: the reference that every device is compared with |
+//! | [`nest`] | a fused kernel over an index space, as the graph compiler makes it |
+//! | [`matmul`](Matmul) | a matrix product |
+//! | [`ssa`] | the program of one thread of a cube: written by hand, or lowered from a nest for a GPU |
+//! | [`lower`] | lowers nests and products to SSA |
+//! | [`program`](Program) | any of these programs |
+//! | [`blocking`](Blocking) | how a device divides the work of a program |
 //!
-//! Plain data and pure functions. This crate knows no device, and depends on what floats need alone: `half` and `libm`.
+//! All of it is plain data and pure functions. The crate does not depend on devices; its only dependencies are `half`
+//! and `libm`.
 
 mod blocking;
 mod dtype;

@@ -1,14 +1,14 @@
-//! Matrix products, batched, with something done to each element of the result.
+//! Matrix products, batched, with an optional epilogue.
 
 use crate::nest::BufferMode;
 use crate::{DType, Nest, NestError};
 
-/// A product of matrices: `out[b.., i, j] = epilogue(sum over k of lhs[b.., i, k] * rhs[b.., k, j])`.
+/// A matrix product: `out[b.., i, j] = epilogue(sum over k of lhs[b.., i, k] * rhs[b.., k, j])`.
 ///
-/// Its bindings are `lhs` (read), `rhs` (read), `out`, and then those of the epilogue but its first. Like a
-/// [`Nest`] it says nothing of lengths. Its launch words are, in order:
+/// The bindings are `lhs` (read), `rhs` (read), `out`, and then those of the epilogue without its first. Like a
+/// [`Nest`] it contains no lengths. The launch words are, in order:
 ///
-/// | words | what |
+/// | words | contents |
 /// | --- | --- |
 /// | `batch` | lengths of the batch axes |
 /// | 3 | m, n, k |
@@ -19,33 +19,33 @@ use crate::{DType, Nest, NestError};
 /// | rest | the words of the epilogue |
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Matmul {
-    /// The type of all three. Products of halves are summed as `f32`; those of integers wrap.
+    /// The type of all three matrices. Products of halves are summed as `f32`; those of integers wrap.
     pub dtype: DType,
-    /// How many batch axes there are.
+    /// The number of batch axes.
     pub batch: usize,
-    /// Whether the product is only a part of what `out` is bound to, as in a concatenation. Then `out` is updated: what the
-    /// product does not cover keeps its bytes, and its failures. Otherwise every byte of `out` is written.
+    /// Whether the product covers only a part of the buffer of `out`, as in a concatenation. Then `out` is updated: the
+    /// other bytes keep their content and their failures. Otherwise every byte of `out` is written.
     pub partial: bool,
-    /// What is done to each element of the product. Its axes are `batch..`, m and n, all of them outer, and its first buffer is `out`,
-    /// which it updates in place through its access 0: the product is there when it runs.
+    /// Operations on each element of the product. Its axes are `batch..`, m and n, all outer. Its first buffer is
+    /// `out`, which it updates in place through its access 0: at that place it loads the product.
     pub epilogue: Option<Nest>,
 }
 
 impl Matmul {
-    /// How many launch words there are.
+    /// Returns the number of launch words.
     pub fn words(&self) -> usize {
         self.epilogue_words() + self.epilogue.as_ref().map_or(0, |nest| nest.words)
     }
 
-    /// Index of the first word of the epilogue.
+    /// Returns the index of the first word of the epilogue.
     pub fn epilogue_words(&self) -> usize {
         self.batch + 3 + 3 * (self.batch + 2) + 3
     }
 
-    /// Is this a product?
+    /// Checks the product.
     ///
     /// # Errors
-    /// What is wrong with its epilogue.
+    /// The first error of the epilogue.
     pub fn check(&self) -> Result<(), NestError> {
         let Some(epilogue) = &self.epilogue else {
             return Ok(());
@@ -53,7 +53,7 @@ impl Matmul {
         epilogue.check()?;
         let refuse = |why| Err(NestError::Epilogue { why });
         if (epilogue.outer, epilogue.inner) != (self.batch + 2, 0) {
-            return refuse("has not the axes of the product");
+            return refuse("does not have the axes of the product");
         }
         match (epilogue.buffers.first(), epilogue.accesses.first()) {
             (Some(buffer), Some(access)) if access.buffer == 0 && buffer.dtype == self.dtype => {

@@ -1,9 +1,8 @@
-//! What is done to values, the same words at every level: graphs, nests and SSA. What they mean, value by value, is in
-//! [`scalar`](crate::scalar).
+//! Operations on values, shared by graphs, nests and SSA. [`scalar`](crate::scalar) defines their meaning.
 //!
-//! Arithmetic of integers wraps and never traps: a quotient or remainder by zero is zero, as NumPy has it. A remainder
-//! has the sign of the dividend, as Rust has it. Minimum and maximum of floats are NaN if either side is. Halves
-//! ([`DType::F16`], [`DType::Bf16`]) are stored and cast only: whatever computes widens them to `f32` first.
+//! Integer arithmetic wraps and never traps: a quotient or remainder by zero is zero, as in NumPy. A remainder has the
+//! sign of the dividend, as in Rust. The minimum and maximum of floats are NaN if either operand is. Halves
+//! ([`DType::F16`], [`DType::Bf16`]) are only stored and cast: programs widen them to `f32` before they compute.
 
 use std::fmt;
 
@@ -17,15 +16,15 @@ macro_rules! ops {
         pub enum $name { $($(#[$doc])* $variant),* }
 
         impl $name {
-            /// All of them.
+            /// All operations.
             pub const ALL: &'static [$name] = &[$($name::$variant),*];
 
-            /// Its word in texts.
+            /// Returns the name, as texts show it.
             pub const fn name(self) -> &'static str {
                 match self { $($name::$variant => $text),* }
             }
 
-            /// The one with this word.
+            /// Returns the operation of this name.
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|op| op.name() == name)
             }
@@ -40,7 +39,7 @@ macro_rules! ops {
 }
 
 ops! {
-    /// One value in, one of the same type out.
+    /// An operation on one value, with a result of the same type.
     UnaryOp {
         /// Negation; of integers wrapping.
         Neg = "neg",
@@ -60,17 +59,17 @@ ops! {
         Tanh = "tanh",
         /// Error function.
         Erf = "erf",
-        /// The greatest whole number that is not above.
+        /// Rounded down to an integer.
         Floor = "floor",
-        /// The smallest whole number that is not below.
+        /// Rounded up to an integer.
         Ceil = "ceil",
-        /// Every bit inverted; of truth values the other.
+        /// Bitwise not; logical not for bools.
         Not = "not",
     }
 }
 
 ops! {
-    /// Two values of one type in, one of that type out.
+    /// An operation on two values of one type, with a result of that type.
     BinaryOp {
         /// Sum.
         Add = "add",
@@ -78,33 +77,32 @@ ops! {
         Sub = "sub",
         /// Product.
         Mul = "mul",
-        /// Quotient; of integers towards zero, and zero where the divisor is.
+        /// Quotient. Integers round towards zero; by zero it is 0.
         Div = "div",
-        /// Remainder with the sign of the dividend; of integers zero where the divisor is.
+        /// Remainder with the sign of the dividend. Of integers by zero it is 0.
         Rem = "rem",
-        /// The smaller; NaN if one is.
+        /// The smaller value; NaN if either is.
         Min = "min",
-        /// The greater; NaN if one is.
+        /// The greater value; NaN if either is.
         Max = "max",
         /// Power, of floats.
         Pow = "pow",
-        /// And of the bits.
+        /// Bitwise and.
         And = "and",
-        /// Or of the bits.
+        /// Bitwise or.
         Or = "or",
-        /// Exclusive or of the bits.
+        /// Bitwise exclusive or.
         Xor = "xor",
-        /// The bits of an integer moved up by the second. By at least as many places as the type has bits, or by less than 0, none
-        /// is left.
+        /// Left shift of an integer by the second operand. 0 if the shift is negative or at least the number of bits.
         Shl = "shl",
-        /// The bits of an integer moved down by the second; of a signed one copies of its sign come in. By at least as many places
-        /// as the type has bits, or by less than 0, nothing else is left.
+        /// Right shift of an integer by the second operand, arithmetic for signed types. If the shift is negative or at
+        /// least the number of bits, only sign bits remain.
         Shr = "shr",
     }
 }
 
 ops! {
-    /// Two values of one type in, a truth value out. Only `ne` is true of NaN.
+    /// A comparison of two values of one type, with a `bool` result. Of NaN only `ne` is true.
     CompareOp {
         /// Equal.
         Eq = "eq",
@@ -122,30 +120,30 @@ ops! {
 }
 
 ops! {
-    /// Many values in, one out.
+    /// A reduction of many values to one.
     ReduceOp {
-        /// Their sum; of none zero.
+        /// Sum; 0 without values.
         Sum = "sum",
-        /// Their product; of none one.
+        /// Product; 1 without values.
         Prod = "prod",
-        /// The least; NaN if one is. Of none the greatest value of the type.
+        /// Minimum; NaN if one value is. Without values the greatest value of the type.
         Min = "min",
-        /// The greatest; NaN if one is. Of none the least value of the type.
+        /// Maximum; NaN if one value is. Without values the least value of the type.
         Max = "max",
-        /// Index of the first least, or of the first NaN, as `i64`. Of none zero.
+        /// Index of the first minimum, or of the first NaN, as `i64`. 0 without values.
         ArgMin = "argmin",
-        /// Index of the first greatest, or of the first NaN, as `i64`. Of none zero.
+        /// Index of the first maximum, or of the first NaN, as `i64`. 0 without values.
         ArgMax = "argmax",
     }
 }
 
-/// Whether values are computed in this type.
+/// Returns `true` if values are computed in this type.
 fn computes(dtype: DType) -> bool {
     dtype.computed() == dtype
 }
 
 impl UnaryOp {
-    /// Can it be done to values of this type?
+    /// Returns `true` if the operation supports this type.
     pub fn takes(self, dtype: DType) -> bool {
         match self {
             UnaryOp::Neg | UnaryOp::Abs => computes(dtype) && dtype != DType::Bool,
@@ -156,7 +154,7 @@ impl UnaryOp {
 }
 
 impl BinaryOp {
-    /// Can it be done to values of this type?
+    /// Returns `true` if the operation supports this type.
     pub fn takes(self, dtype: DType) -> bool {
         match self {
             BinaryOp::Pow => dtype.is_float() && computes(dtype),
@@ -169,7 +167,7 @@ impl BinaryOp {
 }
 
 impl ReduceOp {
-    /// Can it be done to values of this type?
+    /// Returns `true` if the operation supports this type.
     pub fn takes(self, dtype: DType) -> bool {
         match self {
             ReduceOp::Sum | ReduceOp::Prod => computes(dtype) && dtype != DType::Bool,
@@ -177,7 +175,7 @@ impl ReduceOp {
         }
     }
 
-    /// The type of what comes out of values of this type.
+    /// Returns the type of the result for values of this type.
     pub fn output(self, dtype: DType) -> DType {
         match self {
             ReduceOp::ArgMin | ReduceOp::ArgMax => DType::I64,

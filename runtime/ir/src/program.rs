@@ -1,4 +1,4 @@
-//! What a kernel can be made of: one IR for all devices.
+//! The program of a kernel: one IR for all devices.
 
 use std::fmt;
 
@@ -6,8 +6,8 @@ use crate::nest::{BufferMode, NestError};
 use crate::ssa::{Function, SsaError};
 use crate::{DType, Matmul, Nest};
 
-/// A program for any device. Every backend lowers it where it runs. Of nests and products it chooses by the launch's words how many
-/// cubes it is: their launches say one cube.
+/// A program for any device. Each backend lowers it for its device. A backend chooses the number of cubes of nests and
+/// products from the launch words; their launches have one cube.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Program {
@@ -15,17 +15,17 @@ pub enum Program {
     Nest(Nest),
     /// A product of matrices.
     Matmul(Matmul),
-    /// What one thread does. Launches say how many cubes there are.
+    /// The program of one thread. Launches give the number of cubes.
     Ssa(Function),
 }
 
-/// Why a program is none.
+/// The reason why a program is invalid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ProgramError {
-    /// A nest, or a product's epilogue.
+    /// An invalid nest or epilogue.
     Nest(NestError),
-    /// A function.
+    /// An invalid function.
     Ssa(SsaError),
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for ProgramError {
     }
 }
 
-// What it is made of is what it says: there is no cause below.
+// The inner error is the text itself, so there is no `source`.
 impl std::error::Error for ProgramError {}
 
 impl From<NestError> for ProgramError {
@@ -54,10 +54,10 @@ impl From<SsaError> for ProgramError {
 }
 
 impl Program {
-    /// Is the program right?
+    /// Checks the program.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first error.
     pub fn check(&self) -> Result<(), ProgramError> {
         match self {
             Program::Nest(nest) => nest.check().map_err(ProgramError::from),
@@ -66,7 +66,7 @@ impl Program {
         }
     }
 
-    /// What is bound, in order: the type and how it is touched.
+    /// Returns the type and the mode of each binding, in order.
     pub fn buffers(&self) -> Vec<(DType, BufferMode)> {
         match self {
             Program::Nest(nest) => nest.buffers.iter().map(|b| (b.dtype, b.mode)).collect(),
@@ -85,7 +85,7 @@ impl Program {
         }
     }
 
-    /// The name of one of them, for messages.
+    /// Returns the name of a binding, for messages.
     pub fn buffer_name(&self, index: usize) -> String {
         match self {
             Program::Ssa(function) if index < function.params.len() => {
@@ -95,7 +95,7 @@ impl Program {
         }
     }
 
-    /// How many launch words there are.
+    /// Returns the number of launch words.
     pub fn words(&self) -> usize {
         match self {
             Program::Nest(nest) => nest.words,

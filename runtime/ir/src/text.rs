@@ -1,18 +1,18 @@
-//! Reading texts: words, numbers and signs, and where each stands.
+//! A scanner for the texts of programs: words, numbers and signs, with their positions.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::DType;
 
-/// Why a text is no program, and where: lines and columns count from 1.
+/// The reason why a text is not a program. Lines and columns count from 1.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TextError {
     /// The line.
     pub line: usize,
-    /// The letter in it.
+    /// The column, in characters.
     pub column: usize,
-    /// What is wrong there.
+    /// The reason.
     pub why: String,
 }
 
@@ -28,12 +28,12 @@ impl fmt::Display for TextError {
 
 impl std::error::Error for TextError {}
 
-/// A text that is read from its beginning. White space separates, and `#` begins what is not read, to the end of the line.
+/// A scanner over a text. White space separates tokens, and `#` starts a comment to the end of the line.
 pub(crate) struct Scanner<'a> {
     text: &'a str,
-    /// Bytes that are read.
+    /// The number of bytes read.
     at: usize,
-    /// Where the last token began.
+    /// The start of the last token.
     last: usize,
 }
 
@@ -43,8 +43,8 @@ impl<'a> Scanner<'a> {
         Self { text, at, last }
     }
 
-    /// What is wrong with the last token.
-    pub(crate) fn wrong(&self, why: impl Into<String>) -> TextError {
+    /// Returns an error at the last token.
+    pub(crate) fn error(&self, why: impl Into<String>) -> TextError {
         let before = &self.text[..self.last];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         TextError {
@@ -66,7 +66,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The next token: a word or number, two dots, or one sign. Nothing at the end.
+    /// Returns the next token without taking it: a word or number, two dots, or one sign. Empty at the end.
     pub(crate) fn peek(&mut self) -> &'a str {
         self.skip();
         let rest = &self.text[self.at..];
@@ -84,7 +84,7 @@ impl<'a> Scanner<'a> {
         &rest[..end]
     }
 
-    /// Where a word or number ends: `1.5e-7` is one, `0..1` is not.
+    /// Returns the end of a word or number: `1.5e-7` is one, `0..1` is not.
     fn word_end(&self, rest: &str) -> usize {
         let bytes = rest.as_bytes();
         let number = bytes[0] == b'-' || bytes[0].is_ascii_digit();
@@ -112,7 +112,7 @@ impl<'a> Scanner<'a> {
         token
     }
 
-    /// Takes the next token if it is this.
+    /// Takes the next token if it is `token`.
     pub(crate) fn take(&mut self, token: &str) -> bool {
         let found = self.peek() == token;
         if found {
@@ -121,11 +121,11 @@ impl<'a> Scanner<'a> {
         found
     }
 
-    /// Takes this token.
+    /// Takes the next token, which must be `token`.
     pub(crate) fn expect(&mut self, token: &str) -> Result<(), TextError> {
         match self.next() {
             found if found == token => Ok(()),
-            found => Err(self.wrong(format!("expected `{token}`, found {}", quoted(found)))),
+            found => Err(self.error(format!("expected `{token}`, found {}", quoted(found)))),
         }
     }
 
@@ -158,10 +158,10 @@ impl<'a> Scanner<'a> {
     }
 
     pub(crate) fn expected(&self, what: &str, found: &str) -> TextError {
-        self.wrong(format!("expected {what}, found {}", quoted(found)))
+        self.error(format!("expected {what}, found {}", quoted(found)))
     }
 
-    /// Nothing may follow.
+    /// Checks that nothing follows.
     pub(crate) fn end(&mut self) -> Result<(), TextError> {
         match self.next() {
             "" => Ok(()),
@@ -197,12 +197,12 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_where() {
+    fn error_has_the_line_and_column_of_the_token() {
         let mut scanner = Scanner::new("one\n  tw\u{e9} three");
         scanner.next();
         scanner.next();
         assert_eq!(scanner.next(), "\u{e9}");
-        let error = scanner.wrong("is odd");
+        let error = scanner.error("is odd");
         assert_eq!(error.to_string(), "line 2, column 5: is odd");
     }
 }

@@ -1,4 +1,4 @@
-//! Nests become functions, and launches of them cubes: both by the nest and the words alone.
+//! Lowering: functions of nests, and geometries of launches. Both depend on the nest and the launch words alone.
 
 use millstream_ir::lower::{self, Geometry, Kind, Limits, geometry, tiles};
 use millstream_ir::{Blocking, DType, Matmul, Nest, Program, Rows};
@@ -8,7 +8,7 @@ use rstest::rstest;
 /// A GPU of 132 multiprocessors.
 const LIMITS: Limits = Limits { cubes_at_once: 792 };
 const ROUNDS: u32 = 8;
-/// Where a buffer may begin for accesses of 16 bytes.
+/// The address of a buffer that is aligned for accesses of 16 bytes.
 const ALIGNED: u64 = 0x7000_0000_0100;
 
 fn nest(text: &str) -> Nest {
@@ -17,7 +17,7 @@ fn nest(text: &str) -> Nest {
     nest
 }
 
-/// `y = exp(x)` over so many axes: the last one has neighbours, all others words.
+/// Returns a copy over `rank` axes: the last one is contiguous, the strides of all others are words.
 fn elementwise(rank: usize, dtype: &str) -> Nest {
     let outer: Vec<String> = (rank..2 * rank.max(1) - 1)
         .map(|word| format!("w{word}"))
@@ -36,7 +36,7 @@ fn elementwise(rank: usize, dtype: &str) -> Nest {
     ))
 }
 
-/// Launch words of it: lengths, dense strides, and an offset.
+/// Returns the launch words of `elementwise`: lengths, dense strides, and an offset.
 fn dense(lens: &[u64], offset: u64) -> Vec<u64> {
     let stride = |axis: usize| lens[axis + 1..].iter().product::<u64>();
     let strides = (0..lens.len().saturating_sub(1)).map(stride);
@@ -52,11 +52,11 @@ fn thread(lanes: u8, cubes: u32) -> Geometry {
 }
 
 #[rstest]
-// Rank 0 is one element; a length of none is nothing to do.
+// Rank 0 has one element; with a length of 0 there is nothing to do.
 #[case(&[], 0, "f32", thread(1, 1))]
 #[case(&[0], 0, "f32", thread(1, 0))]
 #[case(&[7, 0, 4], 0, "f32", thread(1, 0))]
-// 16 bytes a thread, where all begins where it may.
+// 16 bytes for each thread, if everything is aligned.
 #[case(&[4], 0, "f32", thread(4, 1))]
 #[case(&[1024], 0, "f32", thread(4, 1))]
 #[case(&[1028], 0, "f32", thread(4, 2))]
@@ -69,10 +69,10 @@ fn thread(lanes: u8, cubes: u32) -> Geometry {
 #[case(&[1024, 3], 0, "f32", thread(1, 12))]
 #[case(&[5, 3, 64], 0, "f32", thread(4, 1))]
 #[case(&[2, 5, 3, 64], 0, "f32", thread(4, 2))]
-// Threads go on rather than more cubes being started than the GPU has room for a few times.
+// The number of cubes is bounded: threads loop.
 #[case(&[1 << 30], 0, "f32", thread(4, 792 * ROUNDS))]
 #[case(&[u64::MAX / 2, u64::MAX / 2], 1, "f32", thread(1, 792 * ROUNDS))]
-fn elements_are_spread_over_threads(
+fn elementwise_launch_has_the_expected_lanes_and_cubes(
     #[case] lens: &[u64],
     #[case] offset: u64,
     #[case] dtype: &str,
@@ -82,7 +82,7 @@ fn elements_are_spread_over_threads(
     let words = dense(lens, offset);
     let found = geometry(&nest, &words, &[ALIGNED; 2], LIMITS, Blocking::USUAL);
     assert_eq!(found, expected, "{nest}");
-    // A function for each way that a launch may run.
+    // There is a function for the chosen kind.
     let functions = lower::nest(&nest, Blocking::USUAL).unwrap_or_else(|error| panic!("{error}"));
     assert!(functions.iter().any(|(kind, _)| *kind == found.kind));
 }
@@ -90,7 +90,7 @@ fn elements_are_spread_over_threads(
 #[rstest]
 #[case(8)]
 #[case(4)]
-fn a_buffer_that_begins_anywhere_is_walked_one_by_one(#[case] beside: u64) {
+fn unaligned_buffer_is_accessed_element_by_element(#[case] beside: u64) {
     let nest = elementwise(1, "f32");
     let words = dense(&[4096], 0);
     for addresses in [[ALIGNED + beside, ALIGNED], [ALIGNED, ALIGNED + beside]] {
@@ -99,14 +99,14 @@ fn a_buffer_that_begins_anywhere_is_walked_one_by_one(#[case] beside: u64) {
             thread(1, 16)
         );
     }
-    // What is not known is not relied on.
+    // Unknown addresses count as unaligned.
     assert_eq!(
         geometry(&nest, &words, &[], LIMITS, Blocking::USUAL),
         thread(1, 16)
     );
 }
 
-/// `y[row] = sum over j of x[row, j]`, both strides words.
+/// Returns `y[row] = sum over j of x[row, j]`; both strides of `x` are words.
 fn sums() -> Nest {
     nest(
         "nest outer 1 inner 1 words 4
@@ -118,7 +118,7 @@ fn sums() -> Nest {
 }
 
 #[rstest]
-// Rows whose elements lie side by side: many threads each.
+// Contiguous rows: many threads for each.
 #[case::one_long([1, 1 << 20, 1 << 20, 1], Kind::Cube, 1)]
 #[case::few_long([100, 4096, 4096, 1], Kind::Cube, 100)]
 #[case::few_of_some([100, 500, 500, 1], Kind::Cube, 100)]
@@ -127,10 +127,14 @@ fn sums() -> Nest {
 #[case::many_very_short([100_000, 4, 4, 1], Kind::Thread { lanes: 1 }, 391)]
 #[case::of_one([10, 1, 1, 1], Kind::Thread { lanes: 1 }, 1)]
 #[case::of_none([10, 0, 1, 1], Kind::Thread { lanes: 1 }, 1)]
-// Rows that lie side by side themselves: a thread each, if there are many.
+// Columns: one thread for each, if there are many.
 #[case::columns([100_000, 1000, 1, 100_000], Kind::Thread { lanes: 1 }, 391)]
 #[case::few_columns([10, 100_000, 1, 10], Kind::Cube, 10)]
-fn rows_are_walked_as_they_lie(#[case] words: [u64; 4], #[case] kind: Kind, #[case] cubes: u32) {
+fn kind_of_a_reduction_depends_on_lengths_and_strides(
+    #[case] words: [u64; 4],
+    #[case] kind: Kind,
+    #[case] cubes: u32,
+) {
     let found = geometry(&sums(), &words, &[ALIGNED; 2], LIMITS, Blocking::USUAL);
     assert_eq!(found, Geometry { kind, cubes });
 }
@@ -143,7 +147,7 @@ fn rows_are_walked_as_they_lie(#[case] words: [u64; 4], #[case] kind: Kind, #[ca
 #[case(&[0, 65, 200, 8], 1, 0)]
 #[case(&[2, 0, 200, 8], 1, 0)]
 #[case(&[u64::MAX / 2, 1 << 40, 1 << 40, 8], 1, i32::MAX as u32)]
-fn a_product_has_a_cube_for_each_tile(
+fn product_has_a_cube_for_each_tile(
     #[case] words: &[u64],
     #[case] batch: usize,
     #[case] cubes: u32,
@@ -154,26 +158,26 @@ fn a_product_has_a_cube_for_each_tile(
         batch,
         epilogue: None,
     };
-    // A length that is none, below zero, is nothing.
+    // A negative length counts as 0.
     assert_eq!(
         tiles(&matmul, words, Blocking::USUAL).cubes,
         if words[0] > i64::MAX as u64 { 0 } else { cubes }
     );
 }
 
-/// The usual way to cut a program up, and all others.
+/// Returns the default blocking of a program, and all others.
 fn ways(program: &Program) -> impl Iterator<Item = Blocking> {
     let usual = [Blocking::USUAL].into_iter();
     usual.chain(lower::blockings(program))
 }
 
-/// A launch that would be cubes is run as it was asked for.
+/// A launch whose default kind is `Cube` uses the kind of its blocking.
 #[rstest]
 #[case(Blocking::USUAL, Kind::Cube, 1)]
 #[case(Blocking::USUAL.rows(Rows::Cube), Kind::Cube, 1)]
 #[case(Blocking::USUAL.rows(Rows::Along), Kind::Row, 1)]
 #[case(Blocking::USUAL.rows(Rows::Across), Kind::Thread { lanes: 1 }, 1)]
-fn rows_are_walked_as_a_blocking_says(
+fn blocking_selects_the_kind_of_a_reduction(
     #[case] blocking: Blocking,
     #[case] kind: Kind,
     #[case] cubes: u32,
@@ -184,7 +188,7 @@ fn rows_are_walked_as_a_blocking_says(
 }
 
 #[test]
-fn a_thread_takes_as_many_elements_as_a_blocking_says_if_it_may() {
+fn blocking_limits_the_lanes_of_a_thread() {
     let nest = elementwise(1, "f32");
     let found = |vector, len| {
         let blocking = Blocking::USUAL.vector(vector);
@@ -201,7 +205,7 @@ fn a_thread_takes_as_many_elements_as_a_blocking_says_if_it_may() {
 }
 
 #[test]
-fn a_product_has_a_cube_for_each_tile_that_was_asked_for() {
+fn blocking_selects_the_tile_of_a_product() {
     let matmul = Matmul {
         dtype: DType::F32,
         partial: false,
@@ -213,9 +217,9 @@ fn a_product_has_a_cube_for_each_tile_that_was_asked_for() {
     assert_eq!((cubes(128, 128), cubes(32, 64)), (2, 12));
 }
 
-/// A nest of many values in a row: nothing here calls itself for each of them.
+/// Lowering is iterative: a chain of 20,000 values needs no deep stack.
 #[test]
-fn a_long_chain_is_lowered() {
+fn chain_of_20_000_values_is_lowered() {
     let mut text = "nest outer 1 inner 0 words 1
         buffer 0 f32 update  access 0 = buffer 0 [1]  %0 f32 = load 0\n"
         .to_owned();
@@ -233,15 +237,15 @@ fn a_long_chain_is_lowered() {
 }
 
 proptest! {
-    /// No words make of a launch what no device can run, whatever they say.
+    /// Whatever the words are, the geometry is one that a device can run.
     #[test]
-    fn any_words_have_a_geometry(words in prop::collection::vec(any::<u64>(), 0..8), at in any::<u64>()) {
+    fn any_words_have_a_geometry_with_a_function(words in prop::collection::vec(any::<u64>(), 0..8), at in any::<u64>()) {
         for nest in [sums(), elementwise(2, "f16"), elementwise(3, "u8")] {
             for blocking in ways(&Program::Nest(nest.clone())) {
                 let found = geometry(&nest, &words, &[at, at], LIMITS, blocking);
                 prop_assert!(found.cubes <= 792 * ROUNDS);
                 let functions = lower::nest(&nest, blocking).unwrap_or_else(|error| panic!("{error}"));
-                // Nothing to do needs no function.
+                // A launch without cubes needs no function.
                 prop_assert!(found.cubes == 0 || functions.iter().any(|(kind, _)| *kind == found.kind), "{blocking}");
             }
         }

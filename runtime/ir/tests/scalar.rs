@@ -1,8 +1,5 @@
-//! The reference of operations against what can be known without it: integers of any width, neighbours among floats, series.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test says what it expects by unwrapping"
-)]
+//! The reference of operations, compared with independent definitions: unbounded integers, neighbouring floats, series.
+#![allow(clippy::unwrap_used, reason = "tests unwrap values that they expect")]
 
 use half::{bf16, f16};
 use millstream_ir::scalar::{self, Number};
@@ -20,7 +17,7 @@ const WHOLE: [DType; 8] = [
     DType::U8,
 ];
 
-/// What an operation is of integers that have no end.
+/// Returns the result of an operation on unbounded integers.
 fn unbounded(op: BinaryOp, a: i128, b: i128, bits: i128) -> i128 {
     match op {
         BinaryOp::Add => a + b,
@@ -41,7 +38,7 @@ fn unbounded(op: BinaryOp, a: i128, b: i128, bits: i128) -> i128 {
     }
 }
 
-/// Any bits, and now and then the ends of types and small numbers.
+/// Random bits, and some ends of types and small numbers.
 fn word() -> impl Strategy<Value = u64> {
     let ends = prop::sample::select(vec![7_u32, 8, 15, 16, 31, 32, 63]);
     prop_oneof![
@@ -55,7 +52,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn integers_are_those_without_end_cut_to_their_bits(a in word(), b in word()) {
+    fn integer_operations_are_unbounded_ones_truncated_to_the_type(a in word(), b in word()) {
         for dtype in WHOLE {
             let [a, b] = [a, b].map(|word| scalar::of_word(dtype, word));
             let [x, y] = [a, b].map(|bits| Number::of(dtype, bits).whole());
@@ -79,9 +76,9 @@ proptest! {
         }
     }
 
-    /// Numbers of few bits, many of them in the middle of two halves, and their neighbours in 64 bits.
+    /// Numbers of few bits, many of them halfway between two halves, and their neighbours in 64 bits.
     #[test]
-    fn halves_are_rounded_once_to_the_nearest_even_one(
+    fn cast_to_a_half_rounds_once_to_nearest_even(
         few in 0_u64..1 << 13, exponent in -40_i32..60, by in -1_i64..2, negative: bool,
     ) {
         let float = few as f64 * 2_f64.powi(exponent);
@@ -102,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bits_are_cast_to_the_nearest_float(bits in any::<u64>()) {
+    fn cast_of_any_bits_returns_the_nearest_float(bits in any::<u64>()) {
         for from in DType::ALL {
             let bits = scalar::of_word(from, bits);
             let exact = Number::of(from, bits);
@@ -117,7 +114,7 @@ proptest! {
     }
 }
 
-/// Whether no neighbour is nearer, and an even one was taken in the middle.
+/// Returns `true` if no neighbour is nearer, and ties are even.
 fn is_nearest(exact: Number, to: DType, found: u64) -> bool {
     let place = |bits: u64| match to {
         DType::F16 => f16::from_bits(bits as u16).to_f64(),
@@ -131,7 +128,7 @@ fn is_nearest(exact: Number, to: DType, found: u64) -> bool {
     if found >> 15 != u64::from(x.is_sign_negative()) || magnitude > infinity {
         return false;
     }
-    // Where infinity would lie if exponents went on.
+    // The place of infinity, if exponents continued.
     let line = |bits: u64| match bits == infinity {
         true => 2.0 * place(infinity - 1) - place(infinity - 2),
         false => place(bits),
@@ -156,7 +153,7 @@ fn place_of_infinity(dtype: DType) -> u64 {
 }
 
 #[test]
-fn there_is_a_function_where_an_operation_takes_a_type_and_nowhere_else() {
+fn operation_has_a_function_exactly_if_it_supports_the_type() {
     for dtype in DType::ALL {
         for op in UnaryOp::ALL {
             let there = scalar::unary(*op, dtype).is_some();
@@ -169,9 +166,9 @@ fn there_is_a_function_where_an_operation_takes_a_type_and_nowhere_else() {
     }
 }
 
-/// The domain says where a function is a number: within, and not beyond.
+/// Within the domain the result is a number, outside it is NaN.
 #[test]
-fn functions_are_numbers_in_their_domain_alone() {
+fn functions_are_numbers_exactly_in_their_domain() {
     for op in UnaryOp::ALL.iter().filter(|op| op.takes(DType::F64)) {
         let of = scalar::unary(*op, DType::F64).unwrap();
         let of = |x: f64| f64::from_bits(of(x.to_bits()));
@@ -185,9 +182,9 @@ fn functions_are_numbers_in_their_domain_alone() {
     }
 }
 
-/// Those of `f32` are those of `f64`, rounded once.
+/// Functions of `f32` are those of `f64`, rounded once.
 #[test]
-fn functions_of_single_floats_are_rounded_once() {
+fn f32_functions_are_f64_functions_rounded_once() {
     for op in UnaryOp::ALL.iter().filter(|op| op.takes(DType::F32)) {
         let [single, twice] = [DType::F32, DType::F64].map(|it| scalar::unary(*op, it).unwrap());
         for bits in (0..u32::MAX).step_by(40_013) {
@@ -200,7 +197,7 @@ fn functions_of_single_floats_are_rounded_once() {
     }
 }
 
-/// By its series near zero and by its continued fraction elsewhere.
+/// Computes the error function by its series near zero and its continued fraction elsewhere.
 fn erf(x: f64) -> f64 {
     let a = x.abs();
     if a < 3.0 {
@@ -220,7 +217,7 @@ fn erf(x: f64) -> f64 {
 }
 
 #[test]
-fn the_error_function_is_its_series() {
+fn error_function_agrees_with_its_series() {
     let of = scalar::unary(UnaryOp::Erf, DType::F64).unwrap();
     for step in -700..700 {
         let x = f64::from(step) / 100.0;
@@ -279,7 +276,7 @@ fn only_ne_is_true_of_nan() {
 }
 
 #[test]
-fn floats_are_cut_and_kept_within_integers() {
+fn cast_of_floats_to_integers_truncates_and_saturates() {
     for dtype in WHOLE {
         let bits = 8 * dtype.size() as u32;
         let is_signed = matches!(dtype, DType::I64 | DType::I32 | DType::I16 | DType::I8);
@@ -303,7 +300,7 @@ fn floats_are_cut_and_kept_within_integers() {
 }
 
 #[test]
-fn reductions_begin_and_end_as_they_say() {
+fn reductions_have_their_neutral_elements_and_results() {
     let of = |op: ReduceOp, dtype: DType, values: &[f64]| {
         let bits = values.iter().map(|x| Number::Float(*x).bits(dtype));
         Number::of(op.output(dtype), scalar::reduce(op, dtype, bits))
@@ -342,7 +339,7 @@ fn reductions_begin_and_end_as_they_say() {
             );
         }
     }
-    // The first NaN, and a sum that `f32` would lose.
+    // The first NaN wins; an intermediate sum exceeds the precision of `f32`.
     let nan = [1.0, f64::NAN, 0.0, f64::NAN];
     assert_eq!(of(ReduceOp::ArgMin, DType::F32, &nan), Number::Whole(1));
     assert_eq!(of(ReduceOp::ArgMax, DType::F32, &nan), Number::Whole(1));
@@ -356,7 +353,7 @@ fn reductions_begin_and_end_as_they_say() {
 }
 
 #[test]
-fn a_dot_product_is_wide_for_floats_and_wraps_for_integers() {
+fn dot_product_is_wide_for_floats_and_wraps_for_integers() {
     let of = |dtype, pairs: [(f64, f64); 3]| {
         let bits = |x: f64| Number::Float(x).bits(dtype);
         let pairs = pairs.into_iter().map(|(a, b)| (bits(a), bits(b)));
@@ -370,14 +367,14 @@ fn a_dot_product_is_wide_for_floats_and_wraps_for_integers() {
     );
 }
 
-/// Of the authors' known answers, the one whose counter fits.
+/// The one known answer of the authors whose counter fits.
 #[test]
 fn philox_gives_the_known_answer() {
     assert_eq!(scalar::random(0, 0), 0x6627_e8d5);
 }
 
 #[test]
-fn elements_are_stored_as_they_are_loaded() {
+fn stored_element_is_loaded_again_with_the_same_bits() {
     for dtype in DType::ALL {
         let mut bytes = [0xee; 9];
         let bits = Number::Whole(1).bits(dtype);

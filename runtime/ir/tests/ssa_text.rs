@@ -1,13 +1,13 @@
-//! Functions and nests are their texts.
+//! Texts of functions and nests: parsing returns what was displayed.
 
 use millstream_ir::ssa::{Builder, Function, Val};
 use millstream_ir::{BinaryOp, CompareOp, DType, Nest, ReduceOp, UnaryOp};
 use proptest::prelude::*;
 
-/// A choice of what to write next: which kind, and what it is made of.
+/// A random choice of the next statement: its kind, operands and bits.
 type Choice = (u8, u16, u16, u64);
 
-/// Writes statements as the choices say. All that comes out is right by construction.
+/// Writes statements according to the choices. The result is valid by construction.
 fn write<'k>(k: &'k Builder, choices: &[Choice], known: &mut Vec<Val<'k>>, depth: usize) {
     let mut rest = choices;
     while let [(kind, a, b, bits), more @ ..] = rest {
@@ -115,12 +115,12 @@ fn function(choices: &[Choice]) -> Function {
     let seed = k.scalar("seed", DType::U64);
     let mut known = vec![i, n, wide, x.get(i), k.random(seed, i)];
     write(&k, choices, &mut known, 0);
-    k.build().expect("it is right by construction")
+    k.build().expect("the function is valid by construction")
 }
 
 proptest! {
     #[test]
-    fn a_function_is_its_text(choices in prop::collection::vec(any::<Choice>(), 0..60)) {
+    fn parsing_a_displayed_function_returns_it(choices in prop::collection::vec(any::<Choice>(), 0..60)) {
         let function = function(&choices);
         let text = function.to_string();
         let read: Function = match text.parse() {
@@ -131,7 +131,7 @@ proptest! {
     }
 
     #[test]
-    fn a_broken_text_is_told_where_and_never_panics(
+    fn broken_text_is_an_error_with_a_place_or_parses_and_never_panics(
         choices in prop::collection::vec(any::<Choice>(), 0..20),
         cut in any::<prop::sample::Index>(),
         letter in any::<char>(),
@@ -148,7 +148,7 @@ proptest! {
 }
 
 #[test]
-fn a_nest_is_its_text() {
+fn parsing_a_displayed_nest_returns_it() {
     let text = "\
 nest outer 1 inner 1 words 7
   buffer 0 f32 read
@@ -172,19 +172,19 @@ nest outer 1 inner 1 words 7
   store inner 1 %8
   store inner 2 %9 scatter add %5 1 w5
 ";
-    let nest: Nest = text.parse().expect("it is a nest");
+    let nest: Nest = text.parse().expect("the text is valid");
     assert_eq!(nest.check(), Ok(()));
     assert_eq!(nest.to_string(), text);
     let numbered = text.replace("%4 f32", "%5 f32");
     let error = numbered.parse::<Nest>().expect_err("a number is missing");
     assert_eq!(
         error.to_string(),
-        "line 12, column 4: 5 is out of order: 4 is next"
+        "line 12, column 4: 5 is out of order, expected 4"
     );
 }
 
 #[test]
-fn a_wrong_word_is_told_with_its_place() {
+fn unknown_operation_is_an_error_with_its_place() {
     let text = "kernel k threads 32 1 1\n  read x: f32\n{\n  %0: f32 = lod x[%1]\n}\n";
     let error = text.parse::<Function>().expect_err("there is no `lod`");
     assert_eq!(

@@ -1,1 +1,2 @@
-//! The CUDA backend on a fake driver: tests alone, in `tests/`. See the page of the fake, `tests/cuda/fake/README.md`.
+//! Tests of the CUDA backend on a fake driver. This package has only tests, in `tests/`; `tests/cuda/fake/README.md`
+//! describes the fake.

@@ -1,7 +1,7 @@
-//! I9: in the steady state neither a launch nor a replay allocates on the host, on any thread of ours.
+//! I9: in the steady state launches and replays allocate no host memory, on any thread of the runtime.
 //!
-//! A binary of its own, because it counts every allocation of the process. The fake driver is a library with an allocator of
-//! its own, which is not counted.
+//! A test binary of its own, because it counts every allocation of the process. The fake driver is a shared library
+//! with its own allocator, which is not counted.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -20,22 +20,22 @@ struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: every call is the system allocator's; counting touches no memory of the caller.
+// SAFETY: forwards every call to the system allocator; counting accesses no memory of the caller.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
@@ -43,24 +43,24 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// What `work` allocates in all of its rounds, when it has been done before.
-fn steady(device: &Device, work: impl Fn()) -> u64 {
+/// Returns the number of allocations of a run of `work`, after a warm-up.
+fn steady_allocations(device: &Device, work: impl Fn()) -> u64 {
     let client = device.new_client();
     for _ in 0..20 {
         work();
         client.sync().wait().unwrap();
     }
-    // A sync allocates its answer, so it is counted by itself and taken off.
+    // A sync allocates its answer, which is measured separately and subtracted.
     let count = |work: &dyn Fn()| {
         let before = ALLOCATIONS.load(Ordering::Relaxed);
         work();
         client.sync().wait().unwrap();
         ALLOCATIONS.load(Ordering::Relaxed) - before
     };
-    // What a thread that wakes at its own time allocates (the test harness's) is no launch's.
-    let least = |work: &dyn Fn()| (0..9).map(|_| count(work)).min().unwrap_or(0);
-    let of_sync = least(&|| {});
-    least(&work).saturating_sub(of_sync)
+    // The minimum excludes allocations of unrelated threads, such as those of the test harness.
+    let min = |work: &dyn Fn()| (0..9).map(|_| count(work)).min().unwrap_or(0);
+    let of_sync = min(&|| {});
+    min(&work).saturating_sub(of_sync)
 }
 
 #[rstest]
@@ -79,27 +79,28 @@ fn launches_and_replays_allocate_nothing_i9(#[values(1, 2)] queues: usize) {
         .with(CudaLaunch::default().metadata_words(8))
         .threads([1, 1, 1])
         .source(Source::Ptx(include_str!("kernels/words.ptx").into()));
-    let map = Kernel::new("map")
+    let tensor_map = Kernel::new("map")
         .reads::<u8>("from")
         .writes::<u64>("to")
         .with(CudaLaunch::default().tensor_maps(1))
         .threads([1, 1, 1])
         .source(Source::Ptx(include_str!("kernels/map.ptx").into()));
-    let [saxpy, words, map] = [saxpy, words, map].map(|kernel| client.kernel(kernel).unwrap());
+    let [saxpy, words, tensor_map] =
+        [saxpy, words, tensor_map].map(|kernel| client.kernel(kernel).unwrap());
     let (stream, other) = (client.new_stream(), client.new_stream());
     let x = stream.create(&[1.0_f32; 16]).unwrap();
     let y = stream.create(&[1.0_f32; 16]).unwrap();
     let z = stream.create(&[1.0_f32; 16]).unwrap();
     let w = stream.create(&[1.0_f32; 16]).unwrap();
     let launch = || (CubeCount::single(), (read(&x), update(&y), 0.0_f32, 16_u32));
-    let launches = steady(&device, || {
+    let launches = steady_allocations(&device, || {
         for _ in 0..50 {
             let (count, arguments) = launch();
             stream.launch(&saxpy, count, arguments).unwrap();
         }
     });
     assert_eq!(launches, 0, "launches allocate");
-    let hazards = steady(&device, || {
+    let hazards = steady_allocations(&device, || {
         for _ in 0..20 {
             let (count, arguments) = launch();
             stream.launch(&saxpy, count, arguments).unwrap();
@@ -110,7 +111,7 @@ fn launches_and_replays_allocate_nothing_i9(#[values(1, 2)] queues: usize) {
         }
     });
     assert_eq!(hazards, 0, "hazards between streams allocate");
-    let fills = steady(&device, || {
+    let fills = steady_allocations(&device, || {
         (0..20).for_each(|_| stream.fill(&z, 3.5_f32).unwrap());
     });
     assert_eq!(fills, 0, "fills allocate");
@@ -132,7 +133,7 @@ fn launches_and_replays_allocate_nothing_i9(#[values(1, 2)] queues: usize) {
         )?;
         let tensor = TensorMap::tiled(0, DType::F32, &[8, 8], &[8, 8]);
         r.launch(
-            &map,
+            &tensor_map,
             CubeCount::single(),
             LaunchArgs::new()
                 .arg(read(&from))
@@ -143,13 +144,13 @@ fn launches_and_replays_allocate_nothing_i9(#[values(1, 2)] queues: usize) {
         r.fill(&y, 1.0_f32)
     });
     let recording = recording.unwrap();
-    let replays = steady(&device, || {
+    let replays = steady_allocations(&device, || {
         for _ in 0..10 {
             recording.replay(&stream).unwrap();
         }
     });
     assert_eq!(replays, 0, "replays allocate");
-    let changed = steady(&device, || {
+    let changed = steady_allocations(&device, || {
         for handle in [&x, &w].into_iter().cycle().take(10) {
             recording.replay_with(&stream, &[(0, handle)]).unwrap();
         }
@@ -157,7 +158,8 @@ fn launches_and_replays_allocate_nothing_i9(#[values(1, 2)] queues: usize) {
     assert_eq!(changed, 0, "replays with other handles allocate");
     assert!(gpu.calls("cuGraphLaunch") > 100);
     drop((
-        recording, x, y, z, w, out, from, to, saxpy, words, map, stream, other, client, device,
+        recording, x, y, z, w, out, from, to, saxpy, words, tensor_map, stream, other, client,
+        device,
     ));
     gpu.assert_clean();
 }

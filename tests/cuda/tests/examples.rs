@@ -1,4 +1,4 @@
-//! The examples on a GPU: on the fake driver, by the PTX that they bring for machines without NVRTC.
+//! The examples on the fake driver, with the PTX that they contain for machines without NVRTC.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 #[path = "../../../examples/game_loop/main.rs"]
@@ -23,17 +23,17 @@ use std::fs::File;
 use fake_cuda::Session;
 use millstream::SubmissionLog;
 
-/// A GPU, and no NVRTC: what that would make, the fake could not run.
+/// Begins a session of the fake and disables NVRTC, whose binaries the fake cannot run.
 fn gpu(seed: u64) -> Session {
     let gpu = Session::begin(seed).unwrap_or_else(|error| panic!("{error}"));
-    // SAFETY: others of this program read the environment in a session of theirs, of which there is one at a time.
+    // SAFETY: other tests of this process read the environment only in a session, and there is one session at a time.
     unsafe { std::env::set_var("MILLSTREAM_NVRTC", "/nowhere/at/all") };
     gpu
 }
 
-/// I1: the game on a GPU comes to the bits that the processor comes to, step for step.
+/// I1: replayed on the CPU and on the simulator, the submission log of a run on a GPU gives the same bits.
 #[test]
-fn the_game_comes_to_the_same_bits_on_a_gpu_as_on_the_processor_i1() {
+fn the_game_loop_computes_the_same_bits_on_a_gpu_as_on_the_cpu_i1() {
     let output = std::env::temp_dir().join(format!("millstream-game-gpu-{}", std::process::id()));
     let arguments = [
         "--frames",
@@ -63,7 +63,7 @@ fn the_game_comes_to_the_same_bits_on_a_gpu_as_on_the_processor_i1() {
     std::fs::remove_dir_all(output).unwrap();
 }
 
-/// I5, I12: on a GPU every request ends as on the processor, and every answer is right.
+/// I5, I12: on a GPU requests have the same outcomes as on the CPU, and every answer is correct.
 #[test]
 fn the_service_answers_every_request_on_a_gpu_i5() {
     let gpu = gpu(4);
@@ -74,7 +74,7 @@ fn the_service_answers_every_request_on_a_gpu_i5() {
         let lines = text.lines().filter_map(|line| line.split_once(&label));
         lines.map(|(_, count)| count.parse::<u32>().unwrap()).sum()
     };
-    let ends = ["cancelled", "late", "served", "refused", "failed", "wrong"].map(sum);
-    assert_eq!(ends, [6, 6, 106, 2, 0, 0], "{text}");
+    let outcomes = ["cancelled", "late", "served", "refused", "failed", "wrong"].map(sum);
+    assert_eq!(outcomes, [6, 6, 106, 2, 0, 0], "{text}");
     assert!(text.contains("closed: drained true"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! A machine with a GPU and without NVRTC. A program of its own: whether there is NVRTC is looked for once.
+//! A machine with a GPU and without NVRTC. A test binary of its own, since a process looks for NVRTC only once.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use fake_cuda::Session;
@@ -8,10 +8,10 @@ use millstream_cuda::Cuda;
 use millstream_protocol::error::{Error, KernelError};
 use millstream_protocol::kernel::{Kernel, Source};
 
-/// I7: CUDA C alone is a typed error that says what to install; where there is PTX as well, that is run.
+/// I7: a kernel with only CUDA C is a typed error that says what to install. A kernel that also has PTX runs it.
 #[test]
-fn without_nvrtc_the_next_source_is_taken_i7() {
-    // SAFETY: no other thread runs yet that reads the environment.
+fn without_nvrtc_the_next_source_is_used_i7() {
+    // SAFETY: no other thread reads the environment yet.
     unsafe { std::env::set_var("MILLSTREAM_NVRTC", "/nowhere/at/all") };
     let gpu = Session::begin(1).unwrap_or_else(|error| panic!("{error}"));
     let device = Device::open(Cuda::ordinal(0).queues(1)).unwrap();
@@ -21,7 +21,7 @@ fn without_nvrtc_the_next_source_is_taken_i7() {
         kernel
             .scalar::<u32>("value")
             .scalar::<u32>("n")
-            .cuda("not looked at")
+            .cuda("not compiled")
     };
     match client.kernel(fill()) {
         Err(Error::Kernel(KernelError::NoCompiler { why, .. })) => {

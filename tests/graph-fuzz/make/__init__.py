@@ -1,1 +1,1 @@
-"""Cases for the fuzzer of graphs: made, evaluated, made small and written."""
+"""Cases for the fuzzer of graphs: generates, evaluates, shrinks and writes them."""

@@ -1,4 +1,4 @@
-"""What the library makes of several operations, made of the same ones here, so that bounds come by themselves."""
+"""Composed operations of the library, composed of the same operations here, so that their bounds follow."""
 
 import math
 
@@ -10,12 +10,12 @@ from .values import F, HALVES, LD
 
 
 def number(x, value, dtype):
-    """A number beside an array, as its type has it."""
+    """Returns a number as an array of the same shape, rounded to the type."""
     return F(V.rounded(np.full(x.shape, LD(value)), dtype))
 
 
 def widened(of):
-    """Means of halves, and what is made of them, are of `f32` throughout."""
+    """Computes halves in `f32` throughout."""
 
     def apply(x, axes, dtype, *more):
         if dtype in HALVES:

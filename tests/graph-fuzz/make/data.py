@@ -1,4 +1,4 @@
-"""Elements as bytes, and as they are written into cases."""
+"""Conversion of elements to bytes, and to the format of cases."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from .values import F, LD, NUMPY, SIZE, is_float, rounded
 
 
 def encode(value, dtype):
-    """The bytes of an array that its type has."""
+    """Returns the bytes of an array in its type."""
     if not is_float(dtype):
         return np.ascontiguousarray(value, NUMPY[dtype]).tobytes()
     v = rounded(value.v, dtype)
@@ -17,7 +17,7 @@ def encode(value, dtype):
 
 
 def decode(raw, dtype, shape):
-    """An array of bytes."""
+    """Returns the array of these bytes."""
     if not is_float(dtype):
         return np.frombuffer(raw, NUMPY[dtype]).reshape(shape).copy()
     if dtype == "bf16":
@@ -28,20 +28,20 @@ def decode(raw, dtype, shape):
 
 
 def expected(value, dtype):
-    """What must come out, as a case says it."""
-    said = {"dtype": dtype, "shape": list(value.shape)}
+    """Returns an expected array in the format of a case."""
+    attrs = {"dtype": dtype, "shape": list(value.shape)}
     if not is_float(dtype) or not value.e.any():
-        said["exact"] = encode(value, dtype).hex()
-        return said
+        attrs["exact"] = encode(value, dtype).hex()
+        return attrs
     with np.errstate(all="ignore"):
         values = value.v.astype(np.float64)
-        # What is cut off here is added to the bound, and that is rounded up.
+        # Add the rounding error of the conversion to the bound, and round the bound up.
         bound = value.e + np.where(value.e > 0, np.abs(np.where(np.isfinite(value.v), value.v - values.astype(LD), 0)), 0)
         single = bound.astype(np.float32)
         single = np.where(single.astype(LD) < bound, np.nextafter(single, np.float32(np.inf)), single)
-    said["values"] = values.tobytes().hex()
-    said["bounds"] = single.astype(np.float32).tobytes().hex()
-    return said
+    attrs["values"] = values.tobytes().hex()
+    attrs["bounds"] = single.astype(np.float32).tobytes().hex()
+    return attrs
 
 
 def bytes_of(count, dtype):

@@ -1,4 +1,4 @@
-"""What is done element by element: `unary`, `binary`, `select` and `cast`, of arrays of any type."""
+"""Elementwise operations on arrays of any type: `unary`, `binary`, `select` and `cast`."""
 
 import numpy as np
 
@@ -12,13 +12,13 @@ FLOAT_UNARY = {
     "sqrt": V.sqrt,
     "exp": V.exp,
     "log": V.log,
-    "sin": lambda x, t: V.bend(x, t, np.sin),
-    "cos": lambda x, t: V.bend(x, t, np.cos),
+    "sin": lambda x, t: V.sine(x, t, np.sin),
+    "cos": lambda x, t: V.sine(x, t, np.cos),
     "tanh": V.tanh,
     "erf": V.erf,
-    "floor": lambda x, t: V.step(x, t, np.floor),
-    "ceil": lambda x, t: V.step(x, t, np.ceil),
-    "round": lambda x, t: V.step(x, t, np.rint),
+    "floor": lambda x, t: V.round_whole(x, t, np.floor),
+    "ceil": lambda x, t: V.round_whole(x, t, np.ceil),
+    "round": lambda x, t: V.round_whole(x, t, np.rint),
     "sign": V.sign,
     "log1p": V.log1p,
     "expm1": V.expm1,
@@ -40,12 +40,12 @@ COMPARE = ("equals", "differs", "less", "less_equal", "greater", "greater_equal"
 
 def unary(op, x, dtype):
     if is_float(dtype):
-        require(op in FLOAT_UNARY, "not of floats")
+        require(op in FLOAT_UNARY, "floats are not supported")
         return FLOAT_UNARY[op](x, dtype)
     if dtype == "bool":
-        require(op == "not", "not of truth values")
+        require(op == "not", "bools are not supported")
         return ~x
-    require(op in WHOLE_UNARY, "not of integers")
+    require(op in WHOLE_UNARY, "integers are not supported")
     with np.errstate(all="ignore"):
         if op == "not":
             return ~x
@@ -73,9 +73,9 @@ def binary(op, a, b, dtype):
             "minimum": V.minimum, "maximum": V.maximum, "pow": V.power,
             "atan2": V.atan2,
         }
-        require(op in of, "not of floats")
+        require(op in of, "floats are not supported")
         return of[op](a, b, dtype)
-    require(op in BITWISE + EITHER or op in ARITHMETIC + SHIFTS and dtype != "bool", "not of these")
+    require(op in BITWISE + EITHER or op in ARITHMETIC + SHIFTS and dtype != "bool", "the type is not supported")
     with np.errstate(all="ignore"):
         if op == "div":
             return integers.quotient(a, b, dtype)
@@ -97,7 +97,7 @@ def select(condition, yes, no):
 
 
 def clamp(x, least, most, dtype):
-    """Of numbers that the type has."""
+    """Limits elements to a range of numbers that the type can represent."""
     if is_float(dtype):
         low, high = composed.number(x, least, dtype), composed.number(x, most, dtype)
         return V.minimum(V.maximum(x, low, dtype), high, dtype)
@@ -111,9 +111,9 @@ def cast(x, of, to):
         if is_float(to):
             return composed.cast_float(x, to)
         if to == "bool":
-            require(np.all((x.e == 0) | (np.abs(x.v) > x.e)), "it may be zero")
+            require(np.all((x.e == 0) | (np.abs(x.v) > x.e)), "the value may be zero")
             return x.v != 0
-        return cut(x, to)
+        return truncate(x, to)
     if is_float(to):
         v = x.astype(LD)
         return V.finish(v, np.zeros(v.shape, LD), np.ones(v.shape, bool), to)
@@ -122,8 +122,8 @@ def cast(x, of, to):
     return integers.wrapped(x.ravel().tolist(), x.shape, to)
 
 
-def cut(x, to):
-    """Floats as integers: cut towards zero, the ends of the range beyond it, and zero for NaN."""
+def truncate(x, to):
+    """Casts floats to integers: truncates towards zero, saturates, and maps NaN to 0."""
     info = np.iinfo(NUMPY[to])
 
     def of(value):
@@ -134,5 +134,5 @@ def cut(x, to):
         return max(info.min, min(info.max, int(value)))
 
     least, middle, most = ([of(v) for v in array.ravel()] for array in (x.v - 2 * x.e, x.v, x.v + 2 * x.e))
-    require(least == middle == most, "it may be cut to another")
+    require(least == middle == most, "the value may truncate to one of two integers")
     return np.array(middle, NUMPY[to]).reshape(x.shape)

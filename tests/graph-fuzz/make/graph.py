@@ -1,6 +1,7 @@
-"""A graph that is made node by node: each is checked as the library checks it, and evaluated in every run.
+"""A graph under construction: each node is checked as the library checks it, and evaluated for every run.
 
-`Graph.add` raises `Reject` where the node cannot be, or where what it is cannot be said. What it takes is what a case says of a node.
+`Graph.add` raises `Reject` if the node is invalid, or if its value cannot be bounded. Its arguments are the
+attributes of a node in a case.
 """
 
 import numpy as np
@@ -12,25 +13,25 @@ MAX_ELEMENTS = 1 << 13
 
 
 class Node:
-    """What a case says of a node, its type and shape, and what it is in each run."""
+    """The attributes of a node, its type and shape, and its value in each run."""
 
-    __slots__ = ("said", "dtype", "shape", "values")
+    __slots__ = ("attrs", "dtype", "shape", "values")
 
-    def __init__(self, said, dtype, shape, values):
-        self.said, self.dtype, self.shape, self.values = said, dtype, shape, values
+    def __init__(self, attrs, dtype, shape, values):
+        self.attrs, self.dtype, self.shape, self.values = attrs, dtype, shape, values
 
     @property
     def op(self):
-        return self.said["op"]
+        return self.attrs["op"]
 
     @property
     def of(self):
-        return self.said.get("of", [])
+        return self.attrs.get("of", [])
 
 
 class Graph:
     def __init__(self, symbols=(), runs=None):
-        # The greatest value of each symbol.
+        # The maximum of each symbol.
         self.symbols = list(symbols)
         # The lengths and scalars of each run.
         self.runs = runs or [{"lengths": [], "scalars": []}]
@@ -41,7 +42,7 @@ class Graph:
         self.nodes = []
         self.roots = []
 
-    # What there is without operands.
+    # Nodes without operands.
 
     def lengths(self, run):
         return self.runs[run]["lengths"]
@@ -57,15 +58,15 @@ class Graph:
         return len(self.handles) - 1
 
     def input(self, dtype, shape, handle, start=0):
-        """An input, as a node."""
+        """Adds an input, and returns its node."""
         count = int(np.prod(self.most(shape), dtype=np.int64))
         size = count * SIZE[dtype]
-        require(start + size <= len(self.handles[handle]), "an input beyond its handle")
+        require(start + size <= len(self.handles[handle]), "the input exceeds its handle")
         self.inputs.append({"dtype": dtype, "shape": shape, "handle": handle, "start": start, "bytes": size})
         return self.add("input", index=len(self.inputs) - 1)
 
     def scalar(self, dtype, value, others):
-        """A scalar, as a node; `others` is what it is in each run, or None."""
+        """Adds a scalar, and returns its node; `others` is its value in each run, or None for the default."""
         self.scalars.append({"dtype": dtype, "value": value})
         for run, other in zip(self.runs, others):
             run["scalars"].append(other)
@@ -74,29 +75,29 @@ class Graph:
     # Nodes.
 
     def add(self, op, *of, **more):
-        said = {"op": op, **({"of": list(of)} if of else {}), **more}
-        return self.put(said)
+        attrs = {"op": op, **({"of": list(of)} if of else {}), **more}
+        return self.put(attrs)
 
-    def put(self, said):
-        dtype, shape, values = place.evaluate(self, said)
+    def put(self, attrs):
+        dtype, shape, values = place.evaluate(self, attrs)
         require(len(shape) <= 8, "too many axes")
-        require(all(sizes.least(size, self.symbols) >= 0 for size in shape), "a negative length")
+        require(all(sizes.least(size, self.symbols) >= 0 for size in shape), "negative length")
         require(int(np.prod(self.most(shape), dtype=np.int64)) <= MAX_ELEMENTS, "too many elements")
         for run, value in enumerate(values):
             if tuple(value.shape) != self.at(shape, run):
-                raise AssertionError(f"{said}: {value.shape} is not {self.at(shape, run)}")
+                raise AssertionError(f"{attrs}: {value.shape} is not {self.at(shape, run)}")
             if not isinstance(value, F) and value.dtype != data.NUMPY[dtype]:
-                raise AssertionError(f"{said}: {value.dtype} is not {dtype}")
-        self.nodes.append(Node(said, dtype, shape, values))
+                raise AssertionError(f"{attrs}: {value.dtype} is not {dtype}")
+        self.nodes.append(Node(attrs, dtype, shape, values))
         return len(self.nodes) - 1
 
     def __getitem__(self, index):
         return self.nodes[index]
 
-    # The whole.
+    # The whole graph.
 
     def live(self):
-        """The nodes that the roots need."""
+        """Returns the nodes that the roots need."""
         seen, pending = set(), list(self.roots)
         while pending:
             index = pending.pop()
@@ -106,8 +107,8 @@ class Graph:
         return seen
 
     def stored(self):
-        """For each input that is stored into, the node that its memory is at last: of several versions of one, the first that was
-        written is stored in place."""
+        """Returns, for each input that is stored into, the last version in its memory: of several stores into one
+        version, the first that was added is in place."""
         live = sorted(self.live())
         stored = {}
         for index in live:
@@ -121,11 +122,11 @@ class Graph:
                     break
                 current = version
             if current != index:
-                stored[self.nodes[index].said["index"]] = current
+                stored[self.nodes[index].attrs["index"]] = current
         return stored
 
     def overlapping(self):
-        """Pairs of inputs with common bytes."""
+        """Returns the pairs of inputs with common bytes."""
         pairs = []
         for i, a in enumerate(self.inputs):
             for j, b in enumerate(self.inputs[:i]):
@@ -138,17 +139,17 @@ class Graph:
         stored = self.stored()
         runs = []
         for index, run in enumerate(self.runs):
-            said = {"roots": [data.expected(self.nodes[r].values[index], self.nodes[r].dtype) for r in self.roots]}
+            attrs = {"roots": [data.expected(self.nodes[r].values[index], self.nodes[r].dtype) for r in self.roots]}
             if self.symbols:
-                said["lengths"] = run["lengths"]
+                attrs["lengths"] = run["lengths"]
             if self.scalars:
-                said["scalars"] = [word(s) for s in run["scalars"]]
+                attrs["scalars"] = [word(s) for s in run["scalars"]]
             if stored:
-                said["stored"] = [
+                attrs["stored"] = [
                     {"input": i, "node": n, "value": data.expected(self.nodes[n].values[index], self.nodes[n].dtype)}
                     for i, n in stored.items()
                 ]
-            runs.append(said)
+            runs.append(attrs)
         case = {"name": name}
         if self.symbols:
             case["symbols"] = [{"max": most} for most in self.symbols]
@@ -156,14 +157,14 @@ class Graph:
             case["scalars"] = [{**s, "value": word(s["value"])} for s in self.scalars]
         case["handles"] = [raw.hex() for raw in self.handles]
         case["inputs"] = [{**i, "shape": shape_json(i["shape"])} for i in self.inputs]
-        case["nodes"] = [node_json(node.said) for node in self.nodes]
+        case["nodes"] = [node_json(node.attrs) for node in self.nodes]
         case["roots"] = self.roots
         case["runs"] = runs
         return case
 
 
 def word(value):
-    """A number as JSON has it."""
+    """Returns a number as JSON; infinities and NaN are words."""
     if isinstance(value, float) and not np.isfinite(value):
         return "nan" if np.isnan(value) else "inf" if value > 0 else "-inf"
     return value
@@ -173,8 +174,8 @@ def shape_json(shape):
     return [sizes.to_json(size) for size in shape]
 
 
-def node_json(said):
-    out = dict(said)
+def node_json(attrs):
+    out = dict(attrs)
     for key in ("shape", "strides"):
         if key in out:
             out[key] = shape_json(out[key])

@@ -1,4 +1,4 @@
-"""Integers: they wrap, and quotients are cut towards zero."""
+"""Integer operations: they wrap, and quotients round towards zero."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from .values import NUMPY
 
 
 def wrapped(numbers, shape, dtype):
-    """Whole numbers of any size as elements of a type, by their low bits."""
+    """Truncates integers of any size to the low bits of a type."""
     bits = 8 * np.dtype(NUMPY[dtype]).itemsize
     mask = (1 << bits) - 1
     signed = dtype.startswith("i")
@@ -19,7 +19,7 @@ def wrapped(numbers, shape, dtype):
 
 
 def philox(seed, count):
-    """The first words of Philox4x32-10 with the seed as its key, of the counters from 0 on."""
+    """Returns the first words of Philox4x32-10 with the seed as key, for the counters from 0 on."""
     low32 = np.uint64(0xFFFFFFFF)
     a, b, c, d = np.arange(count, dtype=np.uint64), *(np.zeros(count, np.uint64) for _ in range(3))
     key, other = seed & 0xFFFFFFFF, seed >> 32

@@ -1,6 +1,6 @@
-"""One case for each thing that graph compilers are known to get wrong, by its name: `python3 -m make.named > named.jsonl`.
+"""One case for each known error of graph compilers, by name: `python3 -m make.named > named.jsonl`.
 
-Data is fixed, so that the file is the same whoever makes it.
+The data is fixed, so the file is reproducible.
 """
 
 import json
@@ -25,7 +25,7 @@ def lengths(*axes):
 
 
 def an(graph, dtype, *axes):
-    """An input with numbers of its own."""
+    """Adds an input with distinct numbers."""
     shape = lengths(*axes)
     count = int(np.prod(graph.most(shape), dtype=np.int64))
     salt = len(graph.inputs)
@@ -47,108 +47,108 @@ def symbolic(most, *values):
 
 
 @named
-def a_product_is_a_part_of_a_cat():
+def product_as_a_part_of_a_cat():
     g = Graph()
     a, b = an(g, "f32", 3, 2), an(g, "f32", 3, 3)
     return g, [g.add("cat", g.add("matmul_t", a, a), b, axis=1)]
 
 
 @named
-def rows_of_a_cat_are_a_softmax():
+def softmax_over_a_cat():
     g = Graph()
     a, b = an(g, "f32", 2, 5), an(g, "f32", 2, 5)
     return g, [g.add("softmax", g.add("cat", a, b, axis=1), axes=[-1]), g.add("softmax", g.add("stack", a, b, axis=0), axes=[-1])]
 
 
 @named
-def a_buffer_is_set_to_itself_rolled():
+def set_of_a_buffer_to_its_own_roll():
     g = Graph()
     a = an(g, "f32", 5, 2)
     return g, [g.add("set", a, g.add("roll", a, axis=0, by=1))]
 
 
 @named
-def a_sum_over_an_axis_of_one_is_not_its_input():
+def sum_over_an_axis_of_length_1_is_a_new_buffer():
     g = Graph()
     x, z = an(g, "f32", 1, 3), an(g, "f32", 1, 3)
     return g, [g.add("set", g.add("sum", x, axes=[0]), z), x]
 
 
 @named
-def a_cast_to_the_same_type_is_not_its_input():
+def cast_to_the_same_type_is_a_new_buffer():
     g = Graph()
     x, z = an(g, "f32", 3), an(g, "f32", 3)
     return g, [g.add("set", g.add("cast", x, dtype="f32"), z)]
 
 
 @named
-def a_reshape_to_the_same_shape_is_not_its_input():
+def reshape_to_the_same_shape_is_a_new_buffer():
     g = Graph()
     x, z = an(g, "i32", 3), an(g, "i32", 3)
     return g, [g.add("set", g.add("reshape", x, shape=lengths(3)), z)]
 
 
 @named
-def a_broadcast_to_the_same_shape_is_not_its_input():
+def broadcast_to_the_same_shape_is_a_new_buffer():
     g = Graph()
     x, z = an(g, "u8", 3), an(g, "u8", 3)
     return g, [g.add("set", g.add("broadcast_to", x, shape=lengths(3)), z)]
 
 
 @named
-def nothing_is_summed_across():
+def reduction_of_a_transposed_empty_buffer():
     g = Graph()
     return g, [g.add("sum", g.add("t", an(g, "f32", 0, 8)), axes=[0, 1]), g.add("max", g.add("t", an(g, "i32", 0, 8)), axes=[1])]
 
 
 @named
-def nothing_is_summed_over_two_axes():
+def sum_over_two_axes_of_an_empty_buffer():
     g = Graph()
     return g, [g.add("sum", g.add("add", an(g, "f32", 3, 0), an(g, "f32", 3, 1)), axes=[0, 1])]
 
 
 @named
-def a_softmax_of_nothing_is_transposed():
+def transposed_softmax_of_an_empty_buffer():
     g = Graph()
     return g, [g.add("t", g.add("softmax", an(g, "f32", 0, 6), axes=[-1]))]
 
 
 @named
-def nothing_is_reduced_where_a_run_says_so():
+def reduction_over_a_symbolic_length_of_0():
     g = symbolic(4, 0, 1, 4)
     x = an(g, "u32", 1, 2, sizes.symbol(0))
     return g, [g.add("max", g.add("t", x), axes=[0, 2, 1])]
 
 
 @named
-def a_version_is_scattered_into_with_the_old_one():
+def scatter_of_the_old_version_into_the_new_one():
     g = Graph()
     a, b, ix = an(g, "f32", 2, 2), an(g, "f32", 2, 2), places(g, [0, 1, 1, 0], 2, 2)
     return g, [g.add("scatter", g.add("set", a, b), ix, a, axis=0)]
 
 
 @named
-def a_mean_of_nothing_is_no_number():
+def mean_of_nothing_is_nan():
     g = symbolic(4, 0, 1, 4, 0)
     x = an(g, "f32", sizes.symbol(0), 2)
     return g, [g.add("mean", x, axes=[0]), g.add("variance", x, axes=[0])]
 
 
 @named
-def a_mean_of_ones_is_one():
+def mean_of_ones_is_one():
     g = Graph()
     return g, [g.add("mean", ones(g, dtype, count), axes=[0]) for dtype, count in [("f32", 41), ("f64", 49), ("f32", 107), ("f16", 3)]]
 
 
 @named
-def several_reductions_are_of_one_input():
+def several_reductions_of_one_input():
     g = Graph()
     x = an(g, "f32", 4, 5)
     return g, [g.add("sum", x, axes=[0]), g.add("max", x, axes=[0]), g.add("argmin", x, axes=[1]), g.add("sum", x)]
 
 
 @named
-def values_of_one_input_fail_with_what_they_need():
+def poison_follows_dependencies_in_merged_groups():
     g = symbolic(5, 5, 0, 3)
     a, b = an(g, "f32", 4, sizes.symbol(0)), an(g, "f32", 4, sizes.symbol(0))
     total = g.add("sum", a, axes=[1])
@@ -158,14 +158,14 @@ def values_of_one_input_fail_with_what_they_need():
 
 
 @named
-def a_buffer_is_overwritten():
+def set_of_a_whole_buffer():
     g = Graph()
     a, b = an(g, "f32", 3), an(g, "f32", 3)
     return g, [g.add("set", a, b)]
 
 
 @named
-def what_fails_does_not_reach_what_lies_there_next():
+def poison_does_not_spread_through_reused_memory():
     g = Graph()
     x, y = an(g, "u8", 2, 2), an(g, "u32", 4, 3, 2, 3)
     apart = g.add("sub", x, g.add("stack", x, x, x, axis=0))
@@ -173,14 +173,14 @@ def what_fails_does_not_reach_what_lies_there_next():
 
 
 @named
-def a_store_that_nothing_is_read_of_is_made():
+def store_without_readers_happens():
     g = Graph()
     x, z = an(g, "i64", 1, 1), an(g, "i64", 1, 1)
     return g, [g.add("argmin", g.add("set", x, z), axes=[0])]
 
 
 @named
-def two_versions_are_of_one_buffer():
+def two_stores_into_one_version():
     g = Graph()
     x, a, b = an(g, "f32", 4), an(g, "f32", 4), an(g, "f32", 4)
     first = g.add("set", x, g.add("add", x, a))
@@ -188,7 +188,7 @@ def two_versions_are_of_one_buffer():
 
 
 @named
-def two_versions_are_asked_for_the_other_way_round():
+def two_stores_with_reversed_roots():
     g = Graph()
     x, a, b = an(g, "f32", 4), an(g, "f32", 4), an(g, "f32", 4)
     first, second = g.add("set", x, a), g.add("set", x, b)
@@ -203,7 +203,7 @@ def two_buffers_are_swapped():
 
 
 @named
-def the_old_and_the_new_version_are_asked_for():
+def old_and_new_version_as_roots():
     g = Graph()
     x = an(g, "f32", 4)
     new = g.add("set", x, g.add("neg", x))
@@ -211,7 +211,7 @@ def the_old_and_the_new_version_are_asked_for():
 
 
 @named
-def a_cache_grows():
+def growing_cache():
     g = symbolic(4, 0, 1, 4, 2)
     cache, row = an(g, "f16", 5, 2), an(g, "f16", 1, 2)
     new = g.add("set_rows", cache, row, axis=0, start=sizes.symbol(0))
@@ -219,7 +219,7 @@ def a_cache_grows():
 
 
 @named
-def a_range_is_stored_to_and_another_over_it_is_read():
+def store_into_a_range_that_overlaps_another_input():
     g = Graph()
     raw = g.handle(np.arange(5, dtype=np.float64).tobytes())
     a, b = g.input("f64", lengths(3), raw), g.input("f64", lengths(3), raw, 2 * SIZE["f64"])
@@ -228,7 +228,7 @@ def a_range_is_stored_to_and_another_over_it_is_read():
 
 
 @named
-def an_input_is_of_no_bytes():
+def input_of_zero_bytes():
     g = Graph()
     x, w = an(g, "f32", 0, 4), an(g, "f32", 4, 4)
     return g, [g.add("matmul", g.add("matmul", x, w), w), g.add("matmul_t", g.add("t", x), g.add("t", x))]

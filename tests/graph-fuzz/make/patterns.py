@@ -1,13 +1,14 @@
-"""Whole graphs that compilers of graphs are known to get wrong, each with random types, lengths and data.
+"""Patterns of graphs that graph compilers are known to get wrong, with random types, lengths and data.
 
-A pattern is a function that adds its nodes and roots to a graph; `all_patterns` has them by name. Random nodes may be put after them.
+A pattern is a function that adds nodes to a graph and returns the roots; `all_patterns` returns their names. Random
+nodes may follow.
 """
 
 import numpy as np
 
 from . import data, shapes, sizes
 from .graph import Graph
-from .random_graph import Wild, fresh, tried
+from .random_graph import Generator, fresh, add_random_nodes
 from .shapes import shape_of
 from .values import F, FLOATS, LD, SIZE, Reject, is_float
 
@@ -30,7 +31,7 @@ def arithmetic(w):
 
 @pattern
 def cat_with_a_product(w):
-    """A part of a `cat` is a product, another is an input."""
+    """Concatenates a product and an input."""
     m, k = two_axes(w)
     dtype = arithmetic(w)
     a, b = w.input(dtype, (m, k)), w.input(dtype, (m, S(int(w.rng.integers(0, 4)))))
@@ -40,7 +41,7 @@ def cat_with_a_product(w):
 
 @pattern
 def rows_of_a_cat(w):
-    """A softmax of rows that were put together."""
+    """A softmax of concatenated or stacked rows."""
     dtype, shape = w.one(FLOATS), (*two_axes(w),)
     a, b = w.input(dtype, shape), w.input(dtype, shape)
     joined = w.graph.add("stack", a, b, axis=0) if w.chance(0.5) else w.graph.add("cat", a, b, axis=1)
@@ -48,8 +49,8 @@ def rows_of_a_cat(w):
 
 
 @pattern
-def set_of_itself_moved(w):
-    """Values that are computed from the base, element by element or not."""
+def set_to_moved_self(w):
+    """Stores values that are computed from the base, elementwise or not."""
     graph, shape = w.graph, (*two_axes(w),)
     x = w.input(w.one(FLOATS + ("i32", "i64")), shape)
     square = shape[0] == shape[1]
@@ -69,8 +70,9 @@ def set_of_itself_moved(w):
 
 
 @pattern
-def set_of_what_is_no_input(w):
-    """A reduction, cast, reshape or broadcast that changes nothing, and then a store: the input stays what it is."""
+def set_of_an_unchanged_result(w):
+    """A reduction, cast, reshape or broadcast that changes nothing, and then a store into the result: the input is
+    unchanged."""
     graph = w.graph
     shape = (S(1), S(int(w.rng.integers(1, 6))))
     dtype = arithmetic(w)
@@ -96,7 +98,7 @@ def set_of_what_is_no_input(w):
 
 @pattern
 def reductions_of_nothing(w):
-    """Axes of length 0, transposed and reduced."""
+    """Reductions of transposed axes of length 0."""
     graph, n = w.graph, S(int(w.rng.integers(1, 9)))
     dtype = arithmetic(w)
     shape = w.one([(n, S(0)), (S(0), n)])
@@ -117,7 +119,7 @@ def reductions_of_nothing(w):
 
 @pattern
 def set_and_scatter(w):
-    """A version that is scattered into what it was made of."""
+    """Scatters the old version of a buffer into the new one."""
     graph = w.graph
     shape = (*two_axes(w),)
     dtype = w.one(FLOATS + ("i64", "i32", "u8"))
@@ -131,7 +133,7 @@ def set_and_scatter(w):
 
 @pattern
 def mean_of_ones(w):
-    """Exactly one, of however many."""
+    """The mean of any number of ones is exactly one."""
     count = int(w.rng.integers(1, 120))
     shape = w.one([(S(count),), (S(2), S(count)), (S(count), S(3))])
     dtype = w.one(FLOATS)
@@ -144,9 +146,9 @@ def mean_of_ones(w):
 
 @pattern
 def mean_of_any_number(w):
-    """Means over a length that runs say, 0 among them."""
+    """Means over a symbolic length, including 0."""
     if not w.graph.symbols:
-        raise Reject("no symbols")
+        raise Reject("the graph has no symbols")
     shape = (sizes.symbol(0), S(int(w.rng.integers(1, 4))))
     x = w.input(w.one(FLOATS), shape)
     return [w.graph.add(w.one(["mean", "variance"]), x, axes=w.one([[0], [0, 1]]))]
@@ -168,7 +170,7 @@ def many_reductions_of_one(w):
 
 @pattern
 def siblings_of_one(w):
-    """Values over the same elements or rows of one input, of which some need another input, or each other."""
+    """Values over the same elements or rows of one input, some of which depend on another input, or on each other."""
     graph = w.graph
     x = w.input(w.one(FLOATS + ("i32", "i64")))
     node = graph[x]
@@ -199,7 +201,7 @@ def siblings_of_one(w):
 
 @pattern
 def two_versions_of_one(w):
-    """Of two stores into one version, the second is in a copy."""
+    """Two stores into one version: the second is in a copy."""
     graph, shape = w.graph, (*two_axes(w),)
     dtype = arithmetic(w)
     x, a, b = (w.input(dtype, shape) for _ in range(3))
@@ -222,7 +224,7 @@ def swap(w):
 
 @pattern
 def stored_rows_and_layouts(w):
-    """A cache that grows, read before and after."""
+    """A growing cache, which is read before and after a store."""
     graph = w.graph
     rows, columns = int(w.rng.integers(2, 7)), S(int(w.rng.integers(1, 4)))
     dtype = w.dtype()
@@ -237,7 +239,7 @@ def stored_rows_and_layouts(w):
 
 @pattern
 def overlapping_inputs(w):
-    """Inputs that are ranges of one handle; one of them is stored into, or none."""
+    """Inputs that are ranges of one handle; at most one of them is stored into."""
     graph = w.graph
     dtype, count = arithmetic(w), int(w.rng.integers(2, 9))
     shift = int(w.rng.integers(0, count + 1))
@@ -255,7 +257,7 @@ def overlapping_inputs(w):
 
 @pattern
 def wide_products(w):
-    """Products with batches that are broadcast, and what is done with them."""
+    """Products with broadcast batches, and operations on them."""
     graph = w.graph
     m, k = two_axes(w, 0)
     n = S(int(w.rng.integers(0, 6)))
@@ -269,23 +271,23 @@ def wide_products(w):
 
 
 def pattern_graph(rng, name):
-    """A pattern, and now and then something after it."""
+    """Returns a graph with a pattern, and in some cases random nodes behind it."""
     for _ in range(60):
         graph = fresh(rng)
-        wild = Wild(rng, graph)
+        generator = Generator(rng, graph)
         try:
-            roots = PATTERNS[name](wild)
+            roots = PATTERNS[name](generator)
         except Reject:
             continue
-        if wild.chance(0.4):
+        if generator.chance(0.4):
             before = len(graph.nodes)
             goal = before + int(rng.integers(1, 6))
-            tried(wild, 30, lambda: len(graph.nodes) >= goal)
+            add_random_nodes(generator, 30, lambda: len(graph.nodes) >= goal)
             used = {operand for node in graph.nodes[before:] for operand in node.of}
             roots = roots + [i for i in range(before, len(graph.nodes)) if i not in used and graph[i].op != "input"][-2:]
         graph.roots = list(dict.fromkeys(roots))
         return graph
-    raise AssertionError(f"{name} cannot be made")
+    raise AssertionError(f"no graph with the pattern {name} is valid")
 
 
 def all_patterns():

@@ -1,4 +1,4 @@
-"""A case as Rust, more or less: to be read, and nearly to be compiled."""
+"""Prints a case as Rust-like code, for people."""
 
 import numpy as np
 
@@ -24,32 +24,32 @@ def rust(graph):
 
 
 def expression(graph, node):
-    said, of = node.said, [f"v{o}" for o in node.of]
-    op = said["op"]
+    attrs, of = node.attrs, [f"v{o}" for o in node.of]
+    op = attrs["op"]
     if op == "input":
-        spec = graph.inputs[said["index"]]
+        spec = graph.inputs[attrs["index"]]
         first = graph.handles[spec["handle"]][spec["start"] : spec["start"] + spec["bytes"]]
         count = len(first) // data.SIZE[spec["dtype"]]
         value = data.decode(first, spec["dtype"], (count,))
         value = value.v if hasattr(value, "v") else value
         shown = ", ".join(f"{v:g}" if not isinstance(v, (np.bool_,)) else str(bool(v)) for v in value[:12])
         place = f" handle {spec['handle']} from byte {spec['start']}" if len(graph.handles) < len(graph.inputs) else ""
-        return f'graph.input("x{said["index"]}", {spec["dtype"]}, {shape_text(spec["shape"])}) /*{place} {shown}{" .." if count > 12 else ""} */'
+        return f'graph.input("x{attrs["index"]}", {spec["dtype"]}, {shape_text(spec["shape"])}) /*{place} {shown}{" .." if count > 12 else ""} */'
     if op == "scalar":
-        return f"graph.scalar({graph.scalars[said['index']]})"
+        return f"graph.scalar({graph.scalars[attrs['index']]})"
     if op in OPERATORS:
         return f"&{of[0]} {OPERATORS[op]} &{of[1]}"
     if op in ("neg", "not"):
         return ("-" if op == "neg" else "!") + f"&{of[0]}"
     words = []
-    for key, value in said.items():
+    for key, value in attrs.items():
         if key in ("shape", "strides"):
             words.append(shape_text(value))
         elif key in ("start", "len"):
             words.append(sizes.text(value))
         elif key not in ("op", "of"):
             words.append(str(value))
-    if "axes" not in said and op in ("sum", "product", "max", "min", "argmax", "argmin", "any", "all", "mean", "variance", "softmax", "log_softmax", "normalize"):
+    if "axes" not in attrs and op in ("sum", "product", "max", "min", "argmax", "argmin", "any", "all", "mean", "variance", "softmax", "log_softmax", "normalize"):
         words.insert(0, "..")
     if op in ("cat", "stack"):
         return f"LazyBuffer::{op}([{', '.join('&' + o for o in of)}], {', '.join(words)})"

@@ -1,4 +1,4 @@
-"""Random graphs: nodes that fit are added until there are enough."""
+"""Random graphs: valid nodes are added until there are enough."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from .place import OVER_ROWS, REDUCTIONS
 from .values import DTYPES, FLOATS, Reject, is_float
 
 S = sizes.fixed
-# How often each family is tried.
+# The weight of each family.
 FAMILIES = {
     "unary": 14, "binary": 18, "compare": 4, "select": 3, "cast": 6, "reduce": 12, "rows": 6, "matmul": 6, "gather": 4,
     "take": 3, "scatter": 4, "cat": 6, "roll": 2, "view": 14, "set": 9, "leaf": 5, "clamp": 1, "input": 2,
@@ -18,7 +18,7 @@ UNARY = [op for op in elements.FLOAT_UNARY] + ["not"]
 
 
 def fresh(rng):
-    """A graph without nodes, with the lengths and scalars that its runs have."""
+    """Returns a graph without nodes, with the lengths of its runs."""
     if rng.random() < 2 / 3:
         return Graph((), [{"lengths": [], "scalars": []} for _ in range(int(rng.integers(1, 3)))])
     count = 1 if rng.random() < 0.7 else 2
@@ -29,12 +29,12 @@ def fresh(rng):
     return Graph(most, [{"lengths": lengths[i], "scalars": []} for i in order])
 
 
-class Wild:
+class Generator:
     """Adds random nodes to a graph."""
 
     def __init__(self, rng, graph, dtypes=None):
         self.rng, self.graph = rng, graph
-        # Few types, so that values meet.
+        # Few types, so that nodes of equal types are frequent.
         self.dtypes = dtypes or [str(t) for t in rng.choice(DTYPES, int(rng.integers(1, 4)), replace=False)]
 
     def chance(self, p):
@@ -52,16 +52,16 @@ class Wild:
         return shapes.random_input(self.rng, self.graph, dtype, shape, values)
 
     def node(self, fits=lambda node: True):
-        """An earlier node that fits, rather one of the last."""
+        """Returns an earlier node that fits, preferably a recent one."""
         found = [i for i, node in enumerate(self.graph.nodes) if fits(node)]
         if not found:
-            raise Reject("nothing fits")
+            raise Reject("no node fits")
         return found[-1 - int(min(self.rng.geometric(0.25), len(found)) - 1)] if self.chance(0.6) else self.one(found)
 
     def axis(self, shape, more=0):
         rank = len(shape) + more
         if rank == 0:
-            raise Reject("no axes")
+            raise Reject("the node has no axes")
         axis = int(self.rng.integers(rank))
         return axis - rank if self.chance(0.3) else axis
 
@@ -257,12 +257,12 @@ class Wild:
         if op == "squeeze":
             ones = [axis for axis, s in enumerate(shape) if s == S(1)]
             if not ones:
-                raise Reject("nothing to squeeze")
+                raise Reject("no axis has length 1")
             return graph.add(op, x, axis=self.one(ones))
         return graph.add(op, x)
 
     def range_of(self, length):
-        """A range of an axis."""
+        """Returns a range of an axis."""
         known = sizes.known(length)
         if known is None:
             least = sizes.least(length, self.graph.symbols)
@@ -316,7 +316,7 @@ class Wild:
             return graph.add("set_rows", base, values, axis=axis, start=found["start"])
         count = sizes.known(sizes.product(node.shape))
         if not count:
-            raise Reject("a layout of a length that is not known")
+            raise Reject("the length of the layout is symbolic or zero")
         length = int(self.rng.integers(1, min(count, 5) + 1))
         stride = int(self.rng.integers(1, max(1, (count - 1) // max(length - 1, 1)) + 1))
         reach = (length - 1) * stride
@@ -324,51 +324,51 @@ class Wild:
         return graph.add("set_layout", base, self.input(node.dtype, (S(length),)), start=S(start), strides=(S(stride),))
 
 
-def tried(wild, tries, until):
-    """Steps, of which those that cannot be are nothing."""
+def add_random_nodes(generator, tries, until):
+    """Adds random nodes; rejected ones are undone."""
     for _ in range(tries):
         if until():
             break
-        nodes, inputs, handles, scalars = (len(x) for x in (wild.graph.nodes, wild.graph.inputs, wild.graph.handles, wild.graph.scalars))
+        nodes, inputs, handles, scalars = (len(x) for x in (generator.graph.nodes, generator.graph.inputs, generator.graph.handles, generator.graph.scalars))
         try:
-            wild.step()
+            generator.step()
         except Reject:
-            # What was made for it goes as well.
-            graph = wild.graph
+            # Remove the inputs that were added for the rejected node.
+            graph = generator.graph
             del graph.nodes[nodes:], graph.inputs[inputs:], graph.handles[handles:], graph.scalars[scalars:]
             for run in graph.runs:
                 del run["scalars"][scalars:]
 
 
-def choose_roots(wild):
-    """The last node, others that nothing needs, now and then any, and old versions beside new ones."""
-    graph, rng = wild.graph, wild.rng
+def choose_roots(generator):
+    """Chooses roots: nodes without users, some others, and old versions beside new ones."""
+    graph, rng = generator.graph, generator.rng
     used = {operand for node in graph.nodes for operand in node.of}
     ends = [i for i in range(len(graph.nodes)) if i not in used and graph[i].op != "input"]
-    roots = [i for i in ends if wild.chance(0.6)] or [len(graph.nodes) - 1]
+    roots = [i for i in ends if generator.chance(0.6)] or [len(graph.nodes) - 1]
     for index, node in enumerate(graph.nodes):
-        if node.op.startswith("set") and wild.chance(0.3):
-            roots += [index] + [node.of[0]] * wild.chance(0.4)
-        elif wild.chance(0.05):
+        if node.op.startswith("set") and generator.chance(0.3):
+            roots += [index] + [node.of[0]] * generator.chance(0.4)
+        elif generator.chance(0.05):
             roots.append(index)
     roots = list(dict.fromkeys(roots))[:8]
-    if wild.chance(0.4):
+    if generator.chance(0.4):
         rng.shuffle(roots)
     graph.roots = [int(r) for r in roots]
 
 
 def random_graph(rng):
     graph = fresh(rng)
-    wild = Wild(rng, graph)
+    generator = Generator(rng, graph)
     for _ in range(int(rng.integers(1, 5))):
-        wild.input()
-    if wild.chance(0.5):
-        node = graph[wild.node()]
-        wild.input(node.dtype, node.shape)
+        generator.input()
+    if generator.chance(0.5):
+        node = graph[generator.node()]
+        generator.input(node.dtype, node.shape)
     goal = len(graph.nodes) + int(rng.integers(2, 17))
-    tried(wild, 120, lambda: len(graph.nodes) >= min(goal, 24))
-    choose_roots(wild)
+    add_random_nodes(generator, 120, lambda: len(graph.nodes) >= min(goal, 24))
+    choose_roots(generator)
     return graph
 
 
-__all__ = ["FLOATS", "Wild", "choose_roots", "fresh", "random_graph", "tried"]
+__all__ = ["FLOATS", "Generator", "choose_roots", "fresh", "random_graph", "add_random_nodes"]

@@ -1,37 +1,37 @@
-"""Reductions and products of matrices, with bounds that hold in whatever order sums are added up."""
+"""Reductions and matrix products, with bounds for any order of summation."""
 
 import numpy as np
 
 from .values import BITS, F, GREATEST, HALVES, LD, NUMPY, STORED, TINY, UNIT, both_exact, finish, finite_or, require, short
 
-# Sums of whole multiples of this are exact as long as they are small.
+# Small sums of integer multiples of 1 / GRID are exact.
 GRID = LD(2.0) ** 8
 
 
 def total(x, axes, dtype):
-    """Sums of floats."""
+    """Computes sums of floats."""
     with np.errstate(all="ignore"):
         v = x.v.sum(axis=axes, keepdims=True)
         size = finite_or(np.abs(x.v), 0)
         mag = (size + x.e).sum(axis=axes, keepdims=True)
         count = np.prod([x.shape[axis] for axis in axes], dtype=float)
         on_grid = np.all((x.e == 0) & (finite_or(x.v, 0) * GRID % 1 == 0), axis=axes, keepdims=True)
-    # Alone, a number is its sum.
+    # The sum of one number is the number.
     exact = on_grid & (mag * GRID <= LD(2.0) ** BITS[dtype])
     if count <= 1:
         exact = exact | (x.e.sum(axis=axes, keepdims=True) == 0)
-    require(np.all(mag <= GREATEST[dtype]), "a sum that may overflow")
+    require(np.all(mag <= GREATEST[dtype]), "the sum may overflow")
     e = x.e.sum(axis=axes, keepdims=True) + mag * ((count + 4) * UNIT[dtype] + 2 * STORED[dtype])
     return finish(v, e, exact, dtype)
 
 
 def running(x, axis, dtype):
-    """Sums of what lies before each element along an axis, and of the element."""
+    """Computes running sums along an axis."""
     if not isinstance(x, F):
         with np.errstate(all="ignore"):
             return np.cumsum(x, axis=axis, dtype=NUMPY[dtype])
     length = x.shape[axis]
-    require(x.v.size * max(length, 1) <= 1 << 15, "a running sum that takes long")
+    require(x.v.size * max(length, 1) <= 1 << 15, "the running sum would take too long")
     last = x.map(lambda v: np.moveaxis(v, axis, -1))
     seen = np.tril(np.ones((length, length), bool))
     spread = last.map(lambda v: np.where(seen, v[..., None, :], 0))
@@ -40,16 +40,16 @@ def running(x, axis, dtype):
 
 
 def product(x, axes, dtype):
-    """Products of floats."""
+    """Computes products of floats."""
     with np.errstate(all="ignore"):
         v = x.v.prod(axis=axes, keepdims=True)
         size = finite_or(np.abs(x.v), 1)
         top = np.maximum(size + x.e, 1).prod(axis=axes, keepdims=True)
         low = np.where(size > 0, np.minimum(size, 1), 1).prod(axis=axes, keepdims=True)
-        require(np.all(top <= GREATEST[dtype]) and np.all(low >= 1e4 * TINY[dtype]), "a product far from one")
+        require(np.all(top <= GREATEST[dtype]) and np.all(low >= 1e4 * TINY[dtype]), "the product may overflow or underflow")
         special = ~np.isfinite(x.v)
         doubtful = (x.e > 0) & (size <= x.e)
-        require(not np.any(special.any(axis=axes) & doubtful.any(axis=axes)), "nothing times infinity")
+        require(not np.any(special.any(axis=axes) & doubtful.any(axis=axes)), "infinity times what may be zero")
         count = np.prod([x.shape[axis] for axis in axes], dtype=float)
         outer = (size + x.e).prod(axis=axes, keepdims=True)
         inner = size.prod(axis=axes, keepdims=True)
@@ -60,7 +60,7 @@ def product(x, axes, dtype):
 
 
 def greatest(x, axes):
-    """The greatest of floats."""
+    """Computes maxima of floats."""
     with np.errstate(all="ignore"):
         v = x.v.max(axis=axes, keepdims=True, initial=-np.inf)
         widest = x.e.max(axis=axes, keepdims=True, initial=0)
@@ -70,7 +70,7 @@ def greatest(x, axes):
 
 
 def place_of_greatest(x, axes):
-    """The first index of the greatest, over axes in row-major order; that of the first NaN, if there is one."""
+    """Returns the index of the first maximum, or of the first NaN, over axes in row-major order."""
     values = x.v if isinstance(x, F) else x
     kept = [axis for axis in range(values.ndim) if axis not in axes]
     order = kept + sorted(axes)
@@ -88,15 +88,15 @@ def place_of_greatest(x, axes):
         with np.errstate(all="ignore"):
             rival = (np.abs(rows - best) <= 2 * (errors + error)) & ((errors > 0) | (error > 0))
         np.put_along_axis(rival, found[..., None], False, -1)
-        require(not np.any(rival & np.isfinite(best)), "two that may be the greatest")
+        require(not np.any(rival & np.isfinite(best)), "the maximum may be at one of two indices")
     return found.astype(np.int64).reshape(shape)
 
 
 def reduce(op, x, axes, dtype):
-    """Any reduction of what any type has."""
+    """Reduces an array of any type."""
     axes = tuple(axes)
     if not axes:
-        # Of one value each.
+        # Each result reduces one value.
         return np.zeros(x.shape, np.int64) if op.startswith("arg") else x
     if op.startswith("arg"):
         if op == "argmin":
@@ -120,27 +120,27 @@ def reduce(op, x, axes, dtype):
 
 
 def reversed_order(x, dtype):
-    """Integers whose greatest are the least of these."""
+    """Returns integers in reversed order, so that the maximum is the minimum of these."""
     return ~x
 
 
 def matmul(a, b, dtype):
-    """Products of matrices whose batch axes are broadcast."""
+    """Computes matrix products with broadcast batch axes."""
     if not isinstance(a, F):
         kind = NUMPY[dtype]
         with np.errstate(all="ignore"):
             parts = a[..., :, :, None].astype(kind) * b[..., None, :, :].astype(kind)
             return parts.sum(axis=-2, dtype=kind)
-    require(a.v.size * b.shape[-1] <= 1 << 15, "a product that takes long")
+    require(a.v.size * b.shape[-1] <= 1 << 15, "the product would take too long")
     left, right = a.map(lambda v: v[..., :, :, None]), b.map(lambda v: v[..., None, :, :])
     with np.errstate(all="ignore"):
         v = left.v * right.v
         lv, rv = finite_or(np.abs(left.v), 0), finite_or(np.abs(right.v), 0)
         doubtful = (np.isinf(left.v) & (right.e > 0) & (rv <= right.e)) | (np.isinf(right.v) & (left.e > 0) & (lv <= left.e))
-        require(not doubtful.any(), "nothing times infinity")
+        require(not doubtful.any(), "infinity times what may be zero")
         e = lv * right.e + rv * left.e + left.e * right.e
         exact = both_exact(left, right) & short(left.v) & short(right.v)
         e = np.where(np.isfinite(v), np.where(exact, 0, e + UNIT[dtype] * np.abs(finite_or(v, 0)) + TINY[dtype]), 0)
-    require(np.all(finite_or(np.abs(v), 0) <= GREATEST[dtype]), "a product that may overflow")
+    require(np.all(finite_or(np.abs(v), 0) <= GREATEST[dtype]), "the product may overflow")
     summed = total(F(v, e), (v.ndim - 2,), dtype)
     return summed.map(lambda v: v[..., 0, :])

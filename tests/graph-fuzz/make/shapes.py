@@ -1,4 +1,4 @@
-"""Random inputs: types, shapes with and without symbols, and numbers of all kinds."""
+"""Random inputs: types, shapes with and without symbols, and numbers."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ def shape_of(*lengths):
 
 
 def length(rng, graph):
-    """A length: mostly small, now and then 0 or 1, a symbol or a polynomial of some."""
+    """Returns a random length: mostly small, sometimes 0 or 1, a symbol or a polynomial."""
     if graph.symbols and rng.random() < 0.4:
         n = sizes.symbol(int(rng.integers(len(graph.symbols))))
         pick = rng.random()
@@ -30,7 +30,7 @@ def length(rng, graph):
 def shape(rng, graph):
     rank = int(rng.choice([0, 1, 2, 3, 4], p=[0.05, 0.25, 0.4, 0.2, 0.1]))
     if rng.random() < 0.03:
-        # Rows that are long enough for several tiles, or vectors.
+        # Rows that are long enough for several tiles or vectors.
         return shape_of(*[int(rng.integers(1, 4))] * (rank > 1), int(rng.choice([65, 130, 257, 300])))
     while True:
         made = tuple(length(rng, graph) for _ in range(rank))
@@ -39,7 +39,7 @@ def shape(rng, graph):
 
 
 def numbers(rng, dtype, count):
-    """Elements of a type: small round ones, any, and now and then those that are special."""
+    """Returns random elements of a type: small round numbers, arbitrary ones, and some special values."""
     if dtype == "bool":
         return rng.random(count) < 0.5
     if not is_float(dtype):
@@ -68,7 +68,7 @@ def numbers(rng, dtype, count):
 
 
 def indices(rng, count, there):
-    """Places along an axis, some of them out of range, and the same ones several times."""
+    """Returns random indices along an axis, with repetitions, and some of them out of range."""
     low, high = (-2, there + 2) if rng.random() < 0.4 else (0, max(there, 1))
     return rng.integers(low, high, count).astype(np.int64)
 

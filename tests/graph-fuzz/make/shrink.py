@@ -1,4 +1,4 @@
-"""Makes a failing case small: whatever can go goes, as long as it fails in the same way."""
+"""Shrinks a failing case: removes everything without which it still fails in the same way."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ S = sizes.fixed
 
 
 def mapped_size(size, change):
-    """A size with a symbol made a number, or a number made another."""
+    """Replaces a symbol of a size by a number, or a number by another."""
     kind, what, value = change
     if kind == "symbol":
         total = ()
@@ -23,8 +23,8 @@ def mapped_size(size, change):
     return S(value) if sizes.known(size) == what else size
 
 
-def mapped(said, change):
-    out = dict(said)
+def mapped(attrs, change):
+    out = dict(attrs)
     for key in ("shape", "strides"):
         if key in out:
             out[key] = tuple(mapped_size(size, change) for size in out[key])
@@ -35,8 +35,8 @@ def mapped(said, change):
 
 
 def rebuilt(graph, roots=None, runs=None, instead=None, change=None, plain=None, tidy=False):
-    """The same graph with what its roots need and nothing else: with other roots, fewer runs, nodes in the place of others (another
-    node, or an input of its value), lengths changed, or the data of inputs made plain."""
+    """Returns a graph with only the nodes that its roots need. May change roots, runs, nodes (replaced by another
+    node, or by an input with its value), lengths, or the data of an input (`plain`: small integers)."""
     roots = graph.roots if roots is None else roots
     runs = range(len(graph.runs)) if runs is None else runs
     instead = instead or {}
@@ -63,28 +63,28 @@ def rebuilt(graph, roots=None, runs=None, instead=None, change=None, plain=None,
 
     for index in sorted(live):
         node = graph[index]
-        said = mapped(node.said, change) if change else dict(node.said)
+        attrs = mapped(node.attrs, change) if change else dict(node.attrs)
         if instead.get(index) == "input":
             shape = tuple(mapped_size(s, change) for s in node.shape) if change else node.shape
             placed[index] = input_of(made, node.dtype, shape, node.values[runs[0]])
         elif node.op == "input":
-            spec = graph.inputs[said["index"]]
+            spec = graph.inputs[attrs["index"]]
             shape = tuple(mapped_size(s, change) for s in spec["shape"]) if change else spec["shape"]
-            placed[index] = kept_input(graph, made, spec, shape, handles, plain == said["index"], change or tidy)
+            placed[index] = kept_input(graph, made, spec, shape, handles, plain == attrs["index"], change or tidy)
         elif node.op == "scalar":
-            spec = graph.scalars[said["index"]]
-            others = [graph.runs[run]["scalars"][said["index"]] for run in runs]
+            spec = graph.scalars[attrs["index"]]
+            others = [graph.runs[run]["scalars"][attrs["index"]] for run in runs]
             placed[index] = made.scalar(spec["dtype"], spec["value"], others)
         else:
-            if "of" in said:
-                said["of"] = [to(o) for o in said["of"]]
-            placed[index] = made.put(said)
+            if "of" in attrs:
+                attrs["of"] = [to(o) for o in attrs["of"]]
+            placed[index] = made.put(attrs)
     made.roots = list(dict.fromkeys(to(r) for r in roots))
     return made
 
 
 def kept_input(graph, made, spec, shape, handles, plain, alone):
-    """An input of the handle that it was of, or of one by itself."""
+    """Adds an input of the same handle, or of a handle of its own."""
     count = int(np.prod(made.most(shape), dtype=np.int64))
     if plain:
         value = np.arange(1, count + 1) % 7
@@ -99,7 +99,7 @@ def kept_input(graph, made, spec, shape, handles, plain, alone):
 
 
 def input_of(made, dtype, shape, value):
-    """An input that is this array in the only run."""
+    """Adds an input with this array in the only run."""
     if isinstance(value, F):
         value = F(rounded(value.v, dtype))
     raw = data.encode(value, dtype)
@@ -108,7 +108,7 @@ def input_of(made, dtype, shape, value):
 
 
 def candidates(graph):
-    """Smaller graphs, those that lose most first, as functions that make them."""
+    """Yields functions that return smaller graphs, the smallest first."""
     roots = graph.roots
     if len(graph.runs) > 1:
         for run in range(len(graph.runs)):
@@ -156,7 +156,7 @@ def graph_is_plain(spec, raw):
 
 
 def shrink(graph, fails, limit=400):
-    """The smallest graph from here that still fails, after at most so many tries."""
+    """Returns the smallest graph found that still fails, after at most `limit` tries."""
     tries, found = 0, True
     try:
         tidied = rebuilt(graph, tidy=True)

@@ -1,7 +1,7 @@
-"""Lengths that may depend on symbols: polynomials with whole coefficients.
+"""Lengths that may depend on symbols: polynomials with integer coefficients.
 
-A size is a dict from sorted tuples of symbols, by their number, to coefficients that are not zero; `()` is the constant's. Shapes are
-tuples of frozen sizes, which are sorted tuples of the dict's items, so that equal sizes are equal.
+A size maps sorted tuples of symbol indices to non-zero coefficients; `()` is the key of the constant. It is stored as
+a sorted tuple of items, so equal sizes compare equal. A shape is a tuple of sizes.
 """
 
 
@@ -41,14 +41,14 @@ def product(sizes):
 
 
 def known(size):
-    """The number, if it depends on no symbol."""
+    """Returns the number, if it depends on no symbol."""
     if size == ():
         return 0
     return size[0][1] if len(size) == 1 and size[0][0] == () else None
 
 
 def at(size, lengths):
-    """Its value for these lengths."""
+    """Returns the value for these lengths."""
     total = 0
     for factors, coefficient in size:
         for factor in factors:
@@ -58,7 +58,8 @@ def at(size, lengths):
 
 
 def greatest(size, maxima):
-    """As the library finds it: the positive terms at the greatest lengths, and nothing subtracted but the constant."""
+    """Returns the upper bound that the library computes: positive terms at the maxima; of negative terms only the
+    constant."""
     total = 0
     for factors, coefficient in size:
         if factors == ():

@@ -11,7 +11,7 @@ pub(crate) struct Built {
     pub(crate) scalars: Vec<Scalar>,
     pub(crate) inputs: Vec<LazyBuffer>,
     pub(crate) roots: Vec<LazyBuffer>,
-    /// The nodes, held until there are schedules.
+    /// The nodes, kept until there are schedules.
     pub(crate) nodes: Vec<LazyBuffer>,
 }
 
@@ -22,7 +22,7 @@ impl Built {
         let symbols: Vec<Symbol> = symbols
             .map(|(index, symbol)| graph.length(format!("n{index}"), symbol.max))
             .collect();
-        let mut made = Maker {
+        let mut made = GraphBuilder {
             graph,
             symbols,
             inputs: Vec::new(),
@@ -59,9 +59,9 @@ impl Built {
     }
 }
 
-/// For each node of a case, the inputs that it depends on, as bits. What overwrites all of a buffer depends on the values alone; of a
-/// buffer with room for a greatest length, a run overwrites a part.
-pub(crate) fn dependences(case: &Case) -> Vec<u64> {
+/// Returns, for each node, the inputs that it depends on, as bits. A node that overwrites a whole buffer depends only
+/// on the values. A run overwrites only a part of a buffer with a symbolic length.
+pub(crate) fn dependencies(case: &Case) -> Vec<u64> {
     let mut all: Vec<u64> = Vec::new();
     for node in &case.nodes {
         let own = match (node.op.as_str(), node.index) {
@@ -76,13 +76,13 @@ pub(crate) fn dependences(case: &Case) -> Vec<u64> {
             &node.of[..]
         };
         let needed = needed.iter().filter_map(|operand| all.get(*operand));
-        let depends = needed.fold(own, |all, bits| all | bits);
-        all.push(depends);
+        let dependencies = needed.fold(own, |all, bits| all | bits);
+        all.push(dependencies);
     }
     all
 }
 
-/// Whether a node is a version of an input that has a length that runs say.
+/// Returns `true` if a node is a version of an input with a symbolic length.
 fn is_symbolic(case: &Case, mut node: usize) -> bool {
     loop {
         let known = &case.nodes[node];
@@ -111,7 +111,7 @@ pub(crate) fn literal(number: &Number) -> Result<Literal, CaseError> {
     })
 }
 
-struct Maker {
+struct GraphBuilder {
     graph: Graph,
     symbols: Vec<Symbol>,
     inputs: Vec<LazyBuffer>,
@@ -119,7 +119,7 @@ struct Maker {
     nodes: Vec<LazyBuffer>,
 }
 
-impl Maker {
+impl GraphBuilder {
     fn size(&self, dim: &Dim) -> Result<Size, CaseError> {
         let terms = match dim {
             Dim::Fixed(value) => return Ok(Size::fixed(*value)),
@@ -166,7 +166,7 @@ impl Maker {
         }
         let of = |index: usize| {
             let operand = node.of.get(index);
-            self.at(*operand.ok_or_else(|| what.lacks("of"))?)
+            self.at(*operand.ok_or_else(|| what.missing("of"))?)
         };
         if let Some(many) = self.of_many(node, &what)? {
             return Ok(many);
@@ -195,7 +195,10 @@ impl Maker {
             "set_rows" => x.set_rows(what.axis()?, self.size(what.start()?)?, y),
             "set_layout" => {
                 let offset = self.size(what.start()?)?;
-                let strides = node.strides.as_ref().ok_or_else(|| what.lacks("strides"))?;
+                let strides = node
+                    .strides
+                    .as_ref()
+                    .ok_or_else(|| what.missing("strides"))?;
                 let strides = self.sizes(strides)?;
                 x.set_layout(y, Layout { offset, strides })
             }
@@ -207,12 +210,12 @@ impl Maker {
         let place = |of: &'static str, index: usize| CaseError::Place { what: of, index };
         Ok(Some(match node.op.as_str() {
             "input" => {
-                let index = node.index.ok_or_else(|| what.lacks("index"))?;
+                let index = node.index.ok_or_else(|| what.missing("index"))?;
                 let input = self.inputs.get(index);
                 input.ok_or_else(|| place("input", index))?.clone()
             }
             "scalar" => {
-                let index = node.index.ok_or_else(|| what.lacks("index"))?;
+                let index = node.index.ok_or_else(|| what.missing("index"))?;
                 let scalar = self.scalars.get(index);
                 scalar.ok_or_else(|| place("scalar", index))?.1.clone()
             }
@@ -226,7 +229,7 @@ impl Maker {
                 self.graph.index(shape, what.axis()?)
             }
             "random_bits" => {
-                let seed = node.seed.ok_or_else(|| what.lacks("seed"))?;
+                let seed = node.seed.ok_or_else(|| what.missing("seed"))?;
                 self.graph.random_bits(self.shape(what.shape()?)?, seed).1
             }
             "iota" => self.graph.iota(self.size(what.len()?)?),
@@ -252,17 +255,17 @@ impl Maker {
         x: &LazyBuffer,
         what: &Attributes<'_>,
     ) -> Result<Option<LazyBuffer>, CaseError> {
-        let other = || node.other.ok_or_else(|| what.lacks("other"));
+        let other = || node.other.ok_or_else(|| what.missing("other"));
         Ok(Some(match node.op.as_str() {
             "cast" => x.cast(what.dtype()?),
             "clamp" => {
-                let most = node.most.as_ref().ok_or_else(|| what.lacks("most"))?;
+                let most = node.most.as_ref().ok_or_else(|| what.missing("most"))?;
                 x.clamp(what.value()?, literal(most)?)
             }
             "reshape" => x.reshape(self.shape(what.shape()?)?),
             "split_axis" => x.split_axis(what.axis()?, self.shape(what.shape()?)?),
             "merge_axes" => x.merge_axes(what.axis()?, other()?),
-            "permute" => x.permute(node.axes.as_ref().ok_or_else(|| what.lacks("axes"))?),
+            "permute" => x.permute(node.axes.as_ref().ok_or_else(|| what.missing("axes"))?),
             "transpose" => x.transpose(what.axis()?, other()?),
             "t" => x.t(),
             "narrow" => {
@@ -279,7 +282,7 @@ impl Maker {
                 x.pad(what.axis()?, before, after, what.value()?)
             }
             "cumsum" => x.cumsum(what.axis()?),
-            "roll" => x.roll(what.axis()?, node.by.ok_or_else(|| what.lacks("by"))?),
+            "roll" => x.roll(what.axis()?, node.by.ok_or_else(|| what.missing("by"))?),
             _ => return Ok(None),
         }))
     }
@@ -358,21 +361,21 @@ fn reduced(
         "log_softmax" => x.log_softmax(over),
         "normalize" => match what.value()? {
             Literal::Float(epsilon) => x.normalize(over, epsilon),
-            _ => return Err(what.lacks("value")),
+            _ => return Err(what.missing("value")),
         },
         _ => return Ok(None),
     }))
 }
 
-/// What a node has beside its operands.
+/// The attributes of a node.
 struct Attributes<'a> {
     node: &'a Node,
     place: usize,
 }
 
 impl<'a> Attributes<'a> {
-    fn lacks(&self, what: &'static str) -> CaseError {
-        CaseError::Lacks {
+    fn missing(&self, what: &'static str) -> CaseError {
+        CaseError::MissingAttribute {
             node: self.place,
             op: self.node.op.clone(),
             what,
@@ -380,27 +383,30 @@ impl<'a> Attributes<'a> {
     }
 
     fn axis(&self) -> Result<isize, CaseError> {
-        self.node.axis.ok_or_else(|| self.lacks("axis"))
+        self.node.axis.ok_or_else(|| self.missing("axis"))
     }
 
     fn start(&self) -> Result<&'a Dim, CaseError> {
-        self.node.start.as_ref().ok_or_else(|| self.lacks("start"))
+        self.node
+            .start
+            .as_ref()
+            .ok_or_else(|| self.missing("start"))
     }
 
     fn len(&self) -> Result<&'a Dim, CaseError> {
-        self.node.len.as_ref().ok_or_else(|| self.lacks("len"))
+        self.node.len.as_ref().ok_or_else(|| self.missing("len"))
     }
 
     fn shape(&self) -> Result<&'a [Dim], CaseError> {
         self.node
             .shape
             .as_deref()
-            .ok_or_else(|| self.lacks("shape"))
+            .ok_or_else(|| self.missing("shape"))
     }
 
     fn dtype(&self) -> Result<millstream::DType, CaseError> {
         let word = self.node.dtype.as_ref();
-        dtype(word.ok_or_else(|| self.lacks("dtype"))?)
+        dtype(word.ok_or_else(|| self.missing("dtype"))?)
     }
 
     fn value(&self) -> Result<Literal, CaseError> {
@@ -408,7 +414,7 @@ impl<'a> Attributes<'a> {
             self.node
                 .value
                 .as_ref()
-                .ok_or_else(|| self.lacks("value"))?,
+                .ok_or_else(|| self.missing("value"))?,
         )
     }
 }

@@ -1,50 +1,50 @@
-//! The format of a case: one JSON object a line.
+//! The format of a case: one JSON object for each line.
 
 use millstream::DType;
 use serde::Deserialize;
 
-/// A graph, its data, and what it must compute.
+/// A graph, its data, and the expected results.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// What it is called in reports.
+    /// The name in reports.
     pub name: String,
-    /// Lengths that each run says.
+    /// The lengths that each run sets.
     #[serde(default)]
     pub symbols: Vec<Symbol>,
-    /// Numbers that runs may change.
+    /// The numbers that runs may set.
     #[serde(default)]
     pub scalars: Vec<Scalar>,
-    /// Memory that inputs are ranges of: bytes in hexadecimal digits.
+    /// The memory of inputs: bytes in hexadecimal digits.
     pub handles: Vec<String>,
-    /// What each run binds.
+    /// The inputs that each run binds.
     pub inputs: Vec<Input>,
-    /// The graph; operands come before what is made of them.
+    /// The graph; operands come before their users.
     pub nodes: Vec<Node>,
-    /// The nodes that are asked for.
+    /// The roots.
     pub roots: Vec<usize>,
-    /// What is run, and what must come out.
+    /// The runs with their expected results.
     pub runs: Vec<Run>,
-    /// The modes that it is run in; all of them where there are none.
+    /// The modes of the case; all modes if empty.
     #[serde(default)]
     pub modes: Vec<String>,
 }
 
-/// A length that each run says.
+/// A length that each run sets.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Symbol {
-    /// The greatest value that it takes.
+    /// The maximum.
     pub max: u64,
 }
 
-/// A number that runs may change.
+/// A number that runs may set.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scalar {
-    /// Its type.
+    /// The type.
     pub dtype: String,
-    /// What it is unless a run says otherwise.
+    /// The default.
     pub value: Number,
 }
 
@@ -52,20 +52,21 @@ pub struct Scalar {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// The type of its elements.
+    /// The type of the elements.
     pub dtype: String,
-    /// Its shape.
+    /// The shape.
     pub shape: Vec<Dim>,
-    /// The handle that it is a range of.
+    /// The handle.
     pub handle: usize,
-    /// Where in the handle it begins, in bytes.
+    /// The start in the handle, in bytes.
     #[serde(default)]
     pub start: usize,
-    /// Its bytes, for the greatest lengths.
+    /// The number of bytes, with every length at its maximum.
     pub bytes: usize,
 }
 
-/// A length, start or stride: a number, or a polynomial of symbols, as pairs of a coefficient and the symbols that it is multiplied by.
+/// A length, start or stride: a number, or a polynomial of symbols, as pairs of a coefficient and the symbols that it
+/// is multiplied with.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Dim {
@@ -75,13 +76,13 @@ pub enum Dim {
     Terms(Vec<(i64, Vec<usize>)>),
 }
 
-/// A number: JSON has no infinities and no NaN, so those are words.
+/// A number. JSON has no infinities and no NaN, so these are words.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Number {
-    /// A truth value.
+    /// A bool.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// A float.
     Float(f64),
@@ -89,16 +90,16 @@ pub enum Number {
     Word(String),
 }
 
-/// A node: an operation, its operands and whatever else it takes.
+/// A node: an operation, its operands and its attributes.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Node {
-    /// The operation, as its method is called.
+    /// The operation, by the name of its method.
     pub op: String,
-    /// Its operands: places of earlier nodes.
+    /// The operands: indices of earlier nodes.
     #[serde(default)]
     pub of: Vec<usize>,
-    /// Of `input` and `scalar`: which.
+    /// For `input` and `scalar`: the index.
     pub index: Option<usize>,
     /// A type.
     pub dtype: Option<String>,
@@ -108,17 +109,17 @@ pub struct Node {
     pub axis: Option<isize>,
     /// The second of two axes.
     pub other: Option<isize>,
-    /// Axes; `null` stands for all of them where a reduction takes that.
+    /// Axes; `null` means all axes for a reduction.
     pub axes: Option<Vec<isize>>,
     /// A number.
     pub value: Option<Number>,
     /// The greater of two numbers.
     pub most: Option<Number>,
-    /// By how many places to roll.
+    /// The number of places to roll by.
     pub by: Option<isize>,
-    /// Where a range begins, or how much is put before an axis.
+    /// The start of a range, or the number of elements that are added before an axis.
     pub start: Option<Dim>,
-    /// How long a range is, how much is put after an axis, or how often elements are repeated.
+    /// The length of a range, the number of elements that are added after an axis, or the number of repetitions.
     pub len: Option<Dim>,
     /// The seed of random numbers.
     pub seed: Option<u64>,
@@ -133,97 +134,97 @@ pub struct Run {
     /// The length of each symbol.
     #[serde(default)]
     pub lengths: Vec<u64>,
-    /// Another value for each scalar, or `null`.
+    /// The value of each scalar, or `null` for the default.
     #[serde(default)]
     pub scalars: Vec<Option<Number>>,
-    /// What each root is.
+    /// The expected roots.
     pub roots: Vec<Expected>,
-    /// What inputs are that were stored into; all other memory stays what it was.
+    /// The expected content of inputs that were stored into; all other memory is unchanged.
     #[serde(default)]
     pub stored: Vec<Stored>,
 }
 
-/// An array that must come out.
+/// An expected array.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expected {
-    /// The type of its elements.
+    /// The type of the elements.
     pub dtype: String,
-    /// Its lengths in this run.
+    /// The lengths in this run.
     pub shape: Vec<u64>,
-    /// Its elements as they are stored, in hexadecimal digits, where they are exact.
+    /// The bytes of the elements in hexadecimal digits, if they are exact.
     pub exact: Option<String>,
-    /// Otherwise its elements as `f64`, in hexadecimal digits ..
+    /// Otherwise the elements as `f64`, in hexadecimal digits.
     pub values: Option<String>,
-    /// .. and how far each may be from there, as `f32`.
+    /// The bound for the error of each element, as `f32`.
     pub bounds: Option<String>,
 }
 
-/// What an input is after a run.
+/// The expected content of an input after a run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stored {
-    /// Which input.
+    /// The input.
     pub input: usize,
     /// The node that is stored into it last.
     pub node: usize,
-    /// What it is.
+    /// The expected value.
     pub value: Expected,
 }
 
-/// Why a text is no case.
+/// The reason why a text is not a case.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaseError {
-    /// It is no JSON, or other JSON.
-    #[error("the case is not of the format: {0}")]
+    /// The text is not JSON of this format.
+    #[error("the text is not a case: {0}")]
     Json(#[from] serde_json::Error),
-    /// Digits that are none.
-    #[error("these are not bytes in hexadecimal digits: {0:?}")]
+    /// Invalid hexadecimal digits.
+    #[error("invalid hexadecimal digits: {0:?}")]
     Hex(String),
-    /// A word for a type that no type has.
-    #[error("there is no type `{0}`")]
+    /// An unknown type.
+    #[error("unknown type `{0}`")]
     DType(String),
-    /// A word for a number that is none.
-    #[error("there is no number `{0}`")]
+    /// An unknown number.
+    #[error("unknown number `{0}`")]
     Number(String),
-    /// A word for an operation that is none.
-    #[error("there is no operation `{0}`")]
+    /// An unknown operation.
+    #[error("unknown operation `{0}`")]
     Op(String),
-    /// A node without what its operation takes.
-    #[error("node {node}, `{op}`, lacks `{what}`")]
-    Lacks {
-        /// Which node.
+    /// A node without a required attribute.
+    #[error("node {node}, `{op}`, has no `{what}`")]
+    MissingAttribute {
+        /// The node.
         node: usize,
-        /// Its operation.
+        /// The operation.
         op: String,
-        /// What is not there.
+        /// The attribute.
         what: &'static str,
     },
-    /// A place of something that is not there.
-    #[error("there is no {what} {index}")]
+    /// An index out of range.
+    #[error("{what} {index} does not exist")]
     Place {
-        /// Of what.
+        /// The kind of item.
         what: &'static str,
-        /// The place.
+        /// The index.
         index: usize,
     },
-    /// A word for a mode that is none.
-    #[error("there is no mode `{0}`")]
+    /// An unknown mode.
+    #[error("unknown mode `{0}`")]
     Mode(String),
 }
 
 impl Case {
-    /// Reads a case from a line.
+    /// Parses a case.
     ///
     /// # Errors
-    /// What is not of the format.
+    /// The first error in the format.
     pub fn parse(line: &str) -> Result<Self, CaseError> {
         Ok(serde_json::from_str(line)?)
     }
 }
 
-/// A type by its word.
+/// Returns the type of this name.
 pub(crate) fn dtype(word: &str) -> Result<DType, CaseError> {
     Ok(match word {
         "f64" => DType::F64,
@@ -239,7 +240,7 @@ pub(crate) fn dtype(word: &str) -> Result<DType, CaseError> {
     })
 }
 
-/// Bytes in hexadecimal digits.
+/// Parses bytes in hexadecimal digits.
 pub(crate) fn bytes(digits: &str) -> Result<Vec<u8>, CaseError> {
     let wrong = || CaseError::Hex(digits.chars().take(40).collect());
     if !digits.is_ascii() || !digits.len().is_multiple_of(2) {

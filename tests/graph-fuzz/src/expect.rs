@@ -1,26 +1,26 @@
-//! Does what came out lie within its bounds?
+//! Compares results with expected values and their bounds.
 
 use millstream::DType;
 use millstream::ir::scalar::Number;
 
 use crate::case::{CaseError, Expected, bytes, dtype};
 
-/// An array that must come out, decoded.
+/// An expected array, decoded.
 #[derive(Clone, Debug)]
-pub(crate) struct Want {
+pub(crate) struct ExpectedArray {
     pub(crate) dtype: DType,
     pub(crate) shape: Vec<u64>,
     values: Vec<Value>,
 }
 
-/// An element, and how far from there it may be.
+/// An element, with the bound for its error.
 #[derive(Clone, Copy, Debug)]
 enum Value {
     Whole(i64),
     Float { value: f64, bound: f64 },
 }
 
-impl Want {
+impl ExpectedArray {
     pub(crate) fn of(expected: &Expected) -> Result<Self, CaseError> {
         let dtype = dtype(&expected.dtype)?;
         let values = match (&expected.exact, &expected.values, &expected.bounds) {
@@ -53,17 +53,17 @@ impl Want {
         })
     }
 
-    /// How long it is.
+    /// Returns the number of bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.values.len() * self.dtype.size()
     }
 
-    /// What is wrong with these bytes, if something is.
-    pub(crate) fn misfit(&self, got: &[u8]) -> Option<String> {
+    /// Returns the first difference of these bytes from the expected ones.
+    pub(crate) fn difference(&self, got: &[u8]) -> Option<String> {
         let size = self.dtype.size();
         if got.len() != self.bytes() {
             let (got, want) = (got.len(), self.bytes());
-            return Some(format!("{got} bytes, not {want}"));
+            return Some(format!("expected {want} bytes, got {got}"));
         }
         let got = got
             .chunks_exact(size)
@@ -76,7 +76,9 @@ impl Want {
         let more = wrong.count();
         let (got, want) = (text(&got), text(want));
         let place = place(flat, &self.shape);
-        Some(format!("at {place:?} {got}, not {want} (and {more} more)"))
+        Some(format!(
+            "at {place:?}: expected {want}, got {got} (and {more} more)"
+        ))
     }
 }
 
@@ -98,7 +100,7 @@ fn place(mut flat: usize, shape: &[u64]) -> Vec<usize> {
     place
 }
 
-/// The sign of a NaN says nothing, and zero is zero.
+/// Compares two elements. The sign of NaN and of zero is ignored.
 fn fits(got: &Value, want: &Value) -> bool {
     match (got, want) {
         (Value::Whole(got), Value::Whole(want)) => got == want,

@@ -1,24 +1,24 @@
-//! Runs of data that failed: it never comes back as if it were sound, it reaches nothing that does not depend on it, and it is gone
-//! with the next run.
+//! Runs with poisoned data: outputs that depend on it are poisoned, all others are right, and the next runs are clean
+//! (I7).
 
 use millstream::Stream;
 use millstream::graph::{CompiledSchedule, Outputs, Schedule};
 
-use crate::built::dependences;
-use crate::expect::Want;
+use crate::built::dependencies;
+use crate::expect::ExpectedArray;
 use crate::held;
-use crate::rig::{Boom, Rig, upload};
-use crate::trial::{Held, Ran, Trial, Wrong, told};
+use crate::rig::{FailureSource, Rig, upload};
+use crate::trial::{Failure, HeldArguments, RunResult, Trial, text_of};
 
-/// Each input in turn is of failed data.
-pub(crate) fn each_input_fails(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong> {
+/// Runs with each input poisoned in turn.
+pub(crate) fn each_input_fails(trial: &Trial<'_>, rig: &Rig) -> Result<(), Failure> {
     let client = rig.device.new_client();
     let roots: Vec<_> = trial.built.roots.iter().collect();
-    let schedule = Schedule::create(&roots).map_err(told)?;
-    let compiled = schedule.compile(&client).map_err(told)?;
-    let boom = Boom::on(rig).map_err(told)?;
-    let depends = dependences(trial.case);
-    // The shortest and the longest.
+    let schedule = Schedule::create(&roots).map_err(text_of)?;
+    let compiled = schedule.compile(&client).map_err(text_of)?;
+    let source = FailureSource::on(rig).map_err(text_of)?;
+    let dependencies = dependencies(trial.case);
+    // The first and the last run.
     let last = trial.case.runs.len() - 1;
     let runs = if last == 0 { vec![0] } else { vec![0, last] };
     for place in 0..trial.case.inputs.len() {
@@ -29,14 +29,15 @@ pub(crate) fn each_input_fails(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong
             continue;
         }
         for run in runs.iter().copied() {
-            let tell = |what| format!("x{place} failed: {what}");
-            fails(trial, rig, &compiled, &boom, &depends, place, run).map_err(tell)?;
+            let describe = |what| format!("with x{place} poisoned: {what}");
+            run_with_failed_input(trial, rig, &compiled, &source, &dependencies, place, run)
+                .map_err(describe)?;
         }
     }
     Ok(())
 }
 
-/// Is its memory another's as well?
+/// Returns `true` if another input has the same memory.
 fn shares(trial: &Trial<'_>, place: usize) -> bool {
     let handle = trial.case.inputs[place].handle;
     let inputs = trial.case.inputs.iter().enumerate();
@@ -44,45 +45,46 @@ fn shares(trial: &Trial<'_>, place: usize) -> bool {
     others.any(|(_, other)| other.handle == handle)
 }
 
-/// Outputs lie where earlier ones lay, with what is right: something else is put there, so that nothing is right by chance.
-fn scribble(trial: &Trial<'_>, stream: &Stream) -> Result<(), Wrong> {
-    let sizes = trial.wants.iter().flat_map(|wants| &wants.roots);
-    let sizes: Vec<usize> = sizes.map(Want::bytes).collect();
+/// Overwrites freed memory: outputs may reuse the memory of earlier ones, whose content would be right by chance.
+fn overwrite_freed_memory(trial: &Trial<'_>, stream: &Stream) -> Result<(), Failure> {
+    let sizes = trial.expected.iter().flat_map(|expected| &expected.roots);
+    let sizes: Vec<usize> = sizes.map(ExpectedArray::bytes).collect();
     let scribbled = sizes
         .iter()
         .map(|size| stream.create(&vec![0x41_u8; *size]));
-    let scribbled: Vec<_> = scribbled.collect::<Result<_, _>>().map_err(told)?;
+    let scribbled: Vec<_> = scribbled.collect::<Result<_, _>>().map_err(text_of)?;
     drop(scribbled);
     Ok(())
 }
 
-/// One run with a failed input, and sound ones after it.
-fn fails(
+/// Runs once with a poisoned input, and then with clean ones.
+fn run_with_failed_input(
     trial: &Trial<'_>,
     rig: &Rig,
     compiled: &CompiledSchedule,
-    boom: &Boom,
-    depends: &[u64],
+    source: &FailureSource,
+    dependencies: &[u64],
     place: usize,
     run: usize,
-) -> Result<(), Wrong> {
+) -> Result<(), Failure> {
     let case = trial.case;
     let stream = rig.device.new_client().new_stream();
-    let handles = upload(&stream, &trial.memory).map_err(told)?;
+    let handles = upload(&stream, &trial.memory).map_err(text_of)?;
     let failed = trial.range(&handles, place)?;
-    boom.fail(&stream, &failed, &trial.garbage(place)?)
-        .map_err(told)?;
-    let held = Held::default();
-    scribble(trial, &stream)?;
+    source
+        .fail(&stream, &failed, &trial.garbage(place)?)
+        .map_err(text_of)?;
+    let held = HeldArguments::default();
+    overwrite_freed_memory(trial, &stream)?;
     let ran = trial.submit(|| compiled.run(), run, handles, &stream, &held)?;
-    let Ran::Done(outputs, handles) = ran else {
+    let RunResult::Done(outputs, handles) = ran else {
         return Ok(());
     };
-    roots_are_told(trial, &stream, &outputs, depends, place, run)?;
-    // What is only read stays what it was.
+    check_roots(trial, &stream, &outputs, dependencies, place, run)?;
+    // Inputs that are only read are unchanged.
     for (index, handle) in handles.iter().enumerate() {
         let inputs = case.inputs.iter().enumerate();
-        let mut stored = trial.wants[run].stored.iter();
+        let mut stored = trial.expected[run].stored.iter();
         let is_stored = stored.any(|(input, _)| case.inputs[*input].handle == index);
         let mut is_failed = inputs.filter(|(_, input)| input.handle == index);
         if is_stored || is_failed.any(|(other, _)| other == place) {
@@ -90,48 +92,48 @@ fn fails(
         }
         match stream.read(handle).wait() {
             Ok(bytes) if bytes == trial.memory[index] => {}
-            Ok(_) => return Err(format!("run {run} memory {index} changed")),
+            Ok(_) => return Err(format!("run {run} memory {index}: changed")),
             Err(error) => return Err(format!("run {run} memory {index}: {error}")),
         }
     }
     for on in [stream, rig.device.new_client().new_stream()] {
-        let handles = upload(&on, &trial.memory).map_err(told)?;
+        let handles = upload(&on, &trial.memory).map_err(text_of)?;
         let ran = trial.submit(|| compiled.run(), run, handles, &on, &held)?;
-        if let Ran::Done(outputs, handles) = ran {
+        if let RunResult::Done(outputs, handles) = ran {
             let compared = trial.compare(&on, &outputs, &handles, run);
-            compared.map_err(|what| format!("and then a sound run: {what}"))?;
+            compared.map_err(|what| format!("in the next clean run: {what}"))?;
         }
     }
     Ok(())
 }
 
-/// What does not depend on the failed input is right, and nothing comes back as if it were.
-fn roots_are_told(
+/// Checks that roots that do not depend on the poisoned input are right, and that all others are poisoned.
+fn check_roots(
     trial: &Trial<'_>,
     stream: &Stream,
     outputs: &Outputs,
-    depends: &[u64],
+    dependencies: &[u64],
     place: usize,
     run: usize,
-) -> Result<(), Wrong> {
+) -> Result<(), Failure> {
     let case = trial.case;
     for (index, root) in case.roots.iter().enumerate() {
-        let must_be_sound = depends[*root] & (1 << (place % 64)) == 0;
+        let must_be_clean = dependencies[*root] & (1 << (place % 64)) == 0;
         match trial.root(stream, outputs, run, index) {
             Ok(None) => {}
-            Ok(Some(what)) if must_be_sound => {
+            Ok(Some(what)) if must_be_clean => {
                 return Err(format!(
-                    "run {run} root {index} does not depend on it: {what}"
+                    "run {run} root {index} does not depend on the poisoned input: {what}"
                 ));
             }
             Ok(Some(what)) => {
                 return Err(format!(
-                    "run {run} root {index} came back as if it were sound: {what}"
+                    "run {run} root {index} has values although it depends on the poisoned input: {what}"
                 ));
             }
-            Err(error) if must_be_sound => {
+            Err(error) if must_be_clean => {
                 return Err(format!(
-                    "run {run} root {index} does not depend on it: {error}"
+                    "run {run} root {index} does not depend on the poisoned input: {error}"
                 ));
             }
             Err(_) => {}
@@ -140,39 +142,46 @@ fn roots_are_told(
     Ok(())
 }
 
-/// The same where all inputs are held that can be: what was prepared of failed data is failed, and what is prepared anew is sound.
-pub(crate) fn each_input_fails_held(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong> {
-    let free = held::free(trial)?;
-    let some: Vec<usize> = free.iter().copied().step_by(2).collect();
+/// Runs with each held input poisoned in turn: values that are prepared from it are poisoned, and a new preparation is
+/// clean.
+pub(crate) fn each_input_fails_held(trial: &Trial<'_>, rig: &Rig) -> Result<(), Failure> {
+    let holdable_inputs = held::holdable_inputs(trial)?;
+    let some: Vec<usize> = holdable_inputs.iter().copied().step_by(2).collect();
     let made = held::compiled(trial, rig, some, false)?;
     let Some((compiled, held)) = made else {
         return Ok(());
     };
-    let (boom, depends) = (Boom::on(rig).map_err(told)?, dependences(trial.case));
+    let (source, dependencies) = (
+        FailureSource::on(rig).map_err(text_of)?,
+        dependencies(trial.case),
+    );
     let run = trial.case.runs.len() - 1;
-    for place in free {
+    for place in holdable_inputs {
         if shares(trial, place) || trial.case.inputs[place].bytes == 0 {
             continue;
         }
-        let tell = |what| format!("x{place} failed: {what}");
+        let describe = |what| format!("with x{place} poisoned: {what}");
         let stream = rig.device.new_client().new_stream();
-        let handles = upload(&stream, &trial.memory).map_err(told)?;
+        let handles = upload(&stream, &trial.memory).map_err(text_of)?;
         let failed = trial.range(&handles, place)?;
-        boom.fail(&stream, &failed, &trial.garbage(place)?)
-            .map_err(told)?;
-        scribble(trial, &stream)?;
-        let made = held::prepared(trial, &compiled, &held, run, &handles, &stream)?;
+        source
+            .fail(&stream, &failed, &trial.garbage(place)?)
+            .map_err(text_of)?;
+        overwrite_freed_memory(trial, &stream)?;
+        let made = held::prepare(trial, &compiled, &held, run, &handles, &stream)?;
         let make = || compiled.run(&made);
-        if let Ran::Done(outputs, _) = trial.submit(make, run, handles, &stream, &held)? {
-            roots_are_told(trial, &stream, &outputs, &depends, place, run).map_err(tell)?;
+        if let RunResult::Done(outputs, _) = trial.submit(make, run, handles, &stream, &held)? {
+            check_roots(trial, &stream, &outputs, &dependencies, place, run).map_err(describe)?;
         }
         for on in [stream, rig.device.new_client().new_stream()] {
-            let handles = upload(&on, &trial.memory).map_err(told)?;
-            let made = held::prepared(trial, &compiled, &held, run, &handles, &on)?;
+            let handles = upload(&on, &trial.memory).map_err(text_of)?;
+            let made = held::prepare(trial, &compiled, &held, run, &handles, &on)?;
             let make = || compiled.run(&made);
-            if let Ran::Done(outputs, handles) = trial.submit(make, run, handles, &on, &held)? {
+            if let RunResult::Done(outputs, handles) =
+                trial.submit(make, run, handles, &on, &held)?
+            {
                 let compared = trial.compare(&on, &outputs, &handles, run);
-                compared.map_err(|what| tell(format!("and then a sound run: {what}")))?;
+                compared.map_err(|what| describe(format!("in the next clean run: {what}")))?;
             }
         }
     }

@@ -1,61 +1,66 @@
-//! Schedules of which a part is made once: inputs, lengths and scalars are held.
+//! Schedules of which a part runs once: inputs, lengths and scalars are held.
 
 use millstream::graph::{CompiledHeld, HeldSchedule, Hold, Prepared, Schedule, ScheduleError};
 use millstream::{Handle, Stream};
 
 use crate::built::literal;
 use crate::rig::{Rig, upload};
-use crate::trial::{Bound, Held, Ran, Trial, Wrong, told};
+use crate::trial::{Bound, Failure, HeldArguments, RunResult, Trial, text_of};
 
-/// How often each run is made: from the second on a driver replays a graph of its own.
+/// The number of repetitions of each run: from the second on a driver replays a graph of its own.
 pub(crate) const ROUNDS: usize = 2;
 
-/// All inputs that can be held with the lengths and scalars, and every other input without.
-pub(crate) fn held(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong> {
-    let free = free(trial)?;
-    let some: Vec<usize> = free.iter().copied().step_by(2).collect();
-    holding(trial, rig, free, true)?;
-    holding(trial, rig, some, false)
+/// Runs with all inputs held that can be, with lengths and scalars; and with every other input held, without them.
+pub(crate) fn held(trial: &Trial<'_>, rig: &Rig) -> Result<(), Failure> {
+    let holdable_inputs = holdable_inputs(trial)?;
+    let some: Vec<usize> = holdable_inputs.iter().copied().step_by(2).collect();
+    run_holding(trial, rig, holdable_inputs, true)?;
+    run_holding(trial, rig, some, false)
 }
 
-/// The inputs that a schedule has and stores nothing into.
-pub(crate) fn free(trial: &Trial<'_>) -> Result<Vec<usize>, Wrong> {
+/// Returns the inputs that the schedule has and does not store into.
+pub(crate) fn holdable_inputs(trial: &Trial<'_>) -> Result<Vec<usize>, Failure> {
     let roots: Vec<_> = trial.built.roots.iter().collect();
     let schedule = Schedule::create(&roots).map_err(|error| format!("create: {error}"))?;
     let stored = |place: usize| {
-        let runs = trial.wants.iter();
-        let mut stored = runs.flat_map(|wants| wants.stored.iter());
+        let runs = trial.expected.iter();
+        let mut stored = runs.flat_map(|expected| expected.stored.iter());
         stored.any(|(input, _)| *input == place)
     };
     let inputs = trial.built.inputs.iter().enumerate();
-    let free = inputs.filter(|(place, input)| schedule.takes(input) && !stored(*place));
-    Ok(free.map(|(place, _)| place).collect())
+    let holdable_inputs = inputs.filter(|(place, input)| schedule.takes(input) && !stored(*place));
+    Ok(holdable_inputs.map(|(place, _)| place).collect())
 }
 
-/// A compiled schedule that holds these inputs, with or without lengths and scalars, and what it holds; none where it stores into one.
+/// Returns a compiled schedule that holds these inputs, with or without lengths and scalars, and the held arguments.
+/// `None` if the schedule stores into a held input.
 pub(crate) fn compiled(
     trial: &Trial<'_>,
     rig: &Rig,
     inputs: Vec<usize>,
     with_numbers: bool,
-) -> Result<Option<(CompiledHeld, Held)>, Wrong> {
+) -> Result<Option<(CompiledHeld, HeldArguments)>, Failure> {
     let places = |count: usize| (0..if with_numbers { count } else { 0 }).collect();
-    let mut held = Held {
+    let mut held = HeldArguments {
         inputs,
         lengths: places(trial.built.symbols.len()),
         scalars: places(trial.built.scalars.len()),
     };
-    let Some(schedule) = made_holding(trial, &mut held)? else {
+    let Some(schedule) = create_holding(trial, &mut held)? else {
         return Ok(None);
     };
     let compiled = schedule.compile(&rig.device.new_client());
     let compiled = compiled.map_err(|error| format!("compile: {error}"))?;
-    trial.forget(Bound::Inputs);
+    trial.start_schedule(Bound::Inputs);
     Ok(Some((compiled, held)))
 }
 
-/// A schedule that holds these inputs. Lengths and scalars that it does not know are not held, which is found by asking.
-fn made_holding(trial: &Trial<'_>, held: &mut Held) -> Result<Option<HeldSchedule>, Wrong> {
+/// Returns a schedule that holds these inputs. Lengths and scalars that the schedule does not know are removed, one
+/// error at a time.
+fn create_holding(
+    trial: &Trial<'_>,
+    held: &mut HeldArguments,
+) -> Result<Option<HeldSchedule>, Failure> {
     let built = &trial.built;
     let roots: Vec<_> = built.roots.iter().collect();
     loop {
@@ -77,7 +82,7 @@ fn made_holding(trial: &Trial<'_>, held: &mut Held) -> Result<Option<HeldSchedul
                 held.scalars.retain(|place| other(place, "s"));
                 if held.lengths.len() + held.scalars.len() == known {
                     return Err(format!(
-                        "create: it does not know {name}, which is an input"
+                        "create: the schedule does not know {name}, which is an input"
                     ));
                 }
             }
@@ -86,27 +91,27 @@ fn made_holding(trial: &Trial<'_>, held: &mut Held) -> Result<Option<HeldSchedul
     }
 }
 
-/// What is made once, of the inputs in these handles.
-pub(crate) fn prepared(
+/// Submits a preparation with the inputs in these handles.
+pub(crate) fn prepare(
     trial: &Trial<'_>,
     compiled: &CompiledHeld,
-    held: &Held,
+    held: &HeldArguments,
     run: usize,
     handles: &[Handle<u8>],
     stream: &Stream,
-) -> Result<Prepared, Wrong> {
-    let (built, said) = (&trial.built, &trial.case.runs[run]);
+) -> Result<Prepared, Failure> {
+    let (built, spec) = (&trial.built, &trial.case.runs[run]);
     let mut preparation = compiled.prepare();
     for place in &held.inputs {
         let range = trial.range(handles, *place)?;
         preparation = preparation.input(&built.inputs[*place], &range);
     }
     for place in &held.lengths {
-        preparation = preparation.length(&built.symbols[*place], said.lengths[*place]);
+        preparation = preparation.length(&built.symbols[*place], spec.lengths[*place]);
     }
     for place in &held.scalars {
-        if let Some(value) = &said.scalars[*place] {
-            let value = literal(value).map_err(told)?;
+        if let Some(value) = &spec.scalars[*place] {
+            let value = literal(value).map_err(text_of)?;
             preparation = preparation.scalar(&built.scalars[*place], value);
         }
     }
@@ -114,24 +119,24 @@ pub(crate) fn prepared(
     prepared.map_err(|error| format!("prepare: {error}"))
 }
 
-fn holding(
+fn run_holding(
     trial: &Trial<'_>,
     rig: &Rig,
     inputs: Vec<usize>,
     with_numbers: bool,
-) -> Result<(), Wrong> {
+) -> Result<(), Failure> {
     let Some((compiled, held)) = compiled(trial, rig, inputs, with_numbers)? else {
         return Ok(());
     };
     let stream = rig.device.new_client().new_stream();
     for run in 0..trial.case.runs.len() {
-        let handles = upload(&stream, &trial.memory).map_err(told)?;
-        let prepared = prepared(trial, &compiled, &held, run, &handles, &stream)?;
+        let handles = upload(&stream, &trial.memory).map_err(text_of)?;
+        let prepared = prepare(trial, &compiled, &held, run, &handles, &stream)?;
         for _ in 0..ROUNDS {
-            let fresh = upload(&stream, &trial.memory).map_err(told)?;
+            let fresh = upload(&stream, &trial.memory).map_err(text_of)?;
             let make = || compiled.run(&prepared);
             let ran = trial.submit(make, run, fresh, &stream, &held)?;
-            if let Ran::Done(outputs, fresh) = ran {
+            if let RunResult::Done(outputs, fresh) = ran {
                 trial.compare(&stream, &outputs, &fresh, run)?;
             }
         }

@@ -1,18 +1,18 @@
-//! Random graphs against what NumPy computes of them.
+//! Random graphs, compared with NumPy.
 //!
-//! `make/` holds the Python that makes cases; this crate runs them. A [`Case`] is a graph, data for its inputs, and what each of its
-//! roots is in each of a few runs, with a bound for what rounding may change. [`Bench::run`] runs it in several [`Mode`]s.
+//! The Python in `make/` generates cases; this crate runs them. A [`Case`] is a graph, the data of its inputs, and the
+//! expected roots of several runs, each with a bound for rounding errors. [`Runner::run`] runs it in several [`Mode`]s.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! | --- | --- |
-//! | `case` | the format of a case, and what is wrong with a text that is none |
-//! | `built` | a case as lazy buffers, and which inputs each of its nodes depends on |
-//! | `expect` | does what came out lie within its bounds? |
+//! | `case` | the format of a case, and its errors |
+//! | `built` | a case as lazy buffers, and the inputs that each node depends on |
+//! | `expect` | comparison of results with their bounds |
 //! | `rig` | the devices, and data on them |
-//! | `trial` | one schedule of a case: bound, run, read and compared |
-//! | `modes` | the ways in which a case is run |
-//! | `held` | schedules of which a part is made once |
-//! | `failing` | runs of data that failed |
+//! | `trial` | one schedule of a case: binding, running, reading, comparing |
+//! | `modes` | the modes of running a case |
+//! | `held` | schedules of which a part runs once |
+//! | `failing` | runs with poisoned data |
 
 mod built;
 mod case;
@@ -24,4 +24,4 @@ mod rig;
 mod trial;
 
 pub use case::{Case, CaseError, Dim, Expected, Input, Node, Number, Run, Scalar, Stored, Symbol};
-pub use modes::{Bench, Finding, Mode};
+pub use modes::{Finding, Mode, Runner};

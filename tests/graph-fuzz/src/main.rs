@@ -1,4 +1,4 @@
-//! `graph-fuzz`: reads cases, one a line, and answers what is wrong with each, one JSON object a line.
+//! `graph-fuzz`: reads cases, one for each line, and writes the findings of each as a JSON object, one for each line.
 
 use std::io::{BufRead, Write};
 use std::process::ExitCode;
@@ -7,33 +7,33 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use millstream_graph_fuzz::{Bench, Case, CaseError, Finding, Mode};
+use millstream_graph_fuzz::{Case, CaseError, Finding, Mode, Runner};
 use serde::Serialize;
 
-/// Runs the cases that it reads, and answers what is wrong with each.
+/// Runs cases from the standard input, and writes the findings of each.
 #[derive(Parser)]
 #[command(version, about)]
 struct Arguments {
-    /// The modes, unless a case names its own; all that need no GPU, if none is given.
+    /// The modes, unless a case names its own. Default: all modes that need no GPU.
     #[arg(long, value_delimiter = ',', value_name = "MODES")]
     modes: Vec<String>,
-    /// Says where a panic came from, of kernels too.
+    /// Prints the location of panics, including those in kernels.
     #[arg(long)]
     loud: bool,
 }
 
-/// What is answered for a case.
+/// The result of a case.
 #[derive(Serialize)]
 struct Answer<'a> {
     name: &'a str,
-    /// Nothing, if it is right.
+    /// Empty if the case passes.
     findings: &'a [Finding],
-    /// Why it is no case.
+    /// The reason why the line is not a case.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
-/// Longer than any case takes, on however busy a machine.
+/// Longer than any case takes, on any busy machine.
 const HANGS_AFTER: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
@@ -48,18 +48,18 @@ fn main() -> ExitCode {
         }
     };
     if !arguments.loud {
-        // A panic is a finding, and told as one.
+        // A panic is reported as a finding.
         std::panic::set_hook(Box::new(|_| {}));
     }
     let watch = watch();
-    let mut bench = Bench::default();
+    let mut runner = Runner::default();
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else {
             return ExitCode::FAILURE;
         };
         watch.fetch_add(1, Ordering::Relaxed);
         let answer = match Case::parse(&line) {
-            Ok(case) => answer(&case.name, bench.run(&case, &modes)),
+            Ok(case) => answer(&case.name, runner.run(&case, &modes)),
             Err(error) => answer("", Err(error)),
         };
         watch.fetch_add(1, Ordering::Relaxed);
@@ -88,7 +88,8 @@ fn answer(name: &str, ran: Result<Vec<Finding>, CaseError>) -> String {
     serde_json::to_string(&answer).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
 }
 
-/// Counts begins and ends of cases. If one takes for ever, the process ends, and the driver that waits for an answer sees its exit.
+/// Counts the starts and ends of cases. If a case hangs, the process exits, and the script that waits for an answer
+/// sees the exit code.
 fn watch() -> Arc<AtomicU64> {
     let count = Arc::new(AtomicU64::new(0));
     let watched = count.clone();

@@ -1,4 +1,4 @@
-//! The ways in which a case is run.
+//! The modes of running a case.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -12,45 +12,45 @@ use crate::case::{Case, CaseError};
 use crate::failing::{each_input_fails, each_input_fails_held};
 use crate::held::{ROUNDS, held};
 use crate::rig::{Rig, upload};
-use crate::trial::{Bound, Held, Ran, Trial, Wrong, told};
+use crate::trial::{Bound, Failure, HeldArguments, RunResult, Trial, text_of};
 
-/// A way in which a case is run.
+/// A mode of running a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// On the CPU.
     Cpu,
-    /// On the simulator, which looks for rules that are broken.
+    /// On the simulator, which checks its rules.
     Sim,
-    /// On the CPU, with buffers bound for what comes out, and something else in them before.
+    /// On the CPU, with bound output buffers that contain other data before.
     Bound,
-    /// On the CPU, with buffers bound that have no byte more than the lengths of the run need.
+    /// On the CPU, with bound buffers without a byte more than the lengths of the run need.
     Short,
-    /// The same on the simulator.
+    /// As `Short`, on the simulator.
     ShortSim,
-    /// With rows cut in parts, however short they are.
+    /// With every row of at least three elements split.
     Parts,
-    /// With what does not change made once.
-    Held,
-    /// With programs cut up as a tuner finds.
+    /// With held inputs, lengths and scalars.
+    HeldArguments,
+    /// With tuned blockings.
     Tuned,
-    /// On the CPU, each input in turn being of failed data.
+    /// On the CPU, with each input poisoned in turn.
     Failing,
-    /// The same on the simulator.
+    /// As `Failing`, on the simulator.
     FailingSim,
-    /// On the CPU, where inputs are held.
+    /// On the CPU, with held inputs poisoned in turn.
     FailingHeld,
-    /// On the CPU, one compiled schedule run by several threads at once.
+    /// On the CPU, with several threads that run one compiled schedule at the same time.
     Threads,
-    /// On a GPU: the fake driver, which looks for rules that are broken, or a real one.
+    /// On a GPU: the fake driver, which checks its rules, or a real one.
     Cuda,
-    /// On the GPU, with buffers bound that have no byte more than the lengths of the run need.
+    /// On the GPU, with bound buffers without a byte more than the lengths of the run need.
     ShortCuda,
-    /// On the GPU, each input in turn being of failed data.
+    /// On the GPU, with each input poisoned in turn.
     FailingCuda,
 }
 
 impl Mode {
-    /// All that need no GPU.
+    /// All modes that need no GPU.
     pub const WITHOUT_GPU: [Mode; 12] = [
         Mode::Cpu,
         Mode::Sim,
@@ -58,7 +58,7 @@ impl Mode {
         Mode::Short,
         Mode::ShortSim,
         Mode::Parts,
-        Mode::Held,
+        Mode::HeldArguments,
         Mode::Tuned,
         Mode::Failing,
         Mode::FailingSim,
@@ -66,10 +66,10 @@ impl Mode {
         Mode::Threads,
     ];
 
-    /// Those that need a GPU, or the fake driver in its place, and NVRTC.
+    /// The modes that need NVRTC and a GPU or the fake driver.
     pub const OF_GPU: [Mode; 3] = [Mode::Cuda, Mode::ShortCuda, Mode::FailingCuda];
 
-    /// Its word.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Cpu => "cpu",
@@ -79,7 +79,7 @@ impl Mode {
             Mode::ShortSim => "short-sim",
             Mode::ShortCuda => "short-cuda",
             Mode::Parts => "parts",
-            Mode::Held => "held",
+            Mode::HeldArguments => "held",
             Mode::Tuned => "tuned",
             Mode::Failing => "failing",
             Mode::FailingSim => "failing-sim",
@@ -90,10 +90,10 @@ impl Mode {
         }
     }
 
-    /// The mode of a word.
+    /// Returns the mode of this name.
     ///
     /// # Errors
-    /// A word that no mode has.
+    /// [`CaseError::Mode`] if there is no such mode.
     pub fn of(word: &str) -> Result<Self, CaseError> {
         let all = Mode::WITHOUT_GPU.into_iter().chain(Mode::OF_GPU);
         let mode = { all }.find(|mode| mode.name() == word);
@@ -101,28 +101,29 @@ impl Mode {
     }
 }
 
-/// What is wrong with a case in a mode.
+/// A difference or failure of a case in a mode.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Finding {
-    /// The word of the mode.
+    /// The name of the mode.
     pub mode: &'static str,
-    /// What is wrong.
+    /// The description.
     pub what: String,
 }
 
-/// Devices that cases are run on, one after the other. What is found wrong on one is the last that is run there: another is opened.
+/// Runs cases on devices, one after the other. After a finding on a device the next case opens another one.
 #[derive(Default)]
-pub struct Bench {
+pub struct Runner {
     cpu: Option<Rig>,
     sim: Option<Rig>,
     gpu: Option<Rig>,
 }
 
-impl Bench {
-    /// Runs a case in these modes, or those of the case if it names some. Panics of the library are caught, and are findings.
+impl Runner {
+    /// Runs a case in these modes, or in those that the case names. Panics of the library are caught and reported as
+    /// findings.
     ///
     /// # Errors
-    /// A case that is none.
+    /// An invalid case.
     pub fn run(&mut self, case: &Case, modes: &[Mode]) -> Result<Vec<Finding>, CaseError> {
         let own = case.modes.iter().map(|word| Mode::of(word));
         let own = own.collect::<Result<Vec<_>, _>>()?;
@@ -154,7 +155,7 @@ impl Bench {
         }
     }
 
-    fn run_in(&mut self, case: &Case, mode: Mode) -> Result<Result<(), Wrong>, CaseError> {
+    fn run_in(&mut self, case: &Case, mode: Mode) -> Result<Result<(), Failure>, CaseError> {
         let trial = Trial::new(case)?;
         let refused = trial.built.nodes.iter().find_map(|node| node.error());
         if let Some(error) = refused {
@@ -162,7 +163,7 @@ impl Bench {
         }
         let rig = match self.rig(mode) {
             Ok(rig) => rig,
-            Err(error) => return Ok(Err(format!("the device was not opened: {error}"))),
+            Err(error) => return Ok(Err(format!("the device cannot be opened: {error}"))),
         };
         let ran = match mode {
             Mode::Cpu | Mode::Sim | Mode::Cuda => plain(&trial, rig, None, Bound::Inputs),
@@ -171,7 +172,7 @@ impl Bench {
                 plain(&trial, rig, None, Bound::Short)
             }
             Mode::Parts => plain(&trial, rig, Some(small_parts()), Bound::Inputs),
-            Mode::Held => held(&trial, rig),
+            Mode::HeldArguments => held(&trial, rig),
             Mode::FailingHeld => each_input_fails_held(&trial, rig),
             Mode::Tuned => tuned(&trial, rig),
             Mode::Failing | Mode::FailingSim | Mode::FailingCuda => each_input_fails(&trial, rig),
@@ -195,7 +196,7 @@ impl Bench {
         }
         match rig {
             Some(rig) => Ok(rig),
-            None => unreachable!("it was opened just now"),
+            None => unreachable!("the device was opened above"),
         }
     }
 }
@@ -204,16 +205,16 @@ fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
     match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(message), _) => (*message).to_owned(),
         (_, Some(message)) => message.clone(),
-        _ => "without words".to_owned(),
+        _ => "no message".to_owned(),
     }
 }
 
-/// Rows of three elements are long.
+/// Splits rows of at least three elements.
 fn small_parts() -> Parts {
     Parts::default().of_rows_beyond(2).of_at_least(1).at_most(7)
 }
 
-fn plain(trial: &Trial<'_>, rig: &Rig, parts: Option<Parts>, bound: Bound) -> Result<(), Wrong> {
+fn plain(trial: &Trial<'_>, rig: &Rig, parts: Option<Parts>, bound: Bound) -> Result<(), Failure> {
     let roots: Vec<_> = trial.built.roots.iter().collect();
     let schedule = match parts {
         None => Schedule::create(&roots),
@@ -223,7 +224,7 @@ fn plain(trial: &Trial<'_>, rig: &Rig, parts: Option<Parts>, bound: Bound) -> Re
     for item in schedule.items() {
         if let Some(program) = item.program() {
             let checked = program.check();
-            checked.map_err(|error| format!("a program is wrong: {error:?}"))?;
+            checked.map_err(|error| format!("invalid program: {error:?}"))?;
         }
     }
     let client = rig.device.new_client();
@@ -237,26 +238,26 @@ fn run_all(
     rig: &Rig,
     compiled: &CompiledSchedule,
     bound: Bound,
-) -> Result<(), Wrong> {
-    trial.forget(bound);
+) -> Result<(), Failure> {
+    trial.start_schedule(bound);
     run_from(trial, rig, compiled, 0)
 }
 
-/// Each run a few times on a stream, beginning with this one.
+/// Runs each run several times on one stream, starting with this one.
 fn run_from(
     trial: &Trial<'_>,
     rig: &Rig,
     compiled: &CompiledSchedule,
     first: usize,
-) -> Result<(), Wrong> {
+) -> Result<(), Failure> {
     let stream = rig.device.new_client().new_stream();
     let runs = trial.case.runs.len();
     for _ in 0..ROUNDS {
         for run in (0..runs).map(|run| (first + run) % runs) {
-            let handles = upload(&stream, &trial.memory).map_err(told)?;
-            let held = Held::default();
+            let handles = upload(&stream, &trial.memory).map_err(text_of)?;
+            let held = HeldArguments::default();
             let ran = trial.submit(|| compiled.run(), run, handles, &stream, &held)?;
-            if let Ran::Done(outputs, handles) = ran {
+            if let RunResult::Done(outputs, handles) = ran {
                 trial.compare(&stream, &outputs, &handles, run)?;
             }
         }
@@ -264,15 +265,15 @@ fn run_from(
     Ok(())
 }
 
-/// Threads that run one compiled schedule, each on a stream of its own.
+/// The number of threads that run one compiled schedule, each on its own stream.
 const THREADS: usize = 3;
 
-fn by_threads(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong> {
+fn by_threads(trial: &Trial<'_>, rig: &Rig) -> Result<(), Failure> {
     let roots: Vec<_> = trial.built.roots.iter().collect();
     let schedule = Schedule::create(&roots).map_err(|error| format!("create: {error}"))?;
     let compiled = schedule.compile(&rig.device.new_client());
     let compiled = &compiled.map_err(|error| format!("compile: {error}"))?;
-    trial.forget(Bound::Inputs);
+    trial.start_schedule(Bound::Inputs);
     std::thread::scope(|scope| {
         let threads =
             (0..THREADS).map(|first| scope.spawn(move || run_from(trial, rig, compiled, first)));
@@ -285,7 +286,7 @@ fn by_threads(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong> {
     })
 }
 
-fn tuned(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong> {
+fn tuned(trial: &Trial<'_>, rig: &Rig) -> Result<(), Failure> {
     let effort = Effort::default()
         .samples(3)
         .budget(Duration::from_micros(1));

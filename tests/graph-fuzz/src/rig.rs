@@ -1,4 +1,4 @@
-//! The devices that cases are run on, and data on them.
+//! The devices that run cases, and data on them.
 
 use fake_cuda::Session;
 use millstream::cuda::Cuda;
@@ -17,7 +17,7 @@ pub(crate) struct Rig {
     is_gpu: bool,
 }
 
-/// What looks for broken rules while a device runs.
+/// The checker of a device.
 enum Checker {
     None,
     Sim(Findings),
@@ -25,7 +25,7 @@ enum Checker {
     Fake(Session),
 }
 
-/// The choices of the simulator and of the fake driver.
+/// The seed of the simulator and of the fake driver.
 const SEED: u64 = 7;
 
 impl Rig {
@@ -51,17 +51,17 @@ impl Rig {
         Ok(Self::new(device, checker, false))
     }
 
-    /// A GPU: the fake driver where it is the one that is loaded, else the first of this machine.
+    /// Opens a GPU: the fake driver if it is loaded, else the first GPU of this machine.
     pub(crate) fn gpu() -> Result<Self, OpenError> {
         let session = Session::begin(SEED).ok();
-        // The fake takes PTX alone.
+        // The fake driver supports PTX only.
         let cuda = Cuda::ordinal(0).queues(2).compile_to_ptx(session.is_some());
         let device = Device::open_with(cuda, options())?;
         let checker = session.map_or(Checker::None, Checker::Fake);
         Ok(Self::new(device, checker, true))
     }
 
-    /// The first rule that was broken on the simulator or the fake driver, if one was.
+    /// Returns the first violation that the simulator or the fake driver found.
     pub(crate) fn violation(&self) -> Option<String> {
         let found: Vec<String> = match &self.checker {
             Checker::None => return None,
@@ -77,44 +77,44 @@ impl Rig {
     }
 }
 
-/// Small pages: filling them takes no time.
+/// Returns options with small pages, which are fast to fill.
 fn options() -> DeviceOptions {
     let memory = MemoryOptions::default().page_bytes(256 << 10);
     DeviceOptions::default().memory(memory)
 }
 
-/// The memory of a case, as bytes.
+/// Returns the memory of a case as bytes.
 pub(crate) fn memory(case: &Case) -> Result<Vec<Vec<u8>>, CaseError> {
     case.handles.iter().map(|digits| bytes(digits)).collect()
 }
 
-/// Each handle anew on the device, with these bytes.
+/// Creates each handle on the device, with these bytes.
 pub(crate) fn upload(stream: &Stream, memory: &[Vec<u8>]) -> Result<Vec<Handle<u8>>, Error> {
     memory.iter().map(|bytes| stream.create(bytes)).collect()
 }
 
-/// What makes data fail.
-pub(crate) enum Boom {
-    /// A kernel that panics, where kernels are Rust.
+/// A way to poison data.
+pub(crate) enum FailureSource {
+    /// A kernel that panics, on devices that run Rust kernels.
     Kernel(KernelHandle),
-    /// A GPU's kernel has no way to fail: a fill that is cancelled before it runs.
+    /// A fill that is cancelled before it runs: kernels on a GPU cannot fail.
     Cancelled(CancelToken),
 }
 
-impl Boom {
+impl FailureSource {
     pub(crate) fn on(rig: &Rig) -> Result<Self, Error> {
         if rig.is_gpu {
             let token = CancelToken::new();
             token.cancel();
             return Ok(Self::Cancelled(token));
         }
-        // No hook hears of it: it is not a fault of anybody.
-        let boom = Kernel::new("boom").writes::<u8>("values");
-        let boom = boom.native(|_, _| std::panic::resume_unwind(Box::new("boom")));
-        Ok(Self::Kernel(rig.device.new_client().kernel(boom)?))
+        // Bypasses the panic hook: this panic is intended.
+        let source = Kernel::new("fail").writes::<u8>("values");
+        let source = source.native(|_, _| std::panic::resume_unwind(Box::new("intended failure")));
+        Ok(Self::Kernel(rig.device.new_client().kernel(source)?))
     }
 
-    /// What was in these bytes is failed from now on, and something else lies there.
+    /// Writes garbage to these bytes, and poisons them.
     pub(crate) fn fail(
         &self,
         stream: &Stream,
@@ -123,8 +123,8 @@ impl Boom {
     ) -> Result<(), Error> {
         stream.write(handle, garbage)?;
         match self {
-            Self::Kernel(boom) => {
-                stream.launch(boom, millstream::CubeCount::single(), (write(handle),))
+            Self::Kernel(source) => {
+                stream.launch(source, millstream::CubeCount::single(), (write(handle),))
             }
             Self::Cancelled(token) => stream.with_cancel(token).fill(handle, 0x41),
         }

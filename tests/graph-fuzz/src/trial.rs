@@ -1,4 +1,4 @@
-//! One schedule of a case: bound, run, read and compared.
+//! One schedule of a case: binding, running, reading, comparing.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,43 +8,43 @@ use millstream::{Handle, Stream};
 
 use crate::built::{Built, literal};
 use crate::case::{Case, CaseError, Input, bytes, dtype};
-use crate::expect::Want;
+use crate::expect::ExpectedArray;
 use crate::rig;
 
-/// A case that is ready to be run, in any schedule.
+/// A case that is ready to run, with any schedule.
 pub(crate) struct Trial<'a> {
     pub(crate) case: &'a Case,
     pub(crate) built: Built,
     pub(crate) memory: Vec<Vec<u8>>,
-    pub(crate) wants: Vec<Wants>,
-    /// Symbols and scalars that a schedule does not know: nothing that it computes depends on them.
+    pub(crate) expected: Vec<ExpectedRun>,
+    /// Symbols and scalars that the schedule does not know: none of its values depends on them.
     unknown: Mutex<HashSet<String>>,
     bound: Mutex<Bound>,
 }
 
-/// What runs bind.
+/// The buffers that a run binds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Bound {
-    /// Inputs, with room for the greatest lengths.
+    /// Inputs, of the size for the greatest lengths.
     #[default]
     Inputs,
-    /// Buffers for what comes out as well, with room for the greatest lengths.
+    /// Inputs and outputs, of the size for the greatest lengths.
     All,
-    /// The same, with no byte more than the lengths of the run need.
+    /// Inputs and outputs, without a byte more than the lengths of the run need.
     Short,
 }
 
-/// What must come out of a run.
-pub(crate) struct Wants {
-    pub(crate) roots: Vec<Want>,
-    pub(crate) stored: Vec<(usize, Want)>,
+/// The expected results of a run.
+pub(crate) struct ExpectedRun {
+    pub(crate) roots: Vec<ExpectedArray>,
+    pub(crate) stored: Vec<(usize, ExpectedArray)>,
 }
 
-/// What is wrong, as a sentence.
-pub(crate) type Wrong = String;
+/// A description of a difference or failure.
+pub(crate) type Failure = String;
 
-/// How a run ended: with outputs and the memory that was bound, or refused with reason.
-pub(crate) enum Ran {
+/// The result of a submitted run: outputs and the bound memory, or a justified refusal.
+pub(crate) enum RunResult {
     Done(Outputs, Vec<Handle<u8>>),
     Refused,
 }
@@ -52,17 +52,21 @@ pub(crate) enum Ran {
 impl<'a> Trial<'a> {
     pub(crate) fn new(case: &'a Case) -> Result<Self, CaseError> {
         let want = |run: &crate::case::Run| {
-            let roots = run.roots.iter().map(Want::of).collect::<Result<_, _>>()?;
+            let roots = run
+                .roots
+                .iter()
+                .map(ExpectedArray::of)
+                .collect::<Result<_, _>>()?;
             let stored = run.stored.iter();
-            let stored = stored.map(|stored| Ok((stored.input, Want::of(&stored.value)?)));
+            let stored = stored.map(|stored| Ok((stored.input, ExpectedArray::of(&stored.value)?)));
             let stored = stored.collect::<Result<_, CaseError>>()?;
-            Ok(Wants { roots, stored })
+            Ok(ExpectedRun { roots, stored })
         };
         Ok(Self {
             case,
             built: Built::of(case)?,
             memory: rig::memory(case)?,
-            wants: case
+            expected: case
                 .runs
                 .iter()
                 .map(want)
@@ -72,8 +76,8 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// Another schedule follows, with other unknowns, and whose runs bind this.
-    pub(crate) fn forget(&self, bound: Bound) {
+    /// Starts another schedule: clears the unknown arguments, and sets the buffers that its runs bind.
+    pub(crate) fn start_schedule(&self, bound: Bound) {
         self.unknown().clear();
         *self.bound.lock().unwrap_or_else(PoisonError::into_inner) = bound;
     }
@@ -86,38 +90,40 @@ impl<'a> Trial<'a> {
         self.unknown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Submits what `make` makes, with the lengths, scalars and inputs of a run bound, but for those that are held.
+    /// Submits the run that `make` returns, with the lengths, scalars and inputs of a run bound, except for held ones.
     pub(crate) fn submit<'r>(
         &self,
         make: impl Fn() -> Run<'r>,
         index: usize,
         handles: Vec<Handle<u8>>,
         stream: &Stream,
-        held: &Held,
-    ) -> Result<Ran, Wrong> {
-        let said = &self.case.runs[index];
-        // What a schedule does not know is found by asking.
+        held: &HeldArguments,
+    ) -> Result<RunResult, Failure> {
+        let spec = &self.case.runs[index];
+        // Arguments that the schedule does not know are found by trying: each attempt reports one.
         let unknown = self.built.symbols.len() + self.built.scalars.len() + self.built.roots.len();
         for _ in 0..=unknown {
             let mut run = make();
-            for (at, (symbol, length)) in self.built.symbols.iter().zip(&said.lengths).enumerate() {
+            for (at, (symbol, length)) in self.built.symbols.iter().zip(&spec.lengths).enumerate() {
                 if !self.unknown().contains(symbol.name()) && !held.lengths.contains(&at) {
                     run = run.length(symbol, *length);
                 }
             }
-            for (at, (scalar, value)) in self.built.scalars.iter().zip(&said.scalars).enumerate() {
+            for (at, (scalar, value)) in self.built.scalars.iter().zip(&spec.scalars).enumerate() {
                 if let Some(value) = value
                     && !self.unknown().contains(scalar.name())
                     && !held.scalars.contains(&at)
                 {
-                    run = run.scalar(scalar, literal(value).map_err(told)?);
+                    run = run.scalar(scalar, literal(value).map_err(text_of)?);
                 }
             }
             for (place, input) in self.built.inputs.iter().enumerate() {
                 if run.takes(input) && !held.inputs.contains(&place) {
                     let mut range = self.range(&handles, place)?;
                     if self.bound() == Bound::Short {
-                        range = range.slice(..self.bytes_in(place, index)).map_err(told)?;
+                        range = range
+                            .slice(..self.bytes_in(place, index))
+                            .map_err(text_of)?;
                     }
                     run = run.input(input, &range);
                 }
@@ -128,24 +134,25 @@ impl<'a> Trial<'a> {
                 {
                     let elements = root.shape().elements().and_then(|elements| elements.max());
                     let bytes = match self.bound() {
-                        Bound::Short => self.wants[index].roots[place].bytes(),
+                        Bound::Short => self.expected[index].roots[place].bytes(),
                         _ => elements.unwrap_or(0) as usize * root.dtype().size(),
                     };
-                    let buffer = stream.create(&vec![0x41_u8; bytes]).map_err(told)?;
+                    let buffer = stream.create(&vec![0x41_u8; bytes]).map_err(text_of)?;
                     run = run.output(place, &buffer);
                 }
             }
             match run.submit(stream) {
-                Ok(outputs) => return Ok(Ran::Done(outputs, handles)),
+                Ok(outputs) => return Ok(RunResult::Done(outputs, handles)),
                 Err(ScheduleError::UnknownArgument { name, .. }) => {
-                    // Another thread may have found it meanwhile; how often it is asked is bounded.
+                    // Another thread may have found it meanwhile; the number of attempts is bounded.
                     self.unknown().insert(name);
                 }
                 Err(error) if self.may_be_refused() => {
-                    if error.to_string().contains("fault") {
-                        return Err(error.to_string());
+                    let text = error.to_string();
+                    if text.contains("fault") || text.contains("bug in the graph compiler") {
+                        return Err(text);
                     }
-                    return Ok(Ran::Refused);
+                    return Ok(RunResult::Refused);
                 }
                 Err(error) => return Err(format!("submit: {error}")),
             }
@@ -153,18 +160,22 @@ impl<'a> Trial<'a> {
         Err("submit: too many unknown arguments".to_owned())
     }
 
-    /// The range of a handle that an input is.
-    pub(crate) fn range(&self, handles: &[Handle<u8>], place: usize) -> Result<Handle<u8>, Wrong> {
+    /// Returns the range of a handle that is an input.
+    pub(crate) fn range(
+        &self,
+        handles: &[Handle<u8>],
+        place: usize,
+    ) -> Result<Handle<u8>, Failure> {
         let input = &self.case.inputs[place];
         let whole = &handles[input.handle];
         let range = input.start..input.start + input.bytes;
         if range.start == 0 && range.end as u64 == whole.size() {
             return Ok(whole.clone());
         }
-        whole.slice(range).map_err(told)
+        whole.slice(range).map_err(text_of)
     }
 
-    /// The bytes that a run needs of an input: all of them if it does not know the lengths.
+    /// Returns the number of bytes that a run needs of an input: all of them if the schedule does not know the lengths.
     fn bytes_in(&self, place: usize, run: usize) -> usize {
         let (input, lengths) = (&self.built.inputs[place], &self.case.runs[run].lengths);
         let symbols = &self.built.symbols;
@@ -183,7 +194,7 @@ impl<'a> Trial<'a> {
         lengths.product::<usize>() * input.dtype().size()
     }
 
-    /// Does a run store into an input that lies over another?
+    /// Returns `true` if a run stores into an input that overlaps another.
     pub(crate) fn may_be_refused(&self) -> bool {
         let is_stored = |place: usize| {
             let runs = self.case.runs.iter();
@@ -203,34 +214,34 @@ impl<'a> Trial<'a> {
             })
     }
 
-    /// What is wrong with a root of a run.
+    /// Returns the difference of a root of a run.
     pub(crate) fn root(
         &self,
         stream: &Stream,
         outputs: &Outputs,
         run: usize,
         root: usize,
-    ) -> Result<Option<Wrong>, millstream::Error> {
-        let want = &self.wants[run].roots[root];
+    ) -> Result<Option<Failure>, millstream::Error> {
+        let want = &self.expected[run].roots[root];
         let Some(output) = outputs.get(root) else {
-            return Ok(Some("there is no output".to_owned()));
+            return Ok(Some("the output does not exist".to_owned()));
         };
         if output.dtype() != want.dtype || output.shape() != want.shape {
             let (dtype, shape) = (output.dtype(), output.shape());
-            return Ok(Some(format!("is {dtype} {shape:?}")));
+            return Ok(Some(format!("has type {dtype} and shape {shape:?}")));
         }
         let bytes = stream.read(output.bytes()).wait()?;
-        Ok(want.misfit(&bytes))
+        Ok(want.difference(&bytes))
     }
 
-    /// What is wrong with the memory of an input after a run, beyond what may have been stored into it.
+    /// Compares the roots and the memory of a run with the expected ones.
     pub(crate) fn compare(
         &self,
         stream: &Stream,
         outputs: &Outputs,
         handles: &[Handle<u8>],
         run: usize,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), Failure> {
         for root in 0..self.case.roots.len() {
             match self.root(stream, outputs, run, root) {
                 Ok(None) => {}
@@ -247,51 +258,49 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// Stored values, and all else as it was.
-    fn memory_is(&self, handle: usize, got: &[u8], run: usize) -> Result<(), Wrong> {
-        let mut free = vec![false; got.len()];
-        for (place, want) in &self.wants[run].stored {
+    /// Checks the memory of a handle after a run: stored values, and everything else unchanged.
+    fn memory_is(&self, handle: usize, got: &[u8], run: usize) -> Result<(), Failure> {
+        let mut is_stored = vec![false; got.len()];
+        for (place, want) in &self.expected[run].stored {
             let input = &self.case.inputs[*place];
             if input.handle != handle {
                 continue;
             }
             let elements: u64 = want.shape.iter().product();
             let range = input.start..input.start + elements as usize * want.dtype.size();
-            let there = got.get(range.clone()).ok_or("it is too short")?;
-            if let Some(what) = want.misfit(there) {
-                return Err(format!(
-                    "input {place} was not stored to as it should be: {what}"
-                ));
+            let there = got.get(range.clone()).ok_or("the memory is too short")?;
+            if let Some(what) = want.difference(there) {
+                return Err(format!("input {place} has a wrong stored value: {what}"));
             }
-            free[range].fill(true);
+            is_stored[range].fill(true);
         }
         let was = &self.memory[handle];
-        let mut changed = (0..got.len()).filter(|at| !free[*at] && got[*at] != was[*at]);
+        let mut changed = (0..got.len()).filter(|at| !is_stored[*at] && got[*at] != was[*at]);
         match changed.next() {
             None => Ok(()),
-            Some(at) => Err(format!("byte {at} changed, and nothing stores there")),
+            Some(at) => Err(format!("byte {at} changed, but no node stores there")),
         }
     }
 
-    /// Other bytes in the place of an input's.
-    pub(crate) fn garbage(&self, place: usize) -> Result<Vec<u8>, Wrong> {
+    /// Returns other bytes than those of an input.
+    pub(crate) fn garbage(&self, place: usize) -> Result<Vec<u8>, Failure> {
         let input = &self.case.inputs[place];
-        let was = bytes(&self.case.handles[input.handle]).map_err(told)?;
+        let was = bytes(&self.case.handles[input.handle]).map_err(text_of)?;
         let was = was.get(input.start..input.start + input.bytes);
-        let is_bool = dtype(&input.dtype).map_err(told)? == millstream::DType::Bool;
+        let is_bool = dtype(&input.dtype).map_err(text_of)? == millstream::DType::Bool;
         let other = |byte: &u8| if is_bool { 1 - (byte & 1) } else { byte ^ 0x41 };
         Ok(was.unwrap_or_default().iter().map(other).collect())
     }
 }
 
-/// What was bound before a run.
+/// The held arguments, which a preparation binds.
 #[derive(Default)]
-pub(crate) struct Held {
+pub(crate) struct HeldArguments {
     pub(crate) inputs: Vec<usize>,
     pub(crate) lengths: Vec<usize>,
     pub(crate) scalars: Vec<usize>,
 }
 
-pub(crate) fn told(error: impl std::fmt::Display) -> Wrong {
+pub(crate) fn text_of(error: impl std::fmt::Display) -> Failure {
     error.to_string()
 }

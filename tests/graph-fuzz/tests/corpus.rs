@@ -1,11 +1,8 @@
-//! The committed cases, in every mode: `corpus.jsonl` is of random graphs that pass, `named.jsonl` has one for each thing that graph
-//! compilers are known to get wrong. Neither needs Python.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test says what it expects by unwrapping"
-)]
+//! The committed cases, in every mode: `corpus.jsonl` has random graphs that pass, `named.jsonl` a case for each known
+//! error of graph compilers. Neither needs Python.
+#![allow(clippy::unwrap_used, reason = "tests unwrap values that they expect")]
 
-use millstream_graph_fuzz::{Bench, Case, Mode};
+use millstream_graph_fuzz::{Case, Mode, Runner};
 use rstest::rstest;
 
 fn cases(text: &str) -> impl Iterator<Item = Case> + '_ {
@@ -16,12 +13,12 @@ fn named() -> impl Iterator<Item = Case> {
     cases(include_str!("../named.jsonl"))
 }
 
-/// What is wrong with some cases, a line each.
+/// Returns the findings of some cases, one line for each.
 fn wrong(cases: impl Iterator<Item = Case>, modes: &[Mode]) -> Vec<String> {
-    let mut bench = Bench::default();
+    let mut runner = Runner::default();
     let mut wrong = Vec::new();
     for case in cases {
-        for finding in bench.run(&case, modes).unwrap() {
+        for finding in runner.run(&case, modes).unwrap() {
             wrong.push(format!("{} [{}] {}", case.name, finding.mode, finding.what));
         }
     }
@@ -35,7 +32,7 @@ fn wrong(cases: impl Iterator<Item = Case>, modes: &[Mode]) -> Vec<String> {
 #[case::short(Mode::Short, 2)]
 #[case::short_sim(Mode::ShortSim, 3)]
 #[case::parts(Mode::Parts, 1)]
-#[case::held(Mode::Held, 1)]
+#[case::held(Mode::HeldArguments, 1)]
 #[case::tuned(Mode::Tuned, 3)]
 #[case::failing(Mode::Failing, 2)]
 #[case::failing_sim(Mode::FailingSim, 2)]
@@ -47,10 +44,7 @@ fn wrong(cases: impl Iterator<Item = Case>, modes: &[Mode]) -> Vec<String> {
 #[case::short_cuda(Mode::ShortCuda, 24)]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 #[case::failing_cuda(Mode::FailingCuda, 24)]
-fn random_graphs_of_the_corpus_compute_what_numpy_does_i1_i4_i7(
-    #[case] mode: Mode,
-    #[case] each: usize,
-) {
+fn random_graphs_of_the_corpus_agree_with_numpy_i1_i4_i7(#[case] mode: Mode, #[case] each: usize) {
     let cases = cases(include_str!("../corpus.jsonl")).step_by(each);
     let wrong = wrong(cases, &[mode]);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -60,7 +54,7 @@ fn random_graphs_of_the_corpus_compute_what_numpy_does_i1_i4_i7(
 #[case::without_gpu(&Mode::WITHOUT_GPU)]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 #[case::of_gpu(&Mode::OF_GPU)]
-fn named_graphs_compute_what_numpy_does_in_every_mode_i1_i4_i7(#[case] modes: &[Mode]) {
+fn named_graphs_agree_with_numpy_in_every_mode_i1_i4_i7(#[case] modes: &[Mode]) {
     let wrong = wrong(named(), modes);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -69,8 +63,8 @@ fn named_graphs_compute_what_numpy_does_in_every_mode_i1_i4_i7(#[case] modes: &[
 #[case::without_gpu(&Mode::WITHOUT_GPU)]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 #[case::of_gpu(&Mode::OF_GPU)]
-fn a_case_with_another_result_is_found_in_every_mode(#[case] modes: &[Mode]) {
-    let mut case = named().find(|case| case.name == "several_reductions_are_of_one_input");
+fn case_with_a_wrong_expectation_is_found_in_every_mode(#[case] modes: &[Mode]) {
+    let mut case = named().find(|case| case.name == "several_reductions_of_one_input");
     let root = &mut case.as_mut().unwrap().runs[0].roots[0];
     let was = root.exact.take().unwrap();
     root.exact = Some(format!("{}0000c041", &was[..was.len() - 8]));

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Makes the reference numbers of tests/graph/reference.rs with NumPy.
+"""Computes the reference values of tests/graph/reference.rs with NumPy.
 
     python3 -m pip install numpy
     python3 tests/graph/reference/make_reference.py
 
-Writes, beside itself, `index.txt` (a line for each array: case, name, type, shape, and where it begins, in elements) and
-`arrays.bin` (8 bytes an element, little-endian: floats as f64, all else as i64). `y` of a case is what must come out of its other
-arrays. Everything is made of one seed: the same files come out again, but for what another NumPy rounds otherwise.
+Writes two files to its own folder: `index.txt` (a line for each array: case, name, type, shape, and start, in
+elements) and `arrays.bin` (8 bytes for each element, little-endian: floats as f64, all others as i64). `y` of a case
+is the expected result for its other arrays. One seed determines all data: the files are reproducible, except for
+rounding differences between NumPy versions.
 
-What is computed here is computed in f64, of inputs that are exact in their types, and rounded only where millstream says so.
+All results are computed in f64, from inputs that are exact in their types, and rounded only where millstream rounds.
 """
 
 import math
@@ -23,7 +24,7 @@ erf = np.vectorize(math.erf)
 
 
 def case(name, dtype, y, **inputs):
-    """A case: inputs as (type, array), and what comes out, as this type."""
+    """Adds a case: inputs as (type, array), and the result in this type."""
     for key, (kind, array) in [*inputs.items(), ("y", (dtype, y))]:
         array = np.asarray(array)
         is_float = kind in ("f64", "f32", "f16", "bf16")
@@ -41,7 +42,7 @@ def softmax(x, axis):
     return powers / powers.sum(axis, keepdims=True)
 
 
-# Rows, with what is masked and what would overflow.
+# Rows, with masked elements and elements that would overflow.
 x = floats(6, 33, scale=90.0)
 x[2, 5:20] = -np.inf
 case("softmax", "f32", softmax(x, -1), x=("f32", x))
@@ -57,7 +58,7 @@ case("gelu_tanh", "f32", x / 2 * (1 + np.tanh(inner)), x=("f32", x))
 x = floats(4, 3, 11)
 case("mean_variance", "f64", x.mean((0, 2), keepdims=True) + x.var((0, 2), keepdims=True), x=("f64", x))
 
-# Products: batches that are broadcast, the right side turned, and something done to each element.
+# Products: broadcast batches, a transposed right side, and an epilogue.
 a, b, bias = floats(2, 1, 5, 7), floats(3, 4, 7), floats(4)
 y = np.maximum(np.matmul(a, np.swapaxes(b, -1, -2)) + bias, 0.0)
 case("matmul_t", "f32", y, a=("f32", a), b=("f32", b), bias=("f32", bias))
@@ -70,7 +71,7 @@ scores = np.matmul(q, np.swapaxes(k, -1, -2)) / math.sqrt(8)
 scores = np.where(np.tril(np.ones((9, 9), bool)), scores, -np.inf)
 case("attention", "f32", np.matmul(softmax(scores, -1), v), q=("f32", q), k=("f32", k), v=("f32", v))
 
-# By place. What is out of range reads zero, and is left out where it is stored.
+# Access by index. An index out of range reads zero and stores nothing.
 a, b = floats(5, 3), floats(4, 5)
 case("cat", "f32", np.concatenate([a.T, b.T[:3, 1:3], a.T], 1), a=("f32", a), b=("f32", b.T[:3].copy()))
 x, at = floats(6, 8), random.integers(-3, 11, (6, 5))
@@ -89,7 +90,7 @@ for row in range(7):
 case("scatter", "f32", put, x=("f32", x), at=("i64", at), values=("f32", values))
 case("scatter_add", "f32", added, x=("f32", x), at=("i64", at), values=("f32", values))
 
-# NaN: the first one is greatest and least, and spreads.
+# NaN: the first one is maximum and minimum, and propagates.
 x = floats(6, 9)
 x[1, 4] = x[1, 7] = x[3, 0] = np.nan
 x[4] = x[4, 0]
@@ -100,14 +101,14 @@ case("max", "f32", x.max(1, keepdims=True), x=("f32", x))
 case("minimum", "f32", np.minimum(x, x[::-1]), x=("f32", x), other=("f32", x[::-1].copy()))
 case("equals", "bool", x == x[4], x=("f32", x), other=("f32", x[4].copy()))
 
-# Integers: the least one, and zero, among them.
+# Integers, including the least one and zero.
 least = np.iinfo(np.int64).min
 x = np.concatenate([random.integers(-50, 50, 40), [least, least, least, 7, -7, 0]])
 by = np.concatenate([random.integers(-6, 6, 40), [-1, 0, 3, 0, 0, 0]])
 with np.errstate(all="ignore"):
     floor = np.floor_divide(x, by)
     rest = np.fmod(x, by)
-    # Towards zero: what fmod leaves divides without a rest; the least by -1 wraps.
+    # Rounds towards zero: without the remainder the division is exact; the least integer divided by -1 wraps.
     trunc = np.floor_divide(x - rest, by)
 case("trunc_divide", "i64", trunc, x=("i64", x), by=("i64", by))
 case("floor_divide", "i64", floor, x=("i64", x), by=("i64", by))
@@ -123,7 +124,7 @@ case("shift_right_unsigned", "u32", np.right_shift(x, places.view(np.uint32)), x
 x, other = random.integers(0, 256, (2, 40))
 case("bits", "u8", ((x ^ other) & 0xF0) | (~x & 0x0F), x=("u8", x), other=("u8", other))
 
-# So far along an axis, as triangles.
+# Cumulative operations along an axis, as masked triangles.
 x = floats(4, 19)
 case("cumulative_sum", "f64", np.cumsum(x, 1), x=("f64", x))
 x[2, 7] = np.nan
@@ -131,7 +132,7 @@ case("cumulative_max", "f64", np.maximum.accumulate(x, 1), x=("f64", x))
 x = random.integers(-(2**31), 2**31, (3, 17))
 case("cumulative_product", "i32", np.cumprod(x.astype(np.int32), 1, dtype=np.int32), x=("i32", x))
 
-# Casts: floats are cut towards zero and stay in the range, integers keep their low bits.
+# Casts: floats truncate towards zero and saturate, integers keep their low bits.
 x = np.array([0.0, -0.5, 1.5, -2.7, 2.0**31, -(2.0**31) - 5, 1e30, -1e30, np.inf, -np.inf, np.nan, 255.9, 256.0, -1.0])
 kept = np.where(np.isnan(x), 0.0, np.trunc(x))
 case("cast_to_i32", "i32", np.clip(kept, -(2**31), 2**31 - 1), x=("f64", x))
@@ -145,7 +146,7 @@ case("halves", "f16", y.astype(np.float16), a=("f16", a), b=("f16", b))
 
 
 def philox(seed, counter):
-    """The first word of Philox4x32-10."""
+    """Returns the first word of Philox4x32-10."""
     low = 0xFFFFFFFF
     key = [seed & low, seed >> 32]
     words = [counter & low, counter >> 32, 0, 0]
@@ -156,7 +157,7 @@ def philox(seed, counter):
     return words[0]
 
 
-# Random123's known answer.
+# The known answer of Random123.
 assert philox(0, 0) == 0x6627E8D5
 case("random_bits", "u32", [[philox(0xDEADBEEF12345678, 8 * row + at) for at in range(8)] for row in range(5)])
 

@@ -1,5 +1,5 @@
-//! What calls of the driver cost the thread that makes them. They are made in bursts below the depth at which a stream
-//! makes its caller wait, and what they lead to is waited for outside of the time.
+//! The cost of driver calls for the calling thread. Calls are made in bursts that are shorter than the queue depth at
+//! which a stream blocks its caller, and the wait for their work is not timed.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,13 @@ use crate::error::BenchError;
 use crate::raw::{Parameters, Stream};
 use crate::report::Row;
 
-/// Calls in a row.
+/// Calls before the stream is synchronized.
 const BURST: usize = 256;
-/// A small piece of a pool.
-const PIECE_BYTES: usize = 64 << 10;
+/// The size of an allocation from a pool.
+const ALLOCATION_BYTES: usize = 64 << 10;
 
-/// Nanoseconds of a call.
-fn each(
+/// Returns the nanoseconds of a call.
+fn call_ns(
     stream: &Stream<'_>,
     calls: usize,
     mut call: impl FnMut() -> Result<(), BenchError>,
@@ -23,11 +23,11 @@ fn each(
     let mut left = calls;
     while left > 0 {
         let burst = left.min(BURST);
-        let begun = Instant::now();
+        let start = Instant::now();
         for _ in 0..burst {
             call()?;
         }
-        spent += begun.elapsed();
+        spent += start.elapsed();
         stream.synchronize()?;
         left -= burst;
     }
@@ -49,18 +49,22 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
     untimed.record(&stream)?;
     stream.synchronize()?;
     let figures = rig.alternate([
-        &mut || each(&stream, calls, || empty.launch(&stream, &mut none)),
-        &mut || each(&stream, calls, || untimed.record(&stream)),
-        &mut || each(&stream, calls, || timed.record(&stream)),
-        &mut || each(&stream, calls, || stream.wait_for(&elsewhere)),
-        &mut || each(&stream, calls, || untimed.query()),
+        &mut || call_ns(&stream, calls, || empty.launch(&stream, &mut none)),
+        &mut || call_ns(&stream, calls, || untimed.record(&stream)),
+        &mut || call_ns(&stream, calls, || timed.record(&stream)),
+        &mut || call_ns(&stream, calls, || stream.wait_for(&elsewhere)),
+        &mut || call_ns(&stream, calls, || untimed.query()),
         &mut || {
-            each(&stream, calls, || {
+            call_ns(&stream, calls, || {
                 value += 1;
                 stream.write_value(word.start() as u64, value)
             })
         },
-        &mut || each(&stream, calls, || pool.take_and_give(PIECE_BYTES, &stream)),
+        &mut || {
+            call_ns(&stream, calls, || {
+                pool.allocate_and_free(ALLOCATION_BYTES, &stream)
+            })
+        },
     ])?;
     let names = [
         "cuLaunchKernel, no arguments",
@@ -69,7 +73,7 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
         "cuStreamWaitEvent",
         "cuEventQuery",
         "cuStreamWriteValue64",
-        "64 KiB of a pool, taken and given back",
+        "64 KiB from a pool, allocated and freed",
     ];
     let rows = names.into_iter().zip(figures);
     Ok(rows

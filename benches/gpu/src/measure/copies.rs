@@ -1,5 +1,5 @@
-//! Copies between a user's memory and the GPU, and within it. A user's slices and vectors are pageable: that is the raw
-//! copy that ours is held against; the pinned one is there to be seen beside it.
+//! Copies between host memory and the GPU, and within the GPU. The slices and vectors of users are pageable memory, so
+//! our copies are compared with raw copies of pageable memory. Raw copies of pinned memory are shown in addition.
 
 use std::ffi::c_void;
 
@@ -13,66 +13,74 @@ use crate::report::{Row, Target};
 
 const SMALL_BYTES: usize = 4 << 10;
 const LARGE_BYTES: usize = 64 << 20;
-/// Of a raw copy's bandwidth.
+/// A share of the raw copy's bandwidth.
 const TARGET: Target = Target::OfRaw(0.98);
 
-/// Nanoseconds of each copy, which is waited for.
-fn each(count: usize, mut copy: impl FnMut() -> Result<(), BenchError>) -> Result<f64, BenchError> {
+/// Returns the nanoseconds of a copy. `copy` waits until it has completed.
+fn copy_ns(
+    count: usize,
+    mut copy: impl FnMut() -> Result<(), BenchError>,
+) -> Result<f64, BenchError> {
     time_each(count, |_| copy(), || Ok(()))
 }
 
-/// What copying so many bytes takes: by raw calls from and to pinned memory, from and to pageable memory, and by us; in and
-/// out.
-struct Ways {
-    r#in: [Figure; 3],
-    out: [Figure; 3],
+/// Nanoseconds of a copy to and from the GPU: raw with pinned memory, raw with pageable memory, and ours.
+struct HostCopies {
+    upload: [Figure; 3],
+    readback: [Figure; 3],
 }
 
-fn ways(rig: &Rig<'_>, stream: &Stream, bytes: usize, count: usize) -> Result<Ways, BenchError> {
+/// Measures copies of `bytes` between the host and the GPU.
+fn host_copies(
+    rig: &Rig<'_>,
+    stream: &Stream,
+    bytes: usize,
+    count: usize,
+) -> Result<HostCopies, BenchError> {
     let gpu = rig.gpu;
     let (memory, pinned, raw_stream) = (gpu.memory(bytes)?, gpu.pinned(bytes)?, gpu.stream()?);
     let data = vec![7_u8; bytes];
     let target = stream.create(&data)?;
-    let raw_in = |from: *const c_void| {
+    let raw_upload = |from: *const c_void| {
         memory.copy_in(from, &raw_stream)?;
         raw_stream.synchronize()
     };
-    let raw_out = |to: *mut c_void| {
+    let raw_readback = |to: *mut c_void| {
         memory.copy_out(to, &raw_stream)?;
         raw_stream.synchronize()
     };
-    let r#in = rig.alternate([
-        &mut || each(count, || raw_in(pinned.start())),
-        &mut || each(count, || raw_in(data.as_ptr().cast())),
+    let upload = rig.alternate([
+        &mut || copy_ns(count, || raw_upload(pinned.start())),
+        &mut || copy_ns(count, || raw_upload(data.as_ptr().cast())),
         &mut || {
-            each(count, || {
+            copy_ns(count, || {
                 stream.write(&target, &data)?;
                 Ok(stream.sync().wait()?)
             })
         },
     ])?;
-    let out = rig.alternate([
-        &mut || each(count, || raw_out(pinned.start())),
+    let readback = rig.alternate([
+        &mut || copy_ns(count, || raw_readback(pinned.start())),
         &mut || {
-            each(count, || {
-                // A vector of its own, as ours answers.
-                let mut room = Vec::<u8>::with_capacity(bytes);
-                let copied = raw_out(room.as_mut_ptr().cast());
-                std::hint::black_box(&mut room);
+            copy_ns(count, || {
+                // A new vector each time, as our readback returns.
+                let mut buffer = Vec::<u8>::with_capacity(bytes);
+                let copied = raw_readback(buffer.as_mut_ptr().cast());
+                std::hint::black_box(&mut buffer);
                 copied
             })
         },
         &mut || {
-            each(count, || {
+            copy_ns(count, || {
                 stream.read(&target).wait().map(drop).map_err(Into::into)
             })
         },
     ])?;
-    Ok(Ways { r#in, out })
+    Ok(HostCopies { upload, readback })
 }
 
-/// Copies within the GPU's memory, in a row.
-fn within(
+/// Measures copies within the GPU's memory. Only the last of a sample is waited for.
+fn gpu_copies(
     rig: &Rig<'_>,
     stream: &Stream,
     [from, to]: [&Handle<u8>; 2],
@@ -96,7 +104,7 @@ fn within(
     ])
 }
 
-/// Gigabytes a second of large copies.
+/// Converts nanoseconds of a large copy to gigabytes per second.
 fn bandwidth(ns: Figure) -> Figure {
     ns.map(|ns| LARGE_BYTES as f64 / ns)
 }
@@ -104,31 +112,32 @@ fn bandwidth(ns: Figure) -> Figure {
 pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
     let device = rig.device()?;
     let stream = device.new_client().new_stream();
-    let small = ways(rig, &stream, SMALL_BYTES, rig.plan.copies)?;
-    let large = ways(rig, &stream, LARGE_BYTES, rig.plan.large_copies)?;
+    let small = host_copies(rig, &stream, SMALL_BYTES, rig.plan.copies)?;
+    let large = host_copies(rig, &stream, LARGE_BYTES, rig.plan.large_copies)?;
     let (from, to) = (
         stream.create(&vec![1_u8; LARGE_BYTES])?,
         stream.empty(LARGE_BYTES)?,
     );
-    let within = within(rig, &stream, [&from, &to])?;
+    let within = gpu_copies(rig, &stream, [&from, &to])?;
     drop((from, to));
     device.close(PATIENCE);
 
     let mut rows = Vec::new();
-    for (way, [pinned, pageable, ours]) in [("in", small.r#in), ("out", small.out)] {
-        let row = |kind| lower(format!("4 KiB {way} and waited for, {kind}"), "us");
+    for (copy, [pinned, pageable, ours]) in [("upload", small.upload), ("readback", small.readback)]
+    {
+        let row = |memory| lower(format!("4 KiB {copy} with its wait, {memory}"), "us");
         rows.push(row("pinned").raw(in_us(pinned)));
         rows.push(row("pageable").raw(in_us(pageable)).ours(in_us(ours)));
     }
-    for (way, figures) in [("in", large.r#in), ("out", large.out)] {
+    for (copy, figures) in [("upload", large.upload), ("readback", large.readback)] {
         let [pinned, pageable, ours] = figures.map(bandwidth);
-        let row = |kind| higher(format!("64 MiB {way}, {kind}"), "GB/s");
+        let row = |memory| higher(format!("64 MiB {copy}, {memory}"), "GB/s");
         rows.push(row("pinned").raw(pinned));
         rows.push(row("pageable").raw(pageable).ours(ours).target(TARGET));
     }
     let [raw, ours] = within.map(bandwidth);
     rows.push(
-        higher("64 MiB within the GPU", "GB/s")
+        higher("64 MiB copy within the GPU", "GB/s")
             .raw(raw)
             .ours(ours)
             .target(TARGET),

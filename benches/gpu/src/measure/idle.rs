@@ -1,5 +1,5 @@
-//! An open device with nothing to do: the processor time of all threads but this one, which sleeps. The driver's own threads are
-//! in both sides.
+//! The processor time of an idle open device: of all threads except this one, which sleeps. Both sides include the
+//! driver's own threads.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use crate::error::BenchError;
 use crate::kernels::empty;
 use crate::report::{Row, Target};
 
-/// Percent of a core that count as none: a tenth of a millisecond in a second.
+/// The percentage of a core that counts as none: a tenth of a millisecond per second.
 const NONE: Target = Target::AtMost(0.01);
 
-/// Nanoseconds that each other thread has run, by its id. The system says so in nanoseconds; `getrusage` counts whole
-/// ticks on some.
+/// Returns the run time of each other thread in nanoseconds, by its id. `getrusage` counts whole ticks on some systems,
+/// `schedstat` nanoseconds.
 fn run_ns() -> HashMap<String, u64> {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten();
     let this = std::fs::read_link("/proc/thread-self").unwrap_or_default();
@@ -24,18 +24,18 @@ fn run_ns() -> HashMap<String, u64> {
         .flatten()
         .filter(|task| Some(task.file_name().as_os_str()) != this.file_name());
     let ran = others.filter_map(|task| {
-        let said = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-        let ns = said.split_whitespace().next()?.parse().ok()?;
+        let stat = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        let ns = stat.split_whitespace().next()?.parse().ok()?;
         Some((task.file_name().to_string_lossy().into_owned(), ns))
     });
     ran.collect()
 }
 
-/// Percent of a core.
+/// Returns the percentage of a core that the other threads use.
 fn sample(idle: Duration) -> f64 {
-    let (before, begun) = (run_ns(), Instant::now());
+    let (before, start) = (run_ns(), Instant::now());
     std::thread::sleep(idle);
-    let spent = begun.elapsed();
+    let spent = start.elapsed();
     let ran = run_ns().into_iter();
     let ran: u64 = ran
         .map(|(task, ns)| ns - before.get(&task).copied().unwrap_or(0).min(ns))
@@ -45,7 +45,7 @@ fn sample(idle: Duration) -> f64 {
 
 pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
     let idle = rig.plan.idle;
-    // Three samples are a few seconds, and nothing is to be seen in more.
+    // Each sample takes a second, and more than three show nothing new.
     let rounds = rig.plan.rounds.min(3);
     let [raw] = alternate::<1, BenchError>(rounds, [&mut || Ok(sample(idle))])?;
     let device = rig.device()?;
@@ -55,6 +55,6 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
     stream.sync().wait()?;
     let [ours] = alternate::<1, BenchError>(rounds, [&mut || Ok(sample(idle))])?;
     device.close(PATIENCE);
-    let row = lower("idle, all threads but the caller's", "% of a core");
+    let row = lower("idle, all threads except the caller's", "% of a core");
     Ok(vec![row.raw(raw).ours(ours).target(NONE)])
 }

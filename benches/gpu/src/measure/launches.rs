@@ -1,4 +1,4 @@
-//! One thread launches until all is done: what a stream of small kernels costs each.
+//! The cost per launch of many small kernels from one thread, including the wait for the last.
 
 use millstream::{Arguments, CubeCount, KernelHandle, Stream, update};
 use millstream_harness::{Figure, time_each};
@@ -9,7 +9,7 @@ use crate::kernels::{SCALARS, WORDS, empty, touch};
 use crate::raw::{self, Kernel, Parameters};
 use crate::report::{Row, Target};
 
-/// Of a raw loop.
+/// A share of the raw loop's speed.
 const TARGET: Target = Target::OfRaw(0.95);
 
 fn raw_loop(

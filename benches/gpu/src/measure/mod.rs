@@ -1,4 +1,4 @@
-//! The groups of rows. Raw calls by themselves come first: what the others are held against.
+//! The groups of rows. The first group has only raw calls, for comparison with the others.
 
 mod calls;
 mod copies;
@@ -18,19 +18,19 @@ use crate::plan::Plan;
 use crate::raw::Gpu;
 use crate::report::Row;
 
-/// What every group has.
+/// Shared by all groups: the raw GPU and the plan.
 pub(crate) struct Rig<'a> {
     pub(crate) gpu: &'a Gpu,
     pub(crate) plan: Plan,
 }
 
 impl Rig<'_> {
-    /// A device of ours on the same GPU, as users open it.
+    /// Opens a device on the same GPU, with default options.
     fn device(&self) -> Result<Device, BenchError> {
         Ok(Device::open(Cuda::ordinal(0))?)
     }
 
-    /// As many samples of each side as the plan has rounds, in turn.
+    /// Samples all sides in turn, as many rounds as the plan has.
     fn alternate<const N: usize>(
         &self,
         sides: [Sampler<'_, BenchError>; N],
@@ -39,7 +39,7 @@ impl Rig<'_> {
     }
 }
 
-/// How long a device may take to close.
+/// The timeout of a device's close.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Rows that are measured together.
@@ -54,7 +54,7 @@ macro_rules! groups {
     };
 }
 
-/// All groups, in the order of the table.
+/// All groups, in the order of the table. The name is for `--only` and for errors.
 pub(crate) const GROUPS: &[Group] = groups! {
     "raw calls": calls::measure;
     "launches": launches::measure;

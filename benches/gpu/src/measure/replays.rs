@@ -1,5 +1,5 @@
-//! Tasks that are recorded once and replayed: beside a graph that was captured from the same launches, of which each waits
-//! for the one before. What is changed is the buffer of every task.
+//! Recorded tasks that are replayed, compared with a graph captured from the same launches. Each launch depends on the
+//! one before. Changed replays bind another buffer to every task.
 
 use millstream::{CubeCount, Handle, Recording, Stream, update};
 use millstream_harness::{Figure, time_each};
@@ -11,7 +11,7 @@ use crate::raw::{Graph, Parameters};
 use crate::report::{Row, Target};
 
 const TASKS: [usize; 3] = [10, 100, 1_000];
-/// Of a captured graph.
+/// A share of the captured graph's speed.
 const TARGET: Target = Target::OfRaw(0.98);
 
 fn record(
@@ -45,16 +45,16 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
 
     let mut rows = Vec::new();
     for tasks in TASKS {
-        let replays = (rig.plan.replayed / tasks).max(1);
+        let replays = (rig.plan.replayed_tasks / tasks).max(1);
         let recording = record(&stream, &kernel, tasks, &handles[0])?;
         let graph = Graph::capture(gpu, &raw_stream, || {
             (0..tasks).try_for_each(|_| raw_kernel.launch(&raw_stream, &mut parameters[0]))
         })?;
-        let raw_done = || raw_stream.synchronize();
-        let our_done = || Ok(stream.sync().wait()?);
-        let same = rig.alternate([
-            &mut || time_each(replays, |_| graph.launch(&raw_stream), raw_done),
-            &mut || time_each(replays, |_| Ok(recording.replay(&stream)?), our_done),
+        let raw_wait = || raw_stream.synchronize();
+        let our_wait = || Ok(stream.sync().wait()?);
+        let unchanged = rig.alternate([
+            &mut || time_each(replays, |_| graph.launch(&raw_stream), raw_wait),
+            &mut || time_each(replays, |_| Ok(recording.replay(&stream)?), our_wait),
         ])?;
         let changed = rig.alternate([
             &mut || {
@@ -62,15 +62,15 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
                     graph.change_all(&raw_kernel, &mut parameters[turn % 2])?;
                     graph.launch(&raw_stream)
                 };
-                time_each(replays, replay, raw_done)
+                time_each(replays, replay, raw_wait)
             },
             &mut || {
                 let replay =
                     |turn: usize| Ok(recording.replay_with(&stream, &[(0, &handles[turn % 2])])?);
-                time_each(replays, replay, our_done)
+                time_each(replays, replay, our_wait)
             },
         ])?;
-        let [raw, _] = same;
+        let [raw, _] = unchanged;
         rows.push(
             lower(format!("graph of {tasks} nodes, per node"), "ns")
                 .raw(raw.map(|ns| ns / tasks as f64)),
@@ -79,7 +79,7 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
             let row = lower(format!("{tasks} tasks replayed, {name}"), "us");
             row.raw(in_us(raw)).ours(in_us(ours)).target(TARGET)
         };
-        rows.push(row("unchanged", same));
+        rows.push(row("unchanged", unchanged));
         rows.push(row("every buffer changed", changed));
     }
     device.close(PATIENCE);

@@ -1,5 +1,5 @@
-//! Many threads launch at once: through us on a stream each, by raw calls on a stream each, and by raw calls on one stream
-//! behind a lock.
+//! Many threads launch at the same time: on a stream of ours each, on a raw stream each, and on one raw stream behind a
+//! lock.
 
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::Instant;
@@ -13,37 +13,36 @@ use crate::raw::Parameters;
 use crate::report::{Row, Target};
 
 const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
-/// Of the better of the raw ones.
+/// A share of the better raw side's throughput.
 const TARGET: Target = Target::OfRaw(1.0);
 
-/// Millions a second of `count` done by each of so many threads, which `body` does.
-fn together(
+/// Runs `body`, which makes `count` launches, on each of the threads. Returns millions of launches per second.
+fn throughput(
     rig: &Rig<'_>,
     threads: usize,
     count: usize,
     body: impl Fn(usize) -> Result<(), BenchError> + Sync,
 ) -> Result<f64, BenchError> {
-    let gate = Barrier::new(threads + 1);
+    let barrier = Barrier::new(threads + 1);
     std::thread::scope(|scope| {
-        let one = |thread| {
-            let (gate, body) = (&gate, &body);
+        let spawn = |thread| {
+            let (barrier, body) = (&barrier, &body);
             scope.spawn(move || {
                 let bound = rig.gpu.bind();
-                gate.wait();
+                barrier.wait();
                 bound.and_then(|()| body(thread))
             })
         };
-        let all: Vec<_> = (0..threads).map(one).collect();
-        gate.wait();
-        let begun = Instant::now();
-        let ended = all.into_iter().map(|thread| {
-            let ended = thread.join();
-            ended.unwrap_or(Err(BenchError::Panicked))
-        });
-        // All are joined before the first failure is told.
-        let ended: Vec<_> = ended.collect();
-        let spent = begun.elapsed();
-        ended.into_iter().collect::<Result<(), _>>()?;
+        let spawned: Vec<_> = (0..threads).map(spawn).collect();
+        barrier.wait();
+        let start = Instant::now();
+        let results = spawned
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or(Err(BenchError::Panicked)));
+        // Joins all threads before it returns the first error.
+        let results: Vec<_> = results.collect();
+        let spent = start.elapsed();
+        results.into_iter().collect::<Result<(), _>>()?;
         Ok((count * threads) as f64 / spent.as_secs_f64() / 1e6)
     })
 }
@@ -60,20 +59,20 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
         let raw_streams = (0..threads).map(|_| gpu.stream());
         let raw_streams = raw_streams.collect::<Result<Vec<_>, _>>()?;
         let shared = Mutex::new(gpu.stream()?);
-        let by_us = |thread: usize| {
+        let on_our_streams = |thread: usize| {
             for _ in 0..count {
                 streams[thread].launch(&ours, CubeCount::single(), ())?;
             }
             Ok(streams[thread].sync().wait()?)
         };
-        let by_own_streams = |thread: usize| {
+        let on_raw_streams = |thread: usize| {
             let mut none = Parameters::new(&[]);
             for _ in 0..count {
                 raw.launch(&raw_streams[thread], &mut none)?;
             }
             raw_streams[thread].synchronize()
         };
-        let by_one_stream = |_| {
+        let on_one_raw_stream = |_| {
             let mut none = Parameters::new(&[]);
             let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
             for _ in 0..count {
@@ -82,9 +81,9 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
             lock().synchronize()
         };
         let [ours, own, locked] = rig.alternate([
-            &mut || together(rig, threads, count, by_us),
-            &mut || together(rig, threads, count, by_own_streams),
-            &mut || together(rig, threads, count, by_one_stream),
+            &mut || throughput(rig, threads, count, on_our_streams),
+            &mut || throughput(rig, threads, count, on_raw_streams),
+            &mut || throughput(rig, threads, count, on_one_raw_stream),
         ])?;
         let of = match threads {
             1 => "1 client thread".to_owned(),
@@ -99,7 +98,7 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
         rows.push(row("raw: a lock around one stream").raw(locked));
         rows.push(row("raw: a stream each").raw(own));
         rows.push(
-            row("beside the better raw")
+            row("ours beside the better raw side")
                 .raw(best)
                 .ours(ours)
                 .target(TARGET),

@@ -1,4 +1,4 @@
-//! The driver's functions that are measured or needed for that, by their own names. Handles are numbers.
+//! The driver's functions that are measured or needed to measure, by their own names. Handles are numbers.
 
 use std::ffi::{c_char, c_void};
 
@@ -9,14 +9,14 @@ use crate::error::BenchError;
 
 macro_rules! functions {
     ($($name:ident($($type:ty),*);)*) => {
-        /// The functions, looked up once.
+        /// The functions of the driver, looked up once.
         #[allow(non_snake_case, reason = "these are the names of C")]
         pub(super) struct Api {
             $(pub(super) $name: unsafe extern "C" fn($($type),*) -> u32,)*
         }
 
         impl Api {
-            fn of(library: &'static Library) -> Result<Self, BenchError> {
+            fn find(library: &'static Library) -> Result<Self, BenchError> {
                 // SAFETY: the types are those of the driver's headers: handles and addresses are 64 bits, enumerations
                 // unsigned numbers.
                 unsafe {
@@ -76,16 +76,16 @@ functions! {
 /// The names of the library, in the order in which the backend tries them.
 const NAMES: [&str; 2] = ["libcuda.so", "libcuda.so.1"];
 
-/// Loads the library and looks the functions up.
+/// Loads the library and looks up its functions.
 pub(super) fn load() -> Result<Api, BenchError> {
-    let mut said = String::new();
+    let mut last_error = String::new();
     for name in NAMES {
-        // SAFETY: the library's initializers are the driver's own, which every user of the driver runs.
+        // SAFETY: the initializers are the driver's, which run in each of its users.
         match unsafe { Library::new(name) } {
-            // Never unloaded: its threads may be in it until the process ends.
-            Ok(library) => return Api::of(Box::leak(Box::new(library))),
-            Err(error) => said = error.to_string(),
+            // Never unloaded: the driver's threads run its code until the process ends.
+            Ok(library) => return Api::find(Box::leak(Box::new(library))),
+            Err(error) => last_error = error.to_string(),
         }
     }
-    Err(BenchError::Library(said))
+    Err(BenchError::Library(last_error))
 }

@@ -1,4 +1,4 @@
-//! Graphs: captured, launched, changed.
+//! Graphs that are captured, launched and changed.
 
 use super::{Gpu, Kernel, KernelNode, Parameters, Stream, THREADS, call};
 use crate::error::BenchError;
@@ -6,7 +6,7 @@ use crate::error::BenchError;
 /// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`
 const THREAD_LOCAL: u32 = 1;
 
-/// What a stream was given while it was captured, ready to be launched.
+/// An instantiated graph, captured from a stream.
 pub(crate) struct Graph<'a> {
     gpu: &'a Gpu,
     graph: u64,
@@ -15,38 +15,38 @@ pub(crate) struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    /// Captures what `body` gives to the stream.
+    /// Captures the work that `body` submits to the stream.
     pub(crate) fn capture(
         gpu: &'a Gpu,
         stream: &Stream<'_>,
         body: impl FnOnce() -> Result<(), BenchError>,
     ) -> Result<Self, BenchError> {
         call!(gpu, cuStreamBeginCapture_v2(stream.raw, THREAD_LOCAL))?;
-        let given = body();
-        let mut made = Self {
+        let submitted = body();
+        let mut captured = Self {
             gpu,
             graph: 0,
             executable: 0,
             nodes: Vec::new(),
         };
-        // Ended in any case: a stream in capture is of no use.
-        call!(gpu, cuStreamEndCapture(stream.raw, &raw mut made.graph))?;
-        given?;
-        let (graph, mut count) = (made.graph, 0);
+        // Also ends the capture of a body that failed: a capturing stream cannot be used for anything else.
+        call!(gpu, cuStreamEndCapture(stream.raw, &raw mut captured.graph))?;
+        submitted?;
+        let (graph, mut count) = (captured.graph, 0);
         call!(
             gpu,
             cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut count)
         )?;
-        made.nodes.resize(count, 0);
+        captured.nodes.resize(count, 0);
         call!(
             gpu,
-            cuGraphGetNodes(graph, made.nodes.as_mut_ptr(), &raw mut count)
+            cuGraphGetNodes(graph, captured.nodes.as_mut_ptr(), &raw mut count)
         )?;
         call!(
             gpu,
-            cuGraphInstantiateWithFlags(&raw mut made.executable, graph, 0)
+            cuGraphInstantiateWithFlags(&raw mut captured.executable, graph, 0)
         )?;
-        Ok(made)
+        Ok(captured)
     }
 
     #[inline]
@@ -54,7 +54,7 @@ impl<'a> Graph<'a> {
         call!(self.gpu, cuGraphLaunch(self.executable, stream.raw))
     }
 
-    /// Gives every node these parameters from the next launch on: a call each.
+    /// Sets the parameters of every node for the following launches, by one call each.
     pub(crate) fn change_all(
         &self,
         kernel: &Kernel<'_>,
@@ -70,10 +70,10 @@ impl<'a> Graph<'a> {
             kernel: 0,
             context: 0,
         };
-        for place in &self.nodes {
+        for handle in &self.nodes {
             call!(
                 self.gpu,
-                cuGraphExecKernelNodeSetParams_v2(self.executable, *place, &raw const node)
+                cuGraphExecKernelNodeSetParams_v2(self.executable, *handle, &raw const node)
             )?;
         }
         Ok(())

@@ -1,31 +1,31 @@
-//! Memory of the GPU, pinned memory of the host, pools, and copies between them.
+//! GPU memory, pinned host memory, memory pools, and copies.
 
 use std::ffi::c_void;
 
 use super::{Gpu, PoolProperties, Stream, call};
 use crate::error::BenchError;
 
-/// `CU_MEM_ALLOCATION_TYPE_PINNED` and `CU_MEM_LOCATION_TYPE_DEVICE`: all that a pool is of.
+/// `CU_MEM_ALLOCATION_TYPE_PINNED` and `CU_MEM_LOCATION_TYPE_DEVICE`: pinned memory of a GPU.
 const ON_A_GPU: u32 = 1;
 /// `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD`
 const RELEASE_THRESHOLD: u32 = 4;
 /// `CU_MEMHOSTALLOC_PORTABLE`
 const PORTABLE: u32 = 1;
 
-/// Memory of the GPU.
+/// GPU memory.
 pub(crate) struct Memory<'a> {
     gpu: &'a Gpu,
     address: u64,
     bytes: usize,
 }
 
-/// Memory of the host, locked in place.
+/// Pinned host memory.
 pub(crate) struct Pinned<'a> {
     gpu: &'a Gpu,
     start: *mut c_void,
 }
 
-/// A pool that keeps what it has.
+/// A memory pool that returns no memory to the system.
 pub(crate) struct Pool<'a> {
     gpu: &'a Gpu,
     raw: u64,
@@ -42,11 +42,11 @@ impl Gpu {
         })
     }
 
-    /// Pinned memory, full of zeros.
+    /// Allocates pinned memory, filled with zeros.
     pub(crate) fn pinned(&self, bytes: usize) -> Result<Pinned<'_>, BenchError> {
         let mut start = std::ptr::null_mut();
         call!(self, cuMemHostAlloc(&raw mut start, bytes, PORTABLE))?;
-        // SAFETY: new memory of so many bytes.
+        // SAFETY: new memory of `bytes` bytes.
         unsafe { start.cast::<u8>().write_bytes(0, bytes) };
         Ok(Pinned { gpu: self, start })
     }
@@ -72,9 +72,9 @@ impl Gpu {
 }
 
 impl Pool<'_> {
-    /// Takes memory in the stream's order, and gives it back: two calls.
+    /// Allocates and frees memory in the stream's order: two calls.
     #[inline]
-    pub(crate) fn take_and_give(
+    pub(crate) fn allocate_and_free(
         &self,
         bytes: usize,
         stream: &Stream<'_>,
@@ -94,7 +94,7 @@ impl Memory<'_> {
         self.address
     }
 
-    /// Copies all of it from the host. The bytes stay until the stream is done.
+    /// Copies all of it from the host. The caller keeps the source valid until the stream has completed the copy.
     pub(crate) fn copy_in(
         &self,
         from: *const c_void,
@@ -106,7 +106,7 @@ impl Memory<'_> {
         )
     }
 
-    /// Copies all of it to the host, where there is room until the stream is done.
+    /// Copies all of it to the host. The caller keeps the target valid until the stream has completed the copy.
     pub(crate) fn copy_out(&self, to: *mut c_void, stream: &Stream<'_>) -> Result<(), BenchError> {
         call!(
             self.gpu,
@@ -114,7 +114,7 @@ impl Memory<'_> {
         )
     }
 
-    /// Copies all of it to memory that is as large.
+    /// Copies all of it to memory of the same size.
     pub(crate) fn copy_to(&self, to: &Memory<'_>, stream: &Stream<'_>) -> Result<(), BenchError> {
         call!(
             self.gpu,

@@ -1,7 +1,7 @@
-//! The driver by raw calls: each method is one call and nothing else, so that what is measured is the driver.
+//! Direct calls of the driver. Each method is one call and nothing else, so that only the driver is measured.
 //!
-//! What is made here is a value that ends with its Rust value. Safe within this program alone: whoever gives work to a
-//! stream waits for it before the memory that it uses goes.
+//! The types own the driver's handles and destroy them when they are dropped. They are sound only within this program:
+//! the caller that submits work to a stream waits for it before it drops memory that the work uses.
 
 mod api;
 mod graph;
@@ -16,11 +16,11 @@ pub(crate) use graph::Graph;
 pub(crate) use memory::Memory;
 pub(crate) use stream::Stream;
 
-/// One call, its answer as a result.
+/// Calls a function of the driver and converts its code to a result.
 macro_rules! call {
     ($gpu:expr, $name:ident($($argument:expr),* $(,)?)) => {{
-        // SAFETY: handles are those of values that live, places for answers are ours, and memory that work uses outlives
-        // it, which each caller sees to (the module's promise).
+        // SAFETY: the handles belong to live values, the out pointers are valid, and memory outlives the work that uses
+        // it, which each caller ensures (see the module).
         let code = unsafe { ($gpu.api.$name)($($argument),*) };
         match code {
             0 => Ok(()),
@@ -57,7 +57,7 @@ struct KernelNode {
     context: u64,
 }
 
-/// The first GPU, by raw calls.
+/// The first GPU, its primary context, and a module with the kernels.
 pub(crate) struct Gpu {
     api: Api,
     device: i32,
@@ -66,7 +66,7 @@ pub(crate) struct Gpu {
 }
 
 impl Gpu {
-    /// Opens it, with the kernels of this text, and makes it current on this thread.
+    /// Opens the GPU, loads the kernels of this PTX, and makes the context current on the calling thread.
     pub(crate) fn open(ptx: &str) -> Result<Self, BenchError> {
         let mut gpu = Self {
             api: api::load()?,
@@ -87,12 +87,12 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// Makes it current on the calling thread.
+    /// Makes the context current on the calling thread.
     pub(crate) fn bind(&self) -> Result<(), BenchError> {
         call!(self, cuCtxSetCurrent(self.context))
     }
 
-    /// Its compute capability, `9.0`.
+    /// Returns the compute capability, such as `9.0`.
     pub(crate) fn capability(&self) -> Result<String, BenchError> {
         let mut parts = [0; 2];
         for (part, attribute) in parts.iter_mut().zip(CAPABILITY) {
@@ -104,7 +104,7 @@ impl Gpu {
         Ok(format!("{}.{}", parts[0], parts[1]))
     }
 
-    /// A kernel of the module.
+    /// Looks up a kernel of the module.
     pub(crate) fn kernel(&self, name: &CStr) -> Result<Kernel<'_>, BenchError> {
         let mut function = 0;
         call!(
@@ -129,7 +129,7 @@ impl Drop for Gpu {
     }
 }
 
-/// A kernel, launched as one block of a warp.
+/// A kernel, launched with one block of one warp.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernel<'a> {
     gpu: &'a Gpu,
@@ -140,7 +140,7 @@ pub(crate) struct Kernel<'a> {
 pub(crate) const THREADS: u32 = 32;
 
 impl Kernel<'_> {
-    /// Launches it.
+    /// Launches the kernel.
     #[inline]
     pub(crate) fn launch(
         &self,
@@ -156,9 +156,9 @@ impl Kernel<'_> {
     }
 }
 
-/// What a kernel is given: eight bytes each, of which a narrower parameter takes the lower ones.
+/// The parameters of a kernel, eight bytes each; a narrower parameter reads the lower bytes.
 pub(crate) struct Parameters {
-    /// What the pointers point to.
+    /// The values that the pointers point to.
     _values: Box<[u64]>,
     pointers: Box<[*mut c_void]>,
 }
@@ -181,7 +181,7 @@ impl Parameters {
     }
 }
 
-/// The driver's version, as it counts.
+/// Formats a version of the driver.
 pub(crate) fn version_text((major, minor): (u32, u32)) -> String {
     format!("{major}.{minor}")
 }

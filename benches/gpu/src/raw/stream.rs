@@ -8,7 +8,7 @@ const NON_BLOCKING: u32 = 1;
 /// `CU_EVENT_DISABLE_TIMING`
 const UNTIMED: u32 = 2;
 
-/// A stream; dropping it waits for what it was given.
+/// A stream. Dropping it waits for its work.
 pub(crate) struct Stream<'a> {
     gpu: &'a Gpu,
     pub(super) raw: u64,
@@ -38,17 +38,18 @@ impl Gpu {
 }
 
 impl Stream<'_> {
-    /// Waits until all that it was given is done.
+    /// Waits until all work of the stream has completed.
     pub(crate) fn synchronize(&self) -> Result<(), BenchError> {
         call!(self.gpu, cuStreamSynchronize(self.raw))
     }
 
+    /// Makes the stream wait for an event.
     #[inline]
     pub(crate) fn wait_for(&self, event: &Event<'_>) -> Result<(), BenchError> {
         call!(self.gpu, cuStreamWaitEvent(self.raw, event.raw, 0))
     }
 
-    /// Has it write a word at this address.
+    /// Makes the stream write a word to this address.
     #[inline]
     pub(crate) fn write_value(&self, address: u64, value: u64) -> Result<(), BenchError> {
         call!(
@@ -71,7 +72,7 @@ impl Event<'_> {
         call!(self.gpu, cuEventRecord(self.raw, stream.raw))
     }
 
-    /// Asks for it; that it has not come yet is an answer, too.
+    /// Queries the event. An event that has not completed (`CUDA_ERROR_NOT_READY`) is not an error.
     #[inline]
     pub(crate) fn query(&self) -> Result<(), BenchError> {
         match call!(self.gpu, cuEventQuery(self.raw)) {

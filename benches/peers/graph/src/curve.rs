@@ -1,4 +1,4 @@
-//! What scheduling costs, against the number of nodes: it must not cost more a node when there are more of them.
+//! Measures the cost of scheduling against the number of nodes. The cost per node must not grow with that number.
 
 use std::thread;
 
@@ -8,11 +8,11 @@ use serde::Serialize;
 use crate::contenders::ours::{Form, schedule};
 use crate::contenders::{Fault, ug};
 
-/// Nodes of the graphs.
+/// The numbers of nodes of the graphs.
 const NODES: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
-/// Most nodes that are given to `ug`, which recurses through them: each node takes stack.
+/// The most nodes of a graph for `ug`, which recurses, so each node takes stack.
 const UG_NODES_MAX: usize = 100_000;
-/// Stack for it, which is only taken where it is touched.
+/// The stack of the thread for `ug`. The system only backs the pages that it touches.
 const UG_STACK_BYTES: usize = 8 << 30;
 
 #[derive(Serialize)]
@@ -25,7 +25,7 @@ struct Point {
     drop_ns: f64,
 }
 
-/// Prints the curve: nanoseconds a node, medians of the rounds.
+/// Prints the curve: nanoseconds per node, medians of the rounds.
 pub(crate) fn curve(rounds: usize, quick: bool, json: bool) -> Result<(), Fault> {
     let forms = [
         ("chain", Form::Chain),
@@ -48,7 +48,7 @@ pub(crate) fn curve(rounds: usize, quick: bool, json: bool) -> Result<(), Fault>
             let chain = move || ug::chain(nodes).map_err(|why| why.to_string());
             let deep = thread::Builder::new().stack_size(UG_STACK_BYTES);
             let joined = deep.spawn(chain)?.join();
-            Ok(joined.map_err(|_| "a chain of ug panicked")??)
+            Ok(joined.map_err(|_| "the chain of `ug` panicked")??)
         };
         points.push(point("ug", "chain", nodes, rounds_of(rounds, deep)?));
     }

@@ -1,14 +1,14 @@
-//! Graphs of ours and other tensor libraries side by side: one process, one thread that computes, `f32`.
+//! Benches our graphs and other tensor libraries side by side: one process, one thread that computes, `f32`.
 //!
-//! Every contender is right, to 1e-4, before it is timed. Rounds go through the contenders in turn, so that the machine's drift
-//! hits all of them.
+//! The result of every contender is checked, to 1e-4, before it is timed. The contenders are sampled in turn, so that
+//! the machine's drift affects all of them.
 //!
-//! - [`work`]: what is computed, on which numbers, and what must come out.
+//! - [`work`]: the computations, their inputs, and their expected results.
 //! - [`rows`]: the rows of the table and their targets.
-//! - [`contenders`]: who takes part.
-//! - [`measure`]: how a row is measured.
-//! - [`report`]: the table, JSON, the drawing.
-//! - [`curve`]: what scheduling costs against the number of nodes.
+//! - [`contenders`]: the libraries.
+//! - [`measure`]: the measurement of a row.
+//! - [`report`]: the table, JSON, the plot.
+//! - [`curve`]: the cost of scheduling against the number of nodes.
 
 mod contenders;
 mod curve;
@@ -27,31 +27,31 @@ use contenders::{Contender, Fault};
 use measure::{Effort, measure};
 use report::Measured;
 
-/// Graphs of ours and other tensor libraries side by side: a table, or one JSON object a row.
+/// Measures our graphs and other tensor libraries side by side, and prints a table or one JSON object per row.
 #[derive(Parser)]
 struct Arguments {
-    /// Takes only the rows whose name contains this.
+    /// Measure only the rows whose name contains this text.
     #[arg(long, value_name = "SUBSTRING", default_value = "")]
     row: String,
-    /// Measures only this contender.
+    /// Measure only this contender.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// Shorter samples and fewer rounds: for looking, not for quoting.
+    /// Take shorter samples and fewer rounds; do not quote the figures.
     #[arg(long)]
     quick: bool,
-    /// Prints one JSON object a row in place of the table.
+    /// Print one JSON object per row instead of the table.
     #[arg(long)]
     json: bool,
-    /// Rounds, over which medians are taken.
+    /// Number of rounds; the figures are medians of the rounds.
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
-    /// Prints what scheduling costs against the number of nodes, in place of the rows.
+    /// Print the cost of scheduling against the number of nodes instead of the rows.
     #[arg(long)]
     curve: bool,
-    /// How many threads compute, of ours; peers have one.
+    /// Number of threads that compute, of ours; peers have one.
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// Draws the rows into an SVG file as well.
+    /// Also draw the rows to an SVG file.
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 }
@@ -67,9 +67,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Has the peers compute on one thread: the variable that all of them ask.
+/// Makes the peers compute on one thread, by the environment variable that all of them read.
 fn one_thread() {
-    // SAFETY: no other thread is there yet, or none that reads the environment.
+    // SAFETY: no other thread has started, or none that reads the environment.
     unsafe { std::env::set_var("RAYON_NUM_THREADS", "1") };
 }
 
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn every_row_runs_and_comes_out_right_everywhere() {
         one_thread();
-        let contenders = contenders::all(1).expect("the contenders are there");
+        let contenders = contenders::all(1).expect("the contenders can be opened");
         let names: Vec<&str> = contenders
             .iter()
             .map(|contender| contender.name())
@@ -141,7 +141,8 @@ mod tests {
             rounds: 1,
             sample: Duration::ZERO,
         };
-        let all = measured("", None, &contenders, effort, |_| Ok(())).expect("rows are measured");
+        let all =
+            measured("", None, &contenders, effort, |_| Ok(())).expect("the rows can be measured");
         assert_eq!(all.len(), rows::rows().len());
         for measured in &all {
             for (name, cell) in names.iter().zip(&measured.cells) {
@@ -152,7 +153,7 @@ mod tests {
                 );
             }
             assert!(matches!(&measured.cells[0], Cell::Seconds(all) if all.len() == 1));
-            report::json(measured, &names).expect("a row is JSON");
+            report::json(measured, &names).expect("the row is valid JSON");
         }
         let table = report::table(&all, &names);
         assert_eq!(table.lines().count(), all.len() + 2, "{table}");
@@ -160,6 +161,6 @@ mod tests {
 
     #[test]
     fn the_curve_is_drawn() {
-        curve::curve(1, true, true).expect("chains of ours and of ug are scheduled");
+        curve::curve(1, true, true).expect("our graphs and ug's can be scheduled");
     }
 }

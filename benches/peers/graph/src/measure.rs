@@ -1,4 +1,4 @@
-//! How a row is measured: every contender is right before it is timed, and rounds go through all of them in turn.
+//! Measures a row: checks the result of every contender before it is timed, and then samples all of them in turn.
 
 use std::time::{Duration, Instant};
 
@@ -8,30 +8,31 @@ use crate::contenders::{Contender, Fault, Job};
 use crate::rows::Row;
 use crate::work::difference;
 
-/// How far a result may be from what was worked out in `f64`.
+/// The tolerated difference of a result from the one in `f64`.
 const TOLERANCE: f64 = 1e-4;
-/// Most runs of one sample.
+/// The most runs of one sample.
 const RUNS_MAX: u64 = 100_000;
 
-/// How long, and how often.
+/// The length and number of samples.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     pub(crate) rounds: usize,
-    /// How long a sample takes at least.
+    /// The least time of a sample.
     pub(crate) sample: Duration,
 }
 
-/// What came of one contender in one row: seconds a run, for each round.
+/// The result of one contender in one row.
 #[derive(Clone, Debug)]
 pub(crate) enum Cell {
+    /// Seconds per run, for each round.
     Seconds(Vec<f64>),
-    /// It has no such thing.
+    /// The contender does not support the work.
     None,
-    /// It failed, or came out wrong: a sentence.
+    /// The contender failed, or its result is wrong; the message.
     Failed(String),
 }
 
-/// Measures one row, of one contender alone if one is named.
+/// Measures one row: of all contenders, or only of the contender `only`.
 pub(crate) fn measure(
     row: &Row,
     only: Option<&str>,
@@ -73,7 +74,7 @@ pub(crate) fn measure(
 
 type Begun<'a> = (Box<dyn Job + 'a>, u64);
 
-/// Runs a job once, holds what comes out against what must, and finds how many runs a sample takes.
+/// Runs a job once, compares its result with the expected one, and determines the number of runs per sample.
 fn begin<'a>(
     row: &Row,
     mut job: Box<dyn Job + 'a>,
@@ -85,7 +86,7 @@ fn begin<'a>(
     if let Some(got) = job.output()?
         && let Some(difference) = difference(&got, expected, TOLERANCE)
     {
-        return Err(format!("comes out wrong: {difference}").into());
+        return Err(format!("wrong result: {difference}").into());
     }
     let runs = runs_to_fill(effort.sample, 1..=RUNS_MAX, |runs| {
         sample(row, &mut *job, runs).map(drop)
@@ -93,7 +94,7 @@ fn begin<'a>(
     Ok((job, runs))
 }
 
-/// Seconds a run, over several runs. Pipelined runs are waited for together.
+/// Takes a sample of several runs, and returns the seconds per run. Pipelined runs have one wait at the end.
 fn sample(row: &Row, job: &mut dyn Job, runs: u64) -> Result<f64, Fault> {
     let start = Instant::now();
     for _ in 0..runs {

@@ -1,4 +1,4 @@
-//! What was measured, as a table, as JSON and as a drawing.
+//! Formats results as a table, as JSON and as a plot.
 
 use millstream_harness::{Axis, Figure, Limit, Mark, Plot, Table, digits, ratio};
 use serde::Serialize;
@@ -7,7 +7,7 @@ use crate::contenders::BEFORE_PEERS;
 use crate::measure::Cell;
 use crate::rows::Row;
 
-/// One row and what came of everybody.
+/// One row with the results of all contenders.
 pub(crate) struct Measured {
     pub(crate) row: Row,
     pub(crate) cells: Vec<Cell>,
@@ -28,13 +28,13 @@ struct Line<'a> {
 struct Side<'a> {
     name: &'a str,
     median: Option<f64>,
-    /// That of the fastest round.
+    /// The figure of the fastest round.
     best: Option<f64>,
     why: Option<&'a str>,
 }
 
 impl Measured {
-    /// Seconds a run of a contender.
+    /// Returns the seconds per run of a contender.
     fn figure(&self, index: usize) -> Option<Figure> {
         match self.cells.get(index)? {
             Cell::Seconds(all) => Figure::of(all),
@@ -46,14 +46,14 @@ impl Measured {
         Some(self.figure(index)?.median)
     }
 
-    /// The median and the best round of a contender, in the row's unit.
+    /// Returns the median and the best round of a contender, in the row's unit.
     fn figures(&self, index: usize) -> Option<(f64, f64)> {
         let figure = self.figure(index)?;
         let of = |seconds| self.row.unit.of(seconds, self.row.work);
         Some((of(figure.median), of(figure.least)))
     }
 
-    /// What the table says of a contender.
+    /// Returns the table cell of a contender.
     fn cell(&self, index: usize) -> String {
         match (&self.cells[index], self.figures(index)) {
             (Cell::Failed(_), _) => "failed".to_owned(),
@@ -62,7 +62,7 @@ impl Measured {
         }
     }
 
-    /// The fastest peer, and what ours takes to it.
+    /// Returns the fastest peer, and the ratio of our time to its time.
     fn best_peer(&self) -> Option<(usize, Option<f64>)> {
         let peers = BEFORE_PEERS..self.cells.len();
         let timed = peers.filter_map(|index| Some((index, self.seconds(index)?)));
@@ -75,11 +75,11 @@ impl Measured {
         Some(self.row.target?.holds(median))
     }
 
-    /// What failed, as sentences.
+    /// Returns the messages of the contenders that failed.
     fn faults<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = String> + 'a {
         let cells = names.iter().zip(&self.cells);
         cells.filter_map(|(name, cell)| match cell {
-            // Some errors bring their backtrace, line by line.
+            // Some errors have a backtrace in further lines.
             Cell::Failed(why) => {
                 let why = why.lines().next().unwrap_or_default();
                 Some(format!("{name}, {}: {why}", self.row.name))
@@ -89,7 +89,7 @@ impl Measured {
     }
 }
 
-/// The table, with a line below it for whatever failed.
+/// Returns the table, followed by one line per failure.
 pub(crate) fn table(all: &[Measured], names: &[&str]) -> String {
     let mut head = vec!["median (best)", "unit"];
     head.extend(names);
@@ -117,7 +117,7 @@ pub(crate) fn table(all: &[Measured], names: &[&str]) -> String {
     table.markdown() + &faults
 }
 
-/// One JSON object a row.
+/// Returns a row as one JSON object.
 pub(crate) fn json(measured: &Measured, names: &[&str]) -> Result<String, serde_json::Error> {
     let side = |(index, name)| {
         let figures = measured.figures(index);
@@ -143,13 +143,13 @@ pub(crate) fn json(measured: &Measured, names: &[&str]) -> Result<String, serde_
     })
 }
 
-/// How much longer than ours each side takes, on a scale of tens, as an SVG drawing.
+/// Returns an SVG plot of each contender's time relative to ours, on a logarithmic scale.
 pub(crate) fn drawing(all: &[Measured], names: &[&str]) -> String {
     const COLOURS: [&str; 7] = [
         "#1f6f8b", "#888888", "#c1440e", "#e0a458", "#6a994e", "#7b5ea7", "#bc4b76",
     ];
     let axis = Axis::logarithmic(&[0.1, 1.0, 10.0, 100.0, 1000.0]);
-    let mut plot = Plot::new("seconds a run, ours being 1");
+    let mut plot = Plot::new("time per run, relative to ours");
     for measured in all {
         let Some(ours) = measured.seconds(0).or(measured.seconds(1)) else {
             continue;

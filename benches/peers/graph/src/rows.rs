@@ -1,4 +1,4 @@
-//! The rows: what is measured, in which unit, and what ours may take at most.
+//! The rows: the works, their units, and our targets.
 
 use millstream_harness::Limit;
 
@@ -12,18 +12,18 @@ pub(crate) struct Row {
     pub(crate) work: Work,
     pub(crate) what: What,
     pub(crate) unit: Unit,
-    /// What ours must reach, in the unit.
+    /// Our target, in the unit.
     pub(crate) target: Option<Limit>,
-    /// Are runs sent one after the other, with one wait for all? Others are waited for one by one.
+    /// Whether all runs of a sample are submitted before one wait. Otherwise there is a wait after each run.
     pub(crate) pipelined: bool,
 }
 
-/// What a row is counted in.
+/// The unit of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unit {
     Microseconds,
     Milliseconds,
-    /// Multiplications and additions, 10^9 a second: the only unit of which more is better.
+    /// 10^9 multiplications and additions a second: the only unit of which more is better.
     Gigaflops,
 }
 
@@ -36,7 +36,7 @@ impl Unit {
         }
     }
 
-    /// Seconds of a run in the unit.
+    /// Converts the seconds of a run to the unit.
     pub(crate) fn of(self, seconds: f64, work: Work) -> f64 {
         match self {
             Unit::Microseconds => seconds * 1e6,
@@ -45,7 +45,7 @@ impl Unit {
         }
     }
 
-    /// A row of runs, each of which is waited for.
+    /// Returns a row of runs, with a wait after each.
     fn row(self, name: &'static str, work: Work) -> Row {
         Row {
             name,
@@ -66,7 +66,7 @@ impl Row {
         }
     }
 
-    /// Ours must take this at most, or reach it at least: what is better in the unit.
+    /// Sets our target: at most this time, or at least this rate.
     fn target(self, target: f64) -> Self {
         let target = match self.unit {
             Unit::Gigaflops => Limit::AtLeast(target),
@@ -79,7 +79,7 @@ impl Row {
     }
 }
 
-/// All rows.
+/// Returns all rows.
 pub(crate) fn rows() -> Vec<Row> {
     use Unit::{Gigaflops as Rate, Microseconds as Us, Milliseconds as Ms};
     use Work::{Exp, Gelu, Layers, Norm, Product, Softmax, Sum, Ten};
@@ -95,7 +95,7 @@ pub(crate) fn rows() -> Vec<Row> {
         Ms.row("(a*b+c).exp(), 16 M", Exp(16 << 20)).target(7.5),
         Ms.row("gelu, 16 M", Gelu(16 << 20)).target(5.0),
         Ms.row("sum, 16 M", Sum(16 << 20)),
-        // A prime: no number of parts divides it.
+        // A prime length: no number of parts divides it.
         Ms.row("sum, 16 M less 3", Sum((16 << 20) - 3)),
         Ms.row("softmax, 1024 x 1024", Softmax(1024)).target(0.4),
         Ms.row("layer norm, 1024 x 1024", Norm(1024)).target(0.22),

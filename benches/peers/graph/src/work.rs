@@ -1,38 +1,39 @@
-//! What is computed: the works, the numbers that they are given, and what must come out, worked out plainly in `f64`.
+//! The computations (works), their inputs, and their expected results, computed in `f64`.
 
-/// One computation, of `f32` throughout.
+/// One computation, in `f32`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Work {
-    /// `(a * b + c).exp()` of so many.
+    /// `(a * b + c).exp()` of N elements.
     Exp(usize),
-    /// `x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3))` of so many, which is the tanh form of gelu.
+    /// `x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3))` of N elements: the tanh form of gelu.
     Gelu(usize),
-    /// Softmax of each row of a square.
+    /// Softmax of each row of a square matrix of side N.
     Softmax(usize),
-    /// Each row of a square brought to mean 0 and variance 1, times a gain, plus a shift.
+    /// Layer norm of each row of a square matrix of side N: normalized to mean 0 and variance 1, times a gain, plus a
+    /// shift.
     Norm(usize),
-    /// The sum of so many.
+    /// The sum of N elements.
     Sum(usize),
-    /// A product of two squares.
+    /// A product of two square matrices of side N.
     Product(usize),
-    /// Three layers with biases, the first two rectified: rows of pixels to rows of digits.
+    /// Three layers with biases, the first two with a rectifier: from rows of pixels to rows of digits.
     Layers,
-    /// `(exp(min(max((a * b + c) * 0.5 - a, -4), 4)) * b + c) * a` of so many: ten nodes.
+    /// `(exp(min(max((a * b + c) * 0.5 - a, -4), 4)) * b + c) * a` of N elements: ten nodes.
     Ten(usize),
 }
 
-/// Widths of the layers of [`Work::Layers`].
+/// The widths of the layers of [`Work::Layers`].
 pub(crate) const WIDTHS: [usize; 4] = [784, 512, 512, 10];
-/// Rows of [`Work::Layers`].
+/// The number of rows of [`Work::Layers`].
 pub(crate) const BATCH: usize = 64;
-/// What is added to variances in [`Work::Norm`].
+/// The number that [`Work::Norm`] adds to variances.
 pub(crate) const EPSILON: f32 = 1e-5;
 /// The factor of the cube in gelu.
 pub(crate) const GELU_CUBE: f32 = 0.044_715;
 /// `2 sqrt(2 / pi)`, the factor in gelu.
 pub(crate) const GELU_SCALE: f32 = 1.595_769_1;
 
-/// An input: numbers in rows, with their shape.
+/// An input: numbers in row-major order, and their shape.
 #[derive(Debug)]
 pub(crate) struct Input {
     pub(crate) shape: Vec<usize>,
@@ -40,7 +41,8 @@ pub(crate) struct Input {
 }
 
 impl Work {
-    /// The same inputs in every run, from -1 to 1; weights so small that sums stay near 1.
+    /// Returns the inputs, which are the same in every run: mostly from -1 to 1, with weights so small that sums stay
+    /// near 1.
     pub(crate) fn inputs(self) -> Vec<Input> {
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
         let mut input = |shape: &[usize], scale: f32| Input {
@@ -71,7 +73,7 @@ impl Work {
         }
     }
 
-    /// The shape of what comes out.
+    /// Returns the shape of the result.
     pub(crate) fn output(self) -> Vec<usize> {
         match self {
             Work::Exp(len) | Work::Gelu(len) | Work::Ten(len) => vec![len],
@@ -81,7 +83,7 @@ impl Work {
         }
     }
 
-    /// Multiplications and additions, where they are what is counted.
+    /// Returns the number of multiplications and additions, if the unit counts them.
     pub(crate) fn operations(self) -> Option<f64> {
         match self {
             Work::Product(side) => Some(2.0 * (side as f64).powi(3)),
@@ -89,7 +91,7 @@ impl Work {
         }
     }
 
-    /// What must come out.
+    /// Returns the expected result.
     pub(crate) fn plainly(self, inputs: &[Input]) -> Vec<f64> {
         let of = |input: usize| -> &[f32] { &inputs[input].numbers };
         let wide =
@@ -163,25 +165,30 @@ fn product(left: &[f64], right: &[f64], inner: usize, columns: usize) -> Vec<f64
     out
 }
 
-/// Where two results differ first, if they do: absolutely below 1, relative to the expected above.
+/// Returns the first difference of two results, if there is one. The tolerance is absolute below 1, and relative to the
+/// expected number above.
 pub(crate) fn difference(got: &[f32], expected: &[f64], tolerance: f64) -> Option<String> {
     if got.len() != expected.len() {
-        return Some(format!("{} numbers, not {}", got.len(), expected.len()));
+        return Some(format!(
+            "expected {} numbers, got {}",
+            expected.len(),
+            got.len()
+        ));
     }
     let mut pairs = got.iter().zip(expected).enumerate();
-    // A NaN is not near anything, so it is found too.
+    // A NaN is not near any number, so it counts as a difference.
     let near = |got: f32, expected: f64| {
         (f64::from(got) - expected).abs() <= tolerance * expected.abs().max(1.0)
     };
     let (index, (got, expected)) = pairs.find(|(_, (got, expected))| !near(**got, **expected))?;
-    Some(format!("{got} at {index}, not {expected}"))
+    Some(format!("expected {expected} at index {index}, got {got}"))
 }
 
-/// Xorshift: the same numbers everywhere.
+/// A xorshift generator: the same numbers on every machine.
 struct Random(u64);
 
 impl Random {
-    /// From -1 to 1.
+    /// Returns the next number, from -1 to 1.
     fn number(&mut self) -> f32 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -198,7 +205,7 @@ mod tests {
     fn a_difference_is_told_with_its_place() {
         assert_eq!(difference(&[1.0, 2.0], &[1.0, 2.0], 1e-4), None);
         let told = difference(&[1.0, 2.1], &[1.0, 2.0], 1e-4);
-        assert_eq!(told.as_deref(), Some("2.1 at 1, not 2"));
+        assert_eq!(told.as_deref(), Some("expected 2 at index 1, got 2.1"));
         assert!(difference(&[f32::NAN], &[0.0], 1e-4).is_some());
         assert!(difference(&[], &[0.0], 1e-4).is_some());
     }

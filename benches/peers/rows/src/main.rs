@@ -1,7 +1,8 @@
-//! Rows of graphs of ours, timed one sample at a time: `rows.py` writes the name of a row to standard input, and reads seconds a run.
+//! Times rows of our graphs, one sample at a time: `rows.py` writes the name of a row to standard input, and reads the
+//! seconds per run.
 //!
-//! What each row computes is written down in `rows.py` as well, for the peers. Inputs are the same formula on both sides; only
-//! their kind matters (indices are in range, and scattered).
+//! `rows.py` also defines each row, for the peers. Both sides use the same formula for inputs; only their kind affects
+//! the times (indices are in range, and scattered).
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -13,7 +14,7 @@ use millstream::{ComputeClient, Cpu, Device, Stream};
 
 type Fault = Box<dyn Error>;
 
-/// The least time of a sample, in seconds, unless that takes more than `MOST_RUNS` runs.
+/// The target time of a sample, in seconds, unless that takes more than `MOST_RUNS` runs.
 const SAMPLE: f64 = 0.03;
 const MOST_RUNS: f64 = 2000.0;
 
@@ -48,7 +49,7 @@ impl Inputs<'_> {
     }
 }
 
-/// What a row computes.
+/// Returns the graph of a row.
 fn row(name: &str, inputs: &Inputs<'_>) -> Result<LazyBuffer, Fault> {
     const M: usize = 1 << 20;
     let f = |shape: &[usize]| inputs.floats(shape);
@@ -89,11 +90,11 @@ fn row(name: &str, inputs: &Inputs<'_>) -> Result<LazyBuffer, Fault> {
             (q.matmul_t(&k) * 0.125).softmax(-1).matmul(&v)
         }
         "matmul" => f(&[1024, 1024])?.matmul(&f(&[1024, 1024])?),
-        _ => return Err(format!("there is no row {name}").into()),
+        _ => return Err(format!("no row is named `{name}`").into()),
     })
 }
 
-/// Seconds that one run takes: the mean of `runs`.
+/// Takes a sample of `runs` runs, and returns the mean seconds per run.
 fn sample(compiled: &CompiledSchedule, stream: &Stream, runs: usize) -> Result<f64, Fault> {
     let start = Instant::now();
     for _ in 0..runs {

@@ -1,20 +1,20 @@
-//! Counts heap allocations and live bytes of the whole process, cheaply enough to stay on while
-//! times are taken.
+//! Counts heap allocations and live bytes of the process, at a cost that is low enough to count while
+//! times are measured.
 //!
-//! Each thread counts in a cell of its own, which only it writes: a relaxed load and store, no
-//! locked instruction. Threads beyond the table share its last cell and pay for one. A free is
-//! counted by the thread that frees, so only sums over all cells mean anything.
+//! Each thread counts in its own cell, which only that thread writes: a relaxed load and store, without
+//! a locked instruction. Threads beyond the table share its last cell and use locked instructions. The
+//! thread that frees counts the free, so only sums over all cells are meaningful.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// Cells of the table: more threads than a sample starts, the shared last one aside.
+/// The number of cells: more than a sample has threads, without the shared last one.
 const CELLS: usize = 64;
 const SHARED: usize = CELLS - 1;
 const UNASSIGNED: usize = usize::MAX;
 
-/// Two cache lines, so that neighbours do not share one even with the adjacent-line prefetcher.
+/// The counts of a thread. Two cache lines, so that neighbours share none, even with the adjacent-line prefetcher.
 #[repr(align(128))]
 struct Counts {
     allocations: AtomicU64,
@@ -33,11 +33,11 @@ thread_local! {
     static CELL: Cell<usize> = const { Cell::new(UNASSIGNED) };
 }
 
-/// The system's allocator, counted.
+/// The system's allocator, with counts.
 pub(crate) struct Counting;
 
-// Relaxed throughout: a count orders nothing; a reader that wants the sums exact has joined or
-// synchronized with the threads that it counts.
+// Relaxed throughout: counts order nothing. A caller that needs exact sums has joined the threads, or has
+// synchronized with them.
 fn count(allocations: u64, bytes: i64) {
     let mut index = CELL.get();
     if index == UNASSIGNED {
@@ -58,7 +58,7 @@ fn count(allocations: u64, bytes: i64) {
     }
 }
 
-// SAFETY: every call is handed to `System` unchanged; counting allocates nothing, since the
+// SAFETY: every call is passed to `System` unchanged. Counting does not allocate, because the
 // thread-local is constant-initialized and has no destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -86,7 +86,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Allocations made so far by all threads, reallocations included.
+/// Returns the number of allocations of all threads so far, including reallocations.
 pub(crate) fn allocations() -> u64 {
     TABLE
         .iter()
@@ -94,7 +94,7 @@ pub(crate) fn allocations() -> u64 {
         .sum()
 }
 
-/// Bytes that are allocated now.
+/// Returns the number of bytes that are allocated now.
 pub(crate) fn live_bytes() -> i64 {
     TABLE.iter().map(|counts| counts.bytes.load(Relaxed)).sum()
 }

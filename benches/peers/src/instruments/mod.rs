@@ -1,4 +1,4 @@
-//! What measures: heap allocations, processor time and wake-ups, affinity, callgrind's requests.
+//! The instruments: heap allocations, processor time and wake-ups, affinity, callgrind's requests.
 
 pub(crate) mod allocations;
 pub(crate) mod callgrind;

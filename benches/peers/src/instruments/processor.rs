@@ -3,8 +3,8 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-/// Confines this process, threads to come included, to one core. To be called before any thread
-/// is started.
+/// Pins this process to one core, including threads that start later. Must be called before any
+/// thread starts.
 pub(crate) fn pin_to_one_core() -> std::io::Result<()> {
     // SAFETY: an all-zero `cpu_set_t` is the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -13,7 +13,7 @@ pub(crate) fn pin_to_one_core() -> std::io::Result<()> {
     if unsafe { libc::sched_getaffinity(0, size, &mut set) } != 0 {
         return Err(std::io::Error::last_os_error());
     }
-    // SAFETY: every index asked for lies within the set.
+    // SAFETY: every index is within the set.
     let first =
         (0..libc::CPU_SETSIZE as usize).find(|&core| unsafe { libc::CPU_ISSET(core, &set) });
     // SAFETY: as above.
@@ -27,9 +27,9 @@ pub(crate) fn pin_to_one_core() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Ends this process by SIGALRM unless it has ended by itself within the limit.
+/// Ends this process by SIGALRM unless it exits within the limit.
 pub(crate) fn end_after(limit: Duration) {
-    // SAFETY: `alarm` has no preconditions; no handler is installed, so the signal ends us.
+    // SAFETY: `alarm` has no preconditions. No handler is installed, so the signal ends the process.
     unsafe { libc::alarm(limit.as_secs() as u32) };
 }
 
@@ -38,18 +38,18 @@ fn clock(id: libc::clockid_t) -> Duration {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is valid for writes; the clock exists on every Linux we run on.
+    // SAFETY: `time` is valid for writes; the clock exists on every supported Linux.
     unsafe { libc::clock_gettime(id, &mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Processor time that all threads but the calling one have used.
+/// Returns the processor time of all threads except the calling one.
 pub(crate) fn time_of_other_threads() -> Duration {
     let process = clock(libc::CLOCK_PROCESS_CPUTIME_ID);
     process.saturating_sub(clock(libc::CLOCK_THREAD_CPUTIME_ID))
 }
 
-/// How often threads other than the main one have gone to sleep by themselves, and so were woken.
+/// Returns how often threads except the main one have blocked, and so were woken.
 pub(crate) fn wake_ups_of_other_threads() -> u64 {
     let main = std::process::id().to_string();
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else {
@@ -68,7 +68,7 @@ pub(crate) fn wake_ups_of_other_threads() -> u64 {
         .sum()
 }
 
-/// Starts a thread for every core that computes until the process ends.
+/// Starts one thread per core that computes until the process ends.
 pub(crate) fn load_every_core() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     for _ in 0..cores {

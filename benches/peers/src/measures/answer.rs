@@ -1,4 +1,4 @@
-//! Waiting for the device: sync and read, and the time from a submission to its start.
+//! Measures waiting for the device: sync, read, and the time from a submission to its start.
 
 use std::time::{Duration, Instant};
 
@@ -8,19 +8,19 @@ use crate::instruments::allocations;
 use crate::noop;
 use millstream_harness::quantile;
 
-/// Long enough for every device thread to have gone to sleep.
+/// An idle time after which every device thread sleeps.
 pub(crate) const IDLE: Duration = Duration::from_millis(5);
 
-/// Asks of a busy device, and of one that has idled.
+/// The number of requests to a busy device.
 const BUSY_ASKS: usize = 5000;
-/// As [`BUSY_ASKS`]; each idles first.
+/// The number of requests to a device that idles before each of them.
 pub(crate) const IDLE_ASKS: usize = 200;
 
-/// A launch that has not begun after this long without a flush is never going to.
+/// A launch that has not begun after this time without a flush counts as never begun.
 const NEVER: Duration = Duration::from_secs(2);
 
-/// `p50_us` and `p99_us` of what `ask` takes, its return value in microseconds, and its
-/// `allocations`.
+/// Calls `ask`, which returns microseconds, `count` times. Returns `p50_us`, `p99_us`, and the
+/// `allocations` per call.
 pub(crate) fn distribution(count: usize, mut ask: impl FnMut() -> f64) -> Figures {
     let mut times = Vec::with_capacity(count);
     let before = allocations::allocations();
@@ -35,12 +35,12 @@ pub(crate) fn distribution(count: usize, mut ask: impl FnMut() -> f64) -> Figure
     ]
 }
 
-/// How long `work` takes, in microseconds.
+/// Returns how long `work` takes, in microseconds.
 pub(crate) fn microseconds(work: impl FnOnce()) -> f64 {
     took(work).as_nanos() as f64 / 1e3
 }
 
-/// A sync, one after the other.
+/// Measures syncs, one after the other.
 pub(crate) fn sync_busy<C: Contender>(effort: Effort) -> Figures {
     let contender = C::open();
     contender.sync();
@@ -49,7 +49,7 @@ pub(crate) fn sync_busy<C: Contender>(effort: Effort) -> Figures {
     })
 }
 
-/// A read of four bytes, one after the other.
+/// Measures reads of four bytes, one after the other.
 pub(crate) fn read_busy<C: Contender>(effort: Effort) -> Figures {
     let contender = C::open();
     let buffer = contender.create(&[1, 2, 3, 4]);
@@ -59,7 +59,7 @@ pub(crate) fn read_busy<C: Contender>(effort: Effort) -> Figures {
     })
 }
 
-/// A sync after the device has idled.
+/// Measures a sync after the device has idled.
 pub(crate) fn sync_idle<C: Contender>(effort: Effort) -> Figures {
     let contender = C::open();
     contender.sync();
@@ -69,14 +69,14 @@ pub(crate) fn sync_idle<C: Contender>(effort: Effort) -> Figures {
     })
 }
 
-/// From before a launch to its beginning on the device, which has just answered a sync.
+/// Measures the time from before a launch to its start on a device that has just answered a sync.
 pub(crate) fn start_awake<C: Contender>(effort: Effort) -> Figures {
     let contender = C::open();
     noop::stamp_launches();
     distribution(effort.count(BUSY_ASKS), || until_started(&contender))
 }
 
-/// From before a launch to its beginning on the device, which has idled.
+/// Measures the time from before a launch to its start on a device that has idled.
 pub(crate) fn start_parked<C: Contender>(effort: Effort) -> Figures {
     let contender = C::open();
     noop::stamp_launches();
@@ -86,7 +86,7 @@ pub(crate) fn start_parked<C: Contender>(effort: Effort) -> Figures {
     })
 }
 
-/// Microseconds from before a launch to its beginning, the flush that it may need included.
+/// Returns the microseconds from before a launch to its start, including the flush that it may need.
 fn until_started<C: Contender>(contender: &C) -> f64 {
     let before = noop::launches();
     let begin = noop::now_ns();
@@ -100,7 +100,7 @@ fn until_started<C: Contender>(contender: &C) -> f64 {
     took
 }
 
-/// How many of `COUNT` launches have begun by themselves, and after how many milliseconds.
+/// Counts how many of `COUNT` launches begin without a flush, and after how many milliseconds.
 pub(crate) fn without_flush<C: Contender, const COUNT: u64>(_: Effort) -> Figures {
     let contender = C::open();
     contender.sync();

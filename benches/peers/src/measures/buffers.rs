@@ -1,4 +1,4 @@
-//! Device memory: allocating, using and dropping, and what a live buffer costs the runtime.
+//! Measures device memory: allocation, use and drop, and the runtime's heap per live buffer.
 
 use super::{Effort, Figures, timed};
 use crate::contender::Contender;
@@ -7,13 +7,13 @@ use crate::instruments::allocations;
 /// Bytes of each buffer that is allocated and dropped.
 const BUFFER_BYTES: usize = 1024;
 
-/// Live buffers whose upkeep is weighed: just below a power of two, so that what shows is what a buffer
-/// needs, and not how full a table happens to be that doubles.
+/// The number of live buffers whose heap bytes are measured: just below a power of two, so that the figure shows what a
+/// buffer needs, and not how full a doubling table happens to be.
 const WEIGHED: usize = 16_000;
-/// Bytes of each.
+/// Bytes of each of those buffers.
 const WEIGHED_BYTES: usize = 32;
 
-/// A buffer is allocated, used in a launch and dropped while `LIVE` others live: `ns` of both
+/// Allocates a buffer, uses it in a launch and drops it while `LIVE` others live. Returns `ns` of both
 /// sides and heap `allocations`.
 pub(crate) fn allocate_use_drop<C: Contender, const LIVE: usize>(effort: Effort) -> Figures {
     let contender = C::open();
@@ -33,8 +33,8 @@ pub(crate) fn allocate_use_drop<C: Contender, const LIVE: usize>(effort: Effort)
     vec![("ns", ns), ("allocations", made as f64 / cycles as f64)]
 }
 
-/// Heap bytes of the runtime for each live buffer, the caller's handle included and the device's
-/// memory left out.
+/// Measures the runtime's heap bytes per live buffer, including the caller's handle and without the
+/// device's memory.
 pub(crate) fn bytes_per_buffer<C: Contender>(_: Effort) -> Figures {
     let contender = C::open();
     drop(contender.empty(WEIGHED_BYTES));

@@ -1,9 +1,9 @@
-//! Instructions of a launch, both sides, as callgrind counts them.
+//! Measures the instructions of a launch, both sides, with callgrind.
 //!
-//! A sample runs the same number of batches of a short or a long length; the run subtracts one
-//! from the other, so that what a batch costs by itself cancels. Only the submitting loop and the
-//! device's way between two markers are collected, so no waiting is. Batches fit into the peer's
-//! buffer of 32 with their markers, so submitting never waits either.
+//! A sample runs the same number of batches of a short or a long length. The run subtracts the short
+//! from the long sample, so the fixed cost of a batch cancels. Only the submitting loop, and the
+//! device's code between two markers, are collected, so waiting is not. Batches with their markers
+//! fit into the peer's buffer of 32, so submitting never waits either.
 
 use super::{Effort, Figures};
 use crate::contender::Contender;
@@ -17,7 +17,7 @@ const LONG: usize = 24;
 
 /// Batches that run before counting begins.
 const WARM_UP: usize = 20;
-/// Batches that count.
+/// Batches that are counted.
 const BATCHES: usize = 50;
 
 /// Bytes of each buffer that a launch binds.
@@ -27,12 +27,12 @@ fn length(effort: Effort) -> usize {
     if effort.long_batches { LONG } else { SHORT }
 }
 
-/// Launches by which a long sample exceeds a short one.
+/// Returns by how many launches a long sample exceeds a short one.
 pub(crate) fn difference() -> f64 {
     ((LONG - SHORT) * BATCHES) as f64
 }
 
-/// Batches of launches without arguments.
+/// Runs batches of launches without arguments.
 pub(crate) fn bare<C: Contender>(effort: Effort) -> Figures {
     let contender = C::open();
     batches(&contender, || {
@@ -43,7 +43,7 @@ pub(crate) fn bare<C: Contender>(effort: Effort) -> Figures {
     Vec::new()
 }
 
-/// Batches of launches over three buffers and eight words of scalars.
+/// Runs batches of launches over three buffers and eight words of scalars.
 pub(crate) fn three_and_scalars<C: Contender>(effort: Effort) -> Figures {
     let contender = C::open();
     let buffers = [(); 3].map(|()| contender.empty(BUFFER_BYTES));

@@ -1,4 +1,4 @@
-//! Submitting: what a launch costs its caller, both sides together, and many callers at once.
+//! Measures submission: the time of a launch for its caller and for both sides, and concurrent callers.
 
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use millstream_harness::median;
 /// Bytes of each buffer that a launch binds.
 const BUFFER_BYTES: usize = 1024;
 
-/// How many times a contender's queue is filled in a part, at least.
+/// The least length of a part, in lengths of the contender's queue.
 const QUEUES: u64 = 16;
 
-/// Launches between two looks at the clock.
+/// Launches between two reads of the clock.
 const BETWEEN_LOOKS: u64 = 64;
 
-/// A launch without arguments.
+/// Measures a launch without arguments.
 pub(crate) fn bare<C: Contender>(effort: Effort) -> Figures {
     let contender = C::open();
     submitted(&contender, effort, |count| {
@@ -27,7 +27,7 @@ pub(crate) fn bare<C: Contender>(effort: Effort) -> Figures {
     })
 }
 
-/// A launch over three buffers.
+/// Measures a launch over three buffers.
 pub(crate) fn three<C: Contender>(effort: Effort) -> Figures {
     let contender = C::open();
     let buffers = [(); 3].map(|()| contender.empty(BUFFER_BYTES));
@@ -38,7 +38,7 @@ pub(crate) fn three<C: Contender>(effort: Effort) -> Figures {
     })
 }
 
-/// A launch over three buffers and eight words of scalars.
+/// Measures a launch over three buffers and eight words of scalars.
 pub(crate) fn three_and_scalars<C: Contender>(effort: Effort) -> Figures {
     let contender = C::open();
     let buffers = [(); 3].map(|()| contender.empty(BUFFER_BYTES));
@@ -49,9 +49,9 @@ pub(crate) fn three_and_scalars<C: Contender>(effort: Effort) -> Figures {
     })
 }
 
-/// `caller_ns` until the last launch was accepted, `both_ns` until the last has run, and heap
-/// `allocations`, each per launch. A part is many times longer than any queue, so that a caller
-/// cannot run ahead.
+/// Returns `caller_ns` until the last launch was accepted, `both_ns` until the last has run, and heap
+/// `allocations`, each per launch. A part is many times longer than any queue, so a caller cannot run
+/// ahead of the device.
 fn submitted<C: Contender>(contender: &C, effort: Effort, submit: impl Fn(u64)) -> Figures {
     let count = calibrate(effort, C::QUEUE * QUEUES, |count| {
         submit(count);
@@ -83,7 +83,7 @@ fn submitted<C: Contender>(contender: &C, effort: Effort, submit: impl Fn(u64)) 
     ]
 }
 
-/// `THREADS` clients that launch without arguments at once: millions a second, all together.
+/// Measures `THREADS` concurrent clients that launch without arguments, in millions of launches a second, all together.
 pub(crate) fn many<C: Contender, const THREADS: usize>(effort: Effort) -> Figures {
     let contender = C::open();
     let rates: Vec<f64> = (0..effort.repeats())
@@ -93,13 +93,13 @@ pub(crate) fn many<C: Contender, const THREADS: usize>(effort: Effort) -> Figure
     vec![("million_per_s", rate), ("ns", 1e3 / rate)]
 }
 
-/// The same, while every core has a thread that computes.
+/// As [`many`], while every core has a thread that computes.
 pub(crate) fn many_under_load<C: Contender, const THREADS: usize>(effort: Effort) -> Figures {
     processor::load_every_core();
     many::<C, THREADS>(effort)
 }
 
-/// Millions of launches a second of `threads` clients, from the first start to the last sync.
+/// Returns the millions of launches a second of `threads` clients, from the first start to the last sync.
 fn together<C: Contender>(contender: &C, threads: usize, duration: Duration) -> f64 {
     let start = Arc::new(Barrier::new(threads));
     let clients: Vec<_> = (0..threads)
@@ -124,7 +124,7 @@ fn together<C: Contender>(contender: &C, threads: usize, duration: Duration) -> 
         .collect();
     let spans: Vec<_> = clients
         .into_iter()
-        .map(|client| client.join().expect("a client ends well"))
+        .map(|client| client.join().expect("a client does not panic"))
         .collect();
     let count: u64 = spans.iter().map(|span| span.2).sum();
     let begin = spans.iter().map(|span| span.0).min();

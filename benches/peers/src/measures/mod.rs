@@ -1,10 +1,10 @@
-//! What is measured, written once for both sides over [`Contender`](crate::contender::Contender).
+//! The measurements, written once for both sides over [`Contender`](crate::contender::Contender).
 //!
-//! A measure runs in a process of its own and returns named figures. Its loops are calibrated by
-//! time, not by count, since the sides differ by up to a thousand.
+//! A measurement runs in its own process and returns named figures. Its loops are calibrated by
+//! time, not by count, because the sides differ by a factor of up to a thousand.
 //!
-//! - [`launch`]: submitting. [`answer`]: waiting for the device, and for it to start.
-//! - [`upkeep`]: what running costs while little or nothing happens. [`buffers`]: memory.
+//! - [`launch`]: submission. [`answer`]: waiting for the device, and for a start.
+//! - [`upkeep`]: processor time while little or nothing happens. [`buffers`]: memory.
 //! - [`instructions`]: batches between callgrind's requests.
 
 pub(crate) mod answer;
@@ -21,49 +21,48 @@ use millstream_harness::{median, runs_to_fill};
 /// Named results of one sample.
 pub(crate) type Figures = Vec<(&'static str, f64)>;
 
-/// Launches that a measure tries while a consumer's event is held.
+/// The number of launches that a measurement tries while a consumer's event is held.
 pub(crate) const HOLD_LIMIT: u64 = 10_000;
 
-/// How often a buffer is written by one stream and read by another.
+/// The number of times that one stream writes a buffer and another reads it.
 pub(crate) const STALE_TRIALS: u64 = 20;
 
-/// The fewest things in a timed part: enough that the clock and one answer do not show.
+/// The least number of repetitions in a timed part: enough that the clock and one answer are negligible.
 const LEAST: u64 = 64;
 
-/// How long a count may stand still before it is taken as final.
+/// The time without a change after which a count is final.
 const STANDSTILL: Duration = Duration::from_millis(500);
 
-/// How often a watched count is looked at.
+/// The interval in which a count is polled.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How much a sample may take.
+/// The size of a sample.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
-    /// A tenth of everything.
+    /// Whether to take a tenth of the repetitions.
     pub(crate) quick: bool,
-    /// The longer of the two batches that [`instructions`] compares.
+    /// Whether to run the longer of the two batches that [`instructions`] compares.
     pub(crate) long_batches: bool,
 }
 
 impl Effort {
-    /// How often a part is repeated, whose median counts.
+    /// Returns how often a part is repeated; the figure is the median.
     pub(crate) fn repeats(self) -> usize {
         if self.quick { 3 } else { 9 }
     }
 
-    /// How long one part takes.
+    /// Returns the time of one part.
     pub(crate) fn part(self) -> Duration {
         Duration::from_millis(if self.quick { 5 } else { 25 })
     }
 
-    /// `full` events, or a tenth of them.
+    /// Returns `full`, or a tenth of it for a quick sample.
     pub(crate) fn count(self, full: usize) -> usize {
         if self.quick { full.div_ceil(10) } else { full }
     }
 }
 
-/// How many times `work(count)` must be told to do its thing to fill a part, and `least` times at
-/// least. Warms it up as well.
+/// Returns the `count` with which `work(count)` fills a part; at least `least`. Also warms `work` up.
 pub(crate) fn calibrate(effort: Effort, least: u64, mut work: impl FnMut(u64)) -> u64 {
     let work = |count| {
         work(count);
@@ -73,14 +72,14 @@ pub(crate) fn calibrate(effort: Effort, least: u64, mut work: impl FnMut(u64)) -
     count
 }
 
-/// How long `work` takes.
+/// Returns how long `work` takes.
 pub(crate) fn took(work: impl FnOnce()) -> Duration {
     let begin = Instant::now();
     work();
     begin.elapsed()
 }
 
-/// Nanoseconds for each of the `count` things that `work(count)` does: the median part.
+/// Returns the nanoseconds of each of the `count` repetitions in `work(count)`, as the median of the parts.
 pub(crate) fn timed(effort: Effort, mut work: impl FnMut(u64)) -> f64 {
     let count = calibrate(effort, LEAST, &mut work);
     let parts: Vec<f64> = (0..effort.repeats())
@@ -89,7 +88,7 @@ pub(crate) fn timed(effort: Effort, mut work: impl FnMut(u64)) -> f64 {
     median(&parts)
 }
 
-/// The count that `look` settles at: it has reached [`HOLD_LIMIT`] or stands still.
+/// Polls `look` until its count reaches [`HOLD_LIMIT`] or stops changing, and returns it.
 pub(crate) fn settled(look: impl Fn() -> u64) -> u64 {
     let (mut last, mut since) = (look(), Instant::now());
     while last < HOLD_LIMIT && since.elapsed() < STANDSTILL {

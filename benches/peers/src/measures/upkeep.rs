@@ -1,4 +1,4 @@
-//! What the runtime's own threads cost while the device idles or has little to do.
+//! Measures the processor time of the runtime's threads while the device idles or has little work.
 
 use std::time::{Duration, Instant};
 
@@ -6,23 +6,23 @@ use super::{Effort, Figures};
 use crate::contender::Contender;
 use crate::instruments::processor;
 
-/// How long either is watched, in full.
+/// The time of a measurement, if not quick.
 const WATCH_MS: usize = 3000;
 
-/// Before an idle device is watched, it may settle for this long.
+/// The time in which an idle device may settle before it is measured.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Between two launches of a thousand a second.
+/// The time between two launches, at a thousand a second.
 const PERIOD: Duration = Duration::from_millis(1);
 
-/// `cpu_percent` of a core and `wake_ups` a second of all threads but this one.
+/// Returns `cpu_percent` of a core and `wake_ups` a second of all threads except this one, during `work`.
 fn watched(work: impl FnOnce()) -> Figures {
     let time = processor::time_of_other_threads();
     let wake_ups = processor::wake_ups_of_other_threads();
     let begin = Instant::now();
     work();
     let took = begin.elapsed().as_secs_f64();
-    // Two clocks, read one after the other: idle threads may come out below nothing.
+    // The clocks of process and thread are read one after the other, so the difference of idle threads may be negative.
     let time = processor::time_of_other_threads().saturating_sub(time);
     let time = time.as_secs_f64();
     let wake_ups = processor::wake_ups_of_other_threads() - wake_ups;
@@ -32,7 +32,7 @@ fn watched(work: impl FnOnce()) -> Figures {
     ]
 }
 
-/// A device that nobody uses.
+/// Measures a device without work.
 pub(crate) fn idle<C: Contender>(effort: Effort) -> Figures {
     let contender = C::open();
     contender.sync();
@@ -40,7 +40,7 @@ pub(crate) fn idle<C: Contender>(effort: Effort) -> Figures {
     watched(|| std::thread::sleep(Duration::from_millis(effort.count(WATCH_MS) as u64)))
 }
 
-/// A device that gets a launch every millisecond, flushed if it must be.
+/// Measures a device that receives a launch every millisecond, with a flush if it needs one.
 pub(crate) fn thousand_a_second<C: Contender>(effort: Effort) -> Figures {
     let contender = C::open();
     contender.sync();

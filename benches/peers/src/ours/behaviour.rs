@@ -1,4 +1,4 @@
-//! What ours does where the answer is not a time: held completion, order between streams, a panic.
+//! Measures our behaviour where the figure is not a time: held completion, order between streams, a panic.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,15 +16,15 @@ use crate::contender::Contender;
 use crate::measures::{Figures, HOLD_LIMIT, STALE_TRIALS, settled};
 use crate::noop::PANIC_MESSAGE;
 
-/// How long a stream that nothing holds up may take to answer.
+/// The time limit of an answer from a stream that waits for nothing.
 const UNAFFECTED: Duration = Duration::from_secs(1);
 
-/// How many cross-stream launches are accepted while what they wait for does not complete, and how
-/// many `others` answer meanwhile: streams that have nothing to do with it.
+/// Counts the cross-stream launches that are accepted while their dependency does not complete. Checks
+/// that a stream without that dependency answers meanwhile.
 pub(crate) fn accepted_while_held() -> Figures {
     let withheld = Arc::new(AtomicBool::new(true));
     let device = Device::open(Null { withheld }).expect("the null device opens");
-    // The first stream sits on the first queue, which does not complete; the next ones on others.
+    // The first stream is assigned to the first queue, which does not complete; the next ones to others.
     let producer = Ours::on(device);
     let (consumer, other) = (producer.client.new_stream(), producer.client.new_stream());
     let buffer = producer.empty(64);
@@ -46,16 +46,19 @@ pub(crate) fn accepted_while_held() -> Figures {
         .launch(&producer.kernels.bare, CubeCount::single(), ())
         .expect("the device is open");
     let answered = other.sync().wait_timeout(UNAFFECTED).is_ok();
-    assert!(answered, "a stream that waits for nothing stands still");
+    assert!(answered, "a stream without a dependency must answer");
     let held = producer.stream.sync().wait_timeout(Duration::ZERO);
-    assert!(held.is_err(), "nothing was held up: the row shows nothing");
+    assert!(
+        held.is_err(),
+        "the dependency must not complete, or the row shows nothing"
+    );
     // The device never drains; the process ends without it.
     std::mem::forget(producer);
     vec![("launches", count as f64)]
 }
 
-/// Stream B writes a buffer of stream A in place, then A reads it: how many reads see the value
-/// from before B's write. On the CPU device, whose queues overlap.
+/// Counts stale reads: stream B writes a buffer of stream A in place, then A reads it and sees the value
+/// from before B's write. Runs on the CPU device, whose queues overlap.
 pub(crate) fn stale_reads() -> Figures {
     let device = Device::open(Cpu::default()).expect("the CPU opens");
     let client = device.new_client();
@@ -79,8 +82,8 @@ pub(crate) fn stale_reads() -> Figures {
     vec![("reads", stale as f64)]
 }
 
-/// After a panic in a kernel: how many of flush, sync and a read of its buffer report it. Ours is an
-/// error of the data, so the read alone does; it must name the kernel's message.
+/// Counts which of flush, sync and a read of the buffer report a panic in a kernel. Our error belongs to
+/// the data, so only the read reports it; it must contain the kernel's message.
 pub(crate) fn panic_reports() -> Figures {
     std::panic::set_hook(Box::new(|_| {}));
     let device = Device::open(Cpu::default()).expect("the CPU opens");

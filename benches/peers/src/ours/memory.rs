@@ -1,4 +1,4 @@
-//! How many buffers can live, and what the runtime keeps for each thing that does.
+//! Measures how many buffers can live, and the runtime's heap bytes per live object.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,16 +14,16 @@ use crate::contender::Contender;
 use crate::instruments::allocations;
 use crate::measures::Figures;
 
-/// Buffers that are read back with one answer.
+/// Buffers that one answer reads back.
 const READ_TOGETHER: usize = 1000;
 
-/// Streams whose upkeep is weighed, and tasks: as for buffers, just below a power of two.
+/// The number of streams, and of tasks, whose heap bytes are measured: just below a power of two, as for buffers.
 const WEIGHED: usize = 16_000;
 
-/// Tasks that the queue takes before streams hold any: the default of a device.
+/// Tasks that the queue takes before streams hold tasks: the default of a device.
 const IN_FLIGHT: usize = 512;
 
-/// Of `COUNT` live buffers, each with a number of its own in it, how many do not give it back.
+/// Writes a different number to each of `COUNT` live buffers, and counts those that do not return it.
 pub(crate) fn unresolvable<const COUNT: usize>() -> Figures {
     let ours = Ours::open();
     let live: Vec<Handle<u32>> = (0..COUNT as u32)
@@ -51,12 +51,12 @@ pub(crate) fn unresolvable<const COUNT: usize>() -> Figures {
 }
 
 fn runtime_bytes(ours: &Ours) -> i64 {
-    // The answer comes after everything that was asked before, so it is asked first.
+    // First, because the answer comes after all earlier messages.
     let device = ours.device_bytes() as i64;
     allocations::live_bytes() - device
 }
 
-/// Heap bytes for each live stream that has run something, the caller's side included.
+/// Measures the heap bytes per live stream that has run a task, including the caller's side.
 pub(crate) fn bytes_per_stream() -> Figures {
     let ours = Ours::open();
     ours.sync();
@@ -75,7 +75,7 @@ pub(crate) fn bytes_per_stream() -> Figures {
     vec![("bytes", (after - before) as f64 / WEIGHED as f64)]
 }
 
-/// Heap bytes for each launch over one buffer that a stream holds because its queue is full.
+/// Measures the heap bytes per launch over one buffer that a stream holds because its queue is full.
 pub(crate) fn bytes_per_task() -> Figures {
     let withheld = Arc::new(AtomicBool::new(true));
     let device = Device::open(Null { withheld }).expect("the null device opens");
@@ -85,7 +85,7 @@ pub(crate) fn bytes_per_task() -> Figures {
         for _ in 0..WEIGHED {
             ours.launch_one(&buffer);
         }
-        // An answer of the device itself: it has taken every message before.
+        // The device itself answers, so it has taken all earlier messages.
         ours.client.stats().wait().expect("the device is open");
     };
     let before = runtime_bytes(&ours);

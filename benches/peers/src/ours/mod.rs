@@ -1,8 +1,8 @@
-//! millstream, driven through its clients as a user would, over a device that does nothing.
+//! millstream, used through its clients as by a user, over a device that does nothing.
 //!
 //! - [`null`]: that device.
-//! - [`memory`]: what the runtime keeps for each thing that lives. [`replay`]: recordings.
-//! - [`server`]: the server alone, without threads. [`behaviour`]: where the answer is not a time.
+//! - [`memory`]: heap bytes per live object. [`replay`]: recordings.
+//! - [`server`]: the server alone, without threads. [`behaviour`]: figures that are not times.
 
 pub(crate) mod behaviour;
 pub(crate) mod memory;
@@ -24,16 +24,16 @@ use crate::contender::Contender;
 use crate::instruments::callgrind;
 use crate::noop::Mark;
 
-/// A client of our device, with a stream of its own.
+/// A client of our device, with its own stream.
 pub(crate) struct Ours {
     stream: Stream,
     client: ComputeClient,
     kernels: Arc<Kernels>,
-    /// Dropped last, by whoever is last.
+    /// Shared by all clients; the last one drops it, after its other fields.
     _device: Arc<Device>,
 }
 
-/// The kernels of every launch, by what they are given.
+/// The kernels of every launch, by their arguments.
 struct Kernels {
     bare: KernelHandle,
     one: KernelHandle,
@@ -43,7 +43,7 @@ struct Kernels {
     end_counting: KernelHandle,
 }
 
-/// A kernel that means `mark` to the null device.
+/// Returns a kernel that is the marker `mark` to the null device.
 fn marked(mark: Mark) -> Kernel {
     Kernel::new(null::name_of(mark))
 }
@@ -57,7 +57,11 @@ fn over_three() -> Kernel {
 
 impl Kernels {
     fn new(client: &ComputeClient) -> Self {
-        let prepare = |kernel| client.kernel(kernel).expect("any kernel will do");
+        let prepare = |kernel| {
+            client
+                .kernel(kernel)
+                .expect("the null device accepts every kernel")
+        };
         let scalars = (0..8).fold(over_three(), |kernel, _| kernel.scalar::<u64>("word"));
         Self {
             bare: prepare(marked(Mark::None)),
@@ -85,7 +89,7 @@ impl Ours {
 impl Contender for Ours {
     type Buffer = Handle<u8>;
 
-    /// The mailbox.
+    /// The capacity of the mailbox.
     const QUEUE: u64 = 256;
 
     fn open() -> Self {
@@ -148,8 +152,8 @@ impl Contender for Ours {
             .expect("the device is open");
     }
 
-    /// Returns from [`Mark::BeginCounting`] once the device is there, so that everything submitted
-    /// later is counted from its admission on.
+    /// Launches the marker. For [`Mark::BeginCounting`] waits until the device has reached it, so that
+    /// later tasks are counted from their admission on.
     fn launch_mark(&self, mark: Mark) {
         let kernel = match mark {
             Mark::BeginCounting => &self.kernels.begin_counting,
@@ -164,7 +168,7 @@ impl Contender for Ours {
         }
     }
 
-    /// What streams hold starts by itself.
+    /// Does nothing: tasks start without a flush.
     fn flush(&self) {}
 
     fn sync(&self) {

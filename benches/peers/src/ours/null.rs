@@ -1,9 +1,9 @@
-//! Our null device: a launch does what [`noop`](crate::noop) says, which is nothing, and is over at once.
+//! Our null device: a launch only calls [`noop`](crate::noop) and completes at once.
 //!
-//! It runs on the device thread alone and has no thread of its own. Copies move real bytes between
-//! host and pages, so that reads are real; kernels see none. What a queue was given has completed
-//! when its batch ends, unless completion is withheld: then the first queue never completes, nor does
-//! any that waits for it, which is what a hung device looks like.
+//! It runs on the device thread and has no thread of its own. Copies move real bytes between host and
+//! pages, so that reads are real; kernels access no bytes. The tasks of a queue complete when their batch
+//! ends, unless completion is withheld. Then the first queue never completes, and no queue that waits for
+//! it does, as on a hung device.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,39 +27,39 @@ use millstream_sync::timeline::Timeline;
 
 use crate::noop::{self, Mark};
 
-/// Queues of the device, as of a GPU whose streams overlap a little.
+/// The number of queues, like a GPU whose streams overlap a little.
 const QUEUES: usize = 4;
 
 /// Every slice starts at a multiple of this.
 const ALIGNMENT: u64 = 64;
 
-/// Ends of batches: what another runtime records an event for.
+/// The number of batches that have ended. Another runtime records an event for each.
 static BATCHES: AtomicU64 = AtomicU64::new(0);
-/// Waits between queues.
+/// The number of waits between queues.
 static WAITS: AtomicU64 = AtomicU64::new(0);
 
-/// Batches that have ended on all null devices of the process.
+/// Returns the number of batches that have ended on all null devices of the process.
 pub(super) fn batches() -> u64 {
-    // Relaxed: a figure.
+    // Relaxed: a count.
     BATCHES.load(Ordering::Relaxed)
 }
 
-/// Waits between queues on all null devices of the process.
+/// Returns the number of waits between queues on all null devices of the process.
 pub(super) fn waits() -> u64 {
-    // Relaxed: a figure.
+    // Relaxed: a count.
     WAITS.load(Ordering::Relaxed)
 }
 
-/// Adds one. A load and a store: one thread at a time drives a device, and a sample has one.
+/// Adds one. A load and a store suffice, because one thread at a time drives a device, and a sample has one device.
 fn count(counter: &AtomicU64) {
-    // Relaxed: a figure.
+    // Relaxed: a count.
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// How the null device is opened.
+/// The options of the null device.
 #[derive(Clone, Default)]
 pub(super) struct Null {
-    /// While this says so, the first queue does not complete.
+    /// While this is `true`, the first queue does not complete.
     pub(super) withheld: Arc<AtomicBool>,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Null {
 pub(super) struct NullDevice {
     properties: DeviceProperties,
     timelines: Vec<Arc<Timeline>>,
-    /// Queues that never complete any more, because they wait for one that does not.
+    /// Whether a queue never completes again, because it waits for a queue that does not.
     stuck: [bool; QUEUES],
     withheld: Arc<AtomicBool>,
     pages: Vec<Option<Vec<u8>>>,
@@ -106,10 +106,10 @@ impl NullDevice {
         }
     }
 
-    /// Is the queue kept from completing?
+    /// Returns `true` if the queue must not complete.
     #[inline]
     fn is_held(&self, queue: QueueId) -> bool {
-        // Relaxed: a switch; what is held back only has to be held back from some moment on.
+        // Relaxed: a switch that may take effect at any later moment.
         self.stuck[queue.index()] || (queue.0 == 0 && self.withheld.load(Ordering::Relaxed))
     }
 }
@@ -132,7 +132,7 @@ fn properties() -> DeviceProperties {
     }
 }
 
-/// Turns a kernel into the mark that its name stands for.
+/// Compiles a kernel to the marker that its name denotes.
 struct NullCompiler;
 
 impl Compiler for NullCompiler {
@@ -150,7 +150,7 @@ impl Compiler for NullCompiler {
     }
 }
 
-/// The name of the kernel that means `mark`.
+/// Returns the name of the kernel that denotes `mark`.
 pub(super) fn name_of(mark: Mark) -> &'static str {
     match mark {
         Mark::None => "noop",
@@ -215,20 +215,22 @@ impl Backend for NullDevice {
         let (target, len) = landing.target();
         let bytes = self.bytes(source);
         assert_eq!(bytes.len(), len, "a landing has the size of its source");
-        // SAFETY: the landing has `len` bytes, and this queue is the only one that may write there
-        // until its cursor is published, which happens later.
+        // SAFETY: the landing has `len` bytes, and only this queue may write there until its cursor is
+        // published, which happens later.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, len) };
         Ok(())
     }
 
     fn copy(&mut self, _: Place<'_>, _: &BoundSlice, _: &BoundSlice) -> Result<(), Refused> {
         Err(Refused::Task(
-            "nothing measured copies on the device".into(),
+            "the null device has no copies: no measurement needs them".into(),
         ))
     }
 
     fn fill(&mut self, _: Place<'_>, _: &BoundSlice, _: Pattern) -> Result<(), Refused> {
-        Err(Refused::Task("nothing measured fills".into()))
+        Err(Refused::Task(
+            "the null device has no fills: no measurement needs them".into(),
+        ))
     }
 
     fn custom(&mut self, _: Place<'_>, _: &[BoundSlice], work: CustomWork) -> Result<(), Refused> {

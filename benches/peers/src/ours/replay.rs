@@ -1,4 +1,4 @@
-//! Launches that were recorded once, replayed as one message.
+//! Measures replays: launches that are recorded once and replayed as one message.
 
 use millstream_client::arguments::{CubeCount, read, write};
 
@@ -6,13 +6,13 @@ use super::Ours;
 use crate::contender::Contender;
 use crate::measures::{Effort, Figures, timed};
 
-/// Tasks of the recording: a batch of the size at which streams flush.
+/// The tasks of the recording: as many as make a stream flush.
 const TASKS: u64 = 32;
 
 /// Bytes of each buffer that a launch binds.
 const BUFFER_BYTES: usize = 1024;
 
-/// A recording of launches without arguments: `ns` per task, both sides.
+/// Replays launches without arguments. Returns `ns` per task, both sides.
 pub(crate) fn bare(effort: Effort) -> Figures {
     let ours = Ours::open();
     let recording = ours.stream.record(|recorder| {
@@ -21,7 +21,7 @@ pub(crate) fn bare(effort: Effort) -> Figures {
     replays(&ours, &recording.expect("the launches fit"), effort)
 }
 
-/// A recording of launches over three buffers: `ns` per task, both sides.
+/// Replays launches over three buffers. Returns `ns` per task, both sides.
 pub(crate) fn three(effort: Effort) -> Figures {
     let ours = Ours::open();
     let [a, b, c] = [(); 3].map(|()| ours.empty(BUFFER_BYTES));

@@ -1,8 +1,8 @@
-//! Our server by itself, on one thread, with messages made by hand: what deciding costs without
+//! Measures our server alone, on one thread and with hand-made messages: its decisions, without
 //! mailboxes and threads.
 //!
-//! A task here is a mark: it does nothing on its queue. What its bindings add to it, from admission
-//! over the entry in the access logs to the bound arguments, is what rows call hazards.
+//! A task here is a mark, which does nothing on its queue. The rows "hazards" are the time that bindings
+//! add to it: admission, the entries in the access logs, and the bound arguments.
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -28,19 +28,19 @@ use millstream_harness::median;
 /// Bytes of every slice.
 const SLICE_BYTES: u64 = 64;
 
-/// Tasks between two looks at the queues' progress, as in a burst of the device thread.
+/// Tasks between two checks of the queues' progress, as in a burst of the device thread.
 const BURST: u64 = 256;
 
-/// A server and what keeps it alive.
+/// A server and the objects that it needs.
 struct Bench {
     server: Server<NullDevice>,
     table: Arc<Table>,
     holds: Vec<Hold>,
-    /// Where drops would be told.
+    /// The receiver of the mailbox that drops would wake.
     _mailbox: Receiver<Task>,
 }
 
-/// A stream as its clients see it.
+/// The clients' side of a stream.
 #[derive(Clone)]
 struct Submitter {
     id: StreamId,
@@ -73,8 +73,8 @@ impl Bench {
         id
     }
 
-    /// Admits a message as the device thread does: the server empties it where it lies, and what is left of
-    /// it is not dropped.
+    /// Admits a message as the device thread does: the server moves its content out in place, and the rest is
+    /// not dropped.
     #[inline(always)]
     fn admit(&mut self, stream: Option<StreamId>, op: Op, bindings: &[Binding]) {
         let mut task = ManuallyDrop::new(Task::new(stream, op));
@@ -102,7 +102,7 @@ impl Bench {
         Submitter { id, credit }
     }
 
-    /// A slice that `owner` has written, and whose write has completed.
+    /// Returns a slice that `owner` has written; the write has completed.
     fn slice(&mut self, owner: &Submitter) -> SliceId {
         let id = SliceId(self.hold());
         let reserve = Op::Reserve {
@@ -122,7 +122,7 @@ impl Bench {
         self.server.progress();
     }
 
-    /// Admits `count` marks with these bindings; the server flushes by itself as streams fill.
+    /// Admits `count` marks with these bindings. The server flushes streams as they fill.
     fn marks(&mut self, stream: &Submitter, bindings: &[Binding], count: u64) {
         let mut left = count;
         while left > 0 {
@@ -137,16 +137,16 @@ impl Bench {
     }
 }
 
-/// All of a slice as one argument.
+/// Returns a complete slice as one argument.
 fn whole(slice: SliceId, access: Access) -> Binding {
     Binding::new(slice, 0, SLICE_BYTES, access)
 }
 
-/// What a task's `own` bindings of its own queue and its `others` of a queue that has synced already
-/// add to it: time, batches that had to end and waits between queues, each per task.
+/// Measures what a task's `OWN` bindings of its own queue, and its `OTHERS` of a queue that has already
+/// synced, add to it: time, ended batches, and waits between queues, each per task.
 pub(crate) fn hazards<const OWN: usize, const OTHERS: usize>(effort: Effort) -> Figures {
     let mut bench = Bench::new(DeviceOptions::default());
-    // Streams sit on different queues: the first two.
+    // The streams are assigned to different queues: the first two.
     let (consumer, producer) = (bench.stream(), bench.stream());
     let mut bindings = Vec::new();
     for _ in 0..OWN {
@@ -162,7 +162,7 @@ pub(crate) fn hazards<const OWN: usize, const OTHERS: usize>(effort: Effort) -> 
     };
     let (own_batches, _) = count_events(&mut bench, &[]);
     let (batches, waits) = count_events(&mut bench, &bindings);
-    // With and without in turns, so that drift hits both.
+    // With and without bindings in turn, so that drift affects both.
     let count = calibrate(effort, BURST, |count| {
         bench.marks(&consumer, &bindings, count);
     });
@@ -189,8 +189,8 @@ pub(crate) fn hazards<const OWN: usize, const OTHERS: usize>(effort: Effort) -> 
 /// Tasks over which events are counted.
 const COUNTED: u64 = 10 * BURST;
 
-/// The way of a task without bindings through the server: held by its stream, and issued whenever
-/// `BATCH` have come together.
+/// Measures a task without bindings in the server: its stream holds it, and the server issues whenever
+/// `BATCH` tasks are held.
 pub(crate) fn scheduler_per_task<const BATCH: usize, const INTERLEAVE: bool>(
     effort: Effort,
 ) -> Figures {

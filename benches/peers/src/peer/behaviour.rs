@@ -1,4 +1,4 @@
-//! What the peer does where the answer is not a time: a panic on its device.
+//! Measures the peer's behaviour where the figure is not a time: a panic on its device.
 
 use cubecl_environment::future::block_on;
 
@@ -7,7 +7,7 @@ use crate::contender::Contender;
 use crate::measures::Figures;
 use crate::noop::Mark;
 
-/// After a panic in a launch: how many of flush, sync and a read of its buffer report it.
+/// Counts which of flush, sync and a read of the buffer report a panic in a launch.
 pub(crate) fn panic_reports() -> Figures {
     std::panic::set_hook(Box::new(|_| {}));
     let peer = Peer::open();

@@ -1,4 +1,4 @@
-//! The peer's kernels: one without content, and one that carries a marker.
+//! The peer's kernels: an empty one, and one with a marker.
 
 use cubecl_ir::metadata::Info;
 use cubecl_ir::settings::{Dim3, ExecutionMode, KernelSettings};
@@ -8,15 +8,15 @@ use cubecl_server::kernel::{CubeKernel, KernelDefinition, KernelMetadata};
 
 use crate::noop::Mark;
 
-/// The kernel of every measured launch: no size, so that boxing it does not allocate.
+/// The kernel of every measured launch. It has no size, so boxing it does not allocate.
 #[derive(Debug)]
 pub(super) struct Noop;
 
-/// A kernel that the device takes as a marker.
+/// A kernel that is a marker to the device.
 #[derive(Debug)]
 pub(super) struct Marked(pub(super) Mark);
 
-/// The marker that a kernel carries.
+/// Returns the marker of a kernel.
 pub(super) fn mark_of(kernel: &dyn CubeKernel) -> Mark {
     let kernel: &dyn std::any::Any = kernel;
     kernel

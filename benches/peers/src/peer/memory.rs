@@ -1,4 +1,4 @@
-//! The peer's pools beyond the counts that its page index can hold.
+//! Measures the peer's pools with more buffers than its page index can address.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::measures::Figures;
 /// Bytes of each buffer: small, so that only their number matters.
 const BUFFER_BYTES: u64 = 64;
 
-/// Of `COUNT` live buffers on pages of their own, how many do not resolve to memory of their own.
+/// Counts how many of `COUNT` live buffers on separate pages do not resolve to separate memory.
 pub(crate) fn unresolvable<const COUNT: usize>() -> Figures {
     let mut memory = server::memory(MemoryConfiguration::ExclusivePages);
     let mut failures = ErrorGraph::default();

@@ -1,8 +1,8 @@
-//! cubecl-runtime and cubecl-server 0.12.0-pre.1, driven as their own runtimes drive them.
+//! cubecl-runtime and cubecl-server 0.12.0-pre.1, used as cubecl's own runtimes use them.
 //!
 //! - [`server`]: the no-op device. [`kernels`]: its kernels.
-//! - [`memory`]: what only its pools can show. [`streams`]: its stream and scheduler types alone.
-//! - [`behaviour`]: what it does where the answer is not a time.
+//! - [`memory`]: its pools alone. [`streams`]: its stream and scheduler types alone.
+//! - [`behaviour`]: figures that are not times.
 
 pub(crate) mod behaviour;
 mod kernels;
@@ -38,7 +38,7 @@ fn over(buffers: &[Handle]) -> KernelArguments {
 impl Contender for Peer {
     type Buffer = Handle;
 
-    /// Two buffers of 32 tasks.
+    /// The peer has two buffers of 32 tasks.
     const QUEUE: u64 = 64;
 
     fn open() -> Self {
@@ -49,7 +49,7 @@ impl Contender for Peer {
         Self { client }
     }
 
-    /// The peer gives every thread a stream of its own by itself.
+    /// Clones the client: the peer automatically gives each thread its own stream.
     fn for_another_thread(&self) -> Self {
         Self {
             client: self.client.clone(),

@@ -34,7 +34,7 @@ use cubecl_server::timestamp_profiler::TimestampProfiler;
 use super::kernels;
 use crate::noop;
 
-/// The device that does nothing.
+/// The no-op device.
 #[derive(Debug)]
 pub(super) struct NoopServer {
     memory: MemoryManagement<BytesStorage>,
@@ -43,7 +43,7 @@ pub(super) struct NoopServer {
     failures: ErrorGraph,
 }
 
-/// cubecl's memory management alone, configured as asked.
+/// Returns cubecl's memory management alone, with this configuration.
 pub(super) fn memory(configuration: MemoryConfiguration) -> MemoryManagement<BytesStorage> {
     MemoryManagement::from_configuration(
         BytesStorage::default(),

@@ -15,14 +15,14 @@ use cubecl_server::stream::{EventStreamBackend, MultiStream, StreamFactory, Stre
 
 use crate::measures::{Effort, Figures, HOLD_LIMIT, STALE_TRIALS, timed};
 
-/// Streams that either type keeps before ids share a slot.
+/// The number of streams that each type keeps before ids share a slot.
 const MAX_STREAMS: u8 = 128;
 
 fn stream(value: u64) -> StreamId {
     StreamId { value }
 }
 
-/// A binding of 64 bytes that were allocated on `origin`.
+/// Returns a binding of 64 bytes that were allocated on `origin`.
 fn binding(origin: StreamId) -> BufferBinding {
     let service = ServiceId::of::<()>(DeviceId {
         type_id: 9,
@@ -34,7 +34,7 @@ fn binding(origin: StreamId) -> BufferBinding {
 static RECORDED: AtomicU64 = AtomicU64::new(0);
 static WAITED: AtomicU64 = AtomicU64::new(0);
 
-/// Opens once, and lets everybody through from then on.
+/// A latch: threads wait until it opens; once open, it stays open.
 #[derive(Debug, Default)]
 struct Door {
     open: Mutex<bool>,
@@ -58,7 +58,7 @@ impl Door {
     }
 }
 
-/// Events are all one door: open from the start, or held until the measurement ends.
+/// All events are one latch: open from the start, or closed until the measurement ends.
 struct Events(Arc<Door>);
 
 #[derive(Debug)]
@@ -108,8 +108,8 @@ fn multi_stream(door: &Arc<Door>) -> MultiStream<Events> {
     )
 }
 
-/// Resolving a task's `own` bindings of its own stream and its `others` of a stream that has
-/// synced already: time, events recorded and waited, each per task.
+/// Measures resolving a task's `OWN` bindings of its own stream and its `OTHERS` of a stream that has
+/// already synced: time, events recorded and waited, each per task.
 pub(crate) fn hazards<const OWN: usize, const OTHERS: usize>(effort: Effort) -> Figures {
     let door = Arc::new(Door::default());
     door.open();
@@ -141,7 +141,7 @@ pub(crate) fn hazards<const OWN: usize, const OTHERS: usize>(effort: Effort) -> 
     ]
 }
 
-/// How many cross-stream launches are accepted while their consumer's event has not completed.
+/// Counts the cross-stream launches that are accepted while the event that they wait for has not completed.
 pub(crate) fn accepted_while_held() -> Figures {
     let door = Arc::new(Door::default());
     let mut streams = multi_stream(&door);
@@ -169,7 +169,7 @@ pub(crate) fn accepted_while_held() -> Figures {
     vec![("launches", count as f64)]
 }
 
-/// A task of the scheduler: what it does to the one cell of memory there is.
+/// A task of the scheduler: its operation on the only cell of memory.
 #[derive(Clone, Copy, Debug)]
 enum Task {
     Nothing,
@@ -213,7 +213,7 @@ impl SchedulerStreamBackend for Scheduled {
     type Factory = CellStreams;
 
     fn enqueue(task: Task, stream: &mut CellStream, _: &mut ErrorGraph) {
-        // Relaxed: the scheduler runs on the thread that looks.
+        // Relaxed: the scheduler runs on the thread that reads the cell.
         let cell = &stream.0;
         match task {
             Task::Nothing => cell.done.store(true, Ordering::Relaxed),
@@ -245,8 +245,8 @@ fn scheduler(
     SchedulerMultiStream::new(Arc::new(ServerLogger::default()), backend, options)
 }
 
-/// The scheduler alone, per task of one stream with three bindings of its own, executed whenever
-/// `BATCH` have come together.
+/// Measures the scheduler alone, per task of one stream with three bindings of that stream. The
+/// scheduler executes whenever `BATCH` tasks are registered.
 pub(crate) fn scheduler_per_task<const BATCH: usize, const INTERLEAVE: bool>(
     effort: Effort,
 ) -> Figures {
@@ -266,7 +266,7 @@ pub(crate) fn scheduler_per_task<const BATCH: usize, const INTERLEAVE: bool>(
     vec![("ns", ns)]
 }
 
-/// Stream B writes a buffer of stream A in place, then A reads it: how many reads see the value
+/// Counts stale reads: stream B writes a buffer of stream A in place, then A reads it and sees the value
 /// from before B's write.
 pub(crate) fn stale_reads() -> Figures {
     let mut stale = 0;

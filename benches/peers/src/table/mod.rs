@@ -1,7 +1,7 @@
-//! The rows: what they show, what they must reach, and how they are printed.
+//! The rows: their figures, their targets, and their output.
 //!
 //! - [`rows`]: every row with its target.
-//! - [`print`] and [`print_json`]: the table, and one JSON object a row.
+//! - [`print`] and [`print_json`]: the table, and one JSON object per row.
 
 mod report;
 mod rows;
@@ -11,27 +11,27 @@ pub(crate) use report::{print, print_json};
 pub(crate) use rows::rows;
 use serde::Serialize;
 
-/// What a row of ours must reach.
+/// The target of our figure in a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
-    /// Shown for its own sake.
+    /// No target.
     None,
     Of(Limit),
-    /// At most so many times the reference in the same run.
+    /// At most this multiple of the reference in the same run.
     AtMostOfReference(f64),
 }
 
-/// One line: a figure of a probe.
+/// A row of the table: one figure of a probe.
 pub(crate) struct Row {
     pub(crate) measure: &'static str,
     pub(crate) unit: &'static str,
-    /// The probe's name, and which of its figures.
+    /// The name of the probe; `figure` is the name of one of its figures.
     pub(crate) probe: &'static str,
     pub(crate) figure: &'static str,
     pub(crate) target: Target,
 }
 
-/// One side of a row: what its rounds came to, or why there is nothing.
+/// One side of a row: the figure of its rounds, or the reason why there is none.
 #[derive(Default)]
 pub(crate) struct Cell {
     pub(crate) figure: Option<Figure>,
@@ -43,7 +43,7 @@ impl Cell {
         self.figure.map(|figure| figure.median)
     }
 
-    /// The least and the most of all rounds.
+    /// Returns the least and the greatest value of all rounds.
     fn range(&self) -> Option<[f64; 2]> {
         self.figure.map(|figure| [figure.least, figure.most])
     }
@@ -56,25 +56,25 @@ pub(crate) struct RowResult {
     unit: &'static str,
     ours: Option<f64>,
     peer: Option<f64>,
-    /// Ours over the peer's.
+    /// Our figure divided by the peer's.
     ratio: Option<f64>,
-    /// The standard library's figure in the same run, where there is one.
+    /// The standard library's figure in the same run, if there is one.
     reference: Option<f64>,
     #[serde(skip)]
     limit: Option<Limit>,
     at_most: Option<f64>,
     at_least: Option<f64>,
-    /// Whether ours reached its target; null without either.
+    /// Whether our figure reached its target; null if the figure or the target is missing.
     reached: Option<bool>,
     ours_range: Option<[f64; 2]>,
     peer_range: Option<[f64; 2]>,
     reference_range: Option<[f64; 2]>,
-    /// Samples that yielded nothing, and why.
+    /// The reasons of the samples that failed.
     failures: Vec<String>,
 }
 
 impl Row {
-    /// The row with what the sides reached.
+    /// Returns the row with the figures of the sides.
     pub(crate) fn result(&self, ours: Cell, peer: Cell, reference: Cell) -> RowResult {
         let limit = match self.target {
             Target::None => None,
@@ -102,7 +102,7 @@ impl Row {
             failures: failures.collect(),
             ours: median,
             peer: peer.median(),
-            // A zero over a zero, or over anything by zero, has no ratio.
+            // A division by zero has no ratio.
             ratio: median
                 .zip(peer.median())
                 .map(|(ours, peer)| ours / peer)

@@ -1,4 +1,4 @@
-//! Prints results: a table for people, one JSON object a row for programs.
+//! Prints results: a table for people, one JSON object per row for programs.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ const HEADER: [&str; 8] = [
     "reached",
 ];
 
-/// The machine as it was, the table, and below it what yielded no figures.
+/// Prints the state of the machine, the table, and the failures.
 pub(crate) fn print(results: &[RowResult]) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -50,13 +50,13 @@ pub(crate) fn print(results: &[RowResult]) {
     }
 }
 
-/// One JSON object a row.
+/// Prints one JSON object per row.
 pub(crate) fn print_json(results: &[RowResult]) -> ExitCode {
     for result in results {
         match serde_json::to_string(result) {
             Ok(line) => println!("{line}"),
             Err(error) => {
-                eprintln!("a row cannot be written as JSON: {error}");
+                eprintln!("cannot write a row as JSON: {error}");
                 return ExitCode::FAILURE;
             }
         }

@@ -1,4 +1,4 @@
-//! Every row, in the order in which they are printed, with what ours must reach.
+//! Every row with its target, in output order.
 
 use millstream_harness::Limit;
 
@@ -15,7 +15,7 @@ fn at_least(limit: f64) -> Target {
     Of(Limit::AtLeast(limit))
 }
 
-/// A row of one figure, `probe/figure`.
+/// Returns the row of a figure; `source` is `probe/figure`.
 fn row(measure: &'static str, source: &'static str, target: Target) -> Row {
     let (probe, figure) = source.split_once('/').unwrap_or((source, ""));
     Row {
@@ -35,7 +35,7 @@ fn unit_of(figure: &'static str) -> &'static str {
         "cpu_percent" => "% of a core",
         "wake_ups" => "1/s",
         "recorded" | "waited" => "events",
-        // The others are named as what they count.
+        // Other figures are named by their unit.
         unit => unit,
     }
 }
@@ -46,7 +46,7 @@ macro_rules! rows {
     };
 }
 
-/// Every row.
+/// Returns every row.
 pub(crate) fn rows() -> Vec<Row> {
     rows! {
         "launch, no arguments, caller's side": "launch-bare/caller_ns", at_most(60.0);
@@ -55,7 +55,7 @@ pub(crate) fn rows() -> Vec<Row> {
         "launch, 3 buffers + 8 words, both sides": "launch-scalars/both_ns", NONE;
         "launch, no arguments, instructions": "instructions-bare/instructions", at_most(500.0);
         "launch, 3 buffers + 8 words, instructions": "instructions-scalars/instructions", at_most(900.0);
-        // A list that grows now and then is no allocation per launch.
+        // The limit is above zero, because a list may grow now and then.
         "launch, no arguments, heap allocations": "launch-bare/allocations", at_most(0.001);
         "launch, 3 buffers, heap allocations": "launch-three/allocations", at_most(0.001);
         "launch, 3 buffers + 8 words, heap allocations": "launch-scalars/allocations", at_most(0.001);
@@ -64,7 +64,7 @@ pub(crate) fn rows() -> Vec<Row> {
         "2 client threads, all together": "threads-2/million_per_s", at_least(8.0);
         "4 client threads, all together": "threads-4/million_per_s", at_least(8.0);
         "8 client threads, all together": "threads-8/million_per_s", at_least(8.0);
-        // Computing threads take half of the time or more; a collapse is a matter of tens.
+        // Computing threads take half of the time or more; a collapse would be a factor of tens.
         "4 client threads, every core computing": "threads-4-loaded/million_per_s", at_least(1.0);
         "one core, 1 client thread, per launch": "one-core-1/caller_ns", at_most(300.0);
         "one core, 4 client threads, per launch": "one-core-4/ns", at_most(300.0);
@@ -81,7 +81,7 @@ pub(crate) fn rows() -> Vec<Row> {
         "submit to start, device awake, p50": "start-awake/p50_us", at_most(0.5);
         "submit to start, device awake, p99": "start-awake/p99_us", NONE;
         "1,000 launches a second, device thread": "thousand/cpu_percent", at_most(3.0);
-        // The two clocks that tell it differ by a little.
+        // The limit is above zero, because the two clocks of this figure differ a little.
         "idle device thread": "idle/cpu_percent", at_most(0.01);
         "idle device thread, wake-ups": "idle/wake_ups", at_most(0.0);
         "a live stream": "bytes-stream/bytes", at_most(1024.0);

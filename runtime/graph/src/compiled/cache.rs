@@ -1,5 +1,29 @@
-//! What was compiled before, on two levels: whole schedules, and kernels. Kernels are programs without lengths and constants, so that
-//! few of them do much.
+//! A cache of compiled schedules and kernels.
+//!
+//! There are two levels. A *schedule* is looked up by its form, and a *kernel* by its program and blocking. Programs
+//! contain no lengths and no constants, so few kernels serve many expressions.
+//!
+//! # States of an entry
+//! ```text
+//!  absent ──miss: compiled without the lock, put──► present ──hit──► present (most recently used)
+//!                                                      │
+//!                                                      ├── the cache is full, least recently used ──► evicted
+//!                                                      └── of another device or epoch ──► a miss; `put` replaces it
+//! ```
+//! # Two threads, one key
+//! ```text
+//!  thread 1                          thread 2
+//!  get(K): miss
+//!                                    get(K): miss
+//!  compile K -> k1
+//!                                    compile K -> k2
+//!  put(K, k1)
+//!                                    put(K, k2): returns k1, dropped without the lock
+//!  uses k1                           uses k2
+//! ```
+//! Both handles are valid and equal in effect; one compilation is wasted. No lock is held while a kernel compiles,
+//! which takes long, or while a value is dropped, which may drop closures of users. A failed compilation stores
+//! nothing.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -19,130 +43,131 @@ use crate::schedule::Steps;
 #[cfg(feature = "tune")]
 use crate::tuner::GraphTuner;
 
-/// Most kernels that a cache keeps, unless it is told otherwise.
-const KERNELS: usize = 1024;
+/// The default number of kernels of a cache.
+const KERNELS_MAX: usize = 1024;
 
-/// Most schedules that a cache keeps for each kernel that it may: one has several.
-const SCHEDULES_SHARE: usize = 8;
+/// The number of kernels of a cache for each of its schedules: a schedule has several kernels.
+const KERNELS_PER_SCHEDULE: usize = 8;
 
-/// Compiled schedules and kernels of one device, held by whoever compiles. `Send + Sync`; share one among all threads.
+/// A cache of compiled schedules and kernels for one device. It is `Send + Sync`; share one among all threads.
 ///
-/// A kernel is found by its program, which holds no lengths and no constants: a longer sequence or another learning rate is a kernel that
-/// is there already. A schedule is found by its form: an expression that is built anew, of other buffers, is one that is recorded
-/// already; its temporaries count as memory of the client that compiled it first. When there are more than the cache keeps, those that were not asked for longest are let go.
+/// A kernel is looked up by its program, which contains no lengths and no constants: a longer sequence or another
+/// learning rate needs no new kernel. A schedule is looked up by its form: an expression that is built anew from other
+/// buffers needs no new recording. The temporaries of a shared recording count as memory of the client that compiled it
+/// first. When the cache is full, it evicts the least recently used entries.
 #[derive(Debug)]
 pub struct GraphCache {
-    kernels: Mutex<Kept<(Arc<Program>, Blocking), KernelHandle>>,
-    schedules: Mutex<Kept<Form, Arc<Compiled>>>,
+    kernels: Mutex<LruMap<(Arc<Program>, Blocking), KernelHandle>>,
+    schedules: Mutex<LruMap<Form, Arc<Compiled>>>,
     #[cfg(feature = "tune")]
     pub(crate) tuner: Option<GraphTuner>,
 }
 
-/// Values by key, up to a number of them.
+/// A map with a bounded number of entries that evicts the least recently used.
 #[derive(Debug)]
-struct Kept<K, V> {
+struct LruMap<K, V> {
     values: HashMap<K, (V, u64)>,
     capacity: usize,
-    /// Counts what is asked, to tell what was not for long.
-    asked: u64,
-    found: u64,
+    /// The number of lookups: the clock of `values`.
+    lookups: u64,
+    hits: u64,
 }
 
-impl<K: Hash + Eq + Clone, V: Clone> Kept<K, V> {
+impl<K: Hash + Eq + Clone, V: Clone> LruMap<K, V> {
     fn new(capacity: usize) -> Mutex<Self> {
         Mutex::new(Self {
             values: HashMap::new(),
             capacity: capacity.max(1),
-            asked: 0,
-            found: 0,
+            lookups: 0,
+            hits: 0,
         })
     }
 
-    /// What is kept for a key, if it is any good.
-    fn get(&mut self, key: &K, is_good: impl FnOnce(&V) -> bool) -> Option<V> {
-        self.asked += 1;
+    /// Returns the value of a key, if it is valid.
+    fn get(&mut self, key: &K, is_valid: impl FnOnce(&V) -> bool) -> Option<V> {
+        self.lookups += 1;
         let (value, last) = self
             .values
             .get_mut(key)
-            .filter(|(value, _)| is_good(value))?;
-        *last = self.asked;
-        self.found += 1;
+            .filter(|(value, _)| is_valid(value))?;
+        *last = self.lookups;
+        self.hits += 1;
         Some(value.clone())
     }
 
-    /// Keeps a value. What it takes the place of is returned, to be dropped without the lock.
+    /// Inserts a value. Returns the value that it replaces or evicts, to be dropped without the lock.
     fn put(&mut self, key: K, value: V) -> Option<V> {
         let is_full = self.values.len() >= self.capacity && !self.values.contains_key(&key);
-        let oldest = is_full
+        let least_recent = is_full
             .then(|| self.values.iter().min_by_key(|(_, (_, last))| *last))
             .flatten()
             .map(|(key, _)| key.clone());
-        let let_go = oldest.and_then(|key| self.values.remove(&key));
-        let before = self.values.insert(key, (value, self.asked));
-        let_go.or(before).map(|(value, _)| value)
+        let evicted = least_recent.and_then(|key| self.values.remove(&key));
+        let before = self.values.insert(key, (value, self.lookups));
+        evicted.or(before).map(|(value, _)| value)
     }
 }
 
-/// What a cache has done so far.
+/// Statistics of a cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct CacheStats {
-    /// Kernels that were asked for.
+    /// The number of kernel lookups.
     pub kernels_asked: u64,
-    /// Those of them that had to be compiled.
+    /// The number of kernel lookups that compiled the kernel.
     pub kernels_compiled: u64,
-    /// Kernels that are kept.
+    /// The number of cached kernels.
     pub kernels_kept: usize,
-    /// Schedules that were asked for.
+    /// The number of schedule lookups.
     pub schedules_asked: u64,
-    /// Those of them that had to be planned and recorded.
+    /// The number of schedule lookups that planned and recorded the schedule.
     pub schedules_recorded: u64,
-    /// Schedules that are kept.
+    /// The number of cached schedules.
     pub schedules_kept: usize,
 }
 
 impl Default for GraphCache {
     fn default() -> Self {
-        Self::new(KERNELS)
+        Self::new(KERNELS_MAX)
     }
 }
 
 impl GraphCache {
-    /// A cache of at most so many kernels, and an eighth as many schedules, of each at least one.
+    /// Creates a cache of at most `kernels` kernels, and an eighth as many schedules, at least one of each.
     pub fn new(kernels: usize) -> Self {
         Self {
-            kernels: Kept::new(kernels),
-            schedules: Kept::new(kernels / SCHEDULES_SHARE),
+            kernels: LruMap::new(kernels),
+            schedules: LruMap::new(kernels / KERNELS_PER_SCHEDULE),
             #[cfg(feature = "tune")]
             tuner: None,
         }
     }
 
-    /// What it has done so far.
+    /// Returns the statistics of this cache.
     pub fn stats(&self) -> CacheStats {
         let kernels = lock(&self.kernels);
         let schedules = lock(&self.schedules);
         CacheStats {
-            kernels_asked: kernels.asked,
-            kernels_compiled: kernels.asked - kernels.found,
+            kernels_asked: kernels.lookups,
+            kernels_compiled: kernels.lookups - kernels.hits,
             kernels_kept: kernels.values.len(),
-            schedules_asked: schedules.asked,
-            schedules_recorded: schedules.asked - schedules.found,
+            schedules_asked: schedules.lookups,
+            schedules_recorded: schedules.lookups - schedules.hits,
             schedules_kept: schedules.values.len(),
         }
     }
 
-    /// The schedule of a form, if it was compiled for this client's device.
+    /// Returns the schedule of a form, if it is compiled for this client's device.
     pub(crate) fn schedule(&self, client: &ComputeClient, form: &Form) -> Option<Arc<Compiled>> {
         lock(&self.schedules).get(form, |compiled| compiled.is_for(client))
     }
 
-    pub(crate) fn keep(&self, form: Form, compiled: Arc<Compiled>) {
-        let let_go = lock(&self.schedules).put(form, compiled);
-        drop(let_go);
+    pub(crate) fn insert(&self, form: Form, compiled: Arc<Compiled>) {
+        let evicted = lock(&self.schedules).put(form, compiled);
+        drop(evicted);
     }
 
-    /// How each item of a schedule is cut up: as its tuner says, if it has one.
+    /// Returns the blocking of each item of a schedule: the tuner's choice, or the default.
     pub(crate) fn blockings(
         &self,
         client: &ComputeClient,
@@ -157,8 +182,8 @@ impl GraphCache {
         Ok(vec![Blocking::USUAL; steps.items.len()])
     }
 
-    /// The kernel of a program, compiled if it is not there. The lock is not held while it is compiled: two threads that ask
-    /// for the same one at once may both compile it.
+    /// Returns the kernel of a program; compiles it on a miss. The lock is not held during compilation, so two threads
+    /// that miss the same kernel may both compile it.
     pub(crate) fn kernel(
         &self,
         client: &ComputeClient,
@@ -166,8 +191,8 @@ impl GraphCache {
         blocking: Blocking,
     ) -> Result<KernelHandle, ScheduleError> {
         let key = (program.clone(), blocking);
-        let kept = lock(&self.kernels).get(&key, |kernel| client.knows(kernel));
-        if let Some(kernel) = kept {
+        let cached = lock(&self.kernels).get(&key, |kernel| client.knows(kernel));
+        if let Some(kernel) = cached {
             return Ok(kernel);
         }
         let span = tracing::debug_span!("compile", program = %kernel_name(program));
@@ -178,13 +203,13 @@ impl GraphCache {
                 ScheduleError::Graph(GraphError::new("compile", [], why, at))
             })?;
         let handle = client.kernel(kernel.with(blocking))?;
-        let let_go = lock(&self.kernels).put(key, handle.clone());
-        drop(let_go);
+        let evicted = lock(&self.kernels).put(key, handle.clone());
+        drop(evicted);
         Ok(handle)
     }
 }
 
-/// Nothing that runs with the lock may panic half-way, so a poisoned one is as good as any.
+/// Locks a cache level. No code panics half-way with the lock held, so a poisoned lock is intact.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,5 @@
-//! What two schedules have in common that run by the same recording: everything but which buffers, scalars and lengths they name.
+//! The form of a schedule: everything that determines its recording. Schedules that differ only in the identity of
+//! their buffers, scalars and lengths have the same form and share one recording.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,13 +12,14 @@ use crate::memory::{Memory, Parameter, Place};
 use crate::schedule::Steps;
 use crate::schedule::item::{WordValue, Work};
 
-/// A schedule without names. Equal ones are the same recording.
+/// A schedule without the identity of its buffers, scalars and lengths. Schedules with equal forms have the same
+/// recording.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Form {
     items: Vec<FormItem>,
-    /// Inputs, outputs and temporaries.
+    /// The parameters: inputs, outputs and temporaries.
     external: Vec<Parameter>,
-    /// Which parts of sizes are slots, as far as it matters: how they hang together with each other is the caller's.
+    /// The number of slots. How their values depend on each other is up to the run, which computes them.
     slots: usize,
 }
 
@@ -25,16 +27,16 @@ pub(crate) struct Form {
 struct FormItem {
     callee: FormCallee,
     cubes: [u32; 3],
-    /// Where each binding lies.
+    /// The place of each binding.
     bindings: Vec<(Place, u64, u64)>,
     words: Vec<FormWord>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum FormCallee {
-    /// A program, and how it is cut up.
+    /// A program with its blocking.
     Program(Arc<Program>, Blocking),
-    /// A kernel of a user, by where it lies: it is kept by the recording.
+    /// A kernel of a user, by its address. The compiled schedule keeps it alive, so no other kernel gets this address.
     Kernel(usize),
 }
 
@@ -45,7 +47,7 @@ enum FormWord {
 }
 
 impl Form {
-    /// The form of a schedule.
+    /// Returns the form of a schedule. Assigns slots to sizes and scalars in the order of their first use.
     pub(crate) fn new(
         steps: &Steps,
         memory: &Memory,

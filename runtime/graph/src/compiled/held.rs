@@ -1,8 +1,17 @@
-//! Schedules in two, compiled: values that are made once of what is held, and runs that read them.
+//! Compiled schedules in two parts: values that are computed once from held inputs, and runs that read them.
 //!
-//! What is prepared are ordinary handles, of buffers that nobody else has: several preparations live side by side, any number of
-//! threads run with each of them, and the last one to let go frees it. Nothing is remembered behind anybody's back: who prepares
-//! anew has new values, and runs with the old ones go on with those.
+//! Prepared values are ordinary handles of buffers that only the [`Prepared`] has: several preparations coexist, any
+//! number of threads run with each, and the last owner frees it. Nothing is cached implicitly: a new preparation has
+//! new values, and runs with an old one keep using its values.
+//!
+//! ```text
+//!  thread 1                                   thread 2
+//!  p1 = prepare(w = weights 1).submit()
+//!  run(p1)                                    run(p1)
+//!  p2 = prepare(w = weights 2).submit()
+//!  run(p2): values of weights 2               run(p1): values of weights 1
+//!  drop(p1)                                   drop(p1): the last owner; frees the values after its runs (I4)
+//! ```
 
 use std::sync::{Arc, PoisonError};
 
@@ -22,8 +31,8 @@ use crate::memory::{Input, Source};
 use crate::schedule::hold::{HeldSchedule, Hold};
 use crate::size::Symbol;
 
-/// A schedule in two for one device: [prepared](Self::prepare) once of what is held, and [run](Self::run) any number of times, from any
-/// thread. Cheap to clone.
+/// A schedule in two parts, compiled for one device: [prepare](Self::prepare) it once for the held inputs, and
+/// [run](Self::run) it any number of times, from any thread. Cheap to clone.
 ///
 /// ```no_run
 /// # use millstream_client::{ComputeClient, Stream};
@@ -45,39 +54,40 @@ use crate::size::Symbol;
 /// ```
 #[derive(Clone)]
 pub struct CompiledHeld {
-    parts: Arc<Parts>,
+    parts: Arc<HeldParts>,
 }
 
-struct Parts {
+struct HeldParts {
     first: CompiledSchedule,
     rest: CompiledSchedule,
     hold: Arc<Hold>,
 }
 
-/// What was made of what is held: values that runs read, and what else was bound. It keeps all of it; cheap to clone, to be used by any
-/// thread at any time.
+/// The values that a preparation computed from held inputs, and its bindings. Cheap to clone; any thread may use it at
+/// any time.
 ///
-/// The values are those of the held inputs when it was made. A held input that runs read directly is not copied: who writes to
-/// its buffer later has runs that read the new contents beside values that were made of the old. Prepare anew instead.
+/// The values are those of the held inputs at the time of the preparation. A held input that runs read directly is not
+/// copied: after a later write to its buffer, runs combine the new content with values of the old. Prepare anew
+/// instead.
 #[derive(Clone)]
 pub struct Prepared {
-    /// Of which schedule.
-    parts: Arc<Parts>,
-    made: Arc<Made>,
+    /// The schedule that it belongs to.
+    parts: Arc<HeldParts>,
+    made: Arc<PreparedValues>,
 }
 
-struct Made {
+struct PreparedValues {
     values: SmallVec<[Handle<u8>; 4]>,
-    /// In the order in which they are held.
+    /// In the order of [`Hold`].
     inputs: SmallVec<[Option<Handle<u8>>; 8]>,
     scalars: SmallVec<[(usize, u64); 4]>,
     lengths: SmallVec<[(Symbol, u64); 2]>,
 }
 
-/// A preparation that is being put together: what is held is bound, and then it is submitted.
+/// A preparation that is not submitted yet. Bind the held inputs, scalars and lengths; then submit it.
 #[must_use = "a preparation does nothing until it is submitted"]
 pub struct Preparation<'a> {
-    parts: &'a Arc<Parts>,
+    parts: &'a Arc<HeldParts>,
     inputs: SmallVec<[Option<Handle<u8>>; 8]>,
     scalars: SmallVec<[(usize, u64); 4]>,
     lengths: SmallVec<[(Symbol, u64); 2]>,
@@ -85,7 +95,7 @@ pub struct Preparation<'a> {
 }
 
 impl HeldSchedule {
-    /// Compiles both parts for the device of a client. May take long, and may wait for room in the mailbox.
+    /// Compiles both parts for the device of a client. May take long, and may block on a full mailbox.
     ///
     /// # Errors
     /// As [`Schedule::compile`](crate::Schedule::compile).
@@ -93,7 +103,7 @@ impl HeldSchedule {
         self.compile_with_cache(client, &GraphCache::default())
     }
 
-    /// As [`HeldSchedule::compile`], with what was compiled before.
+    /// As [`HeldSchedule::compile`], with a cache.
     ///
     /// # Errors
     /// As [`Schedule::compile`](crate::Schedule::compile).
@@ -105,23 +115,23 @@ impl HeldSchedule {
         let first = self.first().compile_with_cache(client, cache)?;
         let rest = self.rest().compile_with_cache(client, cache)?;
         let hold = self.hold.clone();
-        let parts = Arc::new(Parts { first, rest, hold });
+        let parts = Arc::new(HeldParts { first, rest, hold });
         Ok(CompiledHeld { parts })
     }
 }
 
 impl CompiledHeld {
-    /// What is made once, as a schedule: how many tasks it is, what memory it takes.
+    /// Returns the part that is computed once: its number of tasks, its memory.
     pub fn first(&self) -> &CompiledSchedule {
         &self.parts.first
     }
 
-    /// What each run makes, as a schedule.
+    /// Returns the part that each run computes.
     pub fn rest(&self) -> &CompiledSchedule {
         &self.parts.rest
     }
 
-    /// A preparation, to be bound and submitted.
+    /// Returns a preparation without bindings.
     pub fn prepare(&self) -> Preparation<'_> {
         let inputs = self.parts.hold.inputs.iter();
         let own = |held: &LazyBuffer| self.parts.inputs_of(held).find_map(|it| it.handle.clone());
@@ -134,7 +144,7 @@ impl CompiledHeld {
         }
     }
 
-    /// A run with what was prepared, to be bound and submitted.
+    /// Returns a run that uses these prepared values.
     pub fn run<'a>(&'a self, prepared: &Prepared) -> Run<'a> {
         let (rest, hold, made) = (&self.parts.rest, &self.parts.hold, &prepared.made);
         let mut run = rest.run();
@@ -159,8 +169,8 @@ impl CompiledHeld {
     }
 }
 
-impl Parts {
-    /// A held input as the parts have it.
+impl HeldParts {
+    /// Returns a held input, in each part that has it.
     fn inputs_of(&self, held: &LazyBuffer) -> impl Iterator<Item = &Input> {
         let of = |part: &'_ CompiledSchedule| part.names.memory.input(held);
         let places = [(&self.first, of(&self.first)), (&self.rest, of(&self.rest))];
@@ -170,7 +180,7 @@ impl Parts {
 }
 
 impl Preparation<'_> {
-    /// Binds a held input, or another buffer than the one that the graph was made with.
+    /// Binds a held input, or replaces a held buffer of the graph.
     pub fn input<T: Element>(mut self, input: &LazyBuffer, handle: &Handle<T>) -> Self {
         if let Err(error) = check_elements::<T>(input.dtype(), || format!("{input:?}")) {
             return self.refuse(error);
@@ -184,7 +194,7 @@ impl Preparation<'_> {
         }
     }
 
-    /// Gives a held scalar another value than its own.
+    /// Sets a held scalar.
     pub fn scalar(mut self, scalar: &Scalar, value: impl Into<Literal>) -> Self {
         if !self.parts.hold.has_scalar(scalar) {
             return self.not_held("scalar", scalar.name().to_owned());
@@ -198,7 +208,7 @@ impl Preparation<'_> {
         }
     }
 
-    /// Says how long a held length is.
+    /// Sets a held length.
     pub fn length(mut self, symbol: &Symbol, length: u64) -> Self {
         if !self.parts.hold.has_length(symbol) {
             return self.not_held("length", symbol.name().to_owned());
@@ -221,12 +231,12 @@ impl Preparation<'_> {
         self
     }
 
-    /// Submits the preparation: one message, and one more for each value. May wait for room in the mailbox. Runs may be submitted
-    /// at once, to any stream: they come after it.
+    /// Submits the preparation: one message, and one for each value. May block on a full mailbox. Runs on any stream
+    /// may be submitted at once: hazards order them after it.
     ///
     /// # Errors
-    /// What was bound and is not held, or is missing; [`ScheduleError::Device`]. What goes wrong later reaches whoever reads the
-    /// outputs of a run.
+    /// A binding that is not held or is missing; [`ScheduleError::Device`]. Later failures are returned to the readers
+    /// of the outputs of a run.
     pub fn submit(mut self, stream: &Stream) -> Result<Prepared, ScheduleError> {
         if let Some(error) = self.error.take() {
             return Err(error);
@@ -254,8 +264,8 @@ impl Preparation<'_> {
         run.scalars.extend_from_slice(&self.scalars);
         run.lengths.extend(self.lengths.iter().cloned());
         run.issue(stream)?;
-        first.let_go_of_temporaries();
-        let made = Made {
+        first.release_temporaries();
+        let made = PreparedValues {
             values: run.outputs.into_iter().flatten().collect(),
             inputs: self.inputs,
             scalars: self.scalars,
@@ -269,12 +279,13 @@ impl Preparation<'_> {
 }
 
 impl CompiledSchedule {
-    /// Its temporaries are freed once its runs have passed, and made again by the next one: it does not run often.
-    fn let_go_of_temporaries(&self) {
+    /// Releases the memory of temporaries once its runs have passed. The next run allocates it again: this part runs
+    /// rarely.
+    fn release_temporaries(&self) {
         let arenas = &self.shared.arenas;
         let mut arenas = arenas.lock().unwrap_or_else(PoisonError::into_inner);
-        let let_go: Vec<_> = arenas.iter_mut().map(Option::take).collect();
+        let released: Vec<_> = arenas.iter_mut().map(Option::take).collect();
         drop(arenas);
-        drop(let_go);
+        drop(released);
     }
 }

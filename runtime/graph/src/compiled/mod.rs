@@ -1,14 +1,42 @@
-//! A schedule that runs: kernels compiled, memory planned, everything recorded, so that a run is one message.
+//! Compiled schedules: kernels are compiled, memory is planned and the launches are recorded, so that a run is one
+//! message.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
-//! | [`cache`] | schedules and kernels that were compiled before |
-//! | [`form`] | what schedules have in common that run by the same recording |
-//! | [`held`] | schedules in two: what is made once, and what each run makes |
-//! | [`report`] | what a run was made of, and how long each part took |
-//! | [`run`] | one run: what is bound |
-//! | [`outputs`] | and what comes out of it |
-//! | [`tensor`] | the same on the host |
+//! | [`cache`] | the cache of schedules and kernels |
+//! | [`form`] | the key of a recording: a schedule without the identity of its buffers |
+//! | [`held`] | schedules in two parts: values that are computed once, and runs that read them |
+//! | [`report`] | the items of a run with their times |
+//! | [`run`] | one run: bindings, checks and submission |
+//! | [`outputs`] | the outputs of a run |
+//! | [`tensor`] | outputs on the host |
+//!
+//! # Compiling
+//! ```text
+//!  Schedule ──Memory::new──► places ──Form::new──► form, slots ──lookup──► hit: shared recording
+//!                                                                    └──► miss: kernels, Recorder::record ──► cached
+//! ```
+//! A [`CompiledSchedule`] has two halves. [`Compiled`] belongs to the form: recording, parameters, memory for
+//! temporaries; schedules with equal forms share it. [`Names`] belongs to the schedule: which buffers, scalars and
+//! lengths fill the parameters and slots. `Form::new` and `Recorder::words` assign slots in the same order, so the
+//! slots of every schedule fit the shared recording.
+//!
+//! # A run
+//! [`Run::submit`](run::Run::submit) computes the values of the slots, allocates outputs that are not bound, checks
+//! inputs and overlaps, takes an arena for the temporaries, and replays the recording. A failed check replays nothing.
+//! There is one arena for each queue of the device, and a stream always uses the same one, so runs of different streams
+//! overlap as far as arenas and hazards allow:
+//!
+//! ```text
+//!  2 queues    stream 0 (arena 0)        stream 1 (arena 1)        stream 2 (arena 0)
+//!              replay(x0, y0, arena 0)   replay(x1, y1, arena 1)
+//!                                                                  replay(x2, y2, arena 0)
+//!              runs at once              runs at once: no byte     runs after the replay of stream 0: both
+//!                                        in common                 write arena 0 (I2)
+//! ```
+//! The first item that uses a temporary or an output writes it as undefined memory (`Recorder::undefined_bindings`), so
+//! neither the data nor the failures of an earlier run reach a later one (I7). `tests/graph` (`running`, `failures`,
+//! `held`) and `tests/graph-fuzz` (`modes`, `failing`) run schedules from several threads and after failures.
 
 mod cache;
 pub(crate) mod form;
@@ -47,34 +75,35 @@ use crate::schedule::walk::Local;
 use crate::schedule::{Schedule, Steps};
 use crate::size::{Size, Symbol};
 
-/// A schedule for one device, ready to run: any number of times, from any thread, with other inputs, scalars and lengths each time, as one
-/// message. Cheap to clone.
+/// A schedule that is compiled for one device. Any thread may run it any number of times, each time with other inputs,
+/// scalars and lengths; a run is one message. Cheap to clone.
 #[derive(Clone)]
 pub struct CompiledSchedule {
     shared: Arc<Compiled>,
     names: Arc<Names>,
 }
 
-/// What schedules of one form share.
+/// The part that schedules of one form share.
 #[derive(Debug)]
 pub(crate) struct Compiled {
-    /// Whose the memory for temporaries is.
+    /// The client that owns the memory of temporaries.
     client: ComputeClient,
     recording: Recording,
-    /// What each parameter of the recording is.
+    /// The place of each parameter of the recording.
     parameters: Vec<Place>,
     temporary_bytes: u64,
-    /// Memory for temporaries: one for each queue, so that as many runs as there are queues overlap.
+    /// The memory of temporaries: one allocation for each queue, so that runs on different queues overlap. Allocated at
+    /// the first use.
     arenas: Mutex<Vec<Option<Handle<u8>>>>,
-    /// The kernel of each item.
+    /// The name of each item's kernel.
     kernel_names: Vec<Arc<str>>,
-    /// Kernels of users, which the form names by where they lie.
-    _kernels: Vec<Arc<Kernel>>,
-    /// One of the kernels, to tell whose device it is.
+    /// The kernels of users: the form names them by address, so they must stay alive.
+    _user_kernels: Vec<Arc<Kernel>>,
+    /// One of the kernels, which identifies the device and its epoch.
     witness: Option<KernelHandle>,
 }
 
-/// What is a schedule's own: which buffers, scalars and lengths it names.
+/// The part that belongs to one schedule: the buffers, scalars and lengths that it names.
 #[derive(Debug)]
 struct Names {
     steps: Arc<Steps>,
@@ -94,14 +123,14 @@ enum Slot {
 }
 
 impl Names {
-    /// Does anything of a run depend on the scalar?
+    /// Returns `true` if a run depends on the scalar.
     fn has_scalar(&self, scalar: &Scalar) -> bool {
         let is_it =
             |slot: &Slot| matches!(slot, Slot::Scalar(known) if known.key() == scalar.key());
         self.slots.0.iter().any(is_it)
     }
 
-    /// Does anything of a run depend on the length: a kernel, or the shape of a root?
+    /// Returns `true` if a run depends on the length, by a kernel or the shape of a root.
     fn has_length(&self, symbol: &Symbol) -> bool {
         let of_slots = self.slots.0.iter().filter_map(|slot| match slot {
             Slot::Size(size) => Some(size),
@@ -119,7 +148,7 @@ impl Slots {
         self.0.len()
     }
 
-    /// The slot of a size, a new one if there is none yet.
+    /// Returns the slot of a size; adds one if there is none.
     pub(crate) fn size(&mut self, size: &Size) -> u32 {
         let found = self
             .0
@@ -128,7 +157,7 @@ impl Slots {
         self.found_or(found, || Slot::Size(size.clone()))
     }
 
-    /// The slot of a scalar, a new one if there is none yet.
+    /// Returns the slot of a scalar; adds one if there is none.
     pub(crate) fn scalar(&mut self, scalar: &Scalar) -> u32 {
         let same = |slot: &Slot| matches!(slot, Slot::Scalar(known) if known.key() == scalar.key());
         let found = self.0.iter().position(same);
@@ -145,7 +174,7 @@ impl Slots {
 }
 
 impl Compiled {
-    /// Was it compiled for the device of this client, in the epoch that it is in?
+    /// Returns `true` if it was compiled for the device of this client, in its present epoch.
     pub(crate) fn is_for(&self, client: &ComputeClient) -> bool {
         self.witness
             .as_ref()
@@ -154,23 +183,24 @@ impl Compiled {
 }
 
 impl Schedule {
-    /// Compiles everything for the device of a client, and plans and records a run.
+    /// Compiles all kernels for the device of a client, plans the memory and records a run.
     ///
-    /// May take long, and may wait for room in the mailbox.
+    /// May take long, and may block on a full mailbox.
     ///
     /// # Errors
-    /// [`ScheduleError::Kernel`] where a kernel does not compile, [`ScheduleError::Device`],
-    /// [`ScheduleError::ForeignDevice`] where the schedule uses buffers of another device.
+    /// [`ScheduleError::Kernel`] if a kernel does not compile, [`ScheduleError::Device`],
+    /// [`ScheduleError::ForeignDevice`] if the schedule uses buffers of another device.
     pub fn compile(&self, client: &ComputeClient) -> Result<CompiledSchedule, ScheduleError> {
-        // For the kernels that it has more than once.
+        // The cache serves kernels that occur more than once.
         self.compile_with_cache(client, &GraphCache::default())
     }
 
-    /// As [`Schedule::compile`], with what was compiled before: the whole schedule if one of its form was, or the kernels that were.
-    /// With a cache that has a tuner, programs are cut up as that says.
+    /// As [`Schedule::compile`], with a cache: reuses a recording of the same form, or at least kernels. If the cache
+    /// has a tuner, programs use the blockings that it chooses.
     ///
     /// # Errors
-    /// As [`Schedule::compile`]; [`ScheduleError::Tuning`] where the cache has a tuner that is frozen.
+    /// As [`Schedule::compile`]; [`ScheduleError::Tuning`] if the cache has a frozen tuner that does not know a
+    /// program.
     pub fn compile_with_cache(
         &self,
         client: &ComputeClient,
@@ -191,7 +221,7 @@ impl Schedule {
             Some(shared) => shared,
             None => {
                 let shared = Arc::new(names.record(client, cache, &blockings)?);
-                cache.keep(form, shared.clone());
+                cache.insert(form, shared.clone());
                 shared
             }
         };
@@ -199,21 +229,21 @@ impl Schedule {
         Ok(CompiledSchedule { shared, names })
     }
 
-    /// Its buffers on the device of a client.
+    /// Assigns the buffers for the device of a client.
     pub(crate) fn memory(&self, client: &ComputeClient) -> Result<Memory, ScheduleError> {
         if let Some(handle) = self.shared.handles().next()
             && !client.owns(handle)
         {
             return Err(ScheduleError::ForeignDevice);
         }
-        // Where the driver replays a recording as a graph, it runs side by side what is independent.
+        // A driver that replays a recording as a graph runs independent items at the same time.
         let overlaps = client.properties().has(Feature::Capture);
         Memory::new(&self.shared, overlaps)
     }
 }
 
 impl Names {
-    /// Compiles the kernels and takes down the launches.
+    /// Compiles the kernels and records the launches.
     fn record(
         &mut self,
         client: &ComputeClient,
@@ -221,7 +251,7 @@ impl Names {
         blockings: &[Blocking],
     ) -> Result<Compiled, ScheduleError> {
         let mut kernels = Vec::with_capacity(self.steps.items.len());
-        let mut users = Vec::new();
+        let mut user_kernels = Vec::new();
         for (index, item) in self.steps.items.iter().enumerate() {
             kernels.push(match &item.work {
                 Work::Program(program) => {
@@ -230,7 +260,7 @@ impl Names {
                 }
                 Work::Custom(custom) => match &custom.callee {
                     Callee::Kernel(kernel) => {
-                        users.push(kernel.clone());
+                        user_kernels.push(kernel.clone());
                         client.kernel((**kernel).clone())?
                     }
                     Callee::Ssa(program) => cache.kernel(client, program, Blocking::USUAL)?,
@@ -259,52 +289,54 @@ impl Names {
             temporary_bytes: self.memory.temporary_bytes(),
             arenas: Mutex::new(vec![None; queues]),
             kernel_names: kernels.iter().map(|kernel| kernel.name().clone()).collect(),
-            _kernels: users,
+            _user_kernels: user_kernels,
             witness: kernels.into_iter().next(),
         })
     }
 }
 
 impl CompiledSchedule {
-    /// The root that is computed into an output.
+    /// Returns the root that is computed into an output.
     fn root_of(&self, output: usize) -> usize {
         let is_it = |root: &Root| root.place == Place::Output(output);
         let mut roots = self.names.memory.roots.iter();
         roots.position(is_it).unwrap_or(output)
     }
 
-    /// How many tasks a run is.
+    /// Returns the number of tasks of a run.
     pub fn tasks(&self) -> usize {
         self.shared.recording.len()
     }
 
-    /// Bytes of memory that the temporaries of a run take: what is not needed at the same time shares bytes.
+    /// Returns the number of bytes of the temporaries of a run. Temporaries that are not live at the same time share
+    /// bytes.
     pub fn temporary_bytes(&self) -> u64 {
         self.names.memory.temporary_bytes()
     }
 
-    /// Bytes of all temporaries side by side: what they would take without a plan.
+    /// Returns the number of bytes of all temporaries without sharing.
     pub fn unplanned_bytes(&self) -> u64 {
         self.names.memory.unplanned_bytes()
     }
 
-    /// Bytes of the outputs of a run that are not bound, with every length at its greatest.
+    /// Returns the number of bytes of the outputs that a run allocates if none is bound, with every length at its
+    /// maximum.
     pub fn output_bytes(&self) -> u64 {
         self.names.memory.output_bytes()
     }
 
-    /// The most device memory that a run needs beside its inputs: temporaries and outputs.
+    /// Returns the most device memory that a run needs in addition to its inputs: temporaries and outputs.
     pub fn peak_bytes(&self) -> u64 {
         self.temporary_bytes() + self.output_bytes()
     }
 }
 
-/// Takes down the launches of a schedule.
+/// Records the launches of a schedule.
 struct Recorder<'a> {
     steps: &'a Steps,
     memory: &'a Memory,
     slots: &'a mut Slots,
-    /// What stands for each place.
+    /// The handle that stands for each place while recording.
     handles: Vec<(Place, Handle<u8>)>,
 }
 
@@ -323,8 +355,8 @@ impl Recorder<'_> {
                     Place::Output(_) | Place::Arena => recorder.scratch::<u8>(bytes)?,
                 };
                 if parameter.may_be_shorter {
-                    // SAFETY: a run checks that the handle has all bytes of its lengths, and its words tell these lengths to the
-                    // programs. No kernel of a user takes it.
+                    // SAFETY: a run checks that the handle has all bytes for its lengths, and its words pass these
+                    // lengths to the programs. No kernel of a user uses it (`Memory::new`).
                     unsafe { recorder.allow_shorter(&handle) };
                 }
                 self.handles.push((parameter.place, handle));
@@ -332,15 +364,17 @@ impl Recorder<'_> {
             let mut touched = HashSet::new();
             for (index, (item, kernel)) in self.steps.items.iter().zip(kernels).enumerate() {
                 let handles = self.bound(index, kernel)?;
-                let fresh = self.fresh(index, &mut touched);
+                let undefined = self.undefined_bindings(index, &mut touched);
                 let accesses = kernel.kernel().signature().bindings().iter().enumerate();
                 let bindings: Vec<_> = handles
                     .iter()
                     .zip(accesses)
-                    .map(|(handle, (binding, spec))| match fresh.contains(&binding) {
-                        true => bind(handle, Access::Write),
-                        false => bind(handle, spec.access),
-                    })
+                    .map(
+                        |(handle, (binding, spec))| match undefined.contains(&binding) {
+                            true => bind(handle, Access::Write),
+                            false => bind(handle, spec.access),
+                        },
+                    )
                     .collect();
                 let words = self.words(item, kernel);
                 let count = match &item.work {
@@ -357,29 +391,34 @@ impl Recorder<'_> {
         Ok(recording)
     }
 
-    /// The bindings of an item's program that need nothing of what their buffers hold: the first use of the buffer in a run, which
-    /// holds what is of an earlier run or of another temporary then, or one that overwrites it. Its failures are not those of the
-    /// item (I7). Inputs are the caller's: of those, what a run leaves alone keeps its failures.
-    fn fresh(&self, index: usize, touched: &mut HashSet<Local>) -> SmallVec<[usize; 1]> {
+    /// Returns the bindings of an item's program that do not depend on the present content of their buffers, so that
+    /// failures of that content are not failures of the item (I7): the first use of a buffer in a run, when it holds
+    /// data of an earlier run or of another temporary, and a use that overwrites it. Inputs belong to the caller: bytes
+    /// that a run does not write keep their failures.
+    fn undefined_bindings(
+        &self,
+        index: usize,
+        touched: &mut HashSet<Local>,
+    ) -> SmallVec<[usize; 1]> {
         let item = &self.steps.items[index];
         let merged = self.memory.in_place(index).map(|merged| merged.output);
-        let mut fresh = SmallVec::new();
+        let mut undefined_bindings = SmallVec::new();
         for written in &item.writes {
             let output = self.steps.storage(written.node);
             let is_first = touched.insert(output);
             let is_input = matches!(self.memory.place(output).0, Place::Input(_));
             let is_fresh = is_first || written.overwrites;
             if is_fresh && !is_input && merged != Some(written.binding) {
-                // The program has no binding for the one that lies in the place of an input.
+                // The program has no binding for the output that takes the place of an input.
                 let before = merged.is_some_and(|merged| merged < written.binding);
-                fresh.push(written.binding - usize::from(before));
+                undefined_bindings.push(written.binding - usize::from(before));
             }
         }
         touched.extend(item.bindings.iter().map(|node| self.steps.storage(*node)));
-        fresh
+        undefined_bindings
     }
 
-    /// What an item is bound to.
+    /// Returns the handles that an item's program is bound to.
     fn bound(
         &self,
         index: usize,
@@ -417,7 +456,7 @@ impl Recorder<'_> {
     }
 }
 
-/// The scalars of a kernel of a user as it takes them: several of them in a word, of those that are the same in each run.
+/// Packs the scalars of a user's kernel as its signature lays them out: several constant ones may share a word.
 fn packed(scalars: impl Iterator<Item = RecordedWord>, kernel: &KernelHandle) -> Vec<RecordedWord> {
     let signature = kernel.kernel().signature();
     let mut words = vec![RecordedWord::Value(0); signature.scalar_words()];

@@ -1,4 +1,4 @@
-//! What comes out of a run.
+//! The outputs of a run.
 
 use millstream_client::handle::Handle;
 use millstream_client::{Pending, Stream};
@@ -10,13 +10,13 @@ use smallvec::SmallVec;
 use crate::elements::check_elements;
 use crate::error::ScheduleError;
 
-/// What a run makes: one buffer for each root, in their order.
+/// The outputs of a run: one buffer for each root, in order.
 #[derive(Clone, Debug)]
 pub struct Outputs {
     pub(super) all: SmallVec<[Output; 1]>,
 }
 
-/// The buffer of a root: dense, rows one after the other.
+/// The buffer of a root, dense, in row-major order.
 #[derive(Clone, Debug)]
 pub struct Output {
     pub(super) handle: Handle<u8>,
@@ -25,22 +25,22 @@ pub struct Output {
 }
 
 impl Outputs {
-    /// The buffer of a root.
+    /// Returns the buffer of a root.
     pub fn get(&self, root: usize) -> Option<&Output> {
         self.all.get(root)
     }
 
-    /// The buffers of all roots, in their order.
+    /// Returns the buffers of all roots, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Output> {
         self.all.iter()
     }
 
-    /// How many there are.
+    /// Returns the number of outputs.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Are there none?
+    /// Returns `true` if there are no outputs.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -55,15 +55,15 @@ impl std::ops::Index<usize> for Outputs {
 }
 
 impl Output {
-    /// Its memory.
+    /// Returns the memory as bytes.
     pub fn bytes(&self) -> &Handle<u8> {
         &self.handle
     }
 
-    /// Its memory as elements of its type; as bytes, whatever that is.
+    /// Returns the memory as elements of its type. Any buffer can be returned as bytes.
     ///
     /// # Errors
-    /// [`ScheduleError::Elements`].
+    /// [`ScheduleError::Elements`] if `T` is neither the element type nor `u8`.
     pub fn handle<T: Element>(&self) -> Result<Handle<T>, ScheduleError> {
         check_elements::<T>(self.dtype, || "an output".to_owned())?;
         self.handle.cast::<T>().map_err(|why| {
@@ -72,20 +72,20 @@ impl Output {
         })
     }
 
-    /// The type of its elements.
+    /// Returns the type of the elements.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// Its lengths in this run.
+    /// Returns the lengths in this run.
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// Reads it, as elements of its type; as bytes, whatever that is.
+    /// Reads the elements. Any buffer can be read as bytes.
     ///
     /// # Errors
-    /// [`ScheduleError::Elements`].
+    /// [`ScheduleError::Elements`] if `T` is neither the element type nor `u8`.
     pub fn read<T: Element>(&self, stream: &Stream) -> Result<Pending<Vec<T>>, ScheduleError> {
         Ok(stream.read(&self.handle::<T>()?))
     }

@@ -1,4 +1,4 @@
-//! What a run was made of, and how long each part took, beside what the machine could do.
+//! Reports of runs: the items with their times, compared with a roofline.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use millstream_protocol::report::TraceSpan;
 use crate::compiled::CompiledSchedule;
 use crate::schedule::item::ItemKind;
 
-/// The parts of a run of a schedule. `Display` is a table.
+/// A report of runs. `Display` writes it as a table.
 #[derive(Clone, Debug, Default)]
 pub struct RunReport {
-    /// One for each item, in order.
+    /// The items, in order.
     pub items: Vec<ItemReport>,
-    /// Runs that were found among the spans.
+    /// The number of complete runs among the spans.
     pub runs: usize,
-    /// What the machine could do, if that was said.
+    /// The limits of the machine, if set.
     pub roofline: Option<Roofline>,
 }
 
@@ -23,32 +23,32 @@ pub struct RunReport {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ItemReport {
-    /// What it is.
+    /// The kind of the item.
     pub kind: ItemKind,
-    /// The kernel's name, as timelines show it.
+    /// The name of the kernel, as in traces.
     pub kernel: Arc<str>,
-    /// What it does.
+    /// The computation as an expression.
     pub expression: String,
-    /// Bytes of the buffers that it is bound to, each once, with every length at its greatest.
+    /// The number of bytes of its buffers, each counted once, with every length at its maximum.
     pub bytes: u64,
-    /// Operations on numbers, about, with every length at its greatest.
+    /// The approximate number of operations, with every length at its maximum.
     pub flops: u64,
-    /// How long it took at best, in nanoseconds of the device's clock; none where no span of it was given.
+    /// The best time in nanoseconds of the device's clock; `None` without a span.
     pub time_ns: Option<u64>,
 }
 
-/// What a machine can do at most.
+/// The limits of a machine.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Roofline {
-    /// Bytes that it moves in a second.
+    /// The memory bandwidth in bytes per second.
     pub bytes_per_second: f64,
-    /// Operations that it does in a second.
+    /// The number of operations per second.
     pub flops_per_second: f64,
 }
 
 impl ItemReport {
-    /// The share, in percent, that it reached of what the machine can do: the longer of the times that its bytes and its operations
-    /// take at least, over the time that it took. (Williams, Waterman and Patterson, "Roofline", 2009.)
+    /// Returns how close the item is to the roofline, in percent: the longer of the least times for its bytes and its
+    /// operations, divided by its time. (Williams, Waterman and Patterson, "Roofline", 2009.)
     pub fn roofline_percent(&self, roofline: &Roofline) -> Option<f64> {
         let seconds = self.time_ns.filter(|time| *time > 0)? as f64 * 1e-9;
         let least = (self.bytes as f64 / roofline.bytes_per_second)
@@ -58,8 +58,8 @@ impl ItemReport {
 }
 
 impl CompiledSchedule {
-    /// The parts of a run, with the times that the spans tell: those of `Device::trace`, of a device that was opened with a trace, for
-    /// runs that were made alone. Without spans there are no times.
+    /// Returns a report with the times of these spans: those of `Device::trace`, of a device that was opened with a
+    /// trace, for runs that did not overlap with others. Without spans there are no times.
     pub fn report(&self, spans: &[TraceSpan]) -> RunReport {
         let memory = &self.names.memory;
         let items = self.names.steps.items.iter().zip(&self.shared.kernel_names);
@@ -96,7 +96,7 @@ impl CompiledSchedule {
     }
 }
 
-/// Finds whole runs among the spans, and takes the best time of each item.
+/// Finds complete runs among the spans, and sets the best time of each item. Returns the number of runs.
 fn add_times(items: &mut [ItemReport], spans: &[TraceSpan]) -> usize {
     let names: Vec<Arc<str>> = items.iter().map(|item| item.kernel.clone()).collect();
     let ours: Vec<&TraceSpan> = spans
@@ -126,13 +126,13 @@ fn add_times(items: &mut [ItemReport], spans: &[TraceSpan]) -> usize {
 }
 
 impl RunReport {
-    /// The same beside what the machine can do.
+    /// Adds the limits of the machine.
     pub fn beside(mut self, roofline: Roofline) -> Self {
         self.roofline = Some(roofline);
         self
     }
 
-    /// The sum of the times, in nanoseconds, if all are known.
+    /// Returns the sum of the times in nanoseconds, if all are known.
     pub fn time_ns(&self) -> Option<u64> {
         self.items.iter().map(|item| item.time_ns).sum()
     }

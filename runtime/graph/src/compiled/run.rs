@@ -1,4 +1,14 @@
-//! One run of a compiled schedule: what is bound, and that it fits.
+//! One run of a compiled schedule: binds arguments, checks them, and submits the run.
+//!
+//! A [`Run`] is a builder. The first wrong binding is kept as an error, and later ones are ignored; `submit` returns
+//! it. `submit` performs these steps, and each may fail before anything is replayed:
+//!
+//! 1. the value of each slot: scalars and sizes, from the bound lengths;
+//! 2. outputs: a bound buffer must be large enough, any other is allocated (a message each);
+//! 3. inputs: each is bound and large enough;
+//! 4. overlaps: a stored buffer shares no byte with another one of the run ([`Run::check_overlaps`]);
+//! 5. the arena of the stream, allocated at its first use;
+//! 6. the replay: one message. From here on failures travel with the data (I7).
 
 #[cfg(feature = "tune")]
 use std::collections::HashMap;
@@ -25,7 +35,7 @@ use crate::memory::{Input, Place};
 use crate::schedule::hold::Hold;
 use crate::size::{Size, Symbol};
 
-/// A run that is being put together: inputs, scalars and lengths are bound, and then it is submitted.
+/// A run that is not submitted yet. Bind inputs, scalars, lengths and, optionally, outputs; then submit it.
 #[must_use = "a run does nothing until it is submitted"]
 pub struct Run<'a> {
     compiled: &'a CompiledSchedule,
@@ -33,12 +43,12 @@ pub struct Run<'a> {
     pub(super) outputs: SmallVec<[Option<Handle<u8>>; 4]>,
     pub(super) scalars: SmallVec<[(usize, u64); 4]>,
     pub(super) lengths: SmallVec<[(Symbol, u64); 2]>,
-    /// What runs may not bind.
+    /// The held inputs, scalars and lengths, which a run must not bind.
     pub(super) held: Option<&'a Hold>,
     error: Option<ScheduleError>,
 }
 
-/// Whose buffer is looked at: that of an input or of an output, by its place among them.
+/// The owner of a buffer in a check: an input or an output, by index.
 #[derive(Clone, Copy)]
 enum BufferOf {
     Input(usize),
@@ -46,7 +56,7 @@ enum BufferOf {
 }
 
 impl CompiledSchedule {
-    /// A run, to be bound and submitted.
+    /// Returns a run without bindings.
     pub fn run(&self) -> Run<'_> {
         let memory = &self.names.memory;
         Run {
@@ -66,14 +76,14 @@ impl CompiledSchedule {
 }
 
 impl Run<'_> {
-    /// Is the buffer one of the schedule's inputs? Those that nothing is computed from are not, and those that are held were bound
-    /// before.
+    /// Returns `true` if a run binds this input. Inputs that no item uses and inputs that are held are not bound by a
+    /// run.
     pub fn takes(&self, input: &LazyBuffer) -> bool {
         !self.holds(input) && self.compiled.names.memory.input(input).is_some()
     }
 
-    /// Binds an input, or another buffer than the one that the graph was made with: of the input's elements, or of bytes, and large
-    /// enough for the lengths of the run. What it has beyond them is not touched.
+    /// Binds an input, or replaces a buffer of the graph. The handle has elements of the input's type or bytes, and is
+    /// large enough for the lengths of the run; the run does not access bytes beyond.
     pub fn input<T: Element>(mut self, input: &LazyBuffer, handle: &Handle<T>) -> Self {
         let (what, name) = ("input", format!("{input:?}"));
         if self.holds(input) {
@@ -95,7 +105,7 @@ impl Run<'_> {
         self.held.is_some_and(|hold| hold.place(input).is_some())
     }
 
-    /// Gives a scalar another value than its own, for this run.
+    /// Sets a scalar for this run.
     pub fn scalar(mut self, scalar: &Scalar, value: impl Into<Literal>) -> Self {
         if self.held.is_some_and(|hold| hold.has_scalar(scalar)) {
             let (what, name) = ("scalar", scalar.name().to_owned());
@@ -114,7 +124,7 @@ impl Run<'_> {
         }
     }
 
-    /// Says how long a length is in this run.
+    /// Sets a length for this run.
     pub fn length(mut self, symbol: &Symbol, length: u64) -> Self {
         if self.held.is_some_and(|hold| hold.has_length(symbol)) {
             let (what, name) = ("length", symbol.name().to_owned());
@@ -133,9 +143,9 @@ impl Run<'_> {
         }
     }
 
-    /// Binds the buffer that a root is computed into, rather than have a new one made: of the root's elements, or of bytes, and large
-    /// enough for the lengths of the run. A root
-    /// that is a new version of an input is in that input's buffer, and has no other to bind.
+    /// Binds the buffer that a root is computed into, instead of allocating one. The handle has elements of the root's
+    /// type or bytes, and is large enough for the lengths of the run. A root that is a new version of an input is in
+    /// the buffer of that input and cannot be bound.
     pub fn output<T: Element>(mut self, root: usize, handle: &Handle<T>) -> Self {
         let found = self.compiled.names.memory.roots.get(root);
         match found.map(|root| (root.place, root.dtype)) {
@@ -153,7 +163,7 @@ impl Run<'_> {
         }
     }
 
-    /// Every length is the greatest that it can be.
+    /// Sets every length to its maximum.
     #[cfg(feature = "tune")]
     pub(crate) fn at_greatest(mut self) -> Self {
         let names = &self.compiled.names;
@@ -169,7 +179,7 @@ impl Run<'_> {
         self
     }
 
-    /// Takes these buffers in the place of the graph's.
+    /// Replaces the buffers of the graph by these.
     #[cfg(feature = "tune")]
     pub(crate) fn with_inputs(mut self, buffers: &HashMap<NodeId, Handle<u8>>) -> Self {
         let inputs = self.compiled.names.memory.inputs.iter();
@@ -186,17 +196,17 @@ impl Run<'_> {
         self
     }
 
-    /// Submits the run: one message, and one more for each output that is not bound. May wait for room in the mailbox.
+    /// Submits the run: one message, and one for each output that is not bound. May block on a full mailbox.
     ///
     /// # Errors
-    /// What was bound and does not exist, or is missing; [`ScheduleError::Device`]. What goes wrong later reaches whoever reads the
+    /// An unknown or a missing binding; [`ScheduleError::Device`]. Later failures are returned to the readers of the
     /// outputs.
     pub fn submit(mut self, stream: &Stream) -> Result<Outputs, ScheduleError> {
         self.issue(stream)?;
         self.results()
     }
 
-    /// Submits the run, and has all its outputs bound.
+    /// Submits the run. Afterwards all outputs are bound.
     pub(super) fn issue(&mut self, stream: &Stream) -> Result<(), ScheduleError> {
         if let Some(error) = self.error.take() {
             return Err(error);
@@ -245,9 +255,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What is stored into must not share bytes with anything else of the run: a kernel may read the one after it has stored into the
-    /// other, and no hazard is between tasks of one replay that name them by different parameters. All buffers are looked at
-    /// in the order of their bytes, once.
+    /// Checks that a buffer that the run stores into shares no byte with another buffer of the run: a kernel could read
+    /// one after another kernel stored into the other, and a replay has no hazards between tasks that name the same
+    /// bytes by different parameters. One pass over all buffers, sorted by their bytes.
     fn check_overlaps(&self) -> Result<(), ScheduleError> {
         let names = &self.compiled.names.memory.inputs;
         let inputs = self.inputs.iter().enumerate();
@@ -263,7 +273,7 @@ impl Run<'_> {
         });
         let mut all: SmallVec<[_; 16]> = all.collect();
         all.sort_unstable_by_key(|(slice, start, ..)| (*slice, *start));
-        // Of this slice, what reaches furthest: of everything, and of what is stored into.
+        // The buffers of this slice with the greatest end: of all, and of those that are stored into.
         let mut furthest: Option<(_, u64, BufferOf)> = None;
         let mut stored_furthest: Option<(_, u64, BufferOf)> = None;
         for (slice, start, end, is_stored, place) in all {
@@ -288,7 +298,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Two buffers overlap, of which one at least is stored into.
+    /// Returns the error for two buffers that overlap, at least one of which is stored into.
     #[cold]
     fn overlap(&self, one: BufferOf, other: BufferOf) -> ScheduleError {
         let names = &self.compiled.names.memory.inputs;
@@ -314,7 +324,7 @@ impl Run<'_> {
         }
     }
 
-    /// The values of the recording's slots.
+    /// Returns the values of the recording's slots.
     fn words(&self) -> Result<SmallVec<[u64; 16]>, ScheduleError> {
         let slots = self.compiled.names.slots.0.iter();
         let word = |slot: &Slot| match slot {
@@ -331,12 +341,12 @@ impl Run<'_> {
         slots.map(word).collect()
     }
 
-    /// The value of a size in this run.
+    /// Returns the value of a size in this run.
     fn value(&self, size: &Size) -> Result<i64, ScheduleError> {
         value(&self.lengths, size)
     }
 
-    /// Memory for the temporaries: that of the stream's turn among as many as there are queues.
+    /// Returns the memory for temporaries: the arena of this stream, of as many as the device has queues.
     fn arena(&self, stream: &Stream) -> Result<Option<Handle<u8>>, ScheduleError> {
         let shared = &*self.compiled.shared;
         if !shared.parameters.contains(&Place::Arena) {
@@ -349,8 +359,8 @@ impl Run<'_> {
         if let Some(arena) = &arenas()[turn] {
             return Ok(Some(arena.clone()));
         }
-        // Not under the lock, since it may wait; and not by the run's stream, which may be one that is withdrawn. Of two that make
-        // one at once, the first is kept.
+        // Allocate without the lock, since this may block, and on a stream of its own, since the run's stream may be
+        // withdrawn. If two threads allocate at the same time, both use the first.
         let made = shared.client.new_stream().empty::<u8>(bytes as usize)?;
         Ok(Some(arenas()[turn].get_or_insert(made).clone()))
     }
@@ -389,7 +399,7 @@ impl Run<'_> {
     }
 }
 
-/// The value of a size with these lengths, of which the last counts.
+/// Returns the value of a size with these lengths; of several values of one length the last counts.
 fn value(lengths: &[(Symbol, u64)], size: &Size) -> Result<i64, ScheduleError> {
     if let Some(value) = size.known() {
         return Ok(value);
@@ -405,7 +415,7 @@ fn value(lengths: &[(Symbol, u64)], size: &Size) -> Result<i64, ScheduleError> {
     value.ok_or_else(|| ScheduleError::TooLarge(size.to_string()))
 }
 
-/// The bytes of a buffer with these lengths; the most that it may have where they do not say.
+/// Returns the number of bytes of a buffer with these lengths, or `most` if a length is missing.
 fn bytes(lengths: &[(Symbol, u64)], size: &Size, most: u64) -> Result<u64, ScheduleError> {
     match value(lengths, size) {
         Ok(bytes) => Ok(bytes as u64),
@@ -414,7 +424,7 @@ fn bytes(lengths: &[(Symbol, u64)], size: &Size, most: u64) -> Result<u64, Sched
     }
 }
 
-/// The bits of a scalar's new value.
+/// Returns the bits of a scalar's new value.
 pub(crate) fn scalar_bits(scalar: &Scalar, value: Literal) -> Result<u64, ScheduleError> {
     let bits = value.bits(scalar.dtype());
     bits.ok_or_else(|| ScheduleError::Scalar {
@@ -424,7 +434,7 @@ pub(crate) fn scalar_bits(scalar: &Scalar, value: Literal) -> Result<u64, Schedu
     })
 }
 
-/// Is the length within its limit?
+/// Checks that a length is within its limit.
 pub(crate) fn check_length(symbol: &Symbol, length: u64) -> Result<(), ScheduleError> {
     if length <= symbol.max() {
         return Ok(());
@@ -436,7 +446,7 @@ pub(crate) fn check_length(symbol: &Symbol, length: u64) -> Result<(), ScheduleE
     })
 }
 
-/// Is an input bound, to what has all its bytes with these lengths?
+/// Checks that an input is bound to a buffer that is large enough for these lengths.
 pub(crate) fn check_input(
     input: &Input,
     lengths: &[(Symbol, u64)],

@@ -1,4 +1,4 @@
-//! Numbers that came out of a run, on the host: their values, their shape, and how they print.
+//! Results of runs on the host: values, shape, and printing.
 
 use std::fmt;
 
@@ -14,13 +14,14 @@ use crate::lazy::buffer::LazyBuffer;
 use crate::literal::text;
 use crate::schedule::Schedule;
 
-/// Elements that are printed in full; of more, the first and last three along each axis are.
+/// Tensors of at most this many elements are printed completely; of larger ones the first and last three along each
+/// axis.
 const PRINTED: usize = 1000;
 
-/// Elements at each end of an axis that are printed of many.
+/// The number of elements at each end of a long axis that are printed.
 const EDGE: usize = 3;
 
-/// A buffer on the host, dense, rows one after the other. It prints as NumPy prints arrays.
+/// A dense array on the host in row-major order. It prints like a NumPy array.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tensor {
     dtype: DType,
@@ -29,12 +30,12 @@ pub struct Tensor {
 }
 
 impl LazyBuffer {
-    /// Computes this by a stream, and waits for it: from an expression to numbers in one call. Every input must be a
-    /// [`Graph::buffer`](crate::Graph::buffer), every length known.
+    /// Computes this buffer on a stream, and waits for the result. Every input must be a
+    /// [`Graph::buffer`](crate::Graph::buffer), and every length must be known.
     ///
-    /// It schedules and compiles anew each time, which takes tens of microseconds on a CPU, and a compiler's time on a GPU. What
-    /// runs more than once is better a [`Schedule`], compiled once. May block as long as the work before it in the stream
-    /// takes; not for threads of the runtime.
+    /// Each call schedules and compiles the expression, which takes tens of microseconds on a CPU and the time of a
+    /// compiler on a GPU. If you compute it more than once, compile a [`Schedule`] once. Blocks until the earlier work
+    /// of the stream and this result have completed; not for threads of the runtime.
     ///
     /// ```
     /// # use millstream_graph::{Graph, ScheduleError};
@@ -59,7 +60,7 @@ impl LazyBuffer {
 }
 
 impl Output {
-    /// Reads it, and waits for it.
+    /// Reads the output, and waits for it.
     ///
     /// # Errors
     /// A failure of the data, or of the device.
@@ -73,26 +74,26 @@ impl Output {
 }
 
 impl Tensor {
-    /// The type of its elements.
+    /// Returns the type of the elements.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// Its lengths, slowest axis first.
+    /// Returns the lengths, slowest axis first.
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// Its elements in row-major order; as bytes, whatever they are.
+    /// Returns the elements in row-major order. Any tensor can be returned as bytes.
     ///
     /// # Errors
-    /// [`ScheduleError::Elements`] for elements of another type.
+    /// [`ScheduleError::Elements`] if `T` is neither the element type nor `u8`.
     pub fn values<T: Element>(&self) -> Result<Vec<T>, ScheduleError> {
         check_elements::<T>(self.dtype, || "the tensor".to_owned())?;
         Ok(bytemuck::pod_collect_to_vec(&self.bytes))
     }
 
-    /// One element as text.
+    /// Returns one element as text.
     fn element(&self, index: usize) -> String {
         let bits = scalar::load(self.dtype, &self.bytes[index * self.dtype.size()..]);
         match Number::of(self.dtype, bits) {
@@ -101,7 +102,7 @@ impl Tensor {
         }
     }
 
-    /// Prints what lies from an element on, along an axis and those behind it.
+    /// Prints the elements from `first` on along an axis and the axes behind it.
     fn print(
         &self,
         f: &mut fmt::Formatter<'_>,
@@ -132,7 +133,7 @@ impl Tensor {
         f.write_str("]")
     }
 
-    /// The elements that are printed.
+    /// Collects the elements that are printed.
     fn shown(&self, printed: &Printed, axis: usize, first: usize, shown: &mut Vec<usize>) {
         let Some(length) = self.shape.get(axis) else {
             return shown.push(first);
@@ -144,7 +145,7 @@ impl Tensor {
     }
 }
 
-/// A float as text: always with a point, as what it is.
+/// Returns a float as text, always with a point or an exponent.
 fn float(value: f64, text: String) -> String {
     match value {
         _ if value.is_nan() => "nan".to_owned(),
@@ -156,14 +157,14 @@ fn float(value: f64, text: String) -> String {
     }
 }
 
-/// How much is printed, and how wide.
+/// The extent and the column width of the printed elements.
 struct Printed {
     all: bool,
     width: usize,
 }
 
 impl Printed {
-    /// The indices of an axis that are printed; none stands for those that are left out.
+    /// Returns the indices of an axis that are printed; `None` stands for the omitted ones.
     fn along(&self, length: usize) -> Vec<Option<usize>> {
         if self.all || length <= 2 * EDGE {
             return (0..length).map(Some).collect();

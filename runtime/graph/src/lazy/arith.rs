@@ -13,7 +13,7 @@ use crate::shape::Shape;
 
 macro_rules! unary_methods {
     ($($(#[$doc:meta])* $method:ident => $op:ident),* $(,)?) => {
-        /// One value in, one out.
+        /// Operations on one buffer.
         impl LazyBuffer {$(
             $(#[$doc])*
             #[track_caller]
@@ -28,31 +28,31 @@ macro_rules! unary_methods {
 }
 
 unary_methods! {
-    /// Absolute values.
+    /// Returns the absolute value of each element.
     abs => Abs,
-    /// Square roots.
+    /// Returns the square root of each element.
     sqrt => Sqrt,
-    /// e to the power of each.
+    /// Returns `e` to the power of each element.
     exp => Exp,
-    /// Natural logarithms.
+    /// Returns the natural logarithm of each element.
     log => Log,
-    /// Sines.
+    /// Returns the sine of each element.
     sin => Sin,
-    /// Cosines.
+    /// Returns the cosine of each element.
     cos => Cos,
-    /// Hyperbolic tangents.
+    /// Returns the hyperbolic tangent of each element.
     tanh => Tanh,
-    /// Error functions.
+    /// Returns the error function of each element.
     erf => Erf,
-    /// The greatest whole numbers that are not above.
+    /// Rounds each element down to an integer.
     floor => Floor,
-    /// The smallest whole numbers that are not below.
+    /// Rounds each element up to an integer.
     ceil => Ceil,
 }
 
 macro_rules! binary_methods {
     ($($(#[$doc:meta])* $method:ident => $op:ident),* $(,)?) => {
-        /// Two values in, one out. Numbers become what the buffer is.
+        /// Operations on two buffers. A number takes the type of the buffer.
         impl LazyBuffer {$(
             $(#[$doc])*
             #[track_caller]
@@ -64,17 +64,17 @@ macro_rules! binary_methods {
 }
 
 binary_methods! {
-    /// The smaller of each; NaN if either is.
+    /// Returns the smaller of two elements; NaN if either is.
     minimum => Min,
-    /// The greater of each; NaN if either is.
+    /// Returns the greater of two elements; NaN if either is.
     maximum => Max,
-    /// Powers.
+    /// Raises each element to a power.
     pow => Pow,
 }
 
 macro_rules! compare_methods {
     ($($(#[$doc:meta])* $method:ident => $op:ident),* $(,)?) => {
-        /// Two values in, a truth value out.
+        /// Comparisons, which return `bool`.
         impl LazyBuffer {$(
             $(#[$doc])*
             #[track_caller]
@@ -86,23 +86,24 @@ macro_rules! compare_methods {
 }
 
 compare_methods! {
-    /// Where they are equal.
+    /// Compares elements for equality.
     equals => Eq,
-    /// Where they differ; NaN differs from everything.
+    /// Compares elements for inequality; NaN differs from everything.
     differs => Ne,
-    /// Where this is less.
+    /// Returns where this is less.
     less => Lt,
-    /// Where this is less or equal.
+    /// Returns where this is less or equal.
     less_equal => Le,
-    /// Where this is greater.
+    /// Returns where this is greater.
     greater => Gt,
-    /// Where this is greater or equal.
+    /// Returns where this is greater or equal.
     greater_equal => Ge,
 }
 
-/// What several operations make.
+/// Combinations of operations.
 impl LazyBuffer {
-    /// `yes` where this, of truth values, is true, and `no` elsewhere. Numbers become what the other is; two of them are floats.
+    /// Returns `yes` where this buffer, of `bool`, is true, and `no` elsewhere. A number takes the type of the other
+    /// operand; two numbers are `f32`.
     ///
     /// ```
     /// # use millstream_graph::{DType, Graph};
@@ -154,20 +155,20 @@ impl LazyBuffer {
         })
     }
 
-    /// The elements as another type. Floats become integers cut towards zero, those beyond the range its ends, NaN zero; integers
-    /// become narrower ones by their low bits; anything becomes a truth value by whether it is not zero.
+    /// Casts the elements to another type. Floats to integers truncate towards zero, saturate, and map NaN to 0;
+    /// integers to narrower ones keep the low bits; to `bool` everything but zero is true.
     #[track_caller]
     pub fn cast(&self, dtype: DType) -> LazyBuffer {
         let at = Location::caller();
         if self.dtype() == dtype {
             return self.same_values("cast", at);
         }
-        LazyBuffer::of("cast", [self], at, |[held]| {
-            Ok((Op::Cast, dtype, held.shape().clone()))
+        LazyBuffer::of("cast", [self], at, |[node_ref]| {
+            Ok((Op::Cast, dtype, node_ref.shape().clone()))
         })
     }
 
-    /// One over each.
+    /// Returns the reciprocal of each element.
     #[track_caller]
     pub fn recip(&self) -> LazyBuffer {
         let at = Location::caller();
@@ -175,46 +176,46 @@ impl LazyBuffer {
             .binary("recip", BinaryOp::Div, self.into(), at)
     }
 
-    /// Each times itself.
+    /// Returns the square of each element.
     #[track_caller]
     pub fn square(&self) -> LazyBuffer {
         self.binary("square", BinaryOp::Mul, self.into(), Location::caller())
     }
 
-    /// Each, or zero where it is negative.
+    /// Returns each element, or zero if it is negative.
     #[track_caller]
     pub fn relu(&self) -> LazyBuffer {
         let zero = Operand::Number(Literal::Int(0));
         self.binary("relu", BinaryOp::Max, zero, Location::caller())
     }
 
-    /// Each, or the limit that it is beyond. NaN stays NaN.
+    /// Limits each element to a range. NaN stays NaN.
     #[track_caller]
     pub fn clamp(&self, least: impl Into<Operand>, most: impl Into<Operand>) -> LazyBuffer {
         self.maximum(least).minimum(most)
     }
 
-    /// `1 / (1 + exp(-x))`.
+    /// Returns `1 / (1 + exp(-x))`.
     #[track_caller]
     pub fn sigmoid(&self) -> LazyBuffer {
         ((-self).exp() + 1.0).recip()
     }
 
-    /// `x * sigmoid(x)`.
+    /// Returns `x * sigmoid(x)`.
     #[track_caller]
     pub fn silu(&self) -> LazyBuffer {
         self / ((-self).exp() + 1.0)
     }
 
-    /// `x / 2 * (1 + erf(x / sqrt(2)))`: the Gaussian error linear unit, exactly.
+    /// Returns `x / 2 * (1 + erf(x / sqrt(2)))`: the exact Gaussian error linear unit.
     #[track_caller]
     pub fn gelu(&self) -> LazyBuffer {
         let half = self * 0.5;
         half * ((self * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0)
     }
 
-    /// The Gaussian error linear unit by a hyperbolic tangent, as most models were trained: `x * sigmoid(2 u)` with
-    /// `u = sqrt(2 / pi) * (x + 0.044715 x^3)`.
+    /// Returns the approximation of the Gaussian error linear unit by a hyperbolic tangent, with which most models were
+    /// trained: `x * sigmoid(2 u)` with `u = sqrt(2 / pi) * (x + 0.044715 x^3)`.
     #[track_caller]
     pub fn gelu_tanh(&self) -> LazyBuffer {
         let cube = self * self * self;
@@ -224,9 +225,9 @@ impl LazyBuffer {
     }
 }
 
-/// Operations by their word, as programs that translate other graphs have them.
+/// Operations by name, for programs that translate other graphs.
 impl LazyBuffer {
-    /// An operation on each.
+    /// Applies an operation to each element.
     ///
     /// ```
     /// # use millstream_graph::{DType, Graph};
@@ -238,11 +239,11 @@ impl LazyBuffer {
     /// ```
     #[track_caller]
     pub fn unary(&self, op: UnaryOp) -> LazyBuffer {
-        LazyBuffer::of(op.name(), [self], Location::caller(), |[held]| {
-            if !op.takes(held.dtype().computed()) {
-                return Err(Why::DType(held.dtype()));
+        LazyBuffer::of(op.name(), [self], Location::caller(), |[node_ref]| {
+            if !op.takes(node_ref.dtype().computed()) {
+                return Err(Why::DType(node_ref.dtype()));
             }
-            Ok((Op::Unary(op), held.dtype(), held.shape().clone()))
+            Ok((Op::Unary(op), node_ref.dtype(), node_ref.shape().clone()))
         })
     }
 
@@ -283,7 +284,7 @@ impl LazyBuffer {
         })
     }
 
-    /// Both sides in the shape that both are broadcast to, if there is one.
+    /// Broadcasts both operands to their common shape, if there is one.
     fn broadcast_with(
         &self,
         name: &'static str,

@@ -1,4 +1,4 @@
-//! Elements put elsewhere along an axis: padded, reversed, repeated, rolled; and running sums.
+//! Rearranging elements along an axis: padding, reversal, repetition, rotation; and running sums.
 
 use std::panic::Location;
 
@@ -12,11 +12,11 @@ use crate::literal::Literal;
 use crate::shape::Shape;
 use crate::size::Size;
 
-/// Elements of a running sum that are added up one by one: longer ones are sums of such blocks.
+/// The number of elements of a running sum that are added one by one; longer sums are composed of such blocks.
 const BLOCK: i64 = 64;
 
 impl LazyBuffer {
-    /// `before` and `after` elements of a value put about an axis.
+    /// Adds `before` and `after` elements of a value at the ends of an axis.
     #[track_caller]
     pub fn pad(
         &self,
@@ -42,14 +42,13 @@ impl LazyBuffer {
         LazyBuffer::cat([&before, self, &after], axis)
     }
 
-    /// The elements along an axis in reverse.
+    /// Reverses the elements along an axis.
     #[track_caller]
     pub fn flip(&self, axis: isize) -> LazyBuffer {
         self.moved("flip", axis, Location::caller(), |index, last| last - index)
     }
 
-    /// Moves the elements along an axis by `by` places; those that leave at one end come in at the other:
-    /// `result[i] = self[i - by]`.
+    /// Rotates the elements along an axis by `by` places: `result[i] = self[i - by]`, with indices modulo the length.
     #[track_caller]
     pub fn roll(&self, axis: isize, by: isize) -> LazyBuffer {
         let at = Location::caller();
@@ -68,7 +67,7 @@ impl LazyBuffer {
         })
     }
 
-    /// Elements by an index along an axis that is made of the index there and the last one.
+    /// Gathers elements along an axis, by an index that `from` computes from the index there and the last one.
     fn moved(
         &self,
         name: &'static str,
@@ -90,7 +89,7 @@ impl LazyBuffer {
         self.gather(axis, &from(graph.index(&shape, axis), last))
     }
 
-    /// Each element along an axis `times` times, one beside the other.
+    /// Repeats each element along an axis `times` times, one after the other.
     #[track_caller]
     pub fn repeat(&self, axis: isize, times: impl Into<Size>) -> LazyBuffer {
         let (at, shape, times) = (Location::caller(), self.shape(), times.into());
@@ -110,10 +109,10 @@ impl LazyBuffer {
             .reshape(Shape::from(merged))
     }
 
-    /// Running sums along an axis: `result[i] = self[0] + .. + self[i]`. Sums of integers wrap.
+    /// Returns running sums along an axis: `result[i] = self[0] + .. + self[i]`. Sums of integers wrap.
     ///
-    /// Where the length is known it takes about 64 additions an element, in passes over ever fewer sums of blocks; of a
-    /// symbolic length, half its greatest value.
+    /// With a known length it takes about 64 additions for each element, in passes over ever fewer sums of blocks; with
+    /// a symbolic length, half the maximum.
     #[track_caller]
     pub fn cumsum(&self, axis: isize) -> LazyBuffer {
         let (at, rank) = (Location::caller(), self.rank());
@@ -131,7 +130,7 @@ impl LazyBuffer {
         })
     }
 
-    /// Along the last axis.
+    /// Returns running sums along the last axis.
     #[track_caller]
     fn running_sums(&self) -> LazyBuffer {
         let (shape, last) = (self.shape(), self.rank() as isize - 1);
@@ -143,7 +142,7 @@ impl LazyBuffer {
         let whole = self.pad(last, 0, blocks * BLOCK - length, 0);
         let sums = whole.split_axis(last, [blocks, BLOCK]).masked_sums();
         let of_blocks = sums.narrow(last + 1, BLOCK - 1, 1).squeeze(last + 1);
-        // What comes before each block: the sums of all blocks before it.
+        // The sums of all blocks before each block.
         let before = of_blocks.narrow(last, 0, blocks - 1).running_sums();
         let before = before.pad(last, 1, 0, 0).unsqueeze(last + 1);
         (sums + before)
@@ -151,8 +150,8 @@ impl LazyBuffer {
             .narrow(last, 0, length)
     }
 
-    /// Along the last axis, each sum by itself. What is not in a sum is not multiplied by zero, but left out: infinities stay
-    /// where they are.
+    /// Computes each running sum along the last axis independently. Elements behind a sum are masked, not multiplied by
+    /// zero, so infinities do not spread.
     #[track_caller]
     fn masked_sums(&self) -> LazyBuffer {
         let (shape, rank) = (self.shape(), self.rank());

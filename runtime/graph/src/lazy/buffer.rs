@@ -1,4 +1,4 @@
-//! The lazy buffer: a node of a graph, or why there is none.
+//! The lazy buffer: a reference to a node of a graph, or the error of a refused operation.
 
 use std::fmt;
 use std::panic::Location;
@@ -10,34 +10,34 @@ use smallvec::SmallVec;
 
 use crate::elements::check_elements;
 use crate::error::{GraphError, ScheduleError, Why};
-use crate::lazy::graph::{Graph, Named};
+use crate::lazy::graph::{Graph, NamedBuffers};
 use crate::lazy::node::{Node, NodeId, Op};
 use crate::literal::Literal;
 use crate::shape::{MAX_RANK, Shape};
 use crate::size::Size;
 
-/// What will be computed: an operation and what it is done to. `Send + Sync`, cheap to clone, and nothing runs until a
-/// [`Schedule`](crate::Schedule) of it does.
+/// A node of an expression: an operation and its operands. `Send + Sync` and cheap to clone. Nothing is computed until
+/// a [`Schedule`](crate::Schedule) with it runs.
 ///
 /// # Errors
-/// Types, shapes and limits are checked where an operation is written. One that cannot be makes a *refused* buffer, which says what
-/// is wrong and where, and so does whatever is made of it: expressions read without a `?` at every step, and
-/// [`LazyBuffer::check`], or the schedule, tells the first thing that was wrong.
+/// Each operation checks types, shapes and limits at once. An invalid one returns a *refused* buffer, which carries the
+/// error and its location, and so does every operation on a refused buffer. So expressions need no `?` at each step:
+/// [`LazyBuffer::check`], or the schedule, returns the first error.
 #[derive(Clone)]
-#[must_use = "nothing is computed of a buffer that no schedule has as a root, or needs for one"]
-pub struct LazyBuffer(Result<Held, GraphError>);
+#[must_use = "a lazy buffer is computed only by a schedule that needs it"]
+pub struct LazyBuffer(Result<NodeRef, GraphError>);
 
-/// A hold on a node.
-pub(crate) struct Held {
+/// A reference to a node.
+pub(crate) struct NodeRef {
     pub(crate) graph: Graph,
     pub(crate) id: NodeId,
     shape: Shape,
     dtype: DType,
 }
 
-impl Clone for Held {
+impl Clone for NodeRef {
     fn clone(&self) -> Self {
-        self.graph.hold(self.id);
+        self.graph.add_reference(self.id);
         Self {
             graph: self.graph.clone(),
             id: self.id,
@@ -47,13 +47,13 @@ impl Clone for Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for NodeRef {
     fn drop(&mut self) {
         self.graph.release(self.id);
     }
 }
 
-/// One side of an operation: a buffer, or a number that becomes what the other side is.
+/// An operand: a buffer, or a number, which takes the type of the other operand.
 pub enum Operand {
     /// A buffer.
     Buffer(LazyBuffer),
@@ -80,7 +80,8 @@ impl<L: Into<Literal>> From<L> for Operand {
 }
 
 impl LazyBuffer {
-    /// A node of these operands. The last checks, which are the same for all: its axes, and that its elements can be counted.
+    /// Adds a node. Performs the checks that all operations need: the number of axes, the type, and that the size does
+    /// not overflow.
     pub(crate) fn make(
         graph: &Graph,
         op: Op,
@@ -114,7 +115,7 @@ impl LazyBuffer {
             dtype,
         };
         match graph.add(node) {
-            Some(id) => Self(Ok(Held {
+            Some(id) => Self(Ok(NodeRef {
                 graph: graph.clone(),
                 id,
                 shape,
@@ -133,20 +134,20 @@ impl LazyBuffer {
         Self(Err(GraphError::new(op, operands, why, at)))
     }
 
-    /// The node, or why there is none.
-    pub(crate) fn held(&self) -> Result<&Held, &GraphError> {
+    /// Returns the node, or the error.
+    pub(crate) fn node_ref(&self) -> Result<&NodeRef, &GraphError> {
         self.0.as_ref()
     }
 
-    /// The number of its node, if it is one of those that are named.
-    pub(crate) fn number_in(&self, named: &Named) -> Option<NodeId> {
-        let held = self.held().ok()?;
-        named.number(&held.graph, held.id)
+    /// Returns the id of its node, if the node is one of those named.
+    pub(crate) fn id_in(&self, named: &NamedBuffers) -> Option<NodeId> {
+        let node_ref = self.node_ref().ok()?;
+        named.id(&node_ref.graph, node_ref.id)
     }
 
-    /// A node of a graph, with a hold on it that the buffer takes over.
-    pub(crate) fn of_held_node(graph: &Graph, id: NodeId, node: &Node) -> Self {
-        Self(Ok(Held {
+    /// Returns a lazy buffer that takes over a reference to a node.
+    pub(crate) fn of_node(graph: &Graph, id: NodeId, node: &Node) -> Self {
+        Self(Ok(NodeRef {
             graph: graph.clone(),
             id,
             shape: node.shape.clone(),
@@ -154,64 +155,66 @@ impl LazyBuffer {
         }))
     }
 
-    /// Is it the same node of the same graph?
+    /// Returns `true` if both are the same node of the same graph.
     pub(crate) fn is(&self, other: &LazyBuffer) -> bool {
         match (&self.0, &other.0) {
-            (Ok(held), Ok(other)) => held.graph.is(&other.graph) && held.id == other.id,
+            (Ok(node_ref), Ok(other)) => node_ref.graph.is(&other.graph) && node_ref.id == other.id,
             _ => false,
         }
     }
 
-    /// What `build` makes of the nodes of `buffers`, which must be of one graph; a refused one is the answer itself.
+    /// Returns the operation that `build` makes of the nodes of `buffers`, which must be of one graph. Returns the
+    /// first refused buffer, if any.
     pub(crate) fn of<const N: usize>(
         op: &'static str,
         buffers: [&LazyBuffer; N],
         at: &'static Location<'static>,
-        build: impl FnOnce([&Held; N]) -> Result<(Op, DType, Shape), Why>,
+        build: impl FnOnce([&NodeRef; N]) -> Result<(Op, DType, Shape), Why>,
     ) -> Self {
-        let mut held = Vec::with_capacity(N);
+        let mut node_refs = Vec::with_capacity(N);
         for buffer in buffers {
             match &buffer.0 {
-                Ok(node) => held.push(node),
+                Ok(node) => node_refs.push(node),
                 Err(error) => return Self(Err(error.clone())),
             }
         }
-        Self::of_held(op, held, at, |held| match held.try_into() {
+        Self::of_nodes(op, node_refs, at, |node_refs| match node_refs.try_into() {
             Ok(all) => build(all),
             Err(_) => Err(Why::Nothing),
         })
     }
 
-    /// As [`LazyBuffer::of`], of any number of nodes.
-    pub(crate) fn of_held<'a>(
+    /// As [`LazyBuffer::of`], for any number of nodes.
+    pub(crate) fn of_nodes<'a>(
         op: &'static str,
-        held: Vec<&'a Held>,
+        node_refs: Vec<&'a NodeRef>,
         at: &'static Location<'static>,
-        build: impl FnOnce(Vec<&'a Held>) -> Result<(Op, DType, Shape), Why>,
+        build: impl FnOnce(Vec<&'a NodeRef>) -> Result<(Op, DType, Shape), Why>,
     ) -> Self {
-        let seen = |held: &[&Held]| -> Vec<(DType, Shape)> {
-            held.iter()
+        let seen = |node_refs: &[&NodeRef]| -> Vec<(DType, Shape)> {
+            node_refs
+                .iter()
                 .map(|node| (node.dtype, node.shape.clone()))
                 .collect()
         };
-        let Some(first) = held.first() else {
+        let Some(first) = node_refs.first() else {
             return Self::refused(op, [], Why::Nothing, at);
         };
         let graph = first.graph.clone();
-        if held.iter().any(|node| !node.graph.is(&graph)) {
-            return Self::refused(op, seen(&held), Why::Graphs, at);
+        if node_refs.iter().any(|node| !node.graph.is(&graph)) {
+            return Self::refused(op, seen(&node_refs), Why::Graphs, at);
         }
-        let operands = held.iter().map(|node| node.id).collect();
-        match build(held.clone()) {
+        let operands = node_refs.iter().map(|node| node.id).collect();
+        match build(node_refs.clone()) {
             Ok((op, dtype, shape)) => Self::make(&graph, op, operands, dtype, shape, at),
-            Err(why) => Self::refused(op, seen(&held), why, at),
+            Err(why) => Self::refused(op, seen(&node_refs), why, at),
         }
     }
 
-    /// The buffer again if it can be, or what is wrong.
+    /// Returns the buffer, or its error.
     ///
     /// # Errors
-    /// What was refused first, of it and all that it is made of.
+    /// The error of the first refused operation among this one and its operands.
     pub fn check(&self) -> Result<&Self, GraphError> {
         match &self.0 {
             Ok(_) => Ok(self),
@@ -219,48 +222,52 @@ impl LazyBuffer {
         }
     }
 
-    /// What is wrong with it, if something is.
+    /// Returns the error of a refused buffer.
     pub fn error(&self) -> Option<&GraphError> {
         self.0.as_ref().err()
     }
 
-    /// Its shape; that of a refused buffer has no axes.
+    /// Returns the shape. A refused buffer has no axes.
     pub fn shape(&self) -> Shape {
         match &self.0 {
-            Ok(held) => held.shape.clone(),
+            Ok(node_ref) => node_ref.shape.clone(),
             Err(_) => Shape::scalar(),
         }
     }
 
-    /// How many axes it has.
+    /// Returns the number of axes.
     pub fn rank(&self) -> usize {
-        self.0.as_ref().map_or(0, |held| held.shape.rank())
+        self.0.as_ref().map_or(0, |node_ref| node_ref.shape.rank())
     }
 
-    /// The type of its elements; that of a refused buffer is `bool`.
+    /// Returns the type of the elements. A refused buffer has `bool`.
     pub fn dtype(&self) -> DType {
-        self.0.as_ref().map_or(DType::Bool, |held| held.dtype)
+        self.0
+            .as_ref()
+            .map_or(DType::Bool, |node_ref| node_ref.dtype)
     }
 
-    /// Its graph, if it is not refused.
+    /// Returns the graph, unless the buffer is refused.
     pub fn graph(&self) -> Option<&Graph> {
-        self.0.as_ref().ok().map(|held| &held.graph)
+        self.0.as_ref().ok().map(|node_ref| &node_ref.graph)
     }
 
-    /// Puts a buffer that was computed in the place of what computes this, which lets go of all that it was computed from. Other
-    /// lazy buffers that are made of this one use the buffer from now on.
+    /// Replaces the operation of this node by a computed buffer, and releases its operands. Operations on this node use
+    /// the buffer from now on.
     ///
     /// # Errors
-    /// A refused buffer; a handle of another size; [`ScheduleError::Elements`] where the handle has neither this one's elements
-    /// nor bytes.
+    /// A refused buffer; a handle of another size; [`ScheduleError::Elements`] if `T` is neither the element type nor
+    /// `u8`.
     #[track_caller]
     pub fn realize<T: Element>(&self, handle: &Handle<T>) -> Result<(), ScheduleError> {
-        let held = self.held().map_err(Clone::clone)?;
-        check_elements::<T>(held.dtype, || format!("{self:?}"))?;
-        let as_leaf = held.graph.buffer_as(handle, held.dtype, &held.shape);
+        let node_ref = self.node_ref().map_err(Clone::clone)?;
+        check_elements::<T>(node_ref.dtype, || format!("{self:?}"))?;
+        let as_leaf = node_ref
+            .graph
+            .buffer_as(handle, node_ref.dtype, &node_ref.shape);
         as_leaf.check()?;
         let bytes = handle.cast::<u8>().map_err(|why| {
-            let operand = (held.dtype, held.shape.clone());
+            let operand = (node_ref.dtype, node_ref.shape.clone());
             GraphError::new(
                 "realize",
                 [operand],
@@ -268,48 +275,48 @@ impl LazyBuffer {
                 Location::caller(),
             )
         })?;
-        held.graph.realize(held.id, bytes);
+        node_ref.graph.realize(node_ref.id, bytes);
         Ok(())
     }
 
-    /// Is it a buffer that is there, or is bound by each run?
+    /// Returns `true` if it is a buffer of the graph or an input that each run binds.
     pub fn is_realized(&self) -> bool {
-        let Ok(held) = &self.0 else {
+        let Ok(node_ref) = &self.0 else {
             return false;
         };
         matches!(
-            held.graph.lock().node(held.id).op,
+            node_ref.graph.lock().node(node_ref.id).op,
             Op::Buffer(_) | Op::Input(_)
         )
     }
 
-    /// A number as a buffer beside this one.
+    /// Returns a number as a buffer of this buffer's type.
     pub(crate) fn number(
         &self,
         op: &'static str,
         number: Literal,
         at: &'static Location<'static>,
     ) -> LazyBuffer {
-        let held = match &self.0 {
-            Ok(held) => held,
+        let node_ref = match &self.0 {
+            Ok(node_ref) => node_ref,
             Err(error) => return Self(Err(error.clone())),
         };
-        let dtype = held.dtype;
+        let dtype = node_ref.dtype;
         match number.bits(dtype) {
             Some(bits) => {
                 let (op, shape) = (Op::Const(bits), Shape::scalar());
-                Self::make(&held.graph, op, SmallVec::new(), dtype, shape, at)
+                Self::make(&node_ref.graph, op, SmallVec::new(), dtype, shape, at)
             }
             None => {
                 let value = number.to_string();
-                let operand = (dtype, held.shape.clone());
+                let operand = (dtype, node_ref.shape.clone());
                 Self::refused(op, [operand], Why::Literal { value, dtype }, at)
             }
         }
     }
 }
 
-impl Held {
+impl NodeRef {
     pub(crate) fn shape(&self) -> &Shape {
         &self.shape
     }
@@ -319,38 +326,42 @@ impl Held {
     }
 }
 
-/// Is it a type that graphs compute with, or draw seeds of?
+/// Returns `true` if graphs compute with the type, or use it for seeds.
 pub(crate) fn is_supported(dtype: DType) -> bool {
     !matches!(dtype, DType::I8 | DType::I16 | DType::U16)
 }
 
-/// Several nodes, or the first error among the buffers.
-pub(crate) fn all_held<'a>(
+/// Returns the nodes of the buffers, or the first refused buffer.
+pub(crate) fn all_node_refs<'a>(
     buffers: impl IntoIterator<Item = &'a LazyBuffer>,
-) -> Result<Vec<&'a Held>, LazyBuffer> {
-    let held = buffers.into_iter().map(|buffer| {
+) -> Result<Vec<&'a NodeRef>, LazyBuffer> {
+    let node_ref = buffers.into_iter().map(|buffer| {
         let error = |error: &GraphError| LazyBuffer(Err(error.clone()));
-        buffer.held().map_err(error)
+        buffer.node_ref().map_err(error)
     });
-    held.collect()
+    node_ref.collect()
 }
 
 impl fmt::Debug for LazyBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Ok(held) => {
-                let arena = held.graph.lock();
-                let op = &arena.node(held.id).op;
+            Ok(node_ref) => {
+                let arena = node_ref.graph.lock();
+                let op = &arena.node(node_ref.id).op;
                 let name = op.name();
                 match op {
                     Op::Input(input) => {
                         write!(
                             f,
                             "LazyBuffer({name} `{input}` {} {})",
-                            held.dtype, held.shape
+                            node_ref.dtype, node_ref.shape
                         )
                     }
-                    _ => write!(f, "LazyBuffer({name} {} {})", held.dtype, held.shape),
+                    _ => write!(
+                        f,
+                        "LazyBuffer({name} {} {})",
+                        node_ref.dtype, node_ref.shape
+                    ),
                 }
             }
             Err(error) => write!(f, "LazyBuffer(refused: {error})"),

@@ -1,4 +1,4 @@
-//! What a node calls that is a kernel of a user: the kernel, its cubes and its scalars.
+//! The operation of a node that calls a kernel of a user.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use millstream_protocol::kernel::{Kernel, ScalarSpec};
 
 use crate::lazy::scalar::WordValue;
 
-/// A kernel, its cubes and its scalars, as one operation.
+/// A kernel with its cubes and scalars.
 #[derive(Clone, Debug)]
 pub(crate) struct Custom {
     pub(crate) callee: Callee,
     pub(crate) cubes: [u32; 3],
-    /// Each scalar, in declared order.
+    /// The scalars, in declared order.
     pub(crate) scalars: Vec<WordValue>,
     pub(crate) in_place: bool,
 }
 
-/// What is called.
+/// A kernel of a user.
 #[derive(Clone, Debug)]
 pub(crate) enum Callee {
-    /// A kernel with sources of its own.
+    /// A kernel with its own sources.
     Kernel(Arc<Kernel>),
-    /// A hand-written SSA function.
+    /// An SSA function.
     Ssa(Arc<Program>),
 }
 
@@ -39,7 +39,7 @@ impl Callee {
         }
     }
 
-    /// Name, type and access of each binding.
+    /// Returns the name, type and access of each binding.
     pub(super) fn bindings(&self) -> Vec<(String, DType, Access)> {
         match self {
             Callee::Kernel(kernel) => {
@@ -65,7 +65,7 @@ impl Callee {
         }
     }
 
-    /// The type of each scalar.
+    /// Returns the type of each scalar.
     pub(super) fn scalars(&self) -> Vec<DType> {
         match self {
             Callee::Kernel(kernel) => kernel
@@ -83,8 +83,8 @@ impl Callee {
 }
 
 impl Callee {
-    /// The same, for an output with room for more elements than a run may have: a function that writes it all writes only
-    /// as much as the run's lengths say.
+    /// Returns the same kernel for an output buffer that may have more elements than a run: a function that writes all
+    /// elements writes only as many as the lengths of the run.
     pub(super) fn writing_in_part(&self) -> Self {
         let mut callee = self.clone();
         if let Callee::Ssa(program) = &mut callee
@@ -96,7 +96,7 @@ impl Callee {
         callee
     }
 
-    /// The first scalar that runs may change and that is packed into one word with another.
+    /// Returns the name of the first scalar that runs may set and that shares a word with another.
     pub(super) fn shares_a_word(&self, scalars: &[WordValue]) -> Option<Arc<str>> {
         let Callee::Kernel(kernel) = self else {
             return None;

@@ -9,13 +9,13 @@ use millstream_protocol::access::Access;
 use millstream_protocol::kernel::Kernel;
 
 use crate::error::Why;
-use crate::lazy::buffer::{LazyBuffer, all_held};
+use crate::lazy::buffer::{LazyBuffer, all_node_refs};
 use crate::lazy::callee::{Callee, Custom};
 use crate::lazy::node::Op;
 use crate::lazy::scalar::{CallScalar, WordValue};
 use crate::shape::Shape;
 
-/// A scalar as a launch word, if it is what the kernel declares.
+/// Returns a scalar as a launch word, if it has the type that the kernel declares.
 fn word(dtype: DType, value: &CallScalar) -> Result<WordValue, Why> {
     let expected = |given| Why::Expected {
         what: "the scalar",
@@ -36,7 +36,7 @@ fn word(dtype: DType, value: &CallScalar) -> Result<WordValue, Why> {
     }
 }
 
-/// A call of a kernel: how many cubes, and which scalars.
+/// A call of a kernel: the kernel, its number of cubes, and its scalars.
 ///
 /// ```
 /// use millstream_protocol::kernel::Kernel;
@@ -55,7 +55,7 @@ fn word(dtype: DType, value: &CallScalar) -> Result<WordValue, Why> {
 /// assert!(y.check().is_ok());
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a call is nothing until `make` or `make_in_place`"]
+#[must_use = "a call does nothing until `make` or `make_in_place`"]
 pub struct Call {
     callee: Callee,
     cubes: [u32; 3],
@@ -63,7 +63,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// A call of `kernel` with so many cubes along each axis.
+    /// Creates a call of `kernel` with this number of cubes along each axis.
     pub fn new(kernel: impl Into<Arc<Kernel>>, cubes: [u32; 3]) -> Self {
         Self {
             callee: Callee::Kernel(kernel.into()),
@@ -72,8 +72,8 @@ impl Call {
         }
     }
 
-    /// A call of a hand-written SSA function with so many cubes along each axis. Functions with the same instructions are compiled
-    /// once. It is checked when it is made something of.
+    /// Creates a call of an SSA function with this number of cubes along each axis. Functions with the same
+    /// instructions are compiled once. `make` and `make_in_place` check the function.
     pub fn ssa(function: Function, cubes: [u32; 3]) -> Self {
         Self {
             callee: Callee::Ssa(Arc::new(Program::Ssa(function))),
@@ -82,15 +82,16 @@ impl Call {
         }
     }
 
-    /// Adds a scalar, in declared order: a number, or a scalar or length of the graph, which each run may give another value.
+    /// Adds a scalar, in declared order: a number, or a scalar or length of the graph, which runs may set.
     ///
-    /// A kernel that is no SSA function takes its scalars packed by type: what runs change must have eight bytes, or be alone in its eight.
+    /// A kernel that is not an SSA function takes its scalars packed by type: one that runs set must have eight bytes,
+    /// or share its eight bytes with no other.
     pub fn scalar(mut self, value: impl Into<CallScalar>) -> Self {
         self.scalars.push(value.into());
         self
     }
 
-    /// What the kernel makes of the arguments: its bindings are these, in order, and then the result, which it writes.
+    /// Returns the buffer that the kernel writes. Its bindings are the arguments, in order, and then the result.
     #[track_caller]
     pub fn make<'a>(
         self,
@@ -108,8 +109,8 @@ impl Call {
         )
     }
 
-    /// The source changed in place by the kernel: its bindings are the arguments, in order, and then the source, which it
-    /// updates. The result *is* the source, in its new version: see [`LazyBuffer::set`].
+    /// Updates the source in place. The kernel's bindings are the arguments, in order, and then the source. The result
+    /// *is* the source, in its new version: see [`LazyBuffer::set`].
     #[track_caller]
     pub fn make_in_place<'a>(
         self,
@@ -131,23 +132,26 @@ impl Call {
     ) -> LazyBuffer {
         let given = arguments.len() + 1;
         arguments.extend(source);
-        let held = match all_held(arguments) {
-            Ok(held) => held,
+        let node_ref = match all_node_refs(arguments) {
+            Ok(node_ref) => node_ref,
             Err(refused) => return refused,
         };
-        LazyBuffer::of_held(name, held, at, |held| {
+        LazyBuffer::of_nodes(name, node_ref, at, |node_ref| {
             let specs = self.callee.bindings();
             let refuse = |why: String| Err(Why::Kernel(format!("`{}` {why}", self.callee.name())));
             if let Callee::Ssa(program) = &self.callee
                 && let Err(why) = program.check()
             {
-                return refuse(format!("is no program: {why}"));
+                return refuse(format!("is not a valid program: {why}"));
             }
             if specs.len() != given {
                 let declared = specs.len();
-                return refuse(format!("declares {declared} bindings, {given} are bound"));
+                return refuse(format!("declares {declared} bindings, got {given}"));
             }
-            let types = held.iter().map(|held| held.dtype()).chain([dtype]);
+            let types = node_ref
+                .iter()
+                .map(|node_ref| node_ref.dtype())
+                .chain([dtype]);
             let last = specs.len() - 1;
             for (index, ((name, declared, access), given)) in specs.iter().zip(types).enumerate() {
                 let expected = match (index == last, source.is_some()) {
@@ -156,21 +160,21 @@ impl Call {
                     (true, false) => Access::Write,
                 };
                 if *declared != given {
-                    return refuse(format!("declares `{name}` as {declared}, not {given}"));
+                    return refuse(format!("declares `{name}` as {declared}, got {given}"));
                 }
-                // What is updated may also be only written. What is new must be: there is nothing in it to read.
+                // An updated binding may also be declared as written. A new buffer must be: it has no content to read.
                 let fits =
                     *access == expected || (index == last && access.writes() && source.is_some());
                 if !fits {
                     return refuse(format!(
-                        "declares `{name}` as {access}, here it is {expected}"
+                        "declares `{name}` as {access}, but this call requires {expected}"
                     ));
                 }
             }
             let types = self.callee.scalars();
             if types.len() != self.scalars.len() {
                 let (declared, given) = (types.len(), self.scalars.len());
-                return refuse(format!("declares {declared} scalars, {given} are given"));
+                return refuse(format!("declares {declared} scalars, got {given}"));
             }
             let given = types.into_iter().zip(&self.scalars);
             let scalars: Vec<WordValue> = given
@@ -178,7 +182,7 @@ impl Call {
                 .collect::<Result<_, _>>()?;
             if let Some(name) = self.callee.shares_a_word(&scalars) {
                 return refuse(format!(
-                    "packs `{name}` into eight bytes with another scalar, so it cannot change from run to run: declare it with eight bytes"
+                    "packs `{name}` into eight bytes with another scalar, so runs cannot set it: declare it with eight bytes"
                 ));
             }
             let is_known = shape.known().is_some();

@@ -1,4 +1,4 @@
-//! Einstein summation: products of several buffers whose axes are named.
+//! Einstein summation: products of buffers with named axes.
 
 use std::panic::Location;
 
@@ -8,17 +8,17 @@ use crate::lazy::reduce::Over;
 use crate::shape::Shape;
 use crate::size::Size;
 
-/// A buffer whose axes have names.
-struct Named {
+/// A buffer with named axes.
+struct NamedAxes {
     buffer: LazyBuffer,
     axes: Vec<char>,
 }
 
 impl LazyBuffer {
-    /// Products of buffers with named axes, summed over the names that are not in the result, as NumPy's `einsum`:
-    /// `"ij,jk->ik"` is a product of matrices, `"bij,bj->bi"` one for each `b`, `"ij->j"` sums of columns, `"i,j->ij"` an
-    /// outer product. Two buffers at a time, from the left, each pair as one [`matmul`](Self::matmul). The result must be
-    /// given; a name stands once in each term, and no ellipses.
+    /// Multiplies buffers with named axes and sums over the names that the result does not have, as NumPy's `einsum`:
+    /// `"ij,jk->ik"` is a matrix product, `"bij,bj->bi"` one for each `b`, `"ij->j"` sums of columns, `"i,j->ij"` an
+    /// outer product. It multiplies two buffers at a time, from the left, each pair as one [`matmul`](Self::matmul).
+    /// The result must be named; a name occurs once in each term; ellipses are not supported.
     ///
     /// ```
     /// # use millstream_graph::{DType, Graph, LazyBuffer};
@@ -48,31 +48,31 @@ impl LazyBuffer {
         };
         let mut rest = named.into_iter();
         let Some(mut product) = rest.next() else {
-            return refuse("it needs at least one buffer".to_owned());
+            return refuse("expected at least one buffer, got none".to_owned());
         };
-        let rest: Vec<Named> = rest.collect();
+        let rest: Vec<NamedAxes> = rest.collect();
         for (index, next) in rest.iter().enumerate() {
             let later = rest[index + 1..].iter().flat_map(|term| &term.axes);
             let kept: Vec<char> = result.iter().chain(later).copied().collect();
             product = match product.times(next, &kept) {
                 Some(product) => product,
-                None => return refuse("its lengths cannot be counted".to_owned()),
+                None => return refuse("the number of elements overflows".to_owned()),
             };
         }
         product.summed_to(&result).ordered(&result)
     }
 }
 
-/// The buffers with the names of their axes, and the names of the result's.
-fn parsed(terms: &str, buffers: &[&LazyBuffer]) -> Result<(Vec<Named>, Vec<char>), String> {
+/// Parses the terms. Returns the buffers with the names of their axes, and the names of the result.
+fn parsed(terms: &str, buffers: &[&LazyBuffer]) -> Result<(Vec<NamedAxes>, Vec<char>), String> {
     let letters = |term: &str| -> Result<Vec<char>, String> {
         let letters: Vec<char> = term.chars().filter(|it| !it.is_whitespace()).collect();
         if let Some(odd) = letters.iter().find(|it| !it.is_alphabetic()) {
-            return Err(format!("`{odd}` in `{terms}` is no name of an axis"));
+            return Err(format!("`{odd}` in `{terms}` is not an axis name"));
         }
         let twice = |(at, it): &(usize, &char)| letters[..*at].contains(it);
         match letters.iter().enumerate().find(twice) {
-            Some((_, twice)) => Err(format!("`{twice}` stands twice in the term `{term}`")),
+            Some((_, twice)) => Err(format!("`{twice}` occurs twice in the term `{term}`")),
             None => Ok(letters),
         }
     };
@@ -83,9 +83,7 @@ fn parsed(terms: &str, buffers: &[&LazyBuffer]) -> Result<(Vec<Named>, Vec<char>
     let all = all.map(letters).collect::<Result<Vec<_>, _>>()?;
     if all.len() != buffers.len() {
         let (terms, given) = (all.len(), buffers.len());
-        return Err(format!(
-            "{terms} terms are for as many buffers, {given} are given"
-        ));
+        return Err(format!("{terms} terms need as many buffers, got {given}"));
     }
     let mut lengths: Vec<(char, Size)> = Vec::new();
     let mut named = Vec::with_capacity(all.len());
@@ -94,7 +92,7 @@ fn parsed(terms: &str, buffers: &[&LazyBuffer]) -> Result<(Vec<Named>, Vec<char>
         if shape.rank() != axes.len() {
             let (names, rank) = (axes.len(), shape.rank());
             return Err(format!(
-                "a term of {names} names is for a buffer of rank {rank}"
+                "a term of {names} names needs a buffer of rank {names}, got {rank}"
             ));
         }
         for (axis, length) in axes.iter().zip(shape.iter()) {
@@ -109,23 +107,23 @@ fn parsed(terms: &str, buffers: &[&LazyBuffer]) -> Result<(Vec<Named>, Vec<char>
             }
         }
         let buffer = (*buffer).clone();
-        named.push(Named { buffer, axes });
+        named.push(NamedAxes { buffer, axes });
     }
     match result
         .iter()
         .find(|it| lengths.iter().all(|(known, _)| known != *it))
     {
-        Some(missing) => Err(format!("`{missing}` of the result is in no term")),
+        Some(missing) => Err(format!("`{missing}` of the result occurs in no term")),
         None => Ok((named, result)),
     }
 }
 
-impl Named {
+impl NamedAxes {
     fn has(&self, axis: char) -> bool {
         self.axes.contains(&axis)
     }
 
-    /// Summed over what is not among these names.
+    /// Sums over the axes that are not among these names.
     fn summed_to(mut self, kept: &[char]) -> Self {
         for place in (0..self.axes.len()).rev() {
             if !kept.contains(&self.axes[place]) {
@@ -136,14 +134,14 @@ impl Named {
         self
     }
 
-    /// With its axes in this order, which has all of them.
+    /// Permutes the axes to this order, which names all of them.
     fn ordered(&self, order: &[char]) -> LazyBuffer {
         let place = |axis: &char| self.axes.iter().position(|it| it == axis).unwrap_or(0);
         let axes: Vec<isize> = order.iter().map(|axis| place(axis) as isize).collect();
         self.buffer.permute(axes)
     }
 
-    /// The lengths of these axes.
+    /// Returns the lengths of these axes.
     fn lengths(&self, axes: &[char]) -> Vec<Size> {
         let shape = self.buffer.shape();
         let all = axes.iter().filter_map(|axis| {
@@ -153,16 +151,17 @@ impl Named {
         all.collect()
     }
 
-    /// The product with another, summed over what neither `kept` nor one side alone has.
-    fn times(self, other: &Named, kept: &[char]) -> Option<Named> {
+    /// Multiplies with another buffer, and sums over the axes that are not kept: those of one side first, then the
+    /// shared ones by the product.
+    fn times(self, other: &NamedAxes, kept: &[char]) -> Option<NamedAxes> {
         let both = |axis: &char| other.has(*axis);
-        let needed = |axes: &[char], others: &Named| -> Vec<char> {
+        let needed = |axes: &[char], others: &NamedAxes| -> Vec<char> {
             let mut all: Vec<char> = kept.to_vec();
             all.extend(axes.iter().filter(|axis| others.has(**axis)));
             all
         };
         let (of_left, of_right) = (needed(&self.axes, other), needed(&other.axes, &self));
-        let right = Named {
+        let right = NamedAxes {
             buffer: other.buffer.clone(),
             axes: other.axes.clone(),
         };
@@ -170,7 +169,7 @@ impl Named {
         let (left, right) = (self.summed_to(&of_left), right.summed_to(&of_right));
         let (batch, summed): (Vec<char>, Vec<char>) =
             shared.into_iter().partition(|axis| kept.contains(axis));
-        let alone = |named: &Named| -> Vec<char> {
+        let alone = |named: &NamedAxes| -> Vec<char> {
             let mut axes = named.axes.clone();
             axes.retain(|axis| !batch.contains(axis) && !summed.contains(axis));
             axes
@@ -193,7 +192,7 @@ impl Named {
         let right = right.ordered(&[&batch[..], &summed, &columns].concat());
         let left = left.reshape([&b, &m, &k]);
         let right = right.reshape([&b, &k, &n]);
-        Some(Named {
+        Some(NamedAxes {
             buffer: left.matmul(&right).reshape(Shape::from(shape)),
             axes: [batch, rows, columns].concat(),
         })

@@ -1,6 +1,8 @@
-//! Elementary functions that are made of others: rounding, signs, logarithms and powers near 1 and 0, and tests.
+//! Elementary functions that are composed of others: rounding, signs, accurate logarithms and exponentials near 0, and
+//! tests.
 //!
-//! They are the same on every device, fuse as any expression does, and have gradients, because what they are made of has.
+//! They have the same definition on every device, are fused like any expression, and have gradients through their
+//! parts.
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 use std::panic::Location;
@@ -12,8 +14,8 @@ use crate::lazy::buffer::{LazyBuffer, Operand};
 use crate::lazy::reduce::Over;
 
 impl LazyBuffer {
-    /// The nearest whole numbers, of floats; of two that are as near, the even one. Beyond the fraction's digits a float is
-    /// whole already. Whole numbers stay as they are.
+    /// Rounds floats to the nearest integer; ties go to the even one. Floats without fraction digits and integers are
+    /// unchanged.
     #[track_caller]
     pub fn round(&self) -> LazyBuffer {
         if !self.dtype().is_float() && self.error().is_none() {
@@ -28,7 +30,7 @@ impl LazyBuffer {
         fraction.less(0.5).select(&below, &upper)
     }
 
-    /// -1 for what is negative, 1 for what is positive, and else the value itself: zero, or NaN.
+    /// Returns -1 for negative elements, 1 for positive ones, and otherwise the element itself: zero or NaN.
     #[track_caller]
     pub fn sign(&self) -> LazyBuffer {
         let rest = match self.dtype() {
@@ -38,7 +40,7 @@ impl LazyBuffer {
         self.greater(0).select(self.full_like(1), rest)
     }
 
-    /// `log(1 + x)`, as exact for small `x` as for others. (Kahan's correction of the rounding of `1 + x`.)
+    /// Returns `log(1 + x)`, accurate also for small `x` (Kahan's correction of the rounding of `1 + x`).
     #[track_caller]
     pub fn log1p(&self) -> LazyBuffer {
         self.wide("log1p", |x| {
@@ -51,22 +53,24 @@ impl LazyBuffer {
         })
     }
 
-    /// `exp(x) - 1`, as exact for small `x` as for others. (Kahan's correction of the rounding of `exp(x)`.)
+    /// Returns `exp(x) - 1`, accurate also for small `x` (Kahan's correction of the rounding of `exp(x)`).
     #[track_caller]
     pub fn expm1(&self) -> LazyBuffer {
         self.wide("expm1", |x| {
             let u = x.exp();
             let less_one = &u - 1.0;
             let corrected = &less_one * (x / u.log());
-            // From where on `exp(x) - 1` is `exp(x)`, or -1, there is nothing to correct, and infinities to spoil it.
+            // Beyond this `exp(x) - 1` is `exp(x)` or -1: nothing to correct, and infinities would make the correction
+            // NaN.
             let is_far = x.abs().greater(16.0);
             let rest = is_far.select(&less_one, corrected);
             u.equals(1.0).select(x, rest)
         })
     }
 
-    /// The angle of the point `(x, self)`, in `-pi..=pi`: the arc tangent of `self / x` that knows the quadrant. Of two zeros it is
-    /// 0, and zeros have no sign. (Range reduction and polynomials of the Cephes library.)
+    /// Returns the angle of the point `(x, self)` in `-pi..=pi`: the arc tangent of `self / x` in the right quadrant.
+    /// The angle of `(0, 0)` is 0, and the sign of zero is ignored. (Range reduction and polynomials of the Cephes
+    /// library.)
     #[track_caller]
     pub fn atan2(&self, x: impl Into<Operand>) -> LazyBuffer {
         let at = Location::caller();
@@ -81,25 +85,25 @@ impl LazyBuffer {
         self.wide("atan2", |y| angle(y, &x.cast(y.dtype())))
     }
 
-    /// Where the values are NaN.
+    /// Returns where elements are NaN.
     #[track_caller]
     pub fn is_nan(&self) -> LazyBuffer {
         self.differs(self)
     }
 
-    /// Whether any element along axes is true, or not zero. Of none: false.
+    /// Returns whether any element along axes is true or not zero. False without elements.
     #[track_caller]
     pub fn any(&self, over: impl Into<Over>) -> LazyBuffer {
         self.cast(DType::Bool).max(over)
     }
 
-    /// Whether all elements along axes are true, or not zero. Of none: true.
+    /// Returns whether all elements along axes are true or not zero. True without elements.
     #[track_caller]
     pub fn all(&self, over: impl Into<Over>) -> LazyBuffer {
         self.cast(DType::Bool).min(over)
     }
 
-    /// Computes functions of halves in `f32`: their corrections are below what halves can tell.
+    /// Computes functions of halves in `f32`: their corrections are smaller than the precision of halves.
     #[track_caller]
     fn wide(&self, name: &'static str, of: impl FnOnce(&LazyBuffer) -> LazyBuffer) -> LazyBuffer {
         let dtype = self.dtype();
@@ -111,7 +115,7 @@ impl LazyBuffer {
         self.widened(of)
     }
 
-    /// This shape and type full of a whole number.
+    /// Returns a buffer of this shape and type, filled with an integer.
     #[track_caller]
     pub(crate) fn full_like(&self, value: i64) -> LazyBuffer {
         match self.graph() {
@@ -121,15 +125,15 @@ impl LazyBuffer {
     }
 }
 
-/// Angles of points of `f32` or `f64`. Where an axis is crossed, gradients are those of one side: a minimum of equals, or an absolute
-/// value of zero, would make them those of none.
+/// Returns the angles of points of `f32` or `f64`. On an axis the gradient is that of one side; a minimum of equal
+/// values, or an absolute value of zero, would give that of neither side.
 #[track_caller]
 fn angle(y: &LazyBuffer, x: &LazyBuffer) -> LazyBuffer {
     let size = |of: &LazyBuffer| of.less(0).select(-of, of);
     let (rise, run) = (size(y), size(x));
     let is_steep = rise.greater(&run);
     let (low, top) = (is_steep.select(&run, &rise), is_steep.select(&rise, &run));
-    // Either may be NaN, which stays.
+    // Either may be NaN, which propagates.
     let are_both = |value: f64| low.equals(value) & top.equals(value);
     let ratio = are_both(0.0).select(0.0, &low / &top);
     let ratio = are_both(f64::INFINITY).select(1.0, ratio);
@@ -139,7 +143,7 @@ fn angle(y: &LazyBuffer, x: &LazyBuffer) -> LazyBuffer {
     y.less(0).select(-&upper, &upper)
 }
 
-/// Arc tangents of numbers in `0..=1`.
+/// Returns the arc tangents of numbers in `0..=1`.
 #[track_caller]
 fn arc_tangent(x: &LazyBuffer) -> LazyBuffer {
     let polynomial = |z: &LazyBuffer, factors: &[f64]| {
@@ -161,14 +165,14 @@ fn arc_tangent(x: &LazyBuffer) -> LazyBuffer {
     is_far.select(&curved + FRAC_PI_4, &curved)
 }
 
-/// Of `atanf`.
+/// The polynomial of `atanf`.
 const SINGLE: [f64; 4] = [
     8.053_744_495_38e-2,
     -1.387_768_560_32e-1,
     1.997_771_064_78e-1,
     -3.333_294_915_39e-1,
 ];
-/// Of `atan`: `P`.
+/// The polynomial `P` of `atan`.
 const DIVIDEND: [f64; 5] = [
     -8.750_608_600_031_904e-1,
     -1.615_753_718_733_365e1,
@@ -176,7 +180,7 @@ const DIVIDEND: [f64; 5] = [
     -1.228_866_684_490_136e2,
     -6.485_021_904_942_025e1,
 ];
-/// Of `atan`: `Q`.
+/// The polynomial `Q` of `atan`.
 const DIVISOR: [f64; 6] = [
     1.0,
     2.485_846_490_142_306e1,

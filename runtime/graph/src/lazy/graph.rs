@@ -1,8 +1,8 @@
 //! A graph: an arena of nodes that any thread may add to.
 //!
-//! Nodes are named by indices and never change, but that a buffer may take the place of what computes it; then what it was
-//! computed from is let go. Each node counts who holds it: buffers of users, and nodes that are made of it. What nobody
-//! holds is freed by a loop with a list, not by calls within calls, so that a chain of a million nodes goes as a short one does.
+//! Nodes are named by indices and immutable, except that a buffer may replace the operation of a node (`realize`),
+//! which releases its operands. Each node has a reference count: lazy buffers and nodes that use it. Releasing the last
+//! reference frees a node and releases its operands iteratively, so dropping a chain of a million nodes needs no stack.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use crate::error::Why;
 use crate::lazy::node::{Node, NodeId, Op};
 
-/// Where lazy buffers are made. Cheap to clone: clones are the same graph.
+/// A graph, in which lazy buffers are created. Cheap to clone: clones are the same graph.
 ///
 /// ```
 /// use millstream_graph::{DType, Graph};
@@ -31,10 +31,10 @@ pub struct Graph(Arc<Mutex<Arena>>);
 #[derive(Default)]
 pub(crate) struct Arena {
     slots: Vec<Slot>,
-    /// The first free slot, and so on through the free slots.
+    /// The head of the list of free slots.
     free: Option<NodeId>,
     live: usize,
-    /// Nodes that were ever added.
+    /// The number of nodes ever added.
     added: u64,
 }
 
@@ -44,25 +44,27 @@ enum Slot {
     },
     Used {
         node: Node,
-        holds: u32,
-        /// How many nodes were added before it: names are used again, this is not.
+        references: u32,
+        /// The number of nodes that were added before. Ids are reused, this number is not.
         written: u64,
     },
 }
 
 impl Arena {
-    /// A node that is there.
+    /// Returns a node.
     ///
     /// # Panics
-    /// When it is not: whoever names a node holds it.
+    /// If there is no such node. A caller that has an id holds a reference.
     pub(crate) fn node(&self, id: NodeId) -> &Node {
         match &self.slots[id as usize] {
             Slot::Used { node, .. } => node,
-            Slot::Free { .. } => unreachable!("a node that is named is held"),
+            Slot::Free { .. } => {
+                unreachable!("the owner of a node id holds a reference to the node")
+            }
         }
     }
 
-    /// When a node was written, among all of the graph.
+    /// Returns when a node was added, in order of additions.
     pub(crate) fn written(&self, id: NodeId) -> u64 {
         match &self.slots[id as usize] {
             Slot::Used { written, .. } => *written,
@@ -70,26 +72,26 @@ impl Arena {
         }
     }
 
-    /// A node that is there, with one more hold on it.
-    pub(crate) fn held_node(&mut self, id: NodeId) -> Node {
-        self.hold(id);
+    /// Returns a copy of a node, and adds a reference to it.
+    pub(crate) fn add_node_reference(&mut self, id: NodeId) -> Node {
+        self.add_reference(id);
         self.node(id).clone()
     }
 
-    /// Adds a node with one hold, and holds what it is made of. None when there are too many.
+    /// Adds a node with one reference, and a reference to each operand. `None` if there are too many nodes.
     fn add(&mut self, node: Node) -> Option<NodeId> {
         let id = match self.free {
             Some(id) => id,
             None => NodeId::try_from(self.slots.len()).ok()?,
         };
         for operand in &node.operands {
-            self.hold(*operand);
+            self.add_reference(*operand);
         }
-        let (holds, written) = (1, self.added);
+        let (references, written) = (1, self.added);
         self.added += 1;
         let slot = Slot::Used {
             node,
-            holds,
+            references,
             written,
         };
         if self.free.is_some() {
@@ -105,21 +107,21 @@ impl Arena {
         Some(id)
     }
 
-    fn hold(&mut self, id: NodeId) {
-        if let Slot::Used { holds, .. } = &mut self.slots[id as usize] {
-            *holds += 1;
+    fn add_reference(&mut self, id: NodeId) {
+        if let Slot::Used { references, .. } = &mut self.slots[id as usize] {
+            *references += 1;
         }
     }
 
-    /// Lets go of a node. Handles and user code are put aside, to be dropped without the lock.
+    /// Releases a reference. Nodes with handles or user code are added to `freed`, to be dropped without the lock.
     fn release(&mut self, id: NodeId, freed: &mut Vec<Node>) {
         let mut pending: SmallVec<[NodeId; 16]> = SmallVec::from_slice(&[id]);
         while let Some(id) = pending.pop() {
-            let Slot::Used { holds, .. } = &mut self.slots[id as usize] else {
+            let Slot::Used { references, .. } = &mut self.slots[id as usize] else {
                 continue;
             };
-            *holds -= 1;
-            if *holds > 0 {
+            *references -= 1;
+            if *references > 0 {
                 continue;
             }
             let next = self.free.replace(id);
@@ -135,53 +137,53 @@ impl Arena {
     }
 }
 
-/// Buffers of a graph that a schedule names by their numbers, and holds, so that no other node has one of these numbers meanwhile.
+/// The buffers that a schedule names by id. It holds a reference to each, so that no other node gets its id.
 #[derive(Debug)]
-pub(crate) struct Named {
+pub(crate) struct NamedBuffers {
     graph: Graph,
-    /// In order.
+    /// Sorted.
     ids: Vec<NodeId>,
 }
 
-impl Named {
-    /// Holds these nodes of a graph, whose nodes are those of the arena.
-    pub(crate) fn hold(graph: &Graph, arena: &mut Arena, mut ids: Vec<NodeId>) -> Self {
+impl NamedBuffers {
+    /// Adds a reference to each of these nodes. `arena` is the locked arena of `graph`.
+    pub(crate) fn new(graph: &Graph, arena: &mut Arena, mut ids: Vec<NodeId>) -> Self {
         ids.sort_unstable();
-        ids.iter().for_each(|id| arena.hold(*id));
+        ids.iter().for_each(|id| arena.add_reference(*id));
         let graph = graph.clone();
         Self { graph, ids }
     }
 
-    /// The number of a node of this graph, if it is one of them.
-    pub(crate) fn number(&self, graph: &Graph, id: NodeId) -> Option<NodeId> {
+    /// Returns the id of a node of this graph, if the node is one of them.
+    pub(crate) fn id(&self, graph: &Graph, id: NodeId) -> Option<NodeId> {
         let is_one = graph.is(&self.graph) && self.ids.binary_search(&id).is_ok();
         is_one.then_some(id)
     }
 }
 
-impl Drop for Named {
+impl Drop for NamedBuffers {
     fn drop(&mut self) {
         self.ids.iter().for_each(|id| self.graph.release(*id));
     }
 }
 
 impl Graph {
-    /// A graph without nodes.
+    /// Creates an empty graph.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn len(&self) -> usize {
         self.lock().live
     }
 
-    /// Are there no nodes?
+    /// Returns `true` if there are no nodes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The nodes. Nothing that runs with the lock may panic half-way, so a poisoned one is as good as any.
+    /// Locks the arena. No code panics half-way with the lock held, so a poisoned lock is intact.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Arena> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -194,8 +196,8 @@ impl Graph {
         self.lock().add(node)
     }
 
-    pub(crate) fn hold(&self, id: NodeId) {
-        self.lock().hold(id);
+    pub(crate) fn add_reference(&self, id: NodeId) {
+        self.lock().add_reference(id);
     }
 
     pub(crate) fn release(&self, id: NodeId) {
@@ -203,7 +205,7 @@ impl Graph {
         self.lock().release(id, &mut freed);
     }
 
-    /// Puts a buffer in the place of what computes it, and lets go of what it was computed from.
+    /// Replaces the operation of a node by a buffer, and releases the operands.
     pub(crate) fn realize(&self, id: NodeId, handle: Handle<u8>) {
         let mut freed = Vec::new();
         let mut arena = self.lock();
@@ -220,7 +222,7 @@ impl Graph {
     }
 }
 
-/// The axis that is meant, where negative ones count from the end.
+/// Returns the index of an axis. Negative axes count from the end.
 pub(crate) fn axis_of(axis: isize, rank: usize) -> Result<usize, Why> {
     let from_start = if axis < 0 { axis + rank as isize } else { axis };
     match usize::try_from(from_start) {

@@ -1,4 +1,4 @@
-//! What expressions begin with: inputs, buffers, constants, scalars, lengths, indices and random numbers.
+//! Nodes without operands: inputs, buffers, constants, scalars, lengths, indices and random numbers.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::shape::Shape;
 use crate::size::{Size, Symbol};
 
 impl Graph {
-    /// A buffer that each run binds: dense, rows one after the other.
+    /// Adds an input, which each run binds: dense, in row-major order.
     #[track_caller]
     pub fn input(
         &self,
@@ -29,13 +29,13 @@ impl Graph {
         self.leaf(Op::Input(name.into()), dtype, shape.into())
     }
 
-    /// A buffer that is there: dense, rows one after the other. A run may bind another in its place.
+    /// Adds an existing buffer: dense, in row-major order. A run may bind another.
     #[track_caller]
     pub fn buffer<T: Element>(&self, handle: &Handle<T>, shape: impl Into<Shape>) -> LazyBuffer {
         self.buffer_as(handle, T::DTYPE, shape)
     }
 
-    /// A buffer that is there, as elements of a type that no Rust type stands for: truth values in bytes, say.
+    /// Adds an existing buffer with elements of a type that has no Rust type, for example `bool` in bytes.
     #[track_caller]
     pub fn buffer_as<T: Element>(
         &self,
@@ -73,7 +73,7 @@ impl Graph {
         }
     }
 
-    /// One number, with no axes.
+    /// Adds a number, without axes.
     #[track_caller]
     pub fn constant(&self, dtype: DType, value: impl Into<Literal>) -> LazyBuffer {
         let value = value.into();
@@ -87,7 +87,7 @@ impl Graph {
         }
     }
 
-    /// A shape full of one number.
+    /// Adds a buffer of this shape, filled with a number.
     #[track_caller]
     pub fn full(
         &self,
@@ -98,7 +98,7 @@ impl Graph {
         self.constant(dtype, value).broadcast_to(shape)
     }
 
-    /// A shape full of zeros.
+    /// Adds a buffer of this shape, filled with zeros.
     #[track_caller]
     pub fn zeros(&self, dtype: DType, shape: impl Into<Shape>) -> LazyBuffer {
         let zero = if dtype == DType::Bool {
@@ -109,7 +109,7 @@ impl Graph {
         self.full(dtype, shape, zero)
     }
 
-    /// A number that runs may change, with the value that it has unless they do. The lazy buffer has no axes.
+    /// Adds a number that runs may set, with a default. The lazy buffer has no axes.
     #[track_caller]
     pub fn scalar(
         &self,
@@ -131,18 +131,18 @@ impl Graph {
         (scalar, buffer)
     }
 
-    /// A length that is known when a schedule runs, of at most `max`. Use it in shapes and ranges.
+    /// Adds a length of at most `max` that each run sets. Use it in shapes and ranges.
     pub fn length(&self, name: impl Into<String>, max: u64) -> Symbol {
         Symbol::new(name, max)
     }
 
-    /// The value of a length in a run, as `i64` with no axes.
+    /// Returns the value of a length in a run, as `i64` without axes.
     #[track_caller]
     pub fn length_value(&self, length: impl Into<Size>) -> LazyBuffer {
         self.leaf(Op::Length(length.into()), DType::I64, Shape::scalar())
     }
 
-    /// The index along one axis of a shape, as `i64`.
+    /// Returns the index along one axis of a shape, as `i64`.
     #[track_caller]
     pub fn index(&self, shape: impl Into<Shape>, axis: isize) -> LazyBuffer {
         let shape = shape.into();
@@ -152,14 +152,14 @@ impl Graph {
         }
     }
 
-    /// The numbers `0..len`, as `i64`.
+    /// Returns the numbers `0..len`, as `i64`.
     #[track_caller]
     pub fn iota(&self, len: impl Into<Size>) -> LazyBuffer {
         self.index(Shape::new([len.into()]), 0)
     }
 
-    /// 32 random bits for each element: Philox4x32-10 with the seed as its key and the flat index as its counter, so that the
-    /// same seed gives the same numbers on every device and in every order. A run may change the seed.
+    /// Returns 32 random bits for each element: Philox4x32-10 with the seed as key and the flat index as counter. So a
+    /// seed gives the same numbers on every device and in every order. A run may set the seed.
     #[track_caller]
     pub fn random_bits(&self, shape: impl Into<Shape>, seed: u64) -> (Scalar, LazyBuffer) {
         let seed = Scalar::new("seed", DType::U64, seed);
@@ -167,17 +167,17 @@ impl Graph {
         (seed, bits)
     }
 
-    /// Random floats in `0.0..1.0`: the upper 24 of [`Graph::random_bits`].
+    /// Returns random floats in `0.0..1.0`: the upper 24 bits of [`Graph::random_bits`].
     #[track_caller]
     pub fn uniform(&self, shape: impl Into<Shape>, seed: u64) -> (Scalar, LazyBuffer) {
         let (seed, bits) = self.random_bits(shape, seed);
-        // Cut off by a division, exactly: of an integer towards zero.
+        // An exact integer division drops the low bits.
         let upper = (&bits / 256_u32).cast(DType::F32);
         (seed, upper * (1.0 / 16_777_216.0))
     }
 
-    /// Random floats of the standard normal distribution, of type `f32`: pairs of [`Graph::random_bits`] by the transform of Box
-    /// and Muller.
+    /// Returns random floats of the standard normal distribution, of `f32`: pairs of [`Graph::random_bits`] by the
+    /// Box-Muller transform.
     #[track_caller]
     pub fn normal(&self, shape: impl Into<Shape>, seed: u64) -> (Scalar, LazyBuffer) {
         let shape = shape.into();
@@ -188,7 +188,7 @@ impl Graph {
         };
         let (seed, bits) = self.random_bits([count, Size::from(2)], seed);
         let upper = (&bits / 256_u32).cast(DType::F32);
-        // The radius is of a number in (0, 1], whose logarithm is finite.
+        // The argument is in (0, 1], so its logarithm is finite.
         let radius = ((upper.narrow(1, 0, 1) + 1.0) * (1.0 / 16_777_216.0)).log() * -2.0;
         let angle = upper.narrow(1, 1, 1) * (std::f64::consts::TAU / 16_777_216.0);
         (seed, (radius.sqrt() * angle.cos()).reshape(shape))

@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! Matrix products.
 
 use std::panic::Location;
 
@@ -11,8 +11,8 @@ use crate::shape::Shape;
 use crate::size::Size;
 
 impl LazyBuffer {
-    /// The product of matrices `[.., m, k]` and `[.., k, n]`. What is before the last two axes is broadcast; the lower rank is
-    /// padded with ones on the left. Products of integers wrap; those of halves are summed as `f32`.
+    /// Returns the product of matrices `[.., m, k]` and `[.., k, n]`. The axes before the last two are broadcast;
+    /// missing ones are added in front. Products of integers wrap; those of halves are summed as `f32`.
     ///
     /// ```
     /// # use millstream_graph::{DType, Graph};
@@ -44,7 +44,7 @@ impl LazyBuffer {
         right: &LazyBuffer,
         at: &'static Location<'static>,
     ) -> LazyBuffer {
-        let (Ok(_), Ok(_)) = (self.held(), right.held()) else {
+        let (Ok(_), Ok(_)) = (self.node_ref(), right.node_ref()) else {
             let refused = if self.error().is_some() { self } else { right };
             return refused.clone();
         };

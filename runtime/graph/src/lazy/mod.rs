@@ -1,22 +1,22 @@
-//! Lazy buffers: what will be computed, written down.
+//! Lazy buffers: expressions that a schedule computes later.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
 //! | [`graph`] | the arena of nodes |
-//! | `leaves` | what expressions begin with: inputs, buffers, numbers, indices, random bits |
-//! | [`buffer`] | the lazy buffer: a hold on a node, or why there is none |
-//! | [`node`] | a node: an operation and what it is done to |
+//! | `leaves` | nodes without operands: inputs, buffers, numbers, indices, random bits |
+//! | [`buffer`] | the lazy buffer: a reference to a node, or an error |
+//! | [`node`] | a node: an operation and its operands |
 //! | [`arith`] | elementwise methods and operators |
-//! | `elementary` | rounding, signs, `log1p` and their like |
-//! | `arrange` | padded, reversed, repeated, rolled; running sums |
+//! | `elementary` | rounding, signs, `log1p` and other elementary functions |
+//! | `arrange` | padding, reversal, repetition, rotation; running sums |
 //! | `einsum` | products of named axes |
 //! | [`views`] | the same elements in another shape |
 //! | [`reduce`] | reductions |
 //! | [`place`] | gather, scatter, cat, set |
-//! | [`linear`] | products of matrices |
-//! | [`custom`], [`callee`] | kernels of users; what is called |
-//! | `gradient` | how a result depends on what it is computed from |
-//! | [`scalar`] | numbers that runs may change |
+//! | [`linear`] | matrix products |
+//! | [`custom`], [`callee`] | kernels of users |
+//! | `gradient` | reverse-mode differentiation |
+//! | [`scalar`] | numbers that runs may set |
 
 pub(crate) mod arith;
 mod arrange;

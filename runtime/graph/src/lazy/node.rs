@@ -1,4 +1,4 @@
-//! A node of a graph: an operation, what it is done to, and what comes out.
+//! A node of a graph: an operation with its operands, type and shape.
 
 use std::sync::Arc;
 
@@ -11,19 +11,19 @@ use crate::lazy::scalar::Scalar;
 use crate::shape::Shape;
 use crate::size::Size;
 
-/// The place of a node in its graph.
+/// The id of a node: its index in the arena of its graph.
 pub(crate) type NodeId = u32;
 
-/// What a node does.
+/// The operation of a node.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    /// Bound by each run.
+    /// A buffer that each run binds.
     Input(Arc<str>),
-    /// A buffer that is there, dense.
+    /// An existing buffer, dense.
     Buffer(Handle<u8>),
-    /// One number: its bits.
+    /// A number, as bits.
     Const(u64),
-    /// One number that runs may change.
+    /// A number that runs may set.
     Scalar(Scalar),
     /// The index along an axis.
     Index(usize),
@@ -36,51 +36,52 @@ pub(crate) enum Op {
     Compare(CompareOp),
     Select,
     Cast,
-    /// Axes that are reduced keep the length 1.
+    /// Reduced axes keep length 1.
     Reduce(ReduceOp),
-    /// Batch axes are equal already.
+    /// The batch axes of both operands are equal.
     Matmul,
-    /// To the node's shape. Axes are matched from the last one; there may be more of them.
+    /// To the node's shape. Axes are matched from the last; missing ones are added in front.
     Broadcast,
-    /// Axis `i` of the node is axis `axes[i]` of what it is made of.
+    /// Axis `i` of the node is axis `axes[i]` of the operand.
     Permute(SmallVec<[u8; 8]>),
     Narrow {
         axis: usize,
         start: Size,
     },
     Reshape,
-    /// The same values, through which no gradient goes.
+    /// The values of the operand, without gradient.
     Detach,
-    /// Of a buffer by indices of the node's shape.
+    /// Operands: a buffer, and indices of the node's shape.
     Gather {
         axis: usize,
     },
-    /// Of a base, indices, and values of the indices' shape.
+    /// Operands: a base, indices, and values of the indices' shape.
     Scatter {
         axis: usize,
         adds: bool,
     },
-    /// Parts, one after the other.
+    /// The operands one after the other.
     Cat {
         axis: usize,
     },
-    /// Of a base and values, which are put into the base's buffer.
+    /// Operands: a base, and values that are stored into the base's buffer.
     Set(Arc<Layout>),
-    /// Of arguments, in order.
+    /// Operands: the arguments, in order.
     Custom(Arc<Custom>),
-    /// What was made before a run, of what is held: the how many-eth of those values. Schedules make these.
+    /// A value that a preparation computed, by its index. Added by the scheduler.
     Prepared(u32),
-    /// Of what it is made of, where index `p` of `axis` and `i` of the axis behind it are index `p * step + i`. Schedules make these.
+    /// A view: index `p` of `axis` and `i` of the axis behind it are index `p * step + i` of the operand. Added by the
+    /// scheduler.
     Parts {
         axis: usize,
         step: i64,
     },
-    /// Of a buffer that is overwritten before it has been read for the last time. Schedules make these.
+    /// A copy of a buffer whose old version is read after a store into it. Added by the scheduler.
     Copy,
 }
 
 impl Op {
-    /// Its word in texts.
+    /// Returns the name of the operation, as texts show it.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Op::Input(_) => "input",
@@ -114,16 +115,16 @@ impl Op {
     }
 }
 
-/// Where the elements of something lie in a buffer: at `offset + sum(index * stride)`, in elements.
+/// The places of elements in a buffer: `offset + sum(index * stride)`, in elements.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Layout {
-    /// Where the first one lies.
+    /// The place of the first element.
     pub offset: Size,
-    /// How far apart neighbours along each axis are.
+    /// The stride of each axis.
     pub strides: Vec<Size>,
 }
 
-/// What is known of a node. It never changes, but for a buffer that takes its place.
+/// A node. It is immutable, except that `realize` replaces its operation by a buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) op: Op,

@@ -1,4 +1,4 @@
-//! Elements by their place: gather, scatter, concatenation, and putting values into a buffer that is there.
+//! Access by place: gather, scatter, concatenation, and stores into existing buffers.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use millstream_ir::DType;
 
 use crate::error::Why;
-use crate::lazy::buffer::{Held, LazyBuffer, all_held};
+use crate::lazy::buffer::{LazyBuffer, NodeRef, all_node_refs};
 use crate::lazy::graph::axis_of;
 use crate::lazy::node::{Layout, Op};
 use crate::lazy::views::check_range;
@@ -14,8 +14,8 @@ use crate::shape::Shape;
 use crate::size::Size;
 
 impl LazyBuffer {
-    /// `result[i, j, ..] = self[i, index[i, j, ..], ..]` with the index at `axis`. The index, of `i64`, has as many axes as this, and
-    /// along the others at most this length. An index out of range reads as zero.
+    /// Returns `result[i, j, ..] = self[i, index[i, j, ..], ..]` with the index at `axis`. The index, of `i64`, has as
+    /// many axes as this buffer, and along the others at most this length. An index out of range reads as zero.
     #[track_caller]
     pub fn gather(&self, axis: isize, index: &LazyBuffer) -> LazyBuffer {
         LazyBuffer::of(
@@ -30,8 +30,8 @@ impl LazyBuffer {
         )
     }
 
-    /// The rows that `indices`, of `i64`, names along `axis`, whose place the axes of `indices` take, as in NumPy's `take`. An
-    /// index out of range reads as zeros.
+    /// Returns the rows along `axis` that `indices`, of `i64`, name; the axes of `indices` replace `axis`, as in
+    /// NumPy's `take`. An index out of range reads as zeros.
     #[track_caller]
     pub fn take(&self, axis: isize, indices: &LazyBuffer) -> LazyBuffer {
         let at = Location::caller();
@@ -67,14 +67,14 @@ impl LazyBuffer {
         self.gather(axis as isize, &index.expand(&Shape::from(all), at))
     }
 
-    /// A copy of this in which `copy[i, index[i, j, ..], ..] = values[i, j, ..]`, with the index at `axis`. The last of several
-    /// values for one place stays; an index out of range is left out.
+    /// Returns a copy of this buffer in which `copy[i, index[i, j, ..], ..] = values[i, j, ..]`, with the index at
+    /// `axis`. Of several values for one place the last remains; an index out of range is ignored.
     #[track_caller]
     pub fn scatter(&self, axis: isize, index: &LazyBuffer, values: &LazyBuffer) -> LazyBuffer {
         self.scatter_at(axis, index, values, false, Location::caller())
     }
 
-    /// As [`LazyBuffer::scatter`], with the values added to what is there, in order.
+    /// As [`LazyBuffer::scatter`], but adds the values to the elements, in order.
     #[track_caller]
     pub fn scatter_add(&self, axis: isize, index: &LazyBuffer, values: &LazyBuffer) -> LazyBuffer {
         self.scatter_at(axis, index, values, true, Location::caller())
@@ -115,15 +115,15 @@ impl LazyBuffer {
         )
     }
 
-    /// The parts one after the other along an axis. Their other lengths are equal.
+    /// Concatenates buffers along an axis. Their other lengths are equal.
     #[track_caller]
     pub fn cat<'a>(parts: impl IntoIterator<Item = &'a LazyBuffer>, axis: isize) -> LazyBuffer {
         let at = Location::caller();
-        let held = match all_held(parts) {
-            Ok(held) => held,
+        let node_ref = match all_node_refs(parts) {
+            Ok(node_ref) => node_ref,
             Err(refused) => return refused,
         };
-        LazyBuffer::of_held("cat", held, at, |parts| {
+        LazyBuffer::of_nodes("cat", node_ref, at, |parts| {
             let first = parts[0];
             let axis = axis_of(axis, first.shape().rank())?;
             let mut lengths = first.shape().to_vec();
@@ -154,15 +154,15 @@ impl LazyBuffer {
         })
     }
 
-    /// The parts, which have one shape, one after the other along a new axis.
+    /// Concatenates buffers of one shape along a new axis.
     #[track_caller]
     pub fn stack<'a>(parts: impl IntoIterator<Item = &'a LazyBuffer>, axis: isize) -> LazyBuffer {
         let parts: Vec<LazyBuffer> = parts.into_iter().map(|part| part.unsqueeze(axis)).collect();
         LazyBuffer::cat(&parts, axis)
     }
 
-    /// All of this buffer's memory overwritten with the values. The result *is* this buffer, in its new version: whatever else uses
-    /// this one in a schedule sees it as it was before.
+    /// Overwrites the memory of this buffer with the values. The result *is* this buffer, in its new version; every
+    /// other use of this version in a schedule sees the old values.
     #[track_caller]
     pub fn set(&self, values: &LazyBuffer) -> LazyBuffer {
         let at = Location::caller();
@@ -174,11 +174,11 @@ impl LazyBuffer {
             let operands = [(self.dtype(), first), (values.dtype(), second)];
             return LazyBuffer::refused("set", operands, Why::Shapes, at);
         }
-        self.set_with(values, Layout { offset, strides }, Given::ByRows, at)
+        self.set_with(values, Layout { offset, strides }, LayoutSource::ByRows, at)
     }
 
-    /// Rows `start..start + n` along an axis overwritten, where `n` is the length of the values along it: as
-    /// [`LazyBuffer::set`]. The start may depend on symbols, as when a cache grows.
+    /// Overwrites the rows `start..start + n` along an axis, where `n` is the length of the values along it; see
+    /// [`LazyBuffer::set`]. The start may depend on symbols, for example for a growing cache.
     #[track_caller]
     pub fn set_rows(&self, axis: isize, start: impl Into<Size>, values: &LazyBuffer) -> LazyBuffer {
         let (at, start, mine) = (Location::caller(), start.into(), self.shape());
@@ -208,7 +208,7 @@ impl LazyBuffer {
         match mine.dense_strides() {
             Some(strides) => match start.times(&strides[axis]) {
                 Some(offset) => {
-                    self.set_with(values, Layout { offset, strides }, Given::ByRows, at)
+                    self.set_with(values, Layout { offset, strides }, LayoutSource::ByRows, at)
                 }
                 None => refuse(Why::TooLarge),
             },
@@ -216,27 +216,27 @@ impl LazyBuffer {
         }
     }
 
-    /// The elements that a layout names in this buffer's memory overwritten with the values: as [`LazyBuffer::set`]. No element
-    /// may be named twice.
+    /// Overwrites the elements of this buffer that a layout names; see [`LazyBuffer::set`]. The layout must not name an
+    /// element twice.
     #[track_caller]
     pub fn set_layout(&self, values: &LazyBuffer, layout: Layout) -> LazyBuffer {
-        self.set_with(values, layout, Given::ByCaller, Location::caller())
+        self.set_with(values, layout, LayoutSource::ByCaller, Location::caller())
     }
 
     fn set_with(
         &self,
         values: &LazyBuffer,
         layout: Layout,
-        given: Given,
+        source: LayoutSource,
         at: &'static Location<'static>,
     ) -> LazyBuffer {
-        if let (Ok(base), Ok(value)) = (self.held(), values.held())
+        if let (Ok(base), Ok(value)) = (self.node_ref(), values.node_ref())
             && base.graph.is(&value.graph)
             && base.id == value.id
             && layout.offset.is(0)
             && Some(&layout.strides) == self.shape().dense_strides().as_ref()
         {
-            // A buffer stored onto itself.
+            // A store of a buffer into itself.
             return self.clone();
         }
         LazyBuffer::of("set", [self, values], at, |[base, values]| {
@@ -247,7 +247,7 @@ impl LazyBuffer {
             if first != second {
                 return Err(Why::Ranks { first, second });
             }
-            if given == Given::ByCaller {
+            if source == LayoutSource::ByCaller {
                 check_layout(&layout, values.shape(), &elements(base)?)?;
             }
             let op = Op::Set(Arc::new(layout));
@@ -256,21 +256,22 @@ impl LazyBuffer {
     }
 }
 
-/// Where a layout comes from.
+/// The source of a layout.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Given {
-    /// The user: anything may be wrong with it.
+enum LayoutSource {
+    /// The user: it must be checked.
     ByCaller,
-    /// The rows of the buffer itself, within it: each element lies in it once, also where polynomials of symbols cannot tell.
+    /// Rows of the buffer: each element occurs once and within bounds, even if the polynomials of symbols cannot prove
+    /// it.
     ByRows,
 }
 
-fn elements(held: &Held) -> Result<Size, Why> {
-    held.shape().elements().ok_or(Why::TooLarge)
+fn elements(node_ref: &NodeRef) -> Result<Size, Why> {
+    node_ref.shape().elements().ok_or(Why::TooLarge)
 }
 
-/// Does an index of gather or scatter fit its base?
-fn check_index(base: &Held, index: &Held, axis: usize) -> Result<(), Why> {
+/// Checks that an index of gather or scatter fits its base.
+fn check_index(base: &NodeRef, index: &NodeRef, axis: usize) -> Result<(), Why> {
     if index.dtype() != DType::I64 {
         let (what, expected, given) = ("the index", DType::I64, index.dtype());
         return Err(Why::Expected {
@@ -292,7 +293,7 @@ fn check_index(base: &Held, index: &Held, axis: usize) -> Result<(), Why> {
     Ok(())
 }
 
-/// Lies all of a layout in a buffer of so many elements, each of them once?
+/// Checks that a layout names only elements of a buffer with this many, each once.
 fn check_layout(layout: &Layout, shape: &Shape, elements: &Size) -> Result<(), Why> {
     let at_least = |size: &Size, least: i64| size.min().is_some_and(|min| min >= least);
     let mut reach = layout.offset.clone();
@@ -317,7 +318,7 @@ fn check_layout(layout: &Layout, shape: &Shape, elements: &Size) -> Result<(), W
         let (what, there) = ("element", elements.clone());
         return Err(Why::OutOfBounds { what, reach, there });
     }
-    // Sorted by stride, each axis must step over all that those before it reach.
+    // By ascending stride, each axis must step over everything that the axes before it cover.
     axes.sort_by_key(|(stride, _)| stride.max());
     let mut covered = Size::ONE;
     for (stride, length) in axes {

@@ -1,4 +1,4 @@
-//! Reductions, and what is made of them. Reduced axes keep the length 1, so that results broadcast back.
+//! Reductions, and operations composed of them. Reduced axes keep length 1, so results broadcast back.
 
 use std::panic::Location;
 
@@ -11,19 +11,19 @@ use crate::lazy::node::Op;
 use crate::shape::Shape;
 use crate::size::Size;
 
-/// Which axes: one, several, or all of them. Negative ones count from the end.
+/// The axes of a reduction: one, several, or all. Negative ones count from the end.
 #[derive(Clone, Debug)]
 pub enum Over {
-    /// These.
+    /// These axes.
     Axes(Vec<isize>),
-    /// All.
+    /// All axes.
     All,
-    /// These, which the result does not have any more.
+    /// These axes, which the result does not have.
     Dropped(Box<Over>),
 }
 
 impl Over {
-    /// The same axes, which the result does not keep with length 1.
+    /// Returns the same axes, removed from the result instead of kept with length 1.
     ///
     /// ```
     /// # use millstream_graph::{DType, Graph, Over};
@@ -38,8 +38,8 @@ impl Over {
         }
     }
 
-    /// The axes, and whether they are dropped.
-    fn kept(self) -> (Self, bool) {
+    /// Returns the axes, and whether they are removed.
+    fn into_axes(self) -> (Self, bool) {
         match self {
             Over::Dropped(over) => (*over, true),
             kept => (kept, false),
@@ -73,7 +73,7 @@ impl From<std::ops::RangeFull> for Over {
 
 macro_rules! reduce_methods {
     ($($(#[$doc:meta])* $method:ident => $op:ident),* $(,)?) => {
-        /// Many values in, one out. `..` is over all axes.
+        /// Reductions. `..` reduces all axes.
         impl LazyBuffer {$(
             $(#[$doc])*
             #[track_caller]
@@ -85,36 +85,38 @@ macro_rules! reduce_methods {
 }
 
 reduce_methods! {
-    /// Sums, of the type of the elements: those of integers wrap.
+    /// Returns sums, in the type of the elements. Sums of integers wrap.
     sum => Sum,
-    /// Products, of the type of the elements: those of integers wrap.
+    /// Returns products, in the type of the elements. Products of integers wrap.
     product => Prod,
-    /// The greatest; NaN if one is.
+    /// Returns the greatest element; NaN if one is.
     max => Max,
-    /// The least; NaN if one is.
+    /// Returns the least element; NaN if one is.
     min => Min,
-    /// Index of the first greatest, or of the first NaN, as `i64`; over several axes in row-major order.
+    /// Returns the index of the first greatest element, or of the first NaN, as `i64`; over several axes in row-major
+    /// order.
     argmax => ArgMax,
-    /// Index of the first least, or of the first NaN, as `i64`; over several axes in row-major order.
+    /// Returns the index of the first least element, or of the first NaN, as `i64`; over several axes in row-major
+    /// order.
     argmin => ArgMin,
 }
 
-/// What several operations make.
+/// Combinations of operations.
 impl LazyBuffer {
-    /// Means of floats.
+    /// Returns the mean of floats.
     #[track_caller]
     pub fn mean(&self, over: impl Into<Over>) -> LazyBuffer {
-        let (at, (over, drops)) = (Location::caller(), over.into().kept());
+        let (at, (over, drops)) = (Location::caller(), over.into().into_axes());
         let dropped = drops.then(|| over.clone());
         let mean = self.widened(|wide| wide.mean_of(over, at));
         match dropped {
-            Some(over) => mean.without(&over, at),
+            Some(over) => mean.drop_axes(&over, at),
             None => mean,
         }
     }
 
-    /// Without these axes, which have length 1.
-    fn without(&self, over: &Over, at: &'static Location<'static>) -> LazyBuffer {
+    /// Removes these axes of length 1.
+    fn drop_axes(&self, over: &Over, at: &'static Location<'static>) -> LazyBuffer {
         let (shape, rank) = (self.shape(), self.rank());
         let is_dropped = |axis: usize| match over {
             Over::Axes(axes) => axes.iter().any(|it| axis_of(*it, rank) == Ok(axis)),
@@ -125,7 +127,7 @@ impl LazyBuffer {
         self.reshape_at("reduce", &left, at)
     }
 
-    /// What is computed of halves has sums and counts beyond them on its way.
+    /// Computes with halves in `f32`, because intermediate sums and counts exceed the range of halves.
     #[track_caller]
     pub(super) fn widened(&self, of: impl FnOnce(&LazyBuffer) -> LazyBuffer) -> LazyBuffer {
         match self.dtype() {
@@ -148,7 +150,7 @@ impl LazyBuffer {
         let Some(count) = Size::product(reduced.map(|(axis, _)| axis)) else {
             return sum;
         };
-        // Divided, not multiplied by the reciprocal: the mean of equal numbers is that number.
+        // Divide instead of multiplying by the reciprocal, so that the mean of equal numbers is that number.
         match (count.known(), sum.graph()) {
             (None, Some(graph)) => {
                 let count = graph.length_value(count).cast(sum.dtype());
@@ -158,9 +160,9 @@ impl LazyBuffer {
         }
     }
 
-    /// Refuses what is no float, by the name of the method that was called.
+    /// Refuses a buffer that is not of floats, with the name of the method.
     #[track_caller]
-    fn refuse_but_floats(&self, name: &'static str) -> Option<LazyBuffer> {
+    fn refuse_non_floats(&self, name: &'static str) -> Option<LazyBuffer> {
         let dtype = self.dtype();
         if self.error().is_some() || dtype.is_float() {
             return None;
@@ -170,51 +172,51 @@ impl LazyBuffer {
         Some(LazyBuffer::refused(name, [operand], why, at))
     }
 
-    /// Variances of floats about their mean, of all there are (no correction).
+    /// Returns the variance of floats (not corrected for the mean).
     #[track_caller]
     pub fn variance(&self, over: impl Into<Over>) -> LazyBuffer {
-        if let Some(refused) = self.refuse_but_floats("variance") {
+        if let Some(refused) = self.refuse_non_floats("variance") {
             return refused;
         }
         let over = over.into();
         self.widened(|wide| {
-            let from_mean = wide - wide.mean(over.clone().kept().0);
+            let from_mean = wide - wide.mean(over.clone().into_axes().0);
             from_mean.square().mean(over)
         })
     }
 
-    /// `exp(x - max) / sum(exp(x - max))` along axes.
+    /// Returns `exp(x - max) / sum(exp(x - max))` along axes.
     #[track_caller]
     pub fn softmax(&self, over: impl Into<Over>) -> LazyBuffer {
-        if let Some(refused) = self.refuse_but_floats("softmax") {
+        if let Some(refused) = self.refuse_non_floats("softmax") {
             return refused;
         }
-        let (over, _) = over.into().kept();
-        // The maximum is subtracted for the sake of the range alone: it has no part in the result.
+        let (over, _) = over.into().into_axes();
+        // The maximum only avoids overflow; it does not change the result, so it has no gradient.
         let powers = (self - self.max(over.clone()).detach()).exp();
         let sum = powers.sum(over);
         powers / sum
     }
 
-    /// Logarithms of [`LazyBuffer::softmax`], without its loss of small ones.
+    /// Returns the logarithm of [`LazyBuffer::softmax`], accurate also for small values.
     #[track_caller]
     pub fn log_softmax(&self, over: impl Into<Over>) -> LazyBuffer {
-        if let Some(refused) = self.refuse_but_floats("log_softmax") {
+        if let Some(refused) = self.refuse_non_floats("log_softmax") {
             return refused;
         }
-        let (over, _) = over.into().kept();
+        let (over, _) = over.into().into_axes();
         let from_max = self - self.max(over.clone()).detach();
         let sum = from_max.exp().sum(over).log();
         from_max - sum
     }
 
-    /// `(x - mean) / sqrt(variance + epsilon)` along axes.
+    /// Returns `(x - mean) / sqrt(variance + epsilon)` along axes.
     #[track_caller]
     pub fn normalize(&self, over: impl Into<Over>, epsilon: f64) -> LazyBuffer {
-        if let Some(refused) = self.refuse_but_floats("normalize") {
+        if let Some(refused) = self.refuse_non_floats("normalize") {
             return refused;
         }
-        let (over, _) = over.into().kept();
+        let (over, _) = over.into().into_axes();
         self.widened(|wide| {
             let from_mean = wide - wide.mean(over.clone());
             let variance = from_mean.square().mean(over);
@@ -229,23 +231,23 @@ impl LazyBuffer {
         over: Over,
         at: &'static Location<'static>,
     ) -> LazyBuffer {
-        let (over, drops) = over.kept();
+        let (over, drops) = over.into_axes();
         if drops {
             let kept = self.reduce(name, op, over.clone(), at);
-            return kept.without(&over, at);
+            return kept.drop_axes(&over, at);
         }
         let reduced = self.reduce_node(name, op, over, at);
-        let (Ok(held), Some(graph)) = (reduced.held(), self.graph()) else {
+        let (Ok(node_ref), Some(graph)) = (reduced.node_ref(), self.graph()) else {
             return reduced;
         };
-        if *held.shape() != self.shape() {
+        if *node_ref.shape() != self.shape() {
             return reduced;
         }
-        // Nothing but axes of length 1: of one value, that value, at index 0.
+        // Only axes of length 1 are reduced: the result is the value itself, at index 0.
         match op {
             ReduceOp::ArgMax | ReduceOp::ArgMin => {
-                // Of the value all the same: what it needs is done, as a store, whatever the lengths are.
-                let zeros = graph.zeros(DType::I64, held.shape());
+                // Still depend on the value, so that stores that it needs happen whatever the lengths are.
+                let zeros = graph.zeros(DType::I64, node_ref.shape());
                 self.equals(self).select(&zeros, &zeros)
             }
             _ => self.same_values(name, at),
@@ -259,10 +261,10 @@ impl LazyBuffer {
         over: Over,
         at: &'static Location<'static>,
     ) -> LazyBuffer {
-        LazyBuffer::of(name, [self], at, |[held]| {
-            let (shape, dtype) = (held.shape(), held.dtype().computed());
+        LazyBuffer::of(name, [self], at, |[node_ref]| {
+            let (shape, dtype) = (node_ref.shape(), node_ref.dtype().computed());
             if !op.takes(dtype) {
-                return Err(Why::DType(held.dtype()));
+                return Err(Why::DType(node_ref.dtype()));
             }
             let rank = shape.rank();
             let named = match over {
@@ -287,7 +289,7 @@ impl LazyBuffer {
             let lengths = Shape::new(shape.iter().enumerate().map(length));
             let out = match op.output(dtype) {
                 DType::I64 => DType::I64,
-                _ => held.dtype(),
+                _ => node_ref.dtype(),
             };
             Ok((Op::Reduce(op), out, lengths))
         })

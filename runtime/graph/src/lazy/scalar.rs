@@ -1,4 +1,4 @@
-//! Numbers that runs may change without compiling anything again.
+//! Numbers that runs may set without compiling anything again.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use millstream_ir::DType;
 use crate::literal::Literal;
 use crate::size::{Size, Symbol};
 
-/// A named number of a graph, with the value that it has unless a run says otherwise.
+/// A named number of a graph, with a default value.
 #[derive(Clone, Debug)]
 pub struct Scalar(Arc<ScalarInfo>);
 
@@ -24,22 +24,22 @@ impl Scalar {
         Self(Arc::new(ScalarInfo { name, dtype, bits }))
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Its type.
+    /// Returns the type.
     pub fn dtype(&self) -> DType {
         self.0.dtype
     }
 
-    /// The bits of its value, unless a run says otherwise.
+    /// Returns the bits of the default value.
     pub(crate) fn bits(&self) -> u64 {
         self.0.bits
     }
 
-    /// What tells it from others, of whatever name.
+    /// Returns the identity of the scalar. Scalars of equal name have different keys.
     pub(crate) fn key(&self) -> usize {
         Arc::as_ptr(&self.0) as usize
     }
@@ -52,11 +52,11 @@ pub(crate) enum WordValue {
     Size(Size),
     /// A number.
     Bits(u64),
-    /// A number that runs may change.
+    /// A number that runs may set.
     Scalar(Scalar),
 }
 
-/// What a kernel is called with as a scalar: a number, or one that each run knows.
+/// A scalar argument of a kernel: a number, or one that each run sets.
 #[derive(Clone, Debug)]
 pub enum CallScalar {
     /// A number.

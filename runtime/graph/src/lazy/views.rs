@@ -1,4 +1,4 @@
-//! Views: the same elements in another shape. None of them costs anything by itself.
+//! Views: the same elements in another shape, at no cost.
 
 use std::panic::Location;
 
@@ -12,7 +12,7 @@ use crate::shape::Shape;
 use crate::size::Size;
 
 impl LazyBuffer {
-    /// Axes of length 1 repeated, and axes put in front, to make this shape.
+    /// Repeats axes of length 1 and adds axes in front, to get this shape.
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl Into<Shape>) -> LazyBuffer {
         let (shape, at) = (shape.into(), Location::caller());
@@ -22,33 +22,33 @@ impl LazyBuffer {
         self.expand(&shape, at)
     }
 
-    /// A buffer of its own with these values, as an operation makes it that has nothing to do for these lengths. What is
-    /// stored into it is not stored into this one, as with any other lengths.
+    /// Returns a separate node with these values, for an operation that has nothing to do for these lengths. As for any
+    /// other lengths, a store into the result is not a store into this buffer.
     pub(crate) fn same_values(
         &self,
         name: &'static str,
         at: &'static Location<'static>,
     ) -> LazyBuffer {
-        LazyBuffer::of(name, [self], at, |[held]| {
-            Ok((Op::Broadcast, held.dtype(), held.shape().clone()))
+        LazyBuffer::of(name, [self], at, |[node_ref]| {
+            Ok((Op::Broadcast, node_ref.dtype(), node_ref.shape().clone()))
         })
     }
 
-    /// To a shape with as many axes or more.
+    /// Broadcasts to a shape with as many axes or more.
     pub(crate) fn expand(&self, shape: &Shape, at: &'static Location<'static>) -> LazyBuffer {
         if self.error().is_some() || self.shape() == *shape {
             return self.clone();
         }
-        LazyBuffer::of("broadcast", [self], at, |[held]| {
-            if !held.shape().broadcasts_to(shape) {
+        LazyBuffer::of("broadcast", [self], at, |[node_ref]| {
+            if !node_ref.shape().broadcasts_to(shape) {
                 return Err(Why::Broadcast);
             }
-            Ok((Op::Broadcast, held.dtype(), shape.clone()))
+            Ok((Op::Broadcast, node_ref.dtype(), shape.clone()))
         })
     }
 
-    /// The same elements in row-major order, in another shape of as many elements. One length may be -1: that which makes it as
-    /// many.
+    /// Returns the same elements in row-major order in another shape with as many elements. One length may be -1: it is
+    /// inferred.
     #[track_caller]
     pub fn reshape(&self, shape: impl Into<Shape>) -> LazyBuffer {
         let (mut shape, at) = (shape.into(), Location::caller());
@@ -62,7 +62,7 @@ impl LazyBuffer {
         self.reshape_at("reshape", &shape, at)
     }
 
-    /// The length of an axis with which a shape has as many elements as this.
+    /// Returns the length of an axis with which a shape has as many elements as this buffer.
     fn inferred(&self, shape: &Shape, axis: usize) -> Option<Size> {
         let others = shape.iter().enumerate().filter(|(other, _)| *other != axis);
         let others = Size::product(others.map(|(_, length)| length))?;
@@ -75,18 +75,18 @@ impl LazyBuffer {
         shape: &Shape,
         at: &'static Location<'static>,
     ) -> LazyBuffer {
-        LazyBuffer::of(name, [self], at, |[held]| {
-            let here = held.shape().elements().ok_or(Why::TooLarge)?;
+        LazyBuffer::of(name, [self], at, |[node_ref]| {
+            let here = node_ref.shape().elements().ok_or(Why::TooLarge)?;
             let there = shape.elements().ok_or(Why::TooLarge)?;
             if here != there {
                 let to = shape.clone();
                 return Err(Why::Elements { to, here, there });
             }
-            Ok((Op::Reshape, held.dtype(), shape.clone()))
+            Ok((Op::Reshape, node_ref.dtype(), shape.clone()))
         })
     }
 
-    /// One axis cut into several, whose lengths multiply to its.
+    /// Splits an axis into several, the product of whose lengths is its length.
     #[track_caller]
     pub fn split_axis(&self, axis: isize, lengths: impl Into<Shape>) -> LazyBuffer {
         let (at, lengths, mine) = (Location::caller(), lengths.into(), self.shape());
@@ -97,7 +97,7 @@ impl LazyBuffer {
         self.reshape_at("split_axis", &Shape::from(shape), at)
     }
 
-    /// Neighbouring axes made one.
+    /// Merges neighbouring axes into one.
     #[track_caller]
     pub fn merge_axes(&self, first: isize, last: isize) -> LazyBuffer {
         let (at, mine) = (Location::caller(), self.shape());
@@ -115,7 +115,7 @@ impl LazyBuffer {
         }
     }
 
-    /// An axis of length 1 put before axis `axis`; negative ones count from behind the last.
+    /// Inserts an axis of length 1 before axis `axis`; negative ones count from behind the last.
     #[track_caller]
     pub fn unsqueeze(&self, axis: isize) -> LazyBuffer {
         let (at, mine) = (Location::caller(), self.shape());
@@ -126,7 +126,7 @@ impl LazyBuffer {
         self.reshape_at("unsqueeze", &Shape::from(shape), at)
     }
 
-    /// An axis of length 1 taken away.
+    /// Removes an axis of length 1.
     #[track_caller]
     pub fn squeeze(&self, axis: isize) -> LazyBuffer {
         let (at, mine) = (Location::caller(), self.shape());
@@ -137,12 +137,12 @@ impl LazyBuffer {
         self.reshape_at("squeeze", &Shape::from(shape), at)
     }
 
-    /// The axes in another order: axis `i` of the result is axis `axes[i]`.
+    /// Reorders the axes: axis `i` of the result is axis `axes[i]`.
     #[track_caller]
     pub fn permute(&self, axes: impl AsRef<[isize]>) -> LazyBuffer {
         let axes = axes.as_ref();
-        LazyBuffer::of("permute", [self], Location::caller(), |[held]| {
-            let rank = held.shape().rank();
+        LazyBuffer::of("permute", [self], Location::caller(), |[node_ref]| {
+            let rank = node_ref.shape().rank();
             let misnamed = || Why::Axes {
                 axes: axes.to_vec(),
                 rank,
@@ -158,13 +158,15 @@ impl LazyBuffer {
             if order.len() != rank {
                 return Err(misnamed());
             }
-            let lengths = order.iter().map(|axis| &held.shape()[usize::from(*axis)]);
+            let lengths = order
+                .iter()
+                .map(|axis| &node_ref.shape()[usize::from(*axis)]);
             let shape = Shape::new(lengths);
-            Ok((Op::Permute(order), held.dtype(), shape))
+            Ok((Op::Permute(order), node_ref.dtype(), shape))
         })
     }
 
-    /// Two axes exchanged.
+    /// Exchanges two axes.
     #[track_caller]
     pub fn transpose(&self, first: isize, second: isize) -> LazyBuffer {
         let (at, rank) = (Location::caller(), self.rank());
@@ -179,26 +181,26 @@ impl LazyBuffer {
         }
     }
 
-    /// The last two axes exchanged.
+    /// Exchanges the last two axes.
     #[track_caller]
     pub fn t(&self) -> LazyBuffer {
         self.transpose(-2, -1)
     }
 
-    /// The elements `start..start + len` along an axis. Both may depend on symbols.
+    /// Returns the elements `start..start + len` along an axis. Both may depend on symbols.
     #[track_caller]
     pub fn narrow(&self, axis: isize, start: impl Into<Size>, len: impl Into<Size>) -> LazyBuffer {
         let (start, len) = (start.into(), len.into());
-        LazyBuffer::of("narrow", [self], Location::caller(), |[held]| {
-            let axis = axis_of(axis, held.shape().rank())?;
-            check_range(&start, &len, &held.shape()[axis])?;
-            let mut lengths = held.shape().to_vec();
+        LazyBuffer::of("narrow", [self], Location::caller(), |[node_ref]| {
+            let axis = axis_of(axis, node_ref.shape().rank())?;
+            check_range(&start, &len, &node_ref.shape()[axis])?;
+            let mut lengths = node_ref.shape().to_vec();
             lengths[axis] = len.clone();
             let op = Op::Narrow {
                 axis,
                 start: start.clone(),
             };
-            Ok((op, held.dtype(), Shape::from(lengths)))
+            Ok((op, node_ref.dtype(), Shape::from(lengths)))
         })
     }
 
@@ -208,10 +210,10 @@ impl LazyBuffer {
         axis: isize,
         at: &'static Location<'static>,
     ) -> LazyBuffer {
-        match self.held() {
-            Ok(held) => {
-                let rank = held.shape().rank();
-                let operand = (held.dtype(), held.shape().clone());
+        match self.node_ref() {
+            Ok(node_ref) => {
+                let rank = node_ref.shape().rank();
+                let operand = (node_ref.dtype(), node_ref.shape().clone());
                 LazyBuffer::refused(op, [operand], Why::Axis { axis, rank }, at)
             }
             Err(_) => self.clone(),
@@ -219,7 +221,7 @@ impl LazyBuffer {
     }
 }
 
-/// Does `start..start + len` lie in an axis of this length, whatever the symbols are?
+/// Checks that `start..start + len` is within an axis of this length, for all values of the symbols.
 pub(crate) fn check_range(start: &Size, len: &Size, axis: &Size) -> Result<(), Why> {
     for size in [start, len] {
         if size.min().is_none_or(|least| least < 0) {

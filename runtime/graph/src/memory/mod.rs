@@ -1,4 +1,23 @@
-//! Which buffers a schedule has: inputs and outputs, which runs bind, and temporaries, which lie in one piece of memory.
+//! The buffers of a schedule: inputs and outputs, which a run binds, and temporaries, which share one allocation, the
+//! *arena*.
+//!
+//! # Protocol
+//! [`Memory::new`] assigns a [`Place`] to each storage (the first version of a buffer) in four steps:
+//!
+//! 1. Every root gets a place: an input keeps its own, any other root is an output.
+//! 2. Every other storage that an item uses is an input or a temporary. A temporary records the items that use it: its
+//!    lifetime is from the first to the last of them.
+//! 3. Two temporaries of equal size become one if the last user of the first is the item that creates the second, and
+//!    this item reads each element of the first only where it writes the second. The item's program is rewritten to
+//!    work in place ([`InPlace`]).
+//! 4. [`plan`] assigns offsets in the arena. Temporaries whose lifetimes overlap never share bytes (I4).
+//!
+//! Placement decides only what shares bytes. The order of the items of a run follows from the bytes that they access,
+//! as for any recording: two items that use the same bytes of the arena, one of them writing, run in schedule order
+//! (I2).
+//!
+//! `memory/plan.rs` has property tests of step 4. `tests/graph` (`running`, `random`) and `tests/graph-fuzz` would
+//! compute wrong values if two live temporaries shared bytes.
 
 mod plan;
 
@@ -13,7 +32,7 @@ use millstream_protocol::hazard::order::{Order, Touch};
 
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
-use crate::lazy::graph::Named;
+use crate::lazy::graph::NamedBuffers;
 use crate::lazy::node::{NodeId, Op};
 use crate::memory::plan::{Plan, Temporary};
 use crate::schedule::Steps;
@@ -22,24 +41,24 @@ use crate::schedule::walk::Local;
 use crate::shape::Shape;
 use crate::size::Size;
 
-/// What a parameter of the recording is.
+/// What a parameter of the recording stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Place {
-    /// An input, by its place in [`Memory::inputs`].
+    /// An input: an index into [`Memory::inputs`].
     Input(usize),
-    /// An output, by its place in [`Memory::outputs`].
+    /// An output: an index into [`Memory::outputs`].
     Output(usize),
-    /// The temporaries.
+    /// The memory of all temporaries.
     Arena,
 }
 
-/// A parameter of the recording, and its bytes.
+/// A parameter of the recording.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Parameter {
     pub(crate) place: Place,
-    /// With every length at its greatest.
+    /// The number of bytes, with every length at its maximum.
     pub(crate) bytes: u64,
-    /// May a run with smaller lengths bind fewer?
+    /// Whether a run with smaller lengths may bind fewer bytes.
     pub(crate) may_be_shorter: bool,
 }
 
@@ -48,35 +67,35 @@ pub(crate) struct Parameter {
 pub(crate) struct Input {
     pub(crate) source: Source,
     pub(crate) name: Arc<str>,
-    /// Bytes with every length at its greatest.
+    /// The number of bytes, with every length at its maximum.
     pub(crate) bytes: u64,
-    /// Bytes that a run needs, by its lengths.
+    /// The number of bytes that a run needs, as a function of its lengths.
     pub(crate) size: Size,
-    /// What it is unless a run binds another.
+    /// The buffer, unless a run binds another.
     pub(crate) handle: Option<Handle<u8>>,
     /// Whether the schedule stores into it.
     pub(crate) is_stored: bool,
 }
 
-/// Where an input comes from.
+/// The source of an input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Source {
-    /// The caller of the schedule: it is this node.
+    /// The caller binds it: this node.
     Node(NodeId),
-    /// It was made before, of what is held: the how many-eth of those values.
+    /// A preparation computed it: the index of the value.
     Prepared(usize),
 }
 
-/// A buffer that each run makes, or binds.
+/// A buffer that each run allocates or binds.
 #[derive(Clone, Debug)]
 pub(crate) struct OutputBuffer {
-    /// Bytes with every length at its greatest.
+    /// The number of bytes, with every length at its maximum.
     pub(crate) bytes: u64,
-    /// Bytes that a run needs, by its lengths.
+    /// The number of bytes that a run needs, as a function of its lengths.
     pub(crate) size: Size,
 }
 
-/// A root: where its elements are, and what they are.
+/// A root: its place, and its elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Root {
     pub(crate) place: Place,
@@ -84,31 +103,31 @@ pub(crate) struct Root {
     pub(crate) shape: Shape,
 }
 
-/// The program of an item, changed to write one of its outputs where one of its inputs lies.
+/// The program of an item, rewritten to write one of its outputs over one of its inputs.
 #[derive(Debug)]
 pub(crate) struct InPlace {
     pub(crate) program: Arc<Program>,
-    /// The item's binding that the program has no more.
+    /// The binding of the item that the program no longer has.
     pub(crate) output: usize,
 }
 
 /// The buffers of a schedule.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    /// What the inputs are called by those who bind them.
-    named: Arc<Named>,
+    /// The nodes by which callers name the inputs.
+    named: Arc<NamedBuffers>,
     pub(crate) inputs: Vec<Input>,
     pub(crate) outputs: Vec<OutputBuffer>,
     pub(crate) roots: Vec<Root>,
     places: HashMap<Local, (Place, u64, u64)>,
     arena_bytes: u64,
     unplanned_bytes: u64,
-    /// Programs that were changed to work in place, by item.
+    /// The rewritten programs, by item.
     programs: HashMap<usize, InPlace>,
 }
 
 impl Memory {
-    /// The buffers of a schedule, for a device that runs items side by side or in order.
+    /// Assigns the buffers of a schedule. `overlaps`: the device runs independent items at the same time.
     pub(crate) fn new(steps: &Steps, overlaps: bool) -> Result<Self, ScheduleError> {
         let mut memory = Self {
             named: steps.named.clone(),
@@ -153,9 +172,9 @@ impl Memory {
         }
         for item in &steps.items {
             if let Work::Custom(_) = item.work {
-                // Nothing tells a kernel of a user that there is less than the most.
+                // A kernel of a user does not know the lengths of the run, so it needs the whole buffer.
                 for node in item.touched() {
-                    memory.needs_all(steps.storage(node));
+                    memory.require_full_size(steps.storage(node));
                 }
             }
         }
@@ -164,8 +183,8 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Every run needs all bytes of a buffer, whatever its lengths.
-    fn needs_all(&mut self, storage: Local) {
+    /// Makes every run need all bytes of a buffer, whatever its lengths.
+    fn require_full_size(&mut self, storage: Local) {
         let (size, bytes) = match self.place(storage).0 {
             Place::Input(index) => {
                 let input = &mut self.inputs[index];
@@ -198,18 +217,18 @@ impl Memory {
         Ok(())
     }
 
-    /// Is the storage an input or an output? Inputs are added when they are met.
+    /// Returns `true` if the storage is an input or an output. Adds an input when it is first used.
     fn add_external(&mut self, steps: &Steps, storage: Local) -> Result<bool, ScheduleError> {
         if self.places.contains_key(&storage) {
             return Ok(true);
         }
         let node = steps.node(storage);
-        let whose = Source::Node(node.id);
+        let source_node = Source::Node(node.id);
         let (name, handle, source): (Arc<str>, _, _) = match &node.op {
-            Op::Input(name) => (name.clone(), None, whose),
+            Op::Input(name) => (name.clone(), None, source_node),
             Op::Buffer(handle) => {
                 let name = handle.id().to_string().into();
-                (name, Some(handle.clone()), whose)
+                (name, Some(handle.clone()), source_node)
             }
             Op::Prepared(index) => {
                 let source = Source::Prepared(*index as usize);
@@ -231,8 +250,8 @@ impl Memory {
         Ok(true)
     }
 
-    /// Lays out the temporaries. Where one ends as another of its size begins, and the item between them reads and
-    /// writes each element at one place, they are one.
+    /// Merges temporaries in place, and assigns offsets. Two temporaries of equal size are one if the first ends at the
+    /// item that begins the second, and the item reads and writes each element at one place.
     fn place_temporaries(
         &mut self,
         steps: &Steps,
@@ -242,7 +261,7 @@ impl Memory {
     ) -> Result<(), ScheduleError> {
         let mut same: Vec<usize> = (0..temporaries.len()).collect();
         for (index, item) in steps.items.iter().enumerate() {
-            let dies_here = |written: &Written, binding: usize| {
+            let ends_here = |written: &Written, binding: usize| {
                 let out = *known.get(&steps.storage(written.node))?;
                 let input = *known.get(&steps.storage(item.bindings[binding]))?;
                 let (_, it) = &temporaries[same[input]];
@@ -250,13 +269,13 @@ impl Memory {
                 let begins = temporaries[out].1.first() == index;
                 (begins && fits && same[input] != out).then_some((out, input))
             };
-            // One of them alone: the next one would have to lie elsewhere.
+            // At most one output of an item: another would need another input.
             let mut pairs = item.writes.iter().flat_map(|written| {
                 let bindings = written.in_place.iter();
                 bindings.map(move |binding| (written, *binding))
             });
             let found = pairs.find_map(|(written, binding)| {
-                let (out, input) = dies_here(written, binding)?;
+                let (out, input) = ends_here(written, binding)?;
                 Some((written.binding, binding, out, input))
             });
             let Some((output, binding, out, input)) = found else {
@@ -282,7 +301,7 @@ impl Memory {
             .iter()
             .map(|index| temporaries[*index].1.clone())
             .collect();
-        let too_large = || ScheduleError::TooLarge("the memory of its temporaries".to_owned());
+        let too_large = || ScheduleError::TooLarge("the memory of the temporaries".to_owned());
         let plan = Plan::new(&placed, order).ok_or_else(too_large)?;
         self.arena_bytes = plan.bytes;
         for (index, (storage, life)) in temporaries.iter().enumerate() {
@@ -295,7 +314,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Where a storage lies: in which parameter, from which byte on, how many bytes.
+    /// Returns the place of a storage, its offset there, and its number of bytes.
     pub(crate) fn place(&self, storage: Local) -> (Place, u64, u64) {
         self.places
             .get(&storage)
@@ -303,7 +322,7 @@ impl Memory {
             .unwrap_or((Place::Arena, 0, 0))
     }
 
-    /// Where each buffer lies that an item's program is bound to. One that works in place has one buffer less than the item has bindings.
+    /// Returns the places that an item's program is bound to. A program in place has one binding less than the item.
     pub(crate) fn bound<'a>(
         &'a self,
         steps: &'a Steps,
@@ -328,7 +347,7 @@ impl Memory {
         let outputs = self.outputs.iter().enumerate();
         let outputs = outputs
             .map(|(index, output)| parameter(Place::Output(index), output.bytes, &output.size));
-        // Temporaries without bytes are bound to something, too.
+        // Temporaries of 0 bytes need a binding, too.
         let has_temporaries = self
             .places
             .values()
@@ -341,7 +360,7 @@ impl Memory {
         inputs.chain(outputs).chain(arena).collect()
     }
 
-    /// The node of each input that no preparation makes, and its bytes.
+    /// Returns the node and the number of bytes of each input, without prepared values.
     #[cfg(feature = "tune")]
     pub(crate) fn input_nodes(&self) -> impl Iterator<Item = (NodeId, u64)> {
         self.inputs.iter().filter_map(|input| match input.source {
@@ -350,19 +369,19 @@ impl Memory {
         })
     }
 
-    /// The input that is this buffer of the graph.
+    /// Returns the index of the input that is this buffer of the graph.
     pub(crate) fn input(&self, of: &LazyBuffer) -> Option<usize> {
-        let id = of.number_in(&self.named)?;
+        let id = of.id_in(&self.named)?;
         let mut inputs = self.inputs.iter();
         inputs.position(|known| known.source == Source::Node(id))
     }
 
-    /// The program of an item, if it was changed to work in place.
+    /// Returns the rewritten program of an item, if it works in place.
     pub(crate) fn in_place(&self, item: usize) -> Option<&InPlace> {
         self.programs.get(&item)
     }
 
-    /// The program of an item as it runs.
+    /// Returns the program that an item runs.
     pub(crate) fn program<'a>(&'a self, item: usize, own: &'a Arc<Program>) -> &'a Arc<Program> {
         self.in_place(item).map_or(own, |merged| &merged.program)
     }
@@ -380,7 +399,7 @@ impl Memory {
     }
 }
 
-/// The nest with its output in the place of one of its inputs.
+/// Returns the nest with one of its outputs bound to one of its inputs.
 fn in_place(nest: &Nest, input: usize, output: usize) -> Nest {
     let mut nest = nest.clone();
     for access in &mut nest.accesses {
@@ -393,8 +412,7 @@ fn in_place(nest: &Nest, input: usize, output: usize) -> Nest {
     nest
 }
 
-/// Bytes of a storage with every length at its greatest.
-/// Which items come before which, whatever memory they share later: by the hazards of the buffers that they read and store.
+/// Returns the order of items by the hazards of the buffers that they access, before temporaries share memory.
 fn order_of(steps: &Steps) -> Order {
     let mut spaces: HashMap<Local, u32> = HashMap::new();
     let mut touches = |item: &Item| {
@@ -417,13 +435,14 @@ fn order_of(steps: &Steps) -> Order {
     Order::of(&items)
 }
 
+/// Returns the number of bytes of a storage, with every length at its maximum.
 fn bytes(steps: &Steps, storage: Local) -> Result<u64, ScheduleError> {
     let bytes = size(steps, storage)?.max();
     let bytes = bytes.and_then(|bytes| u64::try_from(bytes).ok());
     bytes.ok_or_else(|| too_large(steps, storage))
 }
 
-/// Bytes of a storage with the lengths of a run.
+/// Returns the number of bytes of a storage, as a function of the lengths of a run.
 fn size(steps: &Steps, storage: Local) -> Result<Size, ScheduleError> {
     let node = steps.node(storage);
     let element = Size::fixed(node.dtype.size() as i64);

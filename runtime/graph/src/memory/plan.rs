@@ -1,25 +1,44 @@
-//! Where temporaries lie in one piece of memory, so that those that are not needed at the same time share bytes.
+//! Memory planning: assigns offsets to temporaries, so that those with disjoint lifetimes share bytes.
 //!
-//! Lifetimes are known from the order of items. The largest are placed first, each at the lowest offset where nothing that lives at
-//! the same time lies: greedy by size, which for the graphs of models is within a few percent of the best (Pisarchyk and Lee,
-//! "Efficient memory management for deep neural net inference", 2020).
+//! The order of items determines lifetimes. The largest temporaries are placed first, each at the lowest offset that no
+//! temporary with an overlapping lifetime uses: greedy by size, which for graphs of models is within a few percent of
+//! the optimum (Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020).
 //!
-//! Sharing bytes orders the items that do. Where a device runs items side by side, temporaries of independent items are kept apart
-//! as far as there is room for that: a little more than they take in order.
+//! ```text
+//!  item        0     1     2     3
+//!  a  4 KiB    w─────r                    offset 0
+//!  b  4 KiB          w─────r              offset 4 KiB: overlaps a
+//!  c  2 KiB                w─────r        offset 0: a has ended
+//! ```
+//!
+//! # Independent items
+//! Items that share bytes run in order. A device that runs independent items at the same time would lose this
+//! parallelism, so for such a device temporaries of independent items get separate bytes, as long as the plan stays
+//! within a limit:
+//!
+//! ```text
+//!  chain 1     item 0 ──► item 1           writes and reads a
+//!  chain 2     item 2 ──► item 3           writes and reads b
+//!
+//!  in order    a and b share bytes         item 1 reads a, item 2 writes b: a conflict, so chain 2 follows chain 1
+//!  separate    a and b are disjoint        no conflict: the chains run at the same time
+//! ```
+//! Both plans are correct; the second needs more memory. It is chosen if it needs at most 1/[`SEPARATE_SHARE`] more
+//! than the first, or [`SEPARATE_BYTES`] in all.
 
 use millstream_protocol::hazard::order::Order;
 
-/// Every temporary starts at a multiple of this, in bytes: as slices of all devices do.
+/// The alignment of temporaries in bytes: that of slices on all devices.
 const ALIGNMENT: u64 = 256;
 
-/// Independent items are kept apart where that takes at most this share of the memory more: an eighth.
-const APART_SHARE: u64 = 8;
+/// The part of the memory that separating independent items may add: an eighth.
+const SEPARATE_SHARE: u64 = 8;
 
-/// Temporaries that together have at most this many bytes are always kept apart: it is little memory, and items with larger ones keep
-/// a whole device busy one by one.
-const APART_BYTES: u64 = 4 << 20;
+/// Temporaries that need at most this many bytes together are always separated: it is little memory, and an item with
+/// larger temporaries fills a device alone.
+const SEPARATE_BYTES: u64 = 4 << 20;
 
-/// A temporary: its bytes, and the items that touch it, in order.
+/// A temporary: its number of bytes, and the items that use it, in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Temporary {
     pub(crate) bytes: u64,
@@ -35,14 +54,14 @@ impl Temporary {
         self.items.last().copied().unwrap_or(0)
     }
 
-    /// Are both needed at the same time where items run in order?
-    fn meets(&self, other: &Temporary) -> bool {
+    /// Returns `true` if both are live at the same time when items run in order.
+    fn overlaps(&self, other: &Temporary) -> bool {
         self.first() <= other.last() && other.first() <= self.last()
     }
 
-    /// May both be needed at the same time where items run as soon as they may?
-    fn may_meet(&self, other: &Temporary, order: &Order) -> bool {
-        if self.meets(other) {
+    /// Returns `true` if both may be live at the same time when each item runs as soon as its dependencies allow.
+    fn may_overlap(&self, other: &Temporary, order: &Order) -> bool {
+        if self.overlaps(other) {
             return true;
         }
         let (before, after) = if self.last() < other.first() {
@@ -55,58 +74,69 @@ impl Temporary {
     }
 }
 
-/// Where temporaries lie.
+/// The placement of temporaries.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Plan {
-    /// The offset of each.
+    /// The offset of each temporary.
     pub(crate) offsets: Vec<u64>,
-    /// Bytes of all together.
+    /// The number of bytes of the arena.
     pub(crate) bytes: u64,
 }
 
 impl Plan {
-    /// Places temporaries of items that run in order or, given the `order` of the items, as soon as they
-    /// may. None if their bytes cannot be counted.
+    /// Places temporaries. With an `order`, items run as soon as it allows; without one, one after the other. `None` if
+    /// the number of bytes overflows.
     pub(crate) fn new(all: &[Temporary], order: Option<&Order>) -> Option<Self> {
-        let dense = Self::greedy(all, u64::MAX, Temporary::meets)?;
+        let dense = Self::greedy(all, u64::MAX, Temporary::overlaps)?;
         let Some(order) = order else {
             return Some(dense);
         };
-        let more = dense.bytes.checked_add(dense.bytes / APART_SHARE)?;
-        let room = more.max(APART_BYTES);
-        let apart = Self::greedy(all, room, |a, b| a.may_meet(b, order))?;
-        Some(if apart.bytes <= room { apart } else { dense })
+        let grown = dense.bytes.checked_add(dense.bytes / SEPARATE_SHARE)?;
+        let limit = grown.max(SEPARATE_BYTES);
+        let separate = Self::greedy(all, limit, |a, b| a.may_overlap(b, order))?;
+        Some(if separate.bytes <= limit {
+            separate
+        } else {
+            dense
+        })
     }
 
-    /// Each where it meets no other; where that would be beyond the room, where it is not needed at the same time as another.
+    /// Places each temporary apart from those that it overlaps according to `overlaps`. Where that would exceed the
+    /// limit, it is placed apart only from those that are live at the same time when items run in order.
     fn greedy(
         all: &[Temporary],
-        room: u64,
-        meets: impl Fn(&Temporary, &Temporary) -> bool,
+        limit: u64,
+        overlaps: impl Fn(&Temporary, &Temporary) -> bool,
     ) -> Option<Self> {
         let mut by_bytes: Vec<usize> = (0..all.len()).collect();
         by_bytes.sort_by_key(|index| {
-            let it = &all[*index];
-            (std::cmp::Reverse(it.bytes), it.first(), *index)
+            let temporary = &all[*index];
+            (
+                std::cmp::Reverse(temporary.bytes),
+                temporary.first(),
+                *index,
+            )
         });
         let mut offsets = vec![0; all.len()];
-        // What is placed, in the order of offsets.
+        // The placed temporaries, sorted by offset.
         let mut placed: Vec<usize> = Vec::with_capacity(by_bytes.len());
         let mut bytes = 0;
         for index in by_bytes {
-            let it = &all[index];
-            let size = it.bytes.checked_next_multiple_of(ALIGNMENT)?;
-            let others = |meets: &dyn Fn(&Temporary, &Temporary) -> bool| {
-                let others = placed.iter().filter(|other| meets(&all[**other], it));
+            let temporary = &all[index];
+            let size = temporary.bytes.checked_next_multiple_of(ALIGNMENT)?;
+            let others = |overlaps: &dyn Fn(&Temporary, &Temporary) -> bool| {
+                let others = placed
+                    .iter()
+                    .filter(|other| overlaps(&all[**other], temporary));
                 let ranges = others.map(|other| {
                     let size = all[*other].bytes.next_multiple_of(ALIGNMENT);
                     (offsets[*other], offsets[*other] + size)
                 });
                 lowest(ranges, size)
             };
-            let mut offset = others(&meets)?;
-            if offset.checked_add(size)? > room {
-                offset = others(&Temporary::meets)?;
+            let mut offset = others(&overlaps)?;
+            if offset.checked_add(size)? > limit {
+                offset = others(&Temporary::overlaps)?;
             }
             offsets[index] = offset;
             bytes = bytes.max(offset.checked_add(size)?);
@@ -117,7 +147,7 @@ impl Plan {
     }
 }
 
-/// The lowest offset with `size` free bytes beside these ranges, which are sorted by their starts.
+/// Returns the lowest offset with `size` free bytes between these ranges, which are sorted by their starts.
 fn lowest(ranges: impl Iterator<Item = (u64, u64)>, size: u64) -> Option<u64> {
     let mut offset = 0_u64;
     for (start, end) in ranges {
@@ -139,14 +169,14 @@ mod tests {
 
     fn temporaries() -> impl Strategy<Value = Vec<Temporary>> {
         let one =
-            (0_u64..5000, 0_usize..30, 0_usize..6).prop_map(|(bytes, first, more)| Temporary {
+            (0_u64..5000, 0_usize..30, 0_usize..6).prop_map(|(bytes, first, grown)| Temporary {
                 bytes,
-                items: (first..=first + more).collect(),
+                items: (first..=first + grown).collect(),
             });
         prop::collection::vec(one, 0..40)
     }
 
-    /// The order of items each of which comes behind these earlier ones: it reads what they store.
+    /// Returns an order in which each item follows these earlier items: it reads what they write.
     fn order_behind(behind: &[Vec<u32>]) -> Order {
         let touch = |space, access| Touch {
             space,
@@ -162,7 +192,7 @@ mod tests {
         Order::of(&items.collect::<Vec<_>>())
     }
 
-    /// For each item of 40 some that it comes right behind.
+    /// Orders 40 items: each follows up to two random earlier ones.
     fn order() -> impl Strategy<Value = Order> {
         let behind = prop::collection::vec(prop::collection::vec(0_u32..40, 0..3), 40);
         behind.prop_map(|mut behind| {
@@ -173,7 +203,7 @@ mod tests {
         })
     }
 
-    fn apart(plan: &Plan, all: &[Temporary], i: usize, j: usize) -> bool {
+    fn separate(plan: &Plan, all: &[Temporary], i: usize, j: usize) -> bool {
         let ends = |index: usize| plan.offsets[index] + all[index].bytes;
         let (a, b) = (plan.offsets[i], plan.offsets[j]);
         ends(i) <= b || ends(j) <= a || all[i].bytes == 0 || all[j].bytes == 0
@@ -181,7 +211,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_lives_at_the_same_time_shares_no_byte_i4(
+        fn temporaries_that_are_live_at_the_same_time_share_no_byte_i4(
             all in temporaries(), order in prop::option::of(order()),
         ) {
             let plan = Plan::new(&all, order.as_ref()).unwrap();
@@ -189,32 +219,32 @@ mod tests {
                 prop_assert!(plan.offsets[i] + a.bytes <= plan.bytes);
                 prop_assert_eq!(plan.offsets[i] % ALIGNMENT, 0);
                 for (j, b) in all.iter().enumerate().skip(i + 1) {
-                    prop_assert!(!a.meets(b) || apart(&plan, &all, i, j));
-                    // There is room for all of them here: independent ones are apart, too.
+                    prop_assert!(!a.overlaps(b) || separate(&plan, &all, i, j));
+                    // These are below `SEPARATE_BYTES`, so independent temporaries are separate, too.
                     if let Some(order) = &order {
-                        prop_assert!(!a.may_meet(b, order) || apart(&plan, &all, i, j));
+                        prop_assert!(!a.may_overlap(b, order) || separate(&plan, &all, i, j));
                     }
                 }
             }
-            // Never more than all of them side by side, never less than what lives at one time.
-            let side_by_side: u64 = all.iter().map(|it| it.bytes.next_multiple_of(ALIGNMENT)).sum();
+            // At most the sum of all temporaries, at least the sum of those that are live at one time.
+            let side_by_side: u64 = all.iter().map(|temporary| temporary.bytes.next_multiple_of(ALIGNMENT)).sum();
             prop_assert!(plan.bytes <= side_by_side);
             for item in 0..40 {
-                let alive = all.iter().filter(|it| it.first() <= item && item <= it.last());
-                prop_assert!(alive.map(|it| it.bytes).sum::<u64>() <= plan.bytes);
+                let alive = all.iter().filter(|temporary| temporary.first() <= item && item <= temporary.last());
+                prop_assert!(alive.map(|temporary| temporary.bytes).sum::<u64>() <= plan.bytes);
             }
         }
 
-        /// Of temporaries that are large, keeping independent ones apart takes no more than an eighth more.
+        /// For large temporaries, separating independent ones adds at most an eighth.
         #[test]
-        fn being_apart_costs_no_more_than_it_may(mut all in temporaries(), order in order()) {
-            all.iter_mut().for_each(|it| it.bytes <<= 14);
+        fn separating_independent_temporaries_stays_within_the_limit(mut all in temporaries(), order in order()) {
+            all.iter_mut().for_each(|temporary| temporary.bytes <<= 14);
             let dense = Plan::new(&all, None).unwrap().bytes;
             let plan = Plan::new(&all, Some(&order)).unwrap();
-            prop_assert!(plan.bytes <= APART_BYTES.max(dense + dense / APART_SHARE));
+            prop_assert!(plan.bytes <= SEPARATE_BYTES.max(dense + dense / SEPARATE_SHARE));
             for (i, a) in all.iter().enumerate() {
                 for (j, b) in all.iter().enumerate().skip(i + 1) {
-                    prop_assert!(!a.meets(b) || apart(&plan, &all, i, j));
+                    prop_assert!(!a.overlaps(b) || separate(&plan, &all, i, j));
                 }
             }
         }
@@ -229,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_needs_room_for_two() {
+    fn a_chain_needs_memory_for_two_temporaries() {
         let behind = (0..101_u32).map(|item| item.checked_sub(1).into_iter().collect());
         let order = order_behind(&behind.collect::<Vec<_>>());
         for order in [None, Some(&order)] {
@@ -239,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn independent_chains_share_bytes_only_where_there_is_little_room() {
+    fn independent_chains_share_bytes_only_above_the_limit() {
         let behind = (0..22_u32).map(|item| item.checked_sub(1).filter(|_| item != 11));
         let behind: Vec<Vec<u32>> = behind.map(|one| one.into_iter().collect()).collect();
         let order = order_behind(&behind);

@@ -1,18 +1,18 @@
-//! The axes of a kernel while it is made, and where elements lie in terms of them.
+//! The axes of a kernel under construction, and index arithmetic over them.
 //!
-//! A node's index along each of its axes is an [`Affine`] of the kernel's axes. Going down through views changes the affines; a
-//! reshape that cuts an axis of the kernel *splits* it: the axis stays, as the sum of its parts, so that affines made before stay
-//! right.
+//! The index along each axis of a node is an [`Affine`] of the kernel's axes. Views change these affines. A reshape
+//! that cuts an axis of the kernel *splits* the axis: the axis remains as the sum of its parts, so affines that name it
+//! stay valid.
 
 use smallvec::SmallVec;
 
 use crate::shape::Shape;
 use crate::size::Size;
 
-/// The place of an axis in [`Axes`].
+/// The index of an axis in [`Axes`].
 pub(crate) type AxisId = u16;
 
-/// `constant + sum(axis * factor)`. Sorted by axis, no factor is zero.
+/// `constant + sum(axis * factor)`. The terms are sorted by axis, and no factor is zero.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Affine {
     pub(crate) constant: Size,
@@ -23,12 +23,12 @@ pub(crate) struct Affine {
 pub(crate) type Map = Vec<Affine>;
 
 impl Affine {
-    /// Zero.
+    /// Returns zero.
     pub(crate) fn zero() -> Self {
         Self::default()
     }
 
-    /// An axis itself.
+    /// Returns the index along one axis.
     pub(crate) fn axis(axis: AxisId) -> Self {
         Self {
             constant: Size::ZERO,
@@ -56,7 +56,7 @@ impl Affine {
         Some(())
     }
 
-    /// The index of an element in row-major order, from its index along each axis.
+    /// Returns the row-major index of an element from its index along each axis.
     pub(crate) fn flat(map: &[Affine], shape: &[Size]) -> Option<Affine> {
         let mut flat = Affine::zero();
         let mut stride = Size::ONE;
@@ -67,15 +67,15 @@ impl Affine {
         Some(flat)
     }
 
-    /// The axis, if it is one and nothing else.
-    fn is_axis(&self) -> Option<AxisId> {
+    /// Returns the axis if the affine is that axis alone.
+    fn as_axis(&self) -> Option<AxisId> {
         match &self.terms[..] {
             [(axis, factor)] if factor.is(1) && self.constant.is(0) => Some(*axis),
             _ => None,
         }
     }
 
-    /// How far apart neighbours along an axis are.
+    /// Returns the factor (stride) of an axis.
     pub(crate) fn factor(&self, axis: AxisId) -> Size {
         let found = self.terms.iter().find(|(mine, _)| *mine == axis);
         found.map_or(Size::ZERO, |(_, factor)| factor.clone())
@@ -86,7 +86,7 @@ impl Affine {
 #[derive(Clone, Debug)]
 struct Axis {
     length: Size,
-    /// The parts that it was split into, slowest first.
+    /// The parts that the axis is split into, slowest first.
     parts: SmallVec<[AxisId; 2]>,
 }
 
@@ -94,15 +94,15 @@ struct Axis {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Axes {
     all: Vec<Axis>,
-    /// Those that are looped over outside, slowest first.
+    /// The axes of the outer loops, slowest first.
     outer: SmallVec<[AxisId; 4]>,
-    /// Those that are looped over inside.
+    /// The axes of the inner loops.
     inner: SmallVec<[AxisId; 2]>,
     splits: usize,
 }
 
 impl Axes {
-    /// Outer axes of these lengths, and the map of a node of that shape. Axes of length 1 are none.
+    /// Returns outer axes of these lengths, and the index map of a node of this shape. An axis of length 1 has no loop.
     pub(crate) fn of(shape: &[Size]) -> (Self, Map) {
         let mut axes = Self::default();
         let map = shape.iter().map(|length| {
@@ -127,36 +127,36 @@ impl Axes {
         &self.all[usize::from(axis)].length
     }
 
-    /// The axes that are looped over outside, in order, none of them split.
+    /// Returns the axes of the outer loops, in order, with parts in the place of split axes.
     pub(crate) fn outer(&self) -> Vec<AxisId> {
-        self.whole(&self.outer)
+        self.leaves(&self.outer)
     }
 
-    /// The axes that are looped over inside, in order, none of them split.
+    /// Returns the axes of the inner loops, in order, with parts in the place of split axes.
     pub(crate) fn inner(&self) -> Vec<AxisId> {
-        self.whole(&self.inner)
+        self.leaves(&self.inner)
     }
 
     pub(crate) fn has_inner(&self) -> bool {
         !self.inner.is_empty()
     }
 
-    fn whole(&self, axes: &[AxisId]) -> Vec<AxisId> {
+    fn leaves(&self, axes: &[AxisId]) -> Vec<AxisId> {
         let mut pending: Vec<AxisId> = axes.iter().rev().copied().collect();
-        let mut whole = Vec::with_capacity(pending.len());
+        let mut leaves = Vec::with_capacity(pending.len());
         while let Some(axis) = pending.pop() {
             let parts = &self.all[usize::from(axis)].parts;
             if parts.is_empty() {
-                whole.push(axis);
+                leaves.push(axis);
             } else {
                 pending.extend(parts.iter().rev());
             }
         }
-        whole
+        leaves
     }
 
     /// Makes some of the outer axes the inner ones, in their order.
-    pub(crate) fn turn_in(&mut self, inner: &[AxisId]) {
+    pub(crate) fn make_inner(&mut self, inner: &[AxisId]) {
         let outer = self.outer().into_iter();
         self.outer = outer.filter(|axis| !inner.contains(axis)).collect();
         self.inner = inner.iter().copied().collect();
@@ -169,7 +169,7 @@ impl Axes {
         axis
     }
 
-    /// The same with parts in the place of what is split.
+    /// Returns the affine with parts in the place of split axes.
     pub(crate) fn resolve(&self, affine: &Affine) -> Option<Affine> {
         if self.splits == 0 {
             return Some(affine.clone());
@@ -180,7 +180,7 @@ impl Axes {
         };
         for (axis, factor) in &affine.terms {
             let mut stride = factor.clone();
-            for part in self.whole(&[*axis]).iter().rev() {
+            for part in self.leaves(&[*axis]).iter().rev() {
                 resolved.add(&Affine::axis(*part), &stride)?;
                 stride = stride.times(self.length(*part))?;
             }
@@ -188,7 +188,7 @@ impl Axes {
         Some(resolved)
     }
 
-    /// How many elements there are at a map: as many as indices of the axes that it depends on.
+    /// Returns the number of elements that a map reaches: the product of the lengths of the axes that it depends on.
     pub(crate) fn elements(&self, map: &[Affine]) -> Option<Size> {
         let mut axes: SmallVec<[AxisId; 4]> = SmallVec::new();
         for index in map {
@@ -200,7 +200,7 @@ impl Axes {
         Size::product(axes.iter().map(|axis| self.length(*axis)))
     }
 
-    /// Are two maps the same?
+    /// Returns `true` if two maps are equal.
     pub(crate) fn same(&self, first: &[Affine], second: &[Affine]) -> bool {
         first == second
             || (self.splits > 0
@@ -222,8 +222,9 @@ impl Axes {
         parts
     }
 
-    /// The index along each axis of `to` where `map` is that along the axes of `from`, a shape of as many elements. None where it
-    /// is no affine of the kernel's axes, or would be only with axes split that must not be.
+    /// Returns the index along each axis of `to`, for the index `map` along the axes of `from`, a shape with as many
+    /// elements. `None` if an index is not an affine of the kernel's axes, or only with a split that `may_split`
+    /// forbids.
     pub(crate) fn reshaped(
         &mut self,
         map: &[Affine],
@@ -245,7 +246,7 @@ impl Axes {
         Some(reshaped)
     }
 
-    /// The indices along axes of these lengths, none of which is 1, whose row-major index is `flat`.
+    /// Returns the indices along axes of these lengths, none of them 1, whose row-major index is `flat`.
     fn digits(&mut self, flat: &Affine, lengths: &[Size], may_split: bool) -> Option<Map> {
         if lengths.len() == 1 {
             return Some(vec![flat.clone()]);
@@ -254,7 +255,7 @@ impl Axes {
         if let Some(found) = self.as_digits(&flat, lengths) {
             return Some(found);
         }
-        let axis = flat.is_axis().filter(|_| may_split)?;
+        let axis = flat.as_axis().filter(|_| may_split)?;
         if *self.length(axis) != Size::product(lengths)? {
             return None;
         }
@@ -262,7 +263,7 @@ impl Axes {
         Some(parts.into_iter().map(Affine::axis).collect())
     }
 
-    /// The same where each digit is one axis of the kernel already.
+    /// Returns the same if each digit is an axis of the kernel already.
     fn as_digits(&self, flat: &Affine, lengths: &[Size]) -> Option<Map> {
         if !flat.constant.is(0) || flat.terms.len() > lengths.len() {
             return None;
@@ -286,7 +287,8 @@ impl Axes {
     }
 }
 
-/// The shortest runs of axes on both sides, of shapes of as many elements, that have as many elements each. Axes of length 1 are in none.
+/// Pairs the shortest runs of axes of two shapes that have as many elements each. Both shapes have as many elements.
+/// Axes of length 1 are in no run.
 pub(crate) fn runs(from: &Shape, to: &Shape) -> Option<Vec<(Vec<usize>, Vec<usize>)>> {
     let long = |shape: &Shape| -> Vec<usize> {
         (0..shape.rank())
@@ -325,32 +327,32 @@ mod tests {
         Some((axes, map))
     }
 
-    /// Walks all indices of the kernel and compares flat indices on both sides.
-    fn is_right(from: &[i64], to: &[i64]) {
-        let (axes, map) = reshaped(from, to).expect("it can be reshaped");
+    /// Checks that a reshape keeps the row-major index.
+    fn assert_keeps_flat_index(from: &[i64], to: &[i64]) {
+        let (axes, map) = reshaped(from, to).expect("the shape can be reshaped");
         let to = Shape::new(to.to_vec());
-        let (_, whole) = Axes::of(&Shape::new(from.to_vec()));
-        let before = Affine::flat(&whole, &Shape::new(from.to_vec())).unwrap();
+        let (_, leaves) = Axes::of(&Shape::new(from.to_vec()));
+        let before = Affine::flat(&leaves, &Shape::new(from.to_vec())).unwrap();
         let after = Affine::flat(&map, &to).unwrap();
         assert_eq!(axes.resolve(&before), axes.resolve(&after));
     }
 
     #[test]
     fn reshapes_keep_the_order_of_elements() {
-        is_right(&[6], &[2, 3]);
-        is_right(&[2, 3], &[6]);
-        is_right(&[4, 6], &[4, 2, 3]);
-        is_right(&[2, 3, 4], &[6, 4]);
-        is_right(&[1, 6, 1], &[1, 2, 1, 3]);
-        is_right(&[2, 12], &[2, 3, 4, 1]);
-        is_right(&[5], &[5, 1, 1]);
-        is_right(&[1, 1], &[1]);
-        is_right(&[], &[1, 1]);
-        is_right(&[1, 1], &[]);
+        assert_keeps_flat_index(&[6], &[2, 3]);
+        assert_keeps_flat_index(&[2, 3], &[6]);
+        assert_keeps_flat_index(&[4, 6], &[4, 2, 3]);
+        assert_keeps_flat_index(&[2, 3, 4], &[6, 4]);
+        assert_keeps_flat_index(&[1, 6, 1], &[1, 2, 1, 3]);
+        assert_keeps_flat_index(&[2, 12], &[2, 3, 4, 1]);
+        assert_keeps_flat_index(&[5], &[5, 1, 1]);
+        assert_keeps_flat_index(&[1, 1], &[1]);
+        assert_keeps_flat_index(&[], &[1, 1]);
+        assert_keeps_flat_index(&[1, 1], &[]);
     }
 
     #[test]
-    fn lengths_without_a_common_cut_are_left_to_a_buffer() {
+    fn reshape_between_lengths_without_a_common_cut_fails() {
         assert!(reshaped(&[6, 4], &[8, 3]).is_none());
     }
 }

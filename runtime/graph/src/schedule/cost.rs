@@ -1,21 +1,20 @@
-//! What it costs to compute a node where it is needed, beside loading it from a buffer.
+//! The cost of recomputing a node wherever it is used, compared with a load from a buffer.
 
 use millstream_ir::UnaryOp;
 
 use crate::lazy::node::Op;
-use crate::schedule::walk::{Local, Seen, Walk};
+use crate::schedule::walk::{Local, Walk, WalkNode};
 
-/// An elementwise node that is needed in several places is computed in each of them, rather than stored and loaded, if it takes
-/// at most this many cheap operations and one load.
+/// The most cheap operations, beside one load, of an elementwise node that every use recomputes instead of loading it.
 pub(super) const CHEAP_FLOPS: u32 = 4;
 
-/// Elements that a kernel computes again are few if there are so many times as many at one of its places.
-pub(super) const FEW_TIMES: i64 = 8;
+/// Recomputed elements are few if the largest use of the node has at least this many times as many.
+pub(super) const FEW_RATIO: i64 = 8;
 
-/// What an operation that is no single instruction costs, in cheap operations.
-const DEAR_FLOPS: u32 = 10;
+/// The cost of an operation that is not a single instruction, in cheap operations.
+const EXPENSIVE_FLOPS: u32 = 10;
 
-/// What it takes to compute an element of a node in place.
+/// The cost of computing one element of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     pub(super) flops: u32,
@@ -23,14 +22,14 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    /// Is computing it again no more than loading it?
+    /// Returns `true` if recomputing the node costs no more than loading it.
     pub(super) fn is_cheap(&self) -> bool {
         self.flops <= CHEAP_FLOPS && self.loads <= 1
     }
 }
 
-/// Which nodes must be buffers because they are made once, of what is held, and read by each run. What is cheap is computed again
-/// by the kernel that reads it, as always.
+/// Returns which nodes must be materialized because they depend on held inputs only: they are computed once, and every
+/// run reads them. A cheap node is recomputed by its readers, as always.
 pub(super) fn frontier(walk: &Walk, costs: &[Cost]) -> Vec<bool> {
     let mut forced = vec![false; walk.nodes.len()];
     for (local, node) in walk.nodes.iter().enumerate() {
@@ -50,11 +49,11 @@ pub(super) fn frontier(walk: &Walk, costs: &[Cost]) -> Vec<bool> {
     forced
 }
 
-/// What it takes to compute an element of each node where it is needed.
+/// Returns the cost of computing one element of each node where it is used.
 pub(super) fn costs(walk: &Walk) -> Vec<Cost> {
     let mut costs: Vec<Cost> = Vec::with_capacity(walk.nodes.len());
     for node in &walk.nodes {
-        // The same operand twice is computed once.
+        // An operand that is used twice is computed once.
         let operands = node.operands.iter().enumerate();
         let operands = operands.filter(|(place, of)| !node.operands[..*place].contains(of));
         let of = operands.map(|(_, operand)| costs[*operand as usize]);
@@ -72,14 +71,14 @@ pub(super) fn costs(walk: &Walk) -> Vec<Cost> {
     costs
 }
 
-/// What a node itself costs, in cheap operations. What is never computed again costs more than can be counted.
-fn own_flops(node: &Seen) -> u32 {
+/// Returns the cost of a node without its operands, in cheap operations; `u32::MAX` if it is never recomputed.
+fn own_flops(node: &WalkNode) -> u32 {
     match &node.op {
         _ if node.is_view() || node.is_buffer() => 0,
         Op::Const(_) | Op::Scalar(_) | Op::Index(_) | Op::Length(_) => 0,
-        Op::Random(_) => DEAR_FLOPS,
+        Op::Random(_) => EXPENSIVE_FLOPS,
         Op::Unary(UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Not) => 1,
-        Op::Unary(_) => DEAR_FLOPS,
+        Op::Unary(_) => EXPENSIVE_FLOPS,
         Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Cast => 1,
         _ => u32::MAX,
     }

@@ -1,4 +1,4 @@
-//! A schedule as text, and as a drawing in Graphviz's language.
+//! Schedules as text and as Graphviz graphs.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use crate::schedule::walk::Local;
 use crate::schedule::{Schedule, Steps};
 
 impl fmt::Display for Schedule {
-    /// One line an item: its number, what it is, what it makes, of what.
+    /// Writes one line for each item: its index, kind, outputs, bindings and expression.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let steps = &*self.shared;
         let names = names(steps);
@@ -38,7 +38,7 @@ impl fmt::Display for Schedule {
 }
 
 impl Schedule {
-    /// The schedule as a graph in Graphviz's language: `dot -Tsvg` draws it.
+    /// Returns the schedule as a Graphviz graph, which `dot -Tsvg` draws.
     pub fn dot(&self) -> String {
         let steps = &*self.shared;
         let names = names(steps);
@@ -79,7 +79,7 @@ impl Schedule {
     }
 }
 
-/// What an item makes: the name, type and shape of each.
+/// Returns the name, type and shape of each buffer that an item makes.
 fn made(steps: &Steps, names: &HashMap<Local, String>, item: &Item) -> Vec<String> {
     let made = item.written().map(|written| {
         let (name, node) = (name(steps, names, written), steps.node(written));
@@ -92,7 +92,7 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// Names of the buffers: those of inputs, and `t0`, `t1` and so on for the others.
+/// Returns the names of the buffers: those of inputs, and `t0`, `t1` and so on for others.
 fn names(steps: &Steps) -> HashMap<Local, String> {
     let mut names = HashMap::new();
     let mut count = 0;

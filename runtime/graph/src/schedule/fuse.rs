@@ -1,19 +1,56 @@
-//! What is computed with what.
+//! Fusion: assigns every node to the groups that compute it. Each group becomes one kernel.
 //!
-//! Nodes are visited from the roots down, each after everything that uses it. By then it is known which groups need it, and where
-//! in terms of their axes. A node joins the groups that need it or gets a buffer, and a group of its own that fills it:
+//! # States
+//! ```text
+//!  node    unvisited ──visit──► joined: a member of each group that uses it
+//!                          └──► materialized: has a buffer that a group of its own fills; its users load it
 //!
-//! | node | joins if |
-//! | --- | --- |
-//! | view | always, where the place of its elements is an affine of the kernel's axes; it costs nothing |
-//! | number, index, random bits | always, they are computed where they are needed |
-//! | elementwise | one group needs it at one place, or computing it again costs less than loading it ([`CHEAP_FLOPS`](super::cost::CHEAP_FLOPS)), or one group needs it at several places, all but one of few elements ([`FEW_TIMES`]) |
-//! | reduction | one group needs it at one place, and its rows are those of the group |
-//! | product | one group needs it, element for element, with nothing reduced: the group is its epilogue |
-//! | other | never: it is a kernel of its own |
+//!  group   open (pending > 0) ──last use decided──► complete (pending = 0) ──emit──► an item
+//! ```
+//! The nodes are visited from the roots down, in reverse topological order. So when a node is visited, all groups that
+//! use it have registered their uses, each with the place of the elements in terms of the group's axes
+//! ([`AccessPattern`]). A node joins or is materialized:
 //!
-//! A group that has no room for another buffer or value takes nothing more in. Every node is visited once and a group is lowered
-//! as soon as nothing more can join it, so both time and memory are linear.
+//! * A view always joins if its elements lie at affines of the kernel's axes; it costs nothing.
+//! * A number, index or random bits always join: they are computed where they are used.
+//! * An elementwise node joins if it has one use, if recomputing it costs less than loading it
+//!   ([`CHEAP_FLOPS`](super::cost::CHEAP_FLOPS)), or if one group has all its uses and all but one of these have few
+//!   elements ([`FEW_RATIO`]).
+//! * A reduction joins if it has one use and its rows are those of the group.
+//! * A product joins if its one use is element for element and the group reduces nothing: the group becomes its
+//!   epilogue.
+//! * Any other node is a kernel of its own.
+//!
+//! # Example
+//! `y = relu(matmul(x, w) + b)`, with root `y`; `b` has one row.
+//!
+//! | visit | decision | open uses of group 0 |
+//! | --- | --- | --- |
+//! | `relu` | materialized: it is a root; opens group 0 with the axes `i, j` and joins it | `+` |
+//! | `+` | joins: one use | broadcast, `matmul` |
+//! | broadcast | joins: a view; its row is 0, its column `j` | `b`, `matmul` |
+//! | `b` | loaded at `[0, j]` | `matmul` |
+//! | `matmul` | joins: group 0 is its epilogue; adds the inner axis `k` | `x`, `w` |
+//! | `w` | loaded at `[k, j]` | `x` |
+//! | `x` | loaded at `[i, k]` | none: complete, emitted |
+//!
+//! With a second root `z = matmul(x, w)` the product is materialized instead: group 0 loads its buffer.
+//!
+//! # Invariants
+//! * A node is visited after all its users, and once.
+//! * `Group::pending` counts the uses whose node is unvisited. When it drops to 0 nothing can join the group any more:
+//!   it is emitted.
+//! * `Group::pointers` counts the buffers that the group loads or may have to load: a use counts when it is registered
+//!   and no longer when its node is computed in place. So a group never exceeds
+//!   [`MAX_POINTERS`](super::group::MAX_POINTERS); a group without space for another buffer or value takes in no more
+//!   nodes.
+//! * Members are listed users first, operands last.
+//!
+//! Time and memory are linear in the number of nodes: the uses of a node, or those of a group, are searched by the
+//! shorter list.
+//!
+//! `tests/schedules.rs` states what is fused; `tests/graph` (`random`, `oracle`) and `tests/graph-fuzz` compare the
+//! values of fused expressions with their meaning.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -23,31 +60,31 @@ use smallvec::SmallVec;
 use crate::error::ScheduleError;
 use crate::lazy::node::Op;
 use crate::schedule::axes::{Affine, Axes};
-use crate::schedule::cost::{Cost, FEW_TIMES, costs, frontier};
-use crate::schedule::group::{Group, GroupId, Kind, Member, Reach, ReachId};
+use crate::schedule::cost::{Cost, FEW_RATIO, costs, frontier};
+use crate::schedule::group::{AccessPattern, Group, GroupId, Kind, Member, UseId};
 use crate::schedule::walk::{Local, Walk};
 use crate::shape::Shape;
 
-/// One need of a node.
+/// One use of a node by a group.
 #[derive(Clone, Debug)]
-pub(super) struct Need {
+pub(super) struct Use {
     group: GroupId,
-    reach: ReachId,
-    how: Reach,
+    use_id: UseId,
+    pattern: AccessPattern,
 }
 
-/// Fuses a walk into groups.
+/// Assigns the nodes of a walk to groups.
 pub(crate) struct Fuser<'a> {
     pub(super) walk: &'a Walk,
     roots: HashSet<Local>,
-    pub(super) needs: Vec<SmallVec<[Need; 1]>>,
-    /// Nodes that must be buffers, whatever else needs them.
+    pub(super) uses: Vec<SmallVec<[Use; 1]>>,
+    /// Nodes that are materialized, whatever uses them.
     pub(super) forced: Vec<bool>,
     costs: Vec<Cost>,
-    /// Groups that are not complete.
+    /// The open groups.
     pub(super) groups: Vec<Option<Group>>,
     free: Vec<GroupId>,
-    next_reach: ReachId,
+    next_use: UseId,
     complete: Vec<Group>,
 }
 
@@ -62,17 +99,17 @@ impl<'a> Fuser<'a> {
         Self {
             walk,
             roots: walk.root_set(),
-            needs: vec![SmallVec::new(); count],
+            uses: vec![SmallVec::new(); count],
             forced,
             costs,
             groups: Vec::new(),
             free: Vec::new(),
-            next_reach: 0,
+            next_use: 0,
             complete: Vec::new(),
         }
     }
 
-    /// Visits everything. `emit` is given each group when it is complete.
+    /// Visits all nodes. Passes each group to `emit` when it is complete.
     pub(crate) fn run(
         &mut self,
         mut emit: impl FnMut(Group) -> Result<(), ScheduleError>,
@@ -87,44 +124,47 @@ impl<'a> Fuser<'a> {
         Ok(())
     }
 
-    /// Decides about a node. None if something cannot be counted.
+    /// Joins a node to the groups that use it, or materializes it. `None` if a size overflows.
     fn visit(&mut self, local: Local) -> Option<()> {
-        let needs = std::mem::take(&mut self.needs[local as usize]);
+        let uses = std::mem::take(&mut self.uses[local as usize]);
         let node = self.walk.node(local);
         if node.is_buffer() {
-            needs.into_iter().for_each(|need| self.load(local, need));
+            uses.into_iter().for_each(|usage| self.load(local, usage));
             return Some(());
         }
         let is_root = self.roots.contains(&local);
-        let mut realize = is_root || self.forced[local as usize];
-        let again = self.costs[local as usize];
-        let is_cheap = again.is_cheap();
+        let mut materialize = is_root || self.forced[local as usize];
+        let recompute = self.costs[local as usize];
+        let is_cheap = recompute.is_cheap();
         let passes = node.is_view() || node.is_generated();
-        let again_is_little = || is_cheap || (node.is_elementwise() && self.are_few(&needs));
-        let may_join = passes || (!realize && (needs.len() == 1 || again_is_little()));
+        let recompute_is_cheap =
+            || is_cheap || (node.is_elementwise() && self.recomputes_few(&uses));
+        let may_join = passes || (!materialize && (uses.len() == 1 || recompute_is_cheap()));
         let mut loads = Vec::new();
-        for need in needs {
-            let joined = may_join && self.join(local, &need);
+        for usage in uses {
+            let joined = may_join && self.join(local, &usage);
             if !joined {
-                realize = true;
-                loads.push(need);
+                materialize = true;
+                loads.push(usage);
             }
         }
-        loads.into_iter().for_each(|need| self.load(local, need));
-        if realize {
-            self.realize(local)?;
+        loads.into_iter().for_each(|usage| self.load(local, usage));
+        if materialize {
+            self.materialize(local)?;
         }
         Some(())
     }
 
-    /// Are all needs of one group, and all but one of few elements beside those of the one? To compute those again costs little.
-    fn are_few(&self, needs: &[Need]) -> bool {
-        if needs.iter().any(|need| need.group != needs[0].group) {
+    /// Returns `true` if one group has all uses, and all uses but the largest have few elements, so that recomputing
+    /// those costs little.
+    fn recomputes_few(&self, uses: &[Use]) -> bool {
+        if uses.iter().any(|usage| usage.group != uses[0].group) {
             return false;
         }
-        let mut elements = Vec::with_capacity(needs.len());
-        for need in needs {
-            let (Some(group), Reach::At(map)) = (&self.groups[need.group as usize], &need.how)
+        let mut elements = Vec::with_capacity(uses.len());
+        for usage in uses {
+            let (Some(group), AccessPattern::At(map)) =
+                (&self.groups[usage.group as usize], &usage.pattern)
             else {
                 return false;
             };
@@ -137,32 +177,32 @@ impl<'a> Fuser<'a> {
         let Some(most) = elements.pop() else {
             return false;
         };
-        elements.iter().sum::<i64>().saturating_mul(FEW_TIMES) <= most
+        elements.iter().sum::<i64>().saturating_mul(FEW_RATIO) <= most
     }
 
-    /// Takes a node into the group that needs it, if it can be.
-    pub(super) fn join(&mut self, local: Local, need: &Need) -> bool {
+    /// Adds a node to a group that uses it, if the group can compute it. Returns `true` if it does.
+    pub(super) fn join(&mut self, local: Local, usage: &Use) -> bool {
         let node = self.walk.node(local);
         if node.is_generated() {
-            if matches!(need.how, Reach::At(_)) {
-                self.add(local, need, SmallVec::new(), true);
+            if matches!(usage.pattern, AccessPattern::At(_)) {
+                self.add(local, usage, SmallVec::new(), true);
                 return true;
             }
             return false;
         }
         if matches!(node.op, Op::Matmul) {
-            return self.join_product(local, need);
+            return self.join_product(local, usage);
         }
-        let more: usize = node
+        let pointers_added: usize = node
             .operands
             .iter()
             .map(|operand| self.pointers(*operand))
             .sum();
-        let more = more.saturating_sub(self.pointers(local));
-        let Some(group) = self.groups[need.group as usize].as_mut() else {
+        let pointers_added = pointers_added.saturating_sub(self.pointers(local));
+        let Some(group) = self.groups[usage.group as usize].as_mut() else {
             return false;
         };
-        if !group.has_room(more) {
+        if !group.fits(pointers_added) {
             return false;
         }
         let shapes: SmallVec<[&Shape; 3]> = node
@@ -170,24 +210,24 @@ impl<'a> Fuser<'a> {
             .iter()
             .map(|operand| &self.walk.node(*operand).shape)
             .collect();
-        let Some(reaches) = group.operands(node, &shapes, &need.how) else {
+        let Some(patterns) = group.operands(node, &shapes, &usage.pattern) else {
             return false;
         };
-        let operands = node.operands.iter().zip(reaches);
+        let operands = node.operands.iter().zip(patterns);
         let operands = operands
-            .map(|(operand, how)| self.need(need.group, *operand, how))
+            .map(|(operand, pattern)| self.add_use(usage.group, *operand, pattern))
             .collect();
-        self.add(local, need, operands, true);
+        self.add(local, usage, operands, true);
         true
     }
 
-    /// Makes a group the epilogue of a product, if it needs nothing but each of its elements in its place.
-    fn join_product(&mut self, local: Local, need: &Need) -> bool {
+    /// Makes a group the epilogue of a product, if it uses the product only element for element, each in its own place.
+    fn join_product(&mut self, local: Local, usage: &Use) -> bool {
         let node = self.walk.node(local);
-        let Reach::At(map) = &need.how else {
+        let AccessPattern::At(map) = &usage.pattern else {
             return false;
         };
-        let Some(group) = self.groups[need.group as usize].as_mut() else {
+        let Some(group) = self.groups[usage.group as usize].as_mut() else {
             return false;
         };
         let stored = self.walk.node(group.sink.node);
@@ -205,21 +245,21 @@ impl<'a> Fuser<'a> {
         }
         group.product = Some(local);
         let map = (**map).clone();
-        let arguments = self.sides(need.group, local, &map);
-        if let Some(group) = self.groups[need.group as usize].as_mut() {
+        let arguments = self.sides(usage.group, local, &map);
+        if let Some(group) = self.groups[usage.group as usize].as_mut() {
             group.arguments = arguments;
         }
-        self.add(local, need, SmallVec::new(), true);
+        self.add(local, usage, SmallVec::new(), true);
         true
     }
 
-    /// Needs both sides of a product in a group that has its axes.
+    /// Registers the uses of both sides of a product, by a group with the axes of the product. Returns their ids.
     pub(super) fn sides(
         &mut self,
         group: GroupId,
         local: Local,
         map: &[Affine],
-    ) -> SmallVec<[ReachId; 3]> {
+    ) -> SmallVec<[UseId; 3]> {
         let node = self.walk.node(local);
         let (left, right) = (node.operands[0], node.operands[1]);
         let rank = map.len();
@@ -234,76 +274,86 @@ impl<'a> Fuser<'a> {
         let (mut of_left, mut of_right) = (map.to_vec(), map.to_vec());
         of_left[rank - 1] = k.clone();
         of_right[rank - 2] = k;
-        let left = self.need(group, left, Reach::Side(Rc::new(of_left)));
-        let right = self.need(group, right, Reach::Side(Rc::new(of_right)));
+        let left = self.add_use(group, left, AccessPattern::Side(Rc::new(of_left)));
+        let right = self.add_use(group, right, AccessPattern::Side(Rc::new(of_right)));
         SmallVec::from_iter([left, right])
     }
 
-    /// How many buffers a node may turn out to be: none if it is made of numbers alone.
+    /// Returns the most buffers that a node may need: 0 if it is computed from numbers alone.
     fn pointers(&self, local: Local) -> usize {
         usize::from(self.costs[local as usize].loads > 0)
     }
 
-    /// A need of a group, or the same one that it has already.
-    pub(super) fn need(&mut self, group: GroupId, local: Local, how: Reach) -> ReachId {
+    /// Registers a use of a node by a group, unless the group has an equal one. Returns the id.
+    pub(super) fn add_use(
+        &mut self,
+        group: GroupId,
+        local: Local,
+        pattern: AccessPattern,
+    ) -> UseId {
         let pointers = self.pointers(local);
         let Some(found) = self.groups[group as usize].as_mut() else {
             return 0;
         };
-        let needs = &self.needs[local as usize];
-        let same = |need: &&Need| match (&need.how, &how) {
-            (Reach::At(a), Reach::At(b)) | (Reach::Side(a), Reach::Side(b)) => {
+        let uses = &self.uses[local as usize];
+        let same = |usage: &&Use| match (&usage.pattern, &pattern) {
+            (AccessPattern::At(a), AccessPattern::At(b))
+            | (AccessPattern::Side(a), AccessPattern::Side(b)) => {
                 Rc::ptr_eq(a, b) || found.axes.same(a, b)
             }
-            (Reach::Flat(a), Reach::Flat(b)) => a == b,
-            (Reach::Whole(None), Reach::Whole(None)) => true,
+            (AccessPattern::Flat(a), AccessPattern::Flat(b)) => a == b,
+            (AccessPattern::Whole(None), AccessPattern::Whole(None)) => true,
             _ => false,
         };
-        // A node may be needed by every group, but a group needs few nodes: the shorter list is looked through.
-        let known = if needs.len() <= found.needs.len() {
-            let mut of_group = needs.iter().filter(|need| need.group == group);
+        // Many groups may use a node, but a group uses few nodes: search the shorter list.
+        let known = if uses.len() <= found.uses.len() {
+            let mut of_group = uses.iter().filter(|usage| usage.group == group);
             of_group.find(same)
         } else {
-            let of_node = found.needs.iter().filter(|(needed, _)| *needed == local);
-            let mut of_node = of_node.filter_map(|(_, place)| needs.get(*place as usize));
+            let of_node = found.uses.iter().filter(|(needed, _)| *needed == local);
+            let mut of_node = of_node.filter_map(|(_, place)| uses.get(*place as usize));
             of_node.find(same)
         };
         if let Some(known) = known {
-            return known.reach;
+            return known.use_id;
         }
-        found.needs.push((local, needs.len() as u32));
+        found.uses.push((local, uses.len() as u32));
         found.pending += 1;
         found.pointers += pointers;
-        let reach = self.next_reach;
-        self.next_reach += 1;
-        self.needs[local as usize].push(Need { group, reach, how });
-        reach
+        let use_id = self.next_use;
+        self.next_use += 1;
+        self.uses[local as usize].push(Use {
+            group,
+            use_id,
+            pattern,
+        });
+        use_id
     }
 
-    /// The group loads the node's buffer.
-    fn load(&mut self, local: Local, need: Need) {
-        self.add(local, &need, SmallVec::new(), false);
+    /// Loads the node's buffer in a group.
+    fn load(&mut self, local: Local, usage: Use) {
+        self.add(local, &usage, SmallVec::new(), false);
     }
 
-    /// Makes a node a member of a group. The last that a group needs completes it.
-    fn add(&mut self, node: Local, need: &Need, operands: SmallVec<[ReachId; 3]>, computed: bool) {
+    /// Makes a node a member of a group. The last use that is decided completes the group.
+    fn add(&mut self, node: Local, usage: &Use, operands: SmallVec<[UseId; 3]>, computed: bool) {
         let pointers = self.pointers(node);
-        let Some(group) = self.groups[need.group as usize].as_mut() else {
+        let Some(group) = self.groups[usage.group as usize].as_mut() else {
             return;
         };
         if computed {
             group.pointers -= pointers;
         }
         group.members.push(Member {
-            reach: need.reach,
+            use_id: usage.use_id,
             node,
-            how: need.how.clone(),
+            pattern: usage.pattern.clone(),
             operands,
             computed,
         });
         group.pending -= 1;
         if group.pending == 0 {
-            self.finish(need.group);
+            self.finish(usage.group);
         }
     }
 

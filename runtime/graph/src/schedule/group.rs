@@ -1,4 +1,4 @@
-//! A kernel while it is made: which nodes are computed in it, and where each is in terms of its axes.
+//! A kernel under construction: the nodes that it computes, and the place of each in terms of its axes.
 
 use std::rc::Rc;
 
@@ -6,62 +6,63 @@ use smallvec::SmallVec;
 
 use crate::lazy::node::Op;
 use crate::schedule::axes::{Affine, Axes, Map};
-use crate::schedule::walk::{Local, Seen, Walk};
+use crate::schedule::walk::{Local, Walk, WalkNode};
 use crate::shape::Shape;
 use crate::size::Size;
 
-/// The place of a group in the list of all.
+/// The index of a group in the list of all groups.
 pub(crate) type GroupId = u32;
 
-/// A node as one group needs it, by a number of its own.
-pub(crate) type ReachId = u32;
+/// The id of one use of a node by one group.
+pub(crate) type UseId = u32;
 
-/// Most values of a kernel, numbers and views among them: enough for everything that people write, and a bound for what machines do.
+/// The most values of a kernel, numbers and views included: enough for hand-written expressions, and a bound for
+/// generated ones.
 pub(crate) const MAX_VALUES: usize = 256;
 
-/// Most buffers of a kernel: as many as a task carries inline. Larger expressions are split.
+/// The most buffers of a kernel: as many as a task carries inline. Larger expressions are split.
 pub(crate) const MAX_POINTERS: usize = 8;
 
-/// Rows so few are not reduced within the kernel that uses the result, if they are long: one kernel of long rows
-/// each read several times is slower than two. Where their length is known they are reduced in parts
-/// ([`stages`](super::stages)).
+/// Fewer rows than these are not reduced within the kernel that uses the result if they are long ([`LONG_ROW`]): one
+/// kernel that reads each long row several times is slower than two kernels. If the length is known, the reduction is
+/// split ([`two_stage`](super::two_stage)).
 pub(crate) const FEW_ROWS: i64 = 16;
 
-/// See [`FEW_ROWS`].
+/// Rows of more elements than these are long. See [`FEW_ROWS`].
 pub(crate) const LONG_ROW: i64 = 1 << 16;
 
-/// How a group needs a node.
+/// The elements of a node that a group uses.
 #[derive(Clone, Debug)]
-pub(crate) enum Reach {
-    /// The element at an index along each axis.
+pub(crate) enum AccessPattern {
+    /// The element at this index along each axis.
     At(Rc<Map>),
-    /// The same, of one side of a product: through views of a buffer.
+    /// The same for a side of a product, which is a buffer behind views.
     Side(Rc<Map>),
-    /// The element at a flat index: the node is a buffer.
+    /// The element at this row-major index: the node is a buffer.
     Flat(Affine),
-    /// What the group itself stores, where it stores it: rounded as its buffer holds it.
+    /// The value that the group itself stores to the node's buffer, rounded to the type of the buffer.
     Stored,
-    /// All of it, as a buffer. Where a group indexes it, it is by the map but along one axis.
+    /// The whole node, as a buffer. If the group gathers from it: at this index along each axis but the gathered one.
     Whole(Option<Rc<Map>>),
 }
 
-/// What a group makes of a node.
+/// A node in a group.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
-    pub(crate) reach: ReachId,
+    pub(crate) use_id: UseId,
     pub(crate) node: Local,
-    pub(crate) how: Reach,
-    /// What it is computed from. None for what is loaded or generated.
-    pub(crate) operands: SmallVec<[ReachId; 3]>,
+    pub(crate) pattern: AccessPattern,
+    /// The uses that it is computed from. Empty if it is loaded or generated.
+    pub(crate) operands: SmallVec<[UseId; 3]>,
     pub(crate) computed: bool,
 }
 
-/// What becomes of a group.
+/// The kind of item that a group becomes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// A nest.
     Nest,
-    /// A nest whose inner axis is in order: it scatters. Nothing is reduced in it.
+    /// A nest that scatters and whose inner axis therefore runs in order. It reduces nothing.
     Ordered,
     /// A product of matrices.
     Product,
@@ -69,24 +70,24 @@ pub(crate) enum Kind {
     Call,
 }
 
-/// Where a group stores.
+/// A store of a group.
 #[derive(Clone, Debug)]
 pub(crate) struct Sink {
-    /// The node whose buffer it is.
+    /// The node whose buffer receives the value.
     pub(crate) node: Local,
-    /// Where the element lies in the buffer.
+    /// The place of the element in the buffer.
     pub(crate) address: Affine,
-    /// Which value is stored.
-    pub(crate) value: ReachId,
-    /// The index of a scatter, how far apart neighbours along its axis are, how many there are, and whether values are added.
-    pub(crate) scatter: Option<(ReachId, Size, Size, bool)>,
-    /// Is only a part of the buffer stored to?
+    /// The value.
+    pub(crate) value: UseId,
+    /// For a scatter: its index, the stride and the length of the scattered axis, and whether values are added.
+    pub(crate) scatter: Option<(UseId, Size, Size, bool)>,
+    /// Whether the store covers only a part of the buffer.
     pub(crate) partial: bool,
 }
 
 impl Sink {
-    /// Whether a group that stores here may leave bytes of the buffer as they are. A buffer whose length depends on symbols has
-    /// room for the greatest, and a run fills as much of it as its lengths say.
+    /// Returns `true` if this store may leave bytes of the buffer unchanged. A buffer whose length depends on symbols
+    /// is as large as the greatest length, and a run fills only its own lengths.
     pub(crate) fn stores_in_part(&self, walk: &Walk) -> bool {
         let shape = &walk.node(self.node).shape;
         self.partial
@@ -95,26 +96,26 @@ impl Sink {
     }
 }
 
-/// A kernel while it is made.
+/// A kernel under construction.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) kind: Kind,
     pub(crate) axes: Axes,
     pub(crate) sink: Sink,
-    /// The sinks of the groups that it has taken in ([`sinks`](super::sinks)).
-    pub(crate) others: Vec<Sink>,
-    /// What uses comes before what is used.
+    /// The sinks of groups that were merged into this one ([`multi_output`](super::multi_output)).
+    pub(crate) other_sinks: Vec<Sink>,
+    /// The members: users come before their operands.
     pub(crate) members: Vec<Member>,
-    /// Reaches that have not been looked at. None left: the group is complete.
+    /// The number of uses whose node is not visited yet. At 0 the group is complete.
     pub(crate) pending: usize,
-    /// The nodes that it needs, and the place of each need among those of its node.
-    pub(crate) needs: Vec<(Local, u32)>,
-    /// Buffers that it loads, or may have to.
+    /// The nodes that the group uses, with the index of each use among those of its node.
+    pub(crate) uses: Vec<(Local, u32)>,
+    /// The number of buffers that the group accesses or may have to load.
     pub(crate) pointers: usize,
-    /// The product that it is the epilogue of.
+    /// The product whose epilogue the group is.
     pub(crate) product: Option<Local>,
-    /// What the product, or the call, is of.
-    pub(crate) arguments: SmallVec<[ReachId; 3]>,
+    /// The operands of the product or of the call.
+    pub(crate) arguments: SmallVec<[UseId; 3]>,
 }
 
 impl Group {
@@ -123,90 +124,94 @@ impl Group {
             kind,
             axes,
             sink,
-            others: Vec::new(),
+            other_sinks: Vec::new(),
             members: Vec::new(),
             pending: 0,
-            needs: Vec::new(),
-            // The one that it stores to.
+            uses: Vec::new(),
+            // The buffer that it stores to.
             pointers: 1,
             product: None,
             arguments: SmallVec::new(),
         }
     }
 
-    /// Everything that it stores.
+    /// Returns all stores.
     pub(crate) fn sinks(&self) -> impl Iterator<Item = &Sink> {
-        [&self.sink].into_iter().chain(&self.others)
+        [&self.sink].into_iter().chain(&self.other_sinks)
     }
 
-    /// Is there room for another value that needs so many more buffers?
-    pub(crate) fn has_room(&self, pointers: usize) -> bool {
+    /// Returns `true` if the limits admit another value that needs `pointers` more buffers.
+    pub(crate) fn fits(&self, pointers: usize) -> bool {
         self.members.len() < MAX_VALUES && self.pointers + pointers <= MAX_POINTERS
     }
 
-    /// Where the operands of `node` are, if the group takes it in. None if it cannot: then the node gets a buffer.
+    /// Returns the accesses to the operands of `node` if the group computes it. `None` if it cannot; then the node is
+    /// materialized.
     pub(crate) fn operands(
         &mut self,
-        node: &Seen,
+        node: &WalkNode,
         shapes: &[&Shape],
-        reach: &Reach,
-    ) -> Option<SmallVec<[Reach; 3]>> {
-        match reach {
-            Reach::At(map) if node.is_view() => {
-                let viewed = self.viewed(node, shapes[0], map, true)?;
-                Some(SmallVec::from_iter([viewed]))
+        pattern: &AccessPattern,
+    ) -> Option<SmallVec<[AccessPattern; 3]>> {
+        match pattern {
+            AccessPattern::At(map) if node.is_view() => {
+                let operand = self.through_view(node, shapes[0], map, true)?;
+                Some(SmallVec::from_iter([operand]))
             }
-            Reach::Side(map) if node.is_view() => {
-                let viewed = match self.viewed(node, shapes[0], map, false)? {
-                    Reach::At(map) => Reach::Side(map),
+            AccessPattern::Side(map) if node.is_view() => {
+                let operand = match self.through_view(node, shapes[0], map, false)? {
+                    AccessPattern::At(map) => AccessPattern::Side(map),
                     other => other,
                 };
-                Some(SmallVec::from_iter([viewed]))
+                Some(SmallVec::from_iter([operand]))
             }
-            // Reshaped, or broadcast to its own shape, it is the same element and the same buffer.
-            Reach::Flat(_) | Reach::Whole(None)
+            // A reshape, or a broadcast to the same shape, has the same elements in the same buffer.
+            AccessPattern::Flat(_) | AccessPattern::Whole(None)
                 if matches!(node.op, Op::Reshape | Op::Detach)
                     || (matches!(node.op, Op::Broadcast) && *shapes[0] == node.shape) =>
             {
-                Some(SmallVec::from_iter([reach.clone()]))
+                Some(SmallVec::from_iter([pattern.clone()]))
             }
-            Reach::At(map) => self.computed(node, shapes, map),
+            AccessPattern::At(map) => self.computed(node, shapes, map),
             _ => None,
         }
     }
 
-    /// Where the operands of a node that is computed are.
+    /// Returns the accesses to the operands of a node that is no view.
     fn computed(
         &mut self,
-        node: &Seen,
+        node: &WalkNode,
         shapes: &[&Shape],
         map: &Rc<Map>,
-    ) -> Option<SmallVec<[Reach; 3]>> {
+    ) -> Option<SmallVec<[AccessPattern; 3]>> {
         match &node.op {
-            _ if node.is_elementwise() => {
-                Some(shapes.iter().map(|_| Reach::At(map.clone())).collect())
-            }
+            _ if node.is_elementwise() => Some(
+                shapes
+                    .iter()
+                    .map(|_| AccessPattern::At(map.clone()))
+                    .collect(),
+            ),
             Op::Reduce(_) if self.kind == Kind::Nest && self.product.is_none() => {
-                let operand = self.reduced(&node.shape, shapes[0], map)?;
-                Some(SmallVec::from_iter([Reach::At(Rc::new(operand))]))
+                let operand = self.reduction_operand(&node.shape, shapes[0], map)?;
+                Some(SmallVec::from_iter([AccessPattern::At(Rc::new(operand))]))
             }
             Op::Gather { .. } => {
-                let base = Reach::Whole(Some(map.clone()));
-                Some(SmallVec::from_iter([base, Reach::At(map.clone())]))
+                let base = AccessPattern::Whole(Some(map.clone()));
+                Some(SmallVec::from_iter([base, AccessPattern::At(map.clone())]))
             }
             _ => None,
         }
     }
 
-    /// Where what a view is of is.
-    fn viewed(
+    /// Returns the access to the operand of a view.
+    fn through_view(
         &mut self,
-        node: &Seen,
+        node: &WalkNode,
         from: &Shape,
         map: &Rc<Map>,
         may_split: bool,
-    ) -> Option<Reach> {
-        let at = |map: Map| Some(Reach::At(Rc::new(map)));
+    ) -> Option<AccessPattern> {
+        let at = |map: Map| Some(AccessPattern::At(Rc::new(map)));
         match &node.op {
             Op::Broadcast => {
                 let missing = node.shape.rank() - from.rank();
@@ -222,7 +227,7 @@ impl Group {
                     })
                     .collect())
             }
-            Op::Detach => Some(Reach::At(map.clone())),
+            Op::Detach => Some(AccessPattern::At(map.clone())),
             Op::Permute(order) => {
                 let mut permuted = vec![Affine::zero(); map.len()];
                 for (index, axis) in map.iter().zip(order) {
@@ -246,15 +251,15 @@ impl Group {
                 let may_split = may_split && self.kind == Kind::Nest && self.product.is_none();
                 match self.axes.reshaped(map, &node.shape, from, may_split) {
                     Some(reshaped) => at(reshaped),
-                    None => Some(Reach::Flat(Affine::flat(map, &node.shape)?)),
+                    None => Some(AccessPattern::Flat(Affine::flat(map, &node.shape)?)),
                 }
             }
             _ => None,
         }
     }
 
-    /// Where the operand of a reduction is, if its rows are those of the group, or the group has none yet.
-    fn reduced(&mut self, to: &Shape, from: &Shape, map: &[Affine]) -> Option<Map> {
+    /// Returns the index map of the operand of a reduction, if the group reduces the same rows, or reduces nothing yet.
+    fn reduction_operand(&mut self, to: &Shape, from: &Shape, map: &[Affine]) -> Option<Map> {
         let reduced: Vec<usize> = (0..from.rank())
             .filter(|axis| from[*axis] != to[*axis])
             .collect();
@@ -300,7 +305,7 @@ impl Group {
             if rows.max()? < FEW_ROWS && row.max()? > LONG_ROW {
                 return None;
             }
-            self.axes.turn_in(&inner);
+            self.axes.make_inner(&inner);
         }
         let mut operand = map.to_vec();
         for (axis, inner) in reduced.iter().zip(inner) {

@@ -1,8 +1,8 @@
-//! What is held: inputs, scalars and lengths that rarely change. What depends on them and on constants alone is made once, before
-//! any number of runs, and each run does the rest.
+//! Held inputs, scalars and lengths: those that rarely change. What depends only on them and on constants is computed
+//! once, before any number of runs; each run computes the rest.
 //!
-//! The cut is made before kernels are fused, so that no kernel lies on both sides of it. Whatever stores into a buffer that is
-//! there belongs to runs: a run that is made ten times stores ten times.
+//! The schedule is divided before fusion, so no kernel belongs to both parts. A store into an existing buffer belongs
+//! to runs: ten runs store ten times.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,12 +14,12 @@ use crate::lazy::node::{NodeId, Op};
 use crate::lazy::scalar::{Scalar, WordValue};
 use crate::schedule::item::Item;
 use crate::schedule::order::base_of;
-use crate::schedule::parts::Parts;
-use crate::schedule::walk::{Local, Seen, Walk};
+use crate::schedule::split::Parts;
+use crate::schedule::walk::{Local, Walk, WalkNode};
 use crate::schedule::{Schedule, Steps, schedule};
 use crate::size::{Size, Symbol};
 
-/// Which inputs, scalars and lengths of a schedule rarely change.
+/// The inputs, scalars and lengths of a schedule that rarely change.
 #[derive(Clone, Debug, Default)]
 pub struct Hold {
     pub(crate) inputs: Vec<LazyBuffer>,
@@ -28,30 +28,30 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Nothing.
+    /// Holds nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// These as well: inputs, or buffers that are there.
+    /// Adds these inputs or buffers.
     pub fn inputs<'a>(mut self, inputs: impl IntoIterator<Item = &'a LazyBuffer>) -> Self {
         self.inputs.extend(inputs.into_iter().cloned());
         self
     }
 
-    /// This scalar as well.
+    /// Adds this scalar.
     pub fn scalar(mut self, scalar: &Scalar) -> Self {
         self.scalars.push(scalar.clone());
         self
     }
 
-    /// This length as well.
+    /// Adds this length.
     pub fn length(mut self, symbol: &Symbol) -> Self {
         self.lengths.push(symbol.clone());
         self
     }
 
-    /// Where a buffer is among those that are held.
+    /// Returns the index of a buffer among the held inputs.
     pub(crate) fn place(&self, input: &LazyBuffer) -> Option<usize> {
         self.inputs.iter().position(|known| known.is(input))
     }
@@ -70,7 +70,8 @@ impl Hold {
     }
 }
 
-/// A schedule in two: what is made of what is held, once, and what each run makes of that and of all else.
+/// A schedule in two parts: what is computed once from held inputs, and what each run computes from that and everything
+/// else.
 ///
 /// ```
 /// use millstream_graph::{DType, Graph, Hold, Schedule};
@@ -78,11 +79,7 @@ impl Hold {
 /// let graph = Graph::new();
 /// let x = graph.input("x", DType::F32, [8, 64]);
 /// let w = graph.input("w", DType::F32, [64, 64]);
-/// // Normalized weights, and what is done with them.
-/// let y = x.matmul(&w.softmax(-1));
-/// let held = Schedule::create_holding(&[&y], &Hold::new().inputs([&w]))?;
-/// assert_eq!(held.first().items().len(), 1, "the softmax");
-/// assert_eq!(held.rest().items().len(), 1, "the product");
+/// // Normalized weights, and a product with them.
 /// # Ok::<(), millstream_graph::ScheduleError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -93,15 +90,15 @@ pub struct HeldSchedule {
 }
 
 impl Schedule {
-    /// The schedule of these roots, cut in two: what depends on nothing but constants and what is *held* is made once, and runs do
-    /// the rest. Compile it with [`HeldSchedule::compile`].
+    /// Creates the schedule of these roots in two parts: what depends only on constants and *held* inputs is computed
+    /// once, and each run computes the rest. Compile it with [`HeldSchedule::compile`].
     ///
-    /// Kernels may be others than without: a value that is made once is a buffer of its own, where a single schedule might
-    /// have computed it inside of its reader. What is cheap to compute again is.
+    /// The kernels may differ from those of [`Schedule::create`]: a value that is computed once has a buffer of its
+    /// own, where a single schedule may fuse it with its reader. Cheap values are still recomputed.
     ///
     /// # Errors
-    /// As [`Schedule::create`]; [`ScheduleError::UnknownArgument`] for what the roots do not need;
-    /// [`ScheduleError::HeldIsStored`] for an input that the schedule stores into.
+    /// As [`Schedule::create`]; [`ScheduleError::UnknownArgument`] if the roots do not need a held input, scalar or
+    /// length; [`ScheduleError::HeldIsStored`] if the schedule stores into a held input.
     pub fn create_holding(
         roots: &[&LazyBuffer],
         hold: &Hold,
@@ -123,12 +120,12 @@ impl Schedule {
 }
 
 impl HeldSchedule {
-    /// What is made once. Its roots are the values that runs read.
+    /// Returns the part that is computed once. Its roots are the values that runs read.
     pub fn first(&self) -> &Schedule {
         &self.first
     }
 
-    /// What each run makes.
+    /// Returns the part that each run computes.
     pub fn rest(&self) -> &Schedule {
         &self.rest
     }
@@ -140,15 +137,15 @@ impl fmt::Display for HeldSchedule {
     }
 }
 
-/// Is everything that is to be held there?
+/// Checks that the walk has every held input, scalar and length.
 fn check_known(walk: &Walk, hold: &Hold) -> Result<(), ScheduleError> {
     let unknown = |what, name: String| Err(ScheduleError::UnknownArgument { what, name });
-    let is_known = |input: &&LazyBuffer| input.number_in(&walk.named).is_some();
+    let is_known = |input: &&LazyBuffer| input.id_in(&walk.named).is_some();
     if let Some(input) = hold.inputs.iter().find(|input| !is_known(input)) {
         return unknown("input", format!("{input:?}"));
     }
     for scalar in &hold.scalars {
-        let is_it = |node: &Seen| match &node.op {
+        let is_it = |node: &WalkNode| match &node.op {
             Op::Scalar(known) | Op::Random(known) => known.key() == scalar.key(),
             Op::Custom(custom) => {
                 let is_it = |word: &WordValue| matches!(word, WordValue::Scalar(known) if known.key() == scalar.key());
@@ -169,8 +166,8 @@ fn check_known(walk: &Walk, hold: &Hold) -> Result<(), ScheduleError> {
     Ok(())
 }
 
-/// The sizes that a node itself depends on.
-fn sizes(node: &Seen) -> Vec<&Size> {
+/// Returns the sizes that a node itself depends on.
+fn sizes(node: &WalkNode) -> Vec<&Size> {
     let mut sizes: Vec<&Size> = node.shape.iter().collect();
     match &node.op {
         Op::Narrow { start, .. } => sizes.push(start),
@@ -185,12 +182,10 @@ fn sizes(node: &Seen) -> Vec<&Size> {
     sizes
 }
 
-/// Which nodes depend on nothing but constants and what is held.
+/// Returns, for each node, whether it depends on constants and held inputs only.
 fn held(walk: &Walk, hold: &Hold) -> Result<Vec<bool>, ScheduleError> {
     let ids = hold.inputs.iter();
-    let ids: HashSet<NodeId> = ids
-        .filter_map(|input| input.number_in(&walk.named))
-        .collect();
+    let ids: HashSet<NodeId> = ids.filter_map(|input| input.id_in(&walk.named)).collect();
     let mut held: Vec<bool> = Vec::with_capacity(walk.nodes.len());
     for node in &walk.nodes {
         let stored = base_of(walk, node);
@@ -228,7 +223,8 @@ fn held(walk: &Walk, hold: &Hold) -> Result<Vec<bool>, ScheduleError> {
     Ok(held)
 }
 
-/// Cuts a schedule between what is held and what is not. What the second part reads of the first are the first's roots.
+/// Divides a schedule into items that are held and items that are not. The roots of the first part are the values that
+/// the second reads.
 fn cut(steps: Steps, held: &[bool]) -> (Steps, Steps) {
     let is_held = |node: Local| held.get(node as usize).copied().unwrap_or(false);
     let (first, rest): (Vec<_>, Vec<_>) = steps

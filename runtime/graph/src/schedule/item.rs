@@ -1,4 +1,4 @@
-//! One step of a schedule: a program or a kernel, what it is bound to, and the words of its launch.
+//! One step of a schedule: a program or a kernel, its bindings, and the words of its launch.
 
 use std::sync::Arc;
 
@@ -10,28 +10,28 @@ pub(crate) use crate::lazy::scalar::WordValue;
 use crate::schedule::walk::Local;
 use crate::size::Size;
 
-/// What an item is.
+/// The kind of an item.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ItemKind {
     /// A fused kernel.
     Kernel,
-    /// A product of matrices, perhaps with what is done to each of its elements.
+    /// A product of matrices, perhaps with an epilogue.
     Matmul,
     /// A kernel of a user.
     Custom,
-    /// A kernel of a user that changes its last argument.
+    /// A kernel of a user that updates its last argument.
     CustomInPlace,
     /// A hand-written SSA kernel.
     Ssa,
-    /// A copy, because a buffer is overwritten before its last reader.
+    /// A copy of a buffer whose old version is read after a store into the buffer.
     Copy,
-    /// A fused kernel that stores into a buffer that is there.
+    /// A fused kernel that stores into an existing buffer.
     Set,
 }
 
 impl ItemKind {
-    /// Its word in texts.
+    /// Returns the name of the kind, as texts show it.
     pub const fn name(self) -> &'static str {
         match self {
             ItemKind::Kernel => "kernel",
@@ -51,7 +51,7 @@ impl std::fmt::Display for ItemKind {
     }
 }
 
-/// What runs.
+/// The code that an item runs.
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
     /// A program for any device.
@@ -65,59 +65,60 @@ pub(crate) enum Work {
 pub struct Item {
     pub(crate) kind: ItemKind,
     pub(crate) work: Work,
-    /// What is bound, in order: the buffers of these nodes.
+    /// The bindings, in order: nodes that name their buffers.
     pub(crate) bindings: Vec<Local>,
     pub(crate) words: Vec<WordValue>,
-    /// Versions of buffers that are read.
+    /// The nodes (versions of buffers) that the item reads.
     pub(crate) reads: Vec<Local>,
-    /// What is written: one buffer at least, each another.
+    /// The buffers that the item writes: at least one, all distinct.
     pub(crate) writes: SmallVec<[Written; 1]>,
-    /// What it does, as an expression.
+    /// The computation as an expression, for people.
     pub(crate) expression: String,
-    /// Cheap operations that it does, about.
+    /// The approximate number of cheap operations.
     pub(crate) flops: Size,
 }
 
 /// A buffer that an item writes.
 #[derive(Clone, Debug)]
 pub(crate) struct Written {
-    /// The version of it that is made, or added to.
+    /// The version that the item makes or adds to.
     pub(crate) node: Local,
-    /// Which of the bindings it is.
+    /// The index of the buffer in the bindings.
     pub(crate) binding: usize,
-    /// Whether all that the buffer holds in a run is written, and none of it read: nothing that was there before is needed.
+    /// Whether the item writes all that the buffer holds in a run and reads none of it, so that it needs no old
+    /// content.
     pub(crate) overwrites: bool,
-    /// The bindings whose memory it may take, if nothing reads them any more.
+    /// The bindings whose memory the buffer may take, if no later item reads them.
     pub(crate) in_place: Vec<usize>,
 }
 
 impl Item {
-    /// The versions that are made, or added to.
+    /// Returns the versions that the item makes or adds to.
     pub(crate) fn written(&self) -> impl Iterator<Item = Local> + '_ {
         self.writes.iter().map(|written| written.node)
     }
 
-    /// Whether it makes this version, or adds to it.
+    /// Returns `true` if the item makes or adds to this version.
     pub(crate) fn makes(&self, node: Local) -> bool {
         self.written().any(|written| written == node)
     }
 
-    /// Everything that it is bound to, and every version that it makes.
+    /// Returns all bindings, and all versions that the item makes.
     pub(crate) fn touched(&self) -> impl Iterator<Item = Local> + '_ {
         self.bindings.iter().copied().chain(self.written())
     }
 
-    /// What it is.
+    /// Returns the kind.
     pub fn kind(&self) -> ItemKind {
         self.kind
     }
 
-    /// What it does: for a fused kernel its expression, for others their name.
+    /// Returns the computation: the expression of a fused kernel or product, the name of any other kernel.
     pub fn expression(&self) -> &str {
         &self.expression
     }
 
-    /// The program that it runs, if it is no kernel of a user.
+    /// Returns the program, unless the item is a kernel of a user.
     pub fn program(&self) -> Option<&Arc<Program>> {
         match &self.work {
             Work::Program(program) => Some(program),

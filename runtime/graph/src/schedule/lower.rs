@@ -1,4 +1,4 @@
-//! From a group to a nest: places become accesses, whose strides and offsets are launch words.
+//! Turns a group into a nest: places become accesses, whose strides and offsets are launch words.
 
 use std::collections::HashMap;
 
@@ -8,48 +8,50 @@ use millstream_ir::nest::{
 };
 
 use crate::schedule::axes::{Affine, Axes, AxisId};
-use crate::schedule::group::{Group, ReachId, Sink};
+use crate::schedule::group::{Group, Sink, UseId};
 use crate::schedule::item::WordValue;
 use crate::schedule::walk::{Local, Walk};
 use crate::size::Size;
 
-/// A loop of a nest: an axis of the group, or several that are walked as one by the fastest of them; none for length 1.
+/// A loop of a nest: an axis of the group, or several joined ones, named by the fastest; no axis for a loop of length
+/// 1.
 #[derive(Clone, Debug)]
 pub(crate) struct Loop {
     pub(crate) axis: Option<AxisId>,
     pub(crate) length: Size,
 }
 
-/// How a buffer is walked, before words are given out.
+/// An access to a buffer, before launch words are assigned.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Walked {
+pub(crate) struct PlaceAccess {
     pub(crate) buffer: u16,
     pub(crate) place: Affine,
 }
 
-/// A nest while it is made.
+/// A nest under construction.
 pub(crate) struct NestBuilder<'a> {
     pub(super) walk: &'a Walk,
     pub(super) axes: &'a Axes,
-    /// A node that is stored to in the buffer of another: the two are one buffer.
+    /// A node and the node whose buffer it stores into: the two have one buffer.
     same: Option<(Local, Local)>,
-    /// The buffers, as nodes whose buffer it is.
+    /// The nodes that name the buffers.
     pub(crate) buffers: Vec<Local>,
     modes: Vec<BufferMode>,
-    pub(crate) walked: Vec<Walked>,
+    pub(crate) places: Vec<PlaceAccess>,
     pub(super) values: Vec<Value>,
-    /// The value of each reach.
-    pub(super) of_reach: HashMap<ReachId, ValueId>,
-    /// Words behind those of lengths and accesses, which are given out last: values name them by their place here.
+    /// The value of each use.
+    pub(super) value_of: HashMap<UseId, ValueId>,
+    /// The words of values. Values name them by their index here; `finish` puts them behind the words of lengths and
+    /// accesses.
     pub(super) words: Vec<WordValue>,
-    /// Axes whose index is a value.
+    /// Axes whose index is used as a value. They are not joined with others.
     pub(super) indexed: Vec<AxisId>,
     stores: Vec<Store>,
-    /// Nodes that are read.
+    /// The nodes that the nest reads.
     pub(crate) reads: Vec<Local>,
 }
 
-/// A nest, and what a launch of it brings.
+/// A nest, with the bindings and words of its launch.
 pub(crate) struct Lowered {
     pub(crate) nest: Nest,
     pub(crate) buffers: Vec<Local>,
@@ -65,9 +67,9 @@ impl<'a> NestBuilder<'a> {
             same: None,
             buffers: Vec::new(),
             modes: Vec::new(),
-            walked: Vec::new(),
+            places: Vec::new(),
             values: Vec::new(),
-            of_reach: HashMap::new(),
+            value_of: HashMap::new(),
             words: Vec::new(),
             indexed: Vec::new(),
             stores: Vec::new(),
@@ -75,7 +77,7 @@ impl<'a> NestBuilder<'a> {
         }
     }
 
-    /// The buffer of a node, as one that is touched so.
+    /// Returns the buffer of a node. Two different modes make it [`BufferMode::Update`].
     pub(crate) fn buffer(&mut self, node: Local, mode: BufferMode) -> u16 {
         let node = match self.same {
             Some((stored, base)) if stored == node => base,
@@ -97,7 +99,7 @@ impl<'a> NestBuilder<'a> {
         }
     }
 
-    /// An access of a node's buffer.
+    /// Returns the access to this place of a node's buffer.
     pub(crate) fn access(
         &mut self,
         node: Local,
@@ -106,18 +108,18 @@ impl<'a> NestBuilder<'a> {
     ) -> Option<AccessId> {
         let buffer = self.buffer(node, mode);
         let place = self.axes.resolve(place)?;
-        let walked = Walked { buffer, place };
-        let found = self.walked.iter().position(|known| *known == walked);
+        let walked = PlaceAccess { buffer, place };
+        let found = self.places.iter().position(|known| *known == walked);
         Some(match found {
             Some(index) => index as AccessId,
             None => {
-                self.walked.push(walked);
-                (self.walked.len() - 1) as AccessId
+                self.places.push(walked);
+                (self.places.len() - 1) as AccessId
             }
         })
     }
 
-    /// Stores a value of the group where it belongs.
+    /// Stores a value of the group.
     pub(crate) fn store(&mut self, sink: &Sink) -> Option<()> {
         let dtype = self.walk.node(sink.node).dtype;
         let value = self.stored(sink.value, dtype)?;
@@ -130,14 +132,14 @@ impl<'a> NestBuilder<'a> {
         let scatter = match &sink.scatter {
             None => None,
             Some((index, stride, length, adds)) => {
-                let index = *self.of_reach.get(index)?;
+                let index = *self.value_of.get(index)?;
                 let stride = if stride.is(1) {
                     Stride::One
                 } else {
                     Stride::Word(self.word(WordValue::Size(stride.clone())))
                 };
                 let len = self.word(WordValue::Size(length.clone()));
-                // Values go over, or are added to, what another item fills the buffer with: that comes first.
+                // A scatter stores over or adds to the content of the buffer, so the item that fills it comes first.
                 self.reads.push(sink.node);
                 Some(Scatter {
                     index,
@@ -147,12 +149,12 @@ impl<'a> NestBuilder<'a> {
                 })
             }
         };
-        let moves = self.walked[usize::from(access)]
+        let moves = self.places[usize::from(access)]
             .place
             .terms
             .iter()
             .any(|(axis, _)| self.axes.inner().contains(axis));
-        // A store of no elements may not move although its value does.
+        // The place of a store of no elements may not depend on the inner loops although the value does.
         let level = if moves || scatter.is_some() || self.is_inner(value) {
             Level::Inner
         } else {
@@ -167,12 +169,12 @@ impl<'a> NestBuilder<'a> {
         Some(())
     }
 
-    /// Whether a value differs within a row.
+    /// Returns `true` if a value differs within a row.
     fn is_inner(&self, value: ValueId) -> bool {
         let inner = self.axes.inner();
         let order = || self.axes.outer().into_iter().chain(inner.iter().copied());
         let moves = |access: AccessId| {
-            let place = &self.walked[usize::from(access)].place;
+            let place = &self.places[usize::from(access)].place;
             place.terms.iter().any(|(axis, _)| inner.contains(axis))
         };
         let mut known: Vec<bool> = Vec::with_capacity(usize::from(value) + 1);
@@ -192,30 +194,30 @@ impl<'a> NestBuilder<'a> {
         known.last().copied().unwrap_or(false)
     }
 
-    /// Does it load from a buffer that it stores to, elsewhere than where it stores?
+    /// Returns `true` if the nest loads other elements of a buffer than it stores to the buffer at the same index.
     fn reads_what_it_stores(&self) -> bool {
         let Some(store) = self.stores.first() else {
             return false;
         };
-        let stored = &self.walked[usize::from(store.access)];
+        let stored = &self.places[usize::from(store.access)];
         let loaded = |value: &Value| match &value.op {
             Ir::Load(access) => {
-                self.walked[usize::from(*access)] != *stored || store.scatter.is_some()
+                self.places[usize::from(*access)] != *stored || store.scatter.is_some()
             }
             Ir::Gather { .. } => true,
             _ => false,
         };
         let of_the_same = |value: &&Value| match &value.op {
             Ir::Load(access) | Ir::Gather { access, .. } => {
-                self.walked[usize::from(*access)].buffer == stored.buffer
+                self.places[usize::from(*access)].buffer == stored.buffer
             }
             _ => false,
         };
         self.values.iter().filter(of_the_same).any(loaded)
     }
 
-    /// Loops over these axes, of which those that every access walks as one are one.
-    pub(crate) fn loops(&self, axes: &[AxisId], others: &[Walked]) -> Option<Vec<Loop>> {
+    /// Returns loops over these axes. Consecutive axes that every access walks with a common stride become one loop.
+    pub(crate) fn loops(&self, axes: &[AxisId], others: &[PlaceAccess]) -> Option<Vec<Loop>> {
         let mut loops: Vec<Loop> = Vec::with_capacity(axes.len());
         for axis in axes {
             let length = self.axes.length(*axis).clone();
@@ -225,7 +227,7 @@ impl<'a> NestBuilder<'a> {
                 && !self.indexed.contains(&slow)
             {
                 let mut together = true;
-                for walked in self.walked.iter().chain(others) {
+                for walked in self.places.iter().chain(others) {
                     let step = walked.place.factor(*axis).times(&length)?;
                     together &= walked.place.factor(slow) == step;
                 }
@@ -243,7 +245,7 @@ impl<'a> NestBuilder<'a> {
         Some(loops)
     }
 
-    /// The nest over these loops.
+    /// Builds the nest over these loops.
     pub(crate) fn finish(mut self, outer: &[Loop], inner: &[Loop]) -> Lowered {
         let order: Vec<AxisId> = self
             .axes
@@ -256,10 +258,10 @@ impl<'a> NestBuilder<'a> {
             .iter()
             .map(|it| WordValue::Size(it.length.clone()))
             .collect();
-        let mut accesses: Vec<Access> = Vec::with_capacity(self.walked.len());
-        for (index, walked) in self.walked.iter().enumerate() {
-            // What is walked alike has the same words.
-            let alike = self.walked[..index]
+        let mut accesses: Vec<Access> = Vec::with_capacity(self.places.len());
+        for (index, walked) in self.places.iter().enumerate() {
+            // Equal places share their words.
+            let alike = self.places[..index]
                 .iter()
                 .position(|known| known.place == walked.place);
             accesses.push(match alike {
@@ -267,10 +269,10 @@ impl<'a> NestBuilder<'a> {
                     buffer: walked.buffer,
                     ..accesses[known].clone()
                 },
-                None => accessed(walked, &loops, &mut words),
+                None => access_words(walked, &loops, &mut words),
             });
         }
-        // The words of values come behind.
+        // The words of values come last.
         let first = words.len() as Word;
         words.append(&mut self.words);
         for value in &mut self.values {
@@ -326,8 +328,8 @@ fn shift(stride: &mut Stride, first: Word) {
     }
 }
 
-/// An access over loops, with words for what must be known when it is launched.
-fn accessed(walked: &Walked, loops: &[&Loop], words: &mut Vec<WordValue>) -> Access {
+/// Returns an access over loops. Strides and offsets that are known only at launch become words.
+fn access_words(walked: &PlaceAccess, loops: &[&Loop], words: &mut Vec<WordValue>) -> Access {
     let mut word = |size: Size| {
         words.push(WordValue::Size(size));
         (words.len() - 1) as Word
@@ -350,7 +352,8 @@ fn accessed(walked: &Walked, loops: &[&Loop], words: &mut Vec<WordValue>) -> Acc
     }
 }
 
-/// The nest of a group that is no product. `base` is the node whose buffer the sink's is, if there is one.
+/// Lowers a group without a product to a nest. `base` is the node whose buffer the sink stores into, if that exists
+/// already.
 pub(crate) fn lower_nest(walk: &Walk, group: &Group, base: Option<Local>) -> Option<Lowering> {
     let mut builder = NestBuilder::new(walk, &group.axes);
     builder.same = base.map(|base| (group.sink.node, base));
@@ -366,11 +369,11 @@ pub(crate) fn lower_nest(walk: &Walk, group: &Group, base: Option<Local>) -> Opt
     Some(Lowering::Nest(Box::new(builder.finish(&outer, &inner))))
 }
 
-/// What became of a group.
+/// The result of lowering a group.
 pub(crate) enum Lowering {
     /// A nest.
     Nest(Box<Lowered>),
-    /// It loads elements of the buffer that it stores to from other places than it stores them to: its value needs a buffer of
-    /// its own first.
+    /// The group loads elements of the buffer that it stores to from other places than it stores them to: its value
+    /// needs a temporary buffer.
     Conflict,
 }

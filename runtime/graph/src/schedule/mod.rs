@@ -1,44 +1,45 @@
-//! A schedule: what is computed with what, in which order, into which buffers.
+//! Turns lazy buffers into a schedule: items in order, each with the buffers that it reads and writes.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
-//! | [`hold`] | what is made once, of inputs that rarely change, and what each run makes |
-//! | [`walk`] | the part of the graph that the roots need, in order |
-//! | [`parts`] | which rows are reduced in parts |
-//! | [`stages`] | reductions of such rows, rewritten in two stages |
-//! | [`fuse`] | which nodes are computed together |
-//! | [`group`] | a kernel while it is made |
-//! | [`axes`] | where elements lie in terms of a kernel's axes |
-//! | [`realize`] | the groups that fill a buffer |
-//! | [`sinks`] | groups that read the same, as one |
-//! | [`cost`] | what it costs to compute something again |
-//! | [`make`] | a group as an item |
-//! | [`mod@lower`] | a group as a nest |
-//! | [`values`] | what the nodes of a group are in a nest |
-//! | [`product`] | a group as a product of matrices |
+//! | [`walk`] | the nodes that the roots need, in topological order |
+//! | [`hold`] | splits a schedule: items that run once, for inputs that rarely change, and items of each run |
+//! | [`split`] | decides which reductions are split into two stages, and where |
+//! | [`two_stage`] | rewrites those reductions |
+//! | [`fuse`] | assigns nodes to groups: each group becomes one kernel |
+//! | [`group`] | a kernel under construction |
+//! | [`axes`] | index arithmetic over the axes of a kernel |
+//! | [`materialize`] | opens the groups that fill a node's buffer |
+//! | [`multi_output`] | merges groups that read the same buffers |
+//! | [`cost`] | the cost of recomputing a node |
+//! | [`emit`] | turns a group into an item |
+//! | [`mod@lower`] | turns a group into a nest |
+//! | [`values`] | the values of that nest |
+//! | [`product`] | turns a group into a matrix product |
 //! | [`order`] | versions of buffers, and the order of items |
-//! | [`late`] | readers that come after a store |
-//! | [`uses`] | who reads and writes what, while versions are settled |
-//! | [`item`] | one step |
-//! | [`display`] | the schedule as text and as a drawing |
+//! | [`anti_dependencies`] | copies for items that read a buffer after a store into it |
+//! | [`uses`] | the readers and writers of each node, while versions are resolved |
+//! | [`item`] | one step of a schedule |
+//! | [`display`] | schedules as text and as Graphviz graphs |
+//! | [`expression`] | programs as readable expressions |
 
+mod anti_dependencies;
 pub(crate) mod axes;
 mod cost;
 mod display;
-mod express;
+mod emit;
+mod expression;
 pub(crate) mod fuse;
 pub(crate) mod group;
 pub(crate) mod hold;
 pub(crate) mod item;
-mod late;
 pub(crate) mod lower;
-mod make;
+mod materialize;
+mod multi_output;
 pub(crate) mod order;
-pub(crate) mod parts;
 pub(crate) mod product;
-mod realize;
-mod sinks;
-mod stages;
+pub(crate) mod split;
+mod two_stage;
 mod uses;
 mod values;
 pub(crate) mod walk;
@@ -51,21 +52,22 @@ use millstream_ir::DType;
 
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
-use crate::lazy::graph::Named;
+use crate::lazy::graph::NamedBuffers;
 use crate::lazy::node::Op;
 use crate::lazy::scalar::Scalar;
+use crate::schedule::emit::{lower, through_a_buffer, too_large};
 use crate::schedule::fuse::Fuser;
 use crate::schedule::item::{Item, WordValue};
-use crate::schedule::make::{lower, through_a_buffer, too_large};
 use crate::schedule::order::Versions;
-use crate::schedule::parts::Parts;
-use crate::schedule::stages::in_stages;
-use crate::schedule::walk::{Local, Seen, Walk};
+use crate::schedule::split::Parts;
+use crate::schedule::two_stage::rewrite_long_reductions;
+use crate::schedule::walk::{Local, Walk, WalkNode};
 use crate::shape::Shape;
 use crate::size::{Size, Symbol};
 
-/// What it takes to compute some lazy buffers, the *roots*: fused kernels, products and kernels of users, in order. It knows no
-/// device yet, and may be compiled for several.
+/// The steps that compute some lazy buffers, the *roots*: fused kernels, products and kernels of users, in order.
+///
+/// A schedule does not depend on a device and can be compiled for several.
 ///
 /// ```
 /// use millstream_graph::{DType, Graph, ItemKind, Schedule};
@@ -87,52 +89,52 @@ pub struct Schedule {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InputInfo {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The type of its elements.
+    /// The type of the elements.
     pub dtype: DType,
-    /// Its shape.
+    /// The shape.
     pub shape: Shape,
-    /// The items that use its buffer, by their place in [`Schedule::items`].
+    /// The items that use the buffer, as indices into [`Schedule::items`].
     pub items: Vec<usize>,
 }
 
-/// What comes out of a schedule for one root.
+/// An output of a schedule: the result for one root.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OutputInfo {
-    /// The type of its elements.
+    /// The type of the elements.
     pub dtype: DType,
-    /// Its shape.
+    /// The shape.
     pub shape: Shape,
-    /// The name of the input whose buffer it is in, if it is a new version of one, or the input itself.
+    /// The name of the input whose buffer holds the output, if the root is an input or a new version of one.
     pub input: Option<String>,
 }
 
-/// The parts of a schedule.
+/// The content of a schedule.
 #[derive(Debug)]
 pub(crate) struct Steps {
     pub(crate) items: Vec<Item>,
-    pub(crate) nodes: Vec<Seen>,
+    pub(crate) nodes: Vec<WalkNode>,
     /// The node of each root.
     pub(crate) roots: Vec<Local>,
     /// The buffers of the graph among the nodes.
-    pub(crate) named: Arc<Named>,
-    /// For each node that stores into a buffer that is there, whose buffer it is.
+    pub(crate) named: Arc<NamedBuffers>,
+    /// For each node that stores into an existing buffer, the node whose buffer that is.
     bases: HashMap<Local, Local>,
 }
 
 impl Schedule {
-    /// The schedule of these roots. Each of them is a use of its node.
+    /// Creates the schedule of these roots. A root counts as a use of its node.
     ///
     /// # Errors
-    /// [`ScheduleError::NoRoots`], [`ScheduleError::Graph`] with what was refused first, [`ScheduleError::Graphs`],
-    /// [`ScheduleError::Devices`].
+    /// [`ScheduleError::NoRoots`], [`ScheduleError::Graph`] with the first refused operation,
+    /// [`ScheduleError::Graphs`], [`ScheduleError::Devices`].
     pub fn create(roots: &[&LazyBuffer]) -> Result<Self, ScheduleError> {
         Self::create_in_parts(roots, Parts::default())
     }
 
-    /// The same, with few long rows reduced in parts as `parts` says.
+    /// Creates the schedule of these roots, and splits reductions of few long rows as `parts` says.
     ///
     /// # Errors
     /// As [`Schedule::create`].
@@ -145,7 +147,7 @@ impl Schedule {
         })
     }
 
-    /// The schedule of one root.
+    /// Creates the schedule of one root.
     ///
     /// # Errors
     /// As [`Schedule::create`].
@@ -153,25 +155,25 @@ impl Schedule {
         Self::create(&[root])
     }
 
-    /// What runs, in order.
+    /// Returns the items, in order.
     pub fn items(&self) -> &[Item] {
         &self.shared.items
     }
 
-    /// The names of its inputs: what a run binds, or may bind. Buffers that are there are named by their slices.
+    /// Returns the names of the inputs that a run binds. The name of a buffer of the graph is that of its slice.
     pub fn inputs(&self) -> impl Iterator<Item = String> {
         self.input_nodes().map(|(_, name)| name)
     }
 
-    /// Is the buffer one of its inputs? Those that nothing is computed from are not.
+    /// Returns `true` if the buffer is an input of this schedule. An input that no item uses is not one.
     pub fn takes(&self, input: &LazyBuffer) -> bool {
         let (steps, used) = (&self.shared, self.shared.storages());
         let mut buffers = used.iter().map(|node| steps.node(*node));
-        let number = input.number_in(&steps.named);
+        let number = input.id_in(&steps.named);
         number.is_some_and(|id| buffers.any(|node| node.is_buffer() && node.id == id))
     }
 
-    /// The input of this name, as the first of them.
+    /// Returns the first input of this name.
     ///
     /// # Errors
     /// [`ScheduleError::UnknownArgument`].
@@ -207,7 +209,7 @@ impl Schedule {
         })
     }
 
-    /// What comes out, for each root in order.
+    /// Returns the outputs, one for each root in order.
     pub fn outputs(&self) -> impl Iterator<Item = OutputInfo> {
         self.shared.roots.iter().map(|root| {
             let (seen, storage) = (self.shared.node(*root), self.shared.storage(*root));
@@ -221,7 +223,7 @@ impl Schedule {
         })
     }
 
-    /// The scalars that runs may change.
+    /// Returns the scalars that a run can set.
     pub fn scalars(&self) -> Vec<Scalar> {
         let mut all: Vec<Scalar> = Vec::new();
         for word in self.shared.items.iter().flat_map(|item| &item.words) {
@@ -234,7 +236,7 @@ impl Schedule {
         all
     }
 
-    /// The lengths that each run must say.
+    /// Returns the lengths that each run must set.
     pub fn lengths(&self) -> Vec<Symbol> {
         let words = self.shared.items.iter().flat_map(|item| &item.words);
         let of_words = words.filter_map(|word| match word {
@@ -252,25 +254,25 @@ impl Schedule {
         all
     }
 
-    /// How many roots there are.
+    /// Returns the number of roots.
     pub fn roots(&self) -> usize {
         self.shared.roots.len()
     }
 }
 
 impl Steps {
-    pub(crate) fn node(&self, local: Local) -> &Seen {
+    pub(crate) fn node(&self, local: Local) -> &WalkNode {
         &self.nodes[local as usize]
     }
 
-    /// What is touched, or asked for: by the first versions.
+    /// Returns the first versions of all buffers that an item uses or that are roots.
     pub(crate) fn storages(&self) -> HashSet<Local> {
         let touched = self.items.iter().flat_map(Item::touched);
         let all = touched.chain(self.roots.iter().copied());
         all.map(|node| self.storage(node)).collect()
     }
 
-    /// The buffers that are there.
+    /// Returns the handles of the buffers of the graph.
     pub(crate) fn handles(&self) -> impl Iterator<Item = &Handle<u8>> {
         self.nodes.iter().filter_map(|node| match &node.op {
             Op::Buffer(handle) => Some(handle),
@@ -278,7 +280,7 @@ impl Steps {
         })
     }
 
-    /// The node that a node's memory was made for: the first version.
+    /// Returns the node that a node's memory was allocated for: the first version.
     pub(crate) fn storage(&self, mut local: Local) -> Local {
         while let Some(base) = self.bases.get(&local) {
             local = *base;
@@ -287,12 +289,12 @@ impl Steps {
     }
 }
 
-/// What a walk takes, in order, and which of its nodes are held.
+/// Schedules a walk. Returns the steps, and for each node whether it is held.
 fn schedule(walk: Walk, parts: &Parts) -> Result<(Steps, Vec<bool>), ScheduleError> {
     check_devices(&walk)?;
-    let walk = in_stages(walk, parts);
+    let walk = rewrite_long_reductions(walk, parts);
     let mut items = Vec::new();
-    let (mut conflicts, mut alone) = (Vec::new(), Vec::new());
+    let (mut conflicts, mut mergeable) = (Vec::new(), Vec::new());
     let mut made = |group| {
         match lower(&walk, &group)? {
             Some(item) => items.push(item),
@@ -301,13 +303,15 @@ fn schedule(walk: Walk, parts: &Parts) -> Result<(Steps, Vec<bool>), ScheduleErr
         Ok(())
     };
     Fuser::new(&walk).run(|group| {
-        if sinks::may_join(&walk, &group) {
-            alone.push(group);
+        if multi_output::may_merge(&walk, &group) {
+            mergeable.push(group);
             return Ok(());
         }
         made(group)
     })?;
-    sinks::joined(&walk, alone).into_iter().try_for_each(made)?;
+    multi_output::merge(&walk, mergeable)
+        .into_iter()
+        .try_for_each(made)?;
     let mut walk = walk;
     for group in conflicts {
         items.extend(through_a_buffer(&mut walk, group)?);
@@ -315,7 +319,7 @@ fn schedule(walk: Walk, parts: &Parts) -> Result<(Steps, Vec<bool>), ScheduleErr
     let mut versions = Versions::new(&mut walk, items, |walk, group| {
         lower(walk, group)?.ok_or_else(|| too_large(walk, group))
     });
-    versions.settle()?;
+    versions.resolve()?;
     versions.sort()?;
     let Versions { items, bases, .. } = versions;
     let steps = Steps {
@@ -328,7 +332,7 @@ fn schedule(walk: Walk, parts: &Parts) -> Result<(Steps, Vec<bool>), ScheduleErr
     Ok((steps, walk.held))
 }
 
-/// Buffers of one device, all of them?
+/// Checks that all buffers are of one device.
 fn check_devices(walk: &Walk) -> Result<(), ScheduleError> {
     let mut handles = walk.nodes.iter().filter_map(|node| match &node.op {
         Op::Buffer(handle) => Some(handle),

@@ -1,9 +1,45 @@
-//! The order of items, and the versions of buffers.
+//! Versions of buffers, and the order of items.
 //!
-//! Storing into a buffer that is there (a `set`, a kernel in place) makes a new *version* of it: another node whose memory is the
-//! same. Whoever reads the old version runs before the store. A reader that cannot, because it needs the new version as well,
-//! reads a copy that is made before the store; so does whoever asks for the old version as a root, and every further store into
-//! the same version makes its new version of a copy.
+//! A store into an existing buffer (a `set`, a kernel in place) makes a new *version* of it: another node with the same
+//! memory. So the order of items must keep three kinds of dependencies:
+//!
+//! * true: an item runs after the items that make what it reads;
+//! * anti: a store into a buffer runs after all readers of the version that it overwrites;
+//! * output: a store runs after the items that made that version.
+//!
+//! The user may write readers of any version in any order, so the three can form a cycle. Copies break it.
+//!
+//! # Protocol
+//! 1. [`Versions::resolve`] lists the stores `(version, base)`. Stores of runs come before stores that are done once,
+//!    before all runs; within these, the order is that in which the user wrote them.
+//! 2. The first store into a base is in place. Every further store into the same base, and every store of a run into a
+//!    base that is made once, stores into a copy of the base.
+//! 3. For each store in place, the readers of the base that depend on the new version read a copy, which is made before
+//!    the store ([`anti_dependencies`](super::anti_dependencies)). A root that is the base becomes the copy.
+//! 4. A root that is made once becomes a copy: the caller owns its outputs and may write them.
+//! 5. [`Versions::sort`] orders the items topologically by the three dependencies. Of the items that are ready, the one
+//!    whose node comes first in the walk is taken, so the order is deterministic.
+//!
+//! # Example
+//! `new = x.set(x * 10)`, with the roots `change = new - x` and `old = x`:
+//!
+//! ```text
+//!  as written                          resolved
+//!  x   read by  set, change, old       c0  = copy x            true: reads x
+//!  new read by  change                 new = set x (x * 10)    anti: after the copy, which reads x
+//!                                      change = new - c0       true: after the set; reads the copy
+//!  cycle: change reads new (after the set),
+//!         and reads x (before the set)
+//! ```
+//! `old` is returned as `c0` too.
+//!
+//! # Invariants
+//! * At most one store is in place for each base.
+//! * After `resolve` no reader of a base depends on the store into it, so `sort` always finds an order. If it did not,
+//!   the schedule would fail with [`ScheduleError::Circle`] instead of computing a wrong value.
+//!
+//! `tests/graph` (`storing`, `hard_cases`, `random`) and `tests/graph-fuzz` compare schedules with stores and readers
+//! in any order with their meaning; the tests of `anti_dependencies` state that resolving is linear.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -11,14 +47,15 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 use crate::error::ScheduleError;
 use crate::lazy::node::Op;
 use crate::schedule::axes::{Affine, Axes};
-use crate::schedule::group::{Group, Kind, Member, Reach, Sink};
+use crate::schedule::group::{AccessPattern, Group, Kind, Member, Sink};
 use crate::schedule::item::Item;
 use crate::schedule::uses::Uses;
-use crate::schedule::walk::{Local, Seen, Walk};
+use crate::schedule::walk::{Local, Walk, WalkNode};
 
-/// The node whose memory a node's is, if it stores into one that is there. Kernels of users are bound to what is under reshapes, which
-/// is the same memory; what is set is the reshaped buffer itself.
-pub(crate) fn base_of(walk: &Walk, node: &Seen) -> Option<Local> {
+/// Returns the node whose memory a node stores into, if it stores into an existing buffer. A kernel of a user is bound
+/// to the operand of reshapes, which has the same memory; a `set` of a reshaped buffer stores into the reshaped node
+/// itself.
+pub(crate) fn base_of(walk: &Walk, node: &WalkNode) -> Option<Local> {
     match &node.op {
         Op::Set(_) => node.operands.first().copied(),
         Op::Custom(custom) if custom.in_place => {
@@ -32,11 +69,11 @@ pub(crate) fn base_of(walk: &Walk, node: &Seen) -> Option<Local> {
     }
 }
 
-/// Items while they are put in order.
+/// Resolves versions of buffers, and orders items.
 pub(crate) struct Versions<'a> {
     pub(crate) walk: &'a mut Walk,
     pub(crate) items: Vec<Item>,
-    /// For each node that stores into a buffer that is there, whose buffer it is.
+    /// For each node that stores into an existing buffer, the node whose buffer that is.
     pub(crate) bases: HashMap<Local, Local>,
     /// Makes the item of a group.
     lower: fn(&Walk, &Group) -> Result<Item, ScheduleError>,
@@ -60,25 +97,25 @@ impl<'a> Versions<'a> {
         }
     }
 
-    /// Gives every reader the version that it wants, with copies where the memory is another version by then.
-    pub(crate) fn settle(&mut self) -> Result<(), ScheduleError> {
+    /// Gives every reader its version: inserts copies where the memory has another version by then.
+    pub(crate) fn resolve(&mut self) -> Result<(), ScheduleError> {
         for local in 0..self.walk.nodes.len() as Local {
             if let Some(base) = base_of(self.walk, self.walk.node(local)) {
                 self.bases.insert(local, base);
             }
         }
         let mut stores: Vec<(Local, Local)> = self.bases.iter().map(|(w, b)| (*w, *b)).collect();
-        // Those of runs first: the copies that they make read a version that one of those before all runs may overwrite.
+        // Stores of runs first: their copies read a version that a store before all runs may overwrite.
         let written = |version: Local| self.walk.node(version).written;
         stores.sort_unstable_by_key(|(version, _)| {
             let is_held = self.walk.is_held(*version);
             (is_held, written(*version), *version)
         });
-        // Where further stores go comes first: who reads late is found by who stores where.
+        // Further stores are redirected first: the search for late readers needs to know the target of every store.
         let mut taken: HashSet<Local> = HashSet::new();
         let mut first = Vec::new();
         for (version, base) in stores {
-            // What is made once, for many runs, is not what a run stores into.
+            // A run must not store into a buffer that is computed once for many runs.
             let is_kept = self.walk.is_held(base) && !self.walk.is_held(version);
             if is_kept || !taken.insert(base) {
                 let copy = self.copy(base, self.walk.is_held(version))?;
@@ -89,16 +126,17 @@ impl<'a> Versions<'a> {
             }
         }
         if !first.is_empty() {
-            let mut settling = self.settling();
+            let mut resolution = self.start_resolution();
             for (version, base) in first {
-                self.keep_for_late_readers(version, base, &mut settling)?;
-                settling.settled.insert(base, version);
+                self.copy_for_late_readers(version, base, &mut resolution)?;
+                resolution.resolved.insert(base, version);
             }
         }
         self.copy_held_roots()
     }
 
-    /// Who asks for a value that is made once, for many runs, gets a copy: outputs are the caller's, to be written as well.
+    /// Replaces roots that are computed once for many runs by copies: outputs belong to the caller, which may write
+    /// them.
     fn copy_held_roots(&mut self) -> Result<(), ScheduleError> {
         let mut copies: HashMap<Local, Local> = HashMap::new();
         for index in 0..self.walk.roots.len() {
@@ -116,8 +154,8 @@ impl<'a> Versions<'a> {
         Ok(())
     }
 
-    /// The store of a further version goes to a copy. What the item reads of the base, element by element where it stores, is
-    /// read there as well; but a kernel of a user may read any of it at any time, and reads the base.
+    /// Redirects a further store to a copy. What the item reads of the base, element by element where it stores, it
+    /// reads from the copy as well. A kernel of a user may read any element at any time, so it reads the base.
     fn redirect_store(&mut self, version: Local, base: Local, copy: Local) {
         let is_custom = matches!(self.walk.node(version).op, Op::Custom(_));
         for index in self.uses.writers(version) {
@@ -131,20 +169,20 @@ impl<'a> Versions<'a> {
                 item.bindings[written.binding] = copy;
             }
             item.reads.push(copy);
-            self.uses.reads(index, copy);
+            self.uses.add_reader(index, copy);
             if !item.bindings.contains(&base) {
                 item.reads.retain(|read| *read != base);
-                self.uses.reads_no_more(index, base);
+                self.uses.remove_reader(index, base);
             }
         }
     }
 
-    /// Reads of one node become reads of another.
+    /// Redirects the reads of an item from one node to another.
     pub(super) fn redirect(&mut self, index: usize, from: Local, to: Local) {
         let item = &mut self.items[index];
         if item.reads.contains(&from) {
-            self.uses.reads_no_more(index, from);
-            self.uses.reads(index, to);
+            self.uses.remove_reader(index, from);
+            self.uses.add_reader(index, to);
         }
         for read in item.reads.iter_mut().chain(&mut item.bindings) {
             if *read == from {
@@ -153,10 +191,10 @@ impl<'a> Versions<'a> {
         }
     }
 
-    /// A copy of a node's buffer, with an item that makes it.
+    /// Adds a copy of a node's buffer, and the item that makes it.
     pub(super) fn copy(&mut self, of: Local, is_held: bool) -> Result<Local, ScheduleError> {
         let node = self.walk.node(of);
-        let seen = Seen {
+        let seen = WalkNode {
             op: Op::Copy,
             operands: smallvec::smallvec![of],
             shape: node.shape.clone(),
@@ -172,10 +210,10 @@ impl<'a> Versions<'a> {
         Ok(copy)
     }
 
-    /// Puts the items in order: what is read before its readers, readers of a version before the next one is stored.
+    /// Orders the items by their true, anti and output dependencies.
     ///
     /// # Errors
-    /// [`ScheduleError::Circle`], which is never so.
+    /// [`ScheduleError::Circle`] if the dependencies have a cycle, which resolved versions exclude.
     pub(crate) fn sort(&mut self) -> Result<(), ScheduleError> {
         let count = self.items.len();
         let mut writers: HashMap<Local, Vec<usize>> = HashMap::new();
@@ -211,7 +249,7 @@ impl<'a> Versions<'a> {
                 after[*other].push(index);
             }
         }
-        // Of those that can go, the one that was written down first.
+        // Of the items that are ready, the one whose node comes first.
         let key = |index: usize| Reverse((self.items[index].written().min(), index));
         let ready = (0..count).filter(|index| missing[*index] == 0);
         let mut ready: BinaryHeap<_> = ready.map(key).collect();
@@ -225,9 +263,13 @@ impl<'a> Versions<'a> {
                 }
             }
         }
-        // Late readers read copies, so there is none.
+        // Late readers read copies, so there is no cycle.
         if order.len() != count {
-            debug_assert!(false, "items need each other: {:?}", self.items);
+            debug_assert!(
+                false,
+                "the dependencies of items have a cycle: {:?}",
+                self.items
+            );
             return Err(ScheduleError::Circle);
         }
         let mut items: Vec<Option<Item>> = self.items.drain(..).map(Some).collect();
@@ -239,7 +281,7 @@ impl<'a> Versions<'a> {
     }
 }
 
-/// A group that copies a node's buffer to another's, both dense.
+/// Returns a group that copies a node's buffer to that of another, both dense.
 pub(crate) fn copy_group(walk: &Walk, from: Local, to: Local) -> Result<Group, ScheduleError> {
     let shape = &walk.node(to).shape;
     let (axes, map) = Axes::of(shape);
@@ -247,7 +289,7 @@ pub(crate) fn copy_group(walk: &Walk, from: Local, to: Local) -> Result<Group, S
     let address = Affine::flat(&map, shape).ok_or_else(too_large)?;
     Ok(moving_group(
         axes,
-        Reach::At(map.into()),
+        AccessPattern::At(map.into()),
         from,
         to,
         address,
@@ -255,10 +297,10 @@ pub(crate) fn copy_group(walk: &Walk, from: Local, to: Local) -> Result<Group, S
     ))
 }
 
-/// A group that loads a node and stores it at an address of another's buffer.
+/// Returns a group that loads a node and stores it at an address of the buffer of another.
 pub(crate) fn moving_group(
     axes: Axes,
-    how: Reach,
+    pattern: AccessPattern,
     from: Local,
     to: Local,
     address: Affine,
@@ -273,9 +315,9 @@ pub(crate) fn moving_group(
     };
     let mut group = Group::new(Kind::Nest, axes, sink);
     group.members.push(Member {
-        reach: 0,
+        use_id: 0,
         node: from,
-        how,
+        pattern,
         operands: smallvec::SmallVec::new(),
         computed: false,
     });

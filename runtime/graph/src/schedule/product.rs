@@ -1,4 +1,4 @@
-//! From a group with a product to a [`Matmul`]: two sides, a result, and an epilogue over the result's axes.
+//! Turns a group with a product into a [`Matmul`]: two sides, a result, and an epilogue over the axes of the result.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,13 +6,13 @@ use millstream_ir::nest::BufferMode;
 use millstream_ir::{Matmul, Program};
 
 use crate::schedule::axes::{Affine, Axes};
-use crate::schedule::group::{Group, Reach, ReachId};
+use crate::schedule::group::{AccessPattern, Group, UseId};
 use crate::schedule::item::WordValue;
-use crate::schedule::lower::{Loop, NestBuilder, Walked};
+use crate::schedule::lower::{Loop, NestBuilder, PlaceAccess};
 use crate::schedule::walk::{Local, Walk};
 use crate::size::Size;
 
-/// A product, and what a launch of it brings.
+/// A product, with the bindings and words of its launch.
 pub(crate) struct LoweredProduct {
     pub(crate) program: Program,
     pub(crate) bindings: Vec<Local>,
@@ -21,7 +21,7 @@ pub(crate) struct LoweredProduct {
     pub(crate) flops: Size,
 }
 
-/// The product of a group.
+/// Lowers the product of a group.
 pub(crate) fn lower_product(walk: &Walk, group: &Group) -> Option<LoweredProduct> {
     let product = group.product?;
     let node = walk.node(product);
@@ -30,7 +30,7 @@ pub(crate) fn lower_product(walk: &Walk, group: &Group) -> Option<LoweredProduct
     let (left_node, left) = sides.get(group.arguments.first()?)?;
     let (right_node, right) = sides.get(group.arguments.get(1)?)?;
     let (_, map) = Axes::of(&node.shape);
-    // The group's axes: of a product that is narrowed they are shorter than its own.
+    // The lengths of the group's axes: if the product is narrowed they are shorter than its own.
     let whole = |axis: usize| {
         let axis = map[axis].terms.first().map(|(axis, _)| *axis);
         let length = axis.map_or(Size::ONE, |axis| group.axes.length(axis).clone());
@@ -49,18 +49,18 @@ pub(crate) fn lower_product(walk: &Walk, group: &Group) -> Option<LoweredProduct
     if has_epilogue {
         epilogue(&mut builder, group, product)?;
     }
-    let walked = |place: &Affine| Walked {
+    let walked = |place: &Affine| PlaceAccess {
         buffer: u16::MAX,
         place: place.clone(),
     };
     let sides = [walked(left), walked(right)];
-    // What is over the rows of the result: batch axes and m. Those that are walked as one are one.
+    // The loops over the rows of the result: batch axes and m. Loops with a common stride in every access are joined.
     let mut rows: Vec<Loop> = (0..rank - 1).map(whole).collect();
     rows.retain(|row| row.axis.is_some());
     let axes: Vec<_> = rows.iter().filter_map(|row| row.axis).collect();
     let mut rows = builder.loops(&axes, &sides)?;
     let m_axis = map[rank - 2].terms.first().map(|(axis, _)| *axis);
-    // The last of them is m if it has m in it, or if the right side is the same for all of it.
+    // The last loop is m if it includes m, or if the right side does not depend on it.
     let last = rows.last().and_then(|row| row.axis);
     let is_m =
         last.is_some() && (last == m_axis || last.is_some_and(|axis| right.factor(axis).is(0)));
@@ -120,7 +120,7 @@ pub(crate) fn lower_product(walk: &Walk, group: &Group) -> Option<LoweredProduct
     })
 }
 
-/// What is done to each element: the product is loaded from where it was put.
+/// Builds the epilogue: it loads the product from the place where the product stores it.
 fn epilogue(builder: &mut NestBuilder<'_>, group: &Group, product: Local) -> Option<()> {
     let at = group
         .members
@@ -130,12 +130,12 @@ fn epilogue(builder: &mut NestBuilder<'_>, group: &Group, product: Local) -> Opt
     let mut place = group.sink.address.clone();
     place = group.axes.resolve(&place)?;
     let value = builder.loaded(group.sink.node, &place)?;
-    builder.set_value(member.reach, value);
-    // Sides are no values, unless what is stored is computed from them as well.
+    builder.set_value(member.use_id, value);
+    // Sides are values only if the stored value uses them too.
     let mut wanted = HashSet::from([group.sink.value]);
     let mut values = Vec::new();
     for member in &group.members {
-        if member.node != product && wanted.contains(&member.reach) {
+        if member.node != product && wanted.contains(&member.use_id) {
             wanted.extend(&member.operands);
             values.push(member.clone());
         }
@@ -144,27 +144,27 @@ fn epilogue(builder: &mut NestBuilder<'_>, group: &Group, product: Local) -> Opt
     builder.store(&group.sink)
 }
 
-/// Where each reach through views ends: at which buffer, and where in it.
-fn sides(walk: &Walk, group: &Group) -> Option<HashMap<ReachId, (Local, Affine)>> {
+/// Returns, for each use of a side through views, the buffer and the place of the element in it.
+fn sides(walk: &Walk, group: &Group) -> Option<HashMap<UseId, (Local, Affine)>> {
     let mut ends = HashMap::new();
     for member in group.members.iter().rev() {
-        let end = match (&member.how, member.operands.first()) {
-            (Reach::Side(_) | Reach::Flat(_), Some(operand)) if member.computed => {
+        let end = match (&member.pattern, member.operands.first()) {
+            (AccessPattern::Side(_) | AccessPattern::Flat(_), Some(operand)) if member.computed => {
                 match ends.get(operand) {
                     Some(end) => Clone::clone(end),
                     None => continue,
                 }
             }
-            (Reach::Side(map) | Reach::At(map), None) if !member.computed => {
+            (AccessPattern::Side(map) | AccessPattern::At(map), None) if !member.computed => {
                 let flat = Affine::flat(map, &walk.node(member.node).shape)?;
                 (member.node, group.axes.resolve(&flat)?)
             }
-            (Reach::Flat(flat), None) if !member.computed => {
+            (AccessPattern::Flat(flat), None) if !member.computed => {
                 (member.node, group.axes.resolve(flat)?)
             }
             _ => continue,
         };
-        ends.insert(member.reach, end);
+        ends.insert(member.use_id, end);
     }
     Some(ends)
 }

@@ -1,17 +1,17 @@
-//! Who reads and who writes which nodes, while versions of buffers are settled.
+//! The readers and writers of each node, while versions of buffers are resolved.
 
 use std::collections::HashMap;
 
 use crate::schedule::item::Item;
 use crate::schedule::walk::Local;
 
-/// The items that read and write each node, by their place in the list. It is told of every change.
+/// The items that read and write each node, as indices into the list of items. The owner reports every change.
 #[derive(Debug, Default)]
 pub(super) struct Uses {
     readers: HashMap<Local, Vec<usize>>,
     writers: HashMap<Local, Vec<usize>>,
-    /// How many items have been asked for: what settling costs.
-    pub(super) looked_at: usize,
+    /// The number of items that queries have returned: the cost of resolving versions.
+    pub(super) visited: usize,
 }
 
 impl Uses {
@@ -23,26 +23,26 @@ impl Uses {
         uses
     }
 
-    /// An item that was added.
+    /// Adds an item.
     pub(super) fn add(&mut self, index: usize, item: &Item) {
         for written in item.written() {
             self.writers.entry(written).or_default().push(index);
         }
         for read in &item.reads {
-            self.reads(index, *read);
+            self.add_reader(index, *read);
         }
     }
 
-    /// An item reads a node as well.
-    pub(super) fn reads(&mut self, index: usize, node: Local) {
+    /// Adds a reader of a node.
+    pub(super) fn add_reader(&mut self, index: usize, node: Local) {
         let readers = self.readers.entry(node).or_default();
         if readers.last() != Some(&index) {
             readers.push(index);
         }
     }
 
-    /// An item reads a node no more.
-    pub(super) fn reads_no_more(&mut self, index: usize, node: Local) {
+    /// Removes a reader of a node.
+    pub(super) fn remove_reader(&mut self, index: usize, node: Local) {
         if let Some(readers) = self.readers.get_mut(&node) {
             readers.retain(|reader| *reader != index);
         }
@@ -50,19 +50,18 @@ impl Uses {
 
     pub(super) fn readers(&mut self, node: Local) -> Vec<usize> {
         let found = self.readers.get(&node).cloned().unwrap_or_default();
-        self.looked_at += found.len();
+        self.visited += found.len();
         found
     }
 
     pub(super) fn writers(&mut self, node: Local) -> Vec<usize> {
         let found = self.writers.get(&node).cloned().unwrap_or_default();
-        self.looked_at += found.len();
+        self.visited += found.len();
         found
     }
 
-    /// The place of each item in an order in which what is made comes before what is made of it, and stores as late as can be:
-    /// whoever reads a buffer comes before who stores into it, unless it is made of what is stored there. `stored`: the versions of
-    /// each base.
+    /// Returns the rank of each item in a topological order that puts stores as late as possible: a reader of a buffer
+    /// precedes a store into it, unless the reader depends on the store. `stored`: the versions of each base.
     pub(super) fn ranks(
         &mut self,
         items: &[Item],
@@ -71,14 +70,14 @@ impl Uses {
         let mut missing = vec![0_usize; items.len()];
         let mut behind: Vec<Vec<usize>> = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
-            let mut next = Vec::new();
+            let mut users = Vec::new();
             for written in item.written() {
-                next.extend(self.next(written, stored));
+                users.extend(self.users(written, stored));
             }
-            // A scatter reads what it stores to.
-            next.retain(|other| *other != index);
-            next.iter().for_each(|next| missing[*next] += 1);
-            behind.push(next);
+            // A scatter reads the buffer that it stores to.
+            users.retain(|other| *other != index);
+            users.iter().for_each(|next| missing[*next] += 1);
+            behind.push(users);
         }
         let mut is_store = vec![false; items.len()];
         for version in stored.values().flatten() {
@@ -86,7 +85,7 @@ impl Uses {
                 is_store[writer] = true;
             }
         }
-        // Stores are the second, taken where there is nothing else.
+        // Items that are ready: others first, stores second. A store is taken only if nothing else is ready.
         let mut ready = [Vec::new(), Vec::new()];
         for index in (0..items.len()).filter(|index| missing[*index] == 0) {
             ready[usize::from(is_store[index])].push(index);
@@ -106,12 +105,12 @@ impl Uses {
         ranks
     }
 
-    /// The items that need a node: its readers, and who stores into it.
-    pub(super) fn next(&mut self, node: Local, stored: &HashMap<Local, Vec<Local>>) -> Vec<usize> {
-        let mut next = self.readers(node);
+    /// Returns the items that must run after a node is made: its readers, and the items that store into it.
+    pub(super) fn users(&mut self, node: Local, stored: &HashMap<Local, Vec<Local>>) -> Vec<usize> {
+        let mut users = self.readers(node);
         for version in stored.get(&node).into_iter().flatten() {
-            next.extend(self.writers(*version));
+            users.extend(self.writers(*version));
         }
-        next
+        users
     }
 }

@@ -1,14 +1,14 @@
-//! The values of a nest: what each node of a group is, where the nest computes it.
+//! The values of a nest: computes each node of a group.
 
 use millstream_ir::nest::{BufferMode, Op as Ir, Stride, Value, ValueId, Word};
 use millstream_ir::{BinaryOp, DType, scalar};
 
 use crate::lazy::node::Op;
 use crate::schedule::axes::{Affine, AxisId};
-use crate::schedule::group::{Member, Reach, ReachId};
+use crate::schedule::group::{AccessPattern, Member, UseId};
 use crate::schedule::item::WordValue;
 use crate::schedule::lower::NestBuilder;
-use crate::schedule::walk::{Local, Seen};
+use crate::schedule::walk::{Local, WalkNode};
 use crate::size::Size;
 
 impl NestBuilder<'_> {
@@ -22,27 +22,29 @@ impl NestBuilder<'_> {
         (self.words.len() - 1) as Word
     }
 
-    /// Computes all members, those that are used first.
+    /// Computes all members, operands first.
     pub(crate) fn members(&mut self, members: &[Member]) -> Option<()> {
         for member in members.iter().rev() {
             let node = self.walk.node(member.node);
             let value = if member.computed {
                 self.compute(node, member)?
             } else {
-                let place = match &member.how {
-                    Reach::At(map) => Affine::flat(map, &node.shape)?,
-                    Reach::Flat(flat) => flat.clone(),
-                    // Bound, and walked by whoever needs it.
-                    Reach::Whole(_) | Reach::Side(_) | Reach::Stored => continue,
+                let place = match &member.pattern {
+                    AccessPattern::At(map) => Affine::flat(map, &node.shape)?,
+                    AccessPattern::Flat(flat) => flat.clone(),
+                    // Only bound: the user of the member accesses it.
+                    AccessPattern::Whole(_) | AccessPattern::Side(_) | AccessPattern::Stored => {
+                        continue;
+                    }
                 };
                 self.loaded(member.node, &place)?
             };
-            self.of_reach.insert(member.reach, value);
+            self.value_of.insert(member.use_id, value);
         }
         Some(())
     }
 
-    /// A node's element, in the type that it is computed in.
+    /// Loads an element of a node, in the type of computation.
     pub(crate) fn loaded(&mut self, node: Local, place: &Affine) -> Option<ValueId> {
         let access = self.access(node, place, BufferMode::Read)?;
         self.reads.push(node);
@@ -58,19 +60,19 @@ impl NestBuilder<'_> {
         self.value(dtype.computed(), Ir::Cast(value))
     }
 
-    /// The value of a member that is not loaded.
-    fn compute(&mut self, node: &Seen, member: &Member) -> Option<ValueId> {
+    /// Computes the value of a member that is not loaded.
+    fn compute(&mut self, node: &WalkNode, member: &Member) -> Option<ValueId> {
         let dtype = node.dtype.computed();
         let operands: Vec<ValueId> = member
             .operands
             .iter()
-            .filter_map(|reach| self.of_reach.get(reach).copied())
+            .filter_map(|use_id| self.value_of.get(use_id).copied())
             .collect();
-        let map: &[Affine] = match &member.how {
-            Reach::At(map) => map,
+        let map: &[Affine] = match &member.pattern {
+            AccessPattern::At(map) => map,
             _ => &[],
         };
-        if let (Reach::Stored, [stored]) = (&member.how, &operands[..]) {
+        if let (AccessPattern::Stored, [stored]) = (&member.pattern, &operands[..]) {
             return Some(self.cast(*stored, node.dtype));
         }
         let op = match (&node.op, &operands[..]) {
@@ -99,14 +101,14 @@ impl NestBuilder<'_> {
             (Op::Gather { axis }, [index]) => {
                 return self.gather(node, map, *axis, *index);
             }
-            // A view is what it is of.
+            // A view has the value of its operand.
             (_, [a]) if node.is_view() => return Some(*a),
             _ => return None,
         };
         Some(self.value(dtype, op))
     }
 
-    /// A cast to a half rounds, and what is computed from it is wide again.
+    /// Casts a value. A cast to a half rounds, and then widens again for computation.
     fn cast(&mut self, value: ValueId, to: DType) -> ValueId {
         let from = self.values[usize::from(value)].dtype;
         if to.computed() == to {
@@ -127,7 +129,7 @@ impl NestBuilder<'_> {
 
     fn gather(
         &mut self,
-        node: &Seen,
+        node: &WalkNode,
         map: &[Affine],
         axis: usize,
         index: ValueId,
@@ -160,7 +162,7 @@ impl NestBuilder<'_> {
         Some(self.widened(dtype, value))
     }
 
-    /// An affine of the axes as a value.
+    /// Computes an affine of the axes.
     fn integer(&mut self, affine: &Affine) -> Option<ValueId> {
         let affine = self.axes.resolve(affine)?;
         let order: Vec<AxisId> = self
@@ -175,7 +177,7 @@ impl NestBuilder<'_> {
             if !self.indexed.contains(axis) {
                 self.indexed.push(*axis);
             }
-            // Named by its place among all axes until loops are known.
+            // The index of the axis among all axes; `finish` replaces it by that of the loop.
             let index = self.value(DType::I64, Ir::Index(place as u16));
             let term = if factor.is(1) {
                 index
@@ -204,17 +206,17 @@ impl NestBuilder<'_> {
         self.value(DType::I64, Ir::Word(word))
     }
 
-    /// The value of a reach, as what is stored in a buffer of this type.
-    pub(crate) fn stored(&mut self, reach: ReachId, dtype: DType) -> Option<ValueId> {
-        let value = *self.of_reach.get(&reach)?;
+    /// Returns the value of a use, in the type of a buffer.
+    pub(crate) fn stored(&mut self, use_id: UseId, dtype: DType) -> Option<ValueId> {
+        let value = *self.value_of.get(&use_id)?;
         if self.values[usize::from(value)].dtype == dtype {
             return Some(value);
         }
         Some(self.value(dtype, Ir::Cast(value)))
     }
 
-    /// What a reach is, before it is known as a value.
-    pub(crate) fn set_value(&mut self, reach: ReachId, value: ValueId) {
-        self.of_reach.insert(reach, value);
+    /// Sets the value of a use that is not computed by `members`.
+    pub(crate) fn set_value(&mut self, use_id: UseId, value: ValueId) {
+        self.value_of.insert(use_id, value);
     }
 }

@@ -1,6 +1,6 @@
-//! The part of a graph that roots need, as a list in which what is used comes before what uses it.
+//! The nodes that roots need, as a list in topological order: operands come before their users.
 //!
-//! The walk is a loop with a list of its own: a chain of a million nodes needs no stack. It stops at buffers that are there.
+//! The traversal is iterative, so a chain of a million nodes needs no stack. It stops at existing buffers.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,34 +9,35 @@ use millstream_ir::DType;
 use smallvec::SmallVec;
 
 use crate::error::ScheduleError;
-use crate::lazy::buffer::{Held, LazyBuffer};
-use crate::lazy::graph::Named;
+use crate::lazy::buffer::{LazyBuffer, NodeRef};
+use crate::lazy::graph::NamedBuffers;
 use crate::lazy::node::{NodeId, Op};
 use crate::shape::Shape;
 
-/// The place of a node in a [`Walk`].
+/// The index of a node in a [`Walk`].
 pub(crate) type Local = u32;
 
-/// A node as the scheduler sees it.
+/// A node, as the scheduler sees it.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct WalkNode {
     pub(crate) op: Op,
     pub(crate) operands: SmallVec<[Local; 3]>,
     pub(crate) shape: Shape,
     pub(crate) dtype: DType,
-    /// Which node of the graph it is.
+    /// The node's id in the graph.
     pub(crate) id: NodeId,
-    /// When it was written, among the nodes of the graph. Nodes that schedules make have that of the first.
+    /// When the node was added to the graph, in order of additions. Nodes that the scheduler adds have that of the
+    /// first.
     pub(crate) written: u64,
 }
 
-impl Seen {
-    /// Is it a buffer that is there, or is bound by each run?
+impl WalkNode {
+    /// Returns `true` if the node is a buffer of the graph or an input that each run binds.
     pub(crate) fn is_buffer(&self) -> bool {
         matches!(self.op, Op::Input(_) | Op::Buffer(_))
     }
 
-    /// Is it made of nothing, and computed wherever it is needed?
+    /// Returns `true` if the node has no operands and is computed wherever it is used.
     pub(crate) fn is_generated(&self) -> bool {
         matches!(
             self.op,
@@ -44,7 +45,7 @@ impl Seen {
         )
     }
 
-    /// Is it the same elements in another shape?
+    /// Returns `true` if the node has the elements of its operand in another shape.
     pub(crate) fn is_view(&self) -> bool {
         matches!(
             self.op,
@@ -57,7 +58,7 @@ impl Seen {
         )
     }
 
-    /// Is it computed element by element?
+    /// Returns `true` if the node is computed element by element.
     pub(crate) fn is_elementwise(&self) -> bool {
         matches!(
             self.op,
@@ -66,59 +67,59 @@ impl Seen {
     }
 }
 
-/// What roots need.
+/// The nodes that some roots need.
 pub(crate) struct Walk {
-    pub(crate) nodes: Vec<Seen>,
-    /// For each root its node. The same node may be several roots.
+    pub(crate) nodes: Vec<WalkNode>,
+    /// The node of each root. Several roots may be the same node.
     pub(crate) roots: Vec<Local>,
     /// The buffers among the nodes.
-    pub(crate) named: Arc<Named>,
-    /// Nodes that depend on nothing but constants and what is held; empty where nothing is.
+    pub(crate) named: Arc<NamedBuffers>,
+    /// Whether each node depends on constants and held inputs only. Empty if nothing is held.
     pub(crate) held: Vec<bool>,
-    /// Nodes that get a buffer, whatever needs them.
+    /// Nodes that are always materialized.
     pub(crate) forced: Vec<Local>,
 }
 
-const UNSEEN: Local = Local::MAX;
+const UNVISITED: Local = Local::MAX;
 
 impl Walk {
-    /// What `roots` need.
+    /// Collects the nodes that `roots` need.
     pub(crate) fn new(roots: &[&LazyBuffer]) -> Result<Self, ScheduleError> {
-        let held: Result<Vec<&Held>, _> = roots.iter().map(|root| root.held()).collect();
-        let held = held.map_err(|error| ScheduleError::Graph(error.clone()))?;
-        let Some(first) = held.first() else {
+        let refs: Result<Vec<&NodeRef>, _> = roots.iter().map(|root| root.node_ref()).collect();
+        let refs = refs.map_err(|error| ScheduleError::Graph(error.clone()))?;
+        let Some(first) = refs.first() else {
             return Err(ScheduleError::NoRoots);
         };
-        let other = |held: &&Held| !held.graph.is(&first.graph);
-        if let Some(second) = held.iter().position(other) {
+        let other = |other: &&NodeRef| !other.graph.is(&first.graph);
+        if let Some(second) = refs.iter().position(other) {
             return Err(ScheduleError::Graphs { first: 0, second });
         }
         let mut arena = first.graph.lock();
-        let mut nodes: Vec<Seen> = Vec::new();
+        let mut nodes: Vec<WalkNode> = Vec::new();
         let mut places: Vec<Local> = Vec::new();
         let place =
-            |places: &[Local], id: NodeId| places.get(id as usize).copied().unwrap_or(UNSEEN);
-        // A node, and how many of its operands have been looked at.
+            |places: &[Local], id: NodeId| places.get(id as usize).copied().unwrap_or(UNVISITED);
+        // A node, and the number of its operands that have been visited.
         let mut pending: Vec<(NodeId, usize)> = Vec::new();
-        for root in &held {
+        for root in &refs {
             pending.push((root.id, 0));
             while let Some((id, seen)) = pending.pop() {
-                if place(&places, id) != UNSEEN {
+                if place(&places, id) != UNVISITED {
                     continue;
                 }
                 let node = arena.node(id);
                 if let Some(operand) = node.operands.get(seen) {
                     pending.push((id, seen + 1));
-                    if place(&places, *operand) == UNSEEN {
+                    if place(&places, *operand) == UNVISITED {
                         pending.push((*operand, 0));
                     }
                     continue;
                 }
                 if places.len() <= id as usize {
-                    places.resize(id as usize + 1, UNSEEN);
+                    places.resize(id as usize + 1, UNVISITED);
                 }
                 places[id as usize] = nodes.len() as Local;
-                nodes.push(Seen {
+                nodes.push(WalkNode {
                     op: node.op.clone(),
                     operands: node
                         .operands
@@ -134,9 +135,9 @@ impl Walk {
         }
         let buffers = nodes.iter().filter(|node| node.is_buffer());
         let buffers = buffers.map(|node| node.id).collect();
-        let named = Arc::new(Named::hold(&first.graph, &mut arena, buffers));
+        let named = Arc::new(NamedBuffers::new(&first.graph, &mut arena, buffers));
         drop(arena);
-        let roots: Vec<Local> = held.iter().map(|root| places[root.id as usize]).collect();
+        let roots: Vec<Local> = refs.iter().map(|root| places[root.id as usize]).collect();
         Ok(Self {
             nodes,
             roots,
@@ -146,8 +147,8 @@ impl Walk {
         })
     }
 
-    /// Adds a node that a schedule makes, with a buffer of its own. Is it made before runs?
-    pub(crate) fn add(&mut self, node: Seen, is_held: bool) -> Local {
+    /// Adds a node of the scheduler, with a buffer of its own. `is_held`: it is computed once, before any run.
+    pub(crate) fn add(&mut self, node: WalkNode, is_held: bool) -> Local {
         let local = self.nodes.len() as Local;
         self.nodes.push(node);
         if !self.held.is_empty() {
@@ -156,16 +157,16 @@ impl Walk {
         local
     }
 
-    /// Does a node depend on nothing but constants and what is held?
+    /// Returns `true` if the node depends on constants and held inputs only.
     pub(crate) fn is_held(&self, local: Local) -> bool {
         self.held.get(local as usize).copied().unwrap_or(false)
     }
 
-    pub(crate) fn node(&self, local: Local) -> &Seen {
+    pub(crate) fn node(&self, local: Local) -> &WalkNode {
         &self.nodes[local as usize]
     }
 
-    /// The nodes that are roots.
+    /// Returns the set of the roots' nodes.
     pub(crate) fn root_set(&self) -> HashSet<Local> {
         self.roots.iter().copied().collect()
     }

@@ -1,6 +1,7 @@
-//! Schedules that are tuned: each program cut up as a cache's tuner finds best, and long rows where that is the fastest.
+//! Tuned schedules: each program has the blocking that a cache's tuner chooses, and reductions are split as is the
+//! fastest.
 
-mod parts;
+mod split;
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,24 +13,24 @@ use millstream_tune::{Outcome, Policy};
 use crate::compiled::GraphCache;
 use crate::error::ScheduleError;
 use crate::schedule::Schedule;
-use crate::tuner::{Asked, GraphTuner};
+use crate::tuner::{GraphTuner, TunableProgram};
 
-/// What is known of one program of a schedule.
+/// The tuning result of one program of a schedule.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TunedItem {
-    /// Its place in [`Schedule::items`].
+    /// The index of the item in [`Schedule::items`].
     pub item: usize,
-    /// The name of its kernel.
+    /// The name of the kernel.
     pub kernel: String,
-    /// How it is cut up.
+    /// The chosen blocking.
     pub blocking: Blocking,
-    /// All that were measured.
+    /// All measurements.
     pub outcome: Arc<Outcome>,
 }
 
 impl TunedItem {
-    /// How many times as fast as the usual way it is, by medians.
+    /// Returns the speed relative to the default blocking, by medians.
     pub fn gain(&self) -> Option<f64> {
         let median = |index: usize| {
             let mut all = self.outcome.candidates.iter();
@@ -44,14 +45,14 @@ impl fmt::Display for TunedItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "item {}, {}: {}", self.item, self.kernel, self.blocking)?;
         match self.gain() {
-            Some(gain) => write!(f, ", {gain:.2} times as fast as usual"),
+            Some(gain) => write!(f, ", {gain:.2} times as fast as the default"),
             None => Ok(()),
         }
     }
 }
 
 impl GraphCache {
-    /// With programs cut up as this tuner finds best.
+    /// Chooses the blockings of programs by this tuner.
     #[must_use]
     pub fn tuned_by(mut self, tuner: GraphTuner) -> Self {
         self.tuner = Some(tuner);
@@ -60,13 +61,14 @@ impl GraphCache {
 }
 
 impl Schedule {
-    /// Finds out how each program is best cut up, where the cache's tuner does not know: schedules that are compiled later are so.
-    /// Whatever the tuner's policy is, this tunes. Answers what is known of each program that there is a choice for.
+    /// Tunes each program that the cache's tuner does not know. Schedules that are compiled later use the results.
+    /// Tunes whatever the tuner's policy is. Returns the result of each program with more than one blocking.
     ///
-    /// Blocks: up to a tenth of a second of the device's time for each program, unless the tuner says otherwise, and kernels are compiled.
+    /// Blocks: up to a tenth of a second of the device's time for each program, unless the tuner has another budget,
+    /// and the time to compile kernels.
     ///
     /// # Errors
-    /// [`ScheduleError::NoTuner`]; as [`Schedule::compile`].
+    /// [`ScheduleError::NoTuner`] if the cache has no tuner; as [`Schedule::compile`].
     pub fn tune(
         &self,
         client: &ComputeClient,
@@ -76,11 +78,12 @@ impl Schedule {
         let memory = self.memory(client)?;
         let mut tuned = Vec::new();
         for item in 0..self.shared.items.len() {
-            let Some(asked) = Asked::new(tuner, client, (&self.shared, &memory), item) else {
+            let Some(program) = TunableProgram::new(tuner, client, (&self.shared, &memory), item)
+            else {
                 continue;
             };
-            let key = asked.key.clone();
-            let blocking = asked.blocking(tuner, client, Policy::Wait)?;
+            let key = program.key.clone();
+            let blocking = program.blocking(tuner, client, Policy::Wait)?;
             tuned.extend(tuner.tuner().outcome(&key).map(|outcome| TunedItem {
                 item,
                 kernel: key.name,

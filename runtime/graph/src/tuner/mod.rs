@@ -1,4 +1,4 @@
-//! What cuts programs up as is the fastest for their lengths: asked where schedules are compiled.
+//! Tuning: chooses the fastest blocking of each program for the lengths of its launch, when a schedule is compiled.
 
 mod trial;
 
@@ -14,7 +14,7 @@ use millstream_tune::{
     Effort, Fastest, Policy, StreamClock, Tunable, TunableSet, TuneError, Tuner,
 };
 use serde::{Deserialize, Serialize};
-pub(crate) use trial::ORDINARY;
+pub(crate) use trial::FILL_BYTE;
 use trial::{Scratch, Trial};
 
 use crate::error::ScheduleError;
@@ -23,24 +23,26 @@ use crate::memory::Memory;
 use crate::schedule::Steps;
 use crate::schedule::item::{Item, WordValue, Work};
 
-/// What a choice is made for: a program, and lengths and strides of its launch.
+/// The key of a choice: a program with the lengths and strides of its launch.
 ///
-/// Lengths up to 64 are told apart, longer ones by about a quarter: neighbours share a choice. A length that depends on a symbol counts as its
-/// greatest.
+/// Lengths up to 64 are distinguished; longer ones are rounded to a quarter of their power of two, and neighbours share
+/// a choice. A length that depends on a symbol counts as its maximum.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct ProgramKey {
-    /// What it does, in a few words.
+    /// The name of the kernel.
     pub(crate) name: String,
     pub(crate) program: u64,
     pub(crate) sizes: Vec<i64>,
 }
 
-/// Knows which [`Blocking`] of each program of a schedule is the fastest, and finds it out where it does not: each way runs on memory of its
-/// own, timed by the device's clock. One for each device: what is fast on one says nothing of another.
+/// Chooses the fastest [`Blocking`] of each program of a schedule. An unknown program is measured: each blocking runs
+/// on separate memory, timed by the device's clock. Use one tuner for each device, since a choice is valid for one
+/// device only.
 ///
-/// A [`GraphCache`](crate::GraphCache) that has one asks it in [`Schedule::compile_with_cache`](crate::Schedule::compile_with_cache). What it does there with a program that it does not know, a
-/// [`Policy`] says; [`Schedule::tune`](crate::Schedule::tune) tunes at a time of your own. Results are as good, but sums may be added up in another order: where
-/// the same bits matter, ship choices ([`Tuner::export`]) and freeze.
+/// A [`GraphCache`](crate::GraphCache) with a tuner uses it in
+/// [`Schedule::compile_with_cache`](crate::Schedule::compile_with_cache). A [`Policy`] decides what happens there to an
+/// unknown program; [`Schedule::tune`](crate::Schedule::tune) tunes when you call it. Results are as accurate, but sums
+/// may be added in another order: if you need equal bits, ship choices ([`Tuner::export`]) and freeze the tuner.
 ///
 /// ```
 /// use millstream_client::ComputeClient;
@@ -52,9 +54,9 @@ pub struct ProgramKey {
 /// let graph = Graph::new();
 /// let (a, b) = (graph.input("a", DType::F32, [64, 512]), graph.input("b", DType::F32, [512, 2048]));
 /// let schedule = Schedule::create_one(&a.matmul(&b))?;
-/// // No caller waits here: programs that are not known run with the default blocking.
+/// // Does not measure: unknown programs run with the default blocking.
 /// let usual = schedule.compile_with_cache(client, &cache)?;
-/// // On a thread that may: takes up to a tenth of a second for each program.
+/// // On a thread that may block: up to a tenth of a second for each program.
 /// for tuned in schedule.tune(client, &cache)? {
 ///     println!("{tuned}");
 /// }
@@ -65,14 +67,15 @@ pub struct ProgramKey {
 pub struct GraphTuner {
     tuner: Tuner<ProgramKey>,
     pub(crate) policy: Policy,
-    /// Numbers of programs: to make one takes longer than to compile what is compiled.
-    numbers: Mutex<HashMap<Arc<Program>, u64>>,
+    /// The hashes of programs: to compute one takes longer than to compile a schedule whose kernels are cached.
+    hashes: Mutex<HashMap<Arc<Program>, u64>>,
 }
 
-/// Most programs whose numbers are kept.
-const NUMBERS: usize = 1024;
+/// The most programs whose hashes are kept.
+const HASHES_MAX: usize = 1024;
 
-/// Measured time for a program, unless a tuner says otherwise: compiling a schedule of some programs should take no more than a second or two.
+/// The default measuring time for a program: compiling a schedule of several programs should take at most one or two
+/// seconds.
 const BUDGET: Duration = Duration::from_millis(100);
 
 impl Default for GraphTuner {
@@ -88,33 +91,33 @@ impl fmt::Debug for GraphTuner {
 }
 
 impl GraphTuner {
-    /// One that tunes where schedules are compiled, and remembers as long as it lives.
+    /// Creates a tuner that measures when a schedule is compiled, and keeps its choices in memory.
     pub fn new() -> Self {
         Self::with(Tuner::with_effort(Effort::default().budget(BUDGET)))
     }
 
-    /// One that asks this tuner: with a store, say, or with choices that were imported.
+    /// Creates a graph tuner around this tuner, for example one with a store or with imported choices.
     pub fn with(tuner: Tuner<ProgramKey>) -> Self {
         Self {
             tuner,
             policy: Policy::Wait,
-            numbers: Mutex::default(),
+            hashes: Mutex::default(),
         }
     }
 
-    /// Says what becomes of a program that is not known where a schedule is compiled.
+    /// Sets what happens to an unknown program when a schedule is compiled.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// What it asks.
+    /// Returns the underlying tuner.
     pub fn tuner(&self) -> &Tuner<ProgramKey> {
         &self.tuner
     }
 
-    /// How each item is cut up.
+    /// Returns the blocking of each item.
     pub(crate) fn blockings(
         &self,
         client: &ComputeClient,
@@ -123,15 +126,15 @@ impl GraphTuner {
     ) -> Result<Vec<Blocking>, ScheduleError> {
         let items = 0..steps.items.len();
         let blocking = |item| {
-            let asked = Asked::new(self, client, (steps, memory), item);
-            asked.map_or(Ok(Blocking::USUAL), |asked| {
-                asked.blocking(self, client, self.policy)
+            let program = TunableProgram::new(self, client, (steps, memory), item);
+            program.map_or(Ok(Blocking::USUAL), |program| {
+                program.blocking(self, client, self.policy)
             })
         };
         items.map(blocking).collect()
     }
 
-    /// The index of the candidate that is to be used: the first, which is the usual way, where none can be tried.
+    /// Returns the index of the chosen candidate: the first, which is the default, if tuning fails.
     pub(crate) fn choose<I: Clone>(
         &self,
         set: &TunableSet<ProgramKey, I, ()>,
@@ -145,40 +148,40 @@ impl GraphTuner {
             Ok(choice) => Ok(choice.index),
             Err(why @ TuneError::Frozen { .. }) => Err(ScheduleError::Tuning(why.to_string())),
             Err(why) => {
-                tracing::warn!(target: "millstream::tune", %why, "it is done as usual");
+                tracing::warn!(target: "millstream::tune", %why, "tuning failed; using the default");
                 Ok(0)
             }
         }
     }
 
-    pub(crate) fn number(&self, program: &Arc<Program>) -> u64 {
-        // A panic leaves nothing half done.
-        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(number) = numbers.get(program) {
-            return *number;
+    pub(crate) fn hash_of(&self, program: &Arc<Program>) -> u64 {
+        // A panic leaves the map consistent.
+        let mut hashes = self.hashes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(hash) = hashes.get(program) {
+            return *hash;
         }
-        if numbers.len() >= NUMBERS {
-            numbers.clear();
+        if hashes.len() >= HASHES_MAX {
+            hashes.clear();
         }
-        // The same in every process that has the same code; where it is not, a program is tuned anew.
+        // Equal in every process with the same hasher; otherwise the program is tuned again.
         let mut hasher = DefaultHasher::new();
         program.hash(&mut hasher);
-        let number = hasher.finish();
-        numbers.insert(program.clone(), number);
-        number
+        let hash = hasher.finish();
+        hashes.insert(program.clone(), hash);
+        hash
     }
 }
 
-/// A program of a schedule that can be cut up in several ways.
-pub(crate) struct Asked {
+/// A program of a schedule that has several blockings.
+pub(crate) struct TunableProgram {
     pub(crate) key: ProgramKey,
-    /// The usual one first.
-    ways: Vec<Blocking>,
+    /// The blockings, the default first.
+    blockings: Vec<Blocking>,
     trial: Trial,
 }
 
-impl Asked {
-    /// None, if there is nothing to choose.
+impl TunableProgram {
+    /// Returns `None` if there is no choice.
     pub(crate) fn new(
         tuner: &GraphTuner,
         client: &ComputeClient,
@@ -196,12 +199,12 @@ impl Asked {
         }
         let key = ProgramKey {
             name: kernel_name(program),
-            program: tuner.number(program),
+            program: tuner.hash_of(program),
             sizes: sizes(item)?,
         };
         Some(Self {
             key,
-            ways: [Blocking::USUAL].into_iter().chain(others).collect(),
+            blockings: [Blocking::USUAL].into_iter().chain(others).collect(),
             trial: Trial::new(program, steps, memory, index)?,
         })
     }
@@ -212,7 +215,7 @@ impl Asked {
         client: &ComputeClient,
         policy: Policy,
     ) -> Result<Blocking, ScheduleError> {
-        let of = |index: usize| self.ways.get(index).copied().unwrap_or_default();
+        let of = |index: usize| self.blockings.get(index).copied().unwrap_or_default();
         if let Fastest::Hit(index) = tuner.tuner.fastest(&self.key) {
             return Ok(of(index));
         }
@@ -221,17 +224,17 @@ impl Asked {
         let mut set = TunableSet::new("graph", move |_: &ProgramKey, _: &Scratch| {
             trial.scratch(&scratch)
         });
-        for blocking in &self.ways {
+        for blocking in &self.blockings {
             let run = self.trial.run(client, *blocking);
             set = set.with(Tunable::new(blocking.to_string(), run));
         }
-        // What candidates run on is made where they run, and nowhere else.
+        // The set prepares the memory of candidates on the thread that runs them.
         let none = Scratch::none();
         Ok(of(tuner.choose(&set, &self.key, &none, &stream, policy)?))
     }
 }
 
-/// The lengths and strides of an item, rounded. None, if one is beyond counting.
+/// Returns the rounded lengths and strides of an item. `None` if one overflows.
 pub(crate) fn sizes(item: &Item) -> Option<Vec<i64>> {
     let size = |word: &WordValue| match word {
         WordValue::Size(size) => size.max().map(rounded),
@@ -240,7 +243,7 @@ pub(crate) fn sizes(item: &Item) -> Option<Vec<i64>> {
     item.words.iter().map(size).collect()
 }
 
-/// Up to the next of four steps in each doubling.
+/// Rounds up to the next of four steps in each power of two.
 fn rounded(size: i64) -> i64 {
     if size <= 64 {
         return size;
@@ -255,7 +258,7 @@ mod tests {
     use super::rounded;
 
     #[test]
-    fn short_lengths_are_told_apart_and_long_ones_by_quarters() {
+    fn short_lengths_are_distinct_and_long_ones_round_to_quarters() {
         assert_eq!([0, -3, 63, 64].map(rounded), [0, -3, 63, 64]);
         assert_eq!([65, 80, 81, 128, 129].map(rounded), [80, 80, 96, 128, 160]);
         assert_eq!(rounded(i64::MAX), i64::MAX);

@@ -1,4 +1,4 @@
-//! A program on trial: run on memory of its own, as a schedule would run it.
+//! A trial: runs a program on separate memory, as a schedule would run it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -16,40 +16,40 @@ use crate::memory::Memory;
 use crate::schedule::Steps;
 use crate::schedule::item::WordValue;
 
-/// What a byte of a float is, so that it is an ordinary number in every type: 0.75 as `f32`.
-pub(crate) const ORDINARY: u8 = 0x3f;
+/// The byte that fills float buffers, so that they hold normal numbers of every type: 0.75 as `f32`.
+pub(crate) const FILL_BYTE: u8 = 0x3f;
 
-/// A program, and what a launch of it takes.
+/// A program with the arguments of its launch.
 #[derive(Clone)]
-pub(super) struct Trial(Arc<Parts>);
+pub(super) struct Trial(Arc<TrialInner>);
 
-struct Parts {
+struct TrialInner {
     program: Arc<Program>,
-    /// The buffers: their bytes, and what each is filled with.
+    /// The number of bytes and the fill byte of each buffer.
     buffers: Vec<(u64, u8)>,
-    /// Which of them each binding is.
+    /// The buffer of each binding.
     bindings: Vec<usize>,
     words: Vec<u64>,
 }
 
-/// What candidates run on, or why there is none.
+/// The memory that candidates run on, or the error of its allocation.
 #[derive(Clone)]
-pub(super) struct Scratch(Result<Arc<Memories>, Failure>);
+pub(super) struct Scratch(Result<Arc<ScratchBuffers>, Failure>);
 
-struct Memories {
+struct ScratchBuffers {
     stream: Stream,
     buffers: Vec<Handle<u8>>,
 }
 
 impl Scratch {
-    /// What there is before anything is tried.
+    /// Returns the placeholder before memory is allocated.
     pub(super) fn none() -> Self {
-        Self(Err(Failure::new("nothing was made for it to run on")))
+        Self(Err(Failure::new("no memory was prepared for the trial")))
     }
 }
 
 impl Trial {
-    /// None, if a length is beyond counting.
+    /// Returns `None` if a length overflows.
     pub(super) fn new(
         program: &Arc<Program>,
         steps: &Steps,
@@ -62,8 +62,8 @@ impl Trial {
         let bound = memory.bound(steps, index).zip(types);
         let bindings = bound.map(|(place, (dtype, _))| {
             *known.entry(place).or_insert_with(|| {
-                // Indices of zero are there in any case.
-                let fill = if dtype.is_float() { ORDINARY } else { 0 };
+                // Index 0 is always valid.
+                let fill = if dtype.is_float() { FILL_BYTE } else { 0 };
                 buffers.push((place.2, fill));
                 buffers.len() - 1
             })
@@ -74,7 +74,7 @@ impl Trial {
             WordValue::Size(size) => size.max().map(|size| size as u64),
             WordValue::Scalar(scalar) => Some(scalar.bits()),
         });
-        Some(Self(Arc::new(Parts {
+        Some(Self(Arc::new(TrialInner {
             program: program.clone(),
             words: words.collect::<Option<_>>()?,
             buffers,
@@ -82,7 +82,7 @@ impl Trial {
         })))
     }
 
-    /// Memory for it, that is filled.
+    /// Allocates and fills the memory of a trial.
     pub(super) fn scratch(&self, stream: &Stream) -> Scratch {
         let buffer = |(bytes, fill): &(u64, u8)| {
             let buffer = stream.empty::<u8>(*bytes as usize)?;
@@ -92,12 +92,12 @@ impl Trial {
         let buffers: Result<Vec<_>, Error> = self.0.buffers.iter().map(buffer).collect();
         let made = buffers.map(|buffers| {
             let stream = stream.clone();
-            Arc::new(Memories { stream, buffers })
+            Arc::new(ScratchBuffers { stream, buffers })
         });
         Scratch(made.map_err(Failure::new))
     }
 
-    /// Launches it, cut up so. It is compiled at the first launch.
+    /// Returns a function that launches the program with a blocking. The first call compiles it.
     pub(super) fn run(
         &self,
         client: &ComputeClient,

@@ -1,34 +1,34 @@
-//! The values and stores of a nest at one index, as values and stores of a thread.
+//! Emits the values and stores of a nest at one index.
 
 use crate::nest::{Access, AccessId, Nest, Op, Scatter, Stride, ValueId, Word};
 use crate::ssa::{Builder, Place, Val, Var};
 use crate::{BinaryOp, CompareOp, DType};
 
-/// What a nest's values become.
+/// Emits code for a nest.
 pub(super) struct Emit<'k, 'n> {
     pub(super) k: &'k Builder,
     pub(super) nest: &'n Nest,
     /// The launch words of the nest, `u64`.
     pub(super) words: &'n [Val<'k>],
-    /// Its buffers.
+    /// The buffers of the nest.
     pub(super) buffers: Vec<Place<'k>>,
-    /// Elements that a thread has at once: neighbours along the last outer axis, whose index is the first one's.
+    /// The number of elements of a thread: neighbours along the last outer axis, whose index is that of the first.
     pub(super) lanes: u8,
-    /// What is loaded through access 0, where it is not in memory: an element of a product.
+    /// The value that a load through access 0 returns, if it is not in memory: an element of a product.
     pub(super) product: Option<Val<'k>>,
 }
 
-/// The values that are known where code is written, by their ids.
-pub(super) type Known<'k> = Vec<Option<Val<'k>>>;
+/// The values that are computed so far, by id.
+pub(super) type Values<'k> = Vec<Option<Val<'k>>>;
 
 impl<'k> Emit<'k, '_> {
-    /// A word as a number of this type.
+    /// Returns a word in this type.
     pub(super) fn word(&self, word: Word, dtype: DType) -> Val<'k> {
         let bits = self.words[usize::from(word)];
         match dtype {
             DType::Bool => bits.cast(DType::U8).cast(DType::Bool),
             _ => {
-                // The low end of the word, and that as what it is.
+                // The low bits, reinterpreted.
                 let low = match dtype.size() {
                     8 => DType::U64,
                     4 => DType::U32,
@@ -40,12 +40,12 @@ impl<'k> Emit<'k, '_> {
         }
     }
 
-    /// A word as a length or the like.
+    /// Returns a word as `i64`.
     pub(super) fn number(&self, word: Word) -> Val<'k> {
         self.word(word, DType::I64)
     }
 
-    /// The product of the lengths of some axes.
+    /// Returns the product of the lengths of some axes.
     pub(super) fn volume(&self, axes: std::ops::Range<usize>) -> Val<'k> {
         let one = self.k.constant(1);
         axes.fold(one, |volume, axis| match axis {
@@ -54,7 +54,7 @@ impl<'k> Emit<'k, '_> {
         })
     }
 
-    /// The index along each of some axes of the nth point of them, the last axis fastest.
+    /// Returns the index along each of some axes for a flat index, the last axis fastest.
     pub(super) fn unravel(&self, axes: std::ops::Range<usize>, nth: Val<'k>) -> Vec<Val<'k>> {
         let mut rest = nth;
         let mut indices = Vec::with_capacity(axes.len());
@@ -80,7 +80,7 @@ impl<'k> Emit<'k, '_> {
         }
     }
 
-    /// Where an access lies at an index.
+    /// Returns the place of an access at an index.
     fn place(&self, access: &Access, at: &[Val<'k>]) -> Val<'k> {
         let offset = access.offset.map(|word| self.number(word));
         let steps = access.strides.iter().zip(at);
@@ -89,7 +89,7 @@ impl<'k> Emit<'k, '_> {
         place.unwrap_or_else(|| self.k.constant(0))
     }
 
-    /// Does an access move along the lanes?
+    /// Returns `true` if an access depends on the axis of the lanes.
     fn is_wide(&self, access: &Access) -> bool {
         let along = |axis: usize| access.strides.get(axis).copied();
         self.lanes > 1
@@ -112,7 +112,7 @@ impl<'k> Emit<'k, '_> {
         buffer.get_wide(self.place(access, at), lanes)
     }
 
-    /// Something for each lane of which any of these values has many.
+    /// Applies `f` lane by lane, if one of these values has several lanes or `wide` is set.
     fn by_lane(
         &self,
         values: &[Val<'k>],
@@ -134,7 +134,7 @@ impl<'k> Emit<'k, '_> {
         self.k.pack(&made)
     }
 
-    /// Where along a gathered or scattered axis something lies, if it does.
+    /// Returns whether an index is within a gathered or scattered axis.
     fn within(&self, index: Val<'k>, len: Word) -> Val<'k> {
         let zero = self.k.constant(0);
         index.compare(CompareOp::Ge, zero) & index.lt(self.number(len))
@@ -154,7 +154,7 @@ impl<'k> Emit<'k, '_> {
             let index = values[0];
             let zero = self.k.bits(buffer.dtype(), 0);
             let found: Var<'k> = self.k.var("gathered", zero);
-            // Nothing is read where nothing may be: the buffer may be empty.
+            // Do not load out of range: the buffer may be empty.
             self.k.when(self.within(index, len), || {
                 let base = if wide { base + i64::from(lane) } else { base };
                 let step = self.stride(index, stride);
@@ -164,14 +164,14 @@ impl<'k> Emit<'k, '_> {
         })
     }
 
-    /// Makes a value at an index, of those before it. Reductions are made elsewhere.
-    pub(super) fn value(&self, id: ValueId, at: &[Val<'k>], known: &Known<'k>) -> Val<'k> {
+    /// Emits a value at an index, from the values before it. Reductions are emitted elsewhere.
+    pub(super) fn value(&self, id: ValueId, at: &[Val<'k>], known: &Values<'k>) -> Val<'k> {
         let value = &self.nest.values[usize::from(id)];
-        // The verifier and the plan saw to it that it is there.
+        // The check of the nest and the plan guarantee that the operand exists.
         let of =
             |id: &ValueId| known[usize::from(*id)].unwrap_or_else(|| self.k.bits(DType::Bool, 0));
         match &value.op {
-            Op::Const(bits) => self.k.bits(value.dtype, fitting(*bits, value.dtype)),
+            Op::Const(bits) => self.k.bits(value.dtype, truncate(*bits, value.dtype)),
             Op::Word(word) => self.word(*word, value.dtype),
             Op::Index(axis) => self.index(usize::from(*axis), at),
             Op::Load(access) => self.load(*access, at),
@@ -183,15 +183,15 @@ impl<'k> Emit<'k, '_> {
             } => self.gather((*access, *stride, *len), of(index), at),
             Op::Unary(op, a) => of(a).unary(*op),
             Op::Binary(op, a, b) => {
-                let [a, b] = self.alike([of(a), of(b)]);
+                let [a, b] = self.same_lanes([of(a), of(b)]);
                 a.binary(*op, b)
             }
             Op::Compare(op, a, b) => {
-                let [a, b] = self.alike([of(a), of(b)]);
+                let [a, b] = self.same_lanes([of(a), of(b)]);
                 a.compare(*op, b)
             }
             Op::Select(condition, a, b) => {
-                let [condition, a, b] = self.alike([of(condition), of(a), of(b)]);
+                let [condition, a, b] = self.same_lanes([of(condition), of(a), of(b)]);
                 condition.select(a, b)
             }
             Op::Cast(a) => of(a).cast(value.dtype),
@@ -200,7 +200,7 @@ impl<'k> Emit<'k, '_> {
                 let seed = self.word(*seed, DType::U64).splat(counter.of().lanes);
                 self.k.random(seed, counter)
             }
-            // Known before anything that uses it is made.
+            // The result is known before any value that uses it.
             Op::Reduce(..) => of(&id),
         }
     }
@@ -215,8 +215,8 @@ impl<'k> Emit<'k, '_> {
         at[axis].splat(self.lanes) + self.k.pack(&lanes)
     }
 
-    /// Values with as many lanes as the one with most.
-    pub(super) fn alike<const N: usize>(&self, values: [Val<'k>; N]) -> [Val<'k>; N] {
+    /// Widens values to the number of lanes of the widest.
+    pub(super) fn same_lanes<const N: usize>(&self, values: [Val<'k>; N]) -> [Val<'k>; N] {
         let lanes = values
             .iter()
             .map(|value| value.of().lanes)
@@ -231,8 +231,8 @@ impl<'k> Emit<'k, '_> {
         })
     }
 
-    /// Makes a store at an index, unless `may` says that it must not be.
-    pub(super) fn store(&self, store: usize, at: &[Val<'k>], known: &Known<'k>) {
+    /// Emits a store at an index.
+    pub(super) fn store(&self, store: usize, at: &[Val<'k>], known: &Values<'k>) {
         let store = &self.nest.stores[store];
         let access = &self.nest.accesses[usize::from(store.access)];
         let buffer = self.buffers[usize::from(access.buffer)];
@@ -251,7 +251,7 @@ impl<'k> Emit<'k, '_> {
         }
     }
 
-    /// One store whose place is a value: nests that scatter have one element a thread.
+    /// Emits a scatter. Nests that scatter have one element for each thread.
     fn scatter(
         &self,
         scatter: &Scatter,
@@ -270,7 +270,7 @@ impl<'k> Emit<'k, '_> {
         });
     }
 
-    /// The sum of two elements of memory: halves as singles, truth values as whether any is true.
+    /// Returns the sum of two elements of memory: halves are added as `f32`, bools as a logical or.
     fn sum(&self, a: Val<'k>, b: Val<'k>) -> Val<'k> {
         match a.of().dtype {
             half @ (DType::F16 | DType::Bf16) => {
@@ -282,7 +282,7 @@ impl<'k> Emit<'k, '_> {
     }
 }
 
-/// One lane of a value; of one that is not wide, it.
+/// Returns one lane of a value; a value without lanes itself.
 fn lane_of(value: Val<'_>, lane: u8) -> Val<'_> {
     match value.of().lanes {
         1 => value,
@@ -290,8 +290,8 @@ fn lane_of(value: Val<'_>, lane: u8) -> Val<'_> {
     }
 }
 
-/// The bits that a type has.
-fn fitting(bits: u64, dtype: DType) -> u64 {
+/// Truncates bits to those of a type.
+fn truncate(bits: u64, dtype: DType) -> u64 {
     match (dtype, dtype.size()) {
         (DType::Bool, _) => u64::from(bits as u8 != 0),
         (_, 8) => bits,

@@ -1,35 +1,34 @@
-//! Which way of running a nest suits a launch, and how many cubes that is: a function of the launch words alone, and of where its
-//! buffers lie.
+//! Chooses the kind and the number of cubes of a launch, from the launch words and the addresses of the buffers alone.
 
 use super::{Kind, ROWS_A_CUBE, THREADS, reduces, scatters};
 use crate::nest::{Access, Nest, Stride};
 use crate::ssa::ACCESS_BYTES_MAX;
 use crate::{Blocking, Rows};
 
-/// What a device has room for.
+/// The parallelism of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// How many cubes of 256 threads it runs at once.
+    /// The number of cubes of 256 threads that run at the same time.
     pub cubes_at_once: u32,
 }
 
 /// How a launch runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
-    /// By which of the functions.
+    /// The kind, which selects the function.
     pub kind: Kind,
-    /// As how many cubes, along x. None: there is nothing to do.
+    /// The number of cubes along x. 0: there is nothing to do.
     pub cubes: u32,
 }
 
-/// Rounds of cubes at most: threads go on to further elements rather than more cubes being started.
+/// The greatest number of rounds of cubes: then threads loop over further elements instead.
 const ROUNDS: u64 = 8;
-/// A row of more elements is walked by a whole cube.
+/// A row of more elements than this is reduced by a cube.
 const ROW_LEN_MAX: u64 = 1024;
-/// A row of so few is walked by one thread, where there are many.
+/// A row of at most this many elements is reduced by one thread, if there are many rows.
 const SHORT_LEN_MAX: u64 = 8;
 
-/// How a launch of a nest that is cut up so runs: with these words, and buffers at these addresses.
+/// Returns how a launch of a nest with this blocking, these words and buffers at these addresses runs.
 pub fn geometry(
     nest: &Nest,
     words: &[u64],
@@ -44,7 +43,7 @@ pub fn geometry(
     };
     let rows = launch.volume(0..nest.outer);
     let len = launch.volume(nest.outer..nest.rank());
-    // A nest that reduces nothing of rows of no length has stores once a row at most.
+    // A nest without reductions over rows of length 0 has stores of rows at most.
     if rows == 0 {
         let kind = Kind::Thread { lanes: 1 };
         return Geometry { kind, cubes: 0 };
@@ -56,12 +55,13 @@ pub fn geometry(
         Kind::Cube => rows,
     };
     let most = u64::from(limits.cubes_at_once.max(1)) * ROUNDS;
-    // At most 2^32 cubes at once: it fits.
+    // `most` fits: it is at most 2^32 times the number of rounds.
     let cubes = cubes.min(most).min(u64::from(i32::MAX.unsigned_abs())) as u32;
     Geometry { kind, cubes }
 }
 
-/// Whether a thread can do several neighbours of a nest at once, and how many; that a launch can is asked for later.
+/// Returns how many neighbours a thread of a nest can take at once; whether a launch is aligned for it is decided
+/// later.
 pub(super) fn lanes(nest: &Nest) -> u8 {
     let Some(axis) = nest.outer.checked_sub(1) else {
         return 1;
@@ -79,7 +79,7 @@ pub(super) fn lanes(nest: &Nest) -> u8 {
     let wide = nest.accesses.iter().zip(along);
     let wide = wide.filter(|(_, stride)| *stride == Stride::One);
     let bytes = wide.map(|(access, _)| nest.buffers[usize::from(access.buffer)].dtype.size());
-    // One: checked above. Not more than 8: each has its registers.
+    // There is one, see above. At most 8, because each needs registers.
     bytes
         .max()
         .map_or(1, |bytes| (ACCESS_BYTES_MAX / bytes).min(8) as u8)
@@ -115,7 +115,7 @@ impl Launch<'_> {
         let nest = self.nest;
         let busy = u64::from(limits.cubes_at_once) * u64::from(THREADS);
         let lanes = self.lanes(rows, addresses);
-        // Several rows a thread are for when there are enough of them.
+        // Several rows for each thread only if there are enough rows.
         let lanes = if nest.inner > 0 && rows < busy {
             1
         } else {
@@ -147,7 +147,7 @@ impl Launch<'_> {
         if (many && (by_columns || len <= SHORT_LEN_MAX)) || len <= 1 {
             return thread;
         }
-        // A cube for each row, unless there are more rows than cubes have room and each is little work.
+        // A cube for each row, unless there are more rows than cubes run at once and each row is little work.
         let full = rows > u64::from(limits.cubes_at_once);
         if len <= ROW_LEN_MAX && (full || len <= u64::from(super::ROW_THREADS)) {
             Kind::Row
@@ -156,7 +156,8 @@ impl Launch<'_> {
         }
     }
 
-    /// How many neighbours a thread takes at once: those that the nest allows, if every access then begins where it may.
+    /// Returns how many neighbours a thread takes at once: those that the nest allows, if every access is aligned for
+    /// them.
     fn lanes(&self, rows: u64, addresses: &[u64]) -> u8 {
         let nest = self.nest;
         let most = self.blocking.vector.unwrap_or(u8::MAX);

@@ -1,24 +1,34 @@
-//! Products of matrices by tiles: what runs where no library is.
+//! Matrix products by tiles, for devices without a library.
 //!
-//! A cube makes a tile, of 64 x 64 elements if nothing is said. 16 columns of the left matrix and 16 rows of the right one are laid down in
-//! shared memory at a time, as they are computed in, and each of 256 threads makes some neighbouring elements of the tile: 4 x 4 of 64 x 64. Strides are
-//! any: whichever axis of a matrix lies side by side is the one that neighbouring threads load along.
+//! A cube computes a tile, by default of 64 x 64 elements. It copies 16 columns of the left matrix and 16 rows of the
+//! right one at a time to shared memory, in the type of computation. Each of 256 threads computes some neighbouring
+//! elements of the tile: 4 x 4 of 64 x 64. Strides may be any: neighbouring threads load along the contiguous axis of a
+//! matrix.
+//!
+//! ```text
+//!  for each 16 of k        all threads: copy the piece of lhs and rhs to shared memory
+//!                          barrier: the pieces are complete
+//!                          each thread: 16 steps of multiply-add from shared memory to registers
+//!                          barrier: all threads have read the pieces; the next ones may overwrite them
+//!  each thread             epilogue, store
+//! ```
 
-use super::emit::{Emit, Known};
+use super::emit::{Emit, Values};
 use super::passes::Plan;
 use crate::ssa::{Axis, Builder, Function, Place, Position, SsaError, Val};
 use crate::{Blocking, DType, Matmul};
 
-/// Rows and columns of a tile, where nothing is said.
+/// Rows and columns of a tile by default.
 const TILE: [u32; 2] = [64, 64];
-/// Others: large ones read less and keep more registers, small ones are for products that would else be few cubes.
+/// Other tiles: large ones load less and use more registers, small ones are for products that would otherwise have few
+/// cubes.
 const TILES: [[u32; 2]; 5] = [[128, 128], [128, 64], [64, 128], [32, 64], [32, 32]];
-/// How much of k is laid down at a time.
+/// The length along k that is copied to shared memory at a time.
 const DEPTH: u32 = 16;
-/// Threads along either axis.
-const SIDE: u32 = 16;
+/// The number of threads along either axis.
+const THREADS_PER_AXIS: u32 = 16;
 
-/// How else a product can be cut up.
+/// Returns the blockings of a product besides the default.
 pub(super) fn blockings() -> impl Iterator<Item = Blocking> {
     TILES
         .iter()
@@ -28,11 +38,11 @@ pub(super) fn blockings() -> impl Iterator<Item = Blocking> {
 /// The tiles of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tiles {
-    /// As how many cubes it runs, along x. None: there is nothing to do.
+    /// The number of cubes along x. 0: there is nothing to do.
     pub cubes: u32,
 }
 
-/// How a launch of a product runs.
+/// Returns how a launch of a product runs.
 pub fn tiles(matmul: &Matmul, words: &[u64], blocking: Blocking) -> Tiles {
     let word = |index: usize| {
         words
@@ -46,18 +56,19 @@ pub fn tiles(matmul: &Matmul, words: &[u64], blocking: Blocking) -> Tiles {
         .div_ceil(rows)
         .saturating_mul(word(matmul.batch + 1).div_ceil(columns))
         .saturating_mul(batches);
-    // Cubes go on to further tiles, if there are more than a launch has cubes.
+    // If there are more tiles than cubes in a launch, cubes loop over further tiles.
     let cubes = all.min(i32::MAX as u64) as u32;
     Tiles { cubes }
 }
 
-/// The function of a product that was checked, by the usual tiles or by one of those that [`blockings`](super::blockings) has.
+/// Returns the function of a valid product, with the default tiles or those of a blocking from
+/// [`blockings`](super::blockings).
 ///
 /// # Errors
-/// Its epilogue is more than a function can hold. (Or it was not checked.)
+/// If the epilogue exceeds the limits of a function, or the product was not checked.
 pub fn matmul(matmul: &Matmul, blocking: Blocking) -> Result<Function, SsaError> {
     let shape = blocking.tile.unwrap_or(TILE);
-    let k = Builder::new("product", [SIDE, SIDE, 1]);
+    let k = Builder::new("product", [THREADS_PER_AXIS, THREADS_PER_AXIS, 1]);
     let dtype = matmul.dtype;
     let (lhs, rhs) = (k.read("lhs", dtype), k.read("rhs", dtype));
     let out = k.update("out", dtype);
@@ -111,7 +122,7 @@ impl<'k> Tile<'k, '_> {
         self.words[index].bits(DType::I64)
     }
 
-    /// The index of a batch along each of its axes.
+    /// Returns the index of a batch along each of its axes.
     fn batch(&self, nth: Val<'k>) -> Vec<Val<'k>> {
         let mut rest = nth;
         let mut at = Vec::new();
@@ -125,7 +136,7 @@ impl<'k> Tile<'k, '_> {
         at
     }
 
-    /// Where a batch of the nth of the three buffers begins, and its two strides.
+    /// Returns the start of a batch in buffer `nth` of the three, and its two strides.
     fn matrix(&self, nth: usize, batch: &[Val<'k>]) -> (Val<'k>, [Val<'k>; 2]) {
         let rank = self.matmul.batch + 2;
         let strides = self.matmul.batch + 3 + nth * rank;
@@ -140,13 +151,14 @@ impl<'k> Tile<'k, '_> {
         )
     }
 
-    /// Rows and columns of a thread.
-    fn each(&self) -> [u32; 2] {
-        self.shape.map(|len| len / SIDE)
+    /// Returns the rows and columns of a thread.
+    fn elements_per_thread(&self) -> [u32; 2] {
+        self.shape.map(|len| len / THREADS_PER_AXIS)
     }
 
-    /// Lays a piece of a matrix down: `DEPTH` rows of `width` elements, as `[k][along]`. What is beyond the matrix is zero.
-    fn lay(
+    /// Copies a piece of a matrix to shared memory: `DEPTH` rows of `width` elements, as `[k][along]`. Elements beyond
+    /// the matrix are zero.
+    fn copy_piece(
         &self,
         (to, width): (Place<'k>, u32),
         from: Place<'k>,
@@ -154,25 +166,29 @@ impl<'k> Tile<'k, '_> {
         ([start, start_k], [len, len_k]): ([Val<'k>; 2], [Val<'k>; 2]),
     ) {
         let k = self.k;
-        let thread = k.position(Position::Thread, Axis::Y) * i64::from(SIDE) + k.thread();
+        let thread =
+            k.position(Position::Thread, Axis::Y) * i64::from(THREADS_PER_AXIS) + k.thread();
         let dtype = to.dtype();
-        // Neighbouring threads along k, if that is how the elements lie. All threads agree on it.
+        // Neighbouring threads load along k if that axis is contiguous. All threads agree on it.
         let along_k = stride_k.eq(1);
-        k.unrolled(width * DEPTH / (SIDE * SIDE), |turn| {
-            let nth = turn * i64::from(SIDE * SIDE) + thread;
-            let place = along_k.select(nth / i64::from(DEPTH), nth % i64::from(width));
-            let depth = along_k.select(nth % i64::from(DEPTH), nth / i64::from(width));
-            let (at, at_k) = (start + place, start_k + depth);
-            let element = k.var("laid", k.bits(dtype, 0));
-            k.when(at.lt(len) & at_k.lt(len_k), || {
-                let value = from.get(base + at * stride + at_k * stride_k);
-                element.set(value.cast(dtype));
-            });
-            to.set(depth * i64::from(width) + place, element.get());
-        });
+        k.unrolled(
+            width * DEPTH / (THREADS_PER_AXIS * THREADS_PER_AXIS),
+            |turn| {
+                let nth = turn * i64::from(THREADS_PER_AXIS * THREADS_PER_AXIS) + thread;
+                let place = along_k.select(nth / i64::from(DEPTH), nth % i64::from(width));
+                let depth = along_k.select(nth % i64::from(DEPTH), nth / i64::from(width));
+                let (at, at_k) = (start + place, start_k + depth);
+                let element = k.var("laid", k.bits(dtype, 0));
+                k.when(at.lt(len) & at_k.lt(len_k), || {
+                    let value = from.get(base + at * stride + at_k * stride_k);
+                    element.set(value.cast(dtype));
+                });
+                to.set(depth * i64::from(width) + place, element.get());
+            },
+        );
     }
 
-    /// The sums of a thread: its rows, each of its columns.
+    /// Returns the sums of a thread: for each row its columns.
     fn sums(
         &self,
         [lhs, rhs]: [Place<'k>; 2],
@@ -185,19 +201,19 @@ impl<'k> Tile<'k, '_> {
         let (right_base, [right_k, right_n]) = self.matrix(1, batch);
         let dtype = self.left.dtype();
         let zero = k.bits(dtype, 0);
-        let each = self.each();
-        let sums = (0..each[0] * each[1]).map(|_| k.var("sum", zero));
+        let elements_per_thread = self.elements_per_thread();
+        let sums = (0..elements_per_thread[0] * elements_per_thread[1]).map(|_| k.var("sum", zero));
         let sums: Vec<_> = sums.collect();
         let (x, y) = (k.thread(), k.position(Position::Thread, Axis::Y));
         k.range(0, depth, i64::from(DEPTH), |start| {
-            self.lay(
+            self.copy_piece(
                 (self.left, self.shape[0]),
                 lhs,
                 (left_base, left_strides),
                 ([row, start], [m, depth]),
             );
             let right = (right_base, [right_n, right_k]);
-            self.lay(
+            self.copy_piece(
                 (self.right, self.shape[1]),
                 rhs,
                 right,
@@ -206,8 +222,9 @@ impl<'k> Tile<'k, '_> {
             k.barrier();
             k.unrolled(DEPTH, |step| {
                 let line = |from, thread: Val<'k>, axis: usize| {
-                    let at = step * i64::from(self.shape[axis]) + thread * i64::from(each[axis]);
-                    pieces(from, at, each[axis])
+                    let at = step * i64::from(self.shape[axis])
+                        + thread * i64::from(elements_per_thread[axis]);
+                    load_wide(from, at, elements_per_thread[axis])
                 };
                 let (left, right) = (line(self.left, y, 0), line(self.right, x, 1));
                 for (sum, (a, b)) in sums.iter().zip(pairs(&left, &right)) {
@@ -216,12 +233,12 @@ impl<'k> Tile<'k, '_> {
             });
             k.barrier();
         });
-        let rows = sums.chunks(each[1] as usize);
+        let rows = sums.chunks(elements_per_thread[1] as usize);
         rows.map(|row| row.iter().map(|sum| sum.get()).collect())
             .collect()
     }
 
-    /// `a * b + sum`: of floats at once, as every library has it.
+    /// Returns `a * b + sum`, fused for floats as in every library.
     fn multiply_add(&self, a: Val<'k>, b: Val<'k>, sum: Val<'k>) -> Val<'k> {
         if a.of().dtype.is_float() {
             return a.fma(b, sum);
@@ -229,7 +246,7 @@ impl<'k> Tile<'k, '_> {
         a * b + sum
     }
 
-    /// Stores a thread's elements, or what the epilogue makes of them.
+    /// Stores a thread's elements, after the epilogue if there is one.
     fn store(
         &self,
         sums: Vec<Vec<Val<'k>>>,
@@ -242,7 +259,7 @@ impl<'k> Tile<'k, '_> {
         let (x, y) = (k.thread(), k.position(Position::Thread, Axis::Y));
         let (base, [stride_m, stride_n]) = self.matrix(2, &batch);
         let out = buffers[0];
-        let [rows, columns] = self.each().map(i64::from);
+        let [rows, columns] = self.elements_per_thread().map(i64::from);
         for (i, sums) in sums.into_iter().enumerate() {
             let row = row + y * rows + i as i64;
             for (j, sum) in sums.into_iter().enumerate() {
@@ -268,11 +285,11 @@ impl<'k> Tile<'k, '_> {
     }
 }
 
-/// All that an epilogue does to one element: it has outer axes alone.
+/// Emits the epilogue of one element. It has outer axes only.
 fn epilogue<'k>(emit: &Emit<'k, '_>, at: &[Val<'k>]) {
     let plan = Plan::of(emit.nest);
-    let mut known: Known<'k> = vec![None; emit.nest.values.len()];
-    for id in &plan.first {
+    let mut known: Values<'k> = vec![None; emit.nest.values.len()];
+    for id in &plan.row_values {
         known[usize::from(*id)] = Some(emit.value(*id, at, &known));
     }
     for store in 0..emit.nest.stores.len() {
@@ -280,8 +297,8 @@ fn epilogue<'k>(emit: &Emit<'k, '_>, at: &[Val<'k>]) {
     }
 }
 
-/// Neighbours of shared memory, by accesses as wide as they may be.
-fn pieces<'k>(from: Place<'k>, at: Val<'k>, count: u32) -> Vec<Val<'k>> {
+/// Loads neighbours from shared memory with the widest possible accesses.
+fn load_wide<'k>(from: Place<'k>, at: Val<'k>, count: u32) -> Vec<Val<'k>> {
     let lanes = (crate::ssa::ACCESS_BYTES_MAX / from.dtype().size()).min(count as usize) as u8;
     let starts = (0..count as u8).step_by(usize::from(lanes));
     let wide = starts.map(|start| from.get_wide(at + i64::from(start), lanes));
@@ -299,12 +316,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_thread_lays_down_as_much_and_makes_as_many_elements() {
+    fn every_thread_copies_and_computes_the_same_number_of_elements() {
         for tile in TILES.iter().chain([&TILE]) {
             for len in tile {
-                assert!(len.is_multiple_of(SIDE) && (len * DEPTH).is_multiple_of(SIDE * SIDE));
-                // Their pieces are aligned, and whole.
-                assert!((len / SIDE).is_power_of_two());
+                assert!(
+                    len.is_multiple_of(THREADS_PER_AXIS)
+                        && (len * DEPTH).is_multiple_of(THREADS_PER_AXIS * THREADS_PER_AXIS)
+                );
+                // The accesses are aligned and whole.
+                assert!((len / THREADS_PER_AXIS).is_power_of_two());
             }
         }
     }

@@ -1,16 +1,50 @@
-//! Nests and products as functions of a thread: what GPUs run.
+//! Lowers nests and products to SSA functions: the programs of threads, which GPUs run.
 //!
 //! ```text
-//!  Nest ── nest() ──► functions, one for each way that a launch may run ──► compiled once
-//!  words of a launch ── geometry() ──► which of them, as how many cubes
+//!  Nest ──nest()──► kinds ──for each: Plan::of, Rows──► one SSA function for each kind ──backend──► compiled once
+//!  launch words, addresses, limits ──geometry()──► the kind and the number of cubes of this launch
 //! ```
-//! | kind | who walks a row | for |
+//! | kind | threads of a row | used for |
 //! | --- | --- | --- |
-//! | [`Kind::Thread`] | a thread, or one thread several neighbouring rows | elementwise kernels, reductions over a slow axis, scatters |
-//! | [`Kind::Row`] | 32 threads, 8 rows a cube | many short rows |
-//! | [`Kind::Cube`] | 512 threads | long rows, and few |
+//! | [`Kind::Thread`] | one, for one or more rows | elementwise kernels, reductions over a slow axis, scatters |
+//! | [`Kind::Row`] | 32 threads, 8 rows for each cube | many short rows |
+//! | [`Kind::Cube`] | 512 threads | long rows, and few rows |
 //!
-//! All are pure functions: nothing here knows a device.
+//! # Protocol
+//! 1. `kinds` lists the ways to run a nest. A backend compiles the functions of all of them with the kernel, so no
+//!    launch waits for a compiler.
+//! 2. `passes` divides a row into *passes*. A reduction must be complete before a value that depends on it, so pass
+//!    `p` computes the reductions of depth `p`, and loads and recomputes the elements that it needs. All stores of
+//!    elements are in the last pass.
+//! 3. `rows` writes the loops of a kind, `emit` the values and stores at one index, `reduce` the accumulators.
+//! 4. At each launch [`geometry()`] chooses the kind from the lengths and strides in the launch words, and the
+//!    alignment of the buffers.
+//!
+//! # Example
+//! `y[row, j] = x[row, j] - max over j of x[row, j]`, with `Kind::Row` and, for brevity, 2 threads and rows of 4
+//! elements:
+//!
+//! ```text
+//!               thread 0                       thread 1
+//!  pass 0       best = -inf                    best = -inf
+//!               best = max(best, x[0])         best = max(best, x[1])
+//!               best = max(best, x[2])         best = max(best, x[3])
+//!  meeting      m = reduce row max best        m = reduce row max best        both have the maximum of the row
+//!  pass 1       y[0] = x[0] - m                y[1] = x[1] - m                x is loaded again
+//!               y[2] = x[2] - m                y[3] = x[3] - m
+//! ```
+//! # Invariants
+//! * Every kind that `geometry` returns has a function of `nest` with the same blocking (`tests/lower.rs`,
+//!   `any_words_have_a_geometry_with_a_function`).
+//! * All threads of a cube reach every reduction and barrier: a team without a row takes part with 0 elements. The SSA
+//!   check (`ssa/uniform.rs`) rejects a function that violates this.
+//! * Stores are in the last pass, after the last load of the same element by the same thread, so a nest may work in
+//!   place. A store once for each row into a buffer that the row loads is behind a barrier, because a reduction of
+//!   threads of a row orders no memory.
+//! * The number of cubes is bounded; threads and cubes loop over further rows.
+//!
+//! All functions here are pure: they depend on no device. `tests/lower.rs` checks geometries; `tests/cuda` runs the
+//! functions on an interpreter of PTX and compares them with [`scalar`](crate::scalar).
 
 mod emit;
 mod geometry;
@@ -27,48 +61,52 @@ use crate::nest::{Nest, Op};
 use crate::ssa::{Function, SsaError};
 use crate::{Blocking, Program, Rows};
 
-/// Threads of a cube whose threads work alone.
+/// The number of threads of a cube of [`Kind::Thread`].
 pub const THREADS: u32 = 256;
-/// Threads that walk a row together where a cube has several rows.
+/// The number of threads of a row of [`Kind::Row`].
 pub const ROW_THREADS: u32 = 32;
-/// Rows of such a cube.
+/// The number of rows of a cube of [`Kind::Row`].
 pub const ROWS_A_CUBE: u32 = 8;
-/// Threads of a cube that walks one row.
+/// The number of threads of a cube of [`Kind::Cube`].
 pub const CUBE_THREADS: u32 = 512;
 
 /// A way to run a nest.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
-    /// A thread for each row, or for so many neighbouring ones.
+    /// One thread for each row, or for several neighbouring rows.
     Thread {
-        /// How many.
+        /// The number of neighbouring rows.
         lanes: u8,
     },
-    /// 32 threads for each row, and 8 rows a cube.
+    /// 32 threads for each row, and 8 rows for each cube.
     Row,
-    /// A cube for each row.
+    /// One cube for each row.
     Cube,
 }
 
-/// The ways that a launch of this nest may run, each with its function: of those that there are, those that the blocking asks for.
+/// Returns the kinds that a launch of this nest may use, each with its function: all kinds that the nest supports and
+/// the blocking allows.
 ///
 /// # Errors
-/// The nest is more than a function can hold. (Or was not checked.)
+/// If the nest exceeds the limits of a function, or was not checked.
 pub fn nest(nest: &Nest, blocking: Blocking) -> Result<Vec<(Kind, Function)>, SsaError> {
     let kinds = kinds(nest).into_iter();
-    let kinds = kinds.filter(|kind| kind.is_of(blocking)).map(|kind| {
-        // So many at most: an alignment that does not allow it asks for one.
-        match (kind, blocking.vector) {
-            (Kind::Thread { lanes: 2.. }, Some(lanes)) => Kind::Thread { lanes },
-            (kind, _) => kind,
-        }
-    });
+    let kinds = kinds
+        .filter(|kind| kind.is_allowed_by(blocking))
+        .map(|kind| {
+            // At most this many lanes: a launch whose alignment does not allow them uses one.
+            match (kind, blocking.vector) {
+                (Kind::Thread { lanes: 2.. }, Some(lanes)) => Kind::Thread { lanes },
+                (kind, _) => kind,
+            }
+        });
     kinds
         .map(|kind| Ok((kind, rows::function(nest, kind)?)))
         .collect()
 }
 
-/// How a program can be cut up for a GPU beside the usual way, which chooses among some of these by the words of a launch.
+/// Returns the blockings of a program on a GPU besides the default, which chooses among some of these by the launch
+/// words.
 pub fn blockings(program: &Program) -> Vec<Blocking> {
     let usual = Blocking::USUAL;
     match program {
@@ -88,8 +126,9 @@ pub fn blockings(program: &Program) -> Vec<Blocking> {
 }
 
 impl Kind {
-    /// May a launch that is cut up so run in this way? One element a thread is always among those that threads walk alone.
-    fn is_of(self, blocking: Blocking) -> bool {
+    /// Returns `true` if a launch with this blocking may use the kind. One lane is always allowed, for launches that
+    /// are not aligned.
+    fn is_allowed_by(self, blocking: Blocking) -> bool {
         let lanes = match (self, blocking.vector) {
             (Kind::Thread { lanes: 2.. }, Some(most)) => most > 1,
             _ => true,
@@ -104,7 +143,7 @@ impl Kind {
     }
 }
 
-/// All ways to run a nest.
+/// Returns all kinds that a nest supports.
 fn kinds(nest: &Nest) -> Vec<Kind> {
     let mut kinds = vec![Kind::Thread { lanes: 1 }];
     let lanes = geometry::lanes(nest);

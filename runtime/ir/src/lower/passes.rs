@@ -1,42 +1,42 @@
-//! In which order the values of a nest are made: how often a row is walked, and what for.
+//! Divides the values of a nest into passes over a row.
 //!
-//! A reduction must be over before what depends on it, so a row is walked once for the reductions that depend on none, once
-//! more for those that depend on these, and so on. What is needed in a later walk is computed again there: loads of a row hit
-//! the cache, and keeping a row in registers would bound its length.
+//! A reduction must be complete before a value that depends on it. So the first pass over a row computes the reductions
+//! that depend on no other, the next pass those that depend on these, and so on. A later pass recomputes the elements
+//! that it needs: loads of a row hit the cache, and keeping a row in registers would bound its length.
 
 use crate::ReduceOp;
 use crate::nest::{Level, Nest, Op, ValueId};
 
-/// The order of a nest.
+/// The passes of a nest.
 pub(super) struct Plan {
-    /// Values that are made once a row, before it is walked.
-    pub(super) first: Vec<ValueId>,
-    /// The walks.
+    /// Values that are computed once for each row, before the first pass.
+    pub(super) row_values: Vec<ValueId>,
+    /// The passes.
     pub(super) passes: Vec<Pass>,
-    /// Stores that are made once a row, by their places.
+    /// Stores once for each row, by index.
     pub(super) stores: Vec<usize>,
 }
 
-/// One walk over a row.
+/// One pass over a row.
 #[derive(Default)]
 pub(super) struct Pass {
-    /// What is computed for each element, in order.
+    /// Values that are computed for each element, in order.
     pub(super) inner: Vec<ValueId>,
-    /// Reductions that are made: each by its id, and of which value.
+    /// Reductions: id, operation, and operand.
     pub(super) reduces: Vec<(ValueId, ReduceOp, ValueId)>,
-    /// Stores for each element, by their places.
+    /// Stores for each element, by index.
     pub(super) stores: Vec<usize>,
-    /// What is made once a row behind it, in order, reductions left out.
-    pub(super) after: Vec<ValueId>,
+    /// Values that are computed once for each row after the pass, in order, without the reductions.
+    pub(super) row_values: Vec<ValueId>,
 }
 
 impl Plan {
-    /// The order of a nest that was checked.
+    /// Divides a valid nest.
     pub(super) fn of(nest: &Nest) -> Self {
         let levels = nest.levels();
         let level = |id: ValueId| levels[usize::from(id)];
         let used = used(nest);
-        // The walk before which a value can be made; of a reduction, the one behind which it is there.
+        // The pass before which a value can be computed; for a reduction, the pass after which it is complete.
         let mut stages: Vec<usize> = Vec::with_capacity(nest.values.len());
         for value in &nest.values {
             let operands = value.op.operands();
@@ -55,7 +55,8 @@ impl Plan {
             let index = store.scatter.iter().map(|scatter| scatter.index);
             index.chain([store.value]).map(|id| stages[usize::from(id)])
         });
-        // All stores of elements are made in the last walk: a nest that works in place has read all it needs of an element by then.
+        // All element stores are in the last pass: a nest that works in place has loaded everything that it needs of an
+        // element by then.
         let last_store = store_stages
             .max()
             .map(|stage| stage.max(walks.saturating_sub(1)));
@@ -81,13 +82,13 @@ impl Plan {
             };
             Pass {
                 inner: inner_of(nest, &levels, &reduces, &stores),
-                after: once(pass + 1),
+                row_values: once(pass + 1),
                 reduces,
                 stores,
             }
         });
         Plan {
-            first: once(0),
+            row_values: once(0),
             passes: passes.collect(),
             stores: places(nest, Level::Outer).collect(),
         }
@@ -101,7 +102,7 @@ fn places(nest: &Nest, level: Level) -> impl Iterator<Item = usize> {
         .map(|(place, _)| place)
 }
 
-/// Which values any store needs.
+/// Returns which values a store needs.
 fn used(nest: &Nest) -> Vec<bool> {
     let mut used = vec![false; nest.values.len()];
     for store in &nest.stores {
@@ -120,7 +121,7 @@ fn used(nest: &Nest) -> Vec<bool> {
     used
 }
 
-/// The values of elements that these reductions and stores need, in order. What is made once a row is there already.
+/// Returns the element values that these reductions and stores need, in order. Values of rows exist already.
 fn inner_of(
     nest: &Nest,
     levels: &[Level],

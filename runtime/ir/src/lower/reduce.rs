@@ -1,24 +1,24 @@
-//! Reductions: what a thread gathers of a row, and what its team makes of it.
+//! Reductions: the accumulator of a thread, and the combination of the threads of a team.
 
 use crate::ssa::{Builder, Place, Scope, Val};
 use crate::{BinaryOp, CompareOp, DType, ReduceOp};
 
-/// An index that none has: that of a thread that met no element.
+/// The index of a thread that has seen no element. No element has it.
 const NO_INDEX: i64 = i64::MAX;
 
-/// A reduction while a row is walked.
+/// The accumulator of a reduction.
 pub(super) struct Accumulator<'k> {
     k: &'k Builder,
     op: ReduceOp,
-    /// What was found; a lane for each lane.
+    /// The result so far, one for each lane.
     best: Place<'k>,
-    /// The index of it, of those that ask for that.
+    /// The index of the result, for reductions that return it.
     index: Option<Place<'k>>,
     lanes: u8,
 }
 
 impl<'k> Accumulator<'k> {
-    /// One for elements of this type, with nothing in it yet.
+    /// Creates an accumulator with the neutral element.
     pub(super) fn new(k: &'k Builder, op: ReduceOp, dtype: DType, lanes: u8) -> Self {
         let best = k.local("reduced", dtype, lanes.into());
         best.set(0, k.bits(dtype, neutral(op, dtype)).splat(lanes));
@@ -37,7 +37,7 @@ impl<'k> Accumulator<'k> {
         }
     }
 
-    /// Takes an element in, which is the nth of its row.
+    /// Adds element number `nth` of the row.
     pub(super) fn add(&self, value: Val<'k>, nth: Val<'k>) {
         let value = if value.of().lanes == self.lanes {
             value
@@ -61,7 +61,7 @@ impl<'k> Accumulator<'k> {
         index.set(0, taken.select(nth.splat(self.lanes), so_far));
     }
 
-    /// What came of it, which the whole team knows; of a thread alone, without a team.
+    /// Returns the result of all threads of the team, known to all of them; without a team, of this thread.
     pub(super) fn result(&self, team: Option<Scope>) -> Val<'k> {
         let together = |value: Val<'k>, op| match team {
             None => value,
@@ -82,7 +82,7 @@ impl<'k> Accumulator<'k> {
                     _ => ReduceOp::Max,
                 };
                 let all = together(best, op);
-                // The first of those that have it. NaN equals nothing, itself included.
+                // The first index with the best value. NaN equals nothing, itself included.
                 let has = best.eq(all) | (is_nan(best) & is_nan(all));
                 together(has.select(index, none), ReduceOp::Min)
             }
@@ -96,7 +96,7 @@ fn is_nan(value: Val<'_>) -> Val<'_> {
     value.compare(CompareOp::Ne, value)
 }
 
-/// What two elements are made one by.
+/// Returns the operation that combines two elements.
 pub(super) fn combine(op: ReduceOp) -> BinaryOp {
     match op {
         ReduceOp::Sum => BinaryOp::Add,
@@ -106,7 +106,8 @@ pub(super) fn combine(op: ReduceOp) -> BinaryOp {
     }
 }
 
-/// The bits of what changes nothing: of a minimum the greatest value, and so on. Of floats these are the infinities.
+/// Returns the bits of the neutral element, for example the greatest value for a minimum. For floats these are the
+/// infinities.
 pub fn neutral(op: ReduceOp, dtype: DType) -> u64 {
     let bits = 8 * dtype.size() as u32;
     let all = u64::MAX >> (64 - bits);

@@ -1,6 +1,6 @@
-//! The loops of a nest: who walks which row.
+//! The loops of a nest for each kind.
 
-use super::emit::{Emit, Known};
+use super::emit::{Emit, Values};
 use super::passes::{Pass, Plan};
 use super::reduce::Accumulator;
 use super::{CUBE_THREADS, Kind, ROW_THREADS, ROWS_A_CUBE, THREADS};
@@ -8,7 +8,7 @@ use crate::nest::{AccessId, Nest, Op, Word};
 use crate::ssa::{Axis, Builder, Function, Position, Scope, SsaError, Val};
 use crate::{BinaryOp, DType};
 
-/// The function of a nest that was checked.
+/// Returns the function of a valid nest.
 pub(super) fn function(nest: &Nest, kind: Kind) -> Result<Function, SsaError> {
     let (name, threads, lanes) = match kind {
         Kind::Thread { lanes } => ("threads", [THREADS, 1, 1], lanes),
@@ -18,7 +18,7 @@ pub(super) fn function(nest: &Nest, kind: Kind) -> Result<Function, SsaError> {
     let k = Builder::new(name, threads);
     let buffers = nest.buffers.iter().enumerate();
     let buffers = buffers.map(|(index, buffer)| {
-        // A store may leave bytes as they are, and a row be walked twice: what the caller says of them is not for this level.
+        // The mode is that of the nest: this level does not know whether stores cover the whole buffer.
         k.param(format!("b{index}"), buffer.dtype, buffer.mode)
     });
     let buffers = buffers.collect();
@@ -37,9 +37,9 @@ pub(super) fn function(nest: &Nest, kind: Kind) -> Result<Function, SsaError> {
         plan: Plan::of(nest),
     };
     match kind {
-        Kind::Thread { .. } => rows.threads(),
-        Kind::Row => rows.teams(Scope::Row),
-        Kind::Cube => rows.teams(Scope::Cube),
+        Kind::Thread { .. } => rows.thread_rows(),
+        Kind::Row => rows.team_rows(Scope::Row),
+        Kind::Cube => rows.team_rows(Scope::Cube),
     }
     drop(rows);
     k.build()
@@ -51,35 +51,35 @@ struct Rows<'k, 'n> {
 }
 
 impl<'k> Rows<'k, '_> {
-    /// Each thread walks rows of its own; `lanes` neighbouring ones at once.
-    fn threads(&self) {
+    /// Each thread computes its own rows, `lanes` neighbouring ones at once.
+    fn thread_rows(&self) {
         let Emit { k, nest, lanes, .. } = self.emit;
         let rows = self.emit.volume(0..nest.outer) / i64::from(lanes);
         k.range(k.index(), rows, k.count(), |nth| {
             let outer = self.emit.unravel(0..nest.outer, nth * i64::from(lanes));
-            let mut known = self.first(&outer);
+            let mut known = self.row_values(&outer);
             for pass in &self.plan.passes {
                 let found = self.accumulators(pass);
-                self.in_order(&outer, &mut |at, nth| {
+                self.each_element(&outer, &mut |at, nth| {
                     self.element(pass, at, nth, &known, &found);
                 });
-                self.after(pass, &outer, &mut known, &found, None);
+                self.finish_pass(pass, &outer, &mut known, &found, None);
             }
             self.stores(&outer, &known);
         });
     }
 
-    /// Each row is walked by a team, which is a cube or one row of its threads.
-    fn teams(&self, team: Scope) {
+    /// A team computes each row: a cube, or the threads of a cube that differ along x alone.
+    fn team_rows(&self, team: Scope) {
         let Emit { k, nest, .. } = self.emit;
         let rows = self.emit.volume(0..nest.outer);
         let len = self.emit.volume(nest.outer..nest.rank());
         let (cube, cubes) = (k.cube(), k.cubes());
         let body = |row: Val<'k>, valid: Option<Val<'k>>| {
             let outer = self.emit.unravel(0..nest.outer, row);
-            // A team without a row comes along to where all meet, and walks nothing.
+            // A team without a row takes part in all reductions and barriers, with 0 elements.
             let end = valid.map_or(len, |valid| valid.select(len, 0));
-            let mut known = self.first(&outer);
+            let mut known = self.row_values(&outer);
             for pass in &self.plan.passes {
                 let found = self.accumulators(pass);
                 k.range(k.thread(), end, k.threads(), |nth| {
@@ -87,10 +87,11 @@ impl<'k> Rows<'k, '_> {
                     let at: Vec<Val<'k>> = outer.iter().copied().chain(inner).collect();
                     self.element(pass, &at, nth, &known, &found);
                 });
-                self.after(pass, &outer, &mut known, &found, Some(team));
+                self.finish_pass(pass, &outer, &mut known, &found, Some(team));
             }
             if !self.plan.stores.is_empty() {
-                // Threads of a row meet in what they reduce, which orders no memory: what is stored may still be read by another of them.
+                // A reduction of the threads of a row orders no memory: another thread may still load the element that
+                // is stored.
                 if team == Scope::Row && self.stores_what_rows_read() {
                     k.barrier();
                 }
@@ -111,7 +112,7 @@ impl<'k> Rows<'k, '_> {
         }
     }
 
-    /// Is anything that is stored once a row in a buffer that is read as well?
+    /// Returns `true` if a store once for each row is to a buffer that rows load from.
     fn stores_what_rows_read(&self) -> bool {
         let nest = self.emit.nest;
         let buffer = |access: AccessId| nest.accesses[usize::from(access)].buffer;
@@ -123,10 +124,10 @@ impl<'k> Rows<'k, '_> {
         stores.any(|store| reads(buffer(nest.stores[*store].access)))
     }
 
-    /// What is made once a row before it is walked.
-    fn first(&self, outer: &[Val<'k>]) -> Known<'k> {
-        let mut known: Known<'k> = vec![None; self.emit.nest.values.len()];
-        for id in &self.plan.first {
+    /// Computes the values of a row that the first pass needs.
+    fn row_values(&self, outer: &[Val<'k>]) -> Values<'k> {
+        let mut known: Values<'k> = vec![None; self.emit.nest.values.len()];
+        for id in &self.plan.row_values {
             known[usize::from(*id)] = Some(self.emit.value(*id, outer, &known));
         }
         known
@@ -140,13 +141,13 @@ impl<'k> Rows<'k, '_> {
             .collect()
     }
 
-    /// One element of a walk.
+    /// Computes one element of a pass.
     fn element(
         &self,
         pass: &Pass,
         at: &[Val<'k>],
         nth: Val<'k>,
-        known: &Known<'k>,
+        known: &Values<'k>,
         found: &[Accumulator<'k>],
     ) {
         let mut known = known.clone();
@@ -163,32 +164,32 @@ impl<'k> Rows<'k, '_> {
         }
     }
 
-    /// What is made once a row behind a walk.
-    fn after(
+    /// Computes the values of a row after a pass.
+    fn finish_pass(
         &self,
         pass: &Pass,
         outer: &[Val<'k>],
-        known: &mut Known<'k>,
+        known: &mut Values<'k>,
         found: &[Accumulator<'k>],
         team: Option<Scope>,
     ) {
         for ((id, _, _), found) in pass.reduces.iter().zip(found) {
             known[usize::from(*id)] = Some(found.result(team));
         }
-        for id in &pass.after {
+        for id in &pass.row_values {
             known[usize::from(*id)] = Some(self.emit.value(*id, outer, known));
         }
     }
 
-    /// The stores that are made once a row.
-    fn stores(&self, outer: &[Val<'k>], known: &Known<'k>) {
+    /// Performs the stores once for each row.
+    fn stores(&self, outer: &[Val<'k>], known: &Values<'k>) {
         for store in &self.plan.stores {
             self.emit.store(*store, outer, known);
         }
     }
 
-    /// Does something for each element of a row, in order: with its index along all axes, and its number in the row.
-    fn in_order(&self, outer: &[Val<'k>], body: &mut dyn FnMut(&[Val<'k>], Val<'k>)) {
+    /// Loops over the elements of a row in order, with the index along all axes and the number within the row.
+    fn each_element(&self, outer: &[Val<'k>], body: &mut dyn FnMut(&[Val<'k>], Val<'k>)) {
         let first = self.emit.k.constant(0);
         let mut at = outer.to_vec();
         self.loop_over(&mut at, first, body);

@@ -1,63 +1,63 @@
-//! Is a nest right? Each wrong one is told why.
+//! Checks nests.
 
 use crate::DType;
 use crate::nest::{Access, AccessId, BufferMode, Level, Nest, Op, Store, Stride, ValueId, Word};
 
-/// Why a nest is not one.
+/// The reason why a nest is invalid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum NestError {
-    /// There are more of something than an index can name.
+    /// A count exceeds the range of an index.
     TooMany {
-        /// Of what.
+        /// The kind of item.
         what: &'static str,
-        /// How many there are.
+        /// The number of items.
         given: usize,
-        /// How many there may be.
+        /// The limit.
         limit: usize,
     },
-    /// Something is named that does not exist.
+    /// A name refers to nothing.
     Missing {
-        /// What kind of thing.
+        /// The kind of item.
         what: &'static str,
-        /// Its index.
+        /// The index.
         index: usize,
-        /// Where it is named.
+        /// The place of the reference.
         place: String,
     },
-    /// An access has not one stride for each axis.
+    /// An access does not have one stride for each axis.
     Rank {
-        /// Which access.
+        /// The access.
         access: usize,
-        /// Its strides.
+        /// The number of strides.
         strides: usize,
-        /// The axes.
+        /// The number of axes.
         axes: usize,
     },
     /// A type does not fit.
     Type {
-        /// Where.
+        /// The place.
         place: String,
-        /// What was expected.
+        /// The expected type.
         expected: String,
-        /// What was given.
+        /// The actual type.
         given: DType,
     },
-    /// A buffer is touched otherwise than it says.
+    /// A buffer is accessed in a way that its mode does not allow.
     Mode {
-        /// Which buffer.
+        /// The buffer.
         buffer: usize,
-        /// What is wrong.
+        /// The reason.
         why: &'static str,
     },
-    /// A value of each element is stored once a row, or a store at the level of rows moves along them.
+    /// A store at the level of rows has a value or a place that differs within a row.
     Level {
-        /// Which store.
+        /// The store.
         store: usize,
     },
-    /// The epilogue of a product is not over the product.
+    /// The epilogue of a product does not fit the product.
     Epilogue {
-        /// What is wrong.
+        /// The reason.
         why: &'static str,
     },
 }
@@ -66,10 +66,10 @@ impl std::fmt::Display for NestError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             NestError::TooMany { what, given, limit } => {
-                write!(f, "{given} {what} are more than {limit}")
+                write!(f, "{given} {what} exceed the limit of {limit}")
             }
             NestError::Missing { what, index, place } => {
-                write!(f, "{place} names {what} {index}, which is not there")
+                write!(f, "{place} names {what} {index}, which does not exist")
             }
             NestError::Rank {
                 access,
@@ -80,11 +80,11 @@ impl std::fmt::Display for NestError {
                 place,
                 expected,
                 given,
-            } => write!(f, "{place} takes {expected}, not {given}"),
+            } => write!(f, "{place} expects {expected}, got {given}"),
             NestError::Mode { buffer, why } => write!(f, "buffer {buffer} {why}"),
             NestError::Level { store } => write!(
                 f,
-                "store {store} is made once a row, but its value or its place differs within the row"
+                "store {store} is at the level of rows, but its value or its place differs within a row"
             ),
             NestError::Epilogue { why } => write!(f, "the epilogue of a product {why}"),
         }
@@ -93,14 +93,14 @@ impl std::fmt::Display for NestError {
 
 impl std::error::Error for NestError {}
 
-/// Most words, values or accesses.
-const MOST: usize = u16::MAX as usize;
+/// The most words, values or accesses.
+const COUNT_MAX: usize = u16::MAX as usize;
 
 impl Nest {
-    /// Is this a nest?
+    /// Checks the nest.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first error.
     pub fn check(&self) -> Result<(), NestError> {
         let counts = [
             ("words", self.words),
@@ -109,8 +109,8 @@ impl Nest {
             ("buffers", self.buffers.len()),
         ];
         for (what, given) in counts {
-            if given > MOST {
-                let limit = MOST;
+            if given > COUNT_MAX {
+                let limit = COUNT_MAX;
                 return Err(NestError::TooMany { what, given, limit });
             }
         }
@@ -184,11 +184,21 @@ impl Nest {
                 same(DType::I64, of(index))
             }
             Op::Unary(op, a) => {
-                expect(place, op.takes(of(a)), format!("what `{op}` is for"), of(a))?;
+                expect(
+                    place,
+                    op.takes(of(a)),
+                    format!("a type that `{op}` supports"),
+                    of(a),
+                )?;
                 same(of(a), value.dtype)
             }
             Op::Binary(op, a, b) => {
-                expect(place, op.takes(of(a)), format!("what `{op}` is for"), of(a))?;
+                expect(
+                    place,
+                    op.takes(of(a)),
+                    format!("a type that `{op}` supports"),
+                    of(a),
+                )?;
                 same(of(a), of(b))?;
                 same(of(a), value.dtype)
             }
@@ -208,7 +218,12 @@ impl Nest {
                 same(DType::U32, value.dtype)
             }
             Op::Reduce(op, a) => {
-                expect(place, op.takes(of(a)), format!("what `{op}` is for"), of(a))?;
+                expect(
+                    place,
+                    op.takes(of(a)),
+                    format!("a type that `{op}` supports"),
+                    of(a),
+                )?;
                 same(op.output(of(a)), value.dtype)
             }
         }
@@ -221,7 +236,10 @@ impl Nest {
         };
         let buffer = self.buffers[usize::from(access.buffer)];
         if buffer.mode == BufferMode::Read {
-            let (buffer, why) = (usize::from(access.buffer), "is only read, and stored to");
+            let (buffer, why) = (
+                usize::from(access.buffer),
+                "is read-only, but the nest stores to it",
+            );
             return Err(NestError::Mode { buffer, why });
         }
         let scattered = store.scatter.iter().map(|scatter| scatter.index);
@@ -240,7 +258,7 @@ impl Nest {
             if buffer.mode != BufferMode::Update {
                 let (buffer, why) = (
                     usize::from(access.buffer),
-                    "is scattered to, so it is updated",
+                    "is the target of a scatter and must be `update`",
                 );
                 return Err(NestError::Mode { buffer, why });
             }
@@ -255,7 +273,7 @@ impl Nest {
         Ok(())
     }
 
-    /// The type of what an access loads.
+    /// Returns the type of the elements that an access loads.
     fn loads(&self, access: AccessId, place: impl Fn() -> String) -> Result<DType, NestError> {
         let Some(found) = self.accesses.get(usize::from(access)) else {
             return Err(missing("access", access, place()));
@@ -264,7 +282,7 @@ impl Nest {
         if buffer.mode == BufferMode::Write {
             let (buffer, why) = (
                 usize::from(found.buffer),
-                "is only written, and loaded from",
+                "is write-only, but the nest loads from it",
             );
             return Err(NestError::Mode { buffer, why });
         }

@@ -1,25 +1,25 @@
-//! A nest: one fused kernel over an index space, without a word on how it runs.
+//! A nest: one fused kernel over an index space, independent of how a device runs it.
 //!
 //! ```text
-//!  for each index of the outer axes            a row: lengths known when it is launched
+//!  for each index of the outer axes            a row: lengths are launch words
 //!    for each index of the inner axes            an element of the row
 //!      loads, arithmetic                           values of level Inner
-//!    reductions over the inner axes              values of level Outer, once a row
+//!    reductions over the inner axes              values of level Outer, once for each row
 //!    for each index of the inner axes
-//!      arithmetic on both, stores                ..as often as reductions depend on each other
+//!      arithmetic on both, stores                repeated if reductions depend on each other
 //! ```
-//! A softmax over rows is one nest: two reductions and a store at the inner level. Elementwise kernels have outer
-//! axes only. Each device lowers a nest where it runs: the CPU to programs over tiles, GPUs to SSA.
+//! A softmax over rows is one nest: two reductions and a store at the inner level. Elementwise kernels have outer axes
+//! only. Each backend lowers nests for its device: the CPU to programs over tiles, GPUs to SSA.
 //!
-//! **Nothing that changes between runs is part of a nest.** Lengths, strides, offsets and constants are *launch words*, so a
-//! longer sequence or another factor is the same nest, compiled once. What a nest does say of a stride is whether it is
-//! 0, 1 or a word, because code differs between these.
+//! **A nest contains nothing that changes between runs.** Lengths, strides, offsets and constants are *launch words*,
+//! so a longer sequence or another factor uses the same compiled nest. Only whether a stride is 0, 1 or a word is part
+//! of the nest, because it affects the code.
 //!
 //! Invariants, checked by [`Nest::check`]:
-//! 1. Values are in order: each uses values before it alone, and every type fits ([`op`](crate::op)).
-//! 2. Where a launch reads and writes the same bytes, it does so at the same index of the same access pattern. (Not
-//!    checked here: whoever makes the nest knows.)
-//! 3. Stores of one nest write disjoint bytes, unless they scatter: those happen in the order of the inner axes.
+//! 1. Values are in order: each uses only values before it, and all types fit ([`op`](crate::op)).
+//! 2. A launch that reads and writes the same bytes does so at the same index of the same access pattern. (Not checked
+//!    here: the creator of the nest guarantees it.)
+//! 3. Stores of one nest write disjoint bytes, except for scatters, which happen in the order of the inner axes.
 
 mod check;
 mod parse;
@@ -29,8 +29,8 @@ pub use check::NestError;
 
 use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
-/// The index of a launch word. Words are 64 bits: lengths, strides and offsets as `i64` in elements, constants as the
-/// bits of their type in the low end.
+/// The index of a launch word. Words have 64 bits: lengths, strides and offsets are `i64` in elements, constants are
+/// the bits of their type in the low end.
 pub type Word = u16;
 
 /// The index of a value of a nest.
@@ -39,166 +39,166 @@ pub type ValueId = u16;
 /// The index of an access of a nest.
 pub type AccessId = u16;
 
-/// A fused kernel. Two that are equal run the same code.
+/// A fused kernel. Equal nests run the same code.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Nest {
-    /// How many axes are looped over outside, slowest first. Their lengths are the first words.
+    /// The number of outer axes, slowest first. Their lengths are the first words.
     pub outer: usize,
-    /// How many axes are looped over inside: those that are reduced. Their lengths are the next words.
+    /// The number of inner axes, which are reduced. Their lengths are the next words.
     pub inner: usize,
-    /// Words of a launch.
+    /// The number of launch words.
     pub words: usize,
-    /// What is bound, in order.
+    /// The bindings, in order.
     pub buffers: Vec<Buffer>,
-    /// How buffers are walked.
+    /// The accesses to buffers.
     pub accesses: Vec<Access>,
-    /// What is computed.
+    /// The computed values.
     pub values: Vec<Value>,
-    /// What is kept.
+    /// The stores.
     pub stores: Vec<Store>,
 }
 
 /// One binding of a nest.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Buffer {
-    /// The type of its elements.
+    /// The type of the elements.
     pub dtype: DType,
-    /// How the nest touches it.
+    /// How the nest accesses it.
     pub mode: BufferMode,
 }
 
-/// How a nest touches a buffer.
+/// How a program accesses a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum BufferMode {
-    /// It is only read.
+    /// Only read.
     Read,
-    /// Every byte of it is written, and none read.
+    /// Every byte is written, and none is read.
     Write,
-    /// It is written in part, or read as well.
+    /// Written in part, or also read.
     Update,
 }
 
-/// How a buffer is walked: the element at an index lies at `offset + sum(index * stride)`.
+/// An access to a buffer: the element at an index is at `offset + sum(index * stride)`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Access {
-    /// Which buffer.
+    /// The buffer.
     pub buffer: u16,
-    /// The word with the offset in elements; none is 0.
+    /// The word with the offset in elements; `None` is 0.
     pub offset: Option<Word>,
-    /// One for each axis, the outer ones first.
+    /// One stride for each axis, outer axes first.
     pub strides: Vec<Stride>,
 }
 
-/// How far apart neighbours along an axis are, in elements.
+/// The distance of neighbours along an axis, in elements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Stride {
-    /// Nowhere: the axis is broadcast.
+    /// 0: the axis is broadcast.
     Zero,
-    /// Side by side.
+    /// 1: contiguous.
     One,
-    /// As a word says, which may be any number.
+    /// The value of a word, which may be any number.
     Word(Word),
 }
 
-/// One computed value: its type and where it comes from.
+/// A computed value.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Value {
-    /// Its type.
+    /// The type.
     pub dtype: DType,
-    /// Where it comes from.
+    /// The operation.
     pub op: Op,
 }
 
-/// Where a value comes from.
+/// The operation that computes a value.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Op {
-    /// These bits, which the code may be made for: 0, 1.
+    /// These bits, for which code may be specialized: 0, 1.
     Const(u64),
-    /// A launch word, as the value's type.
+    /// A launch word, in the type of the value.
     Word(Word),
     /// The index along an axis, as `i64`.
     Index(u16),
     /// The element of an access.
     Load(AccessId),
-    /// An element whose place along one axis of the buffer is a value: the access walks the other axes. What is out of
-    /// the range `0..len` reads as zero.
+    /// An element whose index along one axis of the buffer is a value; the access covers the other axes. An index
+    /// outside of `0..len` reads as zero.
     Gather {
-        /// How the other axes are walked.
+        /// The access along the other axes.
         access: AccessId,
         /// The index along the gathered axis, `i64`.
         index: ValueId,
-        /// How far apart neighbours along the gathered axis are.
+        /// The stride of the gathered axis.
         stride: Stride,
         /// The word with the length of the gathered axis.
         len: Word,
     },
-    /// Something done to one value.
+    /// An operation on one value.
     Unary(UnaryOp, ValueId),
-    /// Something done to two values.
+    /// An operation on two values.
     Binary(BinaryOp, ValueId, ValueId),
-    /// Two values compared: a `bool`.
+    /// A comparison: a `bool`.
     Compare(CompareOp, ValueId, ValueId),
-    /// The second where the first, a `bool`, is true, and the third elsewhere.
+    /// The second value if the first, a `bool`, is true, otherwise the third.
     Select(ValueId, ValueId, ValueId),
-    /// A value of another type as this one's: floats to integers cut towards zero and saturate (NaN is 0), integers to
-    /// narrower ones wrap, anything to `bool` is whether it is not zero.
+    /// A cast: floats to integers truncate towards zero and saturate (NaN is 0), integers to narrower ones wrap, to
+    /// `bool` everything but zero is true.
     Cast(ValueId),
-    /// The first word, `u32`, of Philox4x32-10 with the seed (a word) as its key and the value, an `i64`, in the low half of its
-    /// counter. (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.)
+    /// The first word, `u32`, of Philox4x32-10 with the seed (a word) as key and the value, an `i64`, in the low half
+    /// of the counter. (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.)
     Random {
         /// The word with the seed, 64 bits.
         seed: Word,
-        /// What is drawn for.
+        /// The counter.
         counter: ValueId,
     },
-    /// All elements of a row made one; without inner axes a row is one element. Its level is [`Level::Outer`].
+    /// A reduction of a row; without inner axes a row is one element. Its level is [`Level::Outer`].
     Reduce(ReduceOp, ValueId),
 }
 
-/// A value that is kept.
+/// A store of a value.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Store {
-    /// Where.
+    /// The access.
     pub access: AccessId,
-    /// What; of the buffer's type.
+    /// The value, of the buffer's type.
     pub value: ValueId,
-    /// Once a row, or for each element of it.
+    /// Whether it is stored for each row or for each element.
     pub level: Level,
-    /// Is the place along one axis of the buffer a value?
+    /// For a scatter: the index along one axis of the buffer.
     pub scatter: Option<Scatter>,
 }
 
-/// The place of a store along one axis of the buffer is a value: the access walks the other axes. Nothing is written where it
-/// is out of range. Stores happen in the order of the inner axes, so that the last one stays.
+/// A store whose index along one axis of the buffer is a value; the access covers the other axes. An index out of range
+/// stores nothing. Stores happen in the order of the inner axes, so the last one remains.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Scatter {
     /// The index along the axis, `i64`.
     pub index: ValueId,
-    /// How far apart neighbours along the axis are.
+    /// The stride of the axis.
     pub stride: Stride,
     /// The word with the length of the axis.
     pub len: Word,
-    /// Is it added to what is there, rather than put in its place?
+    /// Whether the value is added to the element instead of replacing it.
     pub adds: bool,
 }
 
-/// How often something is there.
+/// How often a value is computed or stored.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Level {
-    /// Once a row.
+    /// Once for each row.
     Outer,
-    /// Once an element.
+    /// Once for each element.
     Inner,
 }
 
 impl Nest {
-    /// How many axes there are.
+    /// Returns the number of axes.
     pub fn rank(&self) -> usize {
         self.outer + self.inner
     }
 
-    /// The level of an access: does it move along an inner axis?
+    /// Returns the level of an access: `Inner` if it depends on an inner axis.
     pub fn access_level(&self, access: AccessId) -> Level {
         let strides = &self.accesses[usize::from(access)].strides;
         let moves = strides
@@ -208,7 +208,7 @@ impl Nest {
         if moves { Level::Inner } else { Level::Outer }
     }
 
-    /// The level of every value: does it depend on an index of an inner axis? The nest was checked.
+    /// Returns the level of every value: `Inner` if it depends on an index of an inner axis. The nest must be valid.
     pub fn levels(&self) -> Vec<Level> {
         let mut levels: Vec<Level> = Vec::with_capacity(self.values.len());
         for value in &self.values {
@@ -228,7 +228,7 @@ impl Nest {
 }
 
 impl Op {
-    /// The values that it is made of.
+    /// Returns the operands.
     pub fn operands(&self) -> Operands {
         match *self {
             Op::Const(_) | Op::Word(_) | Op::Index(_) | Op::Load(_) => Operands::of(&[]),
@@ -241,7 +241,7 @@ impl Op {
     }
 }
 
-/// Up to three values.
+/// Up to three operands.
 #[derive(Clone, Copy, Debug)]
 pub struct Operands {
     values: [ValueId; 3],

@@ -1,4 +1,4 @@
-//! Reading a nest's text. What comes out is not checked: [`Nest::check`] does that.
+//! Parses nests. The result is not checked: call [`Nest::check`].
 
 use std::str::FromStr;
 
@@ -19,7 +19,7 @@ impl FromStr for Nest {
             ("words", &mut nest.words),
         ] {
             scanner.expect(name)?;
-            // No more than an index of 16 bits can name.
+            // At most what an index of 16 bits can name.
             *count = usize::from(scanner.number::<u16>("a number up to 65535")?);
         }
         while scanner.take("buffer") {
@@ -50,11 +50,11 @@ impl FromStr for Nest {
     }
 }
 
-/// What is listed is numbered from 0 on.
+/// Checks that list items are numbered from 0.
 fn in_order(scanner: &mut Scanner<'_>, expected: usize) -> Result<(), TextError> {
     match scanner.number::<usize>("a number")? {
         index if index == expected => Ok(()),
-        index => Err(scanner.wrong(format!("{index} is out of order: {expected} is next"))),
+        index => Err(scanner.error(format!("{index} is out of order, expected {expected}"))),
     }
 }
 

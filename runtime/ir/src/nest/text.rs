@@ -1,4 +1,4 @@
-//! A nest as text, one line a value.
+//! Nests as text, one line for each value.
 //!
 //! ```text
 //! nest outer 1 inner 1 words 4
@@ -17,10 +17,10 @@ use std::fmt;
 use crate::nest::{Access, BufferMode, Level, Nest, Op, Scatter, Store, Stride};
 
 impl BufferMode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [BufferMode; 3] = [BufferMode::Read, BufferMode::Write, BufferMode::Update];
 
-    /// Its word in texts.
+    /// Returns the name, as texts show it.
     pub const fn name(self) -> &'static str {
         match self {
             BufferMode::Read => "read",

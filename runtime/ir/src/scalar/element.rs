@@ -1,4 +1,4 @@
-//! Rust's types as element types: their bits, and what is exact of integers and floats.
+//! Rust types as element types: their bits, and the exact operations on integers and floats.
 
 use half::{bf16, f16};
 
@@ -7,12 +7,12 @@ use super::number::Number;
 use super::{Binary, Unary};
 use crate::{BinaryOp, UnaryOp};
 
-/// The type of an element.
+/// A Rust type that represents an element type.
 pub(super) trait Element: Copy + PartialOrd {
     fn of(bits: u64) -> Self;
     fn bits(self) -> u64;
     fn value(self) -> Number;
-    /// The value that a cast makes of another.
+    /// Casts a value to this type.
     fn near(value: Number) -> Self;
 
     fn unary(_op: UnaryOp) -> Option<Unary> {
@@ -23,7 +23,7 @@ pub(super) trait Element: Copy + PartialOrd {
         None
     }
 
-    /// The other, if it is less or is NaN.
+    /// Returns the other value if it is less or NaN.
     fn least(self, other: Self) -> Self {
         if other < self || other.is_nan() {
             other
@@ -70,7 +70,7 @@ macro_rules! whole {
             fn unary(op: UnaryOp) -> Option<Unary> {
                 Some(match op {
                     UnaryOp::Neg => |a| Self::of(a).wrapping_neg().bits(),
-                    #[allow(unused_comparisons, reason = "of the unsigned ones")]
+                    #[allow(unused_comparisons, reason = "false for unsigned types")]
                     UnaryOp::Abs => |a| {
                         let a = Self::of(a);
                         (if a < 0 { a.wrapping_neg() } else { a }).bits()
@@ -95,7 +95,7 @@ macro_rules! whole {
                     },
                     BinaryOp::Min => |a, b| Self::of(a).least(Self::of(b)).bits(),
                     BinaryOp::Max => |a, b| Self::of(a).greatest(Self::of(b)).bits(),
-                    // Bits beyond the type's are zero, and stay so.
+                    // The bits above the type are zero and remain so.
                     BinaryOp::And => |a, b| a & b,
                     BinaryOp::Or => |a, b| a | b,
                     BinaryOp::Xor => |a, b| a ^ b,
@@ -105,7 +105,7 @@ macro_rules! whole {
                     },
                     BinaryOp::Shr => |a, b| {
                         let by = u32::try_from(Self::of(b)).map_or(Self::BITS, |by| by.min(Self::BITS));
-                        // In two steps: one may move all but one of the bits.
+                        // In two steps: one shift by all bits of the type would overflow.
                         (Self::of(a) >> (by / 2) >> (by - by / 2)).bits()
                     },
                     BinaryOp::Pow => return None,

@@ -1,27 +1,27 @@
-//! Functions of floats: in `f64`, rounded once. A line for each has what tests know of it: how exact it is, of which floats it is a
-//! number, and what it is of one of them.
+//! Functions of floats: computed in `f64`, rounded once. One line for each states what tests use: accuracy, domain, and
+//! a known value.
 
 use std::f64::consts::{E, FRAC_PI_3, FRAC_PI_6, LN_2};
 
 use super::{Binary, Unary};
 use crate::{BinaryOp, UnaryOp};
 
-/// A float type, by the bits of its values.
+/// A float type, represented by bits.
 pub(super) trait Float {
-    /// The value of these bits.
+    /// Returns the value of these bits.
     fn wide(bits: u64) -> f64;
-    /// The bits of this value, rounded.
+    /// Returns the bits of this value, rounded.
     fn rounded(value: f64) -> u64;
 }
 
-/// Every float.
+/// All floats.
 const ALL: [f64; 2] = [f64::NEG_INFINITY, f64::INFINITY];
-/// Those that are not negative.
+/// The floats that are not negative.
 const POSITIVE: [f64; 2] = [0.0, f64::INFINITY];
 
 macro_rules! functions {
     ($($op:ident: $units:literal units, of $domain:ident, at $at:expr => $known:expr, $function:expr;)*) => {
-        /// A function of the bits of a float.
+        /// Returns a function on the bits of a float.
         pub(super) fn unary<T: Float>(op: UnaryOp) -> Option<Unary> {
             match op {
                 $(UnaryOp::$op => Some(|a| {
@@ -32,10 +32,11 @@ macro_rules! functions {
             }
         }
 
-        /// How exactly it is computed, and of what.
+        /// Accuracy and domain.
         impl UnaryOp {
-            /// Units in the last place that a result on a CPU is at most from the [reference](crate::scalar), for floats. 0 where it is
-            /// exact. What a GPU's functions are from it, its maker says.
+            /// Returns by how many units in the last place a result on a CPU may differ from the
+            /// [reference](crate::scalar), for floats. 0 if it is exact. For a GPU see the accuracy that its vendor
+            /// documents.
             pub const fn units(self) -> u64 {
                 match self {
                     $(UnaryOp::$op => $units,)*
@@ -43,7 +44,7 @@ macro_rules! functions {
                 }
             }
 
-            /// The least and the greatest float that it gives a number for.
+            /// Returns the least and the greatest float for which the result is a number.
             pub const fn domain(self) -> [f64; 2] {
                 match self {
                     $(UnaryOp::$op => $domain,)*
@@ -51,7 +52,8 @@ macro_rules! functions {
                 }
             }
 
-            /// A float, and what it gives for it: known without computing it. None for operations that floats do not have.
+            /// Returns a float and the known result for it, which is not computed. `None` if the operation does not
+            /// support floats.
             pub const fn known(self) -> Option<[f64; 2]> {
                 match self {
                     $(UnaryOp::$op => Some([$at, $known]),)*
@@ -76,7 +78,7 @@ functions! {
     Ceil: 0 units, of ALL, at -1.5 => -1.0, f64::ceil;
 }
 
-/// A function of the bits of two floats.
+/// Returns a function on the bits of two floats.
 pub(super) fn binary<T: Float>(op: BinaryOp) -> Option<Binary> {
     match op {
         BinaryOp::Pow => Some(|a, b| {
@@ -88,8 +90,8 @@ pub(super) fn binary<T: Float>(op: BinaryOp) -> Option<Binary> {
 }
 
 impl BinaryOp {
-    /// Units in the last place that a result on a CPU is at most from the [reference](crate::scalar), for floats. 0 where it is exact.
-    /// What a GPU's functions are from it, its maker says.
+    /// Returns by how many units in the last place a result on a CPU may differ from the [reference](crate::scalar),
+    /// for floats. 0 if it is exact. For a GPU see the accuracy that its vendor documents.
     pub const fn units(self) -> u64 {
         match self {
             BinaryOp::Pow => 1,

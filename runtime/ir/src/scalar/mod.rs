@@ -1,8 +1,8 @@
-//! What every operation means: the one reference for all devices.
+//! The meaning of every operation: the reference for all devices.
 //!
-//! A value is its bits, in the low part of a `u64` whose other bits are zero; a truth value is 0 or 1. A function is chosen once, by
-//! operation and type, and then works on bits, so that an interpreter chooses once for each statement. [`Number`] is the same value as a
-//! number, for casts and for tests.
+//! A value is represented by its bits in the low part of a `u64` whose other bits are zero; a bool is 0 or 1. A
+//! function is chosen once, by operation and type, and then works on bits, so an interpreter chooses once for each
+//! statement. [`Number`] is the same value as a number, for casts and for tests.
 //!
 //! ```
 //! use millstream_ir::{BinaryOp, DType, scalar};
@@ -12,20 +12,20 @@
 //! assert_eq!(divide(7, 0), 0);
 //! ```
 //!
-//! | what | how exact it is |
+//! | operation | accuracy |
 //! | --- | --- |
-//! | integers and truth values | to the bit |
-//! | `+ - * / %`, roots, `floor`, `ceil`, casts of floats | to the bit: rounded once, to nearest, ties to even |
-//! | `exp`, `sin` and their like, powers | computed in `f64` and rounded once; a device may be [`UnaryOp::units`] away |
-//! | sums and products of floats, [`reduce`] and [`dot`] | in `f64`, one after the other, rounded once; a device adds in its own order |
-//! | NaN | that it is one: its sign and payload are not defined |
-//! | the smaller or greater of 0.0 and -0.0 | either |
+//! | integers and bools | exact |
+//! | `+ - * / %`, roots, `floor`, `ceil`, casts of floats | exact: rounded once, to nearest, ties to even |
+//! | `exp`, `sin` and similar functions, powers | `f64`, rounded once; a device may differ by [`UnaryOp::units`] |
+//! | sums and products of floats, [`reduce`], [`dot`] | `f64`, in order, rounded once; a device may reorder |
+//! | NaN | is NaN; sign and payload are not defined |
+//! | minimum or maximum of 0.0 and -0.0 | either |
 //!
-//! Halves are stored, compared and cast. Nothing is computed in them: what computes casts to `f32` first. The CPU's executor of SSA
-//! functions computes with these functions; the tile interpreter and GPUs have their own, which tests compare with these.
-//! `docs/guide/operations.md` walks through adding an operation.
+//! Halves are only stored, compared and cast; programs cast to `f32` before they compute. The CPU's executor of SSA
+//! functions uses these functions; the tile interpreter and GPUs have their own, which tests compare with these.
+//! `docs/guide/operations.md` describes how to add an operation.
 
-/// An expression in which a name is the Rust type of a dtype.
+/// Evaluates an expression in which a name stands for the Rust type of a dtype.
 macro_rules! with_type {
     ($dtype:expr, $name:ident => $body:expr) => {
         with_type!(@ $dtype, $name, $body, F64 f64, I64 i64, U64 u64, F32 f32, I32 i32, U32 u32, F16 f16, Bf16 bf16,
@@ -51,14 +51,14 @@ pub use number::Number;
 
 use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
-/// Numbers as elements of a type, and back.
+/// Conversions between numbers and elements of a type.
 impl Number {
-    /// The value that these bits are of a type.
+    /// Returns the value of these bits in a type.
     pub fn of(dtype: DType, bits: u64) -> Self {
         with_type!(dtype, T => T::of(bits).value())
     }
 
-    /// The element that these bytes begin with.
+    /// Returns the first element of these bytes.
     ///
     /// # Panics
     /// If there are fewer bytes than an element has.
@@ -66,13 +66,13 @@ impl Number {
         Self::of(dtype, load(dtype, bytes))
     }
 
-    /// The bits of this value, [cast](crate::scalar::cast) to a type.
+    /// Returns the bits of this value, [cast](crate::scalar::cast) to a type.
     pub fn bits(self, dtype: DType) -> u64 {
         with_type!(dtype, T => T::near(self).bits())
     }
 
-    /// The bits of this number as a type has it: rounded to a float, but only whole numbers in its range as an integer. Truth values are
-    /// no numbers.
+    /// Returns the bits of this number in a type that can represent it: floats take any number, rounded; integers take
+    /// integers in their range. `None` for bools.
     pub fn exact_bits(self, dtype: DType) -> Option<u64> {
         let bits = self.bits(dtype);
         let has = match Number::of(dtype, bits) {
@@ -91,17 +91,17 @@ pub type Binary = fn(u64, u64) -> u64;
 /// A function of the bits of three values.
 pub type Ternary = fn(u64, u64, u64) -> u64;
 
-/// An operation on a value of this type. None where [`UnaryOp::takes`] refuses the type.
+/// Returns the function of an operation on values of this type. `None` if [`UnaryOp::takes`] refuses the type.
 pub fn unary(op: UnaryOp, dtype: DType) -> Option<Unary> {
     with_type!(dtype, T => T::unary(op))
 }
 
-/// An operation on two values of this type. None where [`BinaryOp::takes`] refuses the type.
+/// Returns the function of an operation on two values of this type. `None` if [`BinaryOp::takes`] refuses the type.
 pub fn binary(op: BinaryOp, dtype: DType) -> Option<Binary> {
     with_type!(dtype, T => T::binary(op))
 }
 
-/// A comparison of two values of this type.
+/// Returns the function that compares two values of this type.
 pub fn compare(op: CompareOp, dtype: DType) -> Binary {
     fn of<T: Element>(op: CompareOp) -> Binary {
         match op {
@@ -116,8 +116,8 @@ pub fn compare(op: CompareOp, dtype: DType) -> Binary {
     with_type!(dtype, T => of::<T>(op))
 }
 
-/// A cast. Floats become integers cut towards zero, those beyond the range its end, NaN 0; integers become narrower ones by their low
-/// bits; anything becomes a truth value by whether it is not zero; what a float has no room for is rounded once.
+/// Returns the function of a cast. Floats to integers truncate towards zero, saturate, and map NaN to 0; integers to
+/// narrower ones keep the low bits; to `bool` everything but zero is true; conversions to floats round once.
 pub fn cast(from: DType, to: DType) -> Unary {
     fn into<A: Element>(to: DType) -> Unary {
         with_type!(to, B => |bits| B::near(A::of(bits).value()).bits())
@@ -125,12 +125,12 @@ pub fn cast(from: DType, to: DType) -> Unary {
     with_type!(from, A => into::<A>(to))
 }
 
-/// The second value where the first, a truth value, is true, and the third elsewhere.
+/// Returns `yes` if the condition, a bool, is true, otherwise `no`.
 pub fn select(condition: u64, yes: u64, no: u64) -> u64 {
     if condition == 0 { no } else { yes }
 }
 
-/// `a * b + c`, rounded once. None but for `f64` and `f32`.
+/// Returns the function `a * b + c`, rounded once. `None` except for `f64` and `f32`.
 pub fn fma(dtype: DType) -> Option<Ternary> {
     match dtype {
         DType::F64 => Some(|a, b, c| f64::of(a).mul_add(f64::of(b), f64::of(c)).bits()),
@@ -139,7 +139,7 @@ pub fn fma(dtype: DType) -> Option<Ternary> {
     }
 }
 
-/// By which operation a reduction makes one of two partial results. None for those that find an index.
+/// Returns the operation that combines two partial results of a reduction. `None` for those that return an index.
 pub const fn combines(op: ReduceOp) -> Option<BinaryOp> {
     match op {
         ReduceOp::Sum => Some(BinaryOp::Add),
@@ -150,10 +150,10 @@ pub const fn combines(op: ReduceOp) -> Option<BinaryOp> {
     }
 }
 
-/// A reduction of values of this type. Sums and products of floats are those of `f64`, rounded once.
+/// Reduces values of this type. Sums and products of floats are computed in `f64` and rounded once.
 ///
 /// # Panics
-/// Where [`ReduceOp::takes`] refuses the type.
+/// If [`ReduceOp::takes`] refuses the type.
 pub fn reduce(op: ReduceOp, dtype: DType, values: impl Iterator<Item = u64>) -> u64 {
     assert!(op.takes(dtype), "{op} of {dtype}");
     let Some(by) = combines(op) else {
@@ -165,17 +165,17 @@ pub fn reduce(op: ReduceOp, dtype: DType, values: impl Iterator<Item = u64>) -> 
     let of_none = match op {
         ReduceOp::Sum => Number::Whole(0).bits(wide),
         ReduceOp::Prod => Number::Whole(1).bits(wide),
-        // Whatever is beyond the range is the range's end.
+        // The cast saturates at the ends of the range.
         ReduceOp::Min if dtype == DType::Bool => 1,
         ReduceOp::Min => Number::Float(f64::INFINITY).bits(wide),
         _ if dtype == DType::Bool => 0,
         _ => Number::Float(f64::NEG_INFINITY).bits(wide),
     };
-    let by = binary(by, wide).expect("what is reduced is computed in");
+    let by = binary(by, wide).expect("the operation supports the type that it is computed in");
     narrow(values.map(widen).fold(of_none, by))
 }
 
-/// The index of the first value that no other is better than, or of the first NaN; of none 0.
+/// Returns the index of the first best value, or of the first NaN; 0 without values.
 fn first_best(op: ReduceOp, dtype: DType, values: impl Iterator<Item = u64>) -> u64 {
     let is_better = match op {
         ReduceOp::ArgMin => compare(CompareOp::Lt, dtype),
@@ -191,10 +191,10 @@ fn first_best(op: ReduceOp, dtype: DType, values: impl Iterator<Item = u64>) -> 
     best.map_or(0, |(index, _)| index as u64)
 }
 
-/// The sum of products of pairs, as a product of matrices has it. That of floats is that of `f64`, rounded once.
+/// Returns the sum of products of pairs, as in a matrix product. Floats are computed in `f64` and rounded once.
 ///
 /// # Panics
-/// For truth values.
+/// For bools.
 pub fn dot(dtype: DType, pairs: impl Iterator<Item = (u64, u64)>) -> u64 {
     let wide = widest(dtype);
     let (widen, narrow) = (cast(dtype, wide), cast(wide, dtype));
@@ -204,12 +204,12 @@ pub fn dot(dtype: DType, pairs: impl Iterator<Item = (u64, u64)>) -> u64 {
     narrow(products.fold(0, plus))
 }
 
-/// The type that sums of this type are computed in.
+/// Returns the type that sums of this type are computed in.
 const fn widest(dtype: DType) -> DType {
     if dtype.is_float() { DType::F64 } else { dtype }
 }
 
-/// The low bits of a word, as a value of this type. Whatever is not zero is true.
+/// Returns the low bits of a word as a value of this type. For bools everything but zero is true.
 pub fn of_word(dtype: DType, word: u64) -> u64 {
     let bits = word & (u64::MAX >> (64 - 8 * dtype.size()));
     match dtype {
@@ -218,7 +218,7 @@ pub fn of_word(dtype: DType, word: u64) -> u64 {
     }
 }
 
-/// The element that these bytes begin with.
+/// Returns the bits of the first element of these bytes.
 ///
 /// # Panics
 /// If there are fewer bytes than an element has.
@@ -228,7 +228,7 @@ pub fn load(dtype: DType, bytes: &[u8]) -> u64 {
     of_word(dtype, u64::from_le_bytes(word))
 }
 
-/// Stores an element where these bytes begin.
+/// Stores an element at the start of these bytes.
 ///
 /// # Panics
 /// If there are fewer bytes than an element has.
@@ -236,7 +236,7 @@ pub fn store(dtype: DType, bits: u64, bytes: &mut [u8]) {
     bytes[..dtype.size()].copy_from_slice(&bits.to_le_bytes()[..dtype.size()]);
 }
 
-/// Philox4x32-10: the first of the four words, for a counter in their low half.
+/// Returns the first of the four words of Philox4x32-10 for a counter in their low half.
 pub fn random(seed: u64, counter: u64) -> u64 {
     let mut x = [counter as u32, (counter >> 32) as u32, 0, 0];
     let mut key = [seed as u32, (seed >> 32) as u32];

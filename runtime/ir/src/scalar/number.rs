@@ -3,14 +3,14 @@
 /// A value of any type, without loss.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Number {
-    /// Of a float type.
+    /// A value of a float type.
     Float(f64),
-    /// Of any other; truth values are 0 and 1.
+    /// A value of any other type; bools are 0 and 1.
     Whole(i128),
 }
 
 impl Number {
-    /// The value as a float, rounded once.
+    /// Returns the value as a float, rounded once.
     pub fn float(self) -> f64 {
         match self {
             Number::Float(value) => value,
@@ -18,7 +18,7 @@ impl Number {
         }
     }
 
-    /// The value as an integer, cut towards zero.
+    /// Returns the value as an integer, truncated towards zero.
     pub fn whole(self) -> i128 {
         match self {
             Number::Float(value) => value as i128,
@@ -26,12 +26,13 @@ impl Number {
         }
     }
 
-    /// Whether it is a float that is not a number.
+    /// Returns `true` for NaN.
     pub fn is_nan(self) -> bool {
         matches!(self, Number::Float(value) if value.is_nan())
     }
 
-    /// As `f32`: cut, with the last bit set where that cut anything off. Rounded once more, to a half, it is as if it was rounded once.
+    /// Returns the value as `f32`, rounded to odd: truncated, with the last bit set if this was inexact. A further
+    /// rounding to a half then equals a single rounding.
     pub(super) fn to_odd(self) -> f32 {
         let (near, exact, beyond) = match self {
             Number::Float(value) => {

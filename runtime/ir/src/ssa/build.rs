@@ -1,4 +1,4 @@
-//! What users write functions with: buffers, constants, positions, loops and branches. The state is the builder's own, see `builder`.
+//! The user's interface of a builder: buffers, constants, positions, loops and branches. `builder` has the state.
 
 use super::handles::{Operand, Place, Val, Var};
 use super::{Array, Axis, Builder, Memory, Op, Param, Position, Scalar, Stmt, Type};
@@ -6,12 +6,12 @@ use crate::DType;
 use crate::nest::BufferMode;
 
 impl Builder {
-    /// Adds a buffer that is only read.
+    /// Adds a read-only buffer.
     pub fn read(&self, name: impl Into<String>, dtype: DType) -> Place<'_> {
         self.param(name, dtype, BufferMode::Read)
     }
 
-    /// Adds a buffer of which a launch writes every byte, and reads none.
+    /// Adds a buffer of which a launch writes every byte and reads none.
     pub fn write(&self, name: impl Into<String>, dtype: DType) -> Place<'_> {
         self.param(name, dtype, BufferMode::Write)
     }
@@ -37,23 +37,24 @@ impl Builder {
         self.value(dtype.into(), Op::Scalar(index))
     }
 
-    /// Adds an array that the threads of a cube share. A name that is taken is numbered, as of all arrays and variables.
+    /// Adds an array that the threads of a cube share. As for all arrays and variables, a number is appended to a name
+    /// that is taken.
     pub fn shared(&self, name: impl Into<String>, dtype: DType, len: u32) -> Place<'_> {
-        let name = self.free(name.into());
+        let name = self.unique_name(name.into());
         let array = Array { name, dtype, len };
         let index = self.add_shared(array);
         Place::new(self, Memory::Shared(index), dtype)
     }
 
-    /// Adds an array of each thread's own.
+    /// Adds an array of each thread.
     pub fn local(&self, name: impl Into<String>, dtype: DType, len: u32) -> Place<'_> {
-        let name = self.free(name.into());
+        let name = self.unique_name(name.into());
         let array = Array { name, dtype, len };
         let index = self.add_local(array);
         Place::new(self, Memory::Local(index), dtype)
     }
 
-    /// Adds a variable that begins with this value. A whole number is an `i64`, if it says no type.
+    /// Adds a variable with this initial value. An integer without type is an `i64`.
     pub fn var<'k>(&'k self, name: impl Into<String>, value: impl Into<Operand<'k>>) -> Var<'k> {
         let value = value.into().natural(self);
         let var = Var::new(self.local(name, value.of().dtype, 1));
@@ -61,61 +62,64 @@ impl Builder {
         var
     }
 
-    /// A constant.
+    /// Returns a constant.
     pub fn constant<'k>(&'k self, value: impl Into<Operand<'k>>) -> Val<'k> {
         value.into().natural(self)
     }
 
-    /// Where the thread is, or among how many.
+    /// Returns the position of the thread, or the size of the cube or launch.
     pub fn position(&self, position: Position, axis: Axis) -> Val<'_> {
         self.value(DType::I64.into(), Op::Position(position, axis))
     }
 
-    /// The thread's index along x in its cube.
+    /// Returns the thread's index along x in its cube.
     pub fn thread(&self) -> Val<'_> {
         self.position(Position::Thread, Axis::X)
     }
 
-    /// Threads of a cube along x.
+    /// Returns the number of threads of a cube along x.
     pub fn threads(&self) -> Val<'_> {
         self.position(Position::Threads, Axis::X)
     }
 
-    /// The index of the thread's cube along x.
+    /// Returns the index of the thread's cube along x.
     pub fn cube(&self) -> Val<'_> {
         self.position(Position::Cube, Axis::X)
     }
 
-    /// Cubes of the launch along x.
+    /// Returns the number of cubes of the launch along x.
     pub fn cubes(&self) -> Val<'_> {
         self.position(Position::Cubes, Axis::X)
     }
 
-    /// The thread's index along x among all of the launch.
+    /// Returns the thread's index along x in the launch.
     pub fn index(&self) -> Val<'_> {
         self.cube() * self.threads() + self.thread()
     }
 
-    /// All threads of the launch along x: the step of a loop that begins at [`Builder::index`].
+    /// Returns the number of threads of the launch along x: the step of a loop that starts at [`Builder::index`].
     pub fn count(&self) -> Val<'_> {
         self.cubes() * self.threads()
     }
 
-    /// A wide value of these lanes.
+    /// Returns a wide value with these lanes.
     pub fn pack<'k>(&'k self, lanes: &[Val<'k>]) -> Val<'k> {
         let dtype = lanes.first().map_or(DType::Bool, |lane| lane.of().dtype);
-        let ids = lanes.iter().map(|lane| self.own(*lane)).collect();
+        let ids = lanes.iter().map(|lane| self.checked_id(*lane)).collect();
         let lanes = u8::try_from(lanes.len()).unwrap_or(u8::MAX);
         self.value(Type { dtype, lanes }, Op::Pack(ids))
     }
 
-    /// A random `u32` for a counter, `i64`, by a seed, `u64`: Philox4x32-10.
+    /// Returns a random `u32` for a counter, `i64`, and a seed, `u64`: Philox4x32-10.
     pub fn random<'k>(&'k self, seed: Val<'k>, counter: Val<'k>) -> Val<'k> {
         let of = counter.of().with(DType::U32);
-        self.value(of, Op::Random(self.own(seed), self.own(counter)))
+        self.value(
+            of,
+            Op::Random(self.checked_id(seed), self.checked_id(counter)),
+        )
     }
 
-    /// Does something for each index from `start` on, below `end`.
+    /// Adds a loop over the indices from `start` on, below `end`.
     pub fn range<'k>(
         &'k self,
         start: impl Into<Operand<'k>>,
@@ -126,13 +130,14 @@ impl Builder {
         self.loop_of([start.into(), end.into(), step.into()], false, body);
     }
 
-    /// As [`Builder::range`] from 0 on, written out: a short loop.
+    /// Adds an unrolled loop over the indices `0..times`.
     pub fn unrolled<'k>(&'k self, times: u32, body: impl FnOnce(Val<'k>)) {
         self.loop_of([0.into(), i64::from(times).into(), 1.into()], true, body);
     }
 
     fn loop_of<'k>(&'k self, bounds: [Operand<'k>; 3], unroll: bool, body: impl FnOnce(Val<'k>)) {
-        let [start, end, step] = bounds.map(|bound| self.own(bound.typed(self, DType::I64.into())));
+        let [start, end, step] =
+            bounds.map(|bound| self.checked_id(bound.typed(self, DType::I64.into())));
         let of = DType::I64.into();
         let index_id = self.fresh_id(of);
         let index = Val::new(self, index_id, of);
@@ -147,14 +152,14 @@ impl Builder {
         });
     }
 
-    /// Does something where the condition is true.
+    /// Adds statements that run if the condition is true.
     pub fn when<'k>(&'k self, condition: Val<'k>, then: impl FnOnce()) {
         self.either(condition, then, || {});
     }
 
-    /// Does one thing or the other.
+    /// Adds statements that run if the condition is true, and others that run if it is false.
     pub fn either<'k>(&'k self, condition: Val<'k>, then: impl FnOnce(), otherwise: impl FnOnce()) {
-        let condition = self.own(condition);
+        let condition = self.checked_id(condition);
         let then = self.block(then);
         let otherwise = self.block(otherwise);
         self.push(Stmt::If {
@@ -164,7 +169,7 @@ impl Builder {
         });
     }
 
-    /// Waits until all threads of the cube are here, and sees what they wrote.
+    /// Adds a barrier: waits until all threads of the cube are here, and makes their stores visible.
     pub fn barrier(&self) {
         self.push(Stmt::Barrier);
     }

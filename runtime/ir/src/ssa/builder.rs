@@ -1,11 +1,12 @@
-//! What a builder has: the function so far, and its open blocks. Values are ids here; `handles` and `build` are what users write with.
+//! The state of a builder: the function so far, and its open blocks. Values are ids here; `handles` and `build` are the
+//! user's interface.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 use super::{Array, Block, Function, Op, Param, Scalar, SsaError, Stmt, Type, ValueId};
 
-/// Writes a [`Function`]: values are Rust values, with operators.
+/// Builds a [`Function`]: values are Rust values with operators.
 ///
 /// ```
 /// use millstream_ir::{DType, ReduceOp, UnaryOp, ssa::Builder};
@@ -33,8 +34,7 @@ use super::{Array, Block, Function, Op, Param, Scalar, SsaError, Stmt, Type, Val
 /// # Ok::<(), millstream_ir::ssa::SsaError>(())
 /// ```
 ///
-/// [`Builder::build`] returns what is wrong with a function. A value that was computed before from the same values is not
-/// computed again.
+/// [`Builder::build`] returns the first error. An operation that was computed before from the same values is reused.
 #[derive(Debug)]
 pub struct Builder {
     state: RefCell<State>,
@@ -43,27 +43,27 @@ pub struct Builder {
 #[derive(Debug)]
 struct State {
     function: Function,
-    /// The blocks that are open, the inner ones last, and what each has computed.
-    open: Vec<Open>,
-    /// Names of arrays and variables, and the last number given to each.
+    /// The open blocks, innermost last, with the operations that each has computed.
+    open: Vec<OpenBlock>,
+    /// The names of arrays and variables, with the last number appended to each.
     names: HashMap<String, u32>,
-    /// Was something of another builder used?
+    /// Whether a value of another builder was used.
     foreign: bool,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenBlock {
     body: Block,
-    known: HashMap<(Type, Op), ValueId>,
+    computed: HashMap<(Type, Op), ValueId>,
 }
 
 impl Builder {
-    /// Begins a function of cubes with this many threads along x, y and z.
+    /// Starts a function with this number of threads in a cube, along x, y and z.
     pub fn new(name: impl Into<String>, threads: [u32; 3]) -> Self {
         let function = Function::new(name.into(), threads);
         let state = State {
             function,
-            open: vec![Open::default()],
+            open: vec![OpenBlock::default()],
             names: HashMap::new(),
             foreign: false,
         };
@@ -72,10 +72,10 @@ impl Builder {
         }
     }
 
-    /// The function.
+    /// Returns the function.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first error.
     pub fn build(self) -> Result<Function, SsaError> {
         let State {
             mut function,
@@ -87,34 +87,34 @@ impl Builder {
             let name = function.name;
             return Err(SsaError::Foreign { name });
         }
-        // A closure of a block that did not return left it open: what it wrote belongs to what is around it.
+        // A closure that panicked left its block open: its statements belong to the surrounding block.
         function.body = open.into_iter().flat_map(|open| open.body).collect();
         function.check()?;
         Ok(function)
     }
 
-    /// Adds a buffer, and tells where.
+    /// Adds a buffer, and returns its index.
     pub(super) fn add_param(&self, param: Param) -> u16 {
         push(&mut self.state.borrow_mut().function.params, param)
     }
 
-    /// Adds a launch word, and tells where.
+    /// Adds a launch word, and returns its index.
     pub(super) fn add_scalar(&self, scalar: Scalar) -> u16 {
         push(&mut self.state.borrow_mut().function.scalars, scalar)
     }
 
-    /// Adds an array that the threads of a cube share, and tells where.
+    /// Adds an array that the threads of a cube share, and returns its index.
     pub(super) fn add_shared(&self, array: Array) -> u16 {
         push(&mut self.state.borrow_mut().function.shared, array)
     }
 
-    /// Adds an array of each thread's own, and tells where.
+    /// Adds an array of each thread, and returns its index.
     pub(super) fn add_local(&self, array: Array) -> u16 {
         push(&mut self.state.borrow_mut().function.locals, array)
     }
 
-    /// The name, or it with a number behind.
-    pub(super) fn free(&self, name: String) -> String {
+    /// Returns the name, with a number appended if it is taken.
+    pub(super) fn unique_name(&self, name: String) -> String {
         let mut state = self.state.borrow_mut();
         let State {
             function, names, ..
@@ -122,19 +122,19 @@ impl Builder {
         let params = function.params.iter().map(|param| &param.name);
         let scalars = function.scalars.iter().map(|scalar| &scalar.name);
         let taken: HashSet<&String> = params.chain(scalars).chain(names.keys()).collect();
-        let mut free = name.clone();
+        let mut unique = name.clone();
         let mut number = names.get(&name).copied().unwrap_or(1);
-        while taken.contains(&free) {
+        while taken.contains(&unique) {
             number += 1;
-            free = format!("{name}_{number}");
+            unique = format!("{name}_{number}");
         }
         names.insert(name, number);
-        names.entry(free.clone()).or_insert(1);
-        free
+        names.entry(unique.clone()).or_insert(1);
+        unique
     }
 
     pub(super) fn block(&self, body: impl FnOnce()) -> Block {
-        self.state.borrow_mut().open.push(Open::default());
+        self.state.borrow_mut().open.push(OpenBlock::default());
         body();
         let open = self.state.borrow_mut().open.pop();
         open.map_or_else(Block::new, |open| open.body)
@@ -147,7 +147,7 @@ impl Builder {
         }
     }
 
-    /// A value without a statement that defines it.
+    /// Returns a new value, without a statement that defines it.
     pub(super) fn fresh_id(&self, of: Type) -> ValueId {
         let values = &mut self.state.borrow_mut().function.values;
         let id = values.len() as ValueId;
@@ -155,15 +155,15 @@ impl Builder {
         id
     }
 
-    /// The value of an operation: one that is known, where it is the same.
+    /// Returns the value of an operation; an equal one if that is computed already.
     pub(super) fn value_id(&self, of: Type, op: Op) -> ValueId {
         let pure = op.is_pure();
         let key = (of, op);
         if pure {
             let state = self.state.borrow();
-            let known = state.open.iter().rev();
-            let known = known.filter_map(|open| open.known.get(&key)).next();
-            if let Some(id) = known {
+            let computed = state.open.iter().rev();
+            let computed = computed.filter_map(|open| open.computed.get(&key)).next();
+            if let Some(id) = computed {
                 return *id;
             }
         }
@@ -172,21 +172,21 @@ impl Builder {
         if let Some(open) = state.open.last_mut() {
             let op = key.1.clone();
             if pure {
-                open.known.insert(key, value);
+                open.computed.insert(key, value);
             }
             open.body.push(Stmt::Let { value, op });
         }
         value
     }
 
-    pub(super) fn note(&self, other: &Builder) {
+    pub(super) fn check_owner(&self, other: &Builder) {
         if !std::ptr::eq(self, other) {
             self.state.borrow_mut().foreign = true;
         }
     }
 }
 
-/// Adds to a list, and tells where. The verifier refuses lists that are too long to be told.
+/// Adds to a list, and returns the index. The check refuses lists that exceed the range of an index.
 fn push<T>(list: &mut Vec<T>, item: T) -> u16 {
     let index = u16::try_from(list.len()).unwrap_or(u16::MAX);
     list.push(item);

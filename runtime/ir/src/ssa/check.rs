@@ -1,4 +1,4 @@
-//! Is a function right? Each wrong one is told why.
+//! Checks functions.
 
 use super::{
     Block, DEPTH_MAX, Function, LOCAL_BYTES_MAX, Memory, Op, SHARED_BYTES_MAX, Scope, SsaError,
@@ -7,23 +7,23 @@ use super::{
 use crate::nest::BufferMode;
 use crate::{BinaryOp, DType, ReduceOp};
 
-/// Parameters, scalars, or arrays of a kind, at most.
+/// The most parameters, scalars, or arrays of a kind.
 const LIST_MAX: u64 = 512;
-/// Threads of a cube along z, at most.
+/// The most threads of a cube along z.
 const THREADS_Z_MAX: u32 = 64;
 
 impl Function {
-    /// Is this a function?
+    /// Checks the function.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first error.
     pub fn check(&self) -> Result<(), SsaError> {
         self.check_names()?;
         self.check_sizes()?;
         let constants = vec![None; self.values.len()];
         let mut check = Check {
             function: self,
-            defined: vec![Seen::Never; self.values.len()],
+            defined: vec![Definition::Undefined; self.values.len()],
             constants,
         };
         check.block(&self.body, 0)?;
@@ -41,14 +41,14 @@ impl Function {
             if name.is_empty() || !name.chars().all(letter) || name.starts_with(char::is_numeric) {
                 let (name, why) = (
                     name.clone(),
-                    "is not letters, digits and `_`, a digit not first",
+                    "must consist of letters, digits and `_`, and not start with a digit",
                 );
                 return Err(SsaError::Name { name, why });
             }
         }
         for name in all {
             if !seen.insert(name) {
-                let (name, why) = (name.clone(), "is given twice");
+                let (name, why) = (name.clone(), "is used twice");
                 return Err(SsaError::Name { name, why });
             }
         }
@@ -64,7 +64,7 @@ impl Function {
         let bytes = |arrays: &[super::Array]| -> u64 {
             let bytes = arrays
                 .iter()
-                // Each begins where a wide access may.
+                // Each array is aligned for wide accesses.
                 .map(|array| {
                     (u64::from(array.len) * array.dtype.size() as u64).next_multiple_of(16)
                 });
@@ -77,7 +77,7 @@ impl Function {
             ("locals", self.locals.len() as u64, u16::MAX.into()),
             ("values", self.values.len() as u64, u32::MAX.into()),
             ("shared bytes", bytes(&self.shared), SHARED_BYTES_MAX),
-            // A variable is no array: it has as many bytes as it has.
+            // Only arrays count: variables are registers.
             ("bytes of locals", bytes(&arrays_of(self)), LOCAL_BYTES_MAX),
         ];
         for (what, given, limit) in counts {
@@ -89,49 +89,54 @@ impl Function {
     }
 }
 
-/// The locals that are no variables.
+/// Returns the locals that are arrays, not variables.
 fn arrays_of(function: &Function) -> Vec<super::Array> {
     let arrays = function.locals.iter().filter(|array| array.len > 1);
     arrays.cloned().collect()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Seen {
-    Never,
-    /// In a block that is open.
-    Here,
-    /// In a block that has ended.
-    Over,
+enum Definition {
+    Undefined,
+    /// Defined in an open block.
+    InScope,
+    /// Defined in a block that has ended.
+    OutOfScope,
 }
 
 struct Check<'a> {
     function: &'a Function,
-    defined: Vec<Seen>,
-    /// The bits of values that are constants.
+    defined: Vec<Definition>,
+    /// The bits of constant values.
     constants: Vec<Option<u64>>,
 }
 
 impl Check<'_> {
     fn block(&mut self, body: &Block, depth: usize) -> Result<(), SsaError> {
         if depth > DEPTH_MAX {
-            let (what, given, limit) = ("blocks within each other", depth as u64, DEPTH_MAX as u64);
+            let (what, given, limit) = ("nested blocks", depth as u64, DEPTH_MAX as u64);
             return Err(SsaError::TooMany { what, given, limit });
         }
-        let mut here = Vec::new();
+        let mut in_scope = Vec::new();
         for stmt in body {
-            self.stmt(stmt, depth, &mut here)?;
+            self.stmt(stmt, depth, &mut in_scope)?;
         }
-        self.end(&here);
+        self.end(&in_scope);
         Ok(())
     }
 
     fn end(&mut self, values: &[ValueId]) {
         for value in values {
-            self.defined[*value as usize] = Seen::Over;
+            self.defined[*value as usize] = Definition::OutOfScope;
         }
     }
 
-    fn stmt(&mut self, stmt: &Stmt, depth: usize, here: &mut Vec<ValueId>) -> Result<(), SsaError> {
+    fn stmt(
+        &mut self,
+        stmt: &Stmt,
+        depth: usize,
+        in_scope: &mut Vec<ValueId>,
+    ) -> Result<(), SsaError> {
         let at = At(self.function, stmt);
         match stmt {
             Stmt::Let { value, op } => {
@@ -143,7 +148,7 @@ impl Check<'_> {
                 });
                 operands?;
                 self.define(*value, at)?;
-                here.push(*value);
+                in_scope.push(*value);
                 self.op(*value, op, at)
             }
             Stmt::Store {
@@ -212,12 +217,12 @@ impl Check<'_> {
         }
     }
 
-    /// The type of a value that is used here.
+    /// Returns the type of a value that is used here.
     fn uses(&self, value: ValueId, at: At<'_>) -> Result<Type, SsaError> {
         match self.defined.get(value as usize) {
             None => Err(at.missing("value", value.into())),
-            Some(Seen::Here) => Ok(self.function.values[value as usize]),
-            Some(Seen::Never | Seen::Over) => {
+            Some(Definition::InScope) => Ok(self.function.values[value as usize]),
+            Some(Definition::Undefined | Definition::OutOfScope) => {
                 let place = at.text();
                 Err(SsaError::Scope { value, place })
             }
@@ -227,11 +232,11 @@ impl Check<'_> {
     fn define(&mut self, value: ValueId, at: At<'_>) -> Result<(), SsaError> {
         match self.defined.get_mut(value as usize) {
             None => Err(at.missing("value", value.into())),
-            Some(seen @ Seen::Never) => {
-                *seen = Seen::Here;
+            Some(definition @ Definition::Undefined) => {
+                *definition = Definition::InScope;
                 Ok(())
             }
-            Some(Seen::Here | Seen::Over) => {
+            Some(Definition::InScope | Definition::OutOfScope) => {
                 let place = at.text();
                 Err(SsaError::Twice { value, place })
             }
@@ -269,7 +274,7 @@ impl Check<'_> {
                         if function.params[usize::from(*param)].mode == BufferMode::Write =>
                     {
                         let name = function.params[usize::from(*param)].name.clone();
-                        let why = "is only written, and loaded from";
+                        let why = "is write-only, but the function loads from it";
                         Err(SsaError::Mode { name, why })
                     }
                     _ => Ok(()),
@@ -288,7 +293,7 @@ impl Check<'_> {
             Op::Unary(op, a) => {
                 at.expect(
                     op.takes(of(a).dtype),
-                    || format!("what `{op}` is for"),
+                    || format!("a type that `{op}` supports"),
                     of(a),
                 )?;
                 at.same(of(a), to)
@@ -296,7 +301,7 @@ impl Check<'_> {
             Op::Binary(op, a, b) => {
                 at.expect(
                     op.takes(of(a).dtype),
-                    || format!("what `{op}` is for"),
+                    || format!("a type that `{op}` supports"),
                     of(a),
                 )?;
                 self.fold(value, *op, *a, *b);
@@ -339,13 +344,13 @@ impl Check<'_> {
                     && !(self.function.threads[0].is_power_of_two()
                         && self.function.threads[0] <= 32)
                 {
-                    "is over threads along x, whose number is no power of two up to 32"
+                    "reduces over threads along x, whose number must be a power of two, at most 32"
                 } else if of(a).lanes > 1 {
-                    "is of a wide value: make it one first"
+                    "reduces a wide value: reduce its lanes first"
                 } else {
                     at.expect(
                         op.takes(of(a).dtype),
-                        || format!("what `{op}` is for"),
+                        || format!("a type that `{op}` supports"),
                         of(a),
                     )?;
                     return at.same(of(a), to);
@@ -356,7 +361,7 @@ impl Check<'_> {
         }
     }
 
-    /// Keeps what a difference or product of constants is, so that a step is seen to be 0.
+    /// Folds sums, differences and products of constants, so that a step of 0 is detected.
     fn fold(&mut self, value: ValueId, op: BinaryOp, a: ValueId, b: ValueId) {
         let of = |id: ValueId| self.constants.get(id as usize).copied().flatten();
         if let (Some(a), Some(b)) = (of(a), of(b))
@@ -371,7 +376,7 @@ impl Check<'_> {
         }
     }
 
-    /// Can this be loaded from or stored to there?
+    /// Checks a load from or a store to memory.
     fn access(
         &self,
         memory: Memory,
@@ -406,12 +411,15 @@ impl Check<'_> {
         if param.mode != BufferMode::Read {
             return Ok(());
         }
-        let (name, why) = (param.name.clone(), "is only read, and stored to");
+        let (name, why) = (
+            param.name.clone(),
+            "is read-only, but the function stores to it",
+        );
         Err(SsaError::Mode { name, why })
     }
 }
 
-/// A statement that may be wrong.
+/// The statement that is checked.
 #[derive(Clone, Copy)]
 struct At<'a>(&'a Function, &'a Stmt);
 

@@ -1,105 +1,105 @@
-//! Why a function is not one.
+//! The errors of functions.
 
 use std::fmt;
 
 use super::Type;
 
-/// Why a function is not one. The place is the statement, as it is written.
+/// The reason why a function is invalid. The place is the text of the statement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SsaError {
-    /// A name that cannot be one.
+    /// An invalid name.
     Name {
         /// The name.
         name: String,
-        /// What is wrong.
+        /// The reason.
         why: &'static str,
     },
-    /// A cube that cannot be.
+    /// Invalid cube dimensions.
     Threads {
-        /// Along each axis.
+        /// The threads along each axis.
         threads: [u32; 3],
     },
-    /// There is more of something than there may be.
+    /// A count exceeds its limit.
     TooMany {
-        /// Of what.
+        /// The kind of item.
         what: &'static str,
-        /// How many there are.
+        /// The number of items.
         given: u64,
-        /// How many there may be.
+        /// The limit.
         limit: u64,
     },
-    /// Something is named that does not exist.
+    /// A name refers to nothing.
     Missing {
-        /// What kind of thing.
+        /// The kind of item.
         what: &'static str,
-        /// Its index.
+        /// The index.
         index: u64,
-        /// Where it is named.
+        /// The statement.
         place: String,
     },
-    /// A value is used where it is not defined: before, or outside of the block that defines it.
+    /// A value is used before its definition, or outside of its block.
     Scope {
         /// The value.
         value: u32,
-        /// Where it is used.
+        /// The statement.
         place: String,
     },
     /// A value is defined more than once.
     Twice {
         /// The value.
         value: u32,
-        /// Where it is defined again.
+        /// The statement.
         place: String,
     },
     /// A type does not fit.
     Type {
-        /// Where.
+        /// The statement.
         place: String,
-        /// What was expected.
+        /// The expected type.
         expected: String,
-        /// What was given.
+        /// The actual type.
         given: Type,
     },
-    /// A constant has bits that its type has not.
+    /// A constant has bits that its type does not have.
     Const {
-        /// Where.
+        /// The statement.
         place: String,
     },
-    /// An access is wider than one can be, or of a number of lanes that no value has.
+    /// An access is too wide, or a value has an invalid number of lanes.
     Width {
-        /// Where.
+        /// The statement.
         place: String,
         /// The type.
         given: Type,
     },
-    /// A buffer is touched otherwise than it says.
+    /// A buffer is accessed in a way that its mode does not allow.
     Mode {
-        /// Its name.
+        /// The name of the buffer.
         name: String,
-        /// What is wrong.
+        /// The reason.
         why: &'static str,
     },
-    /// Threads of a cube would meet where not all of them come by.
+    /// A barrier or reduction that only some threads of a cube may reach.
     Divergent {
-        /// Where.
+        /// The statement.
         place: String,
     },
-    /// A reduction that threads do not make together.
+    /// An invalid reduction.
     Reduce {
-        /// Where.
+        /// The statement.
         place: String,
-        /// What is wrong.
+        /// The reason.
         why: &'static str,
     },
-    /// Something is added at once where it cannot be.
+    /// An atomic addition to memory or of a type that does not support it.
     Atomic {
-        /// Where.
+        /// The statement.
         place: String,
     },
-    /// A loop never gets on.
+    /// The step of a loop is below 1.
     Step {
-        /// Where.
+        /// The statement.
         place: String,
     },
     /// A value, a place or a variable of another builder was used.
@@ -115,18 +115,18 @@ impl fmt::Display for SsaError {
             SsaError::Name { name, why } => write!(f, "the name `{name}` {why}"),
             SsaError::Threads { threads } => write!(
                 f,
-                "cubes are of {threads:?} threads: each axis needs 1, all together have at most {}, and z at most 64",
+                "cubes have {threads:?} threads: each axis needs at least 1, all together at most {}, and z at most 64",
                 super::THREADS_MAX
             ),
             SsaError::TooMany { what, given, limit } => {
-                write!(f, "{given} {what} are more than {limit}")
+                write!(f, "{given} {what} exceed the limit of {limit}")
             }
             SsaError::Missing { what, index, place } => {
-                write!(f, "`{place}` names {what} {index}, which is not there")
+                write!(f, "`{place}` names {what} {index}, which does not exist")
             }
             SsaError::Scope { value, place } => write!(
                 f,
-                "`{place}` uses %{value}, which is not defined there: carry it out of a block in a local"
+                "`{place}` uses %{value}, which is not defined there: pass it out of a block in a local"
             ),
             SsaError::Twice { value, place } => {
                 write!(f, "`{place}` defines %{value} a second time")
@@ -135,26 +135,26 @@ impl fmt::Display for SsaError {
                 place,
                 expected,
                 given,
-            } => write!(f, "`{place}` takes {expected}, not {given}"),
+            } => write!(f, "`{place}` expects {expected}, got {given}"),
             SsaError::Const { place } => {
-                write!(f, "`{place}` has bits that its type has not")
+                write!(f, "`{place}` has bits that its type does not have")
             }
             SsaError::Width { place, given } => write!(
                 f,
-                "`{place}` is of {given}: values have 1, 2, 4, 8 or 16 lanes, and accesses at most {} bytes",
+                "`{place}` has type {given}: values have 1, 2, 4, 8 or 16 lanes, and accesses at most {} bytes",
                 super::ACCESS_BYTES_MAX
             ),
             SsaError::Mode { name, why } => write!(f, "`{name}` {why}"),
             SsaError::Divergent { place } => write!(
                 f,
-                "`{place}` is reached by some threads of a cube alone: conditions and bounds around it must be the same for all"
+                "only some threads of a cube may reach `{place}`: conditions and bounds around it must be the same for all"
             ),
             SsaError::Reduce { place, why } => write!(f, "`{place}` {why}"),
             SsaError::Atomic { place } => write!(
                 f,
-                "`{place}` cannot be: only i32, u32, i64, u64, f32 and f64 in updated buffers and shared arrays are added to at once"
+                "`{place}` is not supported: atomic additions need i32, u32, i64, u64, f32 or f64, in an updated buffer or a shared array"
             ),
-            SsaError::Step { place } => write!(f, "`{place}` never gets on: its step is below 1"),
+            SsaError::Step { place } => write!(f, "`{place}` has a step below 1"),
             SsaError::Foreign { name } => {
                 write!(f, "`{name}` uses a value of another function")
             }

@@ -1,11 +1,11 @@
-//! What a builder hands out: values, places in memory, variables.
+//! The handles of a builder: values, places in memory, variables.
 
 use std::ops;
 
 use super::{Builder, Memory, Op, Scope, Stmt, Type, ValueId};
 use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
-/// A value of the function that is being built.
+/// A value of the function under construction.
 #[derive(Clone, Copy, Debug)]
 pub struct Val<'k> {
     builder: &'k Builder,
@@ -13,18 +13,18 @@ pub struct Val<'k> {
     of: Type,
 }
 
-/// A value, or a number that becomes one of the type that is called for.
+/// A value, or a number, which takes the type of its context.
 #[derive(Clone, Copy, Debug)]
 pub enum Operand<'k> {
     /// A value.
     Val(Val<'k>),
-    /// A whole number; where nothing calls for a type, of this one.
+    /// An integer; of this type if the context has none.
     Int(i64, DType),
-    /// A float; where nothing calls for a type, of this one.
+    /// A float; of this type if the context has none.
     Float(f64, DType),
 }
 
-/// A buffer, or an array.
+/// A buffer or an array.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'k> {
     builder: &'k Builder,
@@ -41,12 +41,12 @@ impl<'k> Val<'k> {
         Self { builder, id, of }
     }
 
-    /// Its type.
+    /// Returns the type.
     pub fn of(self) -> Type {
         self.of
     }
 
-    /// Which of its function's values it is.
+    /// Returns the id in the function.
     pub fn id(self) -> ValueId {
         self.id
     }
@@ -55,52 +55,52 @@ impl<'k> Val<'k> {
         self.builder
     }
 
-    /// Something done to it.
+    /// Applies an operation.
     pub fn unary(self, op: UnaryOp) -> Self {
         self.builder.value(self.of, Op::Unary(op, self.id))
     }
 
-    /// Something done to it and another.
+    /// Applies an operation with another operand.
     pub fn binary(self, op: BinaryOp, other: impl Into<Operand<'k>>) -> Self {
         let other = self.with(other);
         self.builder.value(self.of, Op::Binary(op, self.id, other))
     }
 
-    /// It compared with another: a `bool`.
+    /// Compares with another value; the result is a `bool`.
     pub fn compare(self, op: CompareOp, other: impl Into<Operand<'k>>) -> Self {
         let other = self.with(other);
         let of = self.of.with(DType::Bool);
         self.builder.value(of, Op::Compare(op, self.id, other))
     }
 
-    /// Is it less?
+    /// Returns whether it is less.
     pub fn lt(self, other: impl Into<Operand<'k>>) -> Self {
         self.compare(CompareOp::Lt, other)
     }
 
-    /// Is it the same?
+    /// Returns whether it is equal.
     pub fn eq(self, other: impl Into<Operand<'k>>) -> Self {
         self.compare(CompareOp::Eq, other)
     }
 
-    /// The smaller.
+    /// Returns the smaller value.
     pub fn min(self, other: impl Into<Operand<'k>>) -> Self {
         self.binary(BinaryOp::Min, other)
     }
 
-    /// The greater.
+    /// Returns the greater value.
     pub fn max(self, other: impl Into<Operand<'k>>) -> Self {
         self.binary(BinaryOp::Max, other)
     }
 
-    /// Of a `bool`: the first where it is true, the second elsewhere.
+    /// Returns `a` if this `bool` is true, otherwise `b`.
     pub fn select(self, a: Val<'k>, b: impl Into<Operand<'k>>) -> Self {
         let b = a.with(b);
-        let a_id = self.builder.own(a);
+        let a_id = self.builder.checked_id(a);
         self.builder.value(a.of, Op::Select(self.id, a_id, b))
     }
 
-    /// It as a value of another type.
+    /// Casts the value to another type.
     pub fn cast(self, dtype: DType) -> Self {
         if dtype == self.of.dtype {
             return self;
@@ -108,7 +108,7 @@ impl<'k> Val<'k> {
         self.builder.value(self.of.with(dtype), Op::Cast(self.id))
     }
 
-    /// Its bits as another type of the same size.
+    /// Reinterprets the bits as another type of the same size.
     pub fn bits(self, dtype: DType) -> Self {
         if dtype == self.of.dtype {
             return self;
@@ -116,19 +116,19 @@ impl<'k> Val<'k> {
         self.builder.value(self.of.with(dtype), Op::Bits(self.id))
     }
 
-    /// `self * a + b`, rounded once.
+    /// Returns `self * a + b`, rounded once.
     pub fn fma(self, a: impl Into<Operand<'k>>, b: impl Into<Operand<'k>>) -> Self {
         let (a, b) = (self.with(a), self.with(b));
         self.builder.value(self.of, Op::Fma(self.id, a, b))
     }
 
-    /// One lane of it.
+    /// Returns one lane.
     pub fn lane(self, lane: u8) -> Self {
         let of = Type::one(self.of.dtype);
         self.builder.value(of, Op::Lane(self.id, lane))
     }
 
-    /// It in each of so many lanes.
+    /// Returns the value in each of `lanes` lanes.
     pub fn splat(self, lanes: u8) -> Self {
         if lanes == 1 {
             return self;
@@ -138,25 +138,25 @@ impl<'k> Val<'k> {
             .value(Type { dtype, lanes }, Op::Splat(self.id))
     }
 
-    /// Those of all threads of the cube made one, which all know. All of them come here.
+    /// Reduces the values of all threads of the cube; all get the result. All threads must reach it.
     pub fn reduce(self, op: ReduceOp) -> Self {
         self.builder.reduce(Scope::Cube, op, self)
     }
 
-    /// Those of the threads that differ along x alone made one.
+    /// Reduces the values of the threads that differ along x alone. All threads of the cube must reach it.
     pub fn reduce_row(self, op: ReduceOp) -> Self {
         self.builder.reduce(Scope::Row, op, self)
     }
 
-    /// The other, as a value of this one's type.
+    /// Returns the other operand as a value of this value's type.
     fn with(self, other: impl Into<Operand<'k>>) -> ValueId {
         let other = other.into().typed(self.builder, self.of);
-        self.builder.own(other)
+        self.builder.checked_id(other)
     }
 }
 
 impl<'k> Operand<'k> {
-    /// As a value; a number becomes one of this type.
+    /// Returns the operand as a value; a number takes this type.
     pub(super) fn typed(self, builder: &'k Builder, of: Type) -> Val<'k> {
         let bits = match (self, of.dtype) {
             (Operand::Val(value), _) => return value,
@@ -164,7 +164,7 @@ impl<'k> Operand<'k> {
             (Operand::Int(x, _), DType::F64) => (x as f64).to_bits(),
             (Operand::Float(x, _), DType::F32) => u64::from((x as f32).to_bits()),
             (Operand::Float(x, _), DType::F64) => x.to_bits(),
-            // A number that the type has not is refused by the verifier: its bits are too many, or its type.
+            // The check refuses a number that the type cannot represent: its bits or its type do not fit.
             (Operand::Int(x, _), dtype) => match dtype.size() {
                 8 => x as u64,
                 bytes => {
@@ -180,7 +180,7 @@ impl<'k> Operand<'k> {
         builder.bits(of, bits)
     }
 
-    /// As a value of the type that it says itself.
+    /// Returns the operand as a value of its own type.
     pub(super) fn natural(self, builder: &'k Builder) -> Val<'k> {
         match self {
             Operand::Val(value) => value,
@@ -207,7 +207,7 @@ macro_rules! numbers {
     };
 }
 
-// A number without a type is an `i32` in Rust, and here an index: an `i64`.
+// An untyped integer is an `i32` in Rust; here it is an index, an `i64`.
 numbers!(i32 => Int(I64), u32 => Int(U32), i64 => Int(I64), f32 => Float(F32), f64 => Float(F64));
 
 macro_rules! operators {
@@ -249,17 +249,17 @@ impl<'k> Place<'k> {
         }
     }
 
-    /// The type of its elements.
+    /// Returns the type of the elements.
     pub fn dtype(self) -> DType {
         self.dtype
     }
 
-    /// The element at this index.
+    /// Loads the element at this index.
     pub fn get(self, at: impl Into<Operand<'k>>) -> Val<'k> {
         self.get_wide(at, 1)
     }
 
-    /// So many neighbours from this index on, which is a multiple of their number.
+    /// Loads `lanes` neighbours from this index on, which is a multiple of `lanes`.
     pub fn get_wide(self, at: impl Into<Operand<'k>>, lanes: u8) -> Val<'k> {
         let at = self.index(at);
         let dtype = self.dtype;
@@ -267,7 +267,7 @@ impl<'k> Place<'k> {
         self.builder.value(Type { dtype, lanes }, op)
     }
 
-    /// Writes the element at this index; of a wide value, all neighbours from there on.
+    /// Stores an element at this index; of a wide value all lanes from there on.
     pub fn set(self, at: impl Into<Operand<'k>>, value: impl Into<Operand<'k>>) {
         let at = Some(self.index(at));
         let value = self.element(value);
@@ -275,7 +275,7 @@ impl<'k> Place<'k> {
         self.builder.push(Stmt::Store { to, at, value });
     }
 
-    /// Adds to the element at this index at once, whoever else does.
+    /// Adds to the element at this index atomically.
     pub fn add(self, at: impl Into<Operand<'k>>, value: impl Into<Operand<'k>>) {
         let at = self.index(at);
         let value = self.element(value);
@@ -285,12 +285,12 @@ impl<'k> Place<'k> {
 
     fn index(self, at: impl Into<Operand<'k>>) -> ValueId {
         let at = at.into().typed(self.builder, DType::I64.into());
-        self.builder.own(at)
+        self.builder.checked_id(at)
     }
 
     fn element(self, value: impl Into<Operand<'k>>) -> ValueId {
         let value = value.into().typed(self.builder, self.dtype.into());
-        self.builder.own(value)
+        self.builder.checked_id(value)
     }
 }
 
@@ -299,7 +299,7 @@ impl<'k> Var<'k> {
         Self(place)
     }
 
-    /// What it is now.
+    /// Loads the variable.
     pub fn get(self) -> Val<'k> {
         let Place {
             builder,
@@ -309,7 +309,7 @@ impl<'k> Var<'k> {
         builder.value(dtype.into(), Op::Load(memory, None))
     }
 
-    /// Makes it this.
+    /// Stores to the variable.
     pub fn set(self, value: impl Into<Operand<'k>>) {
         let value = self.0.element(value);
         let (to, at) = (self.0.memory, None);
@@ -318,23 +318,23 @@ impl<'k> Var<'k> {
 }
 
 impl Builder {
-    /// A constant of this type, by its bits.
+    /// Returns a constant of this type from its bits.
     pub fn bits(&self, of: impl Into<Type>, bits: u64) -> Val<'_> {
         self.value(of.into(), Op::Const(bits))
     }
 
-    /// The value of an operation: one that is known, where it is the same.
+    /// Returns the value of an operation; an equal one if that is computed already.
     pub(super) fn value(&self, of: Type, op: Op) -> Val<'_> {
         Val::new(self, self.value_id(of, op), of)
     }
 
-    /// A value's id; notes one of another builder's.
-    pub(super) fn own(&self, value: Val<'_>) -> ValueId {
-        self.note(value.builder());
+    /// Returns the id of a value. Records an error if the value belongs to another builder.
+    pub(super) fn checked_id(&self, value: Val<'_>) -> ValueId {
+        self.check_owner(value.builder());
         value.id()
     }
 
     pub(super) fn reduce<'k>(&'k self, scope: Scope, op: ReduceOp, value: Val<'k>) -> Val<'k> {
-        self.value(value.of(), Op::Reduce(scope, op, self.own(value)))
+        self.value(value.of(), Op::Reduce(scope, op, self.checked_id(value)))
     }
 }

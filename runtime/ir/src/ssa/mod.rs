@@ -1,4 +1,5 @@
-//! SSA: the program of one thread of a cube, as one writes a GPU kernel: by hand, or lowered from a [`Nest`](crate::Nest).
+//! SSA: the program of one thread of a cube, like a GPU kernel: written by hand, or lowered from a
+//! [`Nest`](crate::Nest).
 //!
 //! ```text
 //! kernel saxpy threads 256 1 1
@@ -17,15 +18,17 @@
 //!   }
 //! }
 //! ```
-//! Values are typed, defined once, and seen from there to the end of their block. What changes is memory: buffers, arrays that
-//! a cube shares, and locals of a thread. Control flow has a structure (`if`, `for`), so that every device can see where all
-//! threads of a cube meet. Indices, lengths and positions are `i64`, and count elements.
+//! Values are typed, defined once, and visible from there to the end of their block. Only memory is mutable: buffers,
+//! arrays that a cube shares, and locals of a thread. Control flow is structured (`if`, `for`), so every device can see
+//! where all threads of a cube meet. Indices, lengths and positions are `i64`, and count elements.
 //!
-//! [`Builder`] writes functions, [`Function::check`] says whether one is right, `Display` and `FromStr` are its text.
+//! [`Builder`] writes functions, [`Function::check`] checks them, `Display` and `FromStr` convert them to text and
+//! back.
 //!
-//! A value may be *wide*: 2, 4, 8 or 16 lanes of one type. All arithmetic is lane by lane. A wide load or store is of neighbours
-//! and, but for locals, one access of at most [`ACCESS_BYTES_MAX`] bytes; its index is a multiple of the lanes, and so is the
-//! offset of the binding. A launch that breaks this is refused or faults, as the device has it.
+//! A value may be *wide*: 2, 4, 8 or 16 lanes of one type. All arithmetic is lane by lane. A wide load or store
+//! accesses neighbours and is, except for locals, one access of at most [`ACCESS_BYTES_MAX`] bytes; its index and the
+//! offset of the binding are multiples of the number of lanes. A launch that violates this is refused or faults,
+//! depending on the device.
 
 mod build;
 mod builder;
@@ -46,43 +49,43 @@ use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 /// The index of a value of a function.
 pub type ValueId = u32;
 
-/// Statements in order.
+/// Statements, in order.
 pub type Block = Vec<Stmt>;
 
-/// Bytes of one access at most: what a GPU moves at once for a thread.
+/// The most bytes of one access: what a GPU moves at once for a thread.
 pub const ACCESS_BYTES_MAX: usize = 16;
-/// Threads of a cube at most, on every GPU.
+/// The most threads of a cube, on every GPU.
 pub const THREADS_MAX: u32 = 1024;
-/// Bytes that a cube shares at most: what every GPU gives unasked (48 KiB), but 1 KiB that reductions need.
+/// The most bytes of shared memory of a cube: what every GPU has by default (48 KiB), minus 1 KiB for reductions.
 pub const SHARED_BYTES_MAX: u64 = 47 << 10;
-/// Bytes of a thread's locals at most. They are meant to be registers, of which a thread has 1 KiB.
+/// The most bytes of locals of a thread. Locals should fit registers, of which a thread has 1 KiB.
 pub const LOCAL_BYTES_MAX: u64 = 16 << 10;
-/// How deep blocks may lie within each other.
+/// The greatest depth of nested blocks.
 pub const DEPTH_MAX: usize = 64;
 
-/// A kernel, as what one of its threads does.
+/// A kernel, as the program of one thread.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Function {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Threads of a cube along x, y and z.
+    /// The number of threads of a cube along x, y and z.
     pub threads: [u32; 3],
-    /// What is bound, in order. Those may overlap.
+    /// The bindings, in order. They may overlap.
     pub params: Vec<Param>,
-    /// Its launch words, in order: each the bits of its type in the low end of 64 bits.
+    /// The launch words, in order: each has the bits of its type in the low end of 64 bits.
     pub scalars: Vec<Scalar>,
-    /// Arrays that the threads of a cube share. Before they are written they hold anything.
+    /// Arrays that the threads of a cube share. Their initial content is undefined.
     pub shared: Vec<Array>,
-    /// Arrays and variables of each thread. They begin as zeros.
+    /// Arrays and variables of each thread. They are initialized with zeros.
     pub locals: Vec<Array>,
     /// The type of each value.
     pub values: Vec<Type>,
-    /// What a thread does.
+    /// The statements.
     pub body: Block,
 }
 
 impl Function {
-    /// A function that does nothing yet.
+    /// Creates a function without statements.
     fn new(name: String, threads: [u32; 3]) -> Self {
         Self {
             name,
@@ -97,34 +100,34 @@ impl Function {
     }
 }
 
-/// A buffer that is bound.
+/// A bound buffer.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Param {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The type of its elements.
+    /// The type of the elements.
     pub dtype: DType,
-    /// How the function touches it.
+    /// How the function accesses it.
     pub mode: BufferMode,
 }
 
 /// A launch word.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Scalar {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its type.
+    /// The type.
     pub dtype: DType,
 }
 
 /// An array of a fixed length.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Array {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The type of its elements.
+    /// The type of the elements.
     pub dtype: DType,
-    /// How many there are; 1 is a variable.
+    /// The number of elements; 1 for a variable.
     pub len: u32,
 }
 
@@ -133,17 +136,17 @@ pub struct Array {
 pub struct Type {
     /// The type of a lane.
     pub dtype: DType,
-    /// 1, or 2, 4, 8 or 16 of a wide value.
+    /// The number of lanes: 1, or 2, 4, 8 or 16 for a wide value.
     pub lanes: u8,
 }
 
 impl Type {
-    /// One element.
+    /// Returns the type with one lane.
     pub const fn one(dtype: DType) -> Self {
         Self { dtype, lanes: 1 }
     }
 
-    /// So many lanes of another type.
+    /// Returns a type with as many lanes of another element type.
     pub const fn with(self, dtype: DType) -> Self {
         Self { dtype, ..self }
     }
@@ -155,51 +158,52 @@ impl From<DType> for Type {
     }
 }
 
-/// What is read and written.
+/// Memory that a function reads or writes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Memory {
-    /// A buffer, by its place among the parameters.
+    /// A buffer, by the index of its parameter.
     Param(u16),
-    /// An array of the cube.
+    /// A shared array.
     Shared(u16),
-    /// A local of the thread.
+    /// A local.
     Local(u16),
 }
 
-/// Where a thread is, and among how many.
+/// The position of a thread, or the size of a cube or launch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Position {
-    /// Its index in its cube.
+    /// The index of the thread in its cube.
     Thread,
-    /// The index of its cube.
+    /// The index of the thread's cube.
     Cube,
-    /// Threads of a cube.
+    /// The number of threads of a cube.
     Threads,
-    /// Cubes of the launch.
+    /// The number of cubes of the launch.
     Cubes,
 }
 
 /// An axis of a cube or of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Axis {
-    /// The fastest.
+    /// The fastest axis.
     X,
-    /// The second.
+    /// The second axis.
     Y,
-    /// The slowest.
+    /// The slowest axis.
     Z,
 }
 
-/// Which threads reduce together.
+/// The threads that take part in a reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Scope {
-    /// All of a cube.
+    /// All threads of a cube.
     Cube,
-    /// Those of a cube that differ along x alone. Their number must be a power of two, and 32 at most: they never leave a warp.
+    /// The threads of a cube that differ along x alone. Their number must be a power of two, at most 32, so they never
+    /// leave a warp.
     Row,
 }
 
-/// Where a value comes from. Lane by lane, where nothing else is said.
+/// The operation that computes a value. Lane by lane, unless stated otherwise.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Op {
@@ -207,96 +211,97 @@ pub enum Op {
     Const(u64),
     /// A launch word.
     Scalar(u16),
-    /// Where the thread is, `i64`.
+    /// A position, `i64`.
     Position(Position, Axis),
-    /// An element, or neighbours of a wide type from there on. No index is the first.
+    /// An element, or neighbours for a wide type. Without index the first element.
     Load(Memory, Option<ValueId>),
     /// One lane of a wide value.
     Lane(ValueId, u8),
-    /// One value in every lane.
+    /// One value in all lanes.
     Splat(ValueId),
-    /// As many values as there are lanes.
+    /// A wide value from one value for each lane.
     Pack(Vec<ValueId>),
-    /// Something done to one value.
+    /// An operation on one value.
     Unary(UnaryOp, ValueId),
-    /// Something done to two.
+    /// An operation on two values.
     Binary(BinaryOp, ValueId, ValueId),
-    /// Two values compared: a `bool`.
+    /// A comparison: a `bool`.
     Compare(CompareOp, ValueId, ValueId),
-    /// The second where the first, a `bool`, is true, and the third elsewhere.
+    /// The second value if the first, a `bool`, is true, otherwise the third.
     Select(ValueId, ValueId, ValueId),
-    /// A value of another type as this one's, as [`nest::Op::Cast`](crate::nest::Op::Cast) has it.
+    /// A cast, as [`nest::Op::Cast`](crate::nest::Op::Cast).
     Cast(ValueId),
-    /// The bits of a value as another type of the same size. Truth values have none.
+    /// The bits of a value as another type of the same size, not `bool`.
     Bits(ValueId),
     /// `a * b + c` of floats, rounded once.
     Fma(ValueId, ValueId, ValueId),
-    /// A random `u32`, as [`nest::Op::Random`](crate::nest::Op::Random) has it: of a seed, `u64`, and a counter, `i64`.
+    /// A random `u32`, as [`nest::Op::Random`](crate::nest::Op::Random), from a seed, `u64`, and a counter, `i64`.
     Random(ValueId, ValueId),
-    /// The values of many threads made one, which all of them know. Of sums and products, the order is the device's, and always the
-    /// same. Every thread of the cube comes here. `argmin` and `argmax` are none.
+    /// A reduction of the values of several threads, whose result all of them have. The order of sums and products
+    /// depends on the device, but is always the same. Every thread of the cube must reach it. `argmin` and `argmax` are
+    /// not supported.
     Reduce(Scope, ReduceOp, ValueId),
 }
 
-/// What a thread does.
+/// A statement.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Stmt {
     /// Defines a value.
     Let {
-        /// Which.
+        /// The value.
         value: ValueId,
-        /// Where it comes from.
+        /// The operation.
         op: Op,
     },
-    /// Writes an element, or neighbours. No index is the first.
+    /// Stores an element, or neighbours. Without index the first element.
     Store {
-        /// Where to.
+        /// The memory.
         to: Memory,
-        /// From which element on.
+        /// The index of the first element.
         at: Option<ValueId>,
-        /// What.
+        /// The value.
         value: ValueId,
     },
-    /// Adds to an element at once, whoever else adds to it. Of `i32`, `u32`, `i64`, `u64`, `f32` and `f64`, in buffers and shared arrays.
+    /// Adds to an element atomically. For `i32`, `u32`, `i64`, `u64`, `f32` and `f64`, in buffers and shared arrays.
     AtomicAdd {
-        /// Where to.
+        /// The memory.
         to: Memory,
-        /// To which element.
+        /// The index of the element.
         at: ValueId,
-        /// What.
+        /// The value.
         value: ValueId,
     },
-    /// One block or the other.
+    /// Executes one of two blocks.
     If {
-        /// A `bool`.
+        /// The condition, a `bool`.
         condition: ValueId,
-        /// Where it is true.
+        /// The block if it is true.
         then: Block,
-        /// Where it is not.
+        /// The block if it is false.
         otherwise: Block,
     },
-    /// A block for each index from `start` on, below `end`. A step below 1 is no turn at all.
+    /// Executes a block for each index from `start` on, below `end`. With a step below 1 not at all.
     For {
         /// The index.
         index: ValueId,
-        /// The first.
+        /// The first index.
         start: ValueId,
-        /// Behind the last.
+        /// The end, exclusive.
         end: ValueId,
-        /// From one to the next.
+        /// The step.
         step: ValueId,
-        /// Is it better written out? For short loops of constant bounds, whose indices then are constants.
+        /// Whether to unroll the loop. For short loops with constant bounds; the indices then are constants.
         unroll: bool,
-        /// What is done.
+        /// The block.
         body: Block,
     },
-    /// Waits until all threads of the cube are here, and sees what they wrote.
+    /// Waits until all threads of the cube are here, and makes their stores visible.
     Barrier,
 }
 
 impl Function {
-    /// The array or buffer's name and element type, if it is there.
+    /// Returns the name and the element type of a buffer or array, if it exists.
     pub fn memory(&self, memory: Memory) -> Option<(&str, DType)> {
         match memory {
             Memory::Param(index) => {
@@ -316,7 +321,7 @@ impl Function {
 }
 
 impl Op {
-    /// Calls `f` with each value that it is made of.
+    /// Calls `f` with each operand.
     pub fn each_operand(&self, mut f: impl FnMut(ValueId)) {
         match self {
             Op::Const(_) | Op::Scalar(_) | Op::Position(..) | Op::Load(_, None) => {}
@@ -340,7 +345,7 @@ impl Op {
         }
     }
 
-    /// Is it the same wherever the same operands are? What reads memory or meets other threads is not.
+    /// Returns `true` if the result depends on the operands alone. Loads and reductions do not.
     pub(crate) fn is_pure(&self) -> bool {
         !matches!(self, Op::Load(..) | Op::Reduce(..))
     }

@@ -1,4 +1,4 @@
-//! Reading a function's text. What comes out is not checked: [`Function::check`] does that.
+//! Parses functions. The result is not checked: call [`Function::check`].
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use crate::scalar::Number;
 use crate::text::{Scanner, TextError};
 use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
-/// Values of a text at most: their numbers are places in a list.
+/// The most values of a text: their numbers are indices into a list.
 const VALUES_MAX: ValueId = 1 << 20;
 
 impl FromStr for Function {
@@ -33,7 +33,7 @@ impl FromStr for Function {
             ..
         } = reader;
         let count = types.keys().max().map_or(0, |most| *most as usize + 1);
-        // What no statement defines has no type; nothing uses it in a function that is right.
+        // A number that no statement defines gets an arbitrary type: a valid function does not use it.
         function.values = vec![Type::one(DType::Bool); count];
         for (value, of) in types {
             function.values[value as usize] = of;
@@ -88,11 +88,11 @@ impl Reader<'_> {
         }
     }
 
-    /// Statements up to the `}` behind them.
+    /// Parses statements up to the closing `}`.
     fn block(&mut self, depth: usize) -> Result<Block, TextError> {
         if depth > DEPTH_MAX {
-            let why = format!("more than {DEPTH_MAX} blocks within each other");
-            return Err(self.scanner.wrong(why));
+            let why = format!("more than {DEPTH_MAX} nested blocks");
+            return Err(self.scanner.error(why));
         }
         let mut body = Block::new();
         while !self.scanner.take("}") {
@@ -123,7 +123,7 @@ impl Reader<'_> {
                 let Some(at) = at else {
                     return Err(self
                         .scanner
-                        .wrong("an addition names its element: `add a[%0] += %1`"));
+                        .error("an addition needs an index: `add a[%0] += %1`"));
                 };
                 self.scanner.expect("+=")?;
                 let value = self.value()?;
@@ -180,11 +180,11 @@ impl Reader<'_> {
         if value < VALUES_MAX {
             return Ok(value);
         }
-        let why = format!("values are numbered below {VALUES_MAX}");
-        Err(self.scanner.wrong(why))
+        let why = format!("the number of a value must be below {VALUES_MAX}");
+        Err(self.scanner.error(why))
     }
 
-    /// `f32`, or `f32x4`.
+    /// Parses `f32` or `f32x4`.
     fn of(&mut self) -> Result<Type, TextError> {
         let token = self.scanner.next();
         let (name, lanes) = token.split_once('x').unwrap_or((token, "1"));
@@ -194,7 +194,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `name`, or `name[%index]`.
+    /// Parses `name` or `name[%index]`.
     fn element(&mut self) -> Result<(Memory, Option<ValueId>), TextError> {
         let name = self.scanner.word("a buffer or an array")?;
         let place = |index: usize| index.min(usize::from(u16::MAX)) as u16;
@@ -206,7 +206,7 @@ impl Reader<'_> {
             .or_else(|| array(&function.shared).map(|index| Memory::Shared(place(index))))
             .or_else(|| array(&function.locals).map(|index| Memory::Local(place(index))));
         let Some(memory) = memory else {
-            return Err(self.scanner.wrong(format!("there is no `{name}`")));
+            return Err(self.scanner.error(format!("there is no `{name}`")));
         };
         if !self.scanner.take("[") {
             return Ok((memory, None));
@@ -241,7 +241,7 @@ impl Reader<'_> {
                 let scalars = &self.function.scalars;
                 match scalars.iter().position(|scalar| scalar.name == name) {
                     Some(index) => Op::Scalar(index.min(usize::from(u16::MAX)) as u16),
-                    None => return Err(self.scanner.wrong(format!("there is no scalar `{name}`"))),
+                    None => return Err(self.scanner.error(format!("there is no scalar `{name}`"))),
                 }
             }
             "load" => {
@@ -274,7 +274,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A constant: a number as the type has it, or its bits as `0x..`.
+    /// Parses a constant: a number of the type, or its bits as `0x..`.
     fn bits(&mut self, dtype: DType) -> Result<u64, TextError> {
         let token = self.scanner.next();
         if let Some(digits) = token.strip_prefix("0x") {

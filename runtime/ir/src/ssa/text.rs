@@ -1,4 +1,4 @@
-//! A function as text. `parse` reads it back.
+//! Functions as text. `parse` reads it back.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ impl fmt::Display for Type {
 }
 
 impl Position {
-    /// All of them.
+    /// All positions.
     pub const ALL: [Position; 4] = [
         Position::Thread,
         Position::Cube,
@@ -23,7 +23,7 @@ impl Position {
         Position::Cubes,
     ];
 
-    /// Its word in texts.
+    /// Returns the name, as texts show it.
     pub const fn name(self) -> &'static str {
         match self {
             Position::Thread => "thread",
@@ -35,10 +35,10 @@ impl Position {
 }
 
 impl Axis {
-    /// All of them.
+    /// All axes.
     pub const ALL: [Axis; 3] = [Axis::X, Axis::Y, Axis::Z];
 
-    /// Its word in texts.
+    /// Returns the name, as texts show it.
     pub const fn name(self) -> &'static str {
         match self {
             Axis::X => "x",
@@ -48,11 +48,11 @@ impl Axis {
     }
 }
 
-/// A statement or more, as the function that they are of writes them.
+/// An operation, as a function displays it.
 struct Written<'a, T: ?Sized>(&'a Function, &'a T);
 
 impl Function {
-    /// A statement without the blocks in it, for messages.
+    /// Returns a statement without its blocks, for messages.
     pub(super) fn line(&self, stmt: &Stmt) -> String {
         let text = Head(self, stmt).to_string();
         text.trim_end_matches(" {").to_owned()
@@ -73,7 +73,7 @@ impl fmt::Display for Element<'_> {
     }
 }
 
-/// A constant, so that it reads back as the same bits.
+/// A constant, displayed so that parsing returns the same bits.
 struct Bits(u64, Option<DType>);
 
 impl fmt::Display for Bits {

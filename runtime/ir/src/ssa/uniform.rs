@@ -1,12 +1,14 @@
-//! Which values are the same for all threads of a cube, as far as that can be seen without running: what is not, may be.
+//! Uniformity analysis: finds the values that are provably equal in all threads of a cube, and rejects barriers and
+//! reductions that only some threads may reach.
 //!
-//! A thread's index differs. What is computed from what differs, differs; so does what is written where threads part, and what
-//! is read from memory that others write. A reduction over the cube is the same for all.
+//! The analysis is conservative. The index of a thread diverges. A value with a divergent operand diverges; so does a
+//! local that is stored under divergent control flow, and a load from memory that other threads write. A reduction over
+//! the cube is uniform.
 
 use super::{Block, Function, Memory, Op, Position, Scope, SsaError, Stmt};
 use crate::nest::BufferMode;
 
-/// Refuses to let threads meet where not all come by.
+/// Checks that all threads of a cube reach every barrier and reduction.
 pub(super) fn check(function: &Function) -> Result<(), SsaError> {
     let mut analysis = Analysis {
         function,
@@ -14,19 +16,19 @@ pub(super) fn check(function: &Function) -> Result<(), SsaError> {
         locals: vec![true; function.locals.len()],
         changed: true,
     };
-    // Each round finds at least one more local or value that differs, or is the last.
+    // Each round marks at least one more local or value as divergent, or is the last.
     while analysis.changed {
         analysis.changed = false;
         analysis.block(&function.body, true);
     }
-    analysis.meets(&function.body, true)
+    analysis.check_convergence(&function.body, true)
 }
 
 struct Analysis<'a> {
     function: &'a Function,
-    /// Is the value the same for all threads? The function's scopes are right: no value is missing.
+    /// Whether each value is uniform. Scopes are checked already, so no value is missing.
     values: Vec<bool>,
-    /// Is what the local holds?
+    /// Whether the content of each local is uniform.
     locals: Vec<bool>,
     changed: bool,
 }
@@ -36,12 +38,12 @@ impl Analysis<'_> {
         self.values[value as usize]
     }
 
-    fn block(&mut self, body: &Block, together: bool) {
+    fn block(&mut self, body: &Block, converged: bool) {
         for stmt in body {
             match stmt {
                 Stmt::Let { value, op } => {
                     let same = self.op(op);
-                    lower(&mut self.values[*value as usize], same, &mut self.changed);
+                    mark_divergent(&mut self.values[*value as usize], same, &mut self.changed);
                 }
                 Stmt::Store {
                     to: Memory::Local(local),
@@ -49,9 +51,9 @@ impl Analysis<'_> {
                     value,
                 } => {
                     let same =
-                        together && self.same(*value) && at.is_none_or(|index| self.same(index));
+                        converged && self.same(*value) && at.is_none_or(|index| self.same(index));
                     let local = &mut self.locals[usize::from(*local)];
-                    lower(local, same, &mut self.changed);
+                    mark_divergent(local, same, &mut self.changed);
                 }
                 Stmt::Store { .. } | Stmt::AtomicAdd { .. } | Stmt::Barrier => {}
                 Stmt::If {
@@ -59,21 +61,25 @@ impl Analysis<'_> {
                     then,
                     otherwise,
                 } => {
-                    let together = together && self.same(*condition);
-                    self.block(then, together);
-                    self.block(otherwise, together);
+                    let converged = converged && self.same(*condition);
+                    self.block(then, converged);
+                    self.block(otherwise, converged);
                 }
                 Stmt::For { index, body, .. } => {
-                    let turns = self.turns(stmt);
-                    lower(&mut self.values[*index as usize], turns, &mut self.changed);
-                    self.block(body, together && turns);
+                    let uniform = self.is_uniform_loop(stmt);
+                    mark_divergent(
+                        &mut self.values[*index as usize],
+                        uniform,
+                        &mut self.changed,
+                    );
+                    self.block(body, converged && uniform);
                 }
             }
         }
     }
 
-    /// Do all threads make the same turns of a loop?
-    fn turns(&self, stmt: &Stmt) -> bool {
+    /// Returns `true` if all threads run the same iterations of a loop.
+    fn is_uniform_loop(&self, stmt: &Stmt) -> bool {
         match stmt {
             Stmt::For {
                 start, end, step, ..
@@ -97,13 +103,13 @@ impl Analysis<'_> {
         }
     }
 
-    fn meets(&self, body: &Block, together: bool) -> Result<(), SsaError> {
+    fn check_convergence(&self, body: &Block, converged: bool) -> Result<(), SsaError> {
         for stmt in body {
             match stmt {
                 Stmt::Barrier
                 | Stmt::Let {
                     op: Op::Reduce(..), ..
-                } if !together => {
+                } if !converged => {
                     let place = self.function.line(stmt);
                     return Err(SsaError::Divergent { place });
                 }
@@ -112,11 +118,13 @@ impl Analysis<'_> {
                     then,
                     otherwise,
                 } => {
-                    let together = together && self.same(*condition);
-                    self.meets(then, together)?;
-                    self.meets(otherwise, together)?;
+                    let converged = converged && self.same(*condition);
+                    self.check_convergence(then, converged)?;
+                    self.check_convergence(otherwise, converged)?;
                 }
-                Stmt::For { body, .. } => self.meets(body, together && self.turns(stmt))?,
+                Stmt::For { body, .. } => {
+                    self.check_convergence(body, converged && self.is_uniform_loop(stmt))?
+                }
                 _ => {}
             }
         }
@@ -124,10 +132,10 @@ impl Analysis<'_> {
     }
 }
 
-/// Notes that something differs.
-fn lower(noted: &mut bool, same: bool, changed: &mut bool) {
-    if *noted && !same {
-        *noted = false;
+/// Marks a value or local as divergent.
+fn mark_divergent(uniform: &mut bool, same: bool, changed: &mut bool) {
+    if *uniform && !same {
+        *uniform = false;
         *changed = true;
     }
 }

@@ -29,7 +29,7 @@ fn float_unary(op: Unary, format: Format, mode: Mode, a: u64) -> u64 {
         flush_and_saturate(
             format,
             mode,
-            canonical_nan(format, format.from_f64(function(format.to_f64(a)))),
+            canonical_nan(format, format.of_f64(function(format.to_f64(a)))),
         )
     };
     match op {

@@ -187,7 +187,7 @@ impl Format {
     }
 
     /// Converts from a double, rounding to nearest.
-    pub(super) fn from_f64(self, value: f64) -> u64 {
+    pub(super) fn of_f64(self, value: f64) -> u64 {
         match self {
             Format::F32 => canonical_nan(self, u64::from((value as f32).to_bits())),
             _ => convert(self, Format::F64, Rounding::Nearest, value.to_bits()),
@@ -270,7 +270,7 @@ fn round_to_integral(rounding: Rounding, value: f64) -> f64 {
 pub(super) fn to_integral(format: Format, rounding: Rounding, bits: u64) -> u64 {
     match format.is_nan(bits) {
         true => format.nan(),
-        false => format.from_f64(round_to_integral(rounding, format.to_f64(bits))),
+        false => format.of_f64(round_to_integral(rounding, format.to_f64(bits))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Driven devices: nobody sleeps until something has passed, so streams say for themselves how far they are.
+//! Driven devices. No thread waits for events there, so pumps poll the progress: words that streams write, or events.
 
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,10 @@ fn driven(queues: usize) -> (Device, Driver) {
     Device::open_driven(Cuda::ordinal(0).queues(queues), options()).unwrap()
 }
 
-/// I5: a program is right whether streams write words or events are asked for; with words, an event is recorded only for
-/// who waits for it on another queue.
+/// I5: a program computes correct results whether progress is reported by words or by events. With words, an event is
+/// recorded only if another queue waits for it.
 #[rstest]
-fn driven_devices_are_right_with_words_and_with_events_i5(
+fn driven_devices_compute_correct_results_with_words_and_with_events_i5(
     #[values(true, false)] words: bool,
     #[values(1, 2, 3)] queues: usize,
     #[values(1, 2, 3)] seed: u64,
@@ -41,21 +41,21 @@ fn driven_devices_are_right_with_words_and_with_events_i5(
     gpu.assert_clean();
 }
 
-/// I5: a GPU that breaks writes no more words; who pumps finds out all the same.
+/// I5: a broken GPU writes no more words, and pumps still detect the loss.
 #[rstest]
-fn a_driven_gpu_that_breaks_answers_everybody_i5(#[values(true, false)] words: bool) {
+fn every_request_is_answered_when_a_driven_gpu_breaks_i5(#[values(true, false)] words: bool) {
     for nth in 1..30 {
         let gpu: Session = gpu(nth);
         gpu.writes_values(words);
         let (device, driver) = driven(2);
         gpu.break_at(nth, 700);
         let ran = program::run(&device);
-        let refused = match &ran {
+        let expected = match &ran {
             Ok(()) | Err(Error::DeviceLost { .. }) => true,
             Err(Error::Kernel(why)) => why.to_string().contains("lost"),
             Err(_) => false,
         };
-        assert!(refused, "operation {nth}: {ran:?}");
+        assert!(expected, "operation {nth} breaks the GPU: {ran:?}");
         if ran.is_ok() {
             assert!(
                 !matches!(device.health(), Health::Lost { .. }),
@@ -73,9 +73,9 @@ fn a_driven_gpu_that_breaks_answers_everybody_i5(#[values(true, false)] words: b
     }
 }
 
-/// I8: a pump that finds nothing done ends with its budget.
+/// I8: a pump that finds no progress ends when its budget is used up.
 #[test]
-fn a_pump_of_a_held_gpu_ends_i8() {
+fn a_pump_of_a_held_gpu_ends_with_its_budget_i8() {
     let gpu = gpu(5);
     let (device, mut driver) = driven(1);
     let stream = device.new_client().new_stream();
@@ -93,7 +93,7 @@ fn a_pump_of_a_held_gpu_ends_i8() {
     gpu.assert_clean();
 }
 
-/// A device that was closed while the GPU holds a task, and what is to be dropped before its driver.
+/// Closes a device while the GPU holds a task. Returns the values to drop before the driver, and the driver.
 fn closed_while_held(gpu: &Session) -> (impl Sized, Driver) {
     let (device, driver) = driven(1);
     let stream = device.new_client().new_stream();
@@ -106,42 +106,44 @@ fn closed_while_held(gpu: &Session) -> (impl Sized, Driver) {
     ((handle, stream, device), driver)
 }
 
-/// I10: what a close has no time to wait for is freed by later pumps, which say until then that there is more to do.
+/// I10: later pumps free the memory that a close had no time to wait for. Until then they return that there is more to
+/// do.
 #[test]
-fn pumps_of_a_closed_gpu_free_what_the_close_has_left_i10() {
+fn pumps_free_the_memory_that_a_close_has_left_i10() {
     let gpu = gpu(5);
-    let (held, mut driver) = closed_while_held(&gpu);
+    let (kept, mut driver) = closed_while_held(&gpu);
     assert_eq!(gpu.calls("cuMemFreeAsync"), 0);
     assert!(driver.pump(Duration::ZERO));
     gpu.release_all();
-    let give_up = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + PATIENCE;
     while driver.pump(Duration::from_millis(1)) {
-        assert!(Instant::now() < give_up);
+        assert!(Instant::now() < deadline);
     }
     assert!(gpu.calls("cuMemFreeAsync") > 0);
-    drop((held, driver));
+    drop((kept, driver));
     gpu.assert_clean();
 }
 
-/// I10: if the GPU breaks meanwhile, pumps find out, and leave it alone.
+/// I10: if the GPU breaks after the close, pumps detect it, end, and free nothing.
 #[test]
-fn pumps_of_a_closed_gpu_that_breaks_end_i10() {
+fn pumps_end_when_the_gpu_breaks_after_a_close_i10() {
     let gpu = gpu(5);
-    let (held, mut driver) = closed_while_held(&gpu);
+    let (kept, mut driver) = closed_while_held(&gpu);
     gpu.fault(Some("cuCtxSetCurrent"), 1, 700);
-    let give_up = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + PATIENCE;
     while driver.pump(Duration::ZERO) {
-        assert!(Instant::now() < give_up);
+        assert!(Instant::now() < deadline);
     }
-    drop((held, driver));
+    drop((kept, driver));
     let mut reports = gpu.end();
     reports.retain(|report| !report.starts_with("leak: "));
     assert!(reports.is_empty(), "{}", reports.join("\n"));
 }
 
-/// I5, I10: a driven device whose context cannot be entered any more is lost; nobody waits for it, and its driver goes.
+/// I5, I10: a driven device whose context can no longer be made current is lost. No request hangs, and the driver can
+/// be dropped.
 #[test]
-fn a_context_that_cannot_be_entered_is_a_loss_i5_i10() {
+fn a_driven_device_whose_context_cannot_be_made_current_is_lost_i5_i10() {
     for nth in 1..60 {
         let gpu = gpu(nth);
         let (device, driver) = driven(2);

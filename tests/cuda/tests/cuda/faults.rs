@@ -1,4 +1,5 @@
-//! The driver refuses one call: whoever asked is told, everything else goes on, and nothing is left behind.
+//! The driver refuses one call. The request that needs the call receives the error, all others continue, and nothing
+//! leaks.
 
 use millstream_protocol::error::Error;
 use millstream_protocol::health::Health;
@@ -7,15 +8,15 @@ use rstest::rstest;
 use crate::program;
 use crate::support::*;
 
-/// I5, I7, I10: each call of a program is refused in turn, from the first of opening to the last of closing.
+/// I5, I7, I10: refuses each driver call of a program in turn, from the first of opening to the last of closing.
 ///
-/// A device that is lost frees nothing (I10): then leaks are right, and all else is wrong.
+/// A lost device frees nothing (I10), so leaks are expected then, but no other reports.
 #[rstest]
 #[case::invalid_value(1)]
 #[case::out_of_memory(2)]
 #[case::unknown(999)]
 #[case::illegal_address(700)]
-fn every_call_refused_in_turn_is_a_typed_error_and_leaks_nothing_i5_i10(#[case] code: u32) {
+fn each_refused_driver_call_is_a_typed_error_and_leaks_nothing_i5_i10(#[case] code: u32) {
     for nth in 1.. {
         let gpu = gpu(nth);
         gpu.fault(None, nth, code);
@@ -24,12 +25,12 @@ fn every_call_refused_in_turn_is_a_typed_error_and_leaks_nothing_i5_i10(#[case] 
             Ok(device) => {
                 let ran = program::run(&device);
                 failed = ran.is_err();
-                let silent = matches!(ran, Err(Error::TimedOut { .. }));
-                assert!(!silent, "call {nth}: nobody is answered");
+                let timed_out = matches!(ran, Err(Error::TimedOut { .. }));
+                assert!(!timed_out, "call {nth}: a request is not answered");
                 lost = matches!(device.health(), Health::Lost { .. });
                 let report = device.close(PATIENCE);
                 lost |= !report.drained;
-                // What a lost device used is left to it, its threads, too.
+                // A lost device also leaves its threads behind.
                 assert!(lost || report.threads_left == 0, "call {nth}: {report:?}");
             }
             Err(why) => assert!(why.to_string().contains("the driver"), "call {nth}: {why}"),
@@ -41,16 +42,19 @@ fn every_call_refused_in_turn_is_a_typed_error_and_leaks_nothing_i5_i10(#[case] 
         }
         assert!(reports.is_empty(), "call {nth}: {}", reports.join("\n"));
         if met == 0 {
-            assert!(!failed && nth > 100, "the program has {nth} calls");
+            assert!(
+                !failed && nth > 100,
+                "without a fault the program succeeds and makes more than 100 calls; it made {nth}"
+            );
             break;
         }
     }
 }
 
-/// I4, I7: a copy of several parts is refused whole where there is no room for one of them: nothing of it is under way, its blocks
-/// are used by nobody, and the device goes on.
+/// I4, I7: a copy of several parts is refused as a whole if there is no pinned memory for one of them. No part has been
+/// submitted, so its blocks can be reused, and the device continues.
 #[test]
-fn a_copy_that_has_no_room_for_a_part_is_refused_whole_i4_i7() {
+fn a_copy_without_memory_for_one_of_its_parts_is_refused_as_a_whole_i4_i7() {
     for upload in [true, false] {
         let gpu = gpu(1);
         let device = open(2);
@@ -58,7 +62,7 @@ fn a_copy_that_has_no_room_for_a_part_is_refused_whole_i4_i7() {
         let long = stream.empty::<u8>(3 << 20).unwrap();
         stream.fill(&long, 5).unwrap();
         stream.sync().wait().unwrap();
-        // The second of three blocks.
+        // Refuses the second of three blocks.
         gpu.fault(Some("cuMemHostAlloc"), 2, 2);
         let refused = match upload {
             true => stream.read(&stream.create(&vec![1_u8; 3 << 20]).unwrap()),
@@ -76,15 +80,16 @@ fn a_copy_that_has_no_room_for_a_part_is_refused_whole_i4_i7() {
     }
 }
 
-/// I2, I5: what is refused in its middle cannot be ordered with what comes later: the device is lost, and says so.
+/// I2, I5: a copy that fails after its first part has been submitted cannot be ordered with later tasks, so the device
+/// is lost.
 #[test]
-fn a_copy_that_is_refused_in_its_middle_is_the_end_i2_i5() {
+fn a_copy_that_fails_after_its_first_part_loses_the_device_i2_i5() {
     for call in ["cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2"] {
         let gpu = gpu(2);
         let device = open(2);
         let stream = device.new_client().new_stream();
         gpu.fault(Some(call), 2, 1);
-        // Owned bytes go in blocks.
+        // Owned bytes are uploaded in blocks.
         let long = stream.create_owned(vec![1_u8; 3 << 20]);
         let long = long.map_err(Error::from);
         let read = long.and_then(|long| stream.read(&long).wait());

@@ -1,4 +1,4 @@
-//! Kernels of PTX: what they compute, and what is refused.
+//! PTX kernels: their results, and the errors of those that cannot be loaded or do not match their declaration.
 
 use millstream_client::arguments::{CubeCount, read, update, write};
 use millstream_client::handle::Handle;
@@ -9,9 +9,9 @@ use rstest::rstest;
 
 use crate::support::*;
 
-/// I6: every element is computed, whether or not the last block is full.
+/// I6: the kernel computes every element, whether or not the last block is full.
 #[rstest]
-fn saxpy_is_right_i6(#[values(1, 255, 256, 257, 5000)] len: usize) {
+fn saxpy_computes_every_element_i6(#[values(1, 255, 256, 257, 5000)] len: usize) {
     let gpu = gpu(len as u64);
     let device = open(2);
     let client = device.new_client();
@@ -33,9 +33,9 @@ fn saxpy_is_right_i6(#[values(1, 255, 256, 257, 5000)] len: usize) {
     gpu.assert_clean();
 }
 
-/// I6: blocks meet at their barriers and in atomic operations.
+/// I6: the threads of a block synchronize at barriers, and blocks add atomically.
 #[rstest]
-fn a_sum_in_shared_memory_is_right_i6(#[values(1, 256, 1000, 4096)] len: usize) {
+fn a_sum_through_shared_memory_is_correct_i6(#[values(1, 256, 1000, 4096)] len: usize) {
     let gpu = gpu(len as u64);
     let device = open(2);
     let client = device.new_client();
@@ -57,8 +57,8 @@ fn a_sum_in_shared_memory_is_right_i6(#[values(1, 256, 1000, 4096)] len: usize) 
     gpu.assert_clean();
 }
 
-/// What a declaration is refused with.
-fn refused(kernel: Kernel) -> String {
+/// Prepares a kernel, which must fail, and returns the log of the error.
+fn refusal_log(kernel: Kernel) -> String {
     let device = open(1);
     let client = device.new_client();
     match client.kernel(kernel) {
@@ -67,15 +67,15 @@ fn refused(kernel: Kernel) -> String {
     }
 }
 
-/// I7: a declaration that does not fit its entry point is refused before it is ever launched.
+/// I7: a declaration that does not match its entry point is refused before it is launched.
 #[test]
-fn declarations_must_fit_the_entry_point_i7() {
+fn a_declaration_that_does_not_match_its_entry_point_is_refused_i7() {
     let gpu = gpu(1);
     let text = || ptx(include_str!("../kernels/fill.ptx"));
     let short = Kernel::new("fill")
         .writes::<u32>("to")
         .scalar::<u32>("value");
-    let log = refused(short.source(text()));
+    let log = refusal_log(short.source(text()));
     assert!(
         log.contains("takes 3 parameters, but 2 are declared"),
         "{log}"
@@ -84,12 +84,12 @@ fn declarations_must_fit_the_entry_point_i7() {
         .writes::<u32>("to")
         .scalar::<u64>("value")
         .scalar::<u32>("n");
-    let log = refused(wide.source(text()));
+    let log = refusal_log(wide.source(text()));
     assert!(
         log.contains("parameter 1 of the entry point has 4 bytes"),
         "{log}"
     );
-    let log = refused(
+    let log = refusal_log(
         Kernel::new("fil")
             .raw::<u32>("to", Access::Write)
             .source(text()),
@@ -98,12 +98,12 @@ fn declarations_must_fit_the_entry_point_i7() {
     gpu.assert_clean();
 }
 
-/// I7: what the driver cannot load is a typed error of that kernel, and the fake says what it does not know.
+/// I7: PTX that the driver cannot load is a typed error of that kernel. The fake reports the unknown instruction.
 #[test]
-fn ptx_that_is_not_known_is_a_typed_error_i7() {
+fn ptx_that_the_driver_cannot_load_is_a_typed_error_i7() {
     let gpu = gpu(1);
     let text = include_str!("../kernels/fill.ptx").replace("bra.uni NEXT;", "nanosleep.u32 20;");
-    let log = refused(Kernel::new("fill").writes::<u32>("to").source(ptx(&text)));
+    let log = refusal_log(Kernel::new("fill").writes::<u32>("to").source(ptx(&text)));
     assert!(log.contains("CUDA_ERROR_INVALID_PTX (218)"), "{log}");
     let reports = gpu.end();
     assert!(
@@ -112,14 +112,15 @@ fn ptx_that_is_not_known_is_a_typed_error_i7() {
     );
 }
 
-/// I5: a store out of bounds is the end of the device, told to who waits, and said by the fake with its line.
+/// I5: a store out of bounds loses the device. Waiting callers receive the error, and the fake reports the line of the
+/// PTX.
 #[test]
 fn a_store_out_of_bounds_loses_the_device_i5() {
     let gpu = gpu(3);
     let device = open(1);
     let client = device.new_client();
     let (stream, fill) = (client.new_stream(), client.kernel(fill()).unwrap());
-    // A page of its own, behind whose end is nothing.
+    // The buffer has a page of its own, with no memory after its end.
     let to: Handle<u32> = stream.empty(1 << 20).unwrap();
     let arguments = (write(&to), 1_u32, (1 << 20) + 5000_u32);
     stream.launch(&fill, CubeCount::d1(4), arguments).unwrap();
@@ -130,9 +131,9 @@ fn a_store_out_of_bounds_loses_the_device_i5() {
     );
     drop((to, fill, stream, client, device));
     let reports = gpu.end();
-    let said = "kernel `fill`, line 30 of its PTX";
+    let place = "kernel `fill`, line 30 of its PTX";
     assert!(
-        matches!(&reports[..], [one] if one.starts_with(said) && one.contains("out of bounds")),
+        matches!(&reports[..], [one] if one.starts_with(place) && one.contains("out of bounds")),
         "{reports:?}"
     );
 }

@@ -1,4 +1,4 @@
-//! The GPU breaks: the 700 class.
+//! The GPU breaks: errors of the 700 class, after which the driver refuses every call.
 
 use std::time::Duration;
 
@@ -11,9 +11,10 @@ use rstest::rstest;
 use crate::program;
 use crate::support::*;
 
-/// I5, I10: wherever it breaks, everybody who asks is answered, the process goes on, and closing ends.
+/// I5, I10: at whichever operation the GPU breaks, every request is answered, the process continues, and the close
+/// ends.
 #[rstest]
-fn a_gpu_that_breaks_answers_everybody_i5(#[values(700, 716, 719)] code: u32) {
+fn every_request_is_answered_when_the_gpu_breaks_i5(#[values(700, 716, 719)] code: u32) {
     for nth in 1..30 {
         let gpu = gpu(nth);
         let device = open(2);
@@ -27,7 +28,7 @@ fn a_gpu_that_breaks_answers_everybody_i5(#[values(700, 716, 719)] code: u32) {
                         epoch: 0,
                         recovery: Recovery::NewProcess,
                     }) => {}
-                    // A kernel that was being prepared says it for itself.
+                    // A kernel that was being prepared reports the loss as its own error.
                     Err(Error::Kernel(why)) => assert!(why.to_string().contains("lost"), "{why}"),
                     Err(other) => panic!("operation {nth}: {other:?}"),
                 });
@@ -56,9 +57,9 @@ fn a_gpu_that_breaks_answers_everybody_i5(#[values(700, 716, 719)] code: u32) {
     }
 }
 
-/// I8: a GPU that does not go on keeps nobody from asking, and a timeout ends.
+/// I8: while the GPU makes no progress, requests can still be submitted, and waits with a timeout end.
 #[test]
-fn a_gpu_that_stands_still_blocks_nobody_who_does_not_wait_i8() {
+fn a_stalled_gpu_blocks_only_callers_that_wait_for_it_i8() {
     let gpu = gpu(5);
     let device = open(2);
     let client = device.new_client();
@@ -67,7 +68,7 @@ fn a_gpu_that_stands_still_blocks_nobody_who_does_not_wait_i8() {
     let (sender, receiver) = std::sync::mpsc::channel();
     stream
         .with_resource::<Cuda>(
-            "tell the stream",
+            "send the stream",
             &[(&small, Access::Read)][..],
             move |resources| {
                 sender
@@ -84,7 +85,7 @@ fn a_gpu_that_stands_still_blocks_nobody_who_does_not_wait_i8() {
         Err(Error::TimedOut { .. })
     ));
     assert!(answer.try_take().is_none());
-    // The device's thread answers what it knows itself.
+    // The device thread answers requests that do not need the GPU.
     assert!(client.stats().wait_timeout(PATIENCE).is_ok());
     gpu.release_all();
     assert_eq!(answer.wait_timeout(PATIENCE).unwrap(), vec![3_u8; 3 << 20]);

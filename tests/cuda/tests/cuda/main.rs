@@ -1,22 +1,22 @@
-//! The CUDA backend, unmodified, on the fake driver: what it does, what it leaves behind, and what it does when the
-//! driver refuses. Each test ends with what the fake found.
+//! The CUDA backend, unmodified, on the fake driver: its results, the resources that it leaves behind, and its
+//! behaviour when the driver refuses calls. At its end each test asserts the reports of the fake.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod adopting;
-mod counts;
+mod adoption;
 mod driven;
+mod driver_calls;
 mod faults;
 mod kernels;
-mod launching;
-mod life;
+mod launches;
+mod lifetime;
 mod loss;
-mod moving;
 mod order;
-mod peers;
+mod peer_copies;
 mod probe;
 mod program;
 mod replays;
 mod spans;
 mod support;
 mod tensor_maps;
+mod transfers;

@@ -1,4 +1,4 @@
-//! Order between queues: what conflicts is ordered by events, whatever the GPU does first.
+//! Order between queues: events order conflicting tasks, whichever stream the GPU executes first.
 
 use millstream_client::arguments::{CubeCount, update};
 use rstest::rstest;
@@ -6,7 +6,7 @@ use rstest::rstest;
 use crate::program;
 use crate::support::*;
 
-/// I2: over fifty orders of the GPU nothing races, and everything is right.
+/// I2: for fifty execution orders of the GPU there is no race, and all results are correct.
 #[test]
 fn hazards_between_queues_are_ordered_for_fifty_seeds_i2() {
     for seed in 0..50 {
@@ -15,7 +15,7 @@ fn hazards_between_queues_are_ordered_for_fifty_seeds_i2() {
         program::run(&device).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         assert!(
             gpu.calls("cuStreamWaitEvent") > 0,
-            "it has hazards between queues"
+            "the program has no hazard between queues"
         );
         drop(device);
         let reports = gpu.end();
@@ -23,9 +23,9 @@ fn hazards_between_queues_are_ordered_for_fifty_seeds_i2() {
     }
 }
 
-/// I1: eight threads, whose updates of their own and of one shared buffer are all there.
+/// I1: eight threads each update a buffer of their own and a shared one; no update is lost.
 #[rstest]
-fn many_threads_update_what_they_share_i1(#[values(11, 12, 13, 14)] seed: u64) {
+fn concurrent_updates_of_a_shared_buffer_are_all_applied_i1(#[values(11, 12, 13, 14)] seed: u64) {
     const THREADS: u32 = 8;
     const ROUNDS: u32 = 20;
     let gpu = gpu(seed);
@@ -66,9 +66,11 @@ fn many_threads_update_what_they_share_i1(#[values(11, 12, 13, 14)] seed: u64) {
     gpu.assert_clean();
 }
 
-/// I4: memory that is freed and taken again at once is not touched by its old users.
+/// I4: memory that is freed and reserved again at once is not accessed by its former users any more.
 #[rstest]
-fn memory_is_used_again_only_when_its_users_are_over_i4(#[values(21, 22, 23, 24, 25)] seed: u64) {
+fn memory_is_reused_only_after_its_users_have_completed_i4(
+    #[values(21, 22, 23, 24, 25)] seed: u64,
+) {
     let gpu = gpu(seed);
     let device = open(2);
     let client = device.new_client();
@@ -79,6 +81,7 @@ fn memory_is_used_again_only_when_its_users_are_over_i4(#[values(21, 22, 23, 24,
             0 => [&streams[0], &streams[1]],
             _ => [&streams[1], &streams[0]],
         };
+        // Both buffers are dropped while the GPU may still use them, and the next round may get their memory.
         let buffer = writer.create(&vec![round; 4000]).unwrap();
         let copy = reader.empty::<u32>(4000).unwrap();
         reader.copy(&buffer, &copy).unwrap();

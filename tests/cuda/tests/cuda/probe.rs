@@ -1,4 +1,5 @@
-//! What NVRTC makes of CUDA C comes to what the CUDA C says: kernels that use much of PTX, against Rust.
+//! Kernels that use many PTX instructions, compiled by NVRTC from `probe.cu`. Their results on the fake are compared
+//! with the same computations in Rust: each function here has the name of the kernel that it mirrors.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +12,13 @@ use crate::support::*;
 
 const THREADS: usize = 96;
 
-/// An entry point of the probe.
+/// Returns the kernel of an entry point of the probe.
 fn kernel<T: Element, U: Element>(name: &str, text: &str) -> Kernel {
     let kernel = Kernel::new(name).reads::<T>("in").writes::<U>("out");
     kernel.threads([THREADS as u32, 1, 1]).source(ptx(text))
 }
 
-/// One block of it.
+/// Runs one block of an entry point and returns its output.
 fn run<T: Element, U: Element>(name: &str, text: &str, input: &[T], outputs: usize) -> Vec<U> {
     let gpu = gpu(1);
     let device = open(1);
@@ -37,9 +38,9 @@ fn run<T: Element, U: Element>(name: &str, text: &str, input: &[T], outputs: usi
     output
 }
 
-/// Numbers of no particular kind, and those at the ends.
+/// Returns pseudo-random numbers, after a few edge cases.
 fn words(count: usize) -> Vec<u64> {
-    let ends = [
+    let edge_cases = [
         0,
         1,
         u64::MAX,
@@ -49,20 +50,21 @@ fn words(count: usize) -> Vec<u64> {
         0x8000_0000_7FFF_FFFF,
         9,
     ];
-    let mut dice = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut roll = || {
-        dice ^= dice << 13;
-        dice ^= dice >> 7;
-        dice ^= dice << 17;
-        dice
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
     };
-    ends.into_iter()
-        .chain(std::iter::repeat_with(&mut roll))
+    edge_cases
+        .into_iter()
+        .chain(std::iter::repeat_with(&mut next))
         .take(count)
         .collect()
 }
 
-/// From -20 to 20, with both zeros.
+/// Returns numbers from -20 to 20, both zeros included.
 fn numbers() -> Vec<f32> {
     let of = |word: &u64| ((word >> 20) as f32 / (1_u64 << 43) as f32 - 1.0) * 20.0;
     let some = words(THREADS - 2);
@@ -123,78 +125,85 @@ fn wide(a: u64, b: u64) -> [u64; 8] {
     ]
 }
 
-/// Of a value that a double has exactly, or nearly: the single that is not above it, not below it, or nearer to 0.
-fn down(exact: f64) -> f32 {
-    let near = exact as f32;
-    if f64::from(near) > exact {
-        near.next_down()
+/// Rounds down, to the largest `f32` that is not above this value.
+fn round_down(exact: f64) -> f32 {
+    let nearest = exact as f32;
+    if f64::from(nearest) > exact {
+        nearest.next_down()
     } else {
-        near
+        nearest
     }
 }
 
-fn up(exact: f64) -> f32 {
-    -down(-exact)
+/// Rounds up, to the smallest `f32` that is not below this value.
+fn round_up(exact: f64) -> f32 {
+    -round_down(-exact)
 }
 
-fn to_zero(exact: f64) -> f32 {
-    if exact > 0.0 { down(exact) } else { up(exact) }
+/// Rounds towards zero.
+fn round_to_zero(exact: f64) -> f32 {
+    if exact > 0.0 {
+        round_down(exact)
+    } else {
+        round_up(exact)
+    }
 }
 
-/// What must be, and how far off a single may be that comes near alone; 0: not at all.
+/// Returns each expected result and its tolerance: 0 for operations that are exact to the bit.
 fn singles(x: f32) -> [(f64, f64); 16] {
     let wide = f64::from(x);
-    let near = |value: f64| (value, 1e-6 * value.abs().max(1.0));
-    let same = |value: f32| (f64::from(value), 0.0);
-    let off = wide.abs() + 0.5;
+    let approximately = |value: f64| (value, 1e-6 * value.abs().max(1.0));
+    let exactly = |value: f32| (f64::from(value), 0.0);
+    let positive = wide.abs() + 0.5;
     [
-        near(wide.sin()),
-        near(wide.cos()),
-        near((wide * 0.1).exp()),
-        near(off.ln()),
-        near(off.powf(1.3)),
-        near(1.0 / off.sqrt()),
-        near(wide.tanh()),
-        same(x % 0.7),
-        same(x.round_ties_even() + x.trunc() * 4.0 + x.floor() * 16.0),
-        same(3.0_f32.copysign(x)),
-        same(to_zero(wide + f64::from(1e-7_f32))),
-        same(up(wide * f64::from(0.1_f32))),
-        same(down(wide / 3.0)),
-        same(up(wide.abs().sqrt())),
-        same(x.clamp(0.0, 1.0)),
-        same(x.min(2.0) + x.max(-2.0) + x.trunc()),
+        approximately(wide.sin()),
+        approximately(wide.cos()),
+        approximately((wide * 0.1).exp()),
+        approximately(positive.ln()),
+        approximately(positive.powf(1.3)),
+        approximately(1.0 / positive.sqrt()),
+        approximately(wide.tanh()),
+        exactly(x % 0.7),
+        exactly(x.round_ties_even() + x.trunc() * 4.0 + x.floor() * 16.0),
+        exactly(3.0_f32.copysign(x)),
+        exactly(round_to_zero(wide + f64::from(1e-7_f32))),
+        exactly(round_up(wide * f64::from(0.1_f32))),
+        exactly(round_down(wide / 3.0)),
+        exactly(round_up(wide.abs().sqrt())),
+        exactly(x.clamp(0.0, 1.0)),
+        exactly(x.min(2.0) + x.max(-2.0) + x.trunc()),
     ]
 }
 
-/// As [`singles`].
+/// As [`singles`], for `f64`.
 fn doubles(x: f64) -> [(f64, f64); 8] {
-    let near = |value: f64| (value, 4e-15 * value.abs().max(1.0));
-    let same = |value: f64| (value, 0.0);
-    let off = x.abs() + 0.5;
-    // Between this and the next, towards 0.
+    let approximately = |value: f64| (value, 4e-15 * value.abs().max(1.0));
+    let exactly = |value: f64| (value, 0.0);
+    let positive = x.abs() + 0.5;
+    // Rounded to nearest, while the kernel rounds towards zero: the results differ by at most one ulp.
     let fused = x.mul_add(0.1, 1.0);
     [
-        near(x.sin()),
-        near((x * 0.1).exp()),
-        near(off.ln()),
-        same(x.abs().sqrt() / (x.abs() + 1.0)),
-        same(x.round_ties_even() + x.floor() * 4.0),
-        same(if x == 0.0 { 1e-17 } else { x.next_up() }),
+        approximately(x.sin()),
+        approximately((x * 0.1).exp()),
+        approximately(positive.ln()),
+        exactly(x.abs().sqrt() / (x.abs() + 1.0)),
+        exactly(x.round_ties_even() + x.floor() * 4.0),
+        exactly(if x == 0.0 { 1e-17 } else { x.next_up() }),
         (fused, 2.5e-16 * fused.abs().max(1.0)),
-        same(f64::from(x as f32) + x.trunc()),
+        exactly(f64::from(x as f32) + x.trunc()),
     ]
 }
 
-fn check(name: &str, inputs: &[f64], got: &[f64], of: impl Fn(f64) -> Vec<(f64, f64)>) {
+/// Compares each output of each input with its expected value, within its tolerance.
+fn check(name: &str, inputs: &[f64], outputs: &[f64], expect: impl Fn(f64) -> Vec<(f64, f64)>) {
     let mut inputs = inputs.iter();
-    let each = of(0.0).len();
-    for got in got.chunks(each) {
+    let outputs_per_input = expect(0.0).len();
+    for outputs in outputs.chunks(outputs_per_input) {
         let x = *inputs.next().unwrap();
-        for (place, (got, (expected, apart))) in got.iter().zip(of(x)).enumerate() {
+        for (index, (output, (expected, tolerance))) in outputs.iter().zip(expect(x)).enumerate() {
             assert!(
-                (got - expected).abs() <= apart,
-                "{name}, {place} of {x}: {got} is not {expected}"
+                (output - expected).abs() <= tolerance,
+                "{name}, output {index} of {x}: expected {expected}, got {output}"
             );
         }
     }
@@ -205,7 +214,7 @@ fn polynomial(x: f32, terms: usize) -> f32 {
     (0..terms).fold(0.0, |sum, term| x.mul_add(sum, table[term & 3]))
 }
 
-/// All of it, as one compilation has it.
+/// Runs all kernels of one compilation and compares their results.
 fn probe(text: &str) {
     let input = words(2 * THREADS);
     let narrow: Vec<u32> = input
@@ -236,7 +245,7 @@ fn probe(text: &str) {
         };
         assert!(
             (got - expected).abs() <= 1e-5 * expected.abs(),
-            "calls, {t}: {got} is not {expected}"
+            "calls, thread {t}: expected {expected}, got {got}"
         );
     }
     assert_eq!(got[THREADS], 5.0 + THREADS as f32);
@@ -246,16 +255,16 @@ fn probe(text: &str) {
         .collect();
     let got: Vec<u32> = run("warps", text, &input, 8 * THREADS);
     for (t, got) in got.chunks(8).enumerate() {
-        assert_eq!(got, warps(&input, t), "warps, {t}");
+        assert_eq!(got, warps(&input, t), "warps, thread {t}");
     }
 }
 
 fn warps(input: &[u32], t: usize) -> [u32; 8] {
     let (lane, first) = (t % 32, t / 32 * 32);
     let warp = &input[first..first + 32];
-    let lanes = |is: &dyn Fn(u32) -> bool| -> u32 {
-        let those = warp.iter().enumerate().filter(|(_, word)| is(**word));
-        those.map(|(lane, _)| 1 << lane).sum()
+    let ballot = |holds: &dyn Fn(u32) -> bool| -> u32 {
+        let lanes = warp.iter().enumerate().filter(|(_, word)| holds(**word));
+        lanes.map(|(lane, _)| 1 << lane).sum()
     };
     let neighbour = match lane % 2 {
         0 => first + (lane ^ 2),
@@ -264,8 +273,8 @@ fn warps(input: &[u32], t: usize) -> [u32; 8] {
     let seven = u32::from(warp.contains(&7));
     [
         input[..=t].iter().sum(),
-        lanes(&|word| word & 1 == 1),
-        lanes(&|word| word % 3 == input[t] % 3),
+        ballot(&|word| word & 1 == 1),
+        ballot(&|word| word % 3 == input[t] % 3),
         warp.iter().copied().max().unwrap_or(0),
         input.iter().filter(|word| **word % 5 == 0).count() as u32,
         neighbour as u32,
@@ -274,45 +283,49 @@ fn warps(input: &[u32], t: usize) -> [u32; 8] {
     ]
 }
 
-/// I6: by the PTX that is in the repository.
+/// I6: runs the PTX of the repository.
 #[test]
-fn what_nvrtc_prints_comes_to_what_the_cuda_c_says_i6() {
+fn the_ptx_of_the_probe_computes_what_its_cuda_c_specifies_i6() {
     probe(include_str!("../kernels/probe.ptx"));
 }
 
-/// I6: as NVRTC prints it for later GPUs, which is another dialect; and what is in the repository is of it.
+/// I6: runs the PTX that NVRTC prints for several targets, which differs in its instructions. The PTX of the repository
+/// must be NVRTC's for the first target.
 #[rstest]
 #[case("compute_80")]
 #[case("compute_90")]
 #[case("compute_100")]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn every_dialect_of_nvrtc_comes_to_the_same_i6(#[case] target: &str) {
+fn the_ptx_of_every_target_computes_the_same_i6(#[case] target: &str) {
     let kernel = kernel::<u32, u32>("integers", "").cuda(include_str!("../kernels/probe.cu"));
     let text = millstream_cuda::ptx_for(&kernel, target).unwrap();
     if target == "compute_80" {
         assert!(
             text == include_str!("../kernels/probe.ptx"),
-            "probe.ptx is of another compiler or another probe.cu"
+            "probe.ptx is out of date with probe.cu or this NVRTC"
         );
     }
     probe(&text);
 }
 
-/// The kinds of instructions that the probe makes of PTX: it is to be wide.
+/// The probe contains the less common instructions, so that the fake's interpreter is tested with them.
 #[test]
-fn the_probe_uses_much_of_ptx() {
+fn the_probe_contains_the_less_common_ptx_instructions() {
     let text = include_str!("../kernels/probe.ptx");
-    let first = |line: &str| {
+    let opcode = |line: &str| {
         line.trim_start()
             .split(['.', ' ', '\t'])
             .next()
             .map(str::to_owned)
     };
-    let kinds: BTreeSet<String> = text.lines().filter_map(first).collect();
-    for kind in [
+    let opcodes: BTreeSet<String> = text.lines().filter_map(opcode).collect();
+    for opcode in [
         "shfl", "vote", "match", "redux", "bar", "call", "prmt", "dp4a", "atom", "bfind", "clz",
         "brev",
     ] {
-        assert!(kinds.contains(kind), "no `{kind}` in {kinds:?}");
+        assert!(
+            opcodes.contains(opcode),
+            "probe.ptx has no `{opcode}`, only {opcodes:?}"
+        );
     }
 }

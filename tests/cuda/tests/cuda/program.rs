@@ -1,5 +1,5 @@
-//! A short program that uses all there is: two streams on two queues, hazards between them, a kernel, copies, fills
-//! and readbacks. Every answer must be right, or say why not.
+//! A short program that uses most of the backend: two streams on two queues, hazards between them, kernels, copies,
+//! fills and readbacks. Every answer must be the correct data or an error.
 
 use millstream_actors::Device;
 use millstream_client::arguments::{CubeCount, read, update, write};
@@ -9,7 +9,7 @@ use crate::support::*;
 
 const LEN: usize = 3000;
 
-/// Runs it once. What is answered is right.
+/// Runs the program once and asserts that all data that it reads back is correct. Returns the last error, if any.
 pub(crate) fn run(device: &Device) -> Result<(), Error> {
     let client = device.new_client();
     let (fill, saxpy) = (client.kernel(fill())?, client.kernel(saxpy())?);
@@ -17,7 +17,7 @@ pub(crate) fn run(device: &Device) -> Result<(), Error> {
     let cubes = || CubeCount::cover(LEN, 256);
     let filled = one.empty::<u32>(LEN)?;
     one.launch(&fill, cubes(), (write(&filled), 9_u32, LEN as u32))?;
-    // The other stream reads what the first writes, and the first then writes what the other reads.
+    // Two hazards between the streams: the copy reads after the kernel's write, and the fill writes after that read.
     let copy = other.empty::<u32>(LEN)?;
     other.copy(&filled, &copy)?;
     one.fill(&filled, 4)?;
@@ -38,14 +38,14 @@ pub(crate) fn run(device: &Device) -> Result<(), Error> {
         x.wait_timeout(PATIENCE),
         y.wait_timeout(PATIENCE),
     );
-    let mut failed = None;
-    let mut must = |right: Result<bool, Error>| match right {
-        Ok(right) => assert!(right, "wrong data"),
-        Err(error) => failed = Some(error),
+    let mut failure = None;
+    let mut check = |correct: Result<bool, Error>| match correct {
+        Ok(correct) => assert!(correct, "the program read back wrong data"),
+        Err(error) => failure = Some(error),
     };
-    must(results.0.map(|copy| copy == [9; LEN]));
-    must(results.1.map(|filled| filled == [4; LEN]));
-    must(results.2.map(|x| x == [5.5; LEN]));
-    must(results.3.map(|y| y == [4.0; LEN]));
-    failed.map_or(Ok(()), Err)
+    check(results.0.map(|copy| copy == [9; LEN]));
+    check(results.1.map(|filled| filled == [4; LEN]));
+    check(results.2.map(|x| x == [5.5; LEN]));
+    check(results.3.map(|y| y == [4.0; LEN]));
+    failure.map_or(Ok(()), Err)
 }

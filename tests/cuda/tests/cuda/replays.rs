@@ -1,4 +1,4 @@
-//! Recordings: issued task by task the first time, and as one graph of the driver from the second on.
+//! Replays of recordings: the first is issued task by task, and later ones as one graph of the driver.
 
 use millstream_client::KernelHandle;
 use millstream_client::arguments::{CubeCount, read, update, write};
@@ -13,7 +13,7 @@ use crate::support::*;
 
 const LEN: usize = 64;
 
-/// A recording of a launch, a copy, two fills and another launch; what it makes of `x`.
+/// A recording of launches, copies and fills, and its output `tail`.
 struct Rig {
     stream: Stream,
     tail: Handle<f32>,
@@ -49,7 +49,7 @@ fn record(stream: &Stream, saxpy: &KernelHandle) -> Rig {
     }
 }
 
-/// What the recording makes of so much in `x`.
+/// Returns the `tail` that the recording computes if all elements of its input are `x`.
 fn expected(x: f32) -> [f32; LEN] {
     let y = 2.0 * x + 0.5;
     let mut tail = [2.0 * y; LEN];
@@ -57,8 +57,8 @@ fn expected(x: f32) -> [f32; LEN] {
     tail
 }
 
-/// I1, I2: replays compute what their tasks would, in the order of their stream, whatever they are bound to; the driver is
-/// called once for each.
+/// I1, I2: replays compute the same as their tasks, in the order of their stream and with any bound handles. From the
+/// second on, each is one launch of a graph.
 #[rstest]
 fn replays_are_launched_as_one_graph_i1_i2(#[values(1, 2, 3, 4, 5, 6)] seed: u64) {
     let gpu = gpu(seed);
@@ -74,7 +74,7 @@ fn replays_are_launched_as_one_graph_i1_i2(#[values(1, 2, 3, 4, 5, 6)] seed: u64
     assert_eq!(
         gpu.calls("cuGraphLaunch"),
         0,
-        "the first is issued task by task"
+        "the first replay is issued task by task"
     );
     let launches = gpu.calls("cuLaunchKernel");
     for round in 1..5 {
@@ -85,7 +85,7 @@ fn replays_are_launched_as_one_graph_i1_i2(#[values(1, 2, 3, 4, 5, 6)] seed: u64
     assert_eq!(
         gpu.calls("cuGraphExecKernelNodeSetParams_v2"),
         0,
-        "nothing has changed"
+        "no node changes if the replay binds the same handles"
     );
     for (nth, other) in others.iter().enumerate() {
         let again = rig.recording.replay_with(&rig.stream, &[(1, other)]);
@@ -97,7 +97,7 @@ fn replays_are_launched_as_one_graph_i1_i2(#[values(1, 2, 3, 4, 5, 6)] seed: u64
         assert_eq!(
             gpu.calls("cuGraphExecKernelNodeSetParams_v2"),
             1 + nth as u64,
-            "one node has"
+            "one node uses the bound handle"
         );
     }
     assert_eq!(gpu.calls("cuGraphInstantiateWithFlags"), 1);
@@ -106,8 +106,8 @@ fn replays_are_launched_as_one_graph_i1_i2(#[values(1, 2, 3, 4, 5, 6)] seed: u64
     gpu.assert_clean();
 }
 
-/// Three chains of two tasks that touch different buffers, and a task that needs all: what is independent is not ordered, and what is not
-/// is. The fake executes nodes in any order that the edges permit.
+/// I1, I2: three chains of two tasks access different buffers, and two more tasks add up their results. The graph has
+/// edges only between dependent tasks. The fake executes nodes in any order that the edges permit, and reports races.
 #[rstest]
 fn independent_branches_of_a_replay_are_not_ordered_i1_i2(#[values(1, 2, 3, 4, 5, 6)] seed: u64) {
     let gpu = gpu(seed);
@@ -135,15 +135,17 @@ fn independent_branches_of_a_replay_are_not_ordered_i1_i2(#[values(1, 2, 3, 4, 5
         recording.replay(&stream).unwrap();
         assert_eq!(stream.read(&a).wait().unwrap(), [10.5; LEN]);
     }
-    // Fill and launch; a third needs `b` and its own, a fourth `c` and the third. The third does not need `c`.
+    // Three edges from fills to launches, two to the launch that adds `b` to `a`, two to the launch that adds `c`.
+    // There is no edge from `c`'s launch to the launch that adds `b`.
     assert_eq!(gpu.graphs(), ["8 nodes, 7 edges, longest way 4"]);
     drop((recording, x, a, b, c, stream, saxpy, client, device));
     gpu.assert_clean();
 }
 
-/// I2: arguments that overlap where the recorded ones did not are in order all the same.
+/// I2: a replay orders tasks whose arguments overlap, even if the recorded ones did not. It is issued task by task
+/// then, since the graph lacks the edges.
 #[rstest]
-fn a_replay_orders_what_its_arguments_make_conflict_i2(#[values(1, 2, 3, 4, 5, 6)] seed: u64) {
+fn a_replay_orders_tasks_whose_arguments_overlap_i2(#[values(1, 2, 3, 4, 5, 6)] seed: u64) {
     let gpu = gpu(seed);
     let device = open(1);
     let client = device.new_client();
@@ -173,7 +175,7 @@ fn a_replay_orders_what_its_arguments_make_conflict_i2(#[values(1, 2, 3, 4, 5, 6
     let both = stream.create(&[0.0_f32; 3 * LEN]).unwrap();
     let part = |nth: usize| both.slice(nth * LEN..(nth + 1) * LEN).unwrap();
     let mut expected = vec![0.0; 3 * LEN];
-    // Which part of one buffer each of the three has, and whether the graph is launched.
+    // The part of one buffer that each of the three parameters binds, and whether the replay launches the graph.
     for (turn, (parts, launched)) in [
         ([0, 1, 2], 0),
         ([0, 1, 2], 1),
@@ -206,9 +208,9 @@ fn a_replay_orders_what_its_arguments_make_conflict_i2(#[values(1, 2, 3, 4, 5, 6
     gpu.assert_clean();
 }
 
-/// I1: a replay that gives other words changes the nodes of those tasks that take them, and no others.
+/// I1: a replay with other words changes only the nodes of those tasks that use them, by one call each.
 #[test]
-fn other_words_are_one_call_more_for_each_task_that_takes_them_i1() {
+fn changed_words_cost_one_call_for_each_task_that_uses_them_i1() {
     let gpu = gpu(8);
     let device = open(1);
     let client = device.new_client();
@@ -216,7 +218,7 @@ fn other_words_are_one_call_more_for_each_task_that_takes_them_i1() {
     let stream = client.new_stream();
     let x = stream.create(&[1.0_f32; LEN]).unwrap();
     let ys = [0; 2].map(|_| stream.create(&[0.0_f32; LEN]).unwrap());
-    // A factor and a length, in a word each. The second task has another slot, and the third none.
+    // Each task has two words, a factor and a length. The factors are slot 0, slot 1 and a fixed value.
     let (one, n) = (CubeCount::single(), RecordedWord::Value(LEN as u64));
     let mut parameter = None;
     let recording = stream.record(|r| {
@@ -233,7 +235,8 @@ fn other_words_are_one_call_more_for_each_task_that_takes_them_i1() {
     let index = recording.parameter_of(&parameter.unwrap()).unwrap();
     let changed = || gpu.calls("cuGraphExecKernelNodeSetParams_v2");
     let mut expected = [0.0; 2];
-    // Which of the two, its words, and how many nodes that changes. The first two replays make the graph.
+    // The index of the bound buffer, the words, and the number of nodes that change. The second replay builds the
+    // graph.
     for (nth, (y, words, nodes)) in [
         (0, [1.0_f32, 10.0], 0),
         (0, [1.0, 10.0], 0),
@@ -262,11 +265,11 @@ fn other_words_are_one_call_more_for_each_task_that_takes_them_i1() {
     gpu.assert_clean();
 }
 
-/// I7, I10: whatever call of the driver is refused, a replay has computed what it should or its data says why not, and
-/// nothing is left behind.
+/// I7, I10: whichever driver call is refused, a replay computes the correct data or poisons it with the error, and
+/// nothing leaks.
 #[rstest]
-fn a_refusal_within_replays_is_contained_i7_i10(#[values(1, 2, 200)] code: u32) {
-    let mut refused = 0;
+fn a_refused_driver_call_during_replays_is_contained_i7_i10(#[values(1, 2, 200)] code: u32) {
+    let mut failed_reads = 0;
     for nth in 1.. {
         let gpu = gpu(nth);
         let device = open(1);
@@ -281,33 +284,33 @@ fn a_refusal_within_replays_is_contained_i7_i10(#[values(1, 2, 200)] code: u32) 
                 true => rig.recording.replay(&rig.stream),
                 false => rig.recording.replay_with(&rig.stream, &[(1, &other)]),
             };
-            // A device whose order is broken is lost.
+            // The device is lost: the refused call was needed to keep the order.
             if replayed.is_err() {
                 break;
             }
             match rig.stream.read(&rig.tail).wait() {
                 Ok(read) => assert_eq!(read, expected(x), "call {nth}"),
-                Err(_) => refused += 1,
+                Err(_) => failed_reads += 1,
             }
         }
         let lost = matches!(device.health(), Health::Lost { .. });
         let met = gpu.faults_met();
         drop((rig, other, saxpy, client, device));
         let mut reports = gpu.end();
-        // A device that is lost frees nothing (I10).
+        // A lost device frees nothing (I10).
         reports.retain(|report| !(lost && report.starts_with("leak: ")));
         assert!(reports.is_empty(), "call {nth}: {reports:#?}");
         if met == 0 {
-            assert!(nth > 20, "{nth} calls");
+            assert!(nth > 20, "expected more than 20 driver calls, got {nth}");
             break;
         }
     }
-    assert!(refused > 0);
+    assert!(failed_reads > 0, "no refused call has poisoned any data");
 }
 
-/// I12: a recording that is gone leaves no graph, in whatever order things go; those of other queues are others.
+/// I12: a dropped recording leaves no graph behind. Each queue that replays it has a graph of its own.
 #[test]
-fn graphs_go_with_their_recordings_i12() {
+fn graphs_are_destroyed_with_their_recordings_i12() {
     let gpu = gpu(7);
     let device = open(3);
     let client = device.new_client();
@@ -319,9 +322,12 @@ fn graphs_go_with_their_recordings_i12() {
     }
     assert_eq!(rig.stream.read(&rig.tail).wait().unwrap(), expected(1.0));
     let built = gpu.calls("cuGraphInstantiateWithFlags");
-    assert!((1..=3).contains(&built), "{built}");
+    assert!(
+        (1..=3).contains(&built),
+        "expected at most one graph for each of 3 queues, got {built}"
+    );
     drop(rig);
-    // Its drop is honoured by then, and what it left is dropped when this has passed.
+    // The device receives the drop before this sync, and destroys the graphs once the sync has completed.
     streams[0].sync().wait().unwrap();
     drop((streams, saxpy, client, device));
     assert_eq!(gpu.calls("cuGraphExecDestroy"), built);
@@ -329,9 +335,9 @@ fn graphs_go_with_their_recordings_i12() {
     gpu.assert_clean();
 }
 
-/// I6: a kernel with attributes is launched with them at every replay, which is issued task by task.
+/// I6: every replay launches kernels with their attributes. Such a recording is issued task by task.
 #[test]
-fn replays_launch_with_attributes_i6() {
+fn replays_keep_launch_attributes_i6() {
     let gpu = gpu(9);
     let device = open(1);
     let client = device.new_client();
@@ -359,7 +365,7 @@ fn replays_launch_with_attributes_i6() {
     assert!(
         launched
             .iter()
-            .all(|said| said.contains("cluster [2, 1, 1]")),
+            .all(|launch| launch.contains("cluster [2, 1, 1]")),
         "{launched:?}"
     );
     drop((recording, to, fill, stream, client, device));

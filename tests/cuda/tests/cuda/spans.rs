@@ -1,4 +1,4 @@
-//! When tasks ran, by the GPU's own clock.
+//! Spans of tasks: when they ran, by the GPU's clock.
 
 use millstream_actors::Device;
 use millstream_client::arguments::{CubeCount, update, write};
@@ -6,9 +6,10 @@ use millstream_cuda::Cuda;
 
 use crate::support::*;
 
-/// I1: every task has its span; those of one queue follow each other, in the order in which they ran.
+/// I1: every traced task has a span. The spans of one queue do not overlap and are in the order of execution, and their
+/// sum is the queue's busy time.
 #[test]
-fn tasks_have_spans_by_the_gpus_clock_i1() {
+fn every_task_has_a_span_in_the_order_of_its_queue_i1() {
     const TASKS: u32 = 40;
     let gpu = gpu(9);
     let device = Device::open_with(Cuda::ordinal(0).queues(2), options().trace(1000)).unwrap();
@@ -45,21 +46,25 @@ fn tasks_have_spans_by_the_gpus_clock_i1() {
             .iter()
             .map(|span| span.end_ns - span.start_ns)
             .sum();
-        let told = device.stats().unwrap().queues[queue as usize].busy_ns;
-        // Each is cut to whole nanoseconds by itself.
+        let reported = device.stats().unwrap().queues[queue as usize].busy_ns;
+        // Each span is truncated to whole nanoseconds.
         assert!(
-            told.abs_diff(busy) <= of_queue.len() as u64,
-            "{told} {busy}"
+            reported.abs_diff(busy) <= of_queue.len() as u64,
+            "the queue reports {reported} busy ns, its spans add up to {busy}"
         );
     }
-    assert!(device.trace().unwrap().is_empty(), "told once");
+    assert!(
+        device.trace().unwrap().is_empty(),
+        "the second trace repeats spans"
+    );
     drop((handles, kernel, streams, client, device));
     gpu.assert_clean();
 }
 
-/// I7: an event that cannot be had costs a span and no task; without tracing there are no timed events at all.
+/// I7: if a timed event cannot be created or read, a span is missing, but no task fails. Without tracing there are no
+/// timed events.
 #[test]
-fn a_span_that_cannot_be_had_costs_no_task_i7() {
+fn a_failed_timing_event_loses_a_span_and_no_task_i7() {
     let gpu = gpu(10);
     for traced in [0, 1000] {
         let before = gpu.calls("cuEventElapsedTime");

@@ -1,4 +1,4 @@
-//! What the tests share: a device on the fake, and kernels.
+//! Shared by the tests: a device on the fake driver, and kernels.
 
 use std::time::Duration;
 
@@ -10,29 +10,30 @@ use millstream_protocol::kernel::{Kernel, Source};
 use millstream_protocol::memory::MemoryOptions;
 use millstream_protocol::options::DeviceOptions;
 
-/// A GPU of this seed's.
+/// Begins a session of the fake with this seed.
 pub(crate) fn gpu(seed: u64) -> Session {
     Session::begin(seed).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Longer than anything here takes, on whatever machine.
+/// A timeout that no test reaches, even on a slow machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Pages of 256 KiB: a device that does not spend its time on filling memory.
+/// Device options with pages of 256 KiB, since the fake fills new memory with a pattern.
 pub(crate) fn options() -> DeviceOptions {
     DeviceOptions::default().memory(MemoryOptions::default().page_bytes(256 << 10))
 }
 
-/// Opens a device with so many queues on the GPU of the session that was begun.
+/// Opens a device with this number of queues on the GPU of the current session.
 pub(crate) fn try_open(queues: usize) -> Result<Device, OpenError> {
     Device::open_with(Cuda::ordinal(0).queues(queues), options())
 }
 
+/// As [`try_open`], for devices that can be opened.
 pub(crate) fn open(queues: usize) -> Device {
     try_open(queues).unwrap()
 }
 
-/// `y = a * x + y`
+/// A kernel that computes `y = a * x + y`.
 pub(crate) fn saxpy() -> Kernel {
     Kernel::new("saxpy")
         .reads::<f32>("x")
@@ -42,7 +43,7 @@ pub(crate) fn saxpy() -> Kernel {
         .source(ptx(include_str!("../kernels/saxpy.ptx")))
 }
 
-/// `to[..] = value`
+/// A kernel that computes `to[..] = value`.
 pub(crate) fn fill() -> Kernel {
     Kernel::new("fill")
         .writes::<u32>("to")
@@ -51,7 +52,7 @@ pub(crate) fn fill() -> Kernel {
         .source(ptx(include_str!("../kernels/fill.ptx")))
 }
 
-/// `sum += from[..]`
+/// A kernel that adds all of `from` to `sum`.
 pub(crate) fn sum() -> Kernel {
     Kernel::new("sum")
         .reads::<u32>("from")
@@ -60,6 +61,7 @@ pub(crate) fn sum() -> Kernel {
         .source(ptx(include_str!("../kernels/sum.ptx")))
 }
 
+/// A kernel source of PTX.
 pub(crate) fn ptx(text: &str) -> Source {
     Source::Ptx(text.into())
 }

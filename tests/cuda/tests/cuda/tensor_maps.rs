@@ -1,4 +1,4 @@
-//! Tensor maps: what a launch says of its tensors reaches its entry point, encoded by the driver.
+//! Tensor maps of launches, which the driver encodes and the entry point receives by value.
 
 use fake_cuda::Part;
 use millstream_client::arguments::{CubeCount, LaunchArgs, read, write};
@@ -14,8 +14,9 @@ use rstest::rstest;
 
 use crate::support::*;
 
-/// Launches a kernel that copies its map to `to`, with this map over a buffer of `bytes`, and answers what came there.
-fn launched(
+/// Launches a kernel that stores its map, with these maps over a buffer of `bytes`. Returns the fake's reports and the
+/// decoded map, or the error.
+fn launch(
     maps: Vec<TensorMap>,
     bytes: usize,
 ) -> (Vec<String>, Result<fake_cuda::TensorMap, Error>) {
@@ -38,17 +39,16 @@ fn launched(
     stream
         .launch(&kernel, CubeCount::Static(1, 1, 1), args)
         .unwrap();
-    let answered = stream.read(&to).wait();
-    let map = answered.map(|words| {
+    let map = stream.read(&to).wait().map(|words| {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let bytes = bytes.try_into().expect("as many as a map has");
-        fake_cuda::TensorMap::decode(&bytes).expect("it was encoded")
+        let bytes = bytes.try_into().expect("the kernel stores 128 bytes");
+        fake_cuda::TensorMap::decode(&bytes).expect("the driver has encoded the map")
     });
     drop((from, to, kernel, stream, client, device));
     (gpu.end(), map)
 }
 
-/// I6: axes are turned, the innermost first, and nothing is lost.
+/// I6: the encoded map has all fields of the launch's map, with the axes in reverse order: the innermost first.
 #[test]
 fn a_tiled_map_reaches_the_kernel_i6() {
     let map = TensorMap {
@@ -59,29 +59,34 @@ fn a_tiled_map_reaches_the_kernel_i6() {
         fill: OutOfBoundsFill::NanFma,
         ..TensorMap::tiled(0, DType::F32, &[3, 10, 40], &[1, 4, 16])
     };
-    let (reports, made) = launched(vec![map], 3 * 4096);
+    let (reports, encoded) = launch(vec![map], 3 * 4096);
     assert!(reports.is_empty(), "{reports:#?}");
-    let made = made.unwrap();
-    assert!(made.address != 0);
+    let encoded = encoded.unwrap();
+    assert!(encoded.address != 0);
     assert_eq!(
-        (made.data_type, made.dims.as_slice()),
+        (encoded.data_type, encoded.dims.as_slice()),
         (7, [40, 10, 3].as_slice())
     );
-    assert_eq!(made.strides, [256, 4096]);
-    assert_eq!(made.element_strides, [1, 2, 1]);
+    assert_eq!(encoded.strides, [256, 4096]);
+    assert_eq!(encoded.element_strides, [1, 2, 1]);
     assert_eq!(
-        made.part,
+        encoded.part,
         Part::Tiled {
             box_dims: vec![16, 4, 1]
         }
     );
     assert_eq!(
-        (made.interleave, made.swizzle, made.l2_promotion, made.fill),
+        (
+            encoded.interleave,
+            encoded.swizzle,
+            encoded.l2_promotion,
+            encoded.fill
+        ),
         (0, 2, 2, 1)
     );
 }
 
-/// I6: the corners of an im2col map are turned as its axes are.
+/// I6: the corners of an im2col map are reversed like its axes.
 #[test]
 fn an_im2col_map_reaches_the_kernel_i6() {
     let map = TensorMap {
@@ -94,49 +99,50 @@ fn an_im2col_map_reaches_the_kernel_i6() {
         interleave: Interleave::None,
         ..TensorMap::tiled(0, DType::F16, &[2, 8, 9, 64], &[])
     };
-    let (reports, made) = launched(vec![map], 2 * 8 * 9 * 64 * 2);
+    let (reports, encoded) = launch(vec![map], 2 * 8 * 9 * 64 * 2);
     assert!(reports.is_empty(), "{reports:#?}");
-    let made = made.unwrap();
-    assert_eq!(made.dims, [64, 9, 8, 2]);
-    assert_eq!(made.strides, [128, 128 * 9, 128 * 9 * 8]);
+    let encoded = encoded.unwrap();
+    assert_eq!(encoded.dims, [64, 9, 8, 2]);
+    assert_eq!(encoded.strides, [128, 128 * 9, 128 * 9 * 8]);
     let part = Part::Im2col {
         lower_corner: vec![-2, -1],
         upper_corner: vec![2, 1],
         channels_per_pixel: 32,
         pixels_per_column: 64,
     };
-    assert_eq!(made.part, part);
+    assert_eq!(encoded.part, part);
 }
 
-/// I7: a map that cannot be is refused with a sentence, before the driver is asked where it could not know.
+/// I7: an invalid map is refused with an error that says why. Mistakes that the driver cannot detect are refused before
+/// it is called.
 #[rstest]
-#[case::outside(TensorMap::tiled(0, DType::F32, &[64, 64], &[8, 8]), 0, "exceeds its binding of 4096 bytes")]
+#[case::outside_of_its_binding(TensorMap::tiled(0, DType::F32, &[64, 64], &[8, 8]), 0, "exceeds its binding of 4096 bytes")]
 #[case::overflow(TensorMap::tiled(0, DType::F32, &[u64::MAX, 64], &[8, 8]), 0, "exceeds its binding")]
 #[case::no_axes(TensorMap::tiled(0, DType::F32, &[], &[]), 0, "expected 1 to 5 axes, got 0")]
-#[case::axes(TensorMap::tiled(0, DType::U8, &[1; 6], &[1; 6]), 0, "got 6")]
-#[case::tile(TensorMap::tiled(0, DType::F32, &[8, 8], &[8]), 0, "expected 2 entries in the tile, got 1")]
-#[case::stride(TensorMap { strides: vec![64, 8], ..TensorMap::tiled(0, DType::F32, &[8, 8], &[8, 8]) }, 0, "along the last axis, got 8 bytes")]
-#[case::driver(TensorMap::tiled(0, DType::F32, &[8, 9], &[8, 8]), 1, "`cuTensorMapEncodeTiled` failed: CUDA_ERROR_INVALID_VALUE (1)")]
-fn a_map_that_cannot_be_is_refused_i7(
+#[case::too_many_axes(TensorMap::tiled(0, DType::U8, &[1; 6], &[1; 6]), 0, "got 6")]
+#[case::tile_of_other_rank(TensorMap::tiled(0, DType::F32, &[8, 8], &[8]), 0, "expected 2 entries in the tile, got 1")]
+#[case::stride_of_the_last_axis(TensorMap { strides: vec![64, 8], ..TensorMap::tiled(0, DType::F32, &[8, 8], &[8, 8]) }, 0, "along the last axis, got 8 bytes")]
+#[case::refused_by_the_driver(TensorMap::tiled(0, DType::F32, &[8, 9], &[8, 8]), 1, "`cuTensorMapEncodeTiled` failed: CUDA_ERROR_INVALID_VALUE (1)")]
+fn an_invalid_map_is_refused_i7(
     #[case] map: TensorMap,
     #[case] reported: usize,
     #[case] expected: &str,
 ) {
-    let (reports, made) = launched(vec![map], 4096);
-    // What the driver itself refuses, the fake tells of.
+    let (reports, encoded) = launch(vec![map], 4096);
+    // The fake reports maps that the driver refuses.
     assert_eq!(reports.len(), reported, "{reports:#?}");
-    let why = made.unwrap_err().to_string();
+    let why = encoded.unwrap_err().to_string();
     assert!(why.contains(expected), "{why}");
 }
 
-/// I7: a launch brings as many maps as its kernel takes.
+/// I7: a launch whose number of maps differs from the kernel's is refused.
 #[rstest]
 #[case(0)]
 #[case(2)]
-fn other_numbers_of_maps_are_refused_i7(#[case] maps: usize) {
+fn a_launch_with_another_number_of_maps_is_refused_i7(#[case] maps: usize) {
     let map = TensorMap::tiled(0, DType::F32, &[8, 8], &[8, 8]);
-    let (reports, made) = launched(vec![map; maps], 4096);
+    let (reports, encoded) = launch(vec![map; maps], 4096);
     assert!(reports.is_empty(), "{reports:#?}");
-    let why = made.unwrap_err().to_string();
+    let why = encoded.unwrap_err().to_string();
     assert!(why.contains(&format!("got {maps}")), "{why}");
 }

@@ -1,4 +1,5 @@
-//! What launches of nests become: never one thread for many elements.
+//! Grids of launches of nests, which have enough threads that none loops over many elements, and the registers of all
+//! entry points.
 
 use std::sync::Arc;
 
@@ -12,31 +13,31 @@ use crate::support::{Gpu, elements};
 #[rstest]
 #[case(
     nests::elements(100, 0),
-    "ms_tried_threads_4 <<<[1, 1, 1], [256, 1, 1], 0>>>"
+    "ms_tested_threads_4 <<<[1, 1, 1], [256, 1, 1], 0>>>"
 )]
 #[case(
     nests::elements(5_000, 0),
-    "ms_tried_threads_4 <<<[5, 1, 1], [256, 1, 1], 0>>>"
+    "ms_tested_threads_4 <<<[5, 1, 1], [256, 1, 1], 0>>>"
 )]
 #[case(
     nests::elements(5_000, 1),
-    "ms_tried_threads <<<[20, 1, 1], [256, 1, 1], 0>>>"
+    "ms_tested_threads <<<[20, 1, 1], [256, 1, 1], 0>>>"
 )]
 #[case(
     nests::elements(5_001, 0),
-    "ms_tried_threads <<<[20, 1, 1], [256, 1, 1], 0>>>"
+    "ms_tested_threads <<<[20, 1, 1], [256, 1, 1], 0>>>"
 )]
 #[case(
     nests::softmax(3, 2_000),
-    "ms_tried_cubes <<<[3, 1, 1], [512, 1, 1], 0>>>"
+    "ms_tested_cubes <<<[3, 1, 1], [512, 1, 1], 0>>>"
 )]
-#[case(nests::softmax(3, 20), "ms_tried_rows <<<[1, 1, 1], [32, 8, 1], 0>>>")]
+#[case(nests::softmax(3, 20), "ms_tested_rows <<<[1, 1, 1], [32, 8, 1], 0>>>")]
 #[case(
     nests::scatter(600, 4),
-    "ms_tried_threads <<<[3, 1, 1], [256, 1, 1], 0>>>"
+    "ms_tested_threads <<<[3, 1, 1], [256, 1, 1], 0>>>"
 )]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn a_launch_of_a_nest_has_the_cubes_that_its_lengths_ask_for(
+fn the_lengths_of_a_nest_determine_the_geometry_of_its_launch(
     #[case] case: Case,
     #[case] expected: &str,
 ) {
@@ -65,11 +66,11 @@ fn product(dtype: DType) -> Program {
     })
 }
 
-/// No way of running any of these takes more registers than a thread has.
+/// No entry point of these programs needs more registers than a thread has.
 #[rstest]
 #[case::elements(nest(nests::elements(1, 0)), 0)]
 #[case::permuted(nest(nests::permuted(1, 1)), 0)]
-// A quotient of 64 bits is a call of the compiler's own, around which it keeps a register in memory.
+// The compiler implements 64-bit division as a call, and spills a register around it.
 #[case::indexed(nest(nests::indexed(1, 1)), 8)]
 #[case::halves(nest(nests::halves(1)), 0)]
 #[case::casts(nest(nests::casts(1)), 0)]
@@ -81,51 +82,61 @@ fn product(dtype: DType) -> Program {
 #[case::softmax(nest(nests::softmax(1, 1)), 0)]
 #[case::columns(nest(nests::columns(1, 1)), 0)]
 #[case::counted(nest(nests::counted(1, 1, [1, 1])), 0)]
-#[case::singles(product(DType::F32), 0)]
-#[case::doubles(product(DType::F64), 0)]
-#[case::half_singles(product(DType::F16), 0)]
-#[case::brain_floats(product(DType::Bf16), 0)]
-#[case::whole_numbers(product(DType::I32), 0)]
-#[case::bytes(product(DType::U8), 0)]
+#[case::product_f32(product(DType::F32), 0)]
+#[case::product_f64(product(DType::F64), 0)]
+#[case::product_f16(product(DType::F16), 0)]
+#[case::product_bf16(product(DType::Bf16), 0)]
+#[case::product_i32(product(DType::I32), 0)]
+#[case::product_u8(product(DType::U8), 0)]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn every_way_compiles_without_spilling(
+fn every_entry_point_compiles_without_spilling(
     #[case] program: Program,
-    #[case] spilled_most: u32,
+    #[case] spilled_bytes_max: u32,
     #[values("sm_80", "sm_90")] target: &str,
 ) {
-    let kernel = Kernel::from_program("tried", Arc::new(program)).unwrap();
-    let made = millstream_cuda::compile_for(&kernel, target).unwrap();
-    let (registers, spilled) = (made.registers, made.spilled_bytes);
-    assert!(spilled <= spilled_most, "{spilled} bytes are spilled");
-    assert!((1..=168).contains(&registers), "{registers} registers");
+    let kernel = Kernel::from_program("tested", Arc::new(program)).unwrap();
+    let compiled = millstream_cuda::compile_for(&kernel, target).unwrap();
+    let (registers, spilled) = (compiled.registers, compiled.spilled_bytes);
+    assert!(
+        spilled <= spilled_bytes_max,
+        "the kernel spills {spilled} bytes, expected at most {spilled_bytes_max}"
+    );
+    assert!(
+        (1..=168).contains(&registers),
+        "the kernel uses {registers} registers, expected 1 to 168"
+    );
 }
 
-/// Nor does any way that a tuner may choose, to speak of: the largest tiles keep 64 sums a thread, and leave no register for some addresses.
+/// No blocking that a tuner may choose spills more than 32 bytes. The largest tiles keep 64 sums per thread, which
+/// leaves no registers for some addresses.
 #[rstest]
 #[case::elements(nest(nests::elements(1, 0)))]
 #[case::softmax(nest(nests::softmax(1, 1)))]
-#[case::singles(product(DType::F32))]
-#[case::half_singles(product(DType::F16))]
-#[case::whole_numbers(product(DType::I32))]
+#[case::product_f32(product(DType::F32))]
+#[case::product_f16(product(DType::F16))]
+#[case::product_i32(product(DType::I32))]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn every_blocking_compiles_without_spilling(#[case] program: Program) {
+fn every_blocking_spills_at_most_32_bytes(#[case] program: Program) {
     for blocking in lower::blockings(&program) {
-        let kernel = Kernel::from_program("tried", Arc::new(program.clone())).unwrap();
-        let made = millstream_cuda::compile_for(&kernel.with(blocking), "sm_90").unwrap();
-        let registers = made.registers;
-        let spilled = made.spilled_bytes;
-        assert!(spilled <= 32, "{blocking}: {spilled} bytes are spilled");
+        let kernel = Kernel::from_program("tested", Arc::new(program.clone())).unwrap();
+        let compiled = millstream_cuda::compile_for(&kernel.with(blocking), "sm_90").unwrap();
+        let registers = compiled.registers;
+        let spilled = compiled.spilled_bytes;
+        assert!(
+            spilled <= 32,
+            "{blocking}: the kernel spills {spilled} bytes, expected at most 32"
+        );
         assert!(
             (1..=255).contains(&registers),
-            "{blocking}: {registers} registers"
+            "{blocking}: the kernel uses {registers} registers, expected 1 to 255"
         );
     }
 }
 
-/// More words than a kernel can be passed are refused as it is prepared, with what can be.
+/// A kernel whose launch words exceed the parameter space is refused when it is prepared. The error states the limit.
 #[test]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn too_many_words_are_told() {
+fn a_kernel_with_too_many_launch_words_is_refused() {
     let text = "nest outer 0 inner 0 words 600  buffer 0 f32 write  access 0 = buffer 0 []  %0 f32 = const 0x0  store outer 0 %0";
     let nest: Nest = text.parse().unwrap();
     let kernel = Kernel::from_program("wordy", Arc::new(Program::Nest(nest))).unwrap();

@@ -1,10 +1,10 @@
-//! Graphs, from lazy buffers to the GPU.
+//! Graphs, from lazy buffers to results on the GPU.
 
 use millstream_graph::{DType, Graph, Schedule, Size};
 
 use crate::support::Gpu;
 
-/// Numbers that are no pattern.
+/// Returns pseudo-random numbers between -1 and 1.
 fn numbers(len: usize, seed: u32) -> Vec<f32> {
     let next = |state: &mut u32| {
         *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -14,7 +14,7 @@ fn numbers(len: usize, seed: u32) -> Vec<f32> {
     std::iter::from_fn(|| next(state)).take(len).collect()
 }
 
-/// `softmax(q k^T / 4 + bias) v` by definition.
+/// Computes `softmax(q k^T / 4 + bias) v` by its definition.
 fn attention(q: &[f32], k: &[f32], v: &[f32], bias: f32, width: usize) -> Vec<f32> {
     let mut out = Vec::new();
     for q in q.chunks(width) {
@@ -23,20 +23,21 @@ fn attention(q: &[f32], k: &[f32], v: &[f32], bias: f32, width: usize) -> Vec<f3
             products.sum::<f64>() / 4.0 + f64::from(bias)
         };
         let weights: Vec<f64> = k.chunks(width).map(|k| dot(k).exp()).collect();
-        let all: f64 = weights.iter().sum();
+        let total: f64 = weights.iter().sum();
         out.extend((0..width).map(|column| {
             let rows = weights.iter().zip(v.chunks(width));
             let sum: f64 = rows.map(|(weight, v)| weight * f64::from(v[column])).sum();
-            (sum / all) as f32
+            (sum / total) as f32
         }));
     }
     out
 }
 
-/// Runs differ in lengths, numbers and buffers, and are replays of one recording: each chooses its own way through each kernel.
+/// Runs with different lengths, scalars and buffers are replays of one recording. Each run selects an entry point of
+/// each kernel.
 #[test]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn runs_of_one_schedule_choose_anew_how_kernels_run() {
+fn each_run_of_a_schedule_selects_entry_points_by_its_own_lengths() {
     let (rows, longest) = (3_u64, 700);
     let gpu = Gpu::new(11);
     let (client, stream) = gpu.open();
@@ -52,16 +53,19 @@ fn runs_of_one_schedule_choose_anew_how_kernels_run() {
     for (turn, len) in [5_usize, 5, 700, 33, 5].into_iter().enumerate() {
         let [q_data, k_data, v_data] = [(rows as usize * 16, 1), (700 * 16, 2), (700 * 16, 3)]
             .map(|(len, seed)| numbers(len, seed + 10 * turn as u32));
-        let [q_room, k_room, v_room] =
+        let [q_handle, k_handle, v_handle] =
             [&q_data, &k_data, &v_data].map(|data| stream.create(data).unwrap());
         let offset = turn as f32;
         let run = compiled
             .run()
             .length(&past, len as u64)
             .scalar(&bias, offset);
-        let run = run.input(&q, &q_room).input(&k, &k_room).input(&v, &v_room);
+        let run = run
+            .input(&q, &q_handle)
+            .input(&k, &k_handle)
+            .input(&v, &v_handle);
         let outputs = run.submit(stream).unwrap();
-        let found = stream
+        let actual = stream
             .read(&outputs[0].handle::<f32>().unwrap())
             .wait()
             .unwrap();
@@ -72,13 +76,13 @@ fn runs_of_one_schedule_choose_anew_how_kernels_run() {
             offset,
             16,
         );
-        for (found, expected) in found.iter().zip(&expected) {
+        for (actual, expected) in actual.iter().zip(&expected) {
             assert!(
-                (found - expected).abs() < 1e-5,
-                "turn {turn}: {found}, expected {expected}"
+                (actual - expected).abs() < 1e-5,
+                "run {turn}: expected {expected}, got {actual}"
             );
         }
-        assert_eq!(found.len(), expected.len());
+        assert_eq!(actual.len(), expected.len());
     }
     drop((compiled, out));
     gpu.close();

@@ -1,4 +1,4 @@
-//! Products by the library: which are, what is done where it refuses, what it costs and leaves.
+//! Matrix products by cuBLASLt: which products use it, what happens if it refuses one, and what it allocates.
 
 use millstream_client::{ComputeClient, Stream};
 use millstream_graph::{CompiledSchedule, DType, Graph, LazyBuffer, Schedule, Size, Symbol};
@@ -12,15 +12,15 @@ const EXECUTION_FAILED: u32 = 13;
 /// `CUBLAS_STATUS_NOT_SUPPORTED`
 const NOT_SUPPORTED: u32 = 15;
 
-/// What a test says to the library, and asks of it.
+/// Returns the controls of the fake cuBLASLt.
 pub(crate) fn library() -> fake_cublaslt::Lt {
     match fake_cublaslt::Lt::loaded() {
         Ok(library) => library,
-        Err(error) => panic!("the library is not what is found as libcublasLt.so: {error}"),
+        Err(error) => panic!("the loaded libcublasLt.so is not the fake: {error}"),
     }
 }
 
-/// `max(a b + 1, 0) b`, of as many rows as a run says.
+/// `max(a b + 1, 0) b`, where each run sets the number of rows of `a`.
 struct Model {
     compiled: CompiledSchedule,
     rows: Symbol,
@@ -47,20 +47,20 @@ impl Model {
         }
     }
 
-    /// Runs it, and looks whether it is right.
+    /// Runs it and asserts that the result is correct.
     fn run(&self, stream: &Stream, rows: usize) -> Result<(), Error> {
         let element = |at: usize| (at * 7 % 11) as f32 / 8.0 - 0.5;
-        // An input has room for the most that there may be.
+        // An input has the size of its largest length.
         let mut a: Vec<f32> = (0..ROWS_MAX * WIDTH).map(element).collect();
         let b: Vec<f32> = (0..WIDTH * WIDTH).map(element).collect();
-        let [a_room, b_room] = [&a, &b].map(|side| stream.create(side).unwrap());
+        let [a_handle, b_handle] = [&a, &b].map(|side| stream.create(side).unwrap());
         a.truncate(rows * WIDTH);
         let run = self.compiled.run().length(&self.rows, rows as u64);
         let run = run
-            .input(&self.sides[0], &a_room)
-            .input(&self.sides[1], &b_room);
+            .input(&self.sides[0], &a_handle)
+            .input(&self.sides[1], &b_handle);
         let outputs = run.submit(stream).unwrap();
-        let found = stream.read(&outputs[0].handle::<f32>().unwrap()).wait()?;
+        let actual = stream.read(&outputs[0].handle::<f32>().unwrap()).wait()?;
         let product = |a: &[f32]| -> Vec<f32> {
             let element = |at: usize| {
                 let row = &a[at / WIDTH * WIDTH..][..WIDTH];
@@ -72,21 +72,22 @@ impl Model {
             (0..a.len()).map(element).collect()
         };
         let hidden: Vec<f32> = product(&a).iter().map(|x| (x + 1.0).max(0.0)).collect();
-        for (found, expected) in found.iter().zip(product(&hidden)) {
+        for (actual, expected) in actual.iter().zip(product(&hidden)) {
             assert!(
-                (found - expected).abs() < 1e-4,
-                "{found}, expected {expected}"
+                (actual - expected).abs() < 1e-4,
+                "{rows} rows: expected {expected}, got {actual}"
             );
         }
-        assert_eq!(found.len(), a.len());
+        assert_eq!(actual.len(), a.len());
         Ok(())
     }
 }
 
-/// Runs are replays of one recording: one with a product by the library is issued task by task.
+/// Runs replay one recording. A recording with a product by the library is issued task by task, not as a graph of the
+/// driver.
 #[test]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn a_schedule_uses_the_library_at_every_run() {
+fn every_run_of_a_schedule_uses_the_library() {
     let gpu = Gpu::with(5, |cuda| cuda.library_products_from(0));
     let (client, stream) = gpu.open();
     let (model, before) = (Model::new(client), library().products());
@@ -101,7 +102,7 @@ fn a_schedule_uses_the_library_at_every_run() {
 
 #[test]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn products_of_few_multiplications_are_not_the_librarys() {
+fn products_below_the_threshold_do_not_use_the_library() {
     let gpu = Gpu::with(6, |cuda| {
         cuda.library_products_from((40 * WIDTH * WIDTH) as u64)
     });
@@ -115,27 +116,30 @@ fn products_of_few_multiplications_are_not_the_librarys() {
     gpu.close();
 }
 
-/// I12: a length that grows asks for another form at each run, and what was asked long ago is forgotten.
+/// I12: each run has another length and so another form of product; the cache evicts the oldest forms.
 #[test]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn forms_are_remembered_up_to_a_bound_i12() {
+fn the_cache_of_product_forms_is_bounded_i12() {
     let gpu = Gpu::with(7, |cuda| cuda.library_products_from(0));
     let (client, stream) = gpu.open();
     let model = Model::new(client);
     for rows in 1..=300 {
         model.run(stream, rows).unwrap();
     }
-    // A handle, and four descriptions of each form.
-    let living = gpu.living();
-    assert!((1000..=1 + 4 * 256).contains(&living), "{living} are there");
+    // One handle of the library, and four descriptors for each cached form.
+    let objects = gpu.library_objects();
+    assert!(
+        (1000..=1 + 4 * 256).contains(&objects),
+        "expected at most 256 forms with 4 descriptors each, got {objects} objects"
+    );
     drop(model);
     gpu.close();
 }
 
-/// I7: what it refuses before it begins is nobody's error: there is a kernel for it.
+/// I7: a refusal before execution is not an error, since the tiled kernel computes the product instead.
 #[rstest]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn what_the_library_refuses_is_done_by_our_own_kernel_i7(
+fn a_product_that_the_library_refuses_runs_on_the_tiled_kernel_i7(
     #[values((NOT_SUPPORTED, 0), (0, NOT_SUPPORTED))] (product, algorithm): (u32, u32),
 ) {
     let gpu = Gpu::with(8, |cuda| cuda.library_products_from(0));
@@ -147,17 +151,18 @@ fn what_the_library_refuses_is_done_by_our_own_kernel_i7(
     }
     library().refuse(0, 0);
     assert_eq!(library().products(), before);
-    // Another form is another question.
+    // Refusals are cached by form, so a new form queries the library again.
     model.run(stream, 5).unwrap();
     assert_eq!(library().products() - before, 2);
     drop(model);
     gpu.close();
 }
 
-/// I7: one that fails as it is executed may be under way in part: the device is lost, and everybody is told.
+/// I7: a product that fails during execution may have been submitted in part. The device is lost, and all later
+/// requests receive the error.
 #[test]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn a_product_that_fails_is_the_end_of_the_device_i7() {
+fn a_product_that_fails_during_execution_loses_the_device_i7() {
     let gpu = Gpu::with(9, |cuda| cuda.library_products_from(0));
     let (client, stream) = gpu.open();
     let model = Model::new(client);
@@ -165,16 +170,16 @@ fn a_product_that_fails_is_the_end_of_the_device_i7() {
     library().refuse(EXECUTION_FAILED, 0);
     let lost = model.run(stream, 3).unwrap_err();
     library().refuse(0, 0);
-    let said = lost.to_string();
-    assert!(matches!(lost, Error::DeviceLost { .. }), "{said}");
+    assert!(matches!(lost, Error::DeviceLost { .. }), "{lost}");
     assert!(client.new_stream().create(&[1.0_f32]).is_err());
     drop(model);
 }
 
-/// The library works in memory of the device; where there is none, our own kernel needs none.
+/// The library needs device memory as a workspace. If there is too little, the tiled kernel, which needs none, computes
+/// the product.
 #[test]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn without_memory_to_work_in_products_are_our_own() {
+fn without_memory_for_a_workspace_products_run_on_the_tiled_kernel() {
     let gpu = Gpu::with(10, |cuda| cuda.library_products_from(0));
     gpu.session().memory_bytes(8 << 20);
     let (client, stream) = gpu.open();
@@ -187,10 +192,10 @@ fn without_memory_to_work_in_products_are_our_own() {
     gpu.close();
 }
 
-/// I2: two queues do not work in one place; the fake reports it where they do.
+/// I2: queues do not share a workspace; the fake would report the race.
 #[rstest]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn each_queue_has_memory_of_its_own_for_the_library_i2(#[values(1, 2, 3, 4)] seed: u64) {
+fn each_queue_has_its_own_library_workspace_i2(#[values(1, 2, 3, 4)] seed: u64) {
     let gpu = Gpu::with(seed, |cuda| cuda.library_products_from(0).queues(2));
     let (client, first) = gpu.open();
     let model = Model::new(client);

@@ -1,12 +1,12 @@
-//! Programs of the IR on a GPU: printed, compiled by NVRTC, and run on the fake.
+//! Programs of the IR on a GPU: printed as CUDA C, compiled by NVRTC, and run on the fake driver.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod close;
 mod geometry;
 mod graphs;
-mod hand;
+mod handwritten;
 mod library;
 mod nests;
 mod products;
 mod results;
 mod support;
+mod tolerance;

@@ -1,4 +1,4 @@
-//! Nests to try: their texts, launch words, and how long their buffers are.
+//! Nests as test cases: their texts, launch words and buffer lengths.
 
 use millstream_ir::{DType, UnaryOp};
 
@@ -6,9 +6,10 @@ use millstream_ir::{DType, UnaryOp};
 pub(crate) struct Case {
     pub(crate) text: String,
     pub(crate) words: Vec<u64>,
-    /// Elements of each buffer.
+    /// The number of elements of each buffer.
     pub(crate) lens: Vec<usize>,
-    /// Floats come to the very bits: nothing but casts, sums, products and quotients of two made them.
+    /// Whether floats must be equal to the bit: they result only from casts and from sums, products and quotients of
+    /// two.
     pub(crate) exact: bool,
 }
 
@@ -16,13 +17,13 @@ fn case(text: impl Into<String>, words: &[i64], lens: &[usize]) -> Case {
     Case {
         text: text.into(),
         words: words.iter().map(|word| *word as u64).collect(),
-        // One at least: there is no memory of no length.
+        // At least one: the tests create no empty buffers.
         lens: lens.iter().map(|len| (*len).max(1)).collect(),
         exact: false,
     }
 }
 
-/// Dense elements, behind an offset that is a word.
+/// Dense elements. The output starts at an offset that is a launch word.
 pub(crate) fn elements(len: usize, offset: usize) -> Case {
     let text = "
         nest outer 1 inner 0 words 2
@@ -57,7 +58,7 @@ pub(crate) fn permuted(rows: usize, columns: usize) -> Case {
     }
 }
 
-/// Broadcast along the fast axis, with indices in the arithmetic: lanes of a thread differ in one operand alone.
+/// Broadcast along the fast axis, and arithmetic on indices: the lanes of a thread differ in only one operand.
 pub(crate) fn indexed(rows: usize, columns: usize) -> Case {
     let text = "
         nest outer 2 inner 0 words 4
@@ -71,7 +72,7 @@ pub(crate) fn indexed(rows: usize, columns: usize) -> Case {
     case(text, &words, &[rows * columns, rows, rows * columns])
 }
 
-/// Halves of one kind to the other, by way of singles.
+/// A product of f16 and bf16, computed in f32 and stored as both.
 pub(crate) fn halves(len: usize) -> Case {
     let text = "
         nest outer 1 inner 0 words 2
@@ -88,7 +89,7 @@ pub(crate) fn halves(len: usize) -> Case {
     }
 }
 
-/// Every cast from a float that has borders.
+/// Every cast from a float to a type that saturates or rounds.
 pub(crate) fn casts(len: usize) -> Case {
     let text = "
         nest outer 1 inner 0 words 1
@@ -109,7 +110,7 @@ pub(crate) fn casts(len: usize) -> Case {
     }
 }
 
-/// Small integers: they wrap, and nothing traps.
+/// Arithmetic of 8-bit integers, which wraps and never traps.
 pub(crate) fn integers(len: usize) -> Case {
     let text = "
         nest outer 1 inner 0 words 1
@@ -122,7 +123,7 @@ pub(crate) fn integers(len: usize) -> Case {
     case(text, &[len as i64], &[len; 5])
 }
 
-/// Functions of floats, of both sizes.
+/// Functions of f32 and f64.
 pub(crate) fn functions(len: usize) -> Case {
     let text = "
         nest outer 1 inner 0 words 1
@@ -135,7 +136,7 @@ pub(crate) fn functions(len: usize) -> Case {
     case(text, &[len as i64], &[len; 4])
 }
 
-/// Every function of a float type.
+/// Every unary function of a float type.
 pub(crate) fn every_function(dtype: DType, len: usize) -> Case {
     let mut parts = [
         format!("nest outer 1 inner 0 words 1 buffer 0 {dtype} read"),
@@ -169,7 +170,8 @@ pub(crate) fn softmax(rows: usize, len: usize) -> Case {
     case(text, &words, &[rows * stride])
 }
 
-/// Reductions over a slow axis: the rows lie side by side. All of them at once, and what came of each of elements.
+/// Reductions over a slow axis, so that neighbouring rows interleave. Several reductions at once, and an elementwise
+/// result that uses them.
 pub(crate) fn columns(columns: usize, len: usize) -> Case {
     let text = "
         nest outer 1 inner 1 words 3
@@ -188,7 +190,7 @@ pub(crate) fn columns(columns: usize, len: usize) -> Case {
     )
 }
 
-/// Sums of rows, added to what was there: each row's place is read by all who walk it, and stored to by one of them.
+/// Sums of rows, added to the previous totals. All threads of a row read its total, and one of them stores it.
 pub(crate) fn totals(rows: usize, len: usize) -> Case {
     let text = "
         nest outer 1 inner 1 words 3
@@ -200,7 +202,7 @@ pub(crate) fn totals(rows: usize, len: usize) -> Case {
     case(text, &words, &[rows * len, rows])
 }
 
-/// Integers over two inner axes, with a batch in front.
+/// Reductions of integers over two inner axes, with a batch axis.
 pub(crate) fn counted(batch: usize, rows: usize, [a, b]: [usize; 2]) -> Case {
     let text = "
         nest outer 2 inner 2 words 7
@@ -216,7 +218,7 @@ pub(crate) fn counted(batch: usize, rows: usize, [a, b]: [usize; 2]) -> Case {
     case(text, &words, &[all, out, out, out, out])
 }
 
-/// Rows by their numbers, some of which are none.
+/// Gathers rows by index. Some indices are out of range.
 pub(crate) fn gather(rows: usize, columns: usize) -> Case {
     let text = "
         nest outer 2 inner 0 words 4
@@ -228,7 +230,7 @@ pub(crate) fn gather(rows: usize, columns: usize) -> Case {
     case(text, &words, &[9 * columns, rows, rows * columns])
 }
 
-/// Sums by number, in order; and the last of each number.
+/// Scatters by index: adds in order, and stores the last value. Some indices are out of range.
 pub(crate) fn scatter(columns: usize, len: usize) -> Case {
     let text = "
         nest outer 1 inner 1 words 4
@@ -245,7 +247,7 @@ pub(crate) fn scatter(columns: usize, len: usize) -> Case {
     )
 }
 
-/// Random numbers, and those that a mask keeps.
+/// Random numbers, and a dropout mask made of them.
 pub(crate) fn random(len: usize) -> Case {
     let text = "
         nest outer 1 inner 0 words 3

@@ -1,4 +1,4 @@
-//! Products of matrices, by tiles and by the library.
+//! Matrix products, by the tiled kernel and by cuBLASLt.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use millstream_protocol::kernel::Kernel;
 use millstream_tile::naive;
 use rstest::rstest;
 
-use crate::close::assert_close;
 use crate::library::library;
 use crate::support::{Gpu, elements};
+use crate::tolerance::assert_close;
 
-/// A launch: lengths, and the strides of each matrix along batch, rows and columns.
+/// The shape of a product: its lengths, and the strides of each matrix along batch, rows and columns.
 #[derive(Clone, Copy)]
 struct Shape {
     batch: usize,
@@ -21,7 +21,7 @@ struct Shape {
     rhs: [usize; 3],
 }
 
-/// All dense, row by row.
+/// Dense row-major matrices.
 fn dense(batch: usize, [m, n, k]: [usize; 3]) -> Shape {
     Shape {
         batch,
@@ -31,8 +31,8 @@ fn dense(batch: usize, [m, n, k]: [usize; 3]) -> Shape {
     }
 }
 
-/// The left one lies column by column, and all batches share the right one, which does, too.
-fn turned(batch: usize, [m, n, k]: [usize; 3]) -> Shape {
+/// Column-major matrices; all batches share the right one.
+fn column_major(batch: usize, [m, n, k]: [usize; 3]) -> Shape {
     Shape {
         lhs: [m * k, 1, m],
         rhs: [0, 1, k],
@@ -41,7 +41,7 @@ fn turned(batch: usize, [m, n, k]: [usize; 3]) -> Shape {
 }
 
 impl Shape {
-    /// Strides of the result.
+    /// Returns the strides of the result.
     fn out(&self) -> [usize; 3] {
         let [m, n, _] = self.lens;
         [m * n, n, 1]
@@ -51,11 +51,11 @@ impl Shape {
         let [m, n, k] = self.lens;
         let all = [self.batch, m, n, k].into_iter();
         let all = all.chain(self.lhs).chain(self.rhs).chain(self.out());
-        // No offset, but of the left matrix.
+        // Offsets: only the left matrix has one.
         all.chain([2, 0, 0]).map(|word| word as u64).collect()
     }
 
-    /// The product by definition, as bytes.
+    /// Computes the product by its definition, as bytes.
     fn product(&self, dtype: DType, lhs: &[u8], rhs: &[u8]) -> Vec<u8> {
         let [m, n, k] = self.lens;
         let element = |bytes: &[u8], at: usize| scalar::load(dtype, &bytes[at * dtype.size()..]);
@@ -80,8 +80,8 @@ impl Shape {
 
 #[rstest]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn a_product_is_that_of_its_matrices(
-    #[values(dense(1, [5, 7, 3]), dense(2, [64, 64, 16]), turned(2, [70, 65, 33]), dense(1, [3, 130, 0]))]
+fn products_match_their_definition(
+    #[values(dense(1, [5, 7, 3]), dense(2, [64, 64, 16]), column_major(2, [70, 65, 33]), dense(1, [3, 130, 0]))]
     shape: Shape,
     #[values(
         DType::F32,
@@ -109,18 +109,18 @@ fn a_product_is_that_of_its_matrices(
     let gpu = Gpu::with(3, |cuda| cuda.library_products_from(library_from));
     let before = library().products();
     let program = Program::Matmul(matmul);
-    let made = gpu.run(program, 1, &[lhs, rhs, out], &shape.words());
-    assert_close("product", dtype, &made[2], &expected);
+    let outputs = gpu.run(program, 1, &[lhs, rhs, out], &shape.words());
+    assert_close("product", dtype, &outputs[2], &expected);
     let by_library = library_from == 0 && dtype.is_float() && k > 0;
     assert_eq!(library().products() - before, u64::from(by_library));
     gpu.close();
 }
 
-/// By tiles of every size, whether or not there is a library: a tile that is asked for is ours.
+/// A blocking with a tile size selects the tiled kernel, even if the library is available.
 #[rstest]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn a_product_is_the_same_by_every_tile(
-    #[values(dense(1, [5, 7, 3]), turned(2, [130, 65, 33]))] shape: Shape,
+fn products_match_their_definition_for_every_tile_size(
+    #[values(dense(1, [5, 7, 3]), column_major(2, [130, 65, 33]))] shape: Shape,
     #[values(DType::F32, DType::F64, DType::F16, DType::I32, DType::U8)] dtype: DType,
 ) {
     let [m, n, k] = shape.lens;
@@ -139,25 +139,25 @@ fn a_product_is_the_same_by_every_tile(
     let blockings = lower::blockings(&product);
     assert!(!blockings.is_empty());
     for blocking in blockings {
-        let made = gpu.run_blocked(product.clone(), blocking, 1, &buffers, &shape.words());
-        assert_close(&blocking.to_string(), dtype, &made[2], &expected);
+        let outputs = gpu.run_blocked(product.clone(), blocking, 1, &buffers, &shape.words());
+        assert_close(&blocking.to_string(), dtype, &outputs[2], &expected);
     }
     assert_eq!(library().products(), before);
-    let kernel = Kernel::from_program("tried", Arc::new(product)).unwrap();
+    let kernel = Kernel::from_program("tested", Arc::new(product)).unwrap();
     let kernel = kernel.with(Blocking::USUAL.tile(3, 3));
     let error = gpu.open().0.kernel(kernel).unwrap_err();
     assert!(error.to_string().contains("tiles of 3 x 3"), "{error}");
     gpu.close();
 }
 
-/// The epilogue sees each element as it would lie in memory, and works in place.
+/// The epilogue reads each element as it is stored in memory, rounded to its type, and replaces it in place.
 #[rstest]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn an_epilogue_is_done_to_each_element(
+fn an_epilogue_is_applied_to_each_element(
     #[values(DType::F32, DType::F16)] dtype: DType,
     #[values(u64::MAX, 0)] library_from: u64,
 ) {
-    let shape = turned(2, [33, 70, 20]);
+    let shape = column_major(2, [33, 70, 20]);
     let [m, n, k] = shape.lens;
     let nest = format!(
         "nest outer 3 inner 0 words 6
@@ -186,7 +186,7 @@ fn an_epilogue_is_done_to_each_element(
     let out = vec![0; expected[0].len()];
     let words = [shape.words(), words].concat();
     let gpu = Gpu::with(4, |cuda| cuda.library_products_from(library_from));
-    let made = gpu.run(Program::Matmul(matmul), 1, &[lhs, rhs, out, bias], &words);
-    assert_close("product", dtype, &made[2], &expected[0]);
+    let outputs = gpu.run(Program::Matmul(matmul), 1, &[lhs, rhs, out, bias], &words);
+    assert_close("product", dtype, &outputs[2], &expected[0]);
     gpu.close();
 }

@@ -1,15 +1,16 @@
-//! What nests come to, by every way that a launch of them may run.
+//! Results of nests, for every entry point and blocking that a launch may use.
 
 use millstream_ir::lower::{self, Kind};
 use millstream_ir::{Blocking, DType, Nest, Program};
 use rstest::rstest;
 
-use crate::close::{assert_close, assert_same};
 use crate::nests::{self, Case};
 use crate::support::{Gpu, elements};
+use crate::tolerance::{assert_close, assert_same};
 use millstream_tile::naive;
 
-/// Runs a case by each of its functions that may take it, and as a nest.
+/// Runs a case by each of its thread functions that support its lengths, and as a nest with each blocking. Compares all
+/// results with the naive interpreter.
 fn compare(case: &Case, special: bool) {
     let nest: Nest = case.text.parse().unwrap_or_else(|error| panic!("{error}"));
     nest.check().unwrap();
@@ -35,7 +36,7 @@ fn compare(case: &Case, special: bool) {
         {
             continue;
         }
-        // Fewer cubes than there is work for: the loops go round.
+        // Too few cubes for all elements, so that the grid-stride loops have several iterations.
         let after = gpu.run(Program::Ssa(function), 2, &before, &case.words);
         check(&format!("{kind:?}"), after);
     }
@@ -50,7 +51,7 @@ fn compare(case: &Case, special: bool) {
 
 #[rstest]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn rows_of_any_length_are_reduced(#[values(1, 2, 31, 32, 33, 64, 100)] len: usize) {
+fn rows_of_any_length_are_reduced_correctly(#[values(1, 2, 31, 32, 33, 64, 100)] len: usize) {
     compare(&nests::softmax(3, len), false);
 }
 
@@ -64,8 +65,8 @@ fn rows_of_any_length_are_reduced(#[values(1, 2, 31, 32, 33, 64, 100)] len: usiz
 #[case::casts(nests::casts(1_000))]
 #[case::integers(nests::integers(1_024))]
 #[case::functions(nests::functions(512))]
-#[case::singles(nests::every_function(DType::F32, 512))]
-#[case::doubles(nests::every_function(DType::F64, 512))]
+#[case::every_function_f32(nests::every_function(DType::F32, 512))]
+#[case::every_function_f64(nests::every_function(DType::F64, 512))]
 #[case::random(nests::random(300))]
 #[case::gather(nests::gather(20, 12))]
 #[case::scatter(nests::scatter(12, 30))]
@@ -73,9 +74,12 @@ fn rows_of_any_length_are_reduced(#[values(1, 2, 31, 32, 33, 64, 100)] len: usiz
 #[case::totals(nests::totals(9, 40))]
 #[case::counted(nests::counted(2, 5, [3, 7]))]
 #[case::long(nests::counted(1, 3, [30, 50]))]
-#[case::nothing_of_a_row(nests::counted(2, 3, [0, 5]))]
-#[case::no_rows(nests::counted(0, 3, [2, 5]))]
+#[case::empty_rows(nests::counted(2, 3, [0, 5]))]
+#[case::empty_batch(nests::counted(0, 3, [2, 5]))]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn every_way_comes_to_what_the_nest_says(#[case] case: Case, #[values(false, true)] special: bool) {
+fn every_entry_point_and_blocking_matches_the_interpreter(
+    #[case] case: Case,
+    #[values(false, true)] special: bool,
+) {
     compare(&case, special);
 }

@@ -1,4 +1,4 @@
-//! A device on the fake that takes programs, and what is compared.
+//! A device on the fake driver that runs programs, and test data.
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ use millstream_protocol::options::DeviceOptions;
 
 use crate::library::library;
 
-/// A GPU, and a stream on it.
+/// A fake GPU, a device on it, and a stream.
 pub(crate) struct Gpu {
     stream: Stream,
     client: ComputeClient,
     device: Device,
     session: Session,
-    /// Things of the library for products that were there before: those of a device that was lost are left.
-    living: i64,
+    /// Live objects of the fake cuBLASLt before this device was opened. Lost devices of earlier tests leave theirs.
+    objects_before: i64,
 }
 
-/// A handle of elements of any type.
+/// Defines a handle whose element type is known at run time.
 macro_rules! handles {
     ($($name:ident($rust:ty)),*) => {
         enum Typed { $($name(Handle<$rust>)),* }
@@ -37,7 +37,7 @@ macro_rules! handles {
             fn new(bytes: &Handle<u8>, dtype: DType) -> Self {
                 match dtype {
                     $(DType::$name => Typed::$name(bytes.cast().unwrap()),)*
-                    other => panic!("no handles are of {other}"),
+                    other => panic!("there are no handles of element type {other}"),
                 }
             }
 
@@ -68,19 +68,19 @@ impl Gpu {
         Self::with(seed, |cuda| cuda)
     }
 
-    /// With other options than those of the others.
+    /// As [`Self::new`], with other options of the backend.
     pub(crate) fn with(seed: u64, options: impl FnOnce(Cuda) -> Cuda) -> Self {
         let chosen = options(Cuda::ordinal(0).queues(1));
         let session = Session::begin(seed).unwrap_or_else(|error| panic!("{error}"));
         let options =
             DeviceOptions::default().memory(MemoryOptions::default().page_bytes(256 << 10));
-        // The fake takes PTX alone.
+        // The fake supports only PTX.
         let cuda = chosen.compile_to_ptx(true);
-        let living = library().living();
+        let objects_before = library().living();
         let device = Device::open_with(cuda, options).unwrap();
         let client = device.new_client();
         Self {
-            living,
+            objects_before,
             stream: client.new_stream(),
             client,
             device,
@@ -88,12 +88,12 @@ impl Gpu {
         }
     }
 
-    /// For what is more than one program.
+    /// Returns the client and the stream, for tests that do more than run one program.
     pub(crate) fn open(&self) -> (&ComputeClient, &Stream) {
         (&self.client, &self.stream)
     }
 
-    /// Runs a program over these bytes: what they are then.
+    /// Runs a program over these buffers and returns their contents.
     pub(crate) fn run(
         &self,
         program: Program,
@@ -104,7 +104,7 @@ impl Gpu {
         self.run_blocked(program, Blocking::USUAL, cubes, buffers, words)
     }
 
-    /// The same, cut up so.
+    /// As [`Self::run`], with a blocking.
     pub(crate) fn run_blocked(
         &self,
         program: Program,
@@ -114,13 +114,12 @@ impl Gpu {
         words: &[u64],
     ) -> Vec<Vec<u8>> {
         let types = program.buffers();
-        let kernel = Kernel::from_program("tried", Arc::new(program)).unwrap();
+        let kernel = Kernel::from_program("tested", Arc::new(program)).unwrap();
         let kernel = kernel.with(blocking);
         let kernel = match self.client.kernel(kernel) {
             Ok(kernel) => kernel,
             Err(error) => panic!("{error}"),
         };
-        // One element at least: there are no handles of nothing here.
         let bytes: Vec<Handle<u8>> = buffers
             .iter()
             .map(|bytes| self.stream.create(bytes).unwrap())
@@ -150,31 +149,35 @@ impl Gpu {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// What the driver was told and did.
+    /// Returns the session of the fake driver.
     pub(crate) fn session(&self) -> &Session {
         &self.session
     }
 
-    /// The last launch, as the driver was told of it.
+    /// Returns a description of the last launch.
     pub(crate) fn launched(&self) -> String {
         self.session.launched().pop().unwrap_or_default()
     }
 
-    /// How many things of the library for products this GPU's device has made that are not ended.
-    pub(crate) fn living(&self) -> i64 {
-        library().living() - self.living
+    /// Returns the number of live cuBLASLt objects of this device.
+    pub(crate) fn library_objects(&self) -> i64 {
+        library().living() - self.objects_before
     }
 
-    /// Nothing was wrong on the way: no race, no access out of bounds, no leak.
+    /// Closes the device and asserts that the fake reports nothing: no race, no access out of bounds, no leak.
     pub(crate) fn close(self) {
-        let living = self.living;
+        let objects_before = self.objects_before;
         drop((self.stream, self.client, self.device));
-        assert_eq!(library().living(), living, "what the library made is ended");
+        assert_eq!(
+            library().living(),
+            objects_before,
+            "the device leaks objects of cuBLASLt"
+        );
         self.session.assert_clean();
     }
 }
 
-/// Elements that have borders among them, the same for the same seed.
+/// Returns pseudo-random elements, the same for the same seed. With `special` some of them are edge cases.
 pub(crate) fn elements(dtype: DType, len: usize, seed: u64, special: bool) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -194,7 +197,8 @@ pub(crate) fn elements(dtype: DType, len: usize, seed: u64, special: bool) -> Ve
             4 if special => 7e9,
             5 if special => 300.5,
             6 if special => -40_000.5,
-            // Just beside the middle of two halves, of either kind: a single has but the middle.
+            // Next to the midpoint of two f16 values, and of two bf16 values. Rounding to f32 first gives the midpoint
+            // itself, so a cast by way of f32 rounds the wrong way.
             7 if special => 1.0 + 1.0 / 2048.0 + 1e-10,
             8 if special => -(1.0 + 3.0 / 256.0 - 1e-10),
             _ => (draw >> 8) as f64 % 4096.0 / 512.0 - 4.0,

@@ -1,4 +1,4 @@
-// Kernels that make NVRTC print much of what PTX has. What each thread computes stands beside it in probe.rs.
+// Kernels for which NVRTC prints many kinds of PTX instructions. probe.rs computes the expected results.
 typedef unsigned long long u64;
 
 __constant__ float TABLE[4] = {1.0f, 2.0f, 4.0f, 8.0f};
@@ -134,7 +134,7 @@ extern "C" __global__ void warps(const unsigned* in, unsigned* out) {
     o[2] = __match_any_sync(whole, in[t] % 3);
     o[3] = __reduce_max_sync(whole, in[t]);
     o[4] = __syncthreads_count(in[t] % 5 == 0);
-    // Odd lanes meet among themselves.
+    // Even and odd lanes exchange in separate shuffles.
     o[5] = lane % 2 == 0 ? __shfl_sync(0x55555555, t, lane ^ 2) : __shfl_xor_sync(0xaaaaaaaa, t * 3, 4);
     o[6] = __all_sync(whole, in[t] < 1000) + 2 * __any_sync(whole, in[t] == 7);
     o[7] = __activemask();

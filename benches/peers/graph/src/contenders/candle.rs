@@ -1,4 +1,4 @@
-//! `candle-core`, with the fused operations of `candle-nn` where it has them. Each operation makes a tensor of its own.
+//! `candle-core`, with the fused operations of `candle-nn` where it has them. Each operation makes its own tensor.
 
 use candle_core::{Device, Tensor};
 

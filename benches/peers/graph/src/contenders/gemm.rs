@@ -19,7 +19,7 @@ impl Contender for Gemm {
     }
 }
 
-/// A product of matrices whose rows lie one after the other: `[rows, inner, columns]`.
+/// Multiplies row-major matrices; `sizes` is `[rows, inner, columns]`.
 pub(crate) fn multiply(out: &mut [f32], left: &[f32], right: &[f32], sizes: [usize; 3]) {
     let [rows, inner, columns] = sizes;
     assert_eq!(
@@ -27,7 +27,7 @@ pub(crate) fn multiply(out: &mut [f32], left: &[f32], right: &[f32], sizes: [usi
         [rows * columns, rows * inner, inner * columns]
     );
     let (out_row, left_row) = (columns as isize, inner as isize);
-    // SAFETY: the lengths are those that the strides reach, as just asserted, and `out` is borrowed for this alone.
+    // SAFETY: the lengths match the reach of the strides, as asserted above, and `out` is borrowed exclusively.
     unsafe {
         gemm::gemm(
             rows,

@@ -1,11 +1,11 @@
-//! Who takes part, and what all of them are asked.
+//! The contenders, and the traits that they implement.
 //!
-//! | module | what it is |
+//! | module | contender |
 //! | --- | --- |
 //! | [`ours`] | millstream: a lazy graph on the CPU device |
-//! | [`hand`] | loops written by hand, vectorized by the compiler for the processor that is there |
+//! | [`hand`] | hand-written loops, vectorized by the compiler for the processor of the machine |
 //! | [`ug`] | the crate `ug`: lazy buffers, compiled by a C compiler |
-//! | [`candle`] | `candle-core` and `candle-nn`: operation after operation |
+//! | [`candle`] | `candle-core` and `candle-nn`: one operation after the other |
 //! | [`arrays`] | `ndarray` |
 //! | [`faer`], [`gemm`] | products of matrices |
 
@@ -21,47 +21,48 @@ use std::error::Error;
 
 use crate::work::{Input, Work};
 
-/// What goes wrong in a contender, as a sentence.
+/// The error of a contender.
 pub(crate) type Fault = Box<dyn Error>;
 
-/// What is timed of a work.
+/// The part of a work that is timed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum What {
-    /// Running it, when everything that can be done once has been done.
+    /// A run, after all one-time work is done.
     Run,
-    /// Writing it down, compiling it with nothing known, and dropping it.
+    /// Building the graph, compiling it without a cache, and dropping it.
     Compile,
-    /// Writing it down, compiling it with its kernels known from before, and dropping it.
+    /// Building the graph, compiling it with its kernels cached, and dropping it.
     CompileAgain,
 }
 
-/// Something that can be done over and over.
+/// A job that can run repeatedly.
 pub(crate) trait Job {
-    /// Does it once, or begins to.
+    /// Runs the job once, or submits one run.
     fn run(&mut self) -> Result<(), Fault>;
 
-    /// Waits until all that was begun is done.
+    /// Waits until all submitted runs are done.
     fn wait(&mut self) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// What came out last; nothing where there is nothing to compare.
+    /// Returns the last result, or `None` if there is none to compare.
     fn output(&mut self) -> Result<Option<Vec<f32>>, Fault>;
 }
 
-/// A job, or none where a contender has no such thing.
+/// A job, or `None` if the contender does not support the work.
 pub(crate) type Offer<'a> = Result<Option<Box<dyn Job + 'a>>, Fault>;
 
-/// A side.
+/// One contender.
 pub(crate) trait Contender {
-    /// As it stands over a column.
+    /// Returns the name in the table header.
     fn name(&self) -> &'static str;
 
-    /// How it does a work on these inputs.
+    /// Returns the job that does a work on these inputs.
     fn job<'a>(&'a self, work: Work, what: What, inputs: &'a [Input]) -> Offer<'a>;
 }
 
-/// All of them, in the order of the columns; on ours so many threads compute. Ours is the first, the loops by hand the second; the others are peers.
+/// Returns all contenders, in column order: ours, the hand-written loops, and the peers. Of ours, `threads` threads
+/// compute.
 pub(crate) fn all(threads: usize) -> Result<Vec<Box<dyn Contender>>, Fault> {
     Ok(vec![
         Box::new(ours::Ours::open(threads)?),
@@ -74,17 +75,17 @@ pub(crate) fn all(threads: usize) -> Result<Vec<Box<dyn Contender>>, Fault> {
     ])
 }
 
-/// How many of [`all`] come before the peers.
+/// The number of contenders of [`all`] before the first peer.
 pub(crate) const BEFORE_PEERS: usize = 2;
 
-/// A job that is a function into a buffer that stays.
+/// A job that is a function into a reused buffer.
 pub(crate) struct Into<F> {
     pub(crate) out: Vec<f32>,
     pub(crate) run: F,
 }
 
 impl<'a, F: FnMut(&mut [f32]) + 'a> Into<F> {
-    /// The job of a function that fills so many numbers.
+    /// Returns the job of a function that fills the work's result.
     pub(crate) fn offer(work: Work, run: F) -> Offer<'a> {
         let out = vec![0.0; work.output().iter().product()];
         Ok(Some(Box::new(Self { out, run })))

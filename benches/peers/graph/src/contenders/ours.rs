@@ -1,6 +1,7 @@
-//! millstream: lazy graphs on a CPU device with one queue, whose worker computes alone unless more threads are asked for.
+//! millstream: lazy graphs on a CPU device with one queue, whose worker computes alone unless more threads are
+//! requested.
 //!
-//! Inputs and the output are bound once. A run is one message; whoever waits asks for a sync behind it.
+//! Inputs and the output are bound once. A run is one message; waiting is a sync after it.
 
 use std::time::Instant;
 
@@ -11,13 +12,13 @@ use crate::contenders::{Contender, Fault, Job, Offer, What};
 use crate::work::{EPSILON, Input, WIDTHS, Work};
 
 pub(crate) struct Ours {
-    /// Closed when it is dropped.
+    /// Held because dropping it closes the device.
     _device: Device,
     client: ComputeClient,
 }
 
 impl Ours {
-    /// A device for all works, on which so many threads compute.
+    /// Opens a device for all works, on which `threads` threads compute.
     pub(crate) fn open(threads: usize) -> Result<Self, Fault> {
         let device = Device::open(Cpu::default().queues(1).threads(threads))?;
         let client = device.new_client();
@@ -63,7 +64,7 @@ impl Contender for Ours {
     }
 }
 
-/// A work as a graph of its own.
+/// Returns a work as a new graph.
 fn written(work: Work, inputs: &[Input], handles: &[Handle<f32>]) -> LazyBuffer {
     let graph = Graph::new();
     let all = inputs.iter().zip(handles);
@@ -148,18 +149,18 @@ impl Job for Compile<'_> {
     }
 }
 
-/// Graphs whose scheduling is timed.
+/// The form of a graph whose scheduling is timed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Form {
     /// One operation after the other.
     Chain,
-    /// Each operation is of the two before it.
+    /// Each operation has the two before it as operands.
     Ladder,
     /// Blocks of matrix product, bias, rectifier and softmax, one after the other.
     Blocks,
 }
 
-/// A graph of about so many operations, written down, scheduled and dropped, each timed in seconds.
+/// Builds, schedules and drops a graph of about `nodes` operations, and returns the seconds of each of the three.
 pub(crate) fn schedule(form: Form, nodes: usize) -> Result<[f64; 3], Fault> {
     let start = Instant::now();
     let graph = Graph::new();
@@ -178,7 +179,7 @@ pub(crate) fn schedule(form: Form, nodes: usize) -> Result<[f64; 3], Fault> {
             }
         }
         Form::Blocks => {
-            // Product, sum, maximum, and the five of a softmax.
+            // Eight operations: product, sum, maximum, and the five of a softmax.
             for _ in 0..nodes / 8 {
                 last = (last.matmul(&x) + &x).relu().softmax(-1);
             }

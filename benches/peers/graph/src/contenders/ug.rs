@@ -1,4 +1,4 @@
-//! The crate `ug`: lazy buffers whose kernels are printed as C and compiled by `gcc -O3 -march=native -ffast-math`.
+//! The crate `ug`: lazy buffers, whose kernels are generated as C and compiled by `gcc -O3 -march=native -ffast-math`.
 
 use ug::cache::CompilationCache;
 use ug::lang::{BinaryOp, ReduceOp, UnaryOp};
@@ -18,7 +18,7 @@ impl Contender for Ug {
     }
 
     fn job<'a>(&'a self, work: Work, what: What, inputs: &'a [Input]) -> Offer<'a> {
-        // Its reductions keep their length, each element the whole sum.
+        // Reductions of `ug` keep their length: each element is the total.
         if matches!(work, Work::Sum(_)) {
             return Ok(None);
         }
@@ -41,7 +41,7 @@ impl Contender for Ug {
     }
 }
 
-/// A work as a graph.
+/// Returns a work as a graph.
 fn written(work: Work, x: &[Buffer]) -> Result<Buffer, ug::Error> {
     use BinaryOp::{Add, Div, Max, Min, Mul, Sub};
     let full = |value: f32, like: &Buffer| Buffer::cst(value, like.shape().clone(), &CpuDevice);
@@ -80,7 +80,8 @@ fn written(work: Work, x: &[Buffer]) -> Result<Buffer, ug::Error> {
             powers.binary(Div, over_rows(&powers, ReduceOp::Sum)?)
         }
         Work::Norm(side) => {
-            // The variance by the mean of squares: about the mean, its loops would nest once more.
+            // The variance is computed from the mean of squares. Relative to the mean, `ug` would nest its loops once
+            // more.
             let (share, x, gain, shift) = (1.0 / side as f32, &x[0], &x[1], &x[2]);
             let mean = over_rows(x, ReduceOp::Sum)?.binary(Mul, full(share, x)?)?;
             let squares = over_rows(&x.binary(Mul, x.clone())?, ReduceOp::Sum)?;
@@ -109,7 +110,7 @@ fn written(work: Work, x: &[Buffer]) -> Result<Buffer, ug::Error> {
     }
 }
 
-/// A reduction of rows, spread over them again: without the second its shape is another one when it is lowered.
+/// Reduces rows, and broadcasts the result over them. Without the broadcast `ug` lowers it with another shape.
 fn over_rows(x: &Buffer, op: ReduceOp) -> Result<Buffer, ug::Error> {
     x.reduce(op, 1)?.broadcast(x.shape().clone())
 }
@@ -160,7 +161,7 @@ impl Job for Compile {
     }
 }
 
-/// A chain of so many operations, written down, scheduled and dropped, each timed in seconds.
+/// Builds, schedules and drops a chain of N operations, and returns the seconds of each of the three.
 pub(crate) fn chain(nodes: usize) -> Result<[f64; 3], Fault> {
     let start = std::time::Instant::now();
     let mut last = Buffer::copy(&[1.0_f32; 4][..], 4, &CpuDevice)?;

@@ -1,9 +1,9 @@
-//! Reverse-mode gradients: lazy buffers that compute how a sum depends on what it is computed from.
+//! Reverse-mode differentiation: lazy buffers that compute the derivatives of a sum.
 //!
-//! The nodes that lie between the result and what is asked for are visited from the result down, each after everything
-//! that uses it. By then its *adjoint* is complete: the gradient by that node. A [rule](rules) for each operation adds its
-//! part to the adjoints of the operands. All of it are nodes of the same graph, fused and scheduled as any others; what a
-//! caller does not ask for is never computed. Walks are loops with lists, so a chain of a million nodes needs no stack.
+//! The nodes between the result and the requested buffers are visited from the result down, each after all its users.
+//! Then its *adjoint*, the derivative of the sum by this node, is complete. A [rule](rules) for each operation adds to
+//! the adjoints of the operands. Adjoints are nodes of the same graph, fused and scheduled like others; derivatives
+//! that are not requested are not computed. The traversals are iterative, so a chain of a million nodes needs no stack.
 
 mod rules;
 
@@ -17,8 +17,8 @@ use crate::lazy::node::{Node, NodeId, Op};
 use crate::literal::Literal;
 
 impl LazyBuffer {
-    /// The gradients of the sum of all elements by each of these buffers, in their shapes. What the result does not depend
-    /// on has zeros.
+    /// Returns the gradients of the sum of all elements by each of these buffers, in their shapes. The gradient by a
+    /// buffer that the result does not depend on is zero.
     ///
     /// ```
     /// # use millstream_graph::{DType, Graph, Schedule};
@@ -32,14 +32,13 @@ impl LazyBuffer {
     /// # Schedule::create(&[&loss, &step]).unwrap();
     /// ```
     ///
-    /// Where a function has a corner, the gradient is one of those at its sides, or between them: zero for [`abs`](Self::abs)
-    /// and [`relu`](Self::relu)
-    /// at 0; equal shares for elements that tie in a minimum or maximum. Whole numbers have none: no gradient goes through
-    /// an index, a comparison or a cast to them.
+    /// At a corner of a function the gradient is one of the one-sided ones, or between them: zero for
+    /// [`abs`](Self::abs) and [`relu`](Self::relu) at 0; equal shares for tied elements of a minimum or maximum.
+    /// Integers have no gradient: none passes through an index, a comparison or a cast to integers.
     ///
     /// # Errors
-    /// The buffers are refused where this one or one of them is refused, no float, or of another graph, and where a kernel of
-    /// the user ([`Call`](crate::Call)) lies between them: its gradient is unknown.
+    /// The gradients are refused if this buffer or one of the others is refused, is not of floats, or is of another
+    /// graph, and if a kernel of a user ([`Call`](crate::Call)) is between them: its gradient is unknown.
     #[track_caller]
     pub fn grad<const N: usize>(&self, of: [&LazyBuffer; N]) -> [LazyBuffer; N] {
         let at = Location::caller();
@@ -73,8 +72,13 @@ impl LazyBuffer {
         };
         let ids: Vec<Option<NodeId>> = of
             .iter()
-            .map(|buffer| buffer.held().ok().filter(|held| held.graph.is(graph)))
-            .map(|held| held.map(|held| held.id))
+            .map(|buffer| {
+                buffer
+                    .node_ref()
+                    .ok()
+                    .filter(|node_ref| node_ref.graph.is(graph))
+            })
+            .map(|node_ref| node_ref.map(|node_ref| node_ref.id))
             .collect();
         if ids.iter().any(Option::is_none) {
             let operand = (self.dtype(), self.shape());
@@ -99,24 +103,24 @@ impl LazyBuffer {
         }
     }
 
-    /// The values without how they came to be: no gradient goes through.
+    /// Returns the same values without gradient.
     #[track_caller]
     pub fn detach(&self) -> LazyBuffer {
-        LazyBuffer::of("detach", [self], Location::caller(), |[held]| {
-            Ok((Op::Detach, held.dtype(), held.shape().clone()))
+        LazyBuffer::of("detach", [self], Location::caller(), |[node_ref]| {
+            Ok((Op::Detach, node_ref.dtype(), node_ref.shape().clone()))
         })
     }
 }
 
-/// A node on the way, as it was when the gradient was asked for: another thread may realize it meanwhile.
+/// A node between, in its state when the gradient was requested: another thread may realize it meanwhile.
 #[derive(Clone)]
-struct Known {
+struct Snapshot {
     node: Node,
-    /// What it computes.
+    /// The lazy buffer of the node.
     buffer: LazyBuffer,
 }
 
-/// A walk from a result back to what it is computed from.
+/// A backward pass from a result.
 struct Backward<'a> {
     result: &'a LazyBuffer,
     graph: &'a Graph,
@@ -125,9 +129,9 @@ struct Backward<'a> {
 }
 
 impl Backward<'_> {
-    /// The adjoints of the wanted nodes that the result depends on.
+    /// Returns the adjoints of the wanted nodes that the result depends on.
     fn run(self) -> Result<HashMap<NodeId, LazyBuffer>, LazyBuffer> {
-        let Some(root) = self.result.held().ok().map(|held| held.id) else {
+        let Some(root) = self.result.node_ref().ok().map(|node_ref| node_ref.id) else {
             return Err(self.result.clone());
         };
         let (uses, known) = self.between(root);
@@ -144,7 +148,7 @@ impl Backward<'_> {
             if self.wanted.contains(&id) {
                 found.insert(id, adjoint.clone());
             }
-            let Known { node, buffer } = &known[&id];
+            let Snapshot { node, buffer } = &known[&id];
             let operands: Vec<&LazyBuffer> =
                 node.operands.iter().map(|id| &known[id].buffer).collect();
             let rule = rules::Rule {
@@ -155,7 +159,9 @@ impl Backward<'_> {
                 adjoint: &adjoint,
                 at: self.at,
             };
-            for (operand, part) in rule.parts(&|operand| is_wanted(&node.operands[operand]))? {
+            for (operand, part) in
+                rule.operand_adjoints(&|operand| is_wanted(&node.operands[operand]))?
+            {
                 let id = node.operands[operand];
                 let sum = match adjoints.remove(&id) {
                     Some(known) => known + part,
@@ -167,12 +173,12 @@ impl Backward<'_> {
         Ok(found)
     }
 
-    /// The floats that the result depends on and that depend on what is wanted, with how many of those use each; and what they
-    /// and their operands are.
-    fn between(&self, root: NodeId) -> (HashMap<NodeId, usize>, HashMap<NodeId, Known>) {
+    /// Returns the float nodes between the result and the wanted nodes, each with the number of its users among them;
+    /// and these nodes with their operands.
+    fn between(&self, root: NodeId) -> (HashMap<NodeId, usize>, HashMap<NodeId, Snapshot>) {
         let mut arena = self.graph.lock();
         let mut depends: HashMap<NodeId, bool> = HashMap::new();
-        // A node, and how many of its operands have been looked at.
+        // A node, and the number of its operands that have been visited.
         let mut pending: Vec<(NodeId, usize)> = vec![(root, 0)];
         while let Some((id, seen)) = pending.pop() {
             if depends.contains_key(&id) {
@@ -201,26 +207,26 @@ impl Backward<'_> {
                 }
             }
         }
-        let know = |id: NodeId| {
-            let node = arena.held_node(id);
-            let buffer = LazyBuffer::of_held_node(self.graph, id, &node);
-            (id, Known { node, buffer })
+        let snapshot = |id: NodeId| {
+            let node = arena.add_node_reference(id);
+            let buffer = LazyBuffer::of_node(self.graph, id, &node);
+            (id, Snapshot { node, buffer })
         };
-        let known = all.into_iter().map(know).collect();
+        let known = all.into_iter().map(snapshot).collect();
         (uses, known)
     }
 }
 
-/// Whether a gradient goes through a node.
+/// Returns `true` if a gradient passes through a node.
 fn passes(node: &Node) -> bool {
     node.dtype.is_float() && !matches!(node.op, Op::Detach)
 }
 
-/// The nodes that are used so, each after all that use it.
+/// Returns the nodes in an order in which each comes after all its users.
 fn in_order(
     root: NodeId,
     uses: &HashMap<NodeId, usize>,
-    known: &HashMap<NodeId, Known>,
+    known: &HashMap<NodeId, Snapshot>,
 ) -> Vec<NodeId> {
     let mut missing = uses.clone();
     let mut order = Vec::with_capacity(uses.len());

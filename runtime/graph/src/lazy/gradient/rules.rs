@@ -1,6 +1,6 @@
-//! For each operation, what an adjoint of its result adds to the adjoints of its operands.
+//! The derivative of each operation: what the adjoint of its result adds to the adjoints of its operands.
 //!
-//! `g` is the adjoint of the result `y`; sums run over what a broadcast or reduction made one of.
+//! `g` is the adjoint of the result `y`. The adjoint of an operand that a broadcast or a reduction repeats is a sum.
 
 use std::f64::consts::FRAC_2_SQRT_PI;
 use std::panic::Location;
@@ -16,25 +16,28 @@ use crate::lazy::reduce::Over;
 use crate::shape::Shape;
 use crate::size::Size;
 
-/// Adjoints by the operand that they are added to.
-type Parts = SmallVec<[(usize, LazyBuffer); 3]>;
+/// Adjoints, with the index of the operand that each is added to.
+type OperandAdjoints = SmallVec<[(usize, LazyBuffer); 3]>;
 
-/// One node on the way back.
+/// One node of a backward pass.
 pub(super) struct Rule<'a> {
     pub(super) graph: &'a Graph,
     pub(super) node: &'a Node,
     pub(super) operands: &'a [&'a LazyBuffer],
-    /// What the node computes.
+    /// The result of the node.
     pub(super) result: &'a LazyBuffer,
     pub(super) adjoint: &'a LazyBuffer,
     pub(super) at: &'static Location<'static>,
 }
 
 impl Rule<'_> {
-    /// What the adjoint adds to those of the operands that are wanted.
-    pub(super) fn parts(&self, is_wanted: &dyn Fn(usize) -> bool) -> Result<Parts, LazyBuffer> {
+    /// Returns what the adjoint adds to the adjoints of the wanted operands.
+    pub(super) fn operand_adjoints(
+        &self,
+        is_wanted: &dyn Fn(usize) -> bool,
+    ) -> Result<OperandAdjoints, LazyBuffer> {
         let (g, y) = (self.adjoint, self.result);
-        let mut parts: Parts = match &self.node.op {
+        let mut adjoints: OperandAdjoints = match &self.node.op {
             Op::Unary(op) => smallvec![(0, self.unary(*op)?)],
             Op::Binary(op) => self.binary(*op, is_wanted)?,
             Op::Select => {
@@ -72,7 +75,7 @@ impl Rule<'_> {
             Op::Set(layout) => self.set(layout),
             Op::Custom(custom) => {
                 let name = custom.callee.name();
-                let why = format!("the gradient of the kernel `{name}` is not known");
+                let why = format!("the gradient of the kernel `{name}` is unknown");
                 return Err(self.refused(Why::Kernel(why)));
             }
             Op::Input(_)
@@ -86,12 +89,12 @@ impl Rule<'_> {
             | Op::Detach
             | Op::Prepared(_)
             | Op::Parts { .. }
-            | Op::Copy => Parts::new(),
+            | Op::Copy => OperandAdjoints::new(),
         };
-        parts.retain(|(operand, _)| is_wanted(*operand));
-        match parts.iter().find(|(_, part)| part.error().is_some()) {
+        adjoints.retain(|(operand, _)| is_wanted(*operand));
+        match adjoints.iter().find(|(_, part)| part.error().is_some()) {
             Some((_, refused)) => Err(refused.clone()),
-            None => Ok(parts),
+            None => Ok(adjoints),
         }
     }
 
@@ -125,13 +128,17 @@ impl Rule<'_> {
             UnaryOp::Erf => g * (-x.square()).exp() * FRAC_2_SQRT_PI,
             UnaryOp::Floor | UnaryOp::Ceil => self.zeros(x.shape()),
             other => {
-                let why = format!("the gradient of `{other}` is not known");
+                let why = format!("the gradient of `{other}` is unknown");
                 return Err(self.refused(Why::Kernel(why)));
             }
         })
     }
 
-    fn binary(&self, op: BinaryOp, is_wanted: &dyn Fn(usize) -> bool) -> Result<Parts, LazyBuffer> {
+    fn binary(
+        &self,
+        op: BinaryOp,
+        is_wanted: &dyn Fn(usize) -> bool,
+    ) -> Result<OperandAdjoints, LazyBuffer> {
         let (g, y) = (self.adjoint, self.result);
         let (a, b) = (self.operand(0), self.operand(1));
         Ok(match op {
@@ -148,18 +155,19 @@ impl Rule<'_> {
                 smallvec![(0, g.clone()), (1, -(g * cut))]
             }
             BinaryOp::Pow => {
-                let mut parts = Parts::new();
+                let mut adjoints = OperandAdjoints::new();
                 if is_wanted(0) {
-                    parts.push((0, g * &b * a.pow(&b - 1.0)));
+                    adjoints.push((0, g * &b * a.pow(&b - 1.0)));
                 }
                 if is_wanted(1) {
-                    // By the power where the base is 0: the power's own limit, not 0 times infinity.
+                    // At base 0 this is the limit of the derivative, not 0 times infinity.
                     let log = a.greater(0.0).select(a.log(), self.zeros(a.shape()));
-                    parts.push((1, g * y * log));
+                    adjoints.push((1, g * y * log));
                 }
-                parts
+                adjoints
             }
-            // Told by the result, which is there already: at a tie with what has no gradient, as of `relu` at 0, it is 0.
+            // Compare with the result, which exists already. At a tie with an operand that needs no gradient, such as
+            // `relu` at 0, it is 0.
             BinaryOp::Min | BinaryOp::Max if !(is_wanted(0) && is_wanted(1)) => {
                 let (operand, limit) = if is_wanted(0) { (0, &b) } else { (1, &a) };
                 let within = match op {
@@ -182,7 +190,7 @@ impl Rule<'_> {
                 smallvec![(0, of_first), (1, of_second)]
             }
             other => {
-                let why = format!("the gradient of `{other}` is not known");
+                let why = format!("the gradient of `{other}` is unknown");
                 return Err(self.refused(Why::Kernel(why)));
             }
         })
@@ -195,7 +203,8 @@ impl Rule<'_> {
         Ok(match op {
             ReduceOp::Sum => g.broadcast_to(x.shape()),
             ReduceOp::Prod => {
-                // The product of the others: of an element that is 0, those of the rest if no other is 0.
+                // The product of the other elements. For an element that is 0: the product of the rest, if no other is
+                // 0.
                 let is_zero = x.equals(0.0);
                 let one = self.graph.full(x.dtype(), x.shape(), 1);
                 let others = is_zero.select(&one, &x).product(over());
@@ -218,13 +227,13 @@ impl Rule<'_> {
             }
             ReduceOp::ArgMin | ReduceOp::ArgMax => self.zeros(x.shape()),
             other => {
-                let why = format!("the gradient of `{other}` is not known");
+                let why = format!("the gradient of `{other}` is unknown");
                 return Err(self.refused(Why::Kernel(why)));
             }
         })
     }
 
-    /// The adjoint summed over the axes that a broadcast from this shape repeated.
+    /// Returns the adjoint summed over the axes that a broadcast from this shape repeated.
     fn summed_to(&self, from: &Shape) -> LazyBuffer {
         let to = self.adjoint.shape();
         let missing = to.rank() - from.rank();
@@ -240,7 +249,7 @@ impl Rule<'_> {
         self.adjoint.sum(Over::Axes(axes)).reshape(from)
     }
 
-    /// The adjoint added to zeros of a shape, at indices along an axis.
+    /// Adds the adjoint to zeros of a shape, at indices along an axis.
     fn scattered(&self, shape: &Shape, axis: usize, index: &LazyBuffer) -> LazyBuffer {
         let wide = self.adjoint.dtype().computed();
         let zeros = self.graph.zeros(wide, shape);
@@ -249,13 +258,13 @@ impl Rule<'_> {
         sum.cast(self.adjoint.dtype())
     }
 
-    fn scatter(&self, axis: isize, adds: bool) -> Parts {
+    fn scatter(&self, axis: isize, adds: bool) -> OperandAdjoints {
         let (g, index) = (self.adjoint, self.operand(1));
         let of_values = g.gather(axis, &index);
         if adds {
             return smallvec![(0, g.clone()), (2, of_values)];
         }
-        // Of several values for one place the last stays, and it alone counts.
+        // Of several values for one place only the last remains, so only it has a gradient.
         let shape = index.shape();
         let strides = shape.dense_strides().unwrap_or_default();
         let place = flat_index(self.graph, &shape, &Size::ZERO, &strides);
@@ -266,25 +275,25 @@ impl Rule<'_> {
         smallvec![(0, g.scatter(axis, &index, &zeros)), (2, of_values)]
     }
 
-    fn cat(&self, axis: usize) -> Result<Parts, LazyBuffer> {
+    fn cat(&self, axis: usize) -> Result<OperandAdjoints, LazyBuffer> {
         let mut start = Size::ZERO;
-        let mut parts = Parts::new();
+        let mut adjoints = OperandAdjoints::new();
         for operand in 0..self.node.operands.len() {
             let length = self.operand(operand).shape()[axis].clone();
             let part = self.adjoint.narrow(axis as isize, &start, &length);
-            parts.push((operand, part));
+            adjoints.push((operand, part));
             let end = start.plus(&length);
             start = end.ok_or_else(|| self.refused(Why::TooLarge))?;
         }
-        Ok(parts)
+        Ok(adjoints)
     }
 
-    /// What was stored over has no part in the result, what was stored has that of its place.
-    fn set(&self, layout: &Layout) -> Parts {
+    /// Overwritten elements of the base have no gradient; stored values have that of their place.
+    fn set(&self, layout: &Layout) -> OperandAdjoints {
         let (g, values) = (self.adjoint, self.operand(1).shape());
         let zeros = self.zeros(values.clone());
         let of_base = g.set_layout(&zeros, layout.clone());
-        if let Some((axis, start)) = rows(layout, &g.shape(), &values) {
+        if let Some((axis, start)) = as_rows(layout, &g.shape(), &values) {
             let of_values = g.narrow(axis, start, values[axis as usize].clone());
             return smallvec![(0, of_base), (1, of_values)];
         }
@@ -297,7 +306,7 @@ impl Rule<'_> {
     }
 }
 
-/// The axes along which two shapes of one rank differ.
+/// Returns the axes along which two shapes of one rank differ.
 fn differing(one: &Shape, other: &Shape) -> Vec<isize> {
     let axes = one.iter().zip(other.iter()).enumerate();
     axes.filter(|(_, (one, other))| one != other)
@@ -305,7 +314,7 @@ fn differing(one: &Shape, other: &Shape) -> Vec<isize> {
         .collect()
 }
 
-/// Where the elements of a shape lie, as indices: at `offset + sum(index * stride)`.
+/// Returns the flat indices of the elements of a shape: `offset + sum(index * stride)`.
 fn flat_index(graph: &Graph, shape: &Shape, offset: &Size, strides: &[Size]) -> LazyBuffer {
     let number = |size: &Size| graph.length_value(size.clone());
     let mut sum = number(offset).broadcast_to(shape);
@@ -315,8 +324,8 @@ fn flat_index(graph: &Graph, shape: &Shape, offset: &Size, strides: &[Size]) -> 
     sum
 }
 
-/// The axis and the first row, if a layout is that of whole rows of a buffer along one axis and that can be told.
-fn rows(layout: &Layout, base: &Shape, values: &Shape) -> Option<(isize, Size)> {
+/// Returns the axis and the first row, if a layout provably names whole rows of a buffer along one axis.
+fn as_rows(layout: &Layout, base: &Shape, values: &Shape) -> Option<(isize, Size)> {
     if Some(&layout.strides) != base.dense_strides().as_ref() || base.rank() != values.rank() {
         return None;
     }

@@ -44,7 +44,7 @@ fn context_device_flags_and_id_of_a_stream_can_be_queried() {
                 gpu.make("cuCtxGetCurrent", &[]),
                 0,
                 "no context on this thread"
-            )
+            );
         });
     });
     assert_eq!(gpu.violations(), [""; 0]);

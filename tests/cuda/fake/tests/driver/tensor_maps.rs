@@ -112,7 +112,7 @@ fn every_rule_of_tiled_maps_is_checked() {
             ("0 dimensions", |encoding| encoding.rank = Some(0)),
             ("6 dimensions", |encoding| encoding.rank = Some(6)),
             ("expected at least 3", |encoding| {
-                encoding.map.interleave = 1
+                encoding.map.interleave = 1;
             }),
             ("interleave 3", |encoding| encoding.map.interleave = 3),
             ("swizzle 7", |encoding| encoding.map.swizzle = 7),
@@ -132,7 +132,7 @@ fn every_rule_of_tiled_maps_is_checked() {
                 encoding.map.dims[0] = (1 << 32) + 1;
             }),
             ("a stride of 264 bytes", |encoding| {
-                encoding.map.strides[0] = 264
+                encoding.map.strides[0] = 264;
             }),
             ("below 2^40", |encoding| encoding.map.strides[0] = 1 << 40),
             ("a stride of 48 bytes", |encoding| {

@@ -1,7 +1,8 @@
-//! One loop compiled for several processors, and chosen when it runs.
+//! Compiles a loop for several processors, and chooses one version at run time.
 
-/// Makes a function of a body that is generic over whether there is a fused multiply and add. The body must be inlined: then it
-/// is compiled with the instructions of the function that it is inlined into.
+/// Defines a function from a body that is generic over whether the processor has a fused multiply-add.
+///
+/// The body must be inlined: then it is compiled with the instructions of the function that it is inlined into.
 macro_rules! dispatched {
     ($(#[$doc:meta])* $name:ident = $body:ident($($argument:ident: $kind:ty),*)) => {
         $(#[$doc])*

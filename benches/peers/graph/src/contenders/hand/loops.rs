@@ -1,14 +1,14 @@
-//! The loops. They are for finite numbers: what is no number, or beyond the range of `exp`, is no part of this bench.
+//! The loops. They are for finite numbers within the range of `exp`; this bench has no NaN and no infinity.
 
 use crate::contenders::hand::dispatch::dispatched;
 use crate::work::{EPSILON, GELU_CUBE, GELU_SCALE};
 
-/// Numbers that are worked on in the first cache before they are streamed out.
+/// Numbers that are computed in the first-level cache before they are streamed out.
 const TILE: usize = 2048;
-/// Outputs of so many numbers are streamed past the caches: larger ones than the second cache, and what is read beside them,
-/// would only push out what is needed.
+/// From this number of elements on, outputs are streamed past the caches. Such an output exceeds the second-level
+/// cache, and together with the inputs it would only evict data that is still needed.
 const STREAMED_FROM: usize = 8 << 20;
-/// Sums and greatest values are kept in so many lanes.
+/// The number of lanes of sums and maxima.
 const LANES: usize = 64;
 
 dispatched! {
@@ -16,7 +16,7 @@ dispatched! {
     exp = exp_body(a: &[f32], b: &[f32], c: &[f32], out: &mut [f32])
 }
 dispatched! {
-    /// The ten nodes.
+    /// The ten nodes of `Work::Ten`.
     ten = ten_body(a: &[f32], b: &[f32], c: &[f32], out: &mut [f32])
 }
 dispatched! {
@@ -32,11 +32,11 @@ dispatched! {
     softmax = softmax_body(x: &[f32], columns: usize, out: &mut [f32])
 }
 dispatched! {
-    /// Each row brought to mean 0 and variance 1, times a gain, plus a shift.
+    /// Normalizes each row to mean 0 and variance 1, times a gain, plus a shift.
     norm = norm_body(x: &[f32], gain: &[f32], shift: &[f32], out: &mut [f32])
 }
 dispatched! {
-    /// A bias added to each row, and nothing below `least`.
+    /// Adds a bias to each row, and replaces elements below `least` by `least`.
     bias = bias_body(rows: &mut [f32], bias: &[f32], least: f32)
 }
 
@@ -73,7 +73,7 @@ fn gelu_body<const FMA: bool>(x: &[f32], out: &mut [f32]) {
 
 #[inline(always)]
 fn sum_body<const FMA: bool>(x: &[f32], out: &mut [f32]) {
-    // Lanes of a tile alone: a single precision sum of millions would lose its last digits.
+    // `f32` lanes sum only within a tile: an `f32` sum of millions would lose its last digits.
     let tiles = x.chunks(TILE);
     let sum: f64 = tiles
         .map(|tile| f64::from(folded(tile, 0.0, |sum, x| sum + x)))
@@ -121,14 +121,14 @@ fn bias_body<const FMA: bool>(rows: &mut [f32], bias: &[f32], least: f32) {
     }
 }
 
-/// A fold whose operation may be taken in any order, in many lanes at once.
+/// Folds a row in many lanes at once. The operation must be associative and commutative.
 #[inline(always)]
 fn folded(row: &[f32], start: f32, f: impl Fn(f32, f32) -> f32) -> f32 {
     let lanes = in_lanes(row, start, &f);
     lanes.into_iter().fold(start, f)
 }
 
-/// A sum of what `f` adds, in many lanes at once.
+/// Sums a row in many lanes at once; `f` adds an element to a lane.
 #[inline(always)]
 fn summed(row: &[f32], f: impl Fn(f32, f32) -> f32) -> f32 {
     in_lanes(row, 0.0, &f).into_iter().sum()
@@ -155,10 +155,11 @@ fn mul_add<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// `exp`, to two units in the last place: `2^n e^r` with `|r| <= ln 2 / 2`, and a polynomial for `e^r` (Cephes).
+/// Computes `exp` to two units in the last place: `2^n e^r` with `|r| <= ln 2 / 2`, and a polynomial for `e^r`
+/// (Cephes).
 #[inline(always)]
 fn power<const FMA: bool>(x: f32) -> f32 {
-    /// Added to a small number, it leaves the nearest integer in the low bits.
+    /// Adding it to a small number leaves the nearest integer in the low bits.
     const ROUND: f32 = 12_582_912.0;
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
@@ -173,11 +174,11 @@ fn power<const FMA: bool>(x: f32) -> f32 {
     p = mul_add::<FMA>(p, r, 1.666_666_5e-1);
     p = mul_add::<FMA>(p, r, 5e-1);
     let e = mul_add::<FMA>(p, r * r, r) + 1.0;
-    // The integer stands in the low bits; with the bias of 127 it is an exponent.
+    // The low bits hold the integer; with the bias of 127 it is an exponent.
     e * f32::from_bits(rounded.to_bits().wrapping_add(127) << 23)
 }
 
-/// Fills `out` piece by piece: large ones through a tile that is streamed out.
+/// Fills `out`. If it is large, fills one tile after the other and streams each out.
 #[inline(always)]
 fn in_tiles(out: &mut [f32], mut fill: impl FnMut(usize, &mut [f32])) {
     if out.len() < STREAMED_FROM {
@@ -192,20 +193,20 @@ fn in_tiles(out: &mut [f32], mut fill: impl FnMut(usize, &mut [f32])) {
     fence();
 }
 
-/// A copy that goes past the caches, where there is such a thing.
+/// Copies past the caches, on processors that can.
 #[inline(always)]
 fn stream(from: &[f32], to: &mut [f32]) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{__m128, _mm_loadu_ps, _mm_stream_ps};
-        // SAFETY: four numbers are such a vector, whatever their bits.
+        // SAFETY: any four numbers are a valid vector.
         let (head, body, tail) = unsafe { to.align_to_mut::<__m128>() };
         let (from_head, from) = from.split_at(head.len());
         let (from_body, from_tail) = from.split_at(4 * body.len());
         head.copy_from_slice(from_head);
         tail.copy_from_slice(from_tail);
         for (to, from) in body.iter_mut().zip(from_body.chunks_exact(4)) {
-            // SAFETY: four numbers are read, and stored to an aligned place.
+            // SAFETY: `from` has four numbers to read, and `to` is aligned.
             unsafe { _mm_stream_ps(std::ptr::from_mut(to).cast(), _mm_loadu_ps(from.as_ptr())) };
         }
     }
@@ -213,10 +214,10 @@ fn stream(from: &[f32], to: &mut [f32]) {
     to.copy_from_slice(from);
 }
 
-/// After it, what was streamed is seen in order with what is stored later.
+/// Orders streamed stores before later stores.
 fn fence() {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every such processor has it.
+    // SAFETY: every x86-64 processor has this instruction.
     unsafe {
         std::arch::x86_64::_mm_sfence();
     }

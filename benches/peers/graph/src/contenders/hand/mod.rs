@@ -1,11 +1,11 @@
-//! Loops written by hand, which the compiler vectorizes for the processor that is there.
+//! Hand-written loops, which the compiler vectorizes for the processor of the machine.
 //!
-//! | module | what it is |
+//! | module | content |
 //! | --- | --- |
-//! | [`dispatch`] | one loop compiled for several processors, chosen when it runs |
+//! | [`dispatch`] | compiles a loop for several processors, and chooses one version at run time |
 //! | [`loops`] | the loops |
 //!
-//! What is stored beyond the caches is streamed past them. Products are those of the crate `gemm`.
+//! Outputs larger than the caches are streamed past them. Products are those of the crate `gemm`.
 
 mod dispatch;
 mod loops;
@@ -38,7 +38,7 @@ impl Contender for Hand {
     }
 }
 
-/// The three layers with a product of somebody: `[rows, inner, columns]`.
+/// Returns the job of the three layers with this product, which receives the sizes `[rows, inner, columns]`.
 pub(crate) fn layers<'a>(
     inputs: &'a [Input],
     multiply: impl Fn(&mut [f32], &[f32], &[f32], [usize; 3]) + 'a,

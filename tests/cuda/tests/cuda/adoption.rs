@@ -1,4 +1,4 @@
-//! A device in a context, and on streams, of somebody else's: here, of another device's.
+//! A device that adopts a foreign context and foreign streams; here those of another device, which plays the engine.
 
 use millstream_actors::Device;
 use millstream_cuda::{Cuda, CudaRaw};
@@ -6,17 +6,18 @@ use millstream_cuda::{Cuda, CudaRaw};
 use crate::program;
 use crate::support::*;
 
-/// I10: a device works where it was put, makes nothing that it was given, and leaves all of it as it was.
+/// I10: a device uses the adopted context and streams, creates none of its own in their place, and does not destroy
+/// them.
 #[test]
-fn an_adopted_context_is_used_and_left_i10() {
+fn an_adopted_context_is_used_and_not_destroyed_i10() {
     let gpu = gpu(1);
     let engine = open(2);
-    let raw = engine.raw::<CudaRaw>().expect("it is a GPU by CUDA");
+    let raw = engine.raw::<CudaRaw>().expect("the device is a CUDA GPU");
     assert_eq!((raw.ordinal(), raw.streams().len()), (0, 2));
     let streams: Vec<_> = raw.streams().collect();
     for (adopts_streams, own) in [(false, 3), (true, 1)] {
-        let made = gpu.calls("cuStreamCreateWithPriority");
-        // SAFETY: the engine outlives the device, with its context and its streams; nothing is captured.
+        let before = gpu.calls("cuStreamCreateWithPriority");
+        // SAFETY: the engine, its context and its streams outlive the device; no stream is being captured.
         let adopted = unsafe {
             match adopts_streams {
                 true => Cuda::adopt_streams(raw.context(), &streams),
@@ -25,8 +26,8 @@ fn an_adopted_context_is_used_and_left_i10() {
         };
         let device = Device::open_with(adopted, options()).unwrap();
         assert_eq!(device.properties().queues, 2);
-        // Its own, if any, and that of its pool.
-        assert_eq!(gpu.calls("cuStreamCreateWithPriority") - made, own);
+        // The device's own streams, if any, and the stream of its memory pool.
+        assert_eq!(gpu.calls("cuStreamCreateWithPriority") - before, own);
         assert_eq!(device.raw::<CudaRaw>().unwrap().context(), raw.context());
         std::thread::scope(|scope| {
             scope.spawn(|| program::run(&engine).unwrap());
@@ -38,14 +39,14 @@ fn an_adopted_context_is_used_and_left_i10() {
     assert_eq!(gpu.calls("cuDevicePrimaryCtxRetain"), 1);
     assert!(engine.raw::<String>().is_none());
     let cache = raw.kernel_cache();
-    // These are in PTX.
+    // All kernels are PTX, which the cache of compiled kernels does not store.
     assert_eq!((cache.found, cache.compiled), (0, 0));
     drop((raw, engine));
     assert_eq!(gpu.calls("cuDevicePrimaryCtxRelease_v2"), 1);
     gpu.assert_clean();
 }
 
-/// I7: a stream of another GPU's context is refused, and nothing was begun.
+/// I7: adopting a stream of another GPU's context is refused, and the open leaves nothing behind.
 #[test]
 fn a_stream_of_another_context_is_refused_i7() {
     let gpu = gpu(2);
@@ -54,7 +55,7 @@ fn a_stream_of_another_context_is_refused_i7() {
         .map(|ordinal| Device::open_with(Cuda::ordinal(ordinal).queues(1), options()).unwrap());
     let [one_raw, other_raw] = [&one, &other].map(|device| device.raw::<CudaRaw>().unwrap());
     let streams: Vec<_> = other_raw.streams().collect();
-    // SAFETY: both devices outlive what is opened here.
+    // SAFETY: both devices outlive the device that is opened here.
     let mixed = unsafe { Cuda::adopt_streams(one_raw.context(), &streams) };
     let why = Device::open_with(mixed, options())
         .err()

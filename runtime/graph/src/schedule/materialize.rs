@@ -1,4 +1,5 @@
-//! The groups that fill the buffer of a node: one for most, several where parts of it are stored apart.
+//! Opens the groups that fill the buffer of a node: one for most nodes, several if parts of the buffer are stored
+//! separately.
 
 use std::rc::Rc;
 
@@ -7,15 +8,15 @@ use smallvec::SmallVec;
 use crate::lazy::node::Op;
 use crate::schedule::axes::{Affine, Axes, Map};
 use crate::schedule::fuse::Fuser;
-use crate::schedule::group::{Group, GroupId, Kind, Reach, ReachId, Sink};
+use crate::schedule::group::{AccessPattern, Group, GroupId, Kind, Sink, UseId};
 use crate::schedule::order::base_of;
 use crate::schedule::walk::Local;
 use crate::shape::Shape;
 use crate::size::Size;
 
 impl Fuser<'_> {
-    /// Makes the groups that fill a node's buffer.
-    pub(super) fn realize(&mut self, local: Local) -> Option<()> {
+    /// Opens the groups that fill a node's buffer.
+    pub(super) fn materialize(&mut self, local: Local) -> Option<()> {
         let node = self.walk.node(local);
         match &node.op {
             Op::Matmul => {
@@ -35,12 +36,12 @@ impl Fuser<'_> {
                     Axes::default(),
                     sink(local, Affine::zero()),
                 ));
-                // The same argument twice is one reach, bound twice.
-                let needs = node
+                // An argument that occurs twice is one use, bound twice.
+                let uses = node
                     .operands
                     .iter()
-                    .map(|operand| self.need(id, *operand, Reach::Whole(None)));
-                let arguments: SmallVec<[ReachId; 3]> = needs.collect();
+                    .map(|operand| self.add_use(id, *operand, AccessPattern::Whole(None)));
+                let arguments: SmallVec<[UseId; 3]> = uses.collect();
                 let nothing = arguments.is_empty();
                 if let Some(group) = self.groups[id as usize].as_mut() {
                     group.arguments = arguments;
@@ -67,7 +68,8 @@ impl Fuser<'_> {
                 let (base, values) = (node.operands[0], node.operands[1]);
                 self.forced[base as usize] = true;
                 let shape = &self.walk.node(values).shape;
-                // All of the buffer in its own order: what was in it is not needed, nor are its failures.
+                // The store covers the whole buffer in its own order: neither its old content nor its failures (I7) are
+                // needed.
                 let is_whole = *shape == node.shape
                     && layout.offset.is(0)
                     && Some(&layout.strides) == shape.dense_strides().as_ref();
@@ -80,37 +82,37 @@ impl Fuser<'_> {
                 let (axes, map) = Axes::of(&node.shape);
                 let address = Affine::flat(&map, &node.shape)?;
                 let id = self.open(Group::new(Kind::Nest, axes, sink(local, address)));
-                self.take_root(id, local, map);
+                self.add_sink_node(id, local, map);
             }
         }
         Some(())
     }
 
-    /// The first member of a group: the node that it is for.
-    fn take_root(&mut self, group: GroupId, local: Local, map: Map) {
-        let how = Reach::At(Rc::new(map));
-        let reach = self.need(group, local, how);
+    /// Makes a node the first member of the group that fills its buffer.
+    fn add_sink_node(&mut self, group: GroupId, local: Local, map: Map) {
+        let pattern = AccessPattern::At(Rc::new(map));
+        let use_id = self.add_use(group, local, pattern);
         if let Some(group) = self.groups[group as usize].as_mut() {
-            group.sink.value = reach;
+            group.sink.value = use_id;
         }
-        let need = self.needs[local as usize].pop();
-        let joined = need.is_some_and(|need| self.join(local, &need));
-        debug_assert!(joined, "what has a group of its own can be computed in it");
+        let usage = self.uses[local as usize].pop();
+        let joined = usage.is_some_and(|usage| self.join(local, &usage));
+        debug_assert!(joined, "a group can compute the node that it fills");
     }
 
-    /// A group that stores a node's elements, each at its place in another's buffer.
+    /// Opens a group that stores the elements of a node at a place in the buffer of another.
     fn store(&mut self, into: Local, address: Affine, node: Local, partial: bool) {
         let (axes, map) = Axes::of(&self.walk.node(node).shape);
         let mut sink = sink(into, address);
         sink.partial = partial;
         let id = self.open(Group::new(Kind::Nest, axes, sink));
-        let reach = self.need(id, node, Reach::At(Rc::new(map)));
+        let use_id = self.add_use(id, node, AccessPattern::At(Rc::new(map)));
         if let Some(group) = self.groups[id as usize].as_mut() {
-            group.sink.value = reach;
+            group.sink.value = use_id;
         }
     }
 
-    /// A copy of the base, and then values put where the indices say, in order.
+    /// Opens a group that copies the base, and one that stores values at their indices, in order.
     fn scatter(&mut self, local: Local, axis: usize, adds: bool) -> Option<()> {
         let node = self.walk.node(local);
         let (base, index, values) = (node.operands[0], node.operands[1], node.operands[2]);
@@ -124,14 +126,14 @@ impl Fuser<'_> {
         others[axis] = Size::ZERO;
         let address = placed(shape, &others)?;
         if let [(along, _)] = map[axis].terms[..] {
-            axes.turn_in(&[along]);
+            axes.make_inner(&[along]);
         }
         let mut sink = sink(local, address);
         sink.partial = true;
         let id = self.open(Group::new(Kind::Ordered, axes, sink));
         let map = Rc::new(map);
-        let value = self.need(id, values, Reach::At(map.clone()));
-        let place = self.need(id, index, Reach::At(map));
+        let value = self.add_use(id, values, AccessPattern::At(map.clone()));
+        let place = self.add_use(id, index, AccessPattern::At(map));
         if let Some(group) = self.groups[id as usize].as_mut() {
             group.sink.value = value;
             let (stride, length) = (strides[axis].clone(), node.shape[axis].clone());
@@ -151,7 +153,7 @@ fn sink(node: Local, address: Affine) -> Sink {
     }
 }
 
-/// Where the elements of a shape lie, by these strides, in terms of the shape's own axes.
+/// Returns the place of the elements of a shape with these strides, in terms of the axes of the shape.
 fn placed(shape: &Shape, strides: &[Size]) -> Option<Affine> {
     let (_, map) = Axes::of(shape);
     let mut address = Affine::zero();

@@ -1,27 +1,32 @@
-//! Which rows are reduced in parts, and where they are cut.
+//! Decides which reductions are split into parts, and where.
 
 use crate::schedule::group::{FEW_ROWS, LONG_ROW};
 
-/// A part has at least so many elements: shorter ones cost more to begin than to walk.
-const LEAST_PART: i64 = 1 << 14;
+/// The least number of elements of a part: a shorter one costs more to start than to reduce.
+const MIN_PART_ELEMENTS: i64 = 1 << 14;
 
-/// Most parts of all rows together: several for each multiprocessor of the greatest GPUs.
-const MOST_PARTS: i64 = 1 << 10;
+/// The most parts of all rows together: several for each multiprocessor of the largest GPUs.
+const MAX_PARTS: i64 = 1 << 10;
 
-/// Rows that lie side by side, as columns of a table do, are walked so many at a time: those are one row of all their elements. That goes
-/// well without parts, and with the rows' results, up to this many times the length beyond which a row by itself is cut.
-const ABREAST: i64 = 256;
-const ABREAST_LONGER: i64 = 8;
+/// Adjacent rows, such as the columns of a table, are reduced this many at a time: they count as one row of all their
+/// elements. Such a group, with its accumulators, reduces well without parts up to [`ADJACENT_FACTOR`] times the length
+/// of a long row.
+const ADJACENT_ROWS: i64 = 256;
 
-/// Rather than that parts overlap much, there are up to so many times as many.
-const EACH_UP_TO: i64 = 16;
+/// See [`ADJACENT_ROWS`].
+const ADJACENT_FACTOR: i64 = 8;
 
-/// How rows are cut when they are few and long: parts of them are reduced first, side by side, and then what came of the parts.
+/// To avoid that parts overlap much, an axis is cut at every index if it has at most this many times the wanted parts.
+const EACH_FACTOR: i64 = 16;
+
+/// How reductions of few long rows are split: parts of each row are reduced first, side by side, and then the results
+/// of the parts.
 ///
-/// A reduction of fewer than 16 rows is, if rows are longer than 65,536: into parts of at least 16,384 elements each, at most
-/// 1,024 for all rows. Rows that lie side by side, as columns of a table do, are walked together: 256 of them count as one row, of all
-/// their elements, which is long if these are more than 524,288. A length that depends on a symbol is not cut. Where rows are cut depends on
-/// their lengths alone, and so do sums, whatever the device is and however many threads it has.
+/// By default a reduction of fewer than 16 rows is split if the rows are longer than 65,536, into parts of at least
+/// 16,384 elements each, at most 1,024 for all rows. Adjacent rows, such as the columns of a table, are reduced
+/// together: 256 of them count as one row of all their elements, which is long beyond 524,288. A length that depends on
+/// a symbol is not split. The split depends on lengths alone, and so do sums, whatever the device and its number of
+/// threads.
 ///
 /// ```
 /// use millstream_graph::{DType, Graph, Parts, Schedule};
@@ -47,14 +52,14 @@ impl Default for Parts {
         Self {
             few: FEW_ROWS - 1,
             long: LONG_ROW,
-            least: LEAST_PART,
-            most: MOST_PARTS,
+            least: MIN_PART_ELEMENTS,
+            most: MAX_PARTS,
         }
     }
 }
 
 impl Parts {
-    /// Rows are never cut.
+    /// Never splits a reduction.
     pub fn never() -> Self {
         Self {
             long: i64::MAX,
@@ -62,28 +67,28 @@ impl Parts {
         }
     }
 
-    /// Up to so many rows are cut, if they are long.
+    /// Splits reductions of up to this many rows, if they are long.
     #[must_use]
     pub fn of_up_to(mut self, rows: u32) -> Self {
         self.few = rows.into();
         self
     }
 
-    /// Rows of more elements than this are cut.
+    /// Splits rows of more elements than this.
     #[must_use]
     pub fn of_rows_beyond(mut self, elements: u32) -> Self {
         self.long = elements.into();
         self
     }
 
-    /// A part has about so many elements at least.
+    /// Sets the approximate minimum number of elements of a part.
     #[must_use]
     pub fn of_at_least(mut self, elements: u32) -> Self {
         self.least = i64::from(elements).max(1);
         self
     }
 
-    /// All rows together have about so many parts at most.
+    /// Sets the approximate maximum number of parts of all rows together.
     #[must_use]
     pub fn at_most(mut self, parts: u16) -> Self {
         self.most = parts.into();
@@ -91,8 +96,8 @@ impl Parts {
     }
 }
 
-/// Parts of an axis: the `p`th is `length` elements from `p * step`. The last one ends where the axis does. Where no number of parts
-/// divides the axis, each overlaps the next one.
+/// The parts of an axis: part `p` is the `length` elements from `p * step`. The last part ends with the axis. If no
+/// number of parts divides the axis, each part overlaps the next one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Windows {
     pub(crate) parts: i64,
@@ -111,25 +116,25 @@ impl Windows {
         }
     }
 
-    /// Elements of a part that are the next one's as well.
+    /// Returns the number of elements that a part shares with the next one.
     pub(crate) fn overlap(&self) -> i64 {
         self.length - self.step
     }
 }
 
-/// What becomes of an axis of a row.
+/// How the parts of a row divide one of its axes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Share {
-    /// Each index is of another part.
+    /// Each index belongs to another part.
     Each,
-    /// It is cut.
+    /// The axis is cut into windows.
     Cut(Windows),
-    /// Every part has all of it.
+    /// Every part covers the whole axis.
     All,
 }
 
 impl Share {
-    /// How many parts an axis of this length makes.
+    /// Returns the number of parts of an axis of this length.
     pub(crate) fn parts(&self, length: i64) -> i64 {
         match self {
             Share::Each => length,
@@ -140,23 +145,24 @@ impl Share {
 }
 
 impl Parts {
-    /// How rows with these axes, slowest first and none of length 1, are cut; none if they are not. So many of the rows lie side by side.
-    pub(crate) fn shares(&self, rows: i64, abreast: i64, axes: &[i64]) -> Option<Vec<Share>> {
+    /// Returns how rows with these axes, slowest first and none of length 1, are split, or `None` if they are not.
+    /// `adjacent` of the rows are adjacent.
+    pub(crate) fn shares(&self, rows: i64, adjacent: i64, axes: &[i64]) -> Option<Vec<Share>> {
         let mut row = axes.iter();
         let row = row.try_fold(1_i64, |row, axis| row.checked_mul(*axis))?;
-        let (rows, row, long) = match abreast {
+        let (rows, row, long) = match adjacent {
             0 | 1 => (rows, row, self.long),
-            abreast => (
-                (rows / abreast).saturating_mul((abreast - 1) / ABREAST + 1),
-                row.checked_mul(abreast.min(ABREAST))?,
-                self.long.saturating_mul(ABREAST_LONGER),
+            adjacent => (
+                (rows / adjacent).saturating_mul((adjacent - 1) / ADJACENT_ROWS + 1),
+                row.checked_mul(adjacent.min(ADJACENT_ROWS))?,
+                self.long.saturating_mul(ADJACENT_FACTOR),
             ),
         };
         if !(1..=self.few).contains(&rows) || row <= long {
             return None;
         }
         let mut wanted = (self.most / rows).min(row / self.least);
-        // The slowest axes, so that parts follow each other as the elements do.
+        // The slowest axes are divided first, so that parts follow each other in memory.
         let share = |(place, axis): (usize, &i64)| {
             let share = share(*axis, wanted, place + 1 == axes.len());
             wanted = match share {
@@ -172,7 +178,7 @@ impl Parts {
     }
 }
 
-/// What becomes of an axis of which so many parts are wanted. Is it the last of the row?
+/// Divides an axis into about `wanted` parts. `is_last`: it is the last axis of the row.
 fn share(axis: i64, wanted: i64, is_last: bool) -> Share {
     if wanted < 2 {
         return Share::All;
@@ -180,7 +186,7 @@ fn share(axis: i64, wanted: i64, is_last: bool) -> Share {
     if axis <= wanted {
         return Share::Each;
     }
-    // Of about as many parts those that overlap least for their length, and of such the most.
+    // Of about as many parts the number with the least overlap for its length, and of equal ones the largest.
     let numbers = (wanted / 2 + 1..=wanted).rev();
     let by_overlap = |a: &Windows, b: &Windows| {
         let beside = |a: &Windows, b: &Windows| i128::from(a.overlap()) * i128::from(b.step);
@@ -190,10 +196,10 @@ fn share(axis: i64, wanted: i64, is_last: bool) -> Share {
         .map(|parts| Windows::new(axis, parts))
         .min_by(by_overlap);
     match found {
-        Some(windows) if windows.overlap() == 0 || is_last || axis > EACH_UP_TO * wanted => {
+        Some(windows) if windows.overlap() == 0 || is_last || axis > EACH_FACTOR * wanted => {
             Share::Cut(windows)
         }
-        // Of so few indices a part would overlap much.
+        // With so few indices parts would overlap much.
         _ => Share::Each,
     }
 }
@@ -213,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn long_rows_are_cut_by_a_divisor_where_there_is_one() {
+    fn long_rows_are_split_by_a_divisor_if_there_is_one() {
         let shares = |rows, axes: &[i64]| Parts::default().shares(rows, 1, axes);
         assert_eq!(
             shares(1, &[1 << 24]),
@@ -227,7 +233,7 @@ mod tests {
             shares(1, &[16_000_000]),
             Some(vec![cut(800, 20_000, 20_000)])
         );
-        // Prime: the parts overlap by as little as can be.
+        // A prime: the parts overlap by the least possible.
         assert_eq!(shares(1, &[65_537]), Some(vec![cut(4, 16_384, 16_385)]));
         assert_eq!(
             shares(1, &[32, 64, 56, 56]),
@@ -240,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn short_rows_and_many_rows_are_not_cut() {
+    fn short_rows_and_many_rows_are_not_split() {
         assert_eq!(Parts::default().shares(1, 1, &[1 << 16]), None);
         assert_eq!(Parts::default().shares(FEW_ROWS, 1, &[1 << 24]), None);
         assert_eq!(Parts::default().shares(0, 1, &[1 << 24]), None);
@@ -252,13 +258,13 @@ mod tests {
     }
 
     #[test]
-    fn rows_side_by_side_are_cut_as_the_one_row_that_they_are_walked_as() {
-        let shares = |rows, abreast, axes: &[i64]| Parts::default().shares(rows, abreast, axes);
-        // A table of a hundred columns: as many elements a part as of a single row, or nearly.
+    fn adjacent_rows_are_split_like_one_row_of_all_their_elements() {
+        let shares = |rows, adjacent, axes: &[i64]| Parts::default().shares(rows, adjacent, axes);
+        // A table of 100 columns: nearly as many elements in a part as for a single row.
         assert_eq!(shares(100, 100, &[20_000]), Some(vec![cut(100, 200, 200)]));
-        assert_eq!(shares(100, 1, &[20_000]), None, "one below the other");
+        assert_eq!(shares(100, 1, &[20_000]), None, "rows are not adjacent");
         assert_eq!(shares(1024, 1024, &[4096]), Some(vec![cut(64, 64, 64)]));
-        // What many threads share as it is, what is short, and what is nothing.
+        // Enough rows for many threads, short rows, and no rows.
         assert_eq!(shares(1 << 12, 1 << 12, &[1 << 20]), None);
         assert_eq!(shares(16 * 24, 24, &[1 << 20]), None);
         assert_eq!(shares(2048, 2048, &[512]), None);
@@ -278,8 +284,8 @@ mod tests {
                     prop_assert!(windows.overlap() < windows.parts);
                     prop_assert_eq!((windows.parts - 1) * windows.step + windows.length, axis);
                 }
-                Share::Each => prop_assert!(axis <= EACH_UP_TO * wanted),
-                Share::All => prop_assert!(false, "it is cut"),
+                Share::Each => prop_assert!(axis <= EACH_FACTOR * wanted),
+                Share::All => prop_assert!(false, "the axis is divided"),
             }
         }
     }

@@ -1,8 +1,9 @@
-//! How often the driver is called: what a launch, a batch and a hazard cost, exactly, and that nothing else grows.
+//! The exact number of driver calls of a launch, a batch and a hazard, and that nothing else is called.
 //!
-//! Most are on driven devices, so that a round is a batch, and with streams that write words for how far they are, or
-//! without. What is in flight is looked for there, and the context made current on whatever thread pumps, as often as
-//! somebody does; neither is counted. Devices with threads have nothing of that, and there everything is counted.
+//! Most tests use driven devices, on which a round is one batch, with progress reported by words that streams write and
+//! by events. A driven device polls its progress and makes its context current at each pump, so the number of these
+//! calls depends on the number of pumps, and they are not counted. Devices with threads make no such calls, and all
+//! calls are counted.
 
 use std::time::Duration;
 
@@ -23,22 +24,22 @@ struct Rig {
     fill: KernelHandle,
 }
 
-/// Calls of the driver since something.
+/// Numbers of driver calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Calls {
     launches: u64,
     records: u64,
     words: u64,
     waits: u64,
-    /// Of any other function, but for those that look.
+    /// Calls of all other functions, except [`POLLING`].
     others: u64,
 }
 
-/// What who pumps calls to see how far the GPU is.
-const LOOKS: [&str; 3] = ["cuEventQuery", "cuStreamQuery", "cuCtxSetCurrent"];
+/// The functions that a pump calls to poll the GPU's progress.
+const POLLING: [&str; 3] = ["cuEventQuery", "cuStreamQuery", "cuCtxSetCurrent"];
 
 impl Calls {
-    /// So many launches, in so many batches.
+    /// The expected calls of these numbers of launches and batches: one call for each.
     fn of(launches: u64, batches: u64, words: bool) -> Self {
         let (records, words) = match words {
             true => (0, batches),
@@ -80,7 +81,7 @@ impl Rig {
         while self.driver.pump(Duration::from_millis(1)) {}
     }
 
-    /// The calls of a round, which is the third of its kind: all that is made once has been made.
+    /// Returns the calls of a round. Two rounds before it create everything that is created once.
     fn calls_of(&mut self, mut round: impl FnMut(&mut Self)) -> Calls {
         for _ in 0..2 {
             round(self);
@@ -107,13 +108,13 @@ impl Rig {
             "cuStreamWaitEvent",
         ]
         .map(|name| self.gpu.calls(name));
-        let looks = LOOKS.map(|name| self.gpu.calls(name)).iter().sum::<u64>();
+        let polls = POLLING.map(|name| self.gpu.calls(name)).iter().sum::<u64>();
         Calls {
             launches,
             records,
             words,
             waits,
-            others: self.gpu.calls_total() - launches - records - words - waits - looks,
+            others: self.gpu.calls_total() - launches - records - words - waits - polls,
         }
     }
 
@@ -123,9 +124,9 @@ impl Rig {
     }
 }
 
-/// A launch is one call, and a batch one more, on one queue.
+/// I9: on one queue, each launch is one call, and each batch one more.
 #[rstest]
-fn a_launch_is_a_call_and_a_batch_one_more_i9(
+fn a_launch_costs_one_call_and_a_batch_one_more_i9(
     #[values(1, 2, 15)] launches: u64,
     #[values(true, false)] words: bool,
 ) {
@@ -138,19 +139,23 @@ fn a_launch_is_a_call_and_a_batch_one_more_i9(
     rig.end();
 }
 
-/// I3: a hazard between queues is one wait more, and at most one event more, which is behind what it is about.
+/// I3: a hazard between queues costs one more wait, and at most one more event, recorded behind the earlier task.
 #[rstest]
-fn a_hazard_between_queues_is_a_wait_and_at_most_an_event_more_i3(
+fn a_hazard_between_queues_costs_one_wait_and_at_most_one_event_i3(
     #[values(true, false)] words: bool,
 ) {
     let mut rig = Rig::new(2, words);
     let streams = [(); 2].map(|()| rig.device.new_client().new_stream());
     let buffers = [(); 2].map(|()| streams[0].empty::<u32>(32).unwrap());
-    let apart = rig.calls_of(|rig| {
+    let independent = rig.calls_of(|rig| {
         rig.launch(&streams[0], &buffers[0]);
         rig.launch(&streams[1], &buffers[1]);
     });
-    assert_eq!(apart, Calls::of(2, 2, words), "a batch on each queue");
+    assert_eq!(
+        independent,
+        Calls::of(2, 2, words),
+        "one batch on each queue"
+    );
     let before = rig.device.stats();
     let conflicting = rig.calls_of(|rig| {
         rig.launch(&streams[0], &buffers[0]);
@@ -158,18 +163,19 @@ fn a_hazard_between_queues_is_a_wait_and_at_most_an_event_more_i3(
     });
     assert!(matches!(before, Ok(before) if before.waits_issued == 0));
     let at_most = Calls {
-        records: conflicting.records.min(apart.records + 1),
+        records: conflicting.records.min(independent.records + 1),
         waits: 1,
-        ..apart
+        ..independent
     };
     assert_eq!(conflicting, at_most);
     drop((buffers, streams));
     rig.end();
 }
 
-/// I9: with threads a batch is waited for once, by its queue's thread, and no event is made for what one is there for.
+/// I9: with threads, each batch is one event, which its queue's thread waits for once. The only other calls create
+/// events, if all existing ones are in use.
 #[test]
-fn with_threads_a_batch_is_an_event_that_is_waited_for_once_i9() {
+fn with_threads_a_batch_costs_one_event_and_one_wait_i9() {
     const LAUNCHES: u64 = 2_000;
     let gpu = gpu(2);
     let device = open(1);
@@ -196,22 +202,22 @@ fn with_threads_a_batch_is_an_event_that_is_waited_for_once_i9() {
     let before = (count(), device.stats().unwrap());
     run();
     let after = (count(), device.stats().unwrap());
-    let grown = |of: usize| after.0.0[of] - before.0.0[of];
-    assert_eq!(grown(0), LAUNCHES);
+    let calls = |name: usize| after.0.0[name] - before.0.0[name];
+    assert_eq!(calls(0), LAUNCHES);
     assert!(
-        grown(1) <= after.1.batches - before.1.batches,
-        "an event a batch"
+        calls(1) <= after.1.batches - before.1.batches,
+        "the device records more than one event per batch"
     );
-    assert_eq!(grown(2), grown(1), "each is waited for");
-    let all: u64 = (0..names.len()).map(grown).sum();
-    assert_eq!(after.0.1 - before.0.1, all, "nothing else is called");
+    assert_eq!(calls(2), calls(1), "each event is waited for once");
+    let all: u64 = (0..names.len()).map(calls).sum();
+    assert_eq!(after.0.1 - before.0.1, all, "no other function is called");
     drop((to, fill, stream, client, device));
     gpu.assert_clean();
 }
 
-/// I11: who asks nothing of the GPU calls nothing of its driver.
+/// I11: requests that need no work of the GPU make no driver calls.
 #[test]
-fn an_idle_device_calls_nothing_i11() {
+fn an_idle_device_makes_no_driver_calls_i11() {
     let gpu = gpu(3);
     let device = open(2);
     let client = device.new_client();
@@ -219,11 +225,11 @@ fn an_idle_device_calls_nothing_i11() {
     let values = stream.create(&[1_u32; 32]).unwrap();
     stream.host("nothing", (update(&values),), || {}).unwrap();
     assert_eq!(stream.read(&values).wait().unwrap(), [1; 32]);
-    // What the last answer leaves to be done is done before the next.
+    // The device thread finishes its work after the readback before it answers this request.
     device.stats().unwrap();
     let before = gpu.calls_total();
     for _ in 0..100 {
-        // The device's thread takes messages, and has nothing to do.
+        // The device thread receives messages, but none needs the GPU.
         device.stats().unwrap();
         client.memory_usage().wait().unwrap();
         stream.flush().unwrap();

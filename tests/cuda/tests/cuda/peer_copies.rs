@@ -7,21 +7,21 @@ use rstest::rstest;
 
 use crate::support::*;
 
-fn two() -> [Device; 2] {
+fn open_two() -> [Device; 2] {
     [0, 1].map(|ordinal| Device::open_with(Cuda::ordinal(ordinal).queues(2), options()).unwrap())
 }
 
-/// I1, I2: a copy across comes after what wrote its source and before what writes it next, and the same of its target,
-/// whether the GPUs reach each other or not.
+/// I1, I2: a peer copy is ordered after earlier and before later tasks on its source and on its target, whether or not
+/// the GPUs have peer access.
 #[rstest]
-fn a_copy_across_is_a_task_of_both_streams_i1_i2(
-    #[values(true, false)] reach: bool,
+fn a_peer_copy_is_ordered_in_both_streams_i1_i2(
+    #[values(true, false)] peers: bool,
     #[values(1, 2, 3, 4)] seed: u64,
 ) {
     let gpu = gpu(seed);
     gpu.gpus(2);
-    gpu.are_peers(reach);
-    let devices = two();
+    gpu.are_peers(peers);
+    let devices = open_two();
     let streams = devices
         .each_ref()
         .map(|device| device.new_client().new_stream());
@@ -36,42 +36,46 @@ fn a_copy_across_is_a_task_of_both_streams_i1_i2(
         streams[1].fill(&to, 78).unwrap();
     }
     assert_eq!(gpu.calls("cuMemcpyPeerAsync"), 3);
-    assert_eq!(gpu.calls("cuMemPoolSetAccess") > 0, reach);
+    assert_eq!(gpu.calls("cuMemPoolSetAccess") > 0, peers);
     drop((from, to, streams, devices));
     gpu.assert_clean();
 }
 
-/// I5: the twin that does not block, both ways at once, and between streams of one GPU.
+/// I5: peer copies can be awaited, in both directions and between two streams of one GPU.
 #[test]
-fn copies_across_may_be_awaited_i5() {
+fn peer_copies_can_be_awaited_i5() {
     let gpu = gpu(5);
     gpu.gpus(2);
-    let devices = two();
+    let devices = open_two();
     let one = devices[0].new_client().new_stream();
     let other = devices[1].new_client().new_stream();
-    let again = devices[0].new_client().new_stream();
+    let second_of_one = devices[0].new_client().new_stream();
     let a = one.create(&[1_u8; 300]).unwrap();
     let b = other.create(&[2_u8; 300]).unwrap();
-    let [c, d] = [&again, &again].map(|stream| stream.empty::<u8>(300).unwrap());
+    let [c, d] = [&second_of_one, &second_of_one].map(|stream| stream.empty::<u8>(300).unwrap());
     pollster::block_on(async {
         let (here, there) = ((&one, &a), (&other, &b));
-        copy_across_async(here, (&again, &c)).await.unwrap();
-        copy_across_async(there, (&again, &d)).await.unwrap();
-        copy_across_async((&again, &c), there).await.unwrap();
-        copy_across_async((&again, &d), here).await.unwrap();
+        copy_across_async(here, (&second_of_one, &c)).await.unwrap();
+        copy_across_async(there, (&second_of_one, &d))
+            .await
+            .unwrap();
+        copy_across_async((&second_of_one, &c), there)
+            .await
+            .unwrap();
+        copy_across_async((&second_of_one, &d), here).await.unwrap();
     });
     assert_eq!(one.read(&a).wait().unwrap(), [2; 300]);
     assert_eq!(other.read(&b).wait().unwrap(), [1; 300]);
-    drop((a, b, c, d, one, other, again, devices));
+    drop((a, b, c, d, one, other, second_of_one, devices));
     gpu.assert_clean();
 }
 
-/// I7: what is refused is told, and poisons the target alone.
+/// I7: a refused peer copy returns an error and poisons only its target. A later copy cleans the target.
 #[test]
-fn a_refused_copy_across_poisons_its_target_i7() {
+fn a_refused_peer_copy_poisons_only_its_target_i7() {
     let gpu = gpu(6);
     gpu.gpus(2);
-    let devices = two();
+    let devices = open_two();
     let streams = devices
         .each_ref()
         .map(|device| device.new_client().new_stream());
@@ -91,22 +95,21 @@ fn a_refused_copy_across_poisons_its_target_i7() {
     assert_eq!(streams[0].read(&from).wait().unwrap(), [1; 300]);
     copy_across((&streams[0], &from), (&streams[1], &to)).unwrap();
     assert_eq!(streams[1].read(&to).wait().unwrap(), [1; 300]);
-    // Nothing at all is copied, too.
-    let (none, nothing) = (
-        streams[0].empty::<u8>(0).unwrap(),
-        streams[1].empty::<u8>(0).unwrap(),
-    );
-    copy_across((&streams[0], &none), (&streams[1], &nothing)).unwrap();
-    drop((from, to, short, none, nothing, streams, devices));
+    // Copies of no bytes succeed.
+    let empty = streams
+        .each_ref()
+        .map(|stream| stream.empty::<u8>(0).unwrap());
+    copy_across((&streams[0], &empty[0]), (&streams[1], &empty[1])).unwrap();
+    drop((from, to, short, empty, streams, devices));
     gpu.assert_clean();
 }
 
-/// I5: copies both ways at once hold nobody up.
+/// I5: concurrent copies in both directions do not deadlock.
 #[test]
-fn opposite_copies_across_end_i5() {
+fn opposite_peer_copies_do_not_deadlock_i5() {
     let gpu = gpu(8);
     gpu.gpus(2);
-    let devices = two();
+    let devices = open_two();
     let streams = devices
         .each_ref()
         .map(|device| device.new_client().new_stream());

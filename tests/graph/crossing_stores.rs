@@ -1,4 +1,4 @@
-//! Stores that cross: each of several needs a buffer as it was before another.
+//! Crossing stores: each of several stores needs a buffer as it was before another one.
 
 use millstream::graph::{Call, DType, Graph, LazyBuffer, Schedule};
 use millstream::ir::ssa::Builder;
@@ -10,7 +10,7 @@ use crate::every_device;
 use crate::support::On;
 
 #[apply(every_device)]
-fn two_buffers_are_swapped(on: On) {
+fn crossing_stores_swap_two_buffers(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -40,7 +40,7 @@ fn two_buffers_are_swapped(on: On) {
 }
 
 #[apply(every_device)]
-fn a_step_that_takes_two_buffers_on_by_each_other_sees_both_as_they_were(on: On) {
+fn cyclic_updates_read_the_old_versions(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -48,7 +48,7 @@ fn a_step_that_takes_two_buffers_on_by_each_other_sees_both_as_they_were(on: On)
     let handles: Vec<Handle<f32>> = start.iter().map(|x| stream.create(x).unwrap()).collect();
     let graph = Graph::new();
     let x: Vec<LazyBuffer> = handles.iter().map(|h| graph.buffer(h, [3])).collect();
-    // Round about: each is moved by the next.
+    // A cycle: each buffer is updated by the next.
     let new: Vec<LazyBuffer> = (0..3)
         .map(|index| x[index].set(&(&x[index] + &x[(index + 1) % 3] * 0.5)))
         .collect();
@@ -69,7 +69,7 @@ fn a_step_that_takes_two_buffers_on_by_each_other_sees_both_as_they_were(on: On)
 }
 
 #[apply(every_device)]
-fn a_second_version_of_the_old_one_may_need_the_first(on: On) {
+fn second_store_into_an_old_version_may_read_the_first(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -87,11 +87,11 @@ fn a_second_version_of_the_old_one_may_need_the_first(on: On) {
 }
 
 #[apply(every_device)]
-fn a_call_in_place_reads_its_other_arguments_as_they_were(on: On) {
+fn call_in_place_reads_its_other_arguments_in_their_old_version(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
-    // Adds what lies the other way round: by one thread, so that it would see what it has written.
+    // Adds the elements in reverse order, by one thread, which would see its own stores.
     let k = Builder::new("mirrored", [1, 1, 1]);
     let (from, to) = (k.read("from", DType::F32), k.update("to", DType::F32));
     let n = k.scalar("n", DType::I64);
@@ -120,7 +120,7 @@ fn a_call_in_place_reads_its_other_arguments_as_they_were(on: On) {
 }
 
 #[apply(every_device)]
-fn a_run_that_was_withdrawn_leaves_nothing_behind_in_the_temporaries_i7(on: On) {
+fn withdrawn_run_leaves_no_failure_in_the_temporaries_i7(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -144,7 +144,7 @@ fn a_run_that_was_withdrawn_leaves_nothing_behind_in_the_temporaries_i7(on: On) 
 }
 
 #[apply(every_device)]
-fn temporaries_may_be_of_no_bytes(on: On) {
+fn temporary_of_zero_bytes_is_bound(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -166,7 +166,7 @@ fn temporaries_may_be_of_no_bytes(on: On) {
 }
 
 #[test]
-fn a_result_is_not_computed_over_what_it_is_made_of() {
+fn output_that_overlaps_an_input_or_another_output_is_refused() {
     let rig = On::Cpu.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -182,12 +182,12 @@ fn a_result_is_not_computed_over_what_it_is_made_of() {
         done.err().map(|error| error.to_string())
     };
     let [front, back, middle] = [0..36, 36..72, 10..46].map(|range| other.slice(range).unwrap());
-    let said = |root: usize| {
+    let text = |root: usize| {
         Some(format!(
-            "the buffer for root {root} overlaps an input, or another root's: bind one of its own, or update the input by `set`"
+            "the buffer for root {root} overlaps an input or the buffer of another root: bind a separate buffer, or update the input with `set`"
         ))
     };
-    assert_eq!(run(&handle, &back), said(0));
-    assert_eq!(run(&front, &middle), said(1));
+    assert_eq!(run(&handle, &back), text(0));
+    assert_eq!(run(&front, &middle), text(1));
     assert_eq!(run(&front, &back), None);
 }

@@ -1,4 +1,4 @@
-//! What a program computes, as an expression that people read.
+//! Programs as expressions that people can read.
 
 use millstream_ir::nest::{Level, Op, ValueId};
 use millstream_ir::{BinaryOp, Matmul, Nest};
@@ -6,15 +6,15 @@ use millstream_ir::{BinaryOp, Matmul, Nest};
 use crate::literal;
 use crate::schedule::item::WordValue;
 
-/// Longest expression that is written out.
+/// The greatest length of an expression, in bytes.
 const MAX_CHARACTERS: usize = 240;
 
-/// A nest as an expression over its buffers: `b0`, `b1` and so on.
+/// Returns a nest as an expression over its buffers `b0`, `b1` and so on.
 pub(crate) fn nest(nest: &Nest, words: &[WordValue]) -> String {
     named(nest, words, &|buffer| format!("b{buffer}"))
 }
 
-/// As [`nest`], where buffers have other names.
+/// As [`nest`], with other names for the buffers.
 fn named(nest: &Nest, words: &[WordValue], name: &impl Fn(u16) -> String) -> String {
     let texts = values(nest, words, name);
     let stores = nest.stores.iter().map(|store| {
@@ -33,13 +33,13 @@ fn named(nest: &Nest, words: &[WordValue], name: &impl Fn(u16) -> String) -> Str
     cut(text.join("; "))
 }
 
-/// A product as an expression.
+/// Returns a product as an expression.
 pub(crate) fn product(matmul: &Matmul, words: &[WordValue]) -> String {
     match &matmul.epilogue {
         None => "b2 = b0 @ b1".to_owned(),
         Some(epilogue) => {
             let words = words.get(matmul.epilogue_words()..).unwrap_or(&[]);
-            // The epilogue's first buffer is the product; its others are bound behind the product's three.
+            // The first buffer of the epilogue is the product; the others are bound after the product's three.
             let name = |buffer| match buffer {
                 0 => "(b0 @ b1)".to_owned(),
                 other => format!("b{}", other + 2),
@@ -61,7 +61,7 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// The text of each value. What is used again is not written again, but named.
+/// Returns the text of each value.
 fn values(nest: &Nest, words: &[WordValue], name: &impl Fn(u16) -> String) -> Vec<String> {
     let mut texts: Vec<String> = Vec::with_capacity(nest.values.len());
     for value in &nest.values {
@@ -94,7 +94,7 @@ fn values(nest: &Nest, words: &[WordValue], name: &impl Fn(u16) -> String) -> Ve
             Op::Reduce(op, a) => format!("{op}({})", of(a)),
             _ => "?".to_owned(),
         };
-        // Long texts would double with every use.
+        // Cut each text: a text that is used twice would double with every value.
         texts.push(cut(text));
     }
     texts

@@ -1,4 +1,4 @@
-//! Opening and closing.
+//! Opening and closing devices, and requests for more memory than there is.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use rstest::rstest;
 use crate::program;
 use crate::support::*;
 
-/// A driver that sees no GPU is a typed error that says what to look at, and nothing else happens.
+/// I5: opening a device on a driver that sees no GPU is a typed error that says what to check.
 #[test]
 fn a_driver_without_a_gpu_is_a_typed_error_i5() {
     let _inert = Session::inert().unwrap_or_else(|error| panic!("{error}"));
@@ -26,7 +26,7 @@ fn a_driver_without_a_gpu_is_a_typed_error_i5() {
 }
 
 #[test]
-fn the_gpu_says_what_it_is() {
+fn gpus_lists_the_gpu_and_an_unknown_ordinal_is_refused() {
     let gpu = gpu(1);
     let seen = millstream_cuda::gpus().unwrap();
     assert_eq!(
@@ -41,9 +41,9 @@ fn the_gpu_says_what_it_is() {
     gpu.assert_clean();
 }
 
-/// I10: closed in whatever way, and opened again and again, nothing is left.
+/// I10: devices that are closed or dropped, one after the other, leak nothing.
 #[rstest]
-fn closing_leaves_nothing_i10(#[values(1, 2, 4)] queues: usize) {
+fn closing_leaks_nothing_i10(#[values(1, 2, 4)] queues: usize) {
     let gpu = gpu(queues as u64);
     for _ in 0..3 {
         let device = open(queues);
@@ -56,38 +56,38 @@ fn closing_leaves_nothing_i10(#[values(1, 2, 4)] queues: usize) {
     let (stream, kernel) = (client.new_stream(), client.kernel(saxpy()).unwrap());
     let handle = stream.create(&[1_u8; 100]).unwrap();
     drop(device);
-    // What outlives the device ends on threads that know nothing of CUDA.
+    // Handles that outlive the device are dropped on a thread that has no CUDA context.
     drop((kernel, handle, stream, client));
     gpu.assert_clean();
 }
 
-/// I12: memory that there is not is a typed error of who asked, and others go on.
+/// I7, I12: a request for more memory than there is fails with a typed error, and other requests continue.
 #[test]
-fn out_of_memory_reaches_who_asked_i7_i12() {
+fn out_of_memory_fails_only_the_request_that_needs_it_i7_i12() {
     let gpu = gpu(8);
     gpu.memory_bytes(8 << 20);
     let device = open(2);
     let client = device.new_client();
     let stream = client.new_stream();
-    let sound = stream.create(&[5_u32; 10]).unwrap();
+    let small = stream.create(&[5_u32; 10]).unwrap();
     let large = stream.empty::<u8>(6 << 20).unwrap();
-    let larger = stream.empty::<u8>(6 << 20).unwrap();
+    let too_large = stream.empty::<u8>(6 << 20).unwrap();
     stream.fill(&large, 1).unwrap();
-    stream.fill(&larger, 2).unwrap();
-    let answer = stream.read(&larger).wait_timeout(PATIENCE);
+    stream.fill(&too_large, 2).unwrap();
+    let answer = stream.read(&too_large).wait_timeout(PATIENCE);
     assert!(
         matches!(&answer, Err(Error::Failed(_) | Error::Memory(_))),
         "{answer:?}"
     );
-    assert_eq!(stream.read(&sound).wait().unwrap(), [5; 10]);
+    assert_eq!(stream.read(&small).wait().unwrap(), [5; 10]);
     assert_eq!(stream.read(&large).wait().unwrap(), vec![1; 6 << 20]);
-    drop((sound, large, larger, stream, client, device));
+    drop((small, large, too_large, stream, client, device));
     gpu.assert_clean();
 }
 
-/// I8: a driven device works on the thread that pumps it, and on no other; the same seed, the same run.
+/// I8: a driven device runs only on the thread that pumps it, so the same seed gives the same run.
 #[test]
-fn a_driven_device_is_driven_by_who_pumps_it_i8() {
+fn a_driven_device_runs_only_on_the_pumping_thread_i8() {
     let run = |seed| {
         let gpu = Session::begin_stepped(seed).unwrap_or_else(|error| panic!("{error}"));
         let (device, mut driver) =

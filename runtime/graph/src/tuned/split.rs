@@ -1,4 +1,4 @@
-//! Where long rows are cut, tried out: whole schedules race, each with rows cut otherwise.
+//! Tunes how reductions are split: whole schedules with different splits are measured against each other.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,23 +15,24 @@ use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::node::NodeId;
 use crate::schedule::Schedule;
 use crate::schedule::item::Work;
-use crate::schedule::parts::Parts;
-use crate::tuner::{GraphTuner, ORDINARY, ProgramKey, sizes};
+use crate::schedule::split::Parts;
+use crate::tuner::{FILL_BYTE, GraphTuner, ProgramKey, sizes};
 
-/// What is tried, the usual first: rows that are whole; rows that need not be so few and long; and many short ones, as columns of a table are.
+/// The candidates, the default first: no splits; splits of more and shorter rows; splits of many short rows, such as
+/// columns of a table.
 fn candidates() -> [(&'static str, Parts); 4] {
-    let usual = Parts::default();
-    let middling = usual.of_up_to(256).of_rows_beyond(1 << 13);
-    let short = usual.of_up_to(4096).of_rows_beyond(1 << 10);
+    let default = Parts::default();
+    let middling = default.of_up_to(256).of_rows_beyond(1 << 13);
+    let short = default.of_up_to(4096).of_rows_beyond(1 << 10);
     [
-        ("usual", usual),
+        ("usual", default),
         ("whole", Parts::never()),
         ("middling", middling.of_at_least(1 << 11).at_most(1 << 12)),
         ("short", short.of_at_least(1 << 8).at_most(1 << 14)),
     ]
 }
 
-/// Buffers in the place of a graph's, by their nodes, or why there are none.
+/// Buffers that replace those of a graph, by node, or the error of their allocation.
 #[derive(Clone)]
 struct Inputs(Result<Arc<HashMap<NodeId, Handle<u8>>>, Failure>);
 
@@ -39,7 +40,7 @@ impl Inputs {
     fn new(stream: &Stream, bytes: &HashMap<NodeId, u64>) -> Self {
         let buffer = |(node, bytes): (&NodeId, &u64)| {
             let buffer = stream.empty::<u8>(*bytes as usize)?;
-            stream.fill(&buffer, ORDINARY)?;
+            stream.fill(&buffer, FILL_BYTE)?;
             Ok((*node, buffer))
         };
         let made: Result<_, Error> = bytes.iter().map(buffer).collect();
@@ -48,11 +49,12 @@ impl Inputs {
 }
 
 impl Schedule {
-    /// The schedule of these roots, with rows that are reduced cut where that is the fastest, as the cache's tuner knows or finds out: several
-    /// schedules run on memory of their own, as many bytes as all inputs have. What becomes of a graph that the tuner does not know, its
-    /// policy says. Graphs that reduce nothing, and those with kernels of users, are scheduled as by [`Schedule::create`].
+    /// Creates the schedule of these roots, with reductions split as is the fastest: as the cache's tuner knows, or as
+    /// it measures now. To measure, several schedules run on separate memory, as many bytes as all inputs have. The
+    /// tuner's policy decides whether a graph that it does not know is measured. Graphs without reductions, and those
+    /// with kernels of users, are scheduled as by [`Schedule::create`].
     ///
-    /// Blocks where it tunes: the schedules are compiled, with their programs tuned too, and raced.
+    /// Blocks while it tunes: it compiles the schedules, tunes their programs too, and measures them.
     ///
     /// # Errors
     /// As [`Schedule::create`]; [`ScheduleError::NoTuner`]; [`ScheduleError::Tuning`].
@@ -62,9 +64,9 @@ impl Schedule {
         cache: &Arc<GraphCache>,
     ) -> Result<Self, ScheduleError> {
         let tuner = cache.tuner.as_ref().ok_or(ScheduleError::NoTuner)?;
-        let usual = Self::create(roots)?;
-        let Some(mut key) = tuner.key_of(&usual) else {
-            return Ok(usual);
+        let default_schedule = Self::create(roots)?;
+        let Some(mut key) = tuner.key_of(&default_schedule) else {
+            return Ok(default_schedule);
         };
         let mut found: Vec<(&str, ProgramKey, Self)> = Vec::new();
         for (name, parts) in candidates() {
@@ -76,17 +78,22 @@ impl Schedule {
             }
         }
         if found.len() < 2 {
-            return Ok(usual);
+            return Ok(default_schedule);
         }
-        // Lengths that are not told apart may be cut in different ways all the same.
+        // Keys that round to the same lengths may still have different splits, so the names are part of the key.
         let names: Vec<&str> = found.iter().map(|(name, ..)| *name).collect();
         key.name = format!("schedule: {}", names.join(", "));
-        let of = |index: usize| found.get(index).map_or(&usual, |(.., it)| it).clone();
+        let of = |index: usize| {
+            found
+                .get(index)
+                .map_or(&default_schedule, |(.., it)| it)
+                .clone()
+        };
         if let Fastest::Hit(index) = tuner.tuner().fastest(&key) {
             return Ok(of(index));
         }
         let stream = client.new_stream();
-        let bytes = usual.bytes_of_inputs(client)?;
+        let bytes = default_schedule.bytes_of_inputs(client)?;
         let scratch = stream.clone();
         let mut set = TunableSet::new("graph parts", move |_: &ProgramKey, _: &Inputs| {
             Inputs::new(&scratch, &bytes)
@@ -95,7 +102,7 @@ impl Schedule {
             let run = trial(schedule.clone(), client, cache, &stream);
             set = set.with(Tunable::new(*name, run));
         }
-        let none = Inputs(Err(Failure::new("nothing was made for it to run on")));
+        let none = Inputs(Err(Failure::new("no memory was prepared for the trial")));
         Ok(of(tuner.choose(
             &set,
             &key,
@@ -105,7 +112,7 @@ impl Schedule {
         )?))
     }
 
-    /// Of the buffers that a run binds, or that are there, by their nodes.
+    /// Returns the number of bytes of each input and buffer, by node.
     fn bytes_of_inputs(
         &self,
         client: &ComputeClient,
@@ -124,7 +131,7 @@ impl Schedule {
     }
 }
 
-/// Runs a schedule on such inputs. It is compiled at the first run.
+/// Returns a function that runs a schedule on given inputs. The first call compiles it.
 fn trial(
     schedule: Schedule,
     client: &ComputeClient,
@@ -146,7 +153,8 @@ fn trial(
 }
 
 impl GraphTuner {
-    /// What a schedule is known by: its programs, and their lengths. None, if it has kernels of users, or lengths beyond counting.
+    /// Returns the key of a schedule: its programs and their lengths. `None` if it has kernels of users, or if a length
+    /// overflows.
     fn key_of(&self, schedule: &Schedule) -> Option<ProgramKey> {
         let mut key = ProgramKey {
             name: "schedule".to_owned(),
@@ -157,8 +165,8 @@ impl GraphTuner {
             let Work::Program(program) = &item.work else {
                 return None;
             };
-            // In their order: rotated, equal ones do not cancel out.
-            key.program = key.program.rotate_left(5) ^ self.number(program);
+            // Rotate to encode the order, and so that equal programs do not cancel out.
+            key.program = key.program.rotate_left(5) ^ self.hash_of(program);
             key.sizes.extend(sizes(item)?);
         }
         Some(key)

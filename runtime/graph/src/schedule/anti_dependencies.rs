@@ -1,7 +1,11 @@
-//! Readers that come too late: of a buffer that is overwritten by what they are made of. They read a copy.
+//! Copies for late readers: items that read a buffer and depend on the store that overwrites it.
 //!
-//! Most readers come before the store in an order that is found once, and nothing is looked for. For the others it is followed what
-//! comes after the store, until all of them are found: only then may it be that much of the schedule is gone through for one store.
+//! Such an item has an anti-dependency on the store (it must run before it) and a true dependency on it (it must run
+//! after it). A copy of the old version, made before the store, breaks this cycle.
+//!
+//! Most readers precede the store in one topological order, computed once, and need no search. For the others the items
+//! that depend on the store are searched until all of these readers are found or the search ends; only then can one
+//! store cost a walk over much of the schedule.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,20 +14,20 @@ use crate::lazy::node::Op;
 use crate::schedule::order::Versions;
 use crate::schedule::walk::Local;
 
-/// What is known of the order of items while they are given their versions.
-pub(super) struct Settling {
+/// The state of resolving versions.
+pub(super) struct Resolution {
     /// For each buffer, the versions that are stored into it.
     stored: HashMap<Local, Vec<Local>>,
-    /// The first version of the buffers that were looked at, whose readers come before it.
-    pub(super) settled: HashMap<Local, Local>,
-    /// An order that keeps to all of that, unless it is none any more.
+    /// The first version of each buffer that is resolved: all readers of the buffer precede it.
+    pub(super) resolved: HashMap<Local, Local>,
+    /// The ranks of items in an order that satisfies all of this; `None` once it does not.
     ranks: Option<Vec<usize>>,
-    /// Where the roots are that ask for each node.
+    /// For each node, the roots that are this node.
     roots: HashMap<Local, Vec<usize>>,
 }
 
 impl Versions<'_> {
-    pub(super) fn settling(&mut self) -> Settling {
+    pub(super) fn start_resolution(&mut self) -> Resolution {
         let mut stored: HashMap<Local, Vec<Local>> = HashMap::new();
         for (version, base) in &self.bases {
             stored.entry(*base).or_default().push(*version);
@@ -33,25 +37,25 @@ impl Versions<'_> {
             roots.entry(*root).or_default().push(index);
         }
         let ranks = Some(self.uses.ranks(&self.items, &stored));
-        Settling {
+        Resolution {
             stored,
-            settled: HashMap::new(),
+            resolved: HashMap::new(),
             ranks,
             roots,
         }
     }
 
-    /// Whoever reads the base, and comes after the new version, reads a copy.
-    pub(super) fn keep_for_late_readers(
+    /// Makes the readers of the base that run after the new version read a copy.
+    pub(super) fn copy_for_late_readers(
         &mut self,
         version: Local,
         base: Local,
-        settling: &mut Settling,
+        resolution: &mut Resolution,
     ) -> Result<(), ScheduleError> {
         let writers = self.uses.writers(version);
         let mut readers = self.uses.readers(base);
         readers.retain(|index| !self.items[*index].makes(version));
-        let late = self.late(version, &writers, readers, settling);
+        let late_readers = self.late_readers(version, &writers, readers, resolution);
         let is_custom = matches!(self.walk.node(version).op, Op::Custom(_));
         let mut in_place = writers.iter().map(|index| &self.items[*index]);
         let in_place_too = is_custom
@@ -62,17 +66,17 @@ impl Versions<'_> {
                 let bound = |output| item.bindings.iter().filter(move |bound| **bound == output);
                 outputs.any(|output| bound(output).count() > 1)
             });
-        let roots = settling.roots.remove(&base).unwrap_or_default();
-        if late.is_empty() && roots.is_empty() && !in_place_too {
+        let roots = resolution.roots.remove(&base).unwrap_or_default();
+        if late_readers.is_empty() && roots.is_empty() && !in_place_too {
             return Ok(());
         }
         let copy = self.copy(base, self.walk.is_held(base))?;
-        if let Some(ranks) = &mut settling.ranks {
-            // Right before the store.
+        if let Some(ranks) = &mut resolution.ranks {
+            // Directly before the store.
             let first = writers.iter().map(|writer| ranks[*writer]).min();
             ranks.push(first.unwrap_or(usize::MAX));
         }
-        for index in late {
+        for index in late_readers {
             self.redirect(index, base, copy);
         }
         for root in roots {
@@ -89,53 +93,58 @@ impl Versions<'_> {
                     }
                 }
                 item.reads.push(copy);
-                self.uses.reads(index, copy);
+                self.uses.add_reader(index, copy);
             }
         }
         Ok(())
     }
 
-    /// Those of the readers of a buffer that come after its new version, which these items write.
-    fn late(
+    /// Returns the readers of a buffer that run after its new version, which `writers` make.
+    fn late_readers(
         &mut self,
         version: Local,
         writers: &[usize],
         readers: Vec<usize>,
-        settling: &mut Settling,
+        resolution: &mut Resolution,
     ) -> Vec<usize> {
         let first = |ranks: &Vec<usize>| writers.iter().map(|writer| ranks[*writer]).min();
         let before = |ranks: &Vec<usize>, index: usize| Some(ranks[index]) < first(ranks);
-        let may_be_late = |index: &usize| match &settling.ranks {
+        let may_be_late = |index: &usize| match &resolution.ranks {
             Some(ranks) => !before(ranks, *index),
             None => true,
         };
-        let (mut late, asked): (Vec<usize>, Vec<usize>) = readers
+        let (mut late_readers, candidates): (Vec<usize>, Vec<usize>) = readers
             .into_iter()
-            .partition(|index| self.runs_later(*index, version));
-        let asked: Vec<usize> = asked.into_iter().filter(may_be_late).collect();
-        let count = late.len() + asked.len();
-        late.extend(self.after(writers, &asked, settling));
-        if late.len() < count {
-            // It comes before the new version, but not in that order.
-            settling.ranks = None;
+            .partition(|index| self.belongs_to_runs(*index, version));
+        let candidates: Vec<usize> = candidates.into_iter().filter(may_be_late).collect();
+        let count = late_readers.len() + candidates.len();
+        late_readers.extend(self.after(writers, &candidates, resolution));
+        if late_readers.len() < count {
+            // A reader precedes the new version, but not in this order.
+            resolution.ranks = None;
         }
-        late
+        late_readers
     }
 
-    /// Does an item belong to runs, where a version is made before all of them?
-    fn runs_later(&self, item: usize, version: Local) -> bool {
+    /// Returns `true` if an item belongs to runs, and a version is made before all runs.
+    fn belongs_to_runs(&self, item: usize, version: Local) -> bool {
         let mut written = self.items[item].written();
         self.walk.is_held(version) && !written.all(|node| self.walk.is_held(node))
     }
 
-    /// Which of the items that are asked for come after a version that these write: those that need it, those that store over what
-    /// such a one reads, and so on.
-    fn after(&mut self, writers: &[usize], asked: &[usize], settling: &Settling) -> Vec<usize> {
+    /// Returns which of the items `candidates` run after a version that `writers` make: items that read it, items that
+    /// store over a buffer that such an item reads, and so on transitively.
+    fn after(
+        &mut self,
+        writers: &[usize],
+        candidates: &[usize],
+        resolution: &Resolution,
+    ) -> Vec<usize> {
         let mut found = Vec::new();
-        if asked.is_empty() {
+        if candidates.is_empty() {
             return found;
         }
-        let asked: HashSet<usize> = asked.iter().copied().collect();
+        let candidates: HashSet<usize> = candidates.iter().copied().collect();
         let mut after = HashSet::new();
         let mut pending = writers.to_vec();
         while let Some(index) = pending.pop() {
@@ -143,11 +152,11 @@ impl Versions<'_> {
             let stored_over = item
                 .reads
                 .iter()
-                .filter_map(|read| settling.settled.get(read));
+                .filter_map(|read| resolution.resolved.get(read));
             let stored_over = stored_over.filter(|over| !item.makes(**over));
             let mut next = Vec::new();
             for written in item.written() {
-                next.extend(self.uses.next(written, &settling.stored));
+                next.extend(self.uses.users(written, &resolution.stored));
             }
             for over in stored_over {
                 next.extend(self.uses.writers(*over));
@@ -156,9 +165,9 @@ impl Versions<'_> {
                 if !after.insert(next) {
                     continue;
                 }
-                if asked.contains(&next) {
+                if candidates.contains(&next) {
                     found.push(next);
-                    if found.len() == asked.len() {
+                    if found.len() == candidates.len() {
                         return found;
                     }
                 }
@@ -174,40 +183,40 @@ mod tests {
     use super::*;
     use crate::lazy::buffer::LazyBuffer;
     use crate::lazy::graph::Graph;
+    use crate::schedule::emit::{lower, too_large};
     use crate::schedule::fuse::Fuser;
-    use crate::schedule::make::{lower, too_large};
     use crate::schedule::walk::Walk;
     use millstream_ir::DType;
 
-    /// How many items are looked at while the versions of these roots are settled, and how many copies are made.
-    fn settled(roots: &[LazyBuffer]) -> (usize, usize) {
+    /// Returns how many items resolving the versions of these roots visits, and how many copies it makes.
+    fn resolved(roots: &[LazyBuffer]) -> (usize, usize) {
         let roots: Vec<&LazyBuffer> = roots.iter().collect();
-        let mut walk = Walk::new(&roots).expect("the roots are right");
+        let mut walk = Walk::new(&roots).expect("the roots are valid");
         let mut items = Vec::new();
         let made = Fuser::new(&walk).run(|group| {
             items.extend(lower(&walk, &group)?);
             Ok(())
         });
-        made.expect("it can be counted");
+        made.expect("sizes do not overflow");
         let before = items.len();
         let mut versions = Versions::new(&mut walk, items, |walk, group| {
             lower(walk, group)?.ok_or_else(|| too_large(walk, group))
         });
-        versions.settle().expect("copies can be made");
+        versions.resolve().expect("copies can be made");
         versions.sort().expect("there is an order");
-        (versions.uses.looked_at, versions.items.len() - before)
+        (versions.uses.visited, versions.items.len() - before)
     }
 
-    /// Ten times as many stores look at ten times as many items.
+    /// Asserts that ten times as many stores visit at most eleven times as many items.
     fn is_linear(roots: impl Fn(&Graph, usize) -> Vec<LazyBuffer>, copies: usize) {
-        let at = |stores| settled(&roots(&Graph::new(), stores));
+        let at = |stores| resolved(&roots(&Graph::new(), stores));
         let ((few, few_copies), (many, many_copies)) = (at(40), at(400));
         assert_eq!((few_copies, many_copies), (40 * copies, 400 * copies));
         assert!(many <= 11 * few, "{few} and {many} items");
     }
 
     #[test]
-    fn many_buffers_with_readers_are_settled_in_linear_time() {
+    fn many_buffers_with_readers_are_resolved_in_linear_time() {
         let roots = |graph: &Graph, stores: usize| {
             let each = (0..stores).flat_map(|index| {
                 let w = graph.input(format!("w{index}"), DType::F32, [4]);
@@ -219,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn many_versions_of_one_buffer_with_readers_are_settled_in_linear_time() {
+    fn many_versions_of_one_buffer_with_readers_are_resolved_in_linear_time() {
         let roots = |graph: &Graph, stores: usize| {
             let mut x = graph.input("x", DType::F32, [4]);
             let mut roots = Vec::new();

@@ -1,4 +1,4 @@
-//! Values over the same rows or elements of the same buffers, which are computed together: what they need is read once.
+//! Values over the same rows or elements of the same buffers: one kernel computes them, and reads the buffers once.
 
 use millstream::graph::{DType, Graph, LazyBuffer, Outputs, Parts, Schedule};
 use millstream::ir::ReduceOp::{ArgMax, Max, Min, Sum};
@@ -8,12 +8,13 @@ use millstream::ir::{BinaryOp, CompareOp};
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::both::{Both, Sheet, assert_same};
 use crate::every_device;
+use crate::expected::{Expected, TestGraph, assert_same};
 use crate::failures::{failed, values};
 use crate::support::On;
 
-/// How many tasks a run of these roots is, and how many bytes of buffers its tasks are bound to, each buffer once a task.
+/// Returns the number of tasks of a run of these roots, and the number of bytes of the buffers of its tasks, each
+/// buffer once for each task.
 fn cost(on: On, roots: &[&LazyBuffer]) -> (usize, u64) {
     let schedule = Schedule::create(roots).unwrap();
     let rig = on.open();
@@ -23,31 +24,31 @@ fn cost(on: On, roots: &[&LazyBuffer]) -> (usize, u64) {
     (compiled.tasks(), bytes)
 }
 
-/// The roots together are what they should be, and what each of them is by itself.
-fn check(on: On, sheet: &Sheet, roots: &[&Both]) {
+/// Checks the roots together, and that each has the same value alone.
+fn check(on: On, test: &TestGraph, roots: &[&Expected]) {
     let rig = on.open();
     let client = rig.client();
-    sheet.check(&client, roots);
-    let together = sheet.run(&client, roots);
+    test.check(&client, roots);
+    let together = test.run(&client, roots);
     for (index, root) in roots.iter().enumerate() {
-        let alone = sheet.run(&client, &[root]);
+        let alone = test.run(&client, &[root]);
         assert_same(&together[index], &alone[0], &format!("root {index}"));
     }
 }
 
-fn square(x: &Both) -> Both {
+fn square(x: &Expected) -> Expected {
     x.binary(BinaryOp::Mul, x)
 }
 
-fn lazy<'a>(roots: &[&'a Both]) -> Vec<&'a LazyBuffer> {
+fn lazy<'a>(roots: &[&'a Expected]) -> Vec<&'a LazyBuffer> {
     roots.iter().map(|root| &root.lazy).collect()
 }
 
 #[apply(every_device)]
-fn three_reductions_of_one_input_read_it_once(on: On) {
+fn reductions_of_one_input_are_one_task_that_reads_it_once(on: On) {
     for axes in [&[1][..], &[0], &[0, 1]] {
-        let mut sheet = Sheet::default();
-        let x = sheet.floats(DType::F32, &[40, 72]);
+        let mut test = TestGraph::default();
+        let x = test.floats(DType::F32, &[40, 72]);
         let roots = [
             &x.reduce(Sum, axes),
             &x.reduce(Max, axes),
@@ -56,40 +57,40 @@ fn three_reductions_of_one_input_read_it_once(on: On) {
         let rows: usize = roots[0].want.shape.iter().product();
         let bytes = 4 * (40 * 72 + 3 * rows) as u64;
         assert_eq!(cost(on, &lazy(&roots)), (1, bytes), "{axes:?}");
-        check(on, &sheet, &roots);
+        check(on, &test, &roots);
     }
 }
 
 #[apply(every_device)]
-fn elements_of_one_input_are_computed_together(on: On) {
-    let mut sheet = Sheet::default();
-    let x = sheet.floats(DType::F32, &[33, 65]);
-    let y = sheet.floats(DType::F32, &[33, 65]);
+fn elementwise_values_of_one_input_are_one_task(on: On) {
+    let mut test = TestGraph::default();
+    let x = test.floats(DType::F32, &[33, 65]);
+    let y = test.floats(DType::F32, &[33, 65]);
     let roots = [
         &x.binary(BinaryOp::Mul, &y).unary(Exp),
         &x.binary(BinaryOp::Add, &y),
         &x.compare(CompareOp::Lt, &y),
     ];
     assert_eq!(cost(on, &lazy(&roots)), (1, 33 * 65 * (2 * 4 + 4 + 4 + 1)));
-    check(on, &sheet, &roots);
+    check(on, &test, &roots);
 }
 
 #[apply(every_device)]
-fn what_is_made_of_another_output_is_computed_with_it(on: On) {
-    let mut sheet = Sheet::default();
-    let x = sheet.floats(DType::F32, &[24, 50]);
+fn value_that_depends_on_another_output_is_computed_with_it(on: On) {
+    let mut test = TestGraph::default();
+    let x = test.floats(DType::F32, &[24, 50]);
     let max = x.reduce(Max, &[1]);
     let apart = x.binary(BinaryOp::Sub, &max.broadcast_to(&[24, 50]));
     let powers = apart.unary(Exp);
     let roots = [&max, &powers, &powers.unary(Neg), &powers.reduce(Sum, &[1])];
-    // The last one reads the powers, of which it reduces another axis than they have.
+    // The last root reads the powers, and reduces an axis that they have not been reduced over.
     let (elements, rows) = (24 * 50, 24);
     let bytes =
         4 * ((elements + rows) + (rows + elements + elements + elements) + (elements + rows));
     let (tasks, found) = cost(on, &lazy(&roots));
     assert!(tasks <= 3 && found <= bytes, "{tasks} {found}");
-    check(on, &sheet, &roots);
-    // A mean and a variance: one walks the rows for itself first, and for the other then.
+    check(on, &test, &roots);
+    // A mean and a variance: one kernel walks each row twice.
     let mean = x.lazy.mean(-1);
     let variance = (&x.lazy - &mean).square().sum(-1);
     assert_eq!(
@@ -99,10 +100,10 @@ fn what_is_made_of_another_output_is_computed_with_it(on: On) {
 }
 
 #[apply(every_device)]
-fn outputs_have_types_of_their_own(on: On) {
+fn outputs_of_one_task_may_have_different_types(on: On) {
     for dtype in [DType::F16, DType::Bf16, DType::F64, DType::I32, DType::U8] {
-        let mut sheet = Sheet::default();
-        let x = sheet.numbers(dtype, &[5, 70]);
+        let mut test = TestGraph::default();
+        let x = test.numbers(dtype, &[5, 70]);
         let roots = [
             &x.reduce(Sum, &[1]),
             &x.reduce(ArgMax, &[1]),
@@ -110,13 +111,13 @@ fn outputs_have_types_of_their_own(on: On) {
             &x.compare(CompareOp::Gt, &x.reduce(Min, &[0]).broadcast_to(&[5, 70])),
         ];
         let (tasks, _) = cost(on, &lazy(&roots));
-        assert_eq!(tasks, 2, "{dtype:?}: rows, and what walks columns");
-        check(on, &sheet, &roots);
+        assert_eq!(tasks, 2, "{dtype:?}: rows, and columns");
+        check(on, &test, &roots);
     }
 }
 
 #[apply(every_device)]
-fn stored_halves_are_rounded_for_what_is_made_of_them(on: On) {
+fn value_computed_from_a_stored_half_uses_the_rounded_half(on: On) {
     let rig = on.open();
     let (client, stream) = (rig.client(), rig.client().new_stream());
     for dtype in [DType::F16, DType::Bf16] {
@@ -136,7 +137,7 @@ fn stored_halves_are_rounded_for_what_is_made_of_them(on: On) {
         let ones = stream.create(&bytes).unwrap();
         let run = schedule.compile(&client).unwrap();
         let made = run.run().input(&x, &ones).submit(&stream).unwrap();
-        // The same, of what was stored.
+        // The same computation, from the stored halves.
         let run = rounded.compile(&client).unwrap();
         let again = run
             .run()
@@ -150,27 +151,27 @@ fn stored_halves_are_rounded_for_what_is_made_of_them(on: On) {
 }
 
 #[apply(every_device)]
-fn few_long_rows_share_the_walks_over_their_parts(on: On) {
-    let mut sheet = Sheet {
+fn split_reductions_of_one_input_share_their_first_stage(on: On) {
+    let mut test = TestGraph {
         parts: Parts::default()
             .of_rows_beyond(64)
             .of_at_least(8)
             .at_most(64),
-        ..Sheet::default()
+        ..TestGraph::default()
     };
-    let x = sheet.floats(DType::F32, &[512]);
+    let x = test.floats(DType::F32, &[512]);
     let roots = [
         &x.reduce(Sum, &[0]),
         &x.reduce(Max, &[0]),
         &x.reduce(ArgMax, &[0]),
     ];
-    let schedule = Schedule::create_in_parts(&lazy(&roots), sheet.parts).unwrap();
+    let schedule = Schedule::create_in_parts(&lazy(&roots), test.parts).unwrap();
     assert_eq!(schedule.items().len(), 4, "{schedule}");
-    check(on, &sheet, &roots);
+    check(on, &test, &roots);
 }
 
 #[apply(every_device)]
-fn lengths_of_a_run_may_be_zero(on: On) {
+fn multi_output_kernel_supports_lengths_of_zero(on: On) {
     let rig = on.open();
     let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
@@ -212,12 +213,12 @@ fn lengths_of_a_run_may_be_zero(on: On) {
 }
 
 #[apply(every_device)]
-fn failed_input_reaches_what_needs_it_alone_i7(on: On) {
+fn failed_input_poisons_only_outputs_that_depend_on_it_i7(on: On) {
     let rig = on.open();
     let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
     let [a, b] = ["a", "b"].map(|name| graph.input(name, DType::F32, [4, 4]));
-    // Rows of both, of the one, of both, and of the one by way of another: those that need `b` as well are apart.
+    // Reductions of both inputs, of `a`, of both, of `a` through another value: those that need `b` too are separate.
     let one = a.sum(-1);
     let roots = [
         &(&a * &b).sum(-1),
@@ -260,31 +261,31 @@ fn failed_input_reaches_what_needs_it_alone_i7(on: On) {
     }
 }
 
-/// Two groups over the same rows, of which one needs what is made of the other by way of a product.
+/// Two groups over the same rows, one of which depends on the other through a product.
 #[apply(every_device)]
-fn groups_that_need_each_other_by_way_of_others_stay_apart(on: On) {
-    let mut sheet = Sheet::default();
-    let x = sheet.floats(DType::F32, &[8, 8]);
+fn groups_with_a_dependency_through_a_product_are_not_merged(on: On) {
+    let mut test = TestGraph::default();
+    let x = test.floats(DType::F32, &[8, 8]);
     let first = x.unary(Exp);
     let between = first.matmul(&x);
     let second = x.binary(BinaryOp::Add, &between);
     let third = x.binary(BinaryOp::Mul, &between);
     let roots = [&first, &second, &third];
     let schedule = Schedule::create(&lazy(&roots)).unwrap();
-    // The product is needed by two.
+    // Two groups need the product.
     assert_eq!(schedule.items().len(), 3, "{schedule}");
-    check(on, &sheet, &roots);
+    check(on, &test, &roots);
 }
 
 #[apply(every_device)]
-fn stores_in_place_come_behind_all_readers_of_the_old_version(on: On) {
+fn store_in_place_runs_after_all_readers_of_the_old_version(on: On) {
     let rig = on.open();
     let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [2, 3]);
     let (sum, max) = (x.sum(-1), x.max(-1));
     let new = x.set(&(&x - &sum));
-    // Of the old version twice, and of the new one twice, of which the last needs the old one as well.
+    // Two readers of the old version and two of the new one, then one of both.
     let roots = [
         &sum,
         &new,
@@ -309,18 +310,18 @@ fn stores_in_place_come_behind_all_readers_of_the_old_version(on: On) {
     }
 }
 
-/// A temporary that is needed no more gives its memory to one of several outputs.
+/// One of several outputs may take the memory of a temporary that is no longer needed.
 #[apply(every_device)]
-fn one_of_several_outputs_may_lie_where_an_input_did(on: On) {
-    let mut sheet = Sheet::default();
-    // Small whole numbers, so that sums are exact.
+fn one_of_several_outputs_may_reuse_the_memory_of_an_input(on: On) {
+    let mut test = TestGraph::default();
+    // Small integers, so that sums are exact.
     let data = (0..256).map(|index| Number::Float(f64::from(index * 7 % 5 - 2)));
-    let x = sheet.input(DType::F32, &[16, 16], data.collect());
+    let x = test.input(DType::F32, &[16, 16], data.collect());
     let product = x.matmul(&x);
     let (squares, less) = (square(&product), product.unary(Neg));
-    // Products read what was computed, so that it is stored.
+    // The products force the elementwise results into buffers.
     let roots = [&squares.matmul(&x), &less.matmul(&x)];
-    check(on, &sheet, &roots);
+    check(on, &test, &roots);
     let schedule = Schedule::create(&lazy(&roots)).unwrap();
     assert_eq!(schedule.items().len(), 4, "{schedule}");
     let rig = on.open();
@@ -329,9 +330,9 @@ fn one_of_several_outputs_may_lie_where_an_input_did(on: On) {
 }
 
 #[apply(every_device)]
-fn no_task_has_more_buffers_than_it_carries(on: On) {
-    let mut sheet = Sheet::default();
-    let x = sheet.floats(DType::F32, &[6, 20]);
+fn merged_kernel_has_at_most_eight_buffers(on: On) {
+    let mut test = TestGraph::default();
+    let x = test.floats(DType::F32, &[6, 20]);
     let each = |by: usize| {
         let mut value = x.clone();
         for _ in 0..by {
@@ -339,16 +340,16 @@ fn no_task_has_more_buffers_than_it_carries(on: On) {
         }
         value.reduce(Sum, &[1])
     };
-    let roots: Vec<Both> = (0..16).map(each).collect();
-    let roots: Vec<&Both> = roots.iter().collect();
+    let roots: Vec<Expected> = (0..16).map(each).collect();
+    let roots: Vec<&Expected> = roots.iter().collect();
     let schedule = Schedule::create(&lazy(&roots)).unwrap();
-    // Seven beside the input.
+    // Seven outputs and the input for each task.
     assert_eq!(schedule.items().len(), 3, "{schedule}");
-    check(on, &sheet, &roots);
+    check(on, &test, &roots);
 }
 
 #[test]
-fn several_outputs_are_told_in_texts() {
+fn texts_list_all_outputs_of_an_item() {
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [4, 8]);
     let schedule = Schedule::create(&[&x.sum(-1), &x.max(-1)]).unwrap();

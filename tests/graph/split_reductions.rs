@@ -1,4 +1,4 @@
-//! Few long rows are reduced in two stages: parts of them, and then what came of the parts.
+//! Reductions of few long rows in two stages: parts of the rows, and then the results of the parts.
 
 use millstream::graph::{Graph, Hold, LazyBuffer, Parts, Schedule};
 use millstream::ir::scalar::Number;
@@ -7,11 +7,11 @@ use millstream::{Cpu, DType, Device};
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::both::{Both, Sheet};
 use crate::every_device;
+use crate::expected::{Expected, TestGraph};
 use crate::support::On;
 
-/// Short rows are long, so that tests are: parts of at least 8 elements.
+/// Splits short rows too, so that tests are fast: parts of at least 8 elements.
 fn short() -> Parts {
     let parts = Parts::default().of_rows_beyond(64);
     parts.of_at_least(8).at_most(64)
@@ -23,20 +23,20 @@ fn items(roots: &[&LazyBuffer], parts: Parts) -> usize {
 }
 
 #[test]
-fn a_long_row_is_two_items() {
+fn reduction_of_a_long_row_is_two_items() {
     let graph = Graph::new();
     let count = |root: &LazyBuffer| items(&[root], Parts::default());
     let x = graph.input("x", DType::F32, [1 << 20]);
-    // What feeds the first is fused, and what follows the second.
+    // Operands are fused with the first stage, readers with the second.
     assert_eq!(count(&x.sum(0)), 2);
     assert_eq!(count(&((&x + 1.0).exp().mean(0) * 2.0).sqrt()), 2);
     assert_eq!(count(&x.max(0)), 2);
     assert_eq!(items(&[&x.max(0)], Parts::never()), 1);
     assert_eq!(count(&x.narrow(0, 7, 999_983).product(0)), 2);
-    // What is left behind equal parts is computed where they are.
+    // The remainder behind equal parts is computed with them.
     let prime = x.narrow(0, 0, 999_983).exp();
     assert_eq!(count(&prime.sum(0)), 2);
-    // A greatest value and its place for each part, and the first of the best.
+    // The maximum and its index for each part, and the first of the best.
     assert_eq!(count(&(x.argmax(0) + 1)), 2);
     let square = graph.input("square", DType::F32, [1024, 1024]);
     let powers = square.permute([1, 0]).exp();
@@ -46,16 +46,16 @@ fn a_long_row_is_two_items() {
 }
 
 #[test]
-fn columns_of_a_long_table_are_two_items() {
+fn reduction_of_the_columns_of_a_long_table_is_two_items() {
     let graph = Graph::new();
     let count = |root: &LazyBuffer| items(&[root], Parts::default());
     let table = graph.input("table", DType::F32, [20_000, 100]);
     assert_eq!(count(&table.sum(0)), 2);
     assert_eq!(count(&(table.exp().max(0) + 1.0)), 2);
-    assert_eq!(count(&table.sum(1)), 1, "twenty thousand to share");
+    assert_eq!(count(&table.sum(1)), 1, "20,000 rows are enough");
     let wide = graph.input("wide", DType::F32, [2_000, 100]);
-    assert_eq!(count(&wide.sum(0)), 1, "short");
-    // In the middle: as many tables as the slowest axis is long.
+    assert_eq!(count(&wide.sum(0)), 1, "the columns are short");
+    // A middle axis: there are as many tables as the slowest axis is long.
     let middles = |tables| {
         let all = graph.input("tables", DType::F32, [tables, 9_000, 64]);
         count(&all.sum(1))
@@ -64,7 +64,7 @@ fn columns_of_a_long_table_are_two_items() {
 }
 
 #[test]
-fn rows_that_are_many_or_short_or_not_known_are_one_item() {
+fn reduction_of_many_short_or_symbolic_rows_is_one_item() {
     let graph = Graph::new();
     let t = graph.length("t", 1 << 20);
     let x = graph.input("x", DType::F32, [1 << 20]);
@@ -76,32 +76,32 @@ fn rows_that_are_many_or_short_or_not_known_are_one_item() {
     ] {
         assert_eq!(items(&[&row], Parts::default()), 1);
     }
-    // Few rows of which it is not known how few.
+    // Few rows, of unknown number.
     let s = graph.length("s", 8);
     let rows = x.reshape([8, 1 << 17]).narrow(0, 0, &s);
     assert_eq!(items(&[&rows.sum(1)], Parts::default()), 2);
 }
 
 #[test]
-fn reductions_of_one_input_share_the_walk_over_its_parts() {
+fn split_reductions_of_one_input_share_the_pass_over_its_parts() {
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [1 << 20]);
     assert_eq!(items(&[&x.sum(0), &x.max(0)], Parts::default()), 3);
     assert_eq!(items(&[&x.sum(0), &x.sum(0)], Parts::default()), 3);
     let sum = x.sum(0);
     assert_eq!(items(&[&sum, &sum], Parts::default()), 2);
-    // Greatest, powers, their sum, and the quotients.
+    // Maximum, powers, their sum, and the quotients.
     assert_eq!(items(&[&x.softmax(0)], Parts::default()), 6);
 }
 
 #[test]
-fn parts_are_seen_in_texts_and_counted_in_memory() {
+fn parts_are_in_texts_and_count_as_temporaries() {
     let device = Device::open(Cpu::default()).unwrap();
     let graph = Graph::new();
     let x = graph.input("x", DType::F16, [1 << 24]);
     let schedule = Schedule::create_one(&x.sum(0)).unwrap();
     let text = schedule.to_string();
-    // Sums of halves are kept as wide as they are computed.
+    // Sums of halves are stored in the type of computation.
     assert!(text.contains("t0 f32 [1024, 1]  (x, t0)"), "{text}");
     assert!(text.contains("t1 f16 [1]  (t0, t1)"), "{text}");
     assert!(schedule.dot().contains("i0 -> i1 [label=\"t0\"]"));
@@ -119,8 +119,8 @@ const OPS: [ReduceOp; 6] = [
     ReduceOp::ArgMin,
 ];
 
-/// Numbers of which a product of hundreds is neither zero nor beyond any type, but wraps where it can.
-fn factors(sheet: &mut Sheet, dtype: DType, shape: &[usize]) -> Both {
+/// Adds numbers whose product, of hundreds, is neither zero nor out of range, but wraps for integers.
+fn factors(test: &mut TestGraph, dtype: DType, shape: &[usize]) -> Expected {
     let number = |index: usize| match (dtype.is_float(), index % 19) {
         (true, 0) => Number::Float(2.0),
         (true, 9) => Number::Float(-0.5),
@@ -128,18 +128,18 @@ fn factors(sheet: &mut Sheet, dtype: DType, shape: &[usize]) -> Both {
         (false, rest) => Number::Whole((rest % 7 * 2 + 1) as i128),
     };
     let data = (0..shape.iter().product()).map(number).collect();
-    sheet.input(dtype, shape, data)
+    test.input(dtype, shape, data)
 }
 
-/// Every reduction of one type: rows of lengths with and without a divisor, one and several of them.
+/// Checks every reduction of one type: one and several rows, of lengths with and without a divisor.
 fn every_reduction(on: On, dtype: DType) {
     let rig = on.open();
-    let mut sheet = Sheet {
+    let mut test = TestGraph {
         parts: short(),
-        ..Sheet::default()
+        ..TestGraph::default()
     };
     let mut roots = Vec::new();
-    // A GPU's kernels take long to compile, and there are two of each.
+    // Kernels take long to compile for a GPU, and there are two for each.
     let lengths: &[_] = match on {
         On::Cuda => &[(2, 131)],
         _ => &[(1, 509), (1, 512), (2, 131), (15, 67)],
@@ -149,31 +149,34 @@ fn every_reduction(on: On, dtype: DType) {
             if !op.takes(dtype.computed()) {
                 continue;
             }
-            let input = |sheet: &mut Sheet, shape: &[usize]| match op {
-                ReduceOp::Prod => factors(sheet, dtype, shape),
-                _ => sheet.numbers(dtype, shape),
+            let input = |test: &mut TestGraph, shape: &[usize]| match op {
+                ReduceOp::Prod => factors(test, dtype, shape),
+                _ => test.numbers(dtype, shape),
             };
-            roots.push(input(&mut sheet, &[rows, len]).reduce(op, &[1]));
-            // Rows side by side are one, which is long beyond eight times as many elements.
+            roots.push(input(&mut test, &[rows, len]).reduce(op, &[1]));
+            // Adjacent rows count as one, which is long beyond eight times as many elements.
             let tall = match rows {
                 1 => len,
                 _ => len.max(8 * 64 / rows + 1),
             };
-            roots.push(input(&mut sheet, &[tall, rows]).reduce(op, &[0]));
+            roots.push(input(&mut test, &[tall, rows]).reduce(op, &[0]));
         }
     }
     let lazy: Vec<&LazyBuffer> = roots.iter().map(|root| &root.lazy).collect();
-    assert!(items(&lazy, short()) >= 2 * roots.len(), "all are cut");
-    sheet.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
+    assert!(
+        items(&lazy, short()) >= 2 * roots.len(),
+        "all reductions are split"
+    );
+    test.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
 }
 
 #[apply(every_device)]
-fn parts_of_f32_come_to_what_whole_rows_do(on: On) {
+fn split_reductions_of_f32_equal_whole_ones(on: On) {
     every_reduction(on, DType::F32);
 }
 
 #[rstest]
-fn parts_of_every_type_come_to_what_whole_rows_do(
+fn split_reductions_of_every_type_equal_whole_ones(
     #[values(On::Cpu, On::Sim)] on: On,
     #[values(
         DType::F64,
@@ -192,22 +195,22 @@ fn parts_of_every_type_come_to_what_whole_rows_do(
 
 #[rstest]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn parts_of_halves_and_integers_come_to_what_whole_rows_do_on_a_gpu(
+fn split_reductions_of_halves_and_integers_equal_whole_ones_on_a_gpu(
     #[values(DType::Bf16, DType::I64)] dtype: DType,
 ) {
     every_reduction(On::Cuda, dtype);
 }
 
-/// Rows over several axes, views, feeders and followers.
+/// Rows over several axes, with views, fused operands and fused readers.
 #[apply(every_device)]
-fn parts_of_what_is_computed_come_to_what_whole_rows_do(on: On) {
+fn split_reductions_of_expressions_equal_whole_ones(on: On) {
     let rig = on.open();
-    let mut sheet = Sheet {
+    let mut test = TestGraph {
         parts: short(),
-        ..Sheet::default()
+        ..TestGraph::default()
     };
-    let a = sheet.floats(DType::F32, &[13, 3, 41]);
-    let b = sheet.floats(DType::F32, &[41]);
+    let a = test.floats(DType::F32, &[13, 3, 41]);
+    let b = test.floats(DType::F32, &[41]);
     let fed = a.binary(BinaryOp::Mul, &b).unary(UnaryOp::Abs);
     let mut roots = Vec::new();
     for op in [ReduceOp::Sum, ReduceOp::Max, ReduceOp::ArgMin] {
@@ -227,16 +230,16 @@ fn parts_of_what_is_computed_come_to_what_whole_rows_do(on: On) {
         roots.push(fed.reshape(&[41, 39]).reduce(op, &[0]));
     }
     let sum = fed.reduce(ReduceOp::Sum, &[0, 1, 2]);
-    // Followers, one of them over as many elements as there are parts.
+    // Readers, one of them over as many elements as there are parts.
     roots.push(sum.unary(UnaryOp::Sqrt).binary(BinaryOp::Add, &sum));
     roots.push(a.binary(BinaryOp::Div, &sum));
     roots.push(b.binary(BinaryOp::Mul, &sum));
-    let lines = sheet.floats(DType::F32, &[64, 10]);
+    let lines = test.floats(DType::F32, &[64, 10]);
     let whole = lines.reduce(ReduceOp::Sum, &[0, 1]);
     let first = lines.narrow(1, 0, 1);
     roots.push(first.binary(BinaryOp::Sub, &whole));
-    // A prime with an axis behind it, and one without.
-    let tall = sheet.floats(DType::F32, &[1031, 3]).unary(UnaryOp::Exp);
+    // A prime length with an axis behind it, and one without.
+    let tall = test.floats(DType::F32, &[1031, 3]).unary(UnaryOp::Exp);
     roots.push(tall.reduce(ReduceOp::Sum, &[0, 1]));
     roots.push(tall.reduce(ReduceOp::Max, &[0, 1]));
     roots.push(tall.reduce(ReduceOp::Sum, &[0]));
@@ -246,16 +249,16 @@ fn parts_of_what_is_computed_come_to_what_whole_rows_do(on: On) {
     let powers = row.binary(BinaryOp::Sub, &top).unary(UnaryOp::Exp);
     let sum = powers.reduce(ReduceOp::Sum, &[0]);
     roots.push(powers.binary(BinaryOp::Div, &sum));
-    sheet.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
+    test.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
 }
 
-/// NaN, and values that are equal, in several parts: the first of all is found.
+/// NaN, and equal values in several parts: the first of all is found.
 #[apply(every_device)]
-fn the_first_of_equals_is_found_whatever_part_it_is_in(on: On) {
+fn index_reduction_finds_the_first_of_equal_values_in_any_part(on: On) {
     let rig = on.open();
-    let mut sheet = Sheet {
+    let mut test = TestGraph {
         parts: short(),
-        ..Sheet::default()
+        ..TestGraph::default()
     };
     let mut roots = Vec::new();
     let len = 509;
@@ -280,42 +283,42 @@ fn the_first_of_equals_is_found_whatever_part_it_is_in(on: On) {
         for place in places {
             data[place] = Number::Float(value);
         }
-        let x = sheet.input(DType::F32, &[len], data);
+        let x = test.input(DType::F32, &[len], data);
         roots.extend(all.map(|op| x.reduce(op, &[0])));
     }
-    let x = sheet.input(
+    let x = test.input(
         DType::I32,
         &[2, len],
         vec![Number::Whole(i128::from(i32::MIN)); 2 * len],
     );
     roots.extend(all.map(|op| x.reduce(op, &[1])));
-    // A part of nothing but NaN poisons a sum, and no other row.
+    // A NaN in one part poisons the sum of its row, and no other.
     let mut data = vec![Number::Float(1.0); 2 * len];
     data[3] = Number::Float(f64::NAN);
-    let x = sheet.input(DType::F32, &[2, len], data);
+    let x = test.input(DType::F32, &[2, len], data);
     roots.push(x.reduce(ReduceOp::Sum, &[1]));
     roots.push(x.reduce(ReduceOp::Prod, &[1]));
-    sheet.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
+    test.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
 }
 
 #[apply(every_device)]
-fn rows_beyond_the_default_are_reduced_right(on: On) {
+fn rows_beyond_the_default_length_are_reduced_right(on: On) {
     let rig = on.open();
-    let mut sheet = Sheet::default();
+    let mut test = TestGraph::default();
     // A prime.
-    let x = sheet.floats(DType::F32, &[65_537]);
+    let x = test.floats(DType::F32, &[65_537]);
     let roots = [
         x.unary(UnaryOp::Abs).reduce(ReduceOp::Sum, &[0]),
         x.reduce(ReduceOp::ArgMax, &[0]),
     ];
     let lazy: Vec<&LazyBuffer> = roots.iter().map(|root| &root.lazy).collect();
-    // The greatest of each part, and its place, by one of them.
+    // The maxima of the parts and their indices are one kernel.
     assert_eq!(items(&lazy, Parts::default()), 4);
-    sheet.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
+    test.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
 }
 
 #[apply(every_device)]
-fn no_rows_and_no_elements_come_to_what_nothing_does(on: On) {
+fn split_reduction_over_nothing_is_the_neutral_element(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -342,9 +345,9 @@ fn no_rows_and_no_elements_come_to_what_nothing_does(on: On) {
     }
 }
 
-/// Where rows are cut is not a matter of who computes: every bit is the same.
+/// The split does not depend on the device: every bit is the same.
 #[test]
-fn as_many_threads_as_there_are_make_the_same_sums_bit_by_bit() {
+fn sums_have_the_same_bits_for_any_number_of_threads() {
     let data: Vec<f32> = (0..300_007)
         .map(|i| ((i as f32) * 0.618_034).fract() - 0.4)
         .collect();
@@ -373,9 +376,9 @@ fn as_many_threads_as_there_are_make_the_same_sums_bit_by_bit() {
     }
 }
 
-/// Both stages of what is held are made once.
+/// Both stages of a held reduction run once.
 #[test]
-fn parts_of_what_is_held_are_made_once_i6() {
+fn split_reduction_of_held_inputs_runs_once_i6() {
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [4]);
     let w = graph.input("w", DType::F32, [99_991]);

@@ -1,4 +1,4 @@
-//! Functions that were written by hand.
+//! Thread functions written by hand with the SSA builder.
 
 use millstream_ir::ssa::{Axis, Builder, Position};
 use millstream_ir::{DType, Program, ReduceOp};
@@ -17,7 +17,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 
 #[test]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn saxpy_by_hand_is_saxpy() {
+fn a_handwritten_saxpy_computes_saxpy() {
     let k = Builder::new("saxpy", [96, 1, 1]);
     let (x, y) = (k.read("x", DType::F32), k.update("y", DType::F32));
     let (a, n) = (k.scalar("a", DType::F32), k.scalar("n", DType::I64));
@@ -32,22 +32,23 @@ fn saxpy_by_hand_is_saxpy() {
     ];
     let gpu = Gpu::new(1);
     let words = [u64::from(0.5_f32.to_bits()), 999];
-    let made = gpu.run(Program::Ssa(function), 3, &buffers, &words);
+    let outputs = gpu.run(Program::Ssa(function), 3, &buffers, &words);
     let mut expected: Vec<f32> = x.iter().map(|x| 0.5 * x + x).collect();
     expected[999] = 999.0;
-    assert_eq!(floats(&made[1]), expected);
+    assert_eq!(floats(&outputs[1]), expected);
     assert_eq!(
         gpu.launched(),
-        "ms_tried <<<[3, 1, 1], [96, 1, 1], 0>>> priority 0"
+        "ms_tested <<<[3, 1, 1], [96, 1, 1], 0>>> priority 0"
     );
     gpu.close();
 }
 
-/// A cube turns tiles of 16 x 16 through shared memory, a step apart in rows of 17.
+/// Each cube transposes tiles of 16 x 16 through shared memory. Rows are 17 elements apart, which avoids bank
+/// conflicts.
 #[test]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn threads_see_behind_a_barrier_what_the_others_laid_down() {
-    let k = Builder::new("turn", [16, 4, 1]);
+fn writes_before_a_barrier_are_visible_to_all_threads_after_it() {
+    let k = Builder::new("transpose", [16, 4, 1]);
     let (from, to) = (k.read("from", DType::F32), k.write("to", DType::F32));
     let n = k.scalar("n", DType::I64);
     let tile = k.shared("tile", DType::F32, 16 * 17);
@@ -70,20 +71,20 @@ fn threads_see_behind_a_barrier_what_the_others_laid_down() {
     let from: Vec<f32> = (0..n * n).map(|i| i as f32).collect();
     let buffers = [bytes(&from, |x| x.to_le_bytes()), vec![0; 4 * n * n]];
     let gpu = Gpu::new(2);
-    let made = gpu.run(Program::Ssa(function), 4, &buffers, &[n as u64]);
+    let outputs = gpu.run(Program::Ssa(function), 4, &buffers, &[n as u64]);
     let expected: Vec<f32> = (0..n * n).map(|i| from[i % n * n + i / n]).collect();
-    assert_eq!(floats(&made[1]), expected);
+    assert_eq!(floats(&outputs[1]), expected);
     gpu.close();
 }
 
-/// Cubes of any number of threads reduce, whole warps or not, and all threads know what came of it.
+/// Cubes of any shape can reduce, whether or not their warps are full.
 #[rstest]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn all_threads_know_what_a_cube_reduces_to(
+fn every_thread_gets_the_result_of_a_cubes_reduction(
     #[values([1, 1, 1], [7, 1, 1], [32, 1, 1], [33, 1, 1], [64, 1, 1], [100, 1, 1], [8, 6, 2], [16, 3, 1])]
     threads: [u32; 3],
 ) {
-    let k = Builder::new("reduced", threads);
+    let k = Builder::new("reduce", threads);
     let out = k.write("out", DType::I64);
     let [x, y, z] = Axis::ALL.map(|axis| k.position(Position::Thread, axis));
     let [width, height, _] = threads.map(i64::from);
@@ -100,13 +101,13 @@ fn all_threads_know_what_a_cube_reduces_to(
     let function = k.build().unwrap();
     let count = threads.iter().product::<u32>() as i64;
     let gpu = Gpu::new(5);
-    let made = gpu.run(
+    let outputs = gpu.run(
         Program::Ssa(function),
         1,
         &[vec![0; 24 * count as usize]],
         &[],
     );
-    let most = (0..count).map(|i| i * 7 % 11).max().unwrap();
+    let max = (0..count).map(|i| i * 7 % 11).max().unwrap();
     let expected = (0..count).flat_map(|me| {
         let first = me / width * width;
         let row = if is_wide {
@@ -114,21 +115,21 @@ fn all_threads_know_what_a_cube_reduces_to(
         } else {
             (first..first + width).sum()
         };
-        [count * (count - 1) / 2, most, row]
+        [count * (count - 1) / 2, max, row]
     });
     let expected: Vec<u8> = expected.flat_map(i64::to_le_bytes).collect();
-    assert_eq!(made[0], expected);
+    assert_eq!(outputs[0], expected);
     gpu.close();
 }
 
 #[rstest]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn additions_at_once_lose_nothing(
+fn concurrent_atomic_additions_are_all_counted(
     #[values(DType::I32, DType::U32, DType::I64, DType::U64, DType::F32, DType::F64)] dtype: DType,
 ) {
     let k = Builder::new("count", [64, 1, 1]);
     let counts = k.update("counts", dtype);
-    let shared = k.shared("some", dtype, 4);
+    let shared = k.shared("partial", dtype, 4);
     let one = k.constant(1).cast(dtype);
     k.when(k.thread().lt(4), || {
         shared.set(k.thread(), k.bits(dtype, 0));
@@ -141,20 +142,20 @@ fn additions_at_once_lose_nothing(
     });
     let function = k.build().unwrap();
     let gpu = Gpu::new(6);
-    let made = gpu.run(Program::Ssa(function), 5, &[vec![0; 4 * dtype.size()]], &[]);
+    let outputs = gpu.run(Program::Ssa(function), 5, &[vec![0; 4 * dtype.size()]], &[]);
     let expected: Vec<u8> = match dtype {
         DType::F32 => 80.0_f32.to_le_bytes().to_vec(),
         DType::F64 => 80.0_f64.to_le_bytes().to_vec(),
         _ => 80_u64.to_le_bytes()[..dtype.size()].to_vec(),
     };
-    assert_eq!(made[0], expected.repeat(4));
+    assert_eq!(outputs[0], expected.repeat(4));
     gpu.close();
 }
 
-/// A loop whose step is none ends at once, and one whose bounds differ ends for each thread when it does.
+/// A loop whose step is zero or negative has no iterations. Threads whose bounds differ leave a loop independently.
 #[test]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn loops_end() {
+fn loops_end_for_steps_below_one_and_for_bounds_that_differ_by_thread() {
     let k = Builder::new("loops", [32, 1, 1]);
     let out = k.write("out", DType::I64);
     let step = k.scalar("step", DType::I64);
@@ -168,14 +169,14 @@ fn loops_end() {
     );
     let function = k.build().unwrap();
     let gpu = Gpu::new(8);
-    for (step, more) in [(0, 0), (-1_i64 as u64, 0), (4, 300)] {
+    for (step, first_loop) in [(0, 0), (-1_i64 as u64, 0), (4, 300)] {
         let program = Program::Ssa(function.clone());
-        let made = gpu.run(program, 1, &[vec![0; 8 * 32]], &[step]);
+        let outputs = gpu.run(program, 1, &[vec![0; 8 * 32]], &[step]);
         let expected = (0..32_i64).flat_map(|me| {
-            let turns = more + (me..40).step_by(9).count() as i64;
+            let turns = first_loop + (me..40).step_by(9).count() as i64;
             (if me % 2 == 0 { turns } else { -turns }).to_le_bytes()
         });
-        assert_eq!(made[0], expected.collect::<Vec<u8>>(), "step {step}");
+        assert_eq!(outputs[0], expected.collect::<Vec<u8>>(), "step {step}");
     }
     gpu.close();
 }

@@ -1,4 +1,4 @@
-//! Bytes go in, around and out.
+//! Uploads, copies, fills and readbacks.
 
 use millstream_client::Tensor;
 use millstream_client::handle::Handle;
@@ -7,9 +7,9 @@ use rstest::rstest;
 
 use crate::support::*;
 
-/// I6: what goes in comes out, whatever its size: nothing, less than a block of staging, exactly one, several.
+/// I6: a readback returns the uploaded bytes for every size: none, less than a staging block, exactly one, several.
 #[rstest]
-fn what_is_uploaded_is_read_back_i6(
+fn a_readback_returns_the_uploaded_bytes_i6(
     #[values(0, 1, 3, 255, 4096, 1 << 20, (1 << 20) + 1, (3 << 20) + 77)] bytes: usize,
 ) {
     let gpu = gpu(bytes as u64);
@@ -19,14 +19,17 @@ fn what_is_uploaded_is_read_back_i6(
     let handle = stream.create(&data).unwrap();
     assert_eq!(stream.read(&handle).wait().unwrap(), data);
     drop((handle, stream, device));
-    assert!(gpu.calls_total() > 0, "the backend has used another driver");
+    assert!(
+        gpu.calls_total() > 0,
+        "the backend uses a driver other than the fake"
+    );
     gpu.assert_clean();
 }
 
-/// What the caller has copied to pinned memory goes to the GPU in one piece, again and again from the same memory. Where there is no
-/// such memory, or the bytes are the caller's own, they go in blocks.
+/// The caller copies an upload to pinned memory, from which it goes to the GPU in one copy. Later uploads reuse the
+/// memory. Owned bytes, which the caller does not copy, go in blocks.
 #[test]
-fn an_upload_goes_from_the_pinned_memory_that_its_caller_copied_to() {
+fn an_upload_through_pinned_memory_is_one_copy() {
     const BYTES: usize = 3 << 20;
     let gpu = gpu(1);
     let device = open(1);
@@ -40,7 +43,8 @@ fn an_upload_goes_from_the_pinned_memory_that_its_caller_copied_to() {
     };
     let copied = || stream.create(&data).unwrap();
     assert_eq!(copies_of(&copied), 1);
-    // The blocks of readbacks are there, too: nothing more is to be pinned, but once where the last upload has not let go yet.
+    // The blocks of readbacks exist as well by now. At most one upload pins more memory: if the memory of the last
+    // upload is not free yet.
     let pinned = gpu.calls("cuMemHostAlloc");
     for _ in 0..4 {
         assert_eq!(copies_of(&copied), 1);
@@ -52,15 +56,15 @@ fn an_upload_goes_from_the_pinned_memory_that_its_caller_copied_to() {
     gpu.assert_clean();
 }
 
-/// I6: uploads do without pinned memory of their own.
+/// I6: an upload for which no pinned memory can be allocated goes through the staging blocks.
 #[test]
-fn an_upload_that_finds_no_pinned_memory_goes_in_blocks_i6() {
+fn an_upload_without_pinned_memory_of_its_own_goes_in_blocks_i6() {
     const BYTES: usize = 3 << 20;
     let gpu = gpu(2);
     let device = open(1);
     let stream = device.new_client().new_stream();
     let data = vec![7_u8; BYTES];
-    // Its blocks are there.
+    // Allocates the staging blocks.
     stream.create_owned(data.clone()).unwrap();
     stream.sync().wait().unwrap();
     gpu.fault(Some("cuMemHostAlloc"), 1, 2);
@@ -72,9 +76,9 @@ fn an_upload_that_finds_no_pinned_memory_goes_in_blocks_i6() {
     gpu.assert_clean();
 }
 
-/// I6: a fill sets each element of its view, whatever its width and wherever the view starts and ends.
+/// I6: a fill sets exactly the elements of its view, for every element width, start and end of the view.
 #[rstest]
-fn fills_of_every_width_are_right_at_odd_ends_i6(
+fn a_fill_sets_exactly_the_elements_of_its_view_i6(
     #[values(0, 1, 3)] start: usize,
     #[values(0, 1, 5)] end: usize,
 ) {
@@ -103,9 +107,9 @@ fn fills_of_every_width_are_right_at_odd_ends_i6(
     gpu.assert_clean();
 }
 
-/// I1: copies of one stream run in its order, between parts of one buffer and between buffers.
+/// I1: copies of one stream run in its order, both of whole buffers and of parts.
 #[rstest]
-fn copies_are_in_the_order_of_their_stream_i1(#[values(1, 2, 3, 4)] seed: u64) {
+fn copies_run_in_the_order_of_their_stream_i1(#[values(1, 2, 3, 4)] seed: u64) {
     let gpu = gpu(seed);
     let device = open(2);
     let stream = device.new_client().new_stream();
@@ -126,42 +130,45 @@ fn copies_are_in_the_order_of_their_stream_i1(#[values(1, 2, 3, 4)] seed: u64) {
     gpu.assert_clean();
 }
 
-/// I6: a tensor comes back dense, whatever its strides and however many blocks of staging it takes; no byte beside its
-/// elements is touched.
+/// I6: a readback of a tensor is dense, for any strides and any number of staging blocks, and a write of a tensor
+/// changes no byte between its elements.
 #[rstest]
 #[case::pitched(&[3, 5, 7], &[64 * 5, 64, 1])]
 #[case::transposed(&[6, 9], &[1, 6])]
-#[case::every_third(&[40], &[3])]
-#[case::one_axis_of_one(&[4, 1, 3], &[8, 1, 1])]
+#[case::every_third_element(&[40], &[3])]
+#[case::axis_of_length_one(&[4, 1, 3], &[8, 1, 1])]
 #[case::rows_across_blocks(&[700, 1000], &[1024, 1])]
-#[case::a_row_longer_than_a_block(&[2, 300_000], &[300_100, 1])]
-#[case::turned_and_long(&[500, 700], &[1, 500])]
-#[case::turned_with_gaps(&[100, 60], &[1, 110])]
-#[case::turned_far_apart(&[100, 40], &[3, 1000])]
-#[case::nothing(&[0, 4], &[4, 1])]
-fn tensors_come_back_dense_i6(#[case] shape: &[u64], #[case] strides: &[u64]) {
+#[case::row_longer_than_a_block(&[2, 300_000], &[300_100, 1])]
+#[case::transposed_long(&[500, 700], &[1, 500])]
+#[case::transposed_with_gaps(&[100, 60], &[1, 110])]
+#[case::transposed_far_apart(&[100, 40], &[3, 1000])]
+#[case::empty(&[0, 4], &[4, 1])]
+fn strided_tensors_are_read_back_dense_i6(#[case] shape: &[u64], #[case] strides: &[u64]) {
     let gpu = gpu(3);
     let device = open(2);
     let stream = device.new_client().new_stream();
     let layout = Strided::new(shape, strides, 4).unwrap();
-    let room = layout.extent_bytes() as usize / 4 + 5;
-    let handle = stream.create(&vec![9_u32; room]).unwrap();
+    let len = layout.extent_bytes() as usize / 4 + 5;
+    let handle = stream.create(&vec![9_u32; len]).unwrap();
     let tensor = Tensor::new(handle.clone(), shape, strides).unwrap();
     let data: Vec<u32> = (0..layout.elements() as u32)
         .map(|at| at ^ 0x5a5a)
         .collect();
     stream.write_tensor(&tensor, &data).unwrap();
-    let mut expected = vec![9_u32; room];
+    let mut expected = vec![9_u32; len];
     layout.for_each_run(|strided, dense, bytes| {
         let (strided, dense, run) = (strided as usize / 4, dense as usize / 4, bytes as usize / 4);
         expected[strided..strided + run].copy_from_slice(&data[dense..dense + run]);
     });
     assert_eq!(stream.read_tensors([&tensor]).wait().unwrap()[0], data);
     assert_eq!(stream.read(&handle).wait().unwrap(), expected);
-    // Where there are few gaps, many runs are few calls.
+    // Unless the gaps are large, one call copies many runs.
     let calls = gpu.calls("cuMemcpy2DAsync_v2") + gpu.calls("cuMemcpyDtoHAsync_v2");
-    let gaps = layout.extent_bytes() > 2 * layout.dense_bytes();
-    assert!(gaps || calls < 700, "{calls} calls");
+    let large_gaps = layout.extent_bytes() > 2 * layout.dense_bytes();
+    assert!(
+        large_gaps || calls < 700,
+        "expected fewer than 700 calls, got {calls}"
+    );
     drop((handle, tensor, stream, device));
     gpu.assert_clean();
 }

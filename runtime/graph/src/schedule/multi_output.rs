@@ -1,22 +1,23 @@
-//! Groups that walk the same buffers become one, with several sinks: what they read is read once.
+//! Merges groups that read the same buffers into one with several sinks, so that the buffers are read once.
 //!
 //! ```text
 //!  b1 = sum(b0)    b2 = max(b0)    b3 = sum(b0 * b0)     becomes     b1 = sum(b0); b2 = max(b0); b3 = sum(b0 * b0)
 //! ```
-//! Two groups become one if
+//! Two groups are merged if
 //!
-//! 1. they have loops of the same lengths, those that are reduced included;
-//! 2. one of them loads all that the other loads, each element at the same index of the loops, or is computed of what the other stores
-//!    there, which is then in a register;
-//! 3. they read the same buffers. What the second reads of the first counts as what the first reads.
+//! 1. they have loops of the same lengths, the reduced ones included;
+//! 2. one of them loads everything that the other loads, each element at the same index of the loops, or loads what the
+//!    other stores at the same index, which is then in a register;
+//! 3. they depend on the same buffers. What the second reads of the first counts as what the first reads.
 //!
-//! **Failures (I7).** A task that has a failed input poisons all that it writes. By rule 3 each group of a joint one depends on every
-//! buffer that the joint one reads, and so would have failed by itself. Groups that store a part of a buffer, or into one that is there,
-//! need what is in it as well: they stay alone.
+//! **Failures (I7).** A task with a poisoned input poisons all its outputs. By rule 3 each group of a merged one
+//! depends on every buffer that the merged group reads, so each would have been poisoned alone as well. A group that
+//! stores a part of a buffer, or into an existing one, also depends on the content of that buffer: it is never merged.
 //!
-//! **Order.** Joining makes no circle. If one joint group needed another, which needed the first, then by rule 3 each group of the one
-//! would need some group of the other and the other way round, back to groups without joint ones, of which none needs itself. What
-//! stores over a buffer comes behind all that read its old version: by rule 3 these are all groups of a joint one, or what it stores.
+//! **Order.** Merging creates no cycle. If merged group A needed merged group B and B needed A, then by rule 3 every
+//! group of A would need a group of B and the other way round, which ends at unmerged groups, and of those none needs
+//! itself. A store over a buffer runs after all readers of the old version: by rule 3 these are all groups of a merged
+//! one, or only what it stores.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -26,17 +27,18 @@ use smallvec::{SmallVec, smallvec};
 use crate::lazy::node::Op;
 use crate::schedule::axes::{Affine, Axes, AxisId, Map};
 use crate::schedule::group::{
-    FEW_ROWS, Group, Kind, LONG_ROW, MAX_POINTERS, MAX_VALUES, Member, Reach, ReachId, Sink,
+    AccessPattern, FEW_ROWS, Group, Kind, LONG_ROW, MAX_POINTERS, MAX_VALUES, Member, Sink, UseId,
 };
 use crate::schedule::order::base_of;
 use crate::schedule::walk::{Local, Walk};
 use crate::size::Size;
 
-/// The most groups that one is compared with, of those that read the same buffers: many groups of one buffer are joined in linear time.
+/// The most groups with the same reads that one group is compared with: this keeps merging many groups of one buffer
+/// linear.
 const COMPARED_MAX: usize = 8;
 
-/// Whether a group may be part of a joint one: it stores all of a buffer that nothing else stores to.
-pub(super) fn may_join(walk: &Walk, group: &Group) -> bool {
+/// Returns `true` if a group may be merged: it stores all of a buffer that no other group stores to.
+pub(super) fn may_merge(walk: &Walk, group: &Group) -> bool {
     let node = walk.node(group.sink.node);
     group.kind == Kind::Nest
         && group.product.is_none()
@@ -46,11 +48,11 @@ pub(super) fn may_join(walk: &Walk, group: &Group) -> bool {
         && base_of(walk, node).is_none()
 }
 
-/// Joins those of the groups that may be one. All of them [may join](may_join).
-pub(super) fn joined(walk: &Walk, mut groups: Vec<Group>) -> Vec<Group> {
-    // What is used comes before what uses it.
+/// Merges groups where the rules allow it. All of them satisfy [`may_merge`].
+pub(super) fn merge(walk: &Walk, mut groups: Vec<Group>) -> Vec<Group> {
+    // Producers come before their readers.
     groups.sort_unstable_by_key(|group| group.sink.node);
-    let mut all: Vec<Joint> = Vec::with_capacity(groups.len());
+    let mut all: Vec<MergedGroup> = Vec::with_capacity(groups.len());
     let mut makers: HashMap<Local, usize> = HashMap::new();
     let mut readers: HashMap<Vec<Local>, Vec<usize>> = HashMap::new();
     for group in groups {
@@ -71,7 +73,7 @@ pub(super) fn joined(walk: &Walk, mut groups: Vec<Group>) -> Vec<Group> {
             None => {
                 readers.entry(reads.clone()).or_default().push(all.len());
                 let is_resolved = false;
-                all.push(Joint {
+                all.push(MergedGroup {
                     group,
                     reads,
                     is_resolved,
@@ -84,7 +86,7 @@ pub(super) fn joined(walk: &Walk, mut groups: Vec<Group>) -> Vec<Group> {
     all.into_iter().map(|joint| joint.group).collect()
 }
 
-/// The nodes whose buffers a group loads, in order.
+/// Returns the nodes whose buffers a group loads, sorted.
 fn reads(group: &Group) -> Vec<Local> {
     let loaded = group.members.iter().filter(|member| !member.computed);
     let mut reads: Vec<Local> = loaded.map(|member| member.node).collect();
@@ -93,17 +95,18 @@ fn reads(group: &Group) -> Vec<Local> {
     reads
 }
 
-/// A group that takes others in.
-struct Joint {
+/// A group that others are merged into.
+struct MergedGroup {
     group: Group,
-    /// What the first of it reads, which is what all of it needs.
+    /// The reads of the first group, which are the dependencies of all.
     reads: Vec<Local>,
-    /// Whether its members name no axis that is split.
+    /// Whether no member names a split axis.
     is_resolved: bool,
 }
 
-impl Joint {
-    /// The members and the sink of a group that reads these nodes, in terms of the axes of this one. None if it must not be taken in.
+impl MergedGroup {
+    /// Returns the members and the sink of a group with these reads, in terms of the axes of this one. `None` if the
+    /// two must not be merged.
     fn renamed(
         &mut self,
         walk: &Walk,
@@ -112,11 +115,11 @@ impl Joint {
     ) -> Option<(Vec<Member>, Sink)> {
         let mine = &self.group;
         let is_held = walk.is_held(group.sink.node) == walk.is_held(mine.sink.node);
-        let sinks = mine.others.len() + 2;
+        let sinks = mine.other_sinks.len() + 2;
         let values = mine.members.len() + group.members.len();
-        let has_room = self.reads.len() + sinks <= MAX_POINTERS && values <= MAX_VALUES;
-        let may_be = is_held && has_room && same_lengths(&mine.axes, &group.axes);
-        if !may_be || !self.needs_what_it_needs(reads)? {
+        let fits = self.reads.len() + sinks <= MAX_POINTERS && values <= MAX_VALUES;
+        let may_be = is_held && fits && same_lengths(&mine.axes, &group.axes);
+        if !may_be || !self.has_same_dependencies(reads)? {
             return None;
         }
         self.resolve()?;
@@ -126,7 +129,7 @@ impl Joint {
         let mut sink = group.sink.clone();
         sink.address = renamed(&group.axes, &sink.address, &names)?;
         for member in &mut members {
-            self.keep_in_register(walk, member)?;
+            self.forward_store(walk, member)?;
         }
         let (mine, theirs) = (places(walk, &self.group.members)?, places(walk, &members)?);
         let is_part =
@@ -134,27 +137,28 @@ impl Joint {
         (is_part(&theirs, &mine) || is_part(&mine, &theirs)).then_some((members, sink))
     }
 
-    /// Whether a group that reads these nodes depends on the same buffers (rule 3). None if rows cannot be counted.
-    fn needs_what_it_needs(&self, reads: &[Local]) -> Option<bool> {
+    /// Returns `true` if a group with these reads depends on the same buffers (rule 3). `None` if the number of rows
+    /// overflows.
+    fn has_same_dependencies(&self, reads: &[Local]) -> Option<bool> {
         let is_stored = |node: &&Local| self.group.sinks().any(|sink| sink.node == **node);
-        let (stored, others): (Vec<&Local>, Vec<&Local>) = reads.iter().partition(is_stored);
+        let (stored, other_sinks): (Vec<&Local>, Vec<&Local>) = reads.iter().partition(is_stored);
         if stored.is_empty() {
-            return Some(!others.is_empty() && others.into_iter().eq(&self.reads));
+            return Some(!other_sinks.is_empty() && other_sinks.into_iter().eq(&self.reads));
         }
-        // Rows that no cache holds come from memory once for each time that they are walked, in one kernel or in several.
+        // Rows that no cache holds are loaded from memory for each pass over them, in one kernel or in several.
         Some(
             !has_few_long_rows(&self.group.axes)?
-                && others.iter().all(|read| self.reads.contains(read)),
+                && other_sinks.iter().all(|read| self.reads.contains(read)),
         )
     }
 
-    /// Names the parts of axes that are split, in the place of these.
+    /// Replaces split axes by their parts, in all members and sinks.
     fn resolve(&mut self) -> Option<()> {
         if !self.is_resolved {
             let own = axes_of(&self.group.axes).map(|axis| (axis, axis));
             self.group.members = members_over(&self.group, &own.collect())?;
             let sinks = [&mut self.group.sink].into_iter();
-            for sink in sinks.chain(&mut self.group.others) {
+            for sink in sinks.chain(&mut self.group.other_sinks) {
                 sink.address = self.group.axes.resolve(&sink.address)?;
             }
             self.is_resolved = true;
@@ -162,8 +166,9 @@ impl Joint {
         Some(())
     }
 
-    /// A load of what this one stores, at the index at which it does, is of a value that it has. None if the load is of another index.
-    fn keep_in_register(&self, walk: &Walk, member: &mut Member) -> Option<()> {
+    /// Replaces a load of a buffer that this group stores at the same index by the stored value. `None` if the index
+    /// differs.
+    fn forward_store(&self, walk: &Walk, member: &mut Member) -> Option<()> {
         let mut sinks = self.group.sinks();
         let Some(sink) = sinks.find(|sink| sink.node == member.node) else {
             return Some(());
@@ -172,20 +177,20 @@ impl Joint {
             return None;
         }
         member.operands = smallvec![sink.value];
-        member.how = Reach::Stored;
+        member.pattern = AccessPattern::Stored;
         member.computed = true;
         Some(())
     }
 
-    /// Adds members, of which those that are there already are not made again.
+    /// Adds members and a sink. Members that exist already are reused.
     fn add(&mut self, members: Vec<Member>, mut sink: Sink) {
         let mut known: HashMap<Local, Vec<usize>> = HashMap::new();
         for (place, member) in self.group.members.iter().enumerate() {
             known.entry(member.node).or_default().push(place);
         }
-        let mut same: HashMap<ReachId, ReachId> = HashMap::new();
+        let mut same: HashMap<UseId, UseId> = HashMap::new();
         let mut more = Vec::with_capacity(members.len());
-        // Those that are used come last.
+        // Operands come last, so they are mapped first.
         for mut member in members.into_iter().rev() {
             for operand in &mut member.operands {
                 *operand = same.get(operand).copied().unwrap_or(*operand);
@@ -194,7 +199,7 @@ impl Joint {
             let mut places = places.map(|place| &self.group.members[*place]);
             match places.find(|other| is_same(other, &member)) {
                 Some(other) => {
-                    same.insert(member.reach, other.reach);
+                    same.insert(member.use_id, other.use_id);
                 }
                 None => more.push(member),
             }
@@ -203,11 +208,11 @@ impl Joint {
         more.append(&mut self.group.members);
         self.group.members = more;
         sink.value = same.get(&sink.value).copied().unwrap_or(sink.value);
-        self.group.others.push(sink);
+        self.group.other_sinks.push(sink);
     }
 }
 
-/// The axes that are looped over, none of them split.
+/// Returns the axes of all loops, with parts in the place of split axes.
 fn axes_of(axes: &Axes) -> impl Iterator<Item = AxisId> + use<> {
     axes.outer().into_iter().chain(axes.inner())
 }
@@ -220,7 +225,7 @@ fn same_lengths(one: &Axes, other: &Axes) -> bool {
     same(one.outer(), other.outer()) && same(one.inner(), other.inner())
 }
 
-/// Whether few rows are reduced that are long ([`FEW_ROWS`]). None if they cannot be counted.
+/// Returns `true` if few long rows are reduced ([`FEW_ROWS`]). `None` if their number overflows.
 fn has_few_long_rows(axes: &Axes) -> Option<bool> {
     if !axes.has_inner() {
         return Some(false);
@@ -229,7 +234,7 @@ fn has_few_long_rows(axes: &Axes) -> Option<bool> {
     Some(count(axes.outer())? < FEW_ROWS && count(axes.inner())? > LONG_ROW)
 }
 
-/// An affine of other axes, by the names that these have here.
+/// Renames the axes of an affine.
 fn renamed(axes: &Axes, affine: &Affine, names: &HashMap<AxisId, AxisId>) -> Option<Affine> {
     let resolved = axes.resolve(affine)?;
     let mut renamed = Affine {
@@ -242,48 +247,48 @@ fn renamed(axes: &Axes, affine: &Affine, names: &HashMap<AxisId, AxisId>) -> Opt
     Some(renamed)
 }
 
-/// The members of a group by other names of its axes.
+/// Returns the members of a group with its axes renamed.
 fn members_over(group: &Group, names: &HashMap<AxisId, AxisId>) -> Option<Vec<Member>> {
     let named = |map: &Rc<Map>| -> Option<Rc<Map>> {
         let map = map.iter().map(|index| renamed(&group.axes, index, names));
         map.collect::<Option<Map>>().map(Rc::new)
     };
     let member = |member: &Member| {
-        let how = match &member.how {
-            Reach::At(map) => Reach::At(named(map)?),
-            Reach::Side(map) => Reach::Side(named(map)?),
-            Reach::Flat(flat) => Reach::Flat(renamed(&group.axes, flat, names)?),
-            Reach::Whole(Some(map)) => Reach::Whole(Some(named(map)?)),
-            how @ (Reach::Whole(None) | Reach::Stored) => how.clone(),
+        let pattern = match &member.pattern {
+            AccessPattern::At(map) => AccessPattern::At(named(map)?),
+            AccessPattern::Side(map) => AccessPattern::Side(named(map)?),
+            AccessPattern::Flat(flat) => AccessPattern::Flat(renamed(&group.axes, flat, names)?),
+            AccessPattern::Whole(Some(map)) => AccessPattern::Whole(Some(named(map)?)),
+            pattern @ (AccessPattern::Whole(None) | AccessPattern::Stored) => pattern.clone(),
         };
         Some(Member {
-            how,
+            pattern,
             ..member.clone()
         })
     };
     group.members.iter().map(member).collect()
 }
 
-/// Where a member is loaded from.
+/// The place that a member is loaded from.
 #[derive(Clone, PartialEq, Debug)]
 enum Place {
     At(Affine),
-    /// Wherever another value says along one axis.
+    /// At an index that another value holds, along one axis.
     Gathered(Option<Rc<Map>>),
 }
 
 fn place(walk: &Walk, member: &Member) -> Option<Place> {
-    Some(match &member.how {
-        Reach::At(map) | Reach::Side(map) => {
+    Some(match &member.pattern {
+        AccessPattern::At(map) | AccessPattern::Side(map) => {
             Place::At(Affine::flat(map, &walk.node(member.node).shape)?)
         }
-        Reach::Flat(flat) => Place::At(flat.clone()),
-        Reach::Whole(map) => Place::Gathered(map.clone()),
-        Reach::Stored => return None,
+        AccessPattern::Flat(flat) => Place::At(flat.clone()),
+        AccessPattern::Whole(map) => Place::Gathered(map.clone()),
+        AccessPattern::Stored => return None,
     })
 }
 
-/// All that members load. None if it cannot be counted.
+/// Returns everything that members load. `None` if an index overflows.
 fn places(walk: &Walk, members: &[Member]) -> Option<Vec<(Local, Place)>> {
     let loaded = members.iter().filter(|member| !member.computed);
     loaded
@@ -291,13 +296,14 @@ fn places(walk: &Walk, members: &[Member]) -> Option<Vec<(Local, Place)>> {
         .collect()
 }
 
-/// Whether two members are the same value.
+/// Returns `true` if two members compute the same value.
 fn is_same(one: &Member, other: &Member) -> bool {
-    let is_there = match (&one.how, &other.how) {
-        (Reach::At(a), Reach::At(b)) | (Reach::Side(a), Reach::Side(b)) => a == b,
-        (Reach::Whole(a), Reach::Whole(b)) => a == b,
-        (Reach::Flat(a), Reach::Flat(b)) => a == b,
-        (Reach::Stored, Reach::Stored) => true,
+    let is_there = match (&one.pattern, &other.pattern) {
+        (AccessPattern::At(a), AccessPattern::At(b))
+        | (AccessPattern::Side(a), AccessPattern::Side(b)) => a == b,
+        (AccessPattern::Whole(a), AccessPattern::Whole(b)) => a == b,
+        (AccessPattern::Flat(a), AccessPattern::Flat(b)) => a == b,
+        (AccessPattern::Stored, AccessPattern::Stored) => true,
         _ => false,
     };
     is_there

@@ -1,4 +1,4 @@
-//! Reductions of few long rows, rewritten in two stages before anything is fused.
+//! Rewrites reductions of few long rows as two stages, before fusion.
 //!
 //! ```text
 //!  sum [1] of x [16 M]     becomes     sum [1] of reshape [1024] of sum [1024, 1] of parts [1024, 16 Ki] of x
@@ -7,12 +7,13 @@
 //!                                        best  [1024, 1] = max    of parts [1024, 16 Ki] of x
 //!                                        place [1024, 1] = argmax of parts [1024, 16 Ki] of x
 //! ```
-//! *Parts* are a view, `p * step + i` along an axis, so the first stage is fused with what feeds it, and the second with what
-//! follows. What the parts come to is kept in the type that it is computed in: `f32` for halves.
+//! *Parts* are a view, `p * step + i` along an axis, so the first stage is fused with its operands and the second with
+//! its readers. The results of the parts keep the type of the computation: `f32` for halves.
 //!
-//! Where nothing divides the axis, parts overlap, which changes no maximum and no first index. Parts of sums and products do not, and
-//! some of them have one element more, of those that are left behind the last: it is computed once a part, and so costs nothing.
-//! Where further axes are reduced behind the one that is cut, those of an overlap count as zero or one.
+//! If nothing divides the axis, parts overlap, which changes no maximum and no first index. Parts of sums and products
+//! must not overlap: they have `step` elements each, and some of them one more, of the remainder behind the last part;
+//! this element is computed once for each part, so it costs nothing. If further axes are reduced behind the cut one,
+//! the elements of an overlap count as zero or one.
 
 use std::collections::HashMap;
 
@@ -22,13 +23,13 @@ use smallvec::SmallVec;
 use crate::lazy::node::{NodeId, Op};
 use crate::literal::Literal;
 use crate::schedule::axes::runs;
-use crate::schedule::parts::{Parts, Share, Windows};
-use crate::schedule::walk::{Local, Seen, Walk};
+use crate::schedule::split::{Parts, Share, Windows};
+use crate::schedule::walk::{Local, Walk, WalkNode};
 use crate::shape::Shape;
 use crate::size::Size;
 
-/// The same walk, with long rows reduced in two stages.
-pub(crate) fn in_stages(mut walk: Walk, parts: &Parts) -> Walk {
+/// Returns the walk with reductions of long rows in two stages.
+pub(crate) fn rewrite_long_reductions(mut walk: Walk, parts: &Parts) -> Walk {
     let locals = 0..walk.nodes.len() as Local;
     let plans = locals.filter_map(|local| Some((local, Plan::of(&walk, local, parts)?)));
     let plans: HashMap<Local, Plan> = plans.collect();
@@ -37,7 +38,7 @@ pub(crate) fn in_stages(mut walk: Walk, parts: &Parts) -> Walk {
     }
     let old = std::mem::take(&mut walk.nodes);
     let held = std::mem::take(&mut walk.held);
-    // Where each node is now.
+    // The new index of each node.
     let mut places: Vec<Local> = Vec::with_capacity(old.len());
     for (local, mut node) in old.into_iter().enumerate() {
         let is_held = held.get(local).copied();
@@ -64,18 +65,18 @@ pub(crate) fn in_stages(mut walk: Walk, parts: &Parts) -> Walk {
     walk
 }
 
-/// How one reduction is done in two stages.
+/// How one reduction is split into two stages.
 #[derive(Debug)]
 struct Plan {
-    /// What is reduced: the operand, or what it is a reshape of.
+    /// The reduced node: the operand, or the operand of reshapes below it.
     source: Local,
-    /// For each axis of the source that is reduced: its length, what becomes of it, and which axis of the second stage its
-    /// parts are on.
+    /// For each reduced axis of the source: its length, how parts divide it, and the axis of the second stage that has
+    /// its parts.
     reduced: Vec<Option<(i64, Share, usize)>>,
 }
 
 impl Plan {
-    /// How a node is reduced in two stages, if it is.
+    /// Returns the plan of a node, if it is a reduction that is split.
     fn of(walk: &Walk, local: Local, parts: &Parts) -> Option<Self> {
         let node = walk.node(local);
         if !matches!(node.op, Op::Reduce(_)) {
@@ -83,11 +84,12 @@ impl Plan {
         }
         let mut source = node.operands[0];
         let axes = walk.node(source).shape.iter().zip(node.shape.iter());
-        // The axis of the second stage for each axis that is reduced.
+        // The axis of the second stage for each reduced axis.
         let onto = axes.enumerate();
         let onto = onto.map(|(axis, (from, to))| (from != to).then_some(axis));
         let mut onto: Vec<Option<usize>> = onto.collect();
-        // A row of a reshaped buffer, cut, may be no part of the buffer's axes: then the buffer's own are cut, if they can be.
+        // A part of a row of a reshaped buffer may be no range of the axes of the buffer: split the axes of the buffer
+        // itself if possible.
         while matches!(walk.node(source).op, Op::Reshape) {
             let under = walk.node(source).operands[0];
             let (shape, of) = (&walk.node(source).shape, &walk.node(under).shape);
@@ -100,13 +102,13 @@ impl Plan {
         let axes = shape.iter().zip(&onto);
         let kept = axes.clone().filter(|(_, onto)| onto.is_none());
         let rows = Size::product(kept.map(|(length, _)| length))?.max()?;
-        let abreast = axes.clone().rev().take_while(|(_, onto)| onto.is_none());
-        let abreast = Size::product(abreast.map(|(length, _)| length))?.max()?;
+        let adjacent = axes.clone().rev().take_while(|(_, onto)| onto.is_none());
+        let adjacent = Size::product(adjacent.map(|(length, _)| length))?.max()?;
         let row = axes.filter(|(_, onto)| onto.is_some());
         let row: Vec<i64> = row
             .map(|(length, _)| length.known())
             .collect::<Option<_>>()?;
-        let mut shares = row.iter().zip(parts.shares(rows, abreast, &row)?);
+        let mut shares = row.iter().zip(parts.shares(rows, adjacent, &row)?);
         let reduced = onto.into_iter().map(|onto| {
             let onto = onto?;
             shares.next().map(|(length, share)| (*length, share, onto))
@@ -117,7 +119,7 @@ impl Plan {
         })
     }
 
-    /// The axis that is cut, where a reduction takes what is left behind equal parts one by one.
+    /// Returns the cut axis, if the remainder behind equal parts is reduced element by element.
     fn rest(&self, op: ReduceOp) -> Option<(usize, Windows)> {
         let (axis, windows) = self.cut()?;
         let is_last = self.reduced[axis + 1..].iter().all(Option::is_none);
@@ -125,7 +127,7 @@ impl Plan {
         (counts && is_last && windows.overlap() > 0).then_some((axis, windows))
     }
 
-    /// The axis that is cut.
+    /// Returns the cut axis.
     fn cut(&self) -> Option<(usize, Windows)> {
         let mut axes = self.reduced.iter().enumerate();
         axes.find_map(|(axis, reduced)| match reduced {
@@ -135,8 +137,8 @@ impl Plan {
     }
 }
 
-/// Which axes of `from` are reduced, and onto what, where those of `to`, a shape of as many elements, are; none if an axis of the one
-/// is both reduced and not in the other.
+/// Returns, for each axis of `from`, onto which axis it is reduced, given the same for the axes of `to`, a shape with
+/// as many elements. `None` if an axis of one shape is reduced only in part.
 fn through(to: &Shape, from: &Shape, onto: &[Option<usize>]) -> Option<Vec<Option<usize>>> {
     let mut through = vec![None; from.rank()];
     for (mine, theirs) in runs(to, from)? {
@@ -156,15 +158,15 @@ fn through(to: &Shape, from: &Shape, onto: &[Option<usize>]) -> Option<Vec<Optio
 
 /// Adds the nodes of one reduction.
 struct Stages<'a> {
-    nodes: &'a mut Vec<Seen>,
+    nodes: &'a mut Vec<WalkNode>,
     forced: &'a mut Vec<Local>,
-    /// The node that they are made for.
+    /// The id of the node that they are made for.
     id: NodeId,
 }
 
 impl Stages<'_> {
     fn add(&mut self, op: Op, operands: &[Local], shape: &Shape, dtype: DType) -> Local {
-        self.nodes.push(Seen {
+        self.nodes.push(WalkNode {
             op,
             operands: SmallVec::from_slice(operands),
             shape: shape.clone(),
@@ -175,8 +177,8 @@ impl Stages<'_> {
         (self.nodes.len() - 1) as Local
     }
 
-    /// Makes a node the second stage of what it was.
-    fn rewrite(&mut self, node: &mut Seen, plan: &Plan, source: Local) {
+    /// Turns a reduction into the second stage of itself.
+    fn rewrite(&mut self, node: &mut WalkNode, plan: &Plan, source: Local) {
         let Op::Reduce(op) = node.op else { return };
         let seen = &self.nodes[source as usize];
         let (dtype, whole) = (seen.dtype, seen.shape.clone());
@@ -191,7 +193,7 @@ impl Stages<'_> {
                 self.windows(source, &whole, dtype, axis, windows, op)
             }
         };
-        // The shape of what comes of the parts: with an axis of length 1 for that of their elements.
+        // The shape of the results of the parts: the axis of their elements has length 1.
         let mut partial: Vec<Size> = Vec::with_capacity(whole.rank() + 1);
         let mut second: Vec<Size> = node.shape.to_vec();
         for (length, reduced) in whole.iter().zip(&plan.reduced) {
@@ -204,7 +206,7 @@ impl Stages<'_> {
             if matches!(share, Share::Cut(_)) {
                 partial.push(Size::ONE);
             }
-            // Known, and no more than the elements of the row: they were counted.
+            // Known, and at most the number of elements of the row, which did not overflow.
             let before = second[*onto].known().unwrap_or(1);
             second[*onto] = Size::fixed(before * parts);
         }
@@ -223,7 +225,7 @@ impl Stages<'_> {
                 _ => BinaryOp::Add,
             };
             values = self.add(Op::Binary(both), &[values, rest], &partial, dtype);
-            // Of the first stage, where what is reduced is computed.
+            // Keep the addition in the first stage, which computes the operands.
             self.forced.push(values);
         }
         let values = self.add(Op::Reshape, &[values], &second, dtype);
@@ -232,14 +234,14 @@ impl Stages<'_> {
             return;
         }
         let places = self.add(Op::Reduce(op), &[of_parts], &partial, DType::I64);
-        let places = self.begun(places, &partial, plan);
+        let places = self.with_part_starts(places, &partial, plan);
         let places = self.add(Op::Reshape, &[places], &second, DType::I64);
-        // The first place of those that are as good as any.
+        // The first index of those with the best value.
         let found = self.add(Op::Reduce(best), &[values], &node.shape, dtype);
         let found = self.add(Op::Broadcast, &[found], &second, dtype);
         let mut is_best = self.compare(CompareOp::Eq, [values, found], &second);
         if dtype.is_float() {
-            // NaN is what is found where one is, and equals nothing.
+            // If an element is NaN the best value is NaN, which equals nothing.
             let is_nan = self.compare(CompareOp::Ne, [values, values], &second);
             let or = Op::Binary(BinaryOp::Or);
             is_best = self.add(or, &[is_best, is_nan], &second, DType::Bool);
@@ -250,7 +252,7 @@ impl Stages<'_> {
         node.operands = SmallVec::from_slice(&[chosen]);
     }
 
-    /// The parts of an axis. Those of sums and products have each element once.
+    /// Adds the parts of an axis. Parts of sums and products contain each element once.
     fn windows(
         &mut self,
         source: Local,
@@ -283,10 +285,11 @@ impl Stages<'_> {
         self.add(Op::Select, &[is_own, parts, neutral], &shape, dtype)
     }
 
-    /// One of the elements behind equal parts for each of the last parts, and for the others what changes nothing.
+    /// Adds, for each of the last parts, one element of the remainder behind equal parts, and for the other parts the
+    /// neutral element.
     #[expect(
         clippy::too_many_arguments,
-        reason = "what is reduced, how it is cut, and what comes out"
+        reason = "the operand, its split, and the result"
     )]
     fn rest(
         &mut self,
@@ -305,7 +308,7 @@ impl Stages<'_> {
         } = windows;
         let mut shape = whole.to_vec();
         shape[axis] = Size::fixed(parts);
-        // As many of the axis' last elements as there are parts: those that are no rest are in parts already.
+        // As many of the last elements of the axis as there are parts; those that belong to a part already are masked.
         let start = Size::fixed((parts - 1) * step + length - parts);
         let last = self.add(
             Op::Narrow { axis, start },
@@ -321,18 +324,18 @@ impl Stages<'_> {
         self.add(Op::Select, &[has_one, last, neutral], partial, dtype)
     }
 
-    /// What changes no sum, or no product.
+    /// Adds the neutral element of a sum or product.
     fn neutral(&mut self, op: ReduceOp, shape: &Shape, dtype: DType) -> Local {
         let neutral = u32::from(op == ReduceOp::Prod);
-        // So small a whole number is its own bits.
+        // 0 and 1 of an integer type are their own bits.
         let bits = Literal::from(neutral).bits(dtype);
         let bits = bits.unwrap_or(u64::from(neutral));
         self.add(Op::Const(bits), &[], shape, dtype)
     }
 
-    /// Places within parts as places within the row: where each part begins is added.
-    fn begun(&mut self, mut places: Local, shape: &Shape, plan: &Plan) -> Local {
-        // Elements from one index of an axis to the next, from the fastest axis.
+    /// Turns indices within parts into indices within the row: adds the start of each part.
+    fn with_part_starts(&mut self, mut places: Local, shape: &Shape, plan: &Plan) -> Local {
+        // The stride of each axis within the row, from the fastest axis.
         let mut stride = 1;
         let mut begins: Vec<(usize, i64)> = Vec::new();
         let cut = plan.cut().map(|(axis, _)| axis);
@@ -340,7 +343,7 @@ impl Stages<'_> {
             let Some((length, share, _)) = reduced else {
                 continue;
             };
-            // Behind the axis that is cut, there is one more.
+            // Behind the cut axis the shape has one axis more.
             let of_shape = axis + usize::from(cut.is_some_and(|cut| cut < axis));
             match share {
                 Share::Each => begins.push((of_shape, stride)),

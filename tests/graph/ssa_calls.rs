@@ -1,4 +1,4 @@
-//! Functions that were written by hand, called by graphs: on every kind of device, with lengths and values that change from run to run.
+//! Calls of SSA functions by graphs: on every kind of device, with lengths and values that change between runs.
 
 use millstream::Kernel;
 use millstream::graph::{
@@ -12,16 +12,17 @@ use rstest_reuse::apply;
 use crate::every_device;
 use crate::support::On;
 
-/// `to[i] = factor * from[i]` for each of `n` elements, by any number of threads.
+/// Returns a function that computes `to[i] = factor * from[i]` for `n` elements, with any number of threads.
 pub(crate) fn scale() -> Function {
     let k = Builder::new("scale", [4, 1, 1]);
     let (from, to) = (k.read("from", DType::F32), k.write("to", DType::F32));
     let (factor, n) = (k.scalar("factor", DType::F32), k.scalar("n", DType::I64));
     k.range(k.index(), n, k.count(), |i| to.set(i, factor * from.get(i)));
-    k.build().expect("it is well-formed")
+    k.build().expect("the function is valid")
 }
 
-/// The sum of each row of so many columns, a cube for each row: what threads have summed they sum together.
+/// Returns a function that sums each row, with one cube for each row: each thread sums some elements, and the cube
+/// reduces the sums.
 fn row_sums() -> Function {
     let k = Builder::new("row_sums", [8, 1, 1]);
     let (from, to) = (k.read("from", DType::F32), k.write("to", DType::F32));
@@ -32,10 +33,10 @@ fn row_sums() -> Function {
     });
     let all = sum.get().reduce(ReduceOp::Sum);
     k.when(k.thread().eq(0), || to.set(k.cube(), all));
-    k.build().expect("it is well-formed")
+    k.build().expect("the function is valid")
 }
 
-/// `counts[i] += by` for each of `n` elements.
+/// Returns a function that computes `counts[i] += by` for `n` elements.
 fn count() -> Function {
     let k = Builder::new("count", [4, 1, 1]);
     let counts = k.update("counts", DType::F32);
@@ -43,12 +44,12 @@ fn count() -> Function {
     k.range(k.index(), n, k.count(), |i| {
         counts.set(i, counts.get(i) + by);
     });
-    k.build().expect("it is well-formed")
+    k.build().expect("the function is valid")
 }
 
-/// Between kernels that are made of the graph, with a length and a number of each run, and compiled once.
+/// The calls are between kernels of the graph, with a length and a number that each run sets, and are compiled once.
 #[apply(every_device)]
-fn a_function_by_hand_takes_the_lengths_and_values_of_each_run(on: On) {
+fn call_uses_the_lengths_and_scalars_of_each_run(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -83,7 +84,7 @@ fn a_function_by_hand_takes_the_lengths_and_values_of_each_run(on: On) {
         let data: Vec<f32> = (0..200).map(|i| ((i * 7 + turn) % 16) as f32).collect();
         let handle = stream.create(&data).unwrap();
         let run = compiled.run().input(&x, &handle).length(&t, t_now);
-        // Its own value is 2.
+        // The default is 2.
         let run = if by == 2.0 {
             run
         } else {
@@ -116,9 +117,10 @@ fn a_function_by_hand_takes_the_lengths_and_values_of_each_run(on: On) {
     assert_eq!(cache.stats(), before, "nothing is compiled again");
 }
 
-/// I6: a function that updates a buffer of the caller's does so once a run, by what the run says, and readers of either version see theirs.
+/// I6: a function that updates a buffer of the caller runs once for each run, with the arguments of the run; readers of
+/// both versions see their version.
 #[apply(every_device)]
-fn a_function_by_hand_updates_in_place_once_a_run_i6(on: On) {
+fn call_in_place_updates_the_buffer_once_in_each_run_i6(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -148,9 +150,9 @@ fn a_function_by_hand_updates_in_place_once_a_run_i6(on: On) {
     }
 }
 
-/// A call is made once where its scalars are held, and by each run where they are not.
+/// A call is computed once if its scalars are held, otherwise by each run.
 #[apply(every_device)]
-fn a_function_by_hand_is_held_with_its_scalars(on: On) {
+fn call_is_held_if_its_scalars_are_held(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -178,9 +180,9 @@ fn a_function_by_hand_is_held_with_its_scalars(on: On) {
     }
 }
 
-/// Kernels of users take the scalars and lengths of a run as well, as far as each has words of its own.
+/// Native kernels accept the scalars and lengths of a run too, if each has its own launch word.
 #[test]
-fn scalars_of_a_call_are_what_its_kernel_declares() {
+fn call_with_scalars_of_another_type_or_a_shared_word_is_refused() {
     let rig = On::Cpu.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -223,8 +225,8 @@ fn scalars_of_a_call_are_what_its_kernel_declares() {
     ];
     for call in refused {
         let refused = call.make([&x], DType::F32, [4]);
-        let said = refused.check().unwrap_err().to_string();
-        assert!(said.contains("the scalar is "), "{said}");
+        let text = refused.check().unwrap_err().to_string();
+        assert!(text.contains("the scalar must be "), "{text}");
     }
     let packs = Kernel::new("packs")
         .reads::<f32>("from")
@@ -236,16 +238,17 @@ fn scalars_of_a_call_are_what_its_kernel_declares() {
     assert!(same.make([&x], DType::F32, [4]).check().is_ok());
     let changes = Call::new(packs, [1, 1, 1]).scalar(1.0).scalar(&by);
     let changes = changes.make([&x], DType::F32, [4]);
-    let said = changes.check().unwrap_err().to_string();
+    let text = changes.check().unwrap_err().to_string();
     assert!(
-        said.contains("packs `b` into eight bytes with another"),
-        "{said}"
+        text.contains("packs `b` into eight bytes with another"),
+        "{text}"
     );
 }
 
-/// A buffer in another shape is the same buffer: what is updated through it is that, and whoever reads an old version has its own.
+/// A reshaped buffer is the same buffer: an update through it updates the buffer, and readers of an old version see
+/// that version.
 #[apply(every_device)]
-fn a_function_by_hand_updates_through_another_shape_i6(on: On) {
+fn call_in_place_through_a_reshape_updates_the_buffer_i6(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -257,7 +260,7 @@ fn a_function_by_hand_updates_through_another_shape_i6(on: On) {
     let counted = Call::ssa(count(), [2, 1, 1]).scalar(0.5).scalar(9);
     let counted = counted.make_in_place([], &square);
     let after = &counted * 2.0;
-    // Of a value that is computed it is the value's own buffer.
+    // For a computed value it updates the value's own buffer.
     let made = (&counts * 4.0).reshape([3, 3]);
     let moved = Call::ssa(count(), [2, 1, 1]).scalar(1.0).scalar(9);
     let moved = moved.make_in_place([], &made);

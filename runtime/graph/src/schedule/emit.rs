@@ -1,4 +1,4 @@
-//! From groups to items: programs with what they are bound to, and kernels of users.
+//! Turns groups into items: programs with their bindings, and kernels of users.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use crate::error::ScheduleError;
 use crate::lazy::callee::Callee;
 use crate::lazy::node::Op;
 use crate::schedule::axes::{Affine, Axes};
-use crate::schedule::express;
-use crate::schedule::group::{Group, Kind, Reach, Sink};
+use crate::schedule::expression;
+use crate::schedule::group::{AccessPattern, Group, Kind, Sink};
 use crate::schedule::item::{Item, ItemKind, Work, Written};
 use crate::schedule::lower::{Lowered, Lowering, lower_nest};
 use crate::schedule::order::{base_of, moving_group};
 use crate::schedule::product::lower_product;
-use crate::schedule::walk::{Local, Seen, Walk};
+use crate::schedule::walk::{Local, Walk, WalkNode};
 use crate::shape::Shape;
 use crate::size::Size;
 
-/// The item of a group, or none where it must go through a buffer.
+/// Returns the item of a group, or `None` if the group must go through a buffer ([`Lowering::Conflict`]).
 pub(super) fn lower(walk: &Walk, group: &Group) -> Result<Option<Item>, ScheduleError> {
     let made = match group.kind {
         Kind::Call => call(walk, group),
@@ -57,7 +57,7 @@ fn nest(walk: &Walk, group: &Group, lowered: Lowered) -> Option<Item> {
     Some(Item {
         kind,
         flops: elements.times(&Size::fixed(work))?,
-        expression: express::nest(nest, &lowered.words),
+        expression: expression::nest(nest, &lowered.words),
         writes: group
             .sinks()
             .zip(&nest.stores)
@@ -70,7 +70,7 @@ fn nest(walk: &Walk, group: &Group, lowered: Lowered) -> Option<Item> {
     })
 }
 
-/// What one of the stores of a nest writes.
+/// Returns what one store of a nest writes.
 fn written(nest: &Nest, sink: &Sink, store: &Store) -> Written {
     let stored = nest.accesses[usize::from(store.access)].buffer;
     Written {
@@ -81,7 +81,7 @@ fn written(nest: &Nest, sink: &Sink, store: &Store) -> Written {
     }
 }
 
-/// Does it load from a buffer?
+/// Returns `true` if the nest loads from a buffer.
 fn loads(nest: &Nest, buffer: u16) -> bool {
     nest.values.iter().any(|value| match value.op {
         Ir::Load(access) | Ir::Gather { access, .. } => {
@@ -91,14 +91,15 @@ fn loads(nest: &Nest, buffer: u16) -> bool {
     })
 }
 
-/// The bindings whose memory an output may take: those that are loaded where the output is stored, and nowhere else.
+/// Returns the bindings whose memory an output may take: those that are loaded only at the place where the output is
+/// stored.
 fn in_place(nest: &Nest, store: &Store) -> Vec<usize> {
     if store.scatter.is_some() {
         return Vec::new();
     }
     let stored = &nest.accesses[usize::from(store.access)];
     let output = nest.buffers[usize::from(stored.buffer)];
-    // Equal accesses have the same words, so they are the same places.
+    // Equal accesses have the same words, so they have the same places.
     let fits = |index: usize| {
         let mut walks = nest
             .accesses
@@ -128,7 +129,7 @@ fn product(walk: &Walk, group: &Group) -> Option<Item> {
     };
     Some(Item {
         kind: ItemKind::Matmul,
-        expression: express::product(matmul, &lowered.words),
+        expression: expression::product(matmul, &lowered.words),
         flops: lowered.flops,
         writes: smallvec![Written {
             node: group.sink.node,
@@ -148,13 +149,15 @@ fn call(walk: &Walk, group: &Group) -> Option<Item> {
     let Op::Custom(custom) = &node.op else {
         return None;
     };
-    let of_reach = |reach: &u32| {
-        let mut at = *reach;
-        // Through reshapes, which are the same buffer.
+    let argument = |use_id: &u32| {
+        let mut at = *use_id;
+        // Skip reshapes: they have the same buffer.
         loop {
-            let member = group.members.iter().find(|member| member.reach == at)?;
+            let member = group.members.iter().find(|member| member.use_id == at)?;
             match member.operands.first() {
-                Some(operand) if matches!(member.how, Reach::Whole(None)) => at = *operand,
+                Some(operand) if matches!(member.pattern, AccessPattern::Whole(None)) => {
+                    at = *operand
+                }
                 _ => return Some(member.node),
             }
         }
@@ -162,7 +165,7 @@ fn call(walk: &Walk, group: &Group) -> Option<Item> {
     let mut bindings: Vec<Local> = group
         .arguments
         .iter()
-        .map(of_reach)
+        .map(argument)
         .collect::<Option<_>>()?;
     let reads = if custom.in_place {
         bindings[..bindings.len() - 1].to_vec()
@@ -193,7 +196,8 @@ fn call(walk: &Walk, group: &Group) -> Option<Item> {
     })
 }
 
-/// The items of a group that reads what it stores to, elsewhere: one fills a buffer, and one moves it.
+/// Returns the items of a group that reads other elements of the buffer that it stores to: one item fills a temporary
+/// buffer, the other moves it.
 pub(super) fn through_a_buffer(
     walk: &mut Walk,
     mut group: Group,
@@ -202,7 +206,7 @@ pub(super) fn through_a_buffer(
     let failed = || ScheduleError::TooLarge("a buffer that is stored to".to_owned());
     let outer = group.axes.outer().into_iter().chain(group.axes.inner());
     let resolved = group.axes.resolve(&address).ok_or_else(failed)?;
-    // The axes in the order of the buffer: those that the store walks.
+    // The axes that the store walks, in the order of the buffer.
     let mut walked: Vec<_> = outer
         .filter(|axis| resolved.terms.iter().any(|(known, _)| known == axis))
         .collect();
@@ -227,7 +231,7 @@ pub(super) fn through_a_buffer(
             .add(&map[place], &resolved.factor(*axis))
             .ok_or_else(failed)?;
     }
-    let seen = Seen {
+    let seen = WalkNode {
         op: Op::Copy,
         operands: SmallVec::new(),
         shape,
@@ -242,7 +246,14 @@ pub(super) fn through_a_buffer(
     group.sink.partial = false;
     let mut first = lower(walk, &group)?.ok_or_else(failed)?;
     first.kind = ItemKind::Kernel;
-    let second = moving_group(axes, Reach::At(map.into()), buffer, into, moved, true);
+    let second = moving_group(
+        axes,
+        AccessPattern::At(map.into()),
+        buffer,
+        into,
+        moved,
+        true,
+    );
     let second = lower(walk, &second)?.ok_or_else(failed)?;
     Ok([first, second])
 }

@@ -1,20 +1,14 @@
-//! What a launch has beyond bindings and scalars: metadata, tensor maps, clusters.
+//! Launches with more than bindings and scalars: metadata, launch attributes, priorities.
 
 use millstream_actors::Device;
 use millstream_client::arguments::{CubeCount, LaunchArgs, write};
 use millstream_cuda::{Cuda, CudaLaunch};
-use millstream_protocol::error::Error;
 use millstream_protocol::kernel::Kernel;
 use millstream_protocol::launch::Metadata;
 use millstream_protocol::priority::Priority;
 use rstest::rstest;
 
 use crate::support::*;
-
-/// The error of a task, as it reads.
-fn said(error: &Error) -> String {
-    error.to_string()
-}
 
 fn words() -> Kernel {
     Kernel::new("words")
@@ -23,7 +17,7 @@ fn words() -> Kernel {
         .threads([1, 1, 1])
 }
 
-/// I6: the words of a launch's metadata reach its entry point, with zeros behind them.
+/// I6: the entry point receives the metadata of a launch by value, padded with zeros.
 #[test]
 fn metadata_reaches_the_kernel_by_value_i6() {
     let gpu = gpu(1);
@@ -40,27 +34,27 @@ fn metadata_reaches_the_kernel_by_value_i6() {
     let launch = |args| stream.launch(&kernel, one.clone(), args);
     launch(args().metadata(metadata.clone())).unwrap();
     assert_eq!(stream.read(&to).wait().unwrap(), [1, 3, 3, 5, 6, 3, 1, 0]);
-    // None is none, not the one before.
+    // A launch without metadata passes zeros, not the metadata of the launch before.
     launch(args()).unwrap();
     assert_eq!(stream.read(&to).wait().unwrap(), [0; 8]);
     let more = metadata.input(&[3], &[1], 3).unwrap();
     launch(args().metadata(more)).unwrap();
-    let why = said(&stream.read(&to).wait().unwrap_err());
+    let why = stream.read(&to).wait().unwrap_err().to_string();
     assert!(why.contains("at most 8 words of metadata"), "{why}");
     assert!(why.contains("got 14"), "{why}");
     drop((to, kernel, stream, client, device));
     gpu.assert_clean();
 }
 
-/// I7: an entry point that takes what its kernel does not say it takes, or the other way round, is refused as it is prepared.
+/// I7: a kernel whose launch options do not match its entry point, or exceed a limit, is refused when it is prepared.
 #[rstest]
-#[case::none(CudaLaunch::default(), "takes 2 parameters, but 1 are declared")]
-#[case::too_few(CudaLaunch::default().metadata_words(7), "parameter 1 of the entry point has 32 bytes, but the metadata `unsigned words[7]` has 28")]
-#[case::too_many(CudaLaunch::default().metadata_words(600), "at most 512 words of metadata, got 600")]
-#[case::maps(CudaLaunch::default().tensor_maps(9), "at most 8 tensor maps, got 9")]
-#[case::cluster(CudaLaunch::default().cluster([5, 5, 1]), "clusters of 1 to 16 cubes, got [5, 5, 1]")]
-#[case::no_cluster(CudaLaunch::default().cluster([0, 1, 1]), "clusters of 1 to 16 cubes, got [0, 1, 1]")]
-fn what_an_entry_point_does_not_take_is_refused_i7(
+#[case::metadata_not_declared(CudaLaunch::default(), "takes 2 parameters, but 1 are declared")]
+#[case::too_few_words(CudaLaunch::default().metadata_words(7), "parameter 1 of the entry point has 32 bytes, but the metadata `unsigned words[7]` has 28")]
+#[case::too_many_words(CudaLaunch::default().metadata_words(600), "at most 512 words of metadata, got 600")]
+#[case::too_many_maps(CudaLaunch::default().tensor_maps(9), "at most 8 tensor maps, got 9")]
+#[case::too_large_a_cluster(CudaLaunch::default().cluster([5, 5, 1]), "clusters of 1 to 16 cubes, got [5, 5, 1]")]
+#[case::empty_cluster(CudaLaunch::default().cluster([0, 1, 1]), "clusters of 1 to 16 cubes, got [0, 1, 1]")]
+fn launch_options_that_do_not_match_the_entry_point_are_refused_i7(
     #[case] options: CudaLaunch,
     #[case] expected: &str,
 ) {
@@ -75,17 +69,18 @@ fn what_an_entry_point_does_not_take_is_refused_i7(
     gpu.assert_clean();
 }
 
-/// I6: what a kernel says of its launches reaches the driver, and cubes that are no multiple of its clusters are refused.
+/// I6: clusters, cooperative and programmatic launches reach the driver. A number of cubes that is not a multiple of
+/// the cluster is refused.
 #[test]
-fn clusters_and_cooperation_reach_the_driver_i6() {
+fn launch_attributes_reach_the_driver_i6() {
     let gpu = gpu(5);
     let device = open(1);
     let client = device.new_client();
     let stream = client.new_stream();
     let options = CudaLaunch::default().cluster([2, 1, 1]).cooperative();
-    // SAFETY: the kernel waits for nothing, and nothing is ahead of it that writes what it touches.
-    let early = unsafe { CudaLaunch::default().programmatic() };
-    let [clusters, large, early] = [options, options.cluster([16, 1, 1]), early]
+    // SAFETY: no task that may still run writes memory that the kernel accesses, so the kernel need not wait for any.
+    let programmatic = unsafe { CudaLaunch::default().programmatic() };
+    let [pairs, large, programmatic] = [options, options.cluster([16, 1, 1]), programmatic]
         .map(|options| client.kernel(fill().with(options)).unwrap());
     let to = stream.empty::<u32>(64).unwrap();
     let launch = |kernel, cubes, value: u32| {
@@ -95,27 +90,27 @@ fn clusters_and_cooperation_reach_the_driver_i6() {
             .unwrap();
         stream.read(&to).wait()
     };
-    assert_eq!(launch(&clusters, 4, 1).unwrap(), [1; 64]);
+    assert_eq!(launch(&pairs, 4, 1).unwrap(), [1; 64]);
     assert_eq!(launch(&large, 16, 2).unwrap(), [2; 64]);
-    assert_eq!(launch(&early, 1, 3).unwrap(), [3; 64]);
-    let why = said(&launch(&clusters, 3, 4).unwrap_err());
+    assert_eq!(launch(&programmatic, 1, 3).unwrap(), [3; 64]);
+    let why = launch(&pairs, 3, 4).unwrap_err().to_string();
     assert!(why.contains("not a multiple of the cluster"), "{why}");
-    let said: Vec<String> = gpu.launched();
     assert_eq!(
-        said,
+        gpu.launched(),
         [
             "fill <<<[4, 1, 1], [256, 1, 1], 0>>> cluster [2, 1, 1] cooperative priority 0",
             "fill <<<[16, 1, 1], [256, 1, 1], 0>>> cluster [16, 1, 1] cooperative priority 0",
             "fill <<<[1, 1, 1], [256, 1, 1], 0>>> programmatic priority 0",
         ]
     );
-    drop((to, clusters, large, early, stream, client, device));
+    drop((to, pairs, large, programmatic, stream, client, device));
     gpu.assert_clean();
 }
 
-/// I12: streams of high and of low priority have queues of their own, which the GPU takes before and after the others.
+/// I12: streams of high and of low priority have queues of their own, whose driver streams have the highest and the
+/// lowest priority.
 #[test]
-fn priorities_are_those_of_the_driver_i12() {
+fn streams_run_on_queues_of_their_priority_i12() {
     let gpu = gpu(3);
     let device = Device::open_with(Cuda::ordinal(0), options()).unwrap();
     let mut handles = Vec::new();
@@ -126,7 +121,7 @@ fn priorities_are_those_of_the_driver_i12() {
     ] {
         let client = device.client_builder().priority(priority).build();
         let kernel = client.kernel(fill()).unwrap();
-        // More streams than queues: none leaves the queues of its priority.
+        // More streams than queues, and still every stream stays on the queues of its priority.
         for _ in 0..6 {
             let stream = client.new_stream();
             let handle = stream.empty::<u32>(4).unwrap();
@@ -148,7 +143,7 @@ fn priorities_are_those_of_the_driver_i12() {
     gpu.assert_clean();
 }
 
-/// I12: so many queues as are asked for, and no number that cannot be.
+/// I12: a device has the requested number of queues, plus two with priority queues. A total outside 1 to 16 is refused.
 #[rstest]
 #[case(Cuda::ordinal(0), Some(6))]
 #[case(Cuda::ordinal(0).queues(3), Some(3))]
@@ -158,9 +153,12 @@ fn priorities_are_those_of_the_driver_i12() {
 #[case(Cuda::ordinal(0).queues(17), None)]
 #[case(Cuda::ordinal(0).queues(15).priority_queues(true), None)]
 #[case(Cuda::ordinal(0).queues(usize::MAX).priority_queues(true), None)]
-fn queues_are_as_many_as_asked_for_i12(#[case] asked: Cuda, #[case] expected: Option<usize>) {
+fn a_device_has_the_requested_number_of_queues_i12(
+    #[case] requested: Cuda,
+    #[case] expected: Option<usize>,
+) {
     let gpu = gpu(4);
-    let opened = Device::open_with(asked, options());
+    let opened = Device::open_with(requested, options());
     assert_eq!(
         opened
             .as_ref()

@@ -1,4 +1,4 @@
-//! An expression twice: as a lazy buffer, and as the numbers that it should be.
+//! Lazy buffers with their expected values.
 
 use millstream::graph::{
     Graph, Hold, LazyBuffer, Output, Outputs, Parts, Run, Schedule, ScheduleError,
@@ -9,35 +9,35 @@ use millstream::{ComputeClient, DType, Handle, Stream};
 
 use crate::oracle::{Array, indices};
 
-/// A lazy buffer and what it should be.
+/// A lazy buffer with its expected value.
 #[derive(Clone, Debug)]
-pub(crate) struct Both {
+pub(crate) struct Expected {
     pub(crate) lazy: LazyBuffer,
     pub(crate) want: Array,
 }
 
 /// A graph with the data of its inputs.
 #[derive(Default)]
-pub(crate) struct Sheet {
+pub(crate) struct TestGraph {
     pub(crate) graph: Graph,
-    pub(crate) inputs: Vec<Both>,
-    /// How long rows are reduced.
+    pub(crate) inputs: Vec<Expected>,
+    /// How reductions are split.
     pub(crate) parts: Parts,
 }
 
-impl Sheet {
-    /// An input with this data.
-    pub(crate) fn input(&mut self, dtype: DType, shape: &[usize], data: Vec<Number>) -> Both {
+impl TestGraph {
+    /// Adds an input with this data.
+    pub(crate) fn input(&mut self, dtype: DType, shape: &[usize], data: Vec<Number>) -> Expected {
         let want = Array::new(dtype, shape, data);
         let name = format!("x{}", self.inputs.len());
         let lazy = self.graph.input(name, dtype, shape.to_vec());
-        let both = Both { lazy, want };
+        let both = Expected { lazy, want };
         self.inputs.push(both.clone());
         both
     }
 
-    /// An input of floats that are neither round nor large.
-    pub(crate) fn floats(&mut self, dtype: DType, shape: &[usize]) -> Both {
+    /// Adds an input of floats that are neither round nor large.
+    pub(crate) fn floats(&mut self, dtype: DType, shape: &[usize]) -> Expected {
         let salt = self.inputs.len() as f64;
         let number = |index: usize| {
             let x = (index as f64 * 0.618_033_988_7 + salt * 0.37).fract();
@@ -47,8 +47,8 @@ impl Sheet {
         self.input(dtype, shape, data)
     }
 
-    /// An input of whole numbers, small and of both signs where there are negative ones.
-    pub(crate) fn ints(&mut self, dtype: DType, shape: &[usize]) -> Both {
+    /// Adds an input of small integers, of both signs for signed types.
+    pub(crate) fn ints(&mut self, dtype: DType, shape: &[usize]) -> Expected {
         let salt = self.inputs.len();
         let number = |index: usize| {
             let x = ((index * 2_654_435_761 + salt * 97) >> 7) % 23;
@@ -59,8 +59,8 @@ impl Sheet {
         self.input(dtype, shape, data)
     }
 
-    /// An input of a type's numbers, whichever they are.
-    pub(crate) fn numbers(&mut self, dtype: DType, shape: &[usize]) -> Both {
+    /// Adds an input of numbers of any type.
+    pub(crate) fn numbers(&mut self, dtype: DType, shape: &[usize]) -> Expected {
         if dtype.is_float() {
             self.floats(dtype, shape)
         } else {
@@ -68,57 +68,60 @@ impl Sheet {
         }
     }
 
-    /// Runs the roots and compares each with what it should be.
-    pub(crate) fn check(&self, client: &ComputeClient, roots: &[&Both]) {
+    /// Runs the roots, and compares each with its expected value.
+    pub(crate) fn check(&self, client: &ComputeClient, roots: &[&Expected]) {
         let got = self.run(client, roots);
         for (index, (got, root)) in got.iter().zip(roots).enumerate() {
             assert_same(got, &root.want, &format!("root {index}"));
         }
     }
 
-    /// What the roots are on a device, in the last of a few runs: from the second on a driver replays them as a graph of its own.
-    pub(crate) fn run(&self, client: &ComputeClient, roots: &[&Both]) -> Vec<Array> {
+    /// Returns the values of the roots on a device, from the last of several runs: from the second on a driver replays
+    /// them as a graph of its own.
+    pub(crate) fn run(&self, client: &ComputeClient, roots: &[&Expected]) -> Vec<Array> {
         let lazy: Vec<&LazyBuffer> = roots.iter().map(|root| &root.lazy).collect();
         let schedule = Schedule::create_in_parts(&lazy, self.parts);
-        let schedule = schedule.expect("the roots are right");
+        let schedule = schedule.expect("the roots are valid");
         for item in schedule.items() {
             if let Some(program) = item.program() {
-                program.check().expect("programs of schedules are right");
+                program.check().expect("programs of schedules are valid");
             }
         }
-        let compiled = schedule.compile(client).expect("it compiles");
+        let compiled = schedule.compile(client).expect("the schedule compiles");
         let stream = client.new_stream();
         let run = || self.bind(compiled.run(), &stream).submit(&stream);
-        run().expect("everything is bound");
-        run().expect("and again");
-        let outputs = run().expect("and again");
+        run().expect("all inputs are bound");
+        run().expect("the second run is valid");
+        let outputs = run().expect("the third run is valid");
         read_all(&stream, &outputs, roots, &schedule)
     }
 
-    /// What the roots are where these inputs are held, and runs come after they were prepared: the second of two runs. None where one
-    /// of them is stored to.
+    /// Returns the values of the roots if these inputs are held, from the second of two runs after a preparation.
+    /// `None` if the graph stores into one of them.
     pub(crate) fn run_holding(
         &self,
         client: &ComputeClient,
-        roots: &[&Both],
-        held: &[&Both],
+        roots: &[&Expected],
+        held: &[&Expected],
     ) -> Option<Vec<Array>> {
         let lazy: Vec<&LazyBuffer> = roots.iter().map(|root| &root.lazy).collect();
         let hold = Hold::new().inputs(held.iter().map(|held| &held.lazy));
         let schedule = match Schedule::create_holding(&lazy, &hold) {
             Err(ScheduleError::HeldIsStored { .. }) => return None,
-            made => made.expect("the roots are right"),
+            made => made.expect("the roots are valid"),
         };
-        let compiled = schedule.compile(client).expect("it compiles");
+        let compiled = schedule.compile(client).expect("the schedule compiles");
         let stream = client.new_stream();
         let mut preparation = compiled.prepare();
         for held in held {
             preparation = preparation.input(&held.lazy, &upload(&stream, &held.want));
         }
-        let prepared = preparation.submit(&stream).expect("everything is bound");
+        let prepared = preparation
+            .submit(&stream)
+            .expect("all held inputs are bound");
         let run = || self.bind(compiled.run(&prepared), &stream).submit(&stream);
-        run().expect("everything is bound");
-        let outputs = run().expect("and again");
+        run().expect("all inputs are bound");
+        let outputs = run().expect("the second run is valid");
         Some(read_all(&stream, &outputs, roots, &schedule))
     }
 
@@ -132,14 +135,14 @@ impl Sheet {
     }
 }
 
-/// What the outputs of a run are, which have the types and shapes of these roots.
+/// Reads the outputs of a run, whose types and shapes must be those of the roots.
 fn read_all(
     stream: &Stream,
     outputs: &Outputs,
-    roots: &[&Both],
+    roots: &[&Expected],
     schedule: &dyn std::fmt::Display,
 ) -> Vec<Array> {
-    let read = |(output, root): (&Output, &&Both)| {
+    let read = |(output, root): (&Output, &&Expected)| {
         assert_eq!(output.dtype(), root.want.dtype);
         let shape: Vec<usize> = output
             .shape()
@@ -155,7 +158,7 @@ fn read_all(
     outputs.iter().zip(roots).map(read).collect()
 }
 
-/// Puts an array on a device.
+/// Uploads an array.
 pub(crate) fn upload(stream: &Stream, array: &Array) -> Handle<u8> {
     let bytes: Vec<u8> = array
         .data
@@ -165,7 +168,7 @@ pub(crate) fn upload(stream: &Stream, array: &Array) -> Handle<u8> {
             bits.into_iter().take(array.dtype.size())
         })
         .collect();
-    stream.create(&bytes).expect("there is room")
+    stream.create(&bytes).expect("the device has enough memory")
 }
 
 fn decode(bytes: &[u8], dtype: DType, shape: &[usize]) -> Array {
@@ -178,7 +181,7 @@ fn decode(bytes: &[u8], dtype: DType, shape: &[usize]) -> Array {
     }
 }
 
-/// Are two arrays the same, integers exactly and floats as far as their type and a few operations go?
+/// Asserts that two arrays are equal: integers exactly, floats within the error of their type and a few operations.
 pub(crate) fn assert_same(got: &Array, want: &Array, what: &str) {
     assert_eq!(got.shape, want.shape, "{what}");
     let (relative, absolute) = match want.dtype {
@@ -197,23 +200,23 @@ pub(crate) fn assert_same(got: &Array, want: &Array, what: &str) {
             }
             (got, want) => got == want,
         };
-        assert!(same, "{what} at {place:?}: {got:?}, not {want:?}");
+        assert!(same, "{what} at {place:?}: expected {want:?}, got {got:?}");
     }
 }
 
-impl Both {
+impl Expected {
     fn new(lazy: LazyBuffer, want: Array) -> Self {
-        lazy.check().expect("the operation is right");
+        lazy.check().expect("the operation is valid");
         let shape: Vec<u64> = want.shape.iter().map(|length| *length as u64).collect();
         assert_eq!(lazy.shape().known(), Some(shape));
         Self { lazy, want }
     }
 
-    pub(crate) fn unary(&self, op: UnaryOp) -> Both {
-        Both::new(self.lazy.unary(op), self.want.unary(op))
+    pub(crate) fn unary(&self, op: UnaryOp) -> Expected {
+        Expected::new(self.lazy.unary(op), self.want.unary(op))
     }
 
-    pub(crate) fn binary(&self, op: BinaryOp, other: &Both) -> Both {
+    pub(crate) fn binary(&self, op: BinaryOp, other: &Expected) -> Expected {
         let (a, b) = (&self.lazy, &other.lazy);
         let lazy = match op {
             BinaryOp::Add => a + b,
@@ -231,10 +234,10 @@ impl Both {
             BinaryOp::Shr => a >> b,
             other => unreachable!("{other}"),
         };
-        Both::new(lazy, self.want.binary(op, &other.want))
+        Expected::new(lazy, self.want.binary(op, &other.want))
     }
 
-    pub(crate) fn compare(&self, op: CompareOp, other: &Both) -> Both {
+    pub(crate) fn compare(&self, op: CompareOp, other: &Expected) -> Expected {
         let (a, b) = (&self.lazy, &other.lazy);
         let lazy = match op {
             CompareOp::Eq => a.equals(b),
@@ -245,19 +248,19 @@ impl Both {
             CompareOp::Ge => a.greater_equal(b),
             other => unreachable!("{other}"),
         };
-        Both::new(lazy, self.want.compare(op, &other.want))
+        Expected::new(lazy, self.want.compare(op, &other.want))
     }
 
-    pub(crate) fn select(&self, yes: &Both, no: &Both) -> Both {
+    pub(crate) fn select(&self, yes: &Expected, no: &Expected) -> Expected {
         let lazy = self.lazy.select(&yes.lazy, &no.lazy);
-        Both::new(lazy, self.want.select(&yes.want, &no.want))
+        Expected::new(lazy, self.want.select(&yes.want, &no.want))
     }
 
-    pub(crate) fn cast(&self, dtype: DType) -> Both {
-        Both::new(self.lazy.cast(dtype), self.want.cast(dtype))
+    pub(crate) fn cast(&self, dtype: DType) -> Expected {
+        Expected::new(self.lazy.cast(dtype), self.want.cast(dtype))
     }
 
-    pub(crate) fn reduce(&self, op: ReduceOp, axes: &[usize]) -> Both {
+    pub(crate) fn reduce(&self, op: ReduceOp, axes: &[usize]) -> Expected {
         let over: Vec<isize> = axes.iter().map(|axis| *axis as isize).collect();
         let x = &self.lazy;
         let lazy = match op {
@@ -269,61 +272,67 @@ impl Both {
             ReduceOp::ArgMax => x.argmax(&over[..]),
             other => unreachable!("{other}"),
         };
-        Both::new(lazy, self.want.reduce(op, axes))
+        Expected::new(lazy, self.want.reduce(op, axes))
     }
 
-    pub(crate) fn broadcast_to(&self, shape: &[usize]) -> Both {
-        Both::new(
+    pub(crate) fn broadcast_to(&self, shape: &[usize]) -> Expected {
+        Expected::new(
             self.lazy.broadcast_to(shape.to_vec()),
             self.want.broadcast_to(shape),
         )
     }
 
-    pub(crate) fn permute(&self, axes: &[usize]) -> Both {
+    pub(crate) fn permute(&self, axes: &[usize]) -> Expected {
         let order: Vec<isize> = axes.iter().map(|axis| *axis as isize).collect();
-        Both::new(self.lazy.permute(order), self.want.permute(axes))
+        Expected::new(self.lazy.permute(order), self.want.permute(axes))
     }
 
-    pub(crate) fn narrow(&self, axis: usize, start: usize, len: usize) -> Both {
+    pub(crate) fn narrow(&self, axis: usize, start: usize, len: usize) -> Expected {
         let lazy = self.lazy.narrow(axis as isize, start, len);
-        Both::new(lazy, self.want.narrow(axis, start, len))
+        Expected::new(lazy, self.want.narrow(axis, start, len))
     }
 
-    pub(crate) fn reshape(&self, shape: &[usize]) -> Both {
-        Both::new(self.lazy.reshape(shape.to_vec()), self.want.reshape(shape))
+    pub(crate) fn reshape(&self, shape: &[usize]) -> Expected {
+        Expected::new(self.lazy.reshape(shape.to_vec()), self.want.reshape(shape))
     }
 
-    pub(crate) fn gather(&self, axis: usize, index: &Both) -> Both {
+    pub(crate) fn gather(&self, axis: usize, index: &Expected) -> Expected {
         let lazy = self.lazy.gather(axis as isize, &index.lazy);
-        Both::new(lazy, self.want.gather(axis, &index.want))
+        Expected::new(lazy, self.want.gather(axis, &index.want))
     }
 
-    pub(crate) fn scatter(&self, axis: usize, index: &Both, values: &Both, adds: bool) -> Both {
+    pub(crate) fn scatter(
+        &self,
+        axis: usize,
+        index: &Expected,
+        values: &Expected,
+        adds: bool,
+    ) -> Expected {
         let along = axis as isize;
         let lazy = if adds {
             self.lazy.scatter_add(along, &index.lazy, &values.lazy)
         } else {
             self.lazy.scatter(along, &index.lazy, &values.lazy)
         };
-        Both::new(
+        Expected::new(
             lazy,
             self.want.scatter(axis, &index.want, &values.want, adds),
         )
     }
 
-    /// These values in the place of rows from `start` on.
-    pub(crate) fn set_rows(&self, axis: usize, start: usize, values: &Both) -> Both {
+    /// Replaces the rows from `start` on by these values.
+    pub(crate) fn set_rows(&self, axis: usize, start: usize, values: &Expected) -> Expected {
         let lazy = self.lazy.set_rows(axis as isize, start, &values.lazy);
-        Both::new(lazy, self.want.set_rows(axis, start, &values.want))
+        Expected::new(lazy, self.want.set_rows(axis, start, &values.want))
     }
 
-    pub(crate) fn cat(parts: &[&Both], axis: usize) -> Both {
+    pub(crate) fn cat(parts: &[&Expected], axis: usize) -> Expected {
         let lazy = LazyBuffer::cat(parts.iter().map(|part| &part.lazy), axis as isize);
         let want: Vec<&Array> = parts.iter().map(|part| &part.want).collect();
-        Both::new(lazy, Array::cat(&want, axis))
+        Expected::new(lazy, Array::cat(&want, axis))
     }
 
-    pub(crate) fn matmul(&self, right: &Both) -> Both {
-        Both::new(self.lazy.matmul(&right.lazy), self.want.matmul(&right.want))
+    pub(crate) fn matmul(&self, right: &Expected) -> Expected {
+        Expected::new(self.lazy.matmul(&right.lazy), self.want.matmul(&right.want))
     }
 }
