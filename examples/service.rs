@@ -1,5 +1,5 @@
-//! A service: async handlers of several tenants share one device. Each tenant has its own limits, requests have a deadline
-//! and may be cancelled, handlers await room under back-pressure, and the service renders a page of metrics.
+//! A service: async handlers of several tenants share one device. Each tenant has its own limits, requests have a
+//! deadline and may be cancelled, handlers await room under back-pressure, and the service renders a page of metrics.
 //!
 //! ```text
 //! cargo run --release --example service -- --requests 400 --backend cpu
@@ -181,8 +181,8 @@ impl Request {
 }
 
 impl Tenant {
-    /// Answers one request. Its tasks are withdrawn when the deadline passes, or when this future is dropped because the
-    /// caller disconnects. Under back-pressure it awaits room, and blocks no thread.
+    /// Answers one request. Its tasks are withdrawn when the deadline passes, or when this future is dropped because
+    /// the caller disconnects. Under back-pressure it awaits room, and blocks no thread.
     async fn handle(
         &self,
         squares: &TypedKernel<Squares>,
@@ -222,8 +222,8 @@ impl Tenant {
 /// The arguments of [`squares`]: the numbers, a partial sum for each cube, and the count of numbers.
 type Squares = (Read<f32>, Write<f32>, u32);
 
-/// Returns the kernel that sums squares, a partial sum for each cube. Its sources are Rust, CUDA C, and the PTX compiled
-/// from it for machines without NVRTC.
+/// Returns the kernel that sums squares, a partial sum for each cube. Its sources are Rust, CUDA C, and the PTX
+/// compiled from it for machines without NVRTC.
 pub fn squares() -> Kernel {
     let kernel = Kernel::new("squares")
         .reads::<f32>("numbers")

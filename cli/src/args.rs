@@ -216,7 +216,7 @@ pub(crate) struct TimelineArgs {
 /// Options of `millstream bench`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BenchArgs {
-    /// Measure this device: cpu, cuda (the first NVIDIA GPU), cuda:N, or sim (a simulator; its figures are not a device's).
+    /// Measure this device: cpu, cuda (the first NVIDIA GPU), cuda:N, or sim (figures of a simulator).
     #[arg(long, visible_alias = "backend", value_name = "DEVICE", default_value = "cpu", value_parser = bench_device)]
     pub(crate) device: BenchDevice,
 

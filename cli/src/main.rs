@@ -1,4 +1,5 @@
-//! The millstream command line: demo, soak test, live metrics, schedule drawings, timelines, benchmarks and diagnostics.
+//! The millstream command line: demo, soak test, live metrics, schedule drawings, timelines, benchmarks and
+//! diagnostics.
 //!
 //! `main` parses the arguments, runs one command and maps its result to an exit code. Commands
 //! return errors; only `output` prints them.

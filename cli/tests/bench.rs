@@ -1,4 +1,5 @@
-//! Runs `millstream bench` as a program. The tests check the shape of the report, not the figures, which depend on the machine.
+//! Runs `millstream bench` as a program. The tests check the shape of the report, not the figures, which depend on the
+//! machine.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fs;

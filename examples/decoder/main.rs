@@ -3,8 +3,8 @@
 //! ```sh
 //! cargo run --release --example decoder -- [--tokens N] [--backend cpu|cuda|sim] [--output FOLDER] [--json]
 //! ```
-//! Writes to `out/decoder` the attention of each token to earlier ones, for each head (`attention.png`), and the schedule
-//! of a token (`token.dot`, for `millstream draw`).
+//! Writes to `out/decoder` the attention of each token to earlier ones, for each head (`attention.png`), and the
+//! schedule of a token (`token.dot`, for `millstream draw`).
 
 #[allow(dead_code, reason = "only tests use the reference")]
 mod model;

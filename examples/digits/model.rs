@@ -1,8 +1,8 @@
 //! A network of two layers that learns digits. One schedule has the forward pass, the backward pass and the step of
 //! gradient descent.
 //!
-//! The backward pass is derived from the loss. Weights are updated in place, so a step of training is one message to the
-//! device, which allocates and compiles nothing.
+//! The backward pass is derived from the loss. Weights are updated in place, so a step of training is one message to
+//! the device, which allocates and compiles nothing.
 
 use millstream::graph::{CompiledSchedule, Graph, LazyBuffer, Scalar, Schedule, ScheduleError};
 use millstream::{ComputeClient, DType, Handle, Stream};
@@ -67,8 +67,8 @@ pub(crate) struct Digits {
 }
 
 impl Digits {
-    /// Creates a network with small random weights. Compiles a training step for [`BATCH`] images, and a guess for `tests`
-    /// images.
+    /// Creates a network with small random weights. Compiles a training step for [`BATCH`] images, and a guess for
+    /// `tests` images.
     pub(crate) fn new(
         client: &ComputeClient,
         stream: &Stream,

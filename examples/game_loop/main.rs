@@ -1,6 +1,6 @@
 //! A game loop at 60 Hz: a reaction-diffusion system runs on a driven device, on the frame's own thread. No thread is
-//! started, no frame blocks, and each picture returns two frames after its request, or later if the device does not keep
-//! up.
+//! started, no frame blocks, and each picture returns two frames after its request, or later if the device does not
+//! keep up.
 //!
 //! ```text
 //! cargo run --release --example game_loop -- --frames 600 --size 256 --output out/game_loop --replay --backend cpu
@@ -155,10 +155,12 @@ pub fn run(options: &Options) -> Result<Digest, Box<dyn Error>> {
     let begin = Instant::now();
     for number in 0..options.frames {
         let start = Instant::now();
-        // First take the picture of two frames ago, then run the work of the last frame, then submit that of this frame.
+        // First take the picture of two frames ago, then run the work of the last frame, then submit that of this
+        // frame.
         pictures.take(&results, number)?;
         driver.pump(BUDGET.saturating_sub(start.elapsed()));
-        // Adapts the load: fewer steps after a frame that used its whole budget, more after one that used less than half.
+        // Adapts the load: fewer steps after a frame that used its whole budget, more after one that used less than
+        // half.
         pairs = match start.elapsed() {
             spent if spent >= BUDGET => 1.max(pairs - 1),
             spent if spent < BUDGET / 2 => PAIRS_MAX.min(pairs + 1),

@@ -1,5 +1,5 @@
-// One step of Gray and Scott's system. A cube computes one row. Every operation is rounded separately, as on the CPU, so
-// that both compute the same bits.
+// One step of Gray and Scott's system. A cube computes one row. Every operation is rounded separately, as on the CPU,
+// so that both compute the same bits.
 __device__ float mul(float a, float b) { return __fmul_rn(a, b); }
 __device__ float add(float a, float b) { return __fadd_rn(a, b); }
 __device__ float sub(float a, float b) { return __fsub_rn(a, b); }

@@ -1,5 +1,5 @@
-//! Reaction and diffusion of two substances on a torus (Gray and Scott, 1984). One schedule has several steps, and updates
-//! its two fields in place.
+//! Reaction and diffusion of two substances on a torus (Gray and Scott, 1984). One schedule has several steps, and
+//! updates its two fields in place.
 
 use millstream::graph::{CompiledSchedule, Graph, LazyBuffer, Schedule, ScheduleError};
 use millstream::{ComputeClient, Handle, Stream};

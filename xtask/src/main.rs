@@ -1,7 +1,7 @@
 //! `cargo xtask`: runs the checks of millstream beyond `cargo test`.
 //!
-//! `cargo xtask` lists the suites with their usual times. `cargo xtask ci` runs the suites that every change must pass, and
-//! ends with a table of times. After a failure the remaining suites still run.
+//! `cargo xtask` lists the suites with their usual times. `cargo xtask ci` runs the suites that every change must pass,
+//! and ends with a table of times. After a failure the remaining suites still run.
 
 use std::process::ExitCode;
 

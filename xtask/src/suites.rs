@@ -10,8 +10,8 @@ pub(crate) struct Suite {
     pub(crate) name: &'static str,
     /// The description, in half a line.
     pub(crate) about: &'static str,
-    /// The usual CPU minutes after `cargo test` and the suites before it, or `-` if not measured. Measured on two cores on
-    /// 2026-11-23; `cargo xtask ci` prints the current times.
+    /// The usual CPU minutes after `cargo test` and the suites before it, or `-` if not measured. Measured on two cores
+    /// on 2026-11-23; `cargo xtask ci` prints the current times.
     pub(crate) minutes: &'static str,
     /// Whether every change must pass it.
     pub(crate) in_ci: bool,
@@ -161,7 +161,8 @@ fn gpu(cargo: &Cargo) -> Outcome {
 fn demo(cargo: &Cargo) -> Outcome {
     let pictures = root().join("target/xtask-demo");
     let mut command = cargo.command("run --release --quiet");
-    // This checks that the demo builds and computes without debug assertions. Full optimization would add three CPU minutes.
+    // This checks that the demo builds and computes without debug assertions. Full optimization would add three CPU
+    // minutes.
     let unoptimized = "profile.release.package.\"*\".opt-level=0";
     let arguments = ["--config", unoptimized, "--", "demo", "--json", "--output"];
     command.args(arguments).arg(pictures);

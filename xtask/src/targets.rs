@@ -1,7 +1,8 @@
 //! Returns the Cargo arguments that select test programs of the workspace.
 //!
-//! The features of the selected packages decide how Cargo builds their dependencies. A suite that selected fewer packages
-//! than `cargo test` would rebuild most of the workspace, so it selects the whole workspace and then single programs.
+//! The features of the selected packages decide how Cargo builds their dependencies. A suite that selected fewer
+//! packages than `cargo test` would rebuild most of the workspace, so it selects the whole workspace and then single
+//! programs.
 
 use std::fs;
 use std::path::Path;

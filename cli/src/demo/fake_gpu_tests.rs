@@ -125,8 +125,8 @@ fn run_kernels(device: &Device, width: u32, height: u32) -> (Vec<Vec<f32>>, Vec<
     (planes, fixture.get(&image), fixture.get(&bins))
 }
 
-/// Integers are equal, floats differ by at most [`TOLERANCE`], and tones next to a boundary between two levels differ by
-/// at most one level.
+/// Integers are equal, floats differ by at most [`TOLERANCE`], and tones next to a boundary between two levels differ
+/// by at most one level.
 #[test]
 fn gpu_kernels_give_the_results_of_the_native_kernels() {
     for (seed, (width, height)) in [(1, 1), (7, 5), (33, 20), (300, 3), (64, 48)]

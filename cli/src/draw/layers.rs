@@ -1,8 +1,8 @@
 //! Assigns nodes to layers so that every edge points down, and orders each layer to reduce crossings. (Sugiyama, Tagawa
 //! and Toda, "Methods for visual understanding of hierarchical system structures", 1981.)
 //!
-//! An edge over several layers has a *bend* in each layer between its ends. Bends are ordered like nodes. A *vertex* is a
-//! node or a bend.
+//! An edge over several layers has a *bend* in each layer between its ends. Bends are ordered like nodes. A *vertex* is
+//! a node or a bend.
 
 use super::dot::Graph;
 
@@ -97,8 +97,8 @@ impl Layered {
         }
     }
 
-    /// Sorts each layer by the mean position of its vertices' neighbours, sweeping down and up, and keeps the order with
-    /// the fewest crossings.
+    /// Sorts each layer by the mean position of its vertices' neighbours, sweeping down and up, and keeps the order
+    /// with the fewest crossings.
     fn reduce_crossings(&mut self) {
         let mut best = (self.crossings(), self.layers.clone());
         for sweep in 0..SWEEPS {

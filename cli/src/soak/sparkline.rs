@@ -2,7 +2,8 @@
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Plots the values with at most `width` bars, from zero to the greatest value. A bar of several values shows their mean.
+/// Plots the values with at most `width` bars, from zero to the greatest value. A bar of several values shows their
+/// mean.
 pub(crate) fn line(values: &[f64], width: usize) -> String {
     let columns = width.clamp(1, values.len().max(1));
     let most = values.iter().copied().fold(0.0, f64::max);

@@ -58,7 +58,8 @@ impl Load {
     }
 }
 
-/// A thread ends above this number of violations. More would add no information, and each missing answer takes a minute.
+/// A thread ends above this number of violations. More would add no information, and each missing answer takes a
+/// minute.
 const VIOLATIONS_MAX: u64 = 100;
 
 /// Runs sessions one after the other: `rounds` of them, or until the soak ends.

@@ -22,7 +22,8 @@ pub(crate) const INTERVAL: Duration = Duration::from_millis(500);
 /// One task in this number is sampled for latencies.
 const SAMPLE_EVERY: u64 = 16;
 
-/// Returns the sampling interval of latencies for a device that publishes to `path`: 0, which disables it, without a path.
+/// Returns the sampling interval of latencies for a device that publishes to `path`: 0, which disables it, without a
+/// path.
 pub(crate) fn sample_every(path: Option<&Path>) -> u64 {
     path.map_or(0, |_| SAMPLE_EVERY)
 }

@@ -50,8 +50,8 @@ pub fn run_cubes(
     }
     for index in 0..cubes {
         let cube = Cube::new(index, counts);
-        // SAFETY: the launch was checked. The task holds its pages, which are initialized. The runtime orders conflicting
-        // tasks, so none runs now. Each index is used once.
+        // SAFETY: the launch was checked. The task holds its pages, which are initialized. The runtime orders
+        // conflicting tasks, so none runs now. Each index is used once.
         let arguments =
             unsafe { NativeArgs::new(kernel.signature(), views, scalars, metadata, cube) };
         match mode {

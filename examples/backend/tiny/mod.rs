@@ -1,7 +1,7 @@
 //! A device with host memory, one queue and kernels in Rust.
 //!
-//! The runtime validates, orders and owns; the backend only executes calls. Every call here runs on the device thread and
-//! returns at once.
+//! The runtime validates, orders and owns; the backend only executes calls. Every call here runs on the device thread
+//! and returns at once.
 //!
 //! | module | contents |
 //! | --- | --- |

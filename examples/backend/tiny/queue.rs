@@ -1,8 +1,8 @@
 //! The queue: runs tasks one after the other, and publishes its progress.
 //!
 //! The queue's thread runs the tasks, or on a driven device the thread that pumps. [`Queue::run`] has the duties of a
-//! task, in order: it checks whether the data that the task reads has failed, runs the task, settles its outputs, and only
-//! then publishes its cursor.
+//! task, in order: it checks whether the data that the task reads has failed, runs the task, settles its outputs, and
+//! only then publishes its cursor.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -123,8 +123,8 @@ impl Queue {
         };
         let start = self.opened.elapsed();
         // A backend with a driver submits the task's command to the driver here, and not in the call of the trait: a
-        // closure before it may have failed meanwhile, and a command that reads the outputs of that closure must not run.
-        // It waits for the end of the command before it settles the outputs. Here all work is a closure.
+        // closure before it may have failed meanwhile, and a command that reads the outputs of that closure must not
+        // run. It waits for the end of the command before it settles the outputs. Here all work is a closure.
         let outcome = match settle::inputs(&self.table, &job.bindings) {
             // An input has failed. The landing receives that failure itself.
             Err(cause) => {

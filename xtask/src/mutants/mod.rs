@@ -2,8 +2,8 @@
 //!
 //! The first line of a patch in `tests/mutants/` describes the mistake, and its `found-by:` lines name the checks
 //! ([`Mutant`]). The suite copies the workspace, applies one patch after the other to the copy, and requires that each
-//! check fails. Every change checks that all patches apply, and runs a few, chosen by the commit. `--all` runs all patches
-//! and updates their table in `docs/testing.md`.
+//! check fails. Every change checks that all patches apply, and runs a few, chosen by the commit. `--all` runs all
+//! patches and updates their table in `docs/testing.md`.
 
 mod finder;
 mod mutant;
