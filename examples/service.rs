@@ -52,7 +52,7 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Option<(u32, String)> {
             "--backend" => {
                 backend = given
                     .next()
-                    .filter(|name| BACKENDS.contains(&name.as_str()))?
+                    .filter(|name| BACKENDS.contains(&name.as_str()))?;
             }
             _ => return None,
         }

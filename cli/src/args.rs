@@ -38,7 +38,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Process photographs from many threads on one device, and check every result.
+    /// Convert photographs to drawings from many threads on one device, and check every result.
     #[command(after_help = after_help(DEMO_EXAMPLES, DEMO_EXIT_CODES))]
     Demo(DemoArgs),
     /// Run a mixed load, check every answer, and report growth and leaks.
@@ -47,10 +47,10 @@ pub(crate) enum Command {
     /// Show live metrics of a soak or demo that runs with `--publish`: queues, memory, latencies, clients.
     #[command(after_help = after_help(TOP_EXAMPLES, TOP_EXIT_CODES))]
     Top(TopArgs),
-    /// Draw a schedule that `Schedule::dot` wrote as SVG; Graphviz is not needed.
+    /// Draw a schedule as SVG, from the output of `Schedule::dot`; needs no Graphviz.
     #[command(after_help = after_help(DRAW_EXAMPLES, DRAW_EXIT_CODES))]
     Draw(DrawArgs),
-    /// Summarize a saved timeline: how busy the queues were, what they waited for, which tasks took longest.
+    /// Summarize a saved timeline: how busy the queues were, their longest gaps, and the times of tasks.
     #[command(after_help = after_help(TIMELINE_EXAMPLES, TIMELINE_EXIT_CODES))]
     Timeline(TimelineArgs),
     /// Measure launches, waits, copies, recordings and graphs on this machine; takes some seconds.
@@ -104,7 +104,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "FILE.json", num_args = 0..=1, default_missing_value = METRICS_FILE)]
     pub(crate) publish: Option<PathBuf>,
 
-    /// Process each photograph N times.
+    /// Convert each photograph N times.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=MAX_REPEAT))]
     pub(crate) repeat: u64,
 

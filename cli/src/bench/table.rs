@@ -43,7 +43,7 @@ pub(super) fn render(report: &Report) -> String {
 }
 
 fn plain_table(report: &Report) -> Table {
-    let mut table = Table::new(["path", "median", "", "spread", "least", "most"], 1..6);
+    let mut table = Table::new(["operation", "median", "", "spread", "min", "max"], 1..6);
     for row in &report.rows {
         let figure = &row.figure;
         table.row([
@@ -60,7 +60,14 @@ fn plain_table(report: &Report) -> Table {
 
 fn comparison_table(report: &Report, compared: &Comparison) -> Table {
     let header = [
-        "path", "median", "", "spread", "before", "ratio", "noise", "verdict",
+        "operation",
+        "median",
+        "",
+        "spread",
+        "before",
+        "ratio",
+        "noise",
+        "verdict",
     ];
     let mut table = Table::new(header, 1..8);
     for row in &report.rows {

@@ -1,4 +1,4 @@
-//! `millstream draw`: draws a schedule that `Schedule::dot` wrote as SVG, without Graphviz.
+//! `millstream draw`: draws a schedule as SVG from the output of `Schedule::dot`, without Graphviz.
 //!
 //! | module | contents |
 //! | --- | --- |
