@@ -143,7 +143,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "`{part}` is missing in\n{text}");
         }
-        assert!(!text.contains("ratio"));
+        assert!(!text.contains("verdict"));
     }
 
     #[test]
