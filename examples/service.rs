@@ -1,12 +1,11 @@
-//! A service: async handlers of many tenants share one device. Each tenant has limits of its own; requests have a
-//! deadline and may be given up; a handler that finds no room awaits it; and there is a page of metrics.
+//! A service: async handlers of several tenants share one device. Each tenant has its own limits, requests have a
+//! deadline and may be cancelled, handlers await room under back-pressure, and the service renders a page of metrics.
 //!
 //! ```text
 //! cargo run --release --example service -- --requests 400 --backend cpu
 //! ```
-//! `--backend cuda` is the first NVIDIA GPU, `sim` the simulator.
-//! The executor is a few threads that each run one handler to its end. Any other does as well: answers are futures
-//! that need no runtime.
+//! `--backend cuda` is the first NVIDIA GPU, and `sim` the simulator. The executor is a few threads, each of which runs
+//! one handler to its end. Any other executor works as well: answers are futures that need no runtime.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,16 +19,16 @@ use millstream::{
     OpenError, Priority, Read, Reason, Source, Stream, TypedKernel, Write,
 };
 
-/// Handlers that run at a time.
+/// The handlers that run at once.
 const HANDLERS: usize = 4;
-/// Numbers that one cube adds up.
+/// The numbers that one cube sums.
 const PER_CUBE: usize = 4_096;
-/// How long a request may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The time limit of a request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
     let Some((requests, backend)) = arguments(std::env::args().skip(1)) else {
-        eprintln!("the arguments are --requests N and --backend cpu, cuda or sim");
+        eprintln!("usage: service [--requests N] [--backend cpu|cuda|sim]");
         return ExitCode::from(2);
     };
     match run(requests, &backend) {
@@ -38,26 +37,30 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("{error}");
+            eprintln!("error: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// How many requests, and the device's kind.
+/// Parses the number of requests and the backend. Returns `None` if the arguments are invalid.
 fn arguments(mut given: impl Iterator<Item = String>) -> Option<(u32, String)> {
     let (mut requests, mut backend) = (400, "cpu".to_owned());
     while let Some(argument) = given.next() {
         match argument.as_str() {
             "--requests" => requests = given.next()?.parse().ok()?,
-            "--backend" => backend = given.next().filter(|name| KINDS.contains(&name.as_str()))?,
+            "--backend" => {
+                backend = given
+                    .next()
+                    .filter(|name| BACKENDS.contains(&name.as_str()))?;
+            }
             _ => return None,
         }
     }
     Some((requests, backend))
 }
 
-const KINDS: [&str; 3] = ["cpu", "cuda", "sim"];
+const BACKENDS: [&str; 3] = ["cpu", "cuda", "sim"];
 
 fn open(backend: &str) -> Result<Device, OpenError> {
     match backend {
@@ -67,7 +70,7 @@ fn open(backend: &str) -> Result<Device, OpenError> {
     }
 }
 
-/// Serves so many requests and tells how it went.
+/// Serves `requests` requests, and returns a report.
 pub fn run(requests: u32, backend: &str) -> Result<String, Box<dyn std::error::Error>> {
     let device = open(backend)?;
     let squares = device.new_client().kernel(squares())?.typed()?;
@@ -89,14 +92,14 @@ pub fn run(requests: u32, backend: &str) -> Result<String, Box<dyn std::error::E
         (0..requests)
             .map(Request::new)
             .try_for_each(|request| queue.send(request))?;
-        // The handlers end when they have served what there is.
+        // Closes the channel, so that the handlers end after the remaining requests.
         drop(queue);
         Ok::<(), mpsc::SendError<Request>>(())
     })?;
     let ledger = lock(&ledger);
     let page = metrics(&device, &tenants, &ledger)?;
     let text = format!("{}\n{page}", ledger.table());
-    let report = device.close(PATIENCE);
+    let report = device.close(REQUEST_TIMEOUT);
     Ok(format!(
         "{text}\nclosed: drained {}, {} tasks left\n",
         report.drained, report.tasks_left
@@ -107,13 +110,13 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Who uses the service.
+/// A user of the service.
 struct Tenant {
     name: &'static str,
     client: ComputeClient,
 }
 
-/// Three tenants: one that others wait for, one that has little, one that can wait.
+/// Returns three tenants: one with high priority, one with tight limits, and one with low priority.
 fn tenants(device: &Device) -> Vec<Tenant> {
     let client = |name| device.client_builder().name(name);
     let tenant = |name, client: millstream::ClientBuilder| Tenant {
@@ -125,7 +128,7 @@ fn tenants(device: &Device) -> Vec<Tenant> {
             "shop",
             client("shop").priority(Priority::High).hard_limit(64 << 20),
         ),
-        // Two uploads at a time, and less than a megabyte of memory.
+        // At most two uploads at once, and less than a megabyte of memory.
         tenant(
             "trial",
             client("trial")
@@ -141,25 +144,25 @@ fn request_tenant(request: &Request, tenants: usize) -> usize {
     request.number as usize % tenants
 }
 
-/// What is asked: the sum of the squares of some numbers.
+/// A request: the sum of the squares of some numbers.
 struct Request {
     number: u32,
     numbers: Vec<f32>,
     deadline: Instant,
-    /// Cancelled when the asker has gone away.
+    /// Cancelled when the caller disconnects.
     token: CancelToken,
 }
 
 impl Request {
     fn new(number: u32) -> Self {
         let (token, mut deadline, mut len) =
-            (CancelToken::new(), Instant::now() + PATIENCE, 20_000);
+            (CancelToken::new(), Instant::now() + REQUEST_TIMEOUT, 20_000);
         match number % 20 {
-            // The asker did not wait for the answer.
+            // The caller has disconnected.
             5 => drop(token.cancel()),
-            // It was too old when it came.
+            // The deadline has passed on arrival.
             9 => deadline = Instant::now(),
-            // More than `trial` may have.
+            // More memory than the limit of `trial`.
             13 => len = 1 << 18,
             _ => {}
         }
@@ -171,43 +174,44 @@ impl Request {
         }
     }
 
-    /// The right answer: whole numbers below 2^24, of which sums are exact in any order.
+    /// Returns the correct answer. All sums are whole numbers below 2^24, and therefore exact in any order.
     fn answer(&self) -> f32 {
         self.numbers.len() as f32 * (self.number % 7).pow(2) as f32
     }
 }
 
 impl Tenant {
-    /// Answers one request. What it has submitted is withdrawn when its deadline passes, or when this future is dropped
-    /// because its asker has gone away. Where there is no room it waits in turn, and blocks no thread.
+    /// Answers one request. Its tasks are withdrawn when the deadline passes, or when this future is dropped because
+    /// the caller disconnects. Under back-pressure it awaits room, and blocks no thread.
     async fn handle(
         &self,
         squares: &TypedKernel<Squares>,
         request: &Request,
         ledger: &Mutex<Ledger>,
     ) -> Result<f32, Error> {
-        let gone = request.token.clone().drop_guard();
+        let cancel_on_drop = request.token.clone().drop_guard();
         let stream = self.client.new_stream().with_cancel(&request.token);
         let stream = stream.with_deadline(request.deadline);
         let len = request.numbers.len();
-        let upload = |stream: &Stream| self.tried(ledger, stream.create(&request.numbers));
-        let input = stream.when_room(upload).await?;
-        let make = |stream: &Stream| self.tried(ledger, stream.empty(len.div_ceil(PER_CUBE)));
-        let parts = stream.when_room(make).await?;
+        let upload = |stream: &Stream| self.count_busy(ledger, stream.create(&request.numbers));
+        let input = stream.when_ready(upload).await?;
+        let allocate =
+            |stream: &Stream| self.count_busy(ledger, stream.empty(len.div_ceil(PER_CUBE)));
+        let parts = stream.when_ready(allocate).await?;
         let launch = |stream: &Stream| {
             let cubes = CubeCount::cover(len, PER_CUBE);
             let arguments = (&input, &parts, len as u32);
-            self.tried(ledger, squares.launch(stream, cubes, arguments))
+            self.count_busy(ledger, squares.launch(stream, cubes, arguments))
         };
-        stream.when_room(launch).await?;
-        let ask = |stream: &Stream| self.tried(ledger, stream.read(&parts).asked());
-        let parts: Vec<f32> = stream.when_room(ask).await?.await?;
-        gone.disarm();
+        stream.when_ready(launch).await?;
+        let read = |stream: &Stream| self.count_busy(ledger, stream.read(&parts).submitted());
+        let parts: Vec<f32> = stream.when_ready(read).await?.await?;
+        cancel_on_drop.disarm();
         Ok(parts.iter().sum())
     }
 
-    /// Notes a call that found no room, and will be made again.
-    fn tried<T>(&self, ledger: &Mutex<Ledger>, outcome: Result<T, Error>) -> Result<T, Error> {
+    /// Counts a call that found no room and will be repeated.
+    fn count_busy<T>(&self, ledger: &Mutex<Ledger>, outcome: Result<T, Error>) -> Result<T, Error> {
         if matches!(outcome, Err(Error::Busy { .. })) {
             lock(ledger).busy(self.name);
         }
@@ -215,10 +219,11 @@ impl Tenant {
     }
 }
 
-/// The arguments of [`squares`]: numbers, a part for each cube, and how many numbers there are.
+/// The arguments of [`squares`]: the numbers, a partial sum for each cube, and the count of numbers.
 type Squares = (Read<f32>, Write<f32>, u32);
 
-/// The sum of the squares, a part a cube: in Rust, in CUDA C, and as what NVRTC made of that, for GPUs without NVRTC.
+/// Returns the kernel that sums squares, a partial sum for each cube. Its sources are Rust, CUDA C, and the PTX
+/// compiled from it for machines without NVRTC.
 pub fn squares() -> Kernel {
     let kernel = Kernel::new("squares")
         .reads::<f32>("numbers")
@@ -230,17 +235,17 @@ pub fn squares() -> Kernel {
     kernel.native(|cube, args| {
         let numbers = args.read::<f32>(0);
         let start = cube.index() as usize * PER_CUBE;
-        let mine = &numbers[start.min(numbers.len())..(start + PER_CUBE).min(numbers.len())];
-        args.chunk::<f32>(1)[0] = mine.iter().map(|number| number * number).sum();
+        let chunk = &numbers[start.min(numbers.len())..(start + PER_CUBE).min(numbers.len())];
+        args.chunk::<f32>(1)[0] = chunk.iter().map(|number| number * number).sum();
     })
 }
 
-/// How requests ended.
+/// The outcomes of requests.
 #[derive(Default)]
 struct Ledger {
-    /// By tenant and outcome.
+    /// The number of requests by tenant and outcome.
     outcomes: BTreeMap<(&'static str, &'static str), u64>,
-    /// How often a tenant found no room.
+    /// The number of calls of each tenant that found no room.
     busy: BTreeMap<&'static str, u64>,
 }
 
@@ -264,7 +269,7 @@ impl Ledger {
         OUTCOMES
             .iter()
             .for_each(|outcome| text += &format!("{outcome:>11}"));
-        text += "  found no room\n";
+        text += "   busy calls\n";
         let mut tenants: Vec<_> = self.outcomes.keys().map(|(tenant, _)| *tenant).collect();
         tenants.dedup();
         for tenant in tenants {
@@ -273,7 +278,7 @@ impl Ledger {
                 let count = self.outcomes.get(&(tenant, outcome)).copied().unwrap_or(0);
                 text += &format!("{count:>11}");
             }
-            text += &format!("{:>15}\n", self.busy.get(tenant).copied().unwrap_or(0));
+            text += &format!("{:>13}\n", self.busy.get(tenant).copied().unwrap_or(0));
         }
         text
     }
@@ -291,7 +296,7 @@ fn outcome(answer: &Result<f32, Error>) -> &'static str {
     }
 }
 
-/// The page that a collector of metrics reads, in Prometheus' text form.
+/// Renders the page of metrics in Prometheus' text format.
 fn metrics(
     device: &Device,
     tenants: &[Tenant],
@@ -307,19 +312,15 @@ fn metrics(
     )?;
     page.sample("", f64::from(u8::from(healthy)))?;
     for (name, help, count) in [
-        (
-            "tasks",
-            "Tasks that were given to queues, in tasks.",
-            stats.tasks,
-        ),
+        ("tasks", "Tasks issued to queues, in tasks.", stats.tasks),
         (
             "launches",
-            "Kernel launches that were given to queues, in launches.",
+            "Kernel launches issued to queues, in launches.",
             stats.launches,
         ),
         (
             "batches",
-            "Batches of tasks that were handed to queues together, in batches.",
+            "Batches of tasks issued to queues together, in batches.",
             stats.batches,
         ),
         (
@@ -329,7 +330,7 @@ fn metrics(
         ),
         (
             "withdrawn",
-            "Tasks that were cancelled, or whose deadline passed, before they ran, in tasks.",
+            "Tasks cancelled or past their deadline before they ran, in tasks.",
             stats.withdrawn,
         ),
     ] {
@@ -339,18 +340,18 @@ fn metrics(
     page.family(
         "millstream_tasks_held",
         "gauge",
-        "Tasks that streams have accepted and no queue was given yet, in tasks.",
+        "Tasks accepted by streams and not yet issued, in tasks.",
     )?;
     page.sample("", stats.tasks_held as f64)?;
     page.family(
         "millstream_queue_busy_seconds_total",
         "counter",
-        "Time in which a queue ran tasks, in seconds.",
+        "Busy time of a queue, in seconds.",
     )?;
     for (queue, stats) in stats.queues.iter().enumerate() {
         page.sample(&format!("queue=\"{queue}\""), stats.busy_ns as f64 / 1e9)?;
     }
-    page.family("millstream_memory_bytes", "gauge", "Memory of the device in bytes, by state: in_use (by slices), reserved (in pages), high_water (the most in use).")?;
+    page.family("millstream_memory_bytes", "gauge", "Memory of the device in bytes, by state: in_use (by slices), reserved (in pages), high_water (the maximum in use).")?;
     let device = &memory.device;
     for (state, bytes) in [
         ("in_use", device.in_use),
@@ -362,18 +363,21 @@ fn metrics(
     page.family(
         "millstream_client_memory_peak_bytes",
         "gauge",
-        "The most memory that the slices of a client had at a time, in bytes.",
+        "Peak memory of a client's slices, in bytes.",
     )?;
-    for of in &memory.clients {
-        let is_theirs = |tenant: &&Tenant| tenant.client.id() == of.client;
-        if let Some(tenant) = tenants.iter().find(is_theirs) {
-            page.sample(&format!("client=\"{}\"", tenant.name), of.high_water as f64)?;
+    for usage in &memory.clients {
+        let is_owner = |tenant: &&Tenant| tenant.client.id() == usage.client;
+        if let Some(tenant) = tenants.iter().find(is_owner) {
+            page.sample(
+                &format!("client=\"{}\"", tenant.name),
+                usage.high_water as f64,
+            )?;
         }
     }
     page.family(
         "service_requests_total",
         "counter",
-        "Requests that were answered, in requests, by how they ended.",
+        "Answered requests by outcome, in requests.",
     )?;
     for ((tenant, outcome), count) in &ledger.outcomes {
         page.sample(
@@ -384,7 +388,7 @@ fn metrics(
     Ok(page.text)
 }
 
-/// A page of metrics that is being written.
+/// A page of metrics.
 #[derive(Default)]
 struct Page {
     text: String,
@@ -392,7 +396,7 @@ struct Page {
 }
 
 impl Page {
-    /// What follows is of this metric.
+    /// Begins a metric. The samples that follow belong to it.
     fn family(&mut self, name: &str, kind: &str, help: &str) -> std::fmt::Result {
         name.clone_into(&mut self.name);
         writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}")

@@ -12,11 +12,11 @@
 //! | [`Block`], [`for_each_run`], [`host_memory`] | for devices with host memory: pages, strided copies, native kernels |
 //! | [`HostMemory`], [`HostContext::set_host_memory`] | pinned host memory for uploads, if the device has it |
 //! | [`Spawner`], [`Thread`], [`mark_runtime_thread`] | the backend's own threads |
-//! | [`Gone`] | reports a loss that the backend detects |
+//! | [`DeviceStatus`] | reports a loss that the backend detects |
 
 pub use millstream_host as host_memory;
 pub use millstream_protocol::backend::*;
-pub use millstream_protocol::device_status::Gone;
+pub use millstream_protocol::device_status::DeviceStatus;
 pub use millstream_protocol::error::Refused;
 pub use millstream_protocol::id::{Cursor, MAX_QUEUES, Point, RecordingId};
 pub use millstream_protocol::kernel::{BackendKernel, NativeKernel, NativeView};

@@ -154,7 +154,7 @@ pub mod kernel {
 pub mod error {
     pub use millstream_cpu::ResourceError;
     pub use millstream_protocol::error::{
-        Error, Full, KernelError, LaunchError, MemoryError, OpenError, ParameterMisfit,
+        Error, Full, KernelError, LaunchError, MemoryError, OpenError, ParameterMismatch,
         ProfileError, ReopenError,
     };
     pub use millstream_protocol::failure::{Bytes, Extent, Failure, FailureRef, Origin, Reason};
@@ -183,7 +183,7 @@ pub mod journal {
 #[cfg(feature = "tune")]
 pub mod tune {
     pub use millstream_actors::tuning::{
-        Background, FileStore, HostClock, KeptChoices, kept_choices,
+        Background, FileStore, HostClock, StoredChoices, stored_choices,
     };
     pub use millstream_tune::*;
 }

@@ -185,7 +185,7 @@ impl<B: Backend> DeviceActor<B> {
         }
         let mut worked = taken > 0;
         if taken > 0 || self.server.has_drops() {
-            self.server.honour_drops();
+            self.server.process_drops();
             worked = true;
         }
         worked |= self.take_controls();
@@ -248,7 +248,7 @@ impl<B: Backend> DeviceActor<B> {
             self.receiver.close();
             self.timelines.iter().for_each(|timeline| timeline.end());
             self.table.returns().end();
-            self.server.wreck();
+            self.server.end_epoch();
         }
         let server = &mut self.server;
         while self
@@ -259,7 +259,7 @@ impl<B: Backend> DeviceActor<B> {
             worked = true;
         }
         if self.server.has_drops() {
-            self.server.honour_drops();
+            self.server.process_drops();
             worked = true;
         }
         worked |= self.take_controls();

@@ -241,7 +241,7 @@ impl Device {
                 );
                 return;
             }
-            thread::nap(nap);
+            thread::sleep(nap);
             nap = (nap * 2).min(Duration::from_millis(10));
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! # What runs when, and under which lock
 //! Messages go through the same mailbox as on a device with threads, so both kinds of device have one total order of
-//! messages (I1). The lock is a [`Door`] around [`Core`]; `Inside` marks the thread that holds it.
+//! messages (I1). The lock is a [`HandoffLock`] around [`Core`]; `Inside` marks the thread that holds it.
 //!
 //! | code | runs when | inside the lock |
 //! | --- | --- | --- |
@@ -28,7 +28,7 @@
 //! ```
 //! A message, a drop or a control wakes the gate and so rings; so do a step or user code that did something, a job that
 //! becomes due, and a completion through the answer's waker. What happens before 1 is seen by 3 and 4; what happens
-//! after it rings and ends the sleep (I5). A backend that works without being pumped ([`Backend::WORKS_BY_ITSELF`])
+//! after it rings and ends the sleep (I5). A backend that works without being pumped ([`Backend::RUNS_WITHOUT_PUMP`])
 //! rings nothing when a task completes, so while it is under way the sleep ends after [`NAP`].
 //!
 //! # Example: a wait beside a pump
@@ -58,15 +58,15 @@ use std::time::{Duration, Instant};
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::channel::{ComputeChannel, Job, Refusal};
-use millstream_protocol::device_status::Gone;
+use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::marks::{
     is_runtime_thread, mark_runtime_thread, mark_user_code, runs_user_code,
 };
 use millstream_protocol::message::Task;
 use millstream_protocol::report::Report;
-use millstream_sync::door::Door;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::facade::{Edges, Mutex, lock, thread, with_stack};
+use millstream_sync::handoff_lock::HandoffLock;
 use millstream_sync::mailbox::{Refused, Reserved, RoomPlace, Sender};
 use millstream_sync::thread_flag;
 
@@ -142,11 +142,11 @@ pub(crate) struct DirectChannel<B: Backend>(Arc<Direct<B>>);
 
 /// State shared by the clones of the channel.
 pub(crate) struct Direct<B: Backend> {
-    core: Door<Core<B>>,
+    core: HandoffLock<Core<B>>,
     idle: Idle,
     sender: Sender<Task>,
     due: Arc<Mutex<VecDeque<UserJob>>>,
-    gone: Arc<Gone>,
+    gone: Arc<DeviceStatus>,
     edges: Arc<Edges>,
     /// The device was closed while a thread was inside; that thread completes the close when it leaves.
     close_pending: AtomicBool,
@@ -174,7 +174,7 @@ impl<B: Backend> DirectChannel<B> {
         sender: Sender<Task>,
         device: ControlSender,
         gc: Gc,
-        gone: Arc<Gone>,
+        gone: Arc<DeviceStatus>,
         edges: Arc<Edges>,
     ) -> Self {
         let due = Arc::new(Mutex::new(VecDeque::new()));
@@ -184,7 +184,7 @@ impl<B: Backend> DirectChannel<B> {
             due: due.clone(),
             device,
         };
-        let core = Door::new(Core {
+        let core = HandoffLock::new(Core {
             actor: Some(actor),
             remainder: None,
             inline,
@@ -232,19 +232,21 @@ impl<B: Backend> Direct<B> {
 
     /// Returns `true` if the backend works without being pumped, so that nothing rings when a task completes. Also if a
     /// thread is inside, since the backend cannot be checked then.
-    fn is_under_way(&self) -> bool {
-        if !B::WORKS_BY_ITSELF {
+    fn has_running_tasks(&self) -> bool {
+        if !B::RUNS_WITHOUT_PUMP {
             return false;
         }
         let Some(mut core) = self.core.look() else {
             return true;
         };
         let under_way = match &mut core.actor {
-            Some(actor) => !actor.server.is_lost() && actor.server.backend_mut().is_under_way(),
+            Some(actor) => {
+                !actor.server.is_lost() && actor.server.backend_mut().has_running_tasks()
+            }
             None => core
                 .remainder
                 .as_ref()
-                .is_some_and(|remainder| remainder.is_under_way()),
+                .is_some_and(|remainder| remainder.has_running_tasks()),
         };
         // A thread that found the device busy meanwhile must look again.
         if self.core.leave(core) {
@@ -334,7 +336,7 @@ impl<B: Backend> Direct<B> {
         if !step() && !ready(waker) {
             // A task's own deadline is something to do as well.
             let until = deadline.into_iter().chain(self.next_deadline());
-            let soon = self.is_under_way().then(|| Instant::now() + NAP);
+            let soon = self.has_running_tasks().then(|| Instant::now() + NAP);
             let until = until.chain(soon).min();
             bell.sleep(heard, until);
         }
@@ -495,7 +497,7 @@ pub(crate) trait Driven: Send + Sync {
     fn step(&self, budget: Duration) -> bool;
 
     /// Whether the backend works on tasks without being pumped.
-    fn is_under_way(&self) -> bool;
+    fn has_running_tasks(&self) -> bool;
 
     /// Closes the device: finishes what can finish until the deadline, answers everything, and reports
     /// what is left. Must be called outside the device. Reports nothing if the device was closed before.
@@ -510,8 +512,8 @@ impl<B: Backend> Driven for DirectChannel<B> {
         Direct::step(self, budget)
     }
 
-    fn is_under_way(&self) -> bool {
-        Direct::is_under_way(self)
+    fn has_running_tasks(&self) -> bool {
+        Direct::has_running_tasks(self)
     }
 
     fn shut_down(&self, deadline: Option<Instant>) -> Report {

@@ -8,13 +8,13 @@ use std::time::Instant;
 use millstream_client::DeviceShared;
 use millstream_protocol::backend::{Backend, HostContext, Open};
 use millstream_protocol::channel::{ComputeChannel, StepIn};
-use millstream_protocol::device_status::Gone;
+use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::error::OpenError;
 use millstream_protocol::id::QueueId;
 use millstream_protocol::message::Task;
 use millstream_protocol::options::DeviceOptions;
 use millstream_protocol::report::Report;
-use millstream_protocol::table::{Outlet, Table};
+use millstream_protocol::table::{DropSink, Table};
 use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 use millstream_server::observers::meter::{Meter, ReadClock};
 use millstream_server::server::Server;
@@ -102,7 +102,7 @@ pub(crate) fn build_parts<O: Open>(
     kind: O,
     options: &DeviceOptions,
     driven: bool,
-    gone: Arc<Gone>,
+    gone: Arc<DeviceStatus>,
     before: Option<&DeviceShared>,
 ) -> Result<DeviceParts<O::Backend>, OpenError> {
     options.check()?;
@@ -114,7 +114,7 @@ pub(crate) fn build_parts<O: Open>(
     let (sender, receiver) = mailbox::<Task>(settings.mailbox_capacity, gate.clone());
     let sender = sender.with_spin(settings.spin);
     let table: Arc<Table> = {
-        let outlet = Outlet::new(sender.probe(), edges.clone());
+        let outlet = DropSink::new(sender.probe(), edges.clone());
         Slots::new(settings.max_handles, outlet)
     };
     let context = HostContext {
@@ -322,7 +322,7 @@ pub(crate) fn client_state<B: Backend>(
     channel: Box<dyn ComputeChannel>,
     table: Arc<Table>,
     options: DeviceOptions,
-    gone: Arc<Gone>,
+    gone: Arc<DeviceStatus>,
     before: Option<&DeviceShared>,
 ) -> Arc<DeviceShared> {
     DeviceShared::new(

@@ -34,8 +34,8 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
-use millstream_protocol::deferred_drop::Leaving;
-use millstream_protocol::device_status::Gone;
+use millstream_protocol::deferred_drop::DeferredDrop;
+use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::error::OpenError;
 use millstream_protocol::id::Point;
 use millstream_protocol::marks::mark_runtime_thread;
@@ -65,7 +65,7 @@ pub(crate) struct Handover {
 /// What to do once the points have passed.
 pub(crate) enum Action {
     /// Drops the value.
-    Drop(Leaving),
+    Drop(DeferredDrop),
     /// Wakes the device thread: memory that waited for this point has been freed.
     WakeDevice(Point),
 }
@@ -85,7 +85,7 @@ pub(crate) struct Gc {
     /// The number of parked values.
     parked: Arc<AtomicU64>,
     /// Counts parked values across the epochs of the device.
-    gone: Arc<Gone>,
+    gone: Arc<DeviceStatus>,
     pub(crate) meter: Arc<Meter>,
 }
 
@@ -93,7 +93,7 @@ impl Gc {
     pub(crate) fn new(
         timelines: Vec<Arc<Timeline>>,
         device: ControlSender,
-        gone: Arc<Gone>,
+        gone: Arc<DeviceStatus>,
         meter: Arc<Meter>,
     ) -> Self {
         Self {
@@ -114,7 +114,7 @@ impl Gc {
     }
 
     /// Handles every entry that is due, and returns `true` if there was any. Passes values to `drop_value`.
-    pub(crate) fn collect(&mut self, mut drop_value: impl FnMut(Leaving)) -> bool {
+    pub(crate) fn collect(&mut self, mut drop_value: impl FnMut(DeferredDrop)) -> bool {
         let mut worked = false;
         let mut index = 0;
         while index < self.waiting.len() {
@@ -200,7 +200,7 @@ impl Gc {
     }
 
     /// Passes all values to `drop_value`, since the work that they wait for will never run.
-    pub(crate) fn release_all(&mut self, mut drop_value: impl FnMut(Leaving)) {
+    pub(crate) fn release_all(&mut self, mut drop_value: impl FnMut(DeferredDrop)) {
         for waiting in std::mem::take(&mut self.waiting) {
             if let Action::Drop(value) = waiting.handover.action {
                 self.meter.value_done(waiting.handover.since_ns);
@@ -218,7 +218,7 @@ impl Gc {
 }
 
 /// Drops a user's value. A panic of its destructor ends here.
-pub(crate) fn drop_value(value: Leaving) {
+pub(crate) fn drop_value(value: DeferredDrop) {
     discard_panic(catch_unwind(AssertUnwindSafe(|| drop(value))));
 }
 

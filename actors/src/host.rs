@@ -156,7 +156,7 @@ pub(crate) fn join_until(thread: Thread<()>, deadline: Instant) -> bool {
         if thread::is_past(deadline) {
             return false;
         }
-        thread::nap(JOIN_NAP);
+        thread::sleep(JOIN_NAP);
     }
     // Panics of user code were caught where they occurred, so there is no payload to pass on.
     drop(thread.join());

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::channel::{ComputeChannel, Job, Refusal, StepIn};
-use millstream_protocol::deferred_drop::Leaving;
-use millstream_protocol::device_status::Gone;
+use millstream_protocol::deferred_drop::DeferredDrop;
+use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::health::Recovery;
 use millstream_protocol::marks::{is_runtime_thread, mark_runtime_thread, runs_user_code};
 use millstream_protocol::message::Task;
@@ -126,7 +126,7 @@ pub(crate) struct EpochEnd {
     /// The thread that closes the device.
     pub(crate) closer: Arc<Mutex<Option<ThreadId>>>,
     /// Ends the waits for room, and holds the error that ended the epoch.
-    pub(crate) gone: Arc<Gone>,
+    pub(crate) gone: Arc<DeviceStatus>,
 }
 
 impl EpochEnd {
@@ -135,7 +135,7 @@ impl EpochEnd {
         Self {
             deadline: Deadline::default(),
             closer: Arc::default(),
-            gone: Arc::new(Gone::new(epoch, vitals.clone())),
+            gone: Arc::new(DeviceStatus::new(epoch, vitals.clone())),
         }
     }
 }
@@ -331,7 +331,7 @@ fn shut_down_lost<B: Backend>(
         // Its drop may wait for running tasks: not on this thread, and not beyond the deadline.
         let handover = Handover {
             after: Points::new(),
-            action: Action::Drop(Leaving::unawaited(Box::new(server))),
+            action: Action::Drop(DeferredDrop::unawaited(Box::new(server))),
             since_ns: 0,
         };
         if let Err(full) = threads.gc.hand_over(handover) {

@@ -22,7 +22,7 @@
 //!
 //! A caller leaves the rest to the thread after [`TURNS_MAX`] turns, if the device is closing or lost, if a timer is
 //! earlier than the one the thread sleeps for, and if a turn panics. A caller never blocks here: if a thread is inside,
-//! the [`Door`] makes that thread look around once more, so the published message is seen either way.
+//! the [`HandoffLock`] makes that thread look around once more, so the published message is seen either way.
 //!
 //! # Which thread does the work is a guess
 //! [`WaitPredictor`] guesses whether a wait follows, and whether it follows at once; then the caller also runs larger
@@ -43,10 +43,10 @@ use millstream_protocol::backend::{Backend, Held, Large};
 use millstream_protocol::channel::StepIn;
 use millstream_protocol::marks::{is_runtime_thread, mark_runtime_thread};
 use millstream_protocol::message::Task;
-use millstream_sync::door::Door;
 use millstream_sync::facade::Spinner;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::gate::Gate;
+use millstream_sync::handoff_lock::HandoffLock;
 use millstream_sync::mailbox::Probe;
 use millstream_sync::payload;
 
@@ -83,7 +83,7 @@ pub(crate) struct Core<B: Backend> {
 
 /// The device actor behind a door, shared by the device thread and callers.
 pub(crate) struct SharedActor<B: Backend> {
-    door: Door<Core<B>>,
+    door: HandoffLock<Core<B>>,
     /// The gate at which the device thread sleeps.
     pub(crate) gate: Arc<Gate>,
     waker: Waker,
@@ -148,11 +148,11 @@ impl<B: Backend> Core<B> {
             if actor.server.is_lost() {
                 return false;
             }
-            actor.server.backend_mut().hold_back();
+            actor.server.backend_mut().defer_start();
             while turns > 0 && actor.turn(threads) {
                 turns -= 1;
             }
-            let done = actor.server.backend_mut().let_go(large);
+            let done = actor.server.backend_mut().start_deferred(large);
             *queues |= done.queues;
             if !done.ran || turns == 0 {
                 break;
@@ -171,7 +171,7 @@ impl<B: Backend> Core<B> {
     fn breaks(&mut self) {
         self.is_broken = true;
         if let Some((actor, _)) = &mut self.parts {
-            let begun = || _ = actor.server.backend_mut().let_go(Large::Begin);
+            let begun = || _ = actor.server.backend_mut().start_deferred(Large::Begin);
             if let Err(panic) = catch_unwind(AssertUnwindSafe(begun)) {
                 payload::end(panic);
             }
@@ -189,7 +189,7 @@ impl<B: Backend> SharedActor<B> {
         let gate = threads.device.gate.clone();
         let held = actor.server.backend().held();
         Arc::new(Self {
-            door: Door::new(Core {
+            door: HandoffLock::new(Core {
                 parts: Some((actor, threads)),
                 sleeps_until: None,
                 is_owner_due: false,

@@ -1,7 +1,7 @@
-//! What can be typed: the commands, their options, their limits and the help text.
+//! The commands, their options, the ranges of their values and the help text.
 //!
-//! Pure data: nothing here opens a device or touches a file. Every number has a range, so that
-//! what reaches the commands is usable as it is.
+//! Parsing opens no device and touches no file. Every number has a range, so the commands
+//! validate nothing again.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,19 +16,19 @@ use crate::help::{
     TOP_EXIT_CODES, after_help,
 };
 
-/// Where frames are published and read, unless an option names another file.
+/// The default file that `--publish` writes metrics to and `millstream top` reads.
 pub(crate) const METRICS_FILE: &str = "out/metrics.json";
 
-/// More workers than this tell nothing new about one device.
+/// More worker threads than this show nothing new about one device.
 const MAX_THREADS: u64 = 256;
-/// What a device has at most.
+/// The most queues that one device can have.
 const MAX_QUEUES: u64 = 16;
-/// A week: longer than anybody waits for a soak.
+/// One week. The limit only rejects typing errors.
 const MAX_MINUTES: f64 = 7.0 * 24.0 * 60.0;
-/// Keeps the list of measured latencies small.
+/// Bounds the list of measured latencies.
 const MAX_REPEAT: u64 = 10_000;
 
-/// Many threads, one device.
+/// Run, measure and inspect millstream, a runtime that lets many threads share one device.
 #[derive(Debug, Parser)]
 #[command(name = "millstream", version, after_help = after_help(EXAMPLES, EXIT_CODES), arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -38,28 +38,28 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Let many threads develop photographs on one device, and check every result.
+    /// Convert photographs to drawings from many threads on one device, and check every result.
     #[command(after_help = after_help(DEMO_EXAMPLES, DEMO_EXIT_CODES))]
     Demo(DemoArgs),
-    /// Run mixed load for a given time, check every answer, and tell what grew or was left.
+    /// Run a mixed load, check every answer, and report growth and leaks.
     #[command(after_help = after_help(SOAK_EXAMPLES, SOAK_EXIT_CODES))]
     Soak(SoakArgs),
-    /// Show what a soak or a demo that runs with `--publish` is doing: queues, memory, latencies, clients.
+    /// Show live metrics of a soak or demo that runs with `--publish`: queues, memory, latencies, clients.
     #[command(after_help = after_help(TOP_EXAMPLES, TOP_EXIT_CODES))]
     Top(TopArgs),
-    /// Draw a schedule, as `Schedule::dot` writes it, as SVG; Graphviz is not needed.
+    /// Draw a schedule as SVG, from the output of `Schedule::dot`; needs no Graphviz.
     #[command(after_help = after_help(DRAW_EXAMPLES, DRAW_EXIT_CODES))]
     Draw(DrawArgs),
-    /// Sum up a saved timeline: how busy queues were, where they waited, what took long.
+    /// Summarize a saved timeline: how busy the queues were, their longest gaps, and the times of tasks.
     #[command(after_help = after_help(TIMELINE_EXAMPLES, TIMELINE_EXIT_CODES))]
     Timeline(TimelineArgs),
-    /// Measure what launches, waits, copies, recordings and graphs cost on this machine, in seconds.
+    /// Measure launches, waits, copies, recordings and graphs on this machine; takes some seconds.
     #[command(after_help = after_help(BENCH_EXAMPLES, BENCH_EXIT_CODES))]
     Bench(BenchArgs),
-    /// Show which devices can be opened here, whether they do what they are told, and why others cannot.
+    /// List the devices that can be opened here, test them, and explain why others cannot be opened.
     #[command(after_help = after_help(DOCTOR_EXAMPLES, DOCTOR_EXIT_CODES))]
     Doctor(DoctorArgs),
-    /// Print what makes a shell complete these commands and their options.
+    /// Print a shell completion script.
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions(CompletionsArgs),
 }
@@ -67,48 +67,48 @@ pub(crate) enum Command {
 /// Options of `millstream demo`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DemoArgs {
-    /// The device that runs the kernels.
+    /// Run the kernels on this device.
     #[arg(long, value_enum, default_value_t = DemoBackend::Cpu)]
     pub(crate) backend: DemoBackend,
 
-    /// Worker threads, each with a stream of its own.
+    /// Start N worker threads, each with its own stream.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
     pub(crate) threads: u64,
 
-    /// Queues of the device: how many streams can run side by side.
+    /// Open the device with N queues; streams on different queues run in parallel.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=MAX_QUEUES))]
     pub(crate) queues: u64,
 
-    /// How streams that share a queue take turns.
+    /// Choose how streams that share a queue take turns.
     #[arg(long, value_enum, default_value_t = Order::Interleave)]
     pub(crate) strategy: Order,
 
-    /// Folder of JPEG and PNG photographs (not searched recursively; names that begin with a dot
-    /// are left alone) [default: assets/photos of the repository]
+    /// Read JPEG and PNG photographs from this folder (not recursive; names that begin with a dot
+    /// are ignored) [default: assets/photos of the repository]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) input: Option<PathBuf>,
 
-    /// Folder for the results; made if it is missing.
+    /// Write the results to this folder; it is created if it does not exist.
     #[arg(long, value_name = "FOLDER", default_value = "out/demo")]
     pub(crate) output: PathBuf,
 
-    /// File for the timeline as data, which `millstream timeline` and Perfetto read.
+    /// Write the timeline to this file, for `millstream timeline` and Perfetto.
     #[arg(long, value_name = "FILE.json")]
     pub(crate) timeline: Option<PathBuf>,
 
-    /// Tell what each kernel took, by the device's clock.
+    /// Report how long each kernel ran, by the device's clock.
     #[arg(long)]
     pub(crate) profile: bool,
 
-    /// File for what the device is doing, twice a second, which `millstream top` shows [without a name: out/metrics.json]
+    /// Write live metrics to this file twice a second, for `millstream top` [without a name: out/metrics.json]
     #[arg(long, value_name = "FILE.json", num_args = 0..=1, default_missing_value = METRICS_FILE)]
     pub(crate) publish: Option<PathBuf>,
 
-    /// How often each photograph is developed.
+    /// Convert each photograph N times.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=MAX_REPEAT))]
     pub(crate) repeat: u64,
 
-    /// Print one JSON object on standard output, and nothing else there.
+    /// Print only one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -116,46 +116,46 @@ pub(crate) struct DemoArgs {
 /// Options of `millstream soak`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SoakArgs {
-    /// How long, in minutes; Ctrl-C ends it earlier, with its report.
+    /// Run for M minutes; Ctrl-C ends the run earlier and prints the report.
     #[arg(long, value_name = "M", default_value_t = 1.0, value_parser = minutes)]
     pub(crate) minutes: f64,
 
-    /// Ends after so many clients of each thread instead.
+    /// Run N clients on each thread instead of running for a time.
     #[arg(long, value_name = "N", conflicts_with = "minutes", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rounds: Option<u64>,
 
-    /// The device that is soaked.
+    /// Run the load on this device.
     #[arg(long, value_enum, default_value_t = Backend::Cpu)]
     pub(crate) backend: Backend,
 
-    /// Threads with mixed load; four more have equal clients.
+    /// Start N threads with mixed load; four more threads run equal clients.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
     pub(crate) threads: u64,
 
-    /// What the threads choose by.
+    /// Seed the random choices of the threads.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
 
-    /// Whether the simulator fails calls and tasks, and is lost and opened again now and then [default: on, with
+    /// Let the simulator fail calls and tasks at random, and lose the device and reopen it [default: on with
     /// `--backend sim`]
     #[arg(long, value_enum, conflicts_with = "scale")]
     pub(crate) faults: Option<Switch>,
 
-    /// File for what the device is doing, twice a second, which `millstream top` shows [without a name: out/metrics.json]
+    /// Write live metrics to this file twice a second, for `millstream top` [without a name: out/metrics.json]
     #[arg(long, value_name = "FILE.json", num_args = 0..=1, default_missing_value = METRICS_FILE, conflicts_with = "scale")]
     pub(crate) publish: Option<PathBuf>,
 
-    /// Opens, uses and drops 10,000 clients with 100,000 streams, some times over, instead.
+    /// Open, use and drop 10,000 clients with 100,000 streams, several times, instead of the mixed load.
     #[arg(long, conflicts_with_all = ["minutes", "rounds"])]
     pub(crate) scale: bool,
 
-    /// Print one JSON object on standard output, with a sample for each second, and nothing else there.
+    /// Print only one JSON object on standard output, with a sample for each second.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 impl SoakArgs {
-    /// Does the device fail now and then? Only the simulator does.
+    /// Whether the device injects faults. Only the simulator can.
     pub(crate) fn has_faults(&self) -> bool {
         self.backend == Backend::Sim && self.faults != Some(Switch::Off)
     }
@@ -168,15 +168,15 @@ impl SoakArgs {
 /// Options of `millstream top`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TopArgs {
-    /// The file that a soak or a demo publishes to [default: out/metrics.json]
+    /// Read the file that a soak or demo publishes to [default: out/metrics.json]
     #[arg(value_name = "FILE.json")]
     pub(crate) file: Option<PathBuf>,
 
-    /// Print one frame as text; no terminal is needed.
+    /// Print one frame as text and exit; no terminal is needed.
     #[arg(long)]
     pub(crate) once: bool,
 
-    /// Print one frame as one JSON object on standard output, and nothing else there.
+    /// Print one frame as JSON on standard output and exit.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -184,15 +184,15 @@ pub(crate) struct TopArgs {
 /// Options of `millstream draw`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DrawArgs {
-    /// The schedule, in Graphviz's language.
+    /// The schedule, in Graphviz's DOT language.
     #[arg(value_name = "FILE.dot")]
     pub(crate) file: PathBuf,
 
-    /// Where the drawing goes [default: beside the file, with the ending .svg]
+    /// Write the drawing to this file [default: the input's name with the extension .svg]
     #[arg(long, short, value_name = "FILE.svg")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Print one JSON object on standard output, and nothing else there.
+    /// Print only one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -200,15 +200,15 @@ pub(crate) struct DrawArgs {
 /// Options of `millstream timeline`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TimelineArgs {
-    /// The timeline, as `millstream demo --timeline FILE` or `millstream::timeline::write` wrote it.
+    /// The timeline that `millstream demo --timeline FILE` or `millstream::timeline::write` wrote.
     #[arg(value_name = "FILE.json")]
     pub(crate) file: PathBuf,
 
-    /// Draws it as well: lanes of queues and streams, as SVG.
+    /// Also draw the queues and streams as SVG.
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) picture: Option<PathBuf>,
 
-    /// Print one JSON object on standard output, and nothing else there.
+    /// Print only one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -216,37 +216,37 @@ pub(crate) struct TimelineArgs {
 /// Options of `millstream bench`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BenchArgs {
-    /// The device that is measured: cpu, cuda (the first NVIDIA GPU), cuda:N, or sim, whose figures are of a simulator.
+    /// Measure this device: cpu, cuda (the first NVIDIA GPU), cuda:N, or sim (figures of a simulator).
     #[arg(long, visible_alias = "backend", value_name = "DEVICE", default_value = "cpu", value_parser = bench_device)]
     pub(crate) device: BenchDevice,
 
-    /// Threads that launch together at most [default: twice the processor's, up to 8]
+    /// Launch from up to N threads at once [default: twice the number of cores, at most 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
     pub(crate) threads: Option<u64>,
 
-    /// Few samples of little work: for looking, and not for quoting.
+    /// Take fewer and shorter samples; do not publish these figures.
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// What an earlier run printed with --json: tells the ratio of each figure, and whether it is more than noise.
+    /// Compare with the --json output of an earlier run: print ratios, and whether they exceed the noise.
     #[arg(long, value_name = "FILE.json")]
     pub(crate) compare: Option<PathBuf>,
 
-    /// Draws it as well: launches over threads, and what has changed, as SVG.
+    /// Also draw launch rates by thread count, and the changes, as SVG.
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) picture: Option<PathBuf>,
 
-    /// Print one JSON object on standard output, and nothing else there.
+    /// Print only one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// A device that can be measured.
+/// A device that `millstream bench` can measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BenchDevice {
     /// The processor.
     Cpu,
-    /// The NVIDIA GPU of this number.
+    /// The NVIDIA GPU with this ordinal.
     Cuda(usize),
     /// The simulator.
     Sim,
@@ -255,20 +255,20 @@ pub(crate) enum BenchDevice {
 /// On or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Switch {
-    /// Yes.
+    /// Enabled.
     On,
-    /// No.
+    /// Disabled.
     Off,
 }
 
 /// Options of `millstream doctor`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DoctorArgs {
-    /// Leaves the self-test out: some thousand steps on each device, about a second.
+    /// Skip the self-test, which runs some thousand steps on each device and takes about a second.
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// Print one JSON object on standard output, and nothing else there.
+    /// Print only one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -276,40 +276,40 @@ pub(crate) struct DoctorArgs {
 /// Options of `millstream completions`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CompletionsArgs {
-    /// The shell.
+    /// The shell that the script is for.
     #[arg(value_enum)]
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// A kind of device that has the demo's kernels.
+/// A device that can run the demo's kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum DemoBackend {
-    /// The processor: queues and teams of threads.
+    /// The processor; each queue runs tasks on a team of threads.
     Cpu,
-    /// The first NVIDIA GPU, by CUDA.
+    /// The first NVIDIA GPU, through CUDA.
     Cuda,
-    /// The simulator: any order that waits permit, and a checker of every access.
+    /// The simulator; runs tasks in any order that their waits permit and checks every access.
     Sim,
 }
 
-/// A kind of device that can be soaked.
+/// A device that the soak can run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Backend {
-    /// The processor: queues and teams of threads.
+    /// The processor; each queue runs tasks on a team of threads.
     Cpu,
-    /// The simulator: any order that waits permit, and a checker of every access.
+    /// The simulator; runs tasks in any order that their waits permit and checks every access.
     Sim,
 }
 
-/// The strategy's name on the command line.
+/// How streams that share a queue take turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Order {
-    /// One task from each stream in turn.
+    /// One task of each stream in turn.
     Interleave,
-    /// Stream after stream.
+    /// One batch of each stream in turn.
     Sequential,
 }
 
@@ -330,13 +330,13 @@ fn bench_device(given: &str) -> Result<BenchDevice, String> {
         "cuda" => Some(BenchDevice::Cuda(0)),
         _ => given.strip_prefix("cuda:").and_then(cuda),
     };
-    device.ok_or_else(|| "it must be cpu, cuda, cuda:N or sim".to_owned())
+    device.ok_or_else(|| "expected cpu, cuda, cuda:N or sim".to_owned())
 }
 
 fn minutes(given: &str) -> Result<f64, String> {
     match given.parse::<f64>() {
         Ok(minutes) if minutes > 0.0 && minutes <= MAX_MINUTES => Ok(minutes),
-        Ok(_) => Err(format!("it must be more than 0 and at most {MAX_MINUTES}")),
+        Ok(_) => Err(format!("expected more than 0 and at most {MAX_MINUTES}")),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_demo_takes_the_documented_defaults() {
+    fn demo_without_options_uses_the_documented_defaults() {
         let args = demo("millstream demo");
         assert_eq!((args.threads, args.queues, args.repeat), (8, 4, 4));
         assert_eq!(args.strategy, Order::Interleave);
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_is_heard() {
+    fn every_demo_option_is_parsed() {
         let args = demo(
             "millstream demo --backend cpu --threads 3 --queues 2 --strategy sequential \
              --input a --output b --repeat 9 --json",
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_named_as_in_other_commands_or_by_its_number() {
+    fn bench_device_is_parsed_by_name_or_by_ordinal() {
         let device = |line: &str| match parse(line).unwrap().command {
             Command::Bench(args) => args.device,
             other => panic!("parsed as {other:?}"),
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_and_boundless_counts_are_bad_usage() {
+    fn invalid_values_and_conflicting_options_are_usage_errors() {
         for line in [
             "millstream demo --threads 0",
             "millstream demo --threads 100000",

@@ -1,4 +1,4 @@
-//! `millstream completions`: what makes a shell complete the commands and their options.
+//! `millstream completions`: prints shell completion scripts.
 
 use clap::CommandFactory;
 
@@ -6,7 +6,7 @@ use crate::args::{Cli, CompletionsArgs};
 use crate::exit::{CommandError, Exit};
 use crate::output;
 
-/// Prints it: the user says where it goes.
+/// Prints the script; the user redirects it to a file.
 pub(crate) fn run(args: &CompletionsArgs) -> Result<Exit, CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "millstream", &mut script);
@@ -22,13 +22,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shell_is_told_of_every_command_and_option() {
+    fn completion_scripts_name_commands_and_options_for_every_shell() {
         for shell in Shell::value_variants() {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "millstream", &mut script);
             let script = String::from_utf8(script).unwrap();
             for word in ["timeline", "completions", "picture", "strategy"] {
-                assert!(script.contains(word), "no {word} for {shell}");
+                assert!(script.contains(word), "`{word}` is missing for {shell}");
             }
         }
     }

@@ -1,6 +1,6 @@
-//! How a command ends: its exit code, and the errors that end it early.
+//! Exit codes, and the errors that end a command early.
 //!
-//! Every error says what to do next. The codes are documented in the help text (`help.rs`).
+//! Every error names a next step. The help text (`help.rs`) documents the codes.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,13 +8,13 @@ use std::path::PathBuf;
 /// The exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// All right.
+    /// The command succeeded.
     Success = 0,
-    /// A result differed from the reference, a check of a soak failed, or the device failed.
-    Wrong = 1,
-    /// Bad usage: an option, a folder.
+    /// A result differed from the reference, a check failed, or the device failed.
+    Failure = 1,
+    /// An option, file or folder is invalid.
     Usage = 2,
-    /// All right, but some files were skipped.
+    /// The command succeeded, but skipped some files.
     Skipped = 3,
 }
 
@@ -24,24 +24,24 @@ impl Exit {
     }
 }
 
-/// What ends a command before it has anything to report.
+/// An error that ends a command before it has anything to report.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
-    #[error("the folder `{}` does not exist", path.display())]
+    #[error("input folder `{}` does not exist", path.display())]
     InputMissing { path: PathBuf },
-    #[error("`{}` is not a folder", path.display())]
+    #[error("input `{}` is not a folder", path.display())]
     InputNotAFolder { path: PathBuf },
-    #[error("the folder `{}` cannot be read", path.display())]
+    #[error("input folder `{}` cannot be read", path.display())]
     InputUnreadable { path: PathBuf, source: io::Error },
     #[error("no photographs found: neither `assets/photos` here nor `{}` exists", path.display())]
     NoDefaultInput { path: PathBuf },
-    #[error("no photograph in `{}`{}", path.display(), skipped_clause(*skipped))]
+    #[error("no photographs in `{}`{}", path.display(), skipped_clause(*skipped))]
     NoPhotographs { path: PathBuf, skipped: usize },
     #[error("input and output are the same folder, `{}`", path.display())]
     OutputIsInput { path: PathBuf },
-    #[error("`{}` cannot be written", path.display())]
+    #[error("output `{}` cannot be written", path.display())]
     OutputUnwritable { path: PathBuf, source: io::Error },
-    #[error("--faults is of the simulator, and the soak is of the processor")]
+    #[error("--faults needs the simulator, got `--backend cpu`")]
     FaultsWithoutSimulator,
     #[error("the report could not be printed")]
     Stdout { source: io::Error },
@@ -51,69 +51,69 @@ pub(crate) enum CommandError {
     Open { source: millstream::OpenError },
     #[error("the device failed")]
     Device { source: millstream::Error },
-    #[error("`{}` cannot be read", path.display())]
-    DrawingUnreadable { path: PathBuf, source: io::Error },
-    #[error("`{}` is no schedule", path.display())]
-    NoDrawing {
+    #[error("schedule `{}` cannot be read", path.display())]
+    ScheduleUnreadable { path: PathBuf, source: io::Error },
+    #[error("`{}` is not a schedule", path.display())]
+    NotASchedule {
         path: PathBuf,
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    #[error("`{}` goes in circles: what `{node}` is made of is made of it", path.display())]
-    DrawingInCircles { path: PathBuf, node: String },
+    #[error("`{}` has a cycle through node `{node}`", path.display())]
+    ScheduleCycle { path: PathBuf, node: String },
     #[error("`{}` has more than {most} {what}", path.display())]
-    DrawingTooLarge {
+    ScheduleTooLarge {
         path: PathBuf,
         what: &'static str,
         most: u64,
     },
-    #[error("`{}` cannot be written", path.display())]
+    #[error("drawing `{}` cannot be written", path.display())]
     DrawingUnwritable { path: PathBuf, source: io::Error },
-    #[error("`{}` cannot be read", path.display())]
+    #[error("timeline `{}` cannot be read", path.display())]
     TimelineUnreadable { path: PathBuf, source: io::Error },
-    #[error("`{}` is no timeline", path.display())]
-    NoTimeline {
+    #[error("`{}` is not a timeline", path.display())]
+    NotATimeline {
         path: PathBuf,
         source: serde_json::Error,
     },
-    #[error("no task of a queue is in `{}`", path.display())]
+    #[error("timeline `{}` has no tasks", path.display())]
     EmptyTimeline { path: PathBuf },
-    #[error("`{}` cannot be written", path.display())]
+    #[error("timeline `{}` cannot be written", path.display())]
     TimelineUnwritable { path: PathBuf, source: io::Error },
-    #[error("`{}` cannot be written", path.display())]
+    #[error("picture `{}` cannot be written", path.display())]
     PictureUnwritable { path: PathBuf, source: io::Error },
     #[error("`{row}` could not be measured")]
     Bench {
         row: String,
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    #[error("`{}` cannot be read", path.display())]
+    #[error("bench report `{}` cannot be read", path.display())]
     BenchUnreadable { path: PathBuf, source: io::Error },
-    #[error("`{}` is no report of a bench", path.display())]
-    NoBench {
+    #[error("`{}` is not a bench report", path.display())]
+    NotABenchReport {
         path: PathBuf,
         source: serde_json::Error,
     },
-    #[error("`{}` is no report of a bench: `{row}` has figures that no samples come to", path.display())]
-    BenchUnsound { path: PathBuf, row: String },
-    #[error("`{}` cannot be written", path.display())]
-    PublicationUnwritable { path: PathBuf, source: io::Error },
-    #[error("nothing is published at `{}`", path.display())]
-    NoPublication { path: PathBuf },
-    #[error("`{}` cannot be read", path.display())]
-    PublicationUnreadable { path: PathBuf, source: io::Error },
-    #[error("`{}` is no frame", path.display())]
-    NoFrame {
+    #[error("`{}` is not a bench report: the figures of `{row}` are inconsistent", path.display())]
+    InvalidBenchReport { path: PathBuf, row: String },
+    #[error("metrics file `{}` cannot be written", path.display())]
+    MetricsUnwritable { path: PathBuf, source: io::Error },
+    #[error("metrics file `{}` does not exist", path.display())]
+    MetricsMissing { path: PathBuf },
+    #[error("metrics file `{}` cannot be read", path.display())]
+    MetricsUnreadable { path: PathBuf, source: io::Error },
+    #[error("`{}` is not a metrics file", path.display())]
+    NotAMetricsFile {
         path: PathBuf,
         source: serde_json::Error,
     },
     #[error("the terminal cannot be used")]
     Terminal { source: io::Error },
-    #[error("the system refused a worker thread")]
+    #[error("a thread could not be started")]
     Thread { source: io::Error },
 }
 
 impl CommandError {
-    /// The code that the process ends with.
+    /// Returns the exit code for this error.
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Encoding { .. }
@@ -121,16 +121,16 @@ impl CommandError {
             | Self::Device { .. }
             | Self::Bench { .. }
             | Self::Terminal { .. }
-            | Self::Thread { .. } => Exit::Wrong,
+            | Self::Thread { .. } => Exit::Failure,
             _ => Exit::Usage,
         }
     }
 
-    /// What the user can do about it, as one sentence.
+    /// Returns what the user can do about the error, as one sentence.
     pub(crate) fn next_step(&self) -> &'static str {
         match self {
             Self::InputMissing { .. } | Self::InputNotAFolder { .. } => {
-                "name a folder of JPEG or PNG files with --input, or leave --input out to use the photographs of the repository"
+                "name a folder of JPEG or PNG files with --input, or omit --input to use the photographs of the repository"
             }
             Self::InputUnreadable { .. } => {
                 "check the permissions of the folder, or name another one with --input"
@@ -142,61 +142,61 @@ impl CommandError {
                 "put JPEG or PNG files directly into that folder, or name another one with --input"
             }
             Self::OutputIsInput { .. } => {
-                "name another folder with --output, so that results are not taken for photographs"
+                "name another folder with --output, so that a later run does not read results as photographs"
             }
             Self::OutputUnwritable { .. } => {
-                "name a folder that you can write to, with room on its disk, with --output"
+                "name a writable folder on a disk with free space with --output"
             }
-            Self::FaultsWithoutSimulator => "add `--backend sim`, or leave --faults out",
-            Self::Stdout { .. } => "check where standard output goes; the rest is done",
+            Self::FaultsWithoutSimulator => "add `--backend sim`, or omit --faults",
+            Self::Stdout { .. } => "check where standard output goes; everything else is done",
             Self::Encoding { .. } => {
-                "try again with another folder of photographs; if it stays, report it with the message above"
+                "try again with another folder of photographs; if it persists, report it with the message above"
             }
             Self::Open { .. } => {
                 "run `millstream doctor` to see what can be opened here, or try fewer --queues"
             }
             Self::Device { .. } => {
-                "try again with fewer --threads or smaller photographs; if it stays, report it with the message above"
+                "try again with fewer --threads or smaller photographs; if it persists, report it with the message above"
             }
             Self::Bench { .. } => {
-                "run `millstream doctor` to see whether the device does what it is told; if it does, report this with the message above"
+                "run `millstream doctor` to test the device; if it passes, report this with the message above"
             }
-            Self::BenchUnreadable { .. } | Self::NoBench { .. } | Self::BenchUnsound { .. } => {
-                "name a file that `millstream bench --json > FILE.json` wrote, with --compare"
+            Self::BenchUnreadable { .. }
+            | Self::NotABenchReport { .. }
+            | Self::InvalidBenchReport { .. } => {
+                "name a file that `millstream bench --json > FILE.json` wrote with --compare"
             }
             Self::Thread { .. } => "try fewer --threads or --queues",
-            Self::DrawingUnreadable { .. } => {
-                "name a file that you can read: write one with `std::fs::write(path, schedule.dot())`"
+            Self::ScheduleUnreadable { .. } => {
+                "name a readable file; `std::fs::write(path, schedule.dot())` writes one"
             }
-            Self::NoDrawing { .. } | Self::DrawingInCircles { .. } => {
-                "name a file that `Schedule::dot` wrote; Graphviz's own `dot -Tsvg` draws other graphs"
+            Self::NotASchedule { .. } | Self::ScheduleCycle { .. } => {
+                "name a file that `Schedule::dot` wrote; use Graphviz's `dot -Tsvg` for other graphs"
             }
-            Self::DrawingTooLarge { .. } => {
-                "draw the schedule of a part: of fewer roots, or of a root further up"
+            Self::ScheduleTooLarge { .. } => {
+                "draw a smaller schedule: one with fewer roots, or with a root closer to the inputs"
             }
             Self::TimelineUnreadable { .. } => {
-                "name a file that you can read: `millstream demo --timeline FILE` writes one"
+                "name a readable file; `millstream demo --timeline FILE` writes one"
             }
-            Self::NoTimeline { .. } | Self::EmptyTimeline { .. } => {
-                "name a file that `millstream demo --timeline FILE` or `millstream::timeline::write` wrote to its end, of a device with `DeviceOptions::trace`"
+            Self::NotATimeline { .. } | Self::EmptyTimeline { .. } => {
+                "name a file that `millstream demo --timeline FILE` or `millstream::timeline::write` wrote completely, for a device with `DeviceOptions::trace`"
             }
             Self::TimelineUnwritable { .. } => {
-                "name a file in a folder that is there and that you can write to, with --timeline"
+                "name a file in an existing, writable folder with --timeline"
             }
-            Self::PublicationUnwritable { .. } => {
-                "name a file in a folder that you can write to, with --publish"
-            }
-            Self::NoPublication { .. }
-            | Self::PublicationUnreadable { .. }
-            | Self::NoFrame { .. } => {
-                "run `millstream soak --publish FILE` in another terminal, and name the same file here"
+            Self::MetricsUnwritable { .. } => "name a file in a writable folder with --publish",
+            Self::MetricsMissing { .. }
+            | Self::MetricsUnreadable { .. }
+            | Self::NotAMetricsFile { .. } => {
+                "run `millstream soak --publish FILE` in another terminal, then name the same file here"
             }
             Self::Terminal { .. } => "print one frame with --once, which needs no terminal",
             Self::PictureUnwritable { .. } => {
-                "name a file in a folder that is there and that you can write to, with --picture"
+                "name a file in an existing, writable folder with --picture"
             }
             Self::DrawingUnwritable { .. } => {
-                "name a file in a folder that is there and that you can write to, with --output"
+                "name a file in an existing, writable folder with --output"
             }
         }
     }
@@ -205,8 +205,8 @@ impl CommandError {
 fn skipped_clause(skipped: usize) -> String {
     match skipped {
         0 => String::new(),
-        1 => "; its one file was skipped".to_owned(),
-        n => format!("; all {n} files were skipped"),
+        1 => "; 1 file was skipped".to_owned(),
+        n => format!("; {n} files were skipped"),
     }
 }
 
@@ -215,29 +215,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_are_bad_usage_and_devices_are_not() {
+    fn missing_folder_is_a_usage_error_and_refused_thread_is_a_failure() {
         let missing = CommandError::InputMissing {
             path: "nowhere".into(),
         };
         assert_eq!(missing.exit(), Exit::Usage);
-        assert_eq!(missing.to_string(), "the folder `nowhere` does not exist");
+        assert_eq!(missing.to_string(), "input folder `nowhere` does not exist");
         let thread = CommandError::Thread {
             source: io::Error::other("no"),
         };
-        assert_eq!(thread.exit(), Exit::Wrong);
+        assert_eq!(thread.exit(), Exit::Failure);
     }
 
     #[test]
-    fn an_album_without_photographs_says_how_many_files_were_skipped() {
-        let say = |skipped| {
+    fn folder_without_photographs_reports_the_number_of_skipped_files() {
+        let message = |skipped| {
             CommandError::NoPhotographs {
                 path: "x".into(),
                 skipped,
             }
             .to_string()
         };
-        assert_eq!(say(0), "no photograph in `x`");
-        assert_eq!(say(1), "no photograph in `x`; its one file was skipped");
-        assert_eq!(say(3), "no photograph in `x`; all 3 files were skipped");
+        assert_eq!(message(0), "no photographs in `x`");
+        assert_eq!(message(1), "no photographs in `x`; 1 file was skipped");
+        assert_eq!(message(3), "no photographs in `x`; 3 files were skipped");
     }
 }

@@ -1,22 +1,22 @@
-//! What stands at the end of every help: exit codes, and examples that can be typed as they are.
+//! The end of each help text: exit codes, and examples that can be run as they are.
 
 pub(crate) const DEMO_EXIT_CODES: &str = "\
 Exit codes:
-  0  all right
+  0  success
   1  a result differed from the reference, or the device failed
-  2  bad usage: an unknown option, a folder that is missing, holds no photograph or cannot be written
-  3  all right, but some files of the input folder were skipped";
+  2  usage error: an unknown option, or a folder that does not exist, has no photographs or cannot be written
+  3  success, but some files of the input folder were skipped";
 
 pub(crate) const SOAK_EXIT_CODES: &str = "\
 Exit codes:
-  0  all right
-  1  a check failed, or the device did
-  2  bad usage: an unknown option, or one that does not fit the others";
+  0  success
+  1  a check or the device failed
+  2  usage error: an unknown option, or options that exclude each other";
 
 pub(crate) const DRAW_EXIT_CODES: &str = "\
 Exit codes:
-  0  it is drawn
-  2  bad usage: a file that cannot be read, is no graph in Graphviz's language or goes in circles; one that cannot be written";
+  0  the drawing is written
+  2  usage error: the input cannot be read, is not a DOT graph or has a cycle, or the drawing cannot be written";
 
 pub(crate) const DRAW_EXAMPLES: &str = "\
 Examples:
@@ -25,9 +25,9 @@ Examples:
 
 pub(crate) const TOP_EXIT_CODES: &str = "\
 Exit codes:
-  0  you have seen enough, or the one frame is printed
+  0  you quit, or the frame is printed
   1  the terminal failed
-  2  bad usage: nothing is published there, or what is there is no frame";
+  2  usage error: the file does not exist or is not a metrics file";
 
 pub(crate) const TOP_EXAMPLES: &str = "\
 Examples:
@@ -38,8 +38,8 @@ Examples:
 
 pub(crate) const TIMELINE_EXIT_CODES: &str = "\
 Exit codes:
-  0  it is summed up
-  2  bad usage: a file that cannot be read or is no timeline; a picture that cannot be written";
+  0  the summary is printed
+  2  usage error: the input cannot be read or is not a timeline, or the picture cannot be written";
 
 pub(crate) const TIMELINE_EXAMPLES: &str = "\
 Examples:
@@ -50,9 +50,9 @@ Examples:
 
 pub(crate) const BENCH_EXIT_CODES: &str = "\
 Exit codes:
-  0  it is measured, whatever has become slower
-  1  the device could not be opened, or failed
-  2  bad usage: a file that cannot be read or is of no bench; a picture that cannot be written";
+  0  success, also if some rows are slower than in the earlier run
+  1  the device failed or could not be opened
+  2  usage error: the earlier run cannot be read or is not a bench report, or the picture cannot be written";
 
 pub(crate) const BENCH_EXAMPLES: &str = "\
 Examples:
@@ -63,9 +63,9 @@ Examples:
 
 pub(crate) const DOCTOR_EXIT_CODES: &str = "\
 Exit codes:
-  0  there is a device to work on, and all that can be opened passed; the simulator, which is for tests, is none to work on
-  1  there is none, or one of them did not do what it was told
-  2  bad usage: an unknown option";
+  0  at least one device other than the simulator can be opened, and every opened device passed its self-test
+  1  no such device can be opened, or a self-test failed
+  2  usage error: an unknown option";
 
 pub(crate) const DOCTOR_EXAMPLES: &str = "\
 Examples:
@@ -86,10 +86,10 @@ Examples:
 
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
-  0  all right
-  1  something was wrong: a result, a check, or the device
-  2  bad usage
-  3  all right, but `demo` skipped some files of its input folder";
+  0  success
+  1  a result was wrong, a check failed, or the device failed
+  2  usage error
+  3  success, but `demo` skipped some files of its input folder";
 
 pub(crate) const DEMO_EXAMPLES: &str = "\
 Examples:
@@ -131,18 +131,18 @@ mod tests {
             .render_help()
             .to_string();
         for code in [
-            "0  all right",
+            "0  success",
             "1  a result",
-            "2  bad usage",
-            "3  all right, but",
+            "2  usage error",
+            "3  success, but",
         ] {
             assert!(help.contains(code), "{code} is missing in\n{help}");
         }
     }
 
-    /// What is shown there can be typed: each line that begins with the program's name is right usage.
+    /// Every line that begins with the program's name parses.
     #[test]
-    fn every_help_ends_with_examples_that_can_be_typed() {
+    fn every_help_ends_with_examples_that_parse() {
         let cli = Cli::command();
         let subcommands = cli.get_subcommands().cloned().collect::<Vec<_>>();
         assert!(subcommands.len() >= 6);
@@ -150,33 +150,34 @@ mod tests {
             let help = command.render_long_help().to_string();
             let (_, examples) = help
                 .rsplit_once("\nExamples:\n")
-                .unwrap_or_else(|| panic!("`{}` has no example:\n{help}", command.get_name()));
+                .unwrap_or_else(|| panic!("`{}` has no examples:\n{help}", command.get_name()));
             assert!(examples.contains("  millstream "), "{examples}");
             for line in examples.lines() {
-                assert!(line.starts_with("  "), "not an example at the end: {line}");
+                assert!(line.starts_with("  "), "not an example: {line}");
                 for part in line
                     .split(" && ")
                     .filter_map(|part| part.trim().strip_prefix("millstream "))
                 {
-                    let typed = part.split(['|', '>']).next().unwrap_or(part);
-                    let told = match parse(&format!("millstream {typed}")) {
+                    let arguments = part.split(['|', '>']).next().unwrap_or(part);
+                    let error = match parse(&format!("millstream {arguments}")) {
                         Ok(_) => continue,
-                        Err(told) => told,
+                        Err(error) => error,
                     };
-                    assert_eq!(told.exit_code(), 0, "{part}: {told}");
+                    // `millstream help COMMAND` is an "error" with exit code 0.
+                    assert_eq!(error.exit_code(), 0, "{part}: {error}");
                 }
             }
         }
     }
 
-    /// Photographs are the demo's alone.
+    /// Only the demo reads photographs.
     #[test]
-    fn the_help_of_a_command_speaks_of_that_command() {
+    fn help_of_a_command_does_not_mention_options_of_another() {
         for command in ["soak", "doctor"] {
             let mut cli = Cli::command();
             let command = cli.find_subcommand_mut(command).unwrap();
             let help = command.render_long_help().to_string();
-            assert!(help.contains("2  bad usage"), "{help}");
+            assert!(help.contains("2  usage error"), "{help}");
             assert!(
                 !help.contains("photograph") && !help.contains("folder"),
                 "{help}"

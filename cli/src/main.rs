@@ -1,6 +1,7 @@
-//! The millstream command line: the demo, the soak, what they are doing, the drawer of schedules, timelines, the bench and the doctor.
+//! The millstream command line: demo, soak test, live metrics, schedule drawings, timelines, benchmarks and
+//! diagnostics.
 //!
-//! Thin: reads the arguments, runs a command, turns its answer into an exit code. The commands
+//! `main` parses the arguments, runs one command and maps its result to an exit code. Commands
 //! return errors; only `output` prints them.
 
 mod args;
@@ -29,7 +30,7 @@ use args::{Cli, Command};
 
 fn main() -> ExitCode {
     #[cfg(feature = "tracy")]
-    tell_tracy();
+    init_tracy();
     let (result, as_json) = match Cli::parse().command {
         Command::Demo(args) => (demo::run(&args), args.json),
         Command::Soak(args) => (soak::run(&args), args.json),
@@ -47,9 +48,9 @@ fn main() -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-/// Sends spans to whoever listens: the Tracy profiler, on this machine or another.
+/// Sends spans to the Tracy profiler, on this machine or another.
 #[cfg(feature = "tracy")]
-fn tell_tracy() {
+fn init_tracy() {
     use tracing_subscriber::layer::SubscriberExt;
     use tracing_subscriber::util::SubscriberInitExt;
     let registry = tracing_subscriber::registry();

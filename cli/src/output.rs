@@ -1,6 +1,6 @@
-//! Standard output and standard error: where every word that the program says is written.
+//! Writes to standard output and standard error; no other module of the command line does.
 //!
-//! What cannot be said on standard error is let go: there is nobody left to tell.
+//! Errors of writing to standard error are ignored: no channel is left to report them on.
 
 use std::error::Error;
 use std::io::{ErrorKind, Write, stderr, stdout};
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::exit::CommandError;
 
-/// Prints text on standard output. A reader that went away (`| head`) is no error.
+/// Prints text on standard output. A closed pipe (`| head`) is not an error.
 pub(crate) fn text(text: &str) -> Result<(), CommandError> {
     let mut stdout = stdout().lock();
     match stdout
@@ -33,7 +33,7 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), CommandError> {
     }
 }
 
-/// Says what went wrong, why, and what to do next.
+/// Prints an error with its chain of causes and the next step, and on standard output as JSON if requested.
 pub(crate) fn error(error: &CommandError, as_json: bool) {
     let mut reason = error.to_string();
     let mut cause = error.source();

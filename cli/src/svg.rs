@@ -1,12 +1,12 @@
-//! The few shapes of SVG that timelines and plots need, as text.
+//! The SVG shapes of drawings and timelines.
 //!
-//! Every word that comes from outside goes through `escape`, so that no name can break the file.
+//! Names pass through `escape`, so that none can break the file.
 
 use std::fmt::Write;
 
 use crate::xml::escape;
 
-/// One line of text, starting, ending or centred at (x, y) as its class says.
+/// Appends a line of text. Its class decides whether it starts, ends or is centred at (x, y).
 pub(crate) fn text(svg: &mut String, class: &str, (x, y): (f64, f64), content: &str) {
     let _ = writeln!(
         svg,
@@ -15,7 +15,7 @@ pub(crate) fn text(svg: &mut String, class: &str, (x, y): (f64, f64), content: &
     );
 }
 
-/// A coloured rectangle; `hover` is shown under the mouse, if there is any.
+/// Appends a coloured rectangle with `hover` as its tooltip, unless that is empty.
 pub(crate) fn rect(
     svg: &mut String,
     (x, y): (f64, f64),
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_cannot_break_out_of_the_text() {
+    fn markup_in_names_is_escaped() {
         let mut svg = String::new();
         rect(
             &mut svg,

@@ -1,6 +1,6 @@
-//! Figures as people read them: durations and bytes in a unit that fits, counted things, round ticks for an axis.
+//! Formats durations, bytes and counts, and chooses the ticks of an axis.
 
-/// A round distance between two ticks: 1, 2 or 5 times a power of ten, eight to sixteen of them.
+/// Returns the distance between ticks: 1, 2 or 5 times a power of ten, so that an axis has about eight to sixteen.
 pub(crate) fn tick_step(length_ns: u64) -> u64 {
     let mut decade = 1;
     loop {
@@ -13,7 +13,7 @@ pub(crate) fn tick_step(length_ns: u64) -> u64 {
     }
 }
 
-/// The unit of an axis of this length, and how many nanoseconds it has.
+/// Returns the unit for an axis of this length, and its nanoseconds.
 pub(crate) fn unit(length_ns: u64) -> (&'static str, u64) {
     match length_ns {
         0..10_000 => ("ns", 1),
@@ -23,7 +23,7 @@ pub(crate) fn unit(length_ns: u64) -> (&'static str, u64) {
     }
 }
 
-/// A duration in the unit that leaves it short.
+/// Formats a duration in its largest fitting unit.
 pub(crate) fn duration(ns: u64) -> String {
     match ns {
         0..1_000 => format!("{ns} ns"),
@@ -33,12 +33,12 @@ pub(crate) fn duration(ns: u64) -> String {
     }
 }
 
-/// A number of things, by their noun.
+/// Formats a count with its noun, which gets a plural "s" unless the count is 1.
 pub(crate) fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Bytes in the unit that leaves them short.
+/// Formats a number of bytes in its largest fitting unit.
 pub(crate) fn bytes(count: u64) -> String {
     match count {
         0..1024 => format!("{count} B"),
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_round_and_few_at_every_length() {
+    fn axis_of_any_length_has_six_to_sixteen_ticks() {
         let mut length = 1u64;
         while length < 1 << 50 {
             let step = tick_step(length);
@@ -67,8 +67,8 @@ mod tests {
     }
 
     #[test]
-    fn durations_take_the_unit_that_fits() {
-        let said: Vec<_> = [7, 1_500, 2_345_678, 3_000_000_000].map(duration).into();
-        assert_eq!(said, ["7 ns", "1.5 µs", "2.35 ms", "3.000 s"]);
+    fn duration_uses_the_largest_fitting_unit() {
+        let texts = [7, 1_500, 2_345_678, 3_000_000_000].map(duration);
+        assert_eq!(texts, ["7 ns", "1.5 µs", "2.35 ms", "3.000 s"]);
     }
 }

@@ -1,6 +1,6 @@
-//! Text in the drawings: whatever it is, the file stays XML.
+//! Escapes text for XML.
 
-/// Text that may stand anywhere in XML.
+/// Returns the text escaped for use in XML elements and attributes.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -9,7 +9,7 @@ pub(crate) fn escape(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            // Not allowed in XML, not even escaped.
+            // XML forbids these characters even in escaped form.
             c if c.is_control() && c != '\n' => escaped.push('\u{fffd}'),
             '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
             c => escaped.push(c),
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_cannot_leave_its_element() {
+    fn markup_and_control_characters_are_escaped() {
         assert_eq!(
             escape("<a & \"b\">\u{1}"),
             "&lt;a &amp; &quot;b&quot;&gt;\u{fffd}"

@@ -1,4 +1,5 @@
-//! `millstream bench` as a user meets it. What figures are is the machine's affair: here they are counted, not judged.
+//! Runs `millstream bench` as a program. The tests check the shape of the report, not the figures, which depend on the
+//! machine.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fs;
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 fn folder(test: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bench-{test}"));
-    // Left over from an earlier run, perhaps.
+    // An earlier run may have left the folder.
     let _ = fs::remove_dir_all(&path);
     fs::create_dir_all(&path).unwrap();
     path
@@ -21,32 +22,32 @@ fn millstream(folder: &Path, arguments: &str) -> Output {
     program.output().unwrap()
 }
 
-/// Every row, by its name, and how its unit is called.
+/// The name and the unit of every row.
 const ROWS: [(&str, &str); 20] = [
-    ("a launch, caller's side", "ns"),
-    ("a launch and the wait for it", "us"),
-    ("the same after 1 ms of idling", "us"),
-    ("launches, one thread", "million/s"),
+    ("launch, caller's side", "ns"),
+    ("launch and wait", "us"),
+    ("launch and wait after 1 ms idle", "us"),
+    ("launches, 1 thread", "million/s"),
     ("launches, 2 threads", "million/s"),
-    ("tasks of a batch, one thread", "tasks"),
-    ("a task of a recording, replayed", "ns"),
-    ("a task after another stream's", "ns"),
-    ("hazards of two streams, no wait", "%"),
-    ("memory taken and given back", "ns"),
-    ("4 KiB there and back", "us"),
-    ("4 MiB there and back", "us"),
-    ("1 MiB up, in warm copies", "copies"),
-    ("1 MiB down, in warm copies", "copies"),
-    ("4 MiB up, in warm copies", "copies"),
-    ("4 MiB down, in warm copies", "copies"),
-    ("64 MiB up, in warm copies", "copies"),
-    ("64 MiB down, in warm copies", "copies"),
-    ("a step of a graph and its answer", "us"),
-    ("a known key of the tuner", "ns"),
+    ("batch size, 1 thread", "tasks"),
+    ("replay, per recorded task", "ns"),
+    ("task after another stream's task", "ns"),
+    ("hazards without a wait, 2 streams", "%"),
+    ("allocate and drop", "ns"),
+    ("4 KiB round trip", "us"),
+    ("4 MiB round trip", "us"),
+    ("1 MiB upload, in warm copies", "copies"),
+    ("1 MiB download, in warm copies", "copies"),
+    ("4 MiB upload, in warm copies", "copies"),
+    ("4 MiB download, in warm copies", "copies"),
+    ("64 MiB upload, in warm copies", "copies"),
+    ("64 MiB download, in warm copies", "copies"),
+    ("graph step and readback", "us"),
+    ("tuner lookup, known key", "ns"),
 ];
 
 #[test]
-fn a_quick_run_has_every_row_and_compares_with_itself() {
+fn quick_run_has_every_row_and_compares_with_an_earlier_run() {
     let folder = folder("rows");
     let output = millstream(&folder, "bench --quick --threads 2 --json");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -69,13 +70,13 @@ fn a_quick_run_has_every_row_and_compares_with_itself() {
             of("median") <= of("most") && of("most").is_finite(),
             "{row}"
         );
-        // What takes time takes some; how many waits there are is up to chance.
+        // Times are positive. The number of waits depends on scheduling.
         assert!(row["unit"] == "%" || of("least") > 0.0, "{row}");
     }
 
-    // A row that the earlier run did not have, and one that was a million times as fast.
+    // The earlier run lacks one row, and another row was a million times as fast in it.
     let mut before = report.clone();
-    before["rows"][1]["name"] = "of old".into();
+    before["rows"][1]["name"] = "removed row".into();
     for figure in [
         "least",
         "lower_quartile",
@@ -105,7 +106,7 @@ fn a_quick_run_has_every_row_and_compares_with_itself() {
 }
 
 #[test]
-fn the_simulator_is_measured_as_well_and_told_as_a_table() {
+fn simulator_is_measured_and_printed_as_a_table() {
     let output = millstream(&folder("sim"), "bench --quick --threads 1 --device sim");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
@@ -117,7 +118,7 @@ fn the_simulator_is_measured_as_well_and_told_as_a_table() {
 }
 
 #[test]
-fn bad_usage_exits_with_2_before_anything_is_measured() {
+fn usage_errors_exit_with_2_before_anything_is_measured() {
     let folder = folder("wrong");
     let row = r#"{"name":"x","unit":"ns","median":2.0,"lower_quartile":1.0,"upper_quartile":3.0,"least":1.0,"most":0.5,"samples":3}"#;
     let report = format!(
@@ -132,18 +133,18 @@ fn bad_usage_exits_with_2_before_anything_is_measured() {
     ] {
         fs::write(folder.join(name), text).unwrap();
     }
-    for (arguments, said) in [
+    for (arguments, expected) in [
         (
             "bench --compare nowhere.json --json",
-            "`nowhere.json` cannot be read",
+            "bench report `nowhere.json` cannot be read",
         ),
         (
             "bench --compare empty.json --json",
-            "`empty.json` is no report of a bench",
+            "`empty.json` is not a bench report",
         ),
         (
             "bench --compare list.json --json",
-            "`list.json` is no report of a bench",
+            "`list.json` is not a bench report",
         ),
         (
             "bench --compare other.json --json",
@@ -151,18 +152,18 @@ fn bad_usage_exits_with_2_before_anything_is_measured() {
         ),
         (
             "bench --compare unsound.json --json",
-            "`x` has figures that no samples come to",
+            "the figures of `x` are inconsistent",
         ),
     ] {
         let output = millstream(&folder, arguments);
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments}: {error}");
-        assert!(error.contains(said), "{said} is not in {error}");
+        assert!(error.contains(expected), "`{expected}` is not in {error}");
         assert!(error.contains("next: name a file that"), "{error}");
         let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(answer["exit_code"], 2);
     }
-    // Before the device is opened, which there is not.
+    // The path is checked before the device is opened: no machine has this device.
     let output = millstream(&folder, "bench --device cuda:9999 --picture no/p.svg");
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("with --picture"));

@@ -1,7 +1,6 @@
-//! The command line as a user meets it: exit codes, standard output, files.
+//! Runs the command line as a program, and checks exit codes, standard output and files.
 //!
-//! Each test runs the built program in a folder of its own. Nothing here knows the program's
-//! inside.
+//! Each test runs the built binary in its own folder.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fs;
@@ -11,13 +10,13 @@ use std::process::{Command, Output};
 use image::{Luma, Rgb, RgbImage};
 use serde_json::Value;
 
-/// A folder of one test, below the build's own temporary folder.
-struct Desk(PathBuf);
+/// The folder of one test, below the build's temporary folder.
+struct Workspace(PathBuf);
 
-impl Desk {
+impl Workspace {
     fn new(test: &str) -> Self {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-        // Left over from an earlier run, perhaps.
+        // An earlier run may have left the folder.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(path.join("in")).unwrap();
         Self(path)
@@ -34,7 +33,7 @@ impl Desk {
             .unwrap();
     }
 
-    /// Runs the demo on `in` with results in `out`.
+    /// Runs the demo from `in` to `out`.
     fn demo(&self, options: &[&str]) -> Output {
         let mut demo = program();
         demo.arg("demo").arg("--input").arg(self.file("in"));
@@ -60,39 +59,39 @@ fn stderr(output: &Output) -> &str {
 }
 
 #[test]
-fn a_good_run_exits_with_0_and_leaves_its_pictures() {
-    let desk = Desk::new("good");
-    desk.photograph("a.png", 40, 30);
-    desk.photograph("b.jpg", 33, 50);
-    let output = desk.demo(&["--threads", "3", "--repeat", "2"]);
+fn successful_demo_exits_with_0_and_writes_its_pictures() {
+    let workspace = Workspace::new("good");
+    workspace.photograph("a.png", 40, 30);
+    workspace.photograph("b.jpg", 33, 50);
+    let output = workspace.demo(&["--threads", "3", "--repeat", "2"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert!(stdout(&output).contains("every image and histogram equals the reference"));
     assert_eq!(
         stderr(&output),
         "",
-        "nothing is wrong, and no terminal is there for a bar"
+        "expected no errors, and no progress bar without a terminal"
     );
     assert_eq!(
-        image::image_dimensions(desk.file("out/photos/a.png")).unwrap(),
+        image::image_dimensions(workspace.file("out/photos/a.png")).unwrap(),
         (40, 30)
     );
     assert_eq!(
-        image::image_dimensions(desk.file("out/photos/b.png")).unwrap(),
+        image::image_dimensions(workspace.file("out/photos/b.png")).unwrap(),
         (33, 50)
     );
-    assert!(image::open(desk.file("out/contact-sheet.png")).is_ok());
-    let timeline = fs::read_to_string(desk.file("out/timeline.svg")).unwrap();
+    assert!(image::open(workspace.file("out/contact-sheet.png")).is_ok());
+    let timeline = fs::read_to_string(workspace.file("out/timeline.svg")).unwrap();
     for name in ["luma", "blur_x", "blur_y", "sobel", "tone", "histogram"] {
-        assert!(timeline.contains(name), "{name} is not on the timeline");
+        assert!(timeline.contains(name), "{name} is missing in the timeline");
     }
 }
 
 #[test]
-fn json_is_the_only_thing_on_standard_output_and_adds_up() {
-    let desk = Desk::new("json");
-    desk.photograph("a.png", 20, 20);
-    desk.photograph("b.png", 30, 10);
-    let output = desk.demo(&["--json", "--threads", "2", "--repeat", "3", "--queues", "2"]);
+fn json_demo_prints_one_object_with_consistent_counts() {
+    let workspace = Workspace::new("json");
+    workspace.photograph("a.png", 20, 20);
+    workspace.photograph("b.png", 30, 10);
+    let output = workspace.demo(&["--json", "--threads", "2", "--repeat", "3", "--queues", "2"]);
     let report: Value = serde_json::from_str(stdout(&output)).unwrap();
     assert_eq!(report["exit_code"], 0);
     assert_eq!(report["run"]["photos"], 6);
@@ -107,7 +106,7 @@ fn json_is_the_only_thing_on_standard_output_and_adds_up() {
     let tasks = report["runtime"]["tasks"].as_u64().unwrap();
     assert!(
         tasks >= 6 * 6,
-        "{tasks} tasks for six photographs of six launches each"
+        "{tasks} tasks for six conversions of six launches each"
     );
     assert!(
         report["runtime"]["memory_high_water_bytes"]
@@ -117,16 +116,15 @@ fn json_is_the_only_thing_on_standard_output_and_adds_up() {
     );
 }
 
-/// What each kernel took is told where it is asked for, of every task, and nowhere else.
 #[test]
-fn a_profile_tells_what_each_kernel_took() {
-    let desk = Desk::new("profile");
-    desk.photograph("a.png", 20, 20);
+fn profile_reports_the_time_of_each_kernel_only_if_requested() {
+    let workspace = Workspace::new("profile");
+    workspace.photograph("a.png", 20, 20);
     let options = ["--threads", "2", "--repeat", "3"];
-    let output = desk.demo(&[&options[..], &["--json"]].concat());
+    let output = workspace.demo(&[&options[..], &["--json"]].concat());
     let report: Value = serde_json::from_str(stdout(&output)).unwrap();
     assert!(report["profile"].is_null());
-    let output = desk.demo(&[&options[..], &["--json", "--profile"]].concat());
+    let output = workspace.demo(&[&options[..], &["--json", "--profile"]].concat());
     let report: Value = serde_json::from_str(stdout(&output)).unwrap();
     let profile = &report["profile"];
     assert_eq!(
@@ -142,62 +140,62 @@ fn a_profile_tells_what_each_kernel_took() {
         .iter()
         .map(|kernel| kernel["tasks"].as_u64().unwrap());
     assert_eq!(of_kernels.sum::<u64>(), profile["tasks"].as_u64().unwrap());
-    let output = desk.demo(&[&options[..], &["--profile"]].concat());
+    let output = workspace.demo(&[&options[..], &["--profile"]].concat());
     for words in ["total ms", "blur_x", "busy "] {
         assert!(stdout(&output).contains(words), "{}", stdout(&output));
     }
 }
 
 #[test]
-fn files_that_are_no_photographs_are_reported_and_exit_with_3() {
-    let desk = Desk::new("skipped");
-    desk.photograph("good.png", 8, 8);
-    fs::write(desk.file("in/notes.txt"), "hello").unwrap();
-    fs::write(desk.file("in/broken.png"), b"\x89PNG\r\n\x1a\nnothing").unwrap();
-    let output = desk.demo(&["--repeat", "1"]);
+fn skipped_files_are_reported_and_exit_with_3() {
+    let workspace = Workspace::new("skipped");
+    workspace.photograph("good.png", 8, 8);
+    fs::write(workspace.file("in/notes.txt"), "hello").unwrap();
+    fs::write(workspace.file("in/broken.png"), b"\x89PNG\r\n\x1a\nnothing").unwrap();
+    let output = workspace.demo(&["--repeat", "1"]);
     assert_eq!(code(&output), 3);
-    assert!(stdout(&output).contains("notes.txt: it is neither JPEG nor PNG"));
-    assert!(stdout(&output).contains("broken.png: it cannot be decoded"));
-    assert!(desk.file("out/photos/good.png").exists());
+    assert!(stdout(&output).contains("notes.txt: neither JPEG nor PNG"));
+    assert!(stdout(&output).contains("broken.png: cannot be decoded"));
+    assert!(workspace.file("out/photos/good.png").exists());
 }
 
 #[test]
-fn one_pixel_one_thread_and_one_queue_are_enough() {
-    let desk = Desk::new("one");
-    desk.photograph("dot.png", 1, 1);
-    desk.photograph("line.png", 1, 300);
-    desk.photograph("row.png", 300, 1);
-    let output = desk.demo(&["--threads", "1", "--queues", "1", "--repeat", "1"]);
+fn one_pixel_one_thread_and_one_queue_suffice() {
+    let workspace = Workspace::new("one");
+    workspace.photograph("dot.png", 1, 1);
+    workspace.photograph("line.png", 1, 300);
+    workspace.photograph("row.png", 300, 1);
+    let output = workspace.demo(&["--threads", "1", "--queues", "1", "--repeat", "1"]);
     assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
-    // An even photograph is paper without ink: 0.8 + 0.2 * luma, and the pixel is black.
-    let dot = image::open(desk.file("out/photos/dot.png"))
+    // A uniform photograph has no ink: its tone is 0.8 + 0.2 * luma, and this pixel is black.
+    let dot = image::open(workspace.file("out/photos/dot.png"))
         .unwrap()
         .into_luma8();
     assert_eq!(dot.get_pixel(0, 0), &Luma([204]));
 }
 
 #[test]
-fn more_threads_than_photographs_and_either_strategy_give_the_same_drawings() {
-    let desk = Desk::new("threads");
+fn drawings_do_not_depend_on_the_strategy() {
+    let workspace = Workspace::new("threads");
     for name in ["a.png", "b.png", "c.png"] {
-        desk.photograph(name, 61, 47);
+        workspace.photograph(name, 61, 47);
     }
     let mut drawings = Vec::new();
     for strategy in ["interleave", "sequential"] {
-        let output = desk.demo(&["--threads", "64", "--strategy", strategy, "--repeat", "5"]);
+        let output = workspace.demo(&["--threads", "64", "--strategy", strategy, "--repeat", "5"]);
         assert_eq!(code(&output), 0, "{}", stderr(&output));
-        drawings.push(fs::read(desk.file("out/photos/b.png")).unwrap());
+        drawings.push(fs::read(workspace.file("out/photos/b.png")).unwrap());
     }
     assert!(drawings[0] == drawings[1]);
 }
 
 #[test]
-fn bad_folders_exit_with_2_and_say_what_to_do_next() {
-    let desk = Desk::new("folders");
-    let empty = desk.demo(&[]);
+fn invalid_folders_exit_with_2_and_print_the_next_step() {
+    let workspace = Workspace::new("folders");
+    let empty = workspace.demo(&[]);
     assert_eq!(code(&empty), 2);
     assert!(
-        stderr(&empty).contains("no photograph in"),
+        stderr(&empty).contains("no photographs in"),
         "{}",
         stderr(&empty)
     );
@@ -216,9 +214,9 @@ fn bad_folders_exit_with_2_and_say_what_to_do_next() {
     let answer: Value = serde_json::from_str(stdout(&missing)).unwrap();
     assert_eq!(answer["exit_code"], 2);
 
-    desk.photograph("a.png", 2, 2);
-    fs::write(desk.file("out"), "a file in the way").unwrap();
-    let unwritable = desk.demo(&[]);
+    workspace.photograph("a.png", 2, 2);
+    fs::write(workspace.file("out"), "not a folder").unwrap();
+    let unwritable = workspace.demo(&[]);
     assert_eq!(code(&unwritable), 2);
     assert!(
         stderr(&unwritable).contains("cannot be written"),
@@ -228,7 +226,7 @@ fn bad_folders_exit_with_2_and_say_what_to_do_next() {
 }
 
 #[test]
-fn zero_threads_are_bad_usage() {
+fn zero_threads_are_a_usage_error() {
     let output = program().args(["demo", "--threads", "0"]).output().unwrap();
     assert_eq!(code(&output), 2);
     assert!(
@@ -238,9 +236,9 @@ fn zero_threads_are_bad_usage() {
     );
 }
 
-/// I5, I10: a short soak on each device is clean, and says what it did.
+/// I5, I10.
 #[test]
-fn a_soak_of_some_rounds_is_clean_and_reports_what_it_did() {
+fn short_soak_has_no_violations_and_reports_its_counts() {
     for device in [["--backend", "cpu"], ["--backend", "sim"]] {
         let options = ["soak", "--json", "--rounds", "3", "--threads", "3"];
         let output = program().args(options).args(device).output().unwrap();
@@ -255,7 +253,7 @@ fn a_soak_of_some_rounds_is_clean_and_reports_what_it_did() {
 }
 
 #[test]
-fn a_soak_that_cannot_be_is_bad_usage() {
+fn soak_without_time_threads_or_rounds_is_a_usage_error() {
     for options in [["--minutes", "0"], ["--threads", "0"], ["--rounds", "0"]] {
         let output = program().arg("soak").args(options).output().unwrap();
         assert_eq!(code(&output), 2, "{options:?}");
@@ -263,10 +261,10 @@ fn a_soak_that_cannot_be_is_bad_usage() {
 }
 
 #[test]
-fn the_doctor_finds_the_processor() {
+fn doctor_finds_the_cpu_and_the_simulator() {
     let text = program().args(["doctor", "--quick"]).output().unwrap();
     assert_eq!(code(&text), 0);
-    for part in ["cpu", "ready", "left out"] {
+    for part in ["cpu", "ready", "skipped"] {
         assert!(stdout(&text).contains(part), "{}", stdout(&text));
     }
     let json = program().args(["doctor", "--json"]).output().unwrap();
@@ -281,10 +279,10 @@ fn the_doctor_finds_the_processor() {
     let of = |backend: &str| {
         backends
             .iter()
-            .find(|found| found["backend"] == backend)
+            .find(|finding| finding["backend"] == backend)
             .unwrap()
     };
-    // A GPU, or why there is none and what to do.
+    // A machine without a GPU gets a reason that names the driver.
     let gpu = of("cuda");
     let reason = gpu["unavailable"]["reason"].as_str();
     assert!(
@@ -303,24 +301,22 @@ fn the_doctor_finds_the_processor() {
     }
 }
 
-/// They go where the user says, and nothing but them.
 #[test]
-fn completions_are_a_script() {
+fn completions_print_only_the_script() {
     let output = program().args(["completions", "bash"]).output().unwrap();
     assert_eq!((code(&output), stderr(&output)), (0, ""));
     assert!(stdout(&output).starts_with("_millstream()"));
 }
 
-/// What is asked for is done, or refused with what to do instead.
 #[test]
-fn faults_of_the_processor_are_bad_usage() {
+fn faults_on_the_cpu_are_a_usage_error() {
     for faults in ["on", "off"] {
         let output = program()
             .args(["soak", "--rounds", "1", "--faults", faults])
             .output()
             .unwrap();
         assert_eq!(code(&output), 2);
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert!(told.contains("--backend sim"), "{told}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains("--backend sim"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! `millstream draw` as a user meets it: exit codes, standard output, files.
+//! Runs `millstream draw` as a program, and checks exit codes, standard output and files.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fs;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 fn folder(test: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("draw-{test}"));
-    // Left over from an earlier run, perhaps.
+    // An earlier run may have left the folder.
     let _ = fs::remove_dir_all(&path);
     fs::create_dir_all(&path).unwrap();
     path
@@ -22,7 +22,7 @@ fn draw(arguments: &[&str]) -> Output {
     draw.arg("draw").args(arguments).output().unwrap()
 }
 
-/// A schedule of two kernels and a product, with a name that XML and Graphviz write otherwise.
+/// Returns a schedule of two kernels and a product, with a name that XML and DOT escape.
 fn schedule() -> Schedule {
     let graph = Graph::new();
     let x = graph.input("x<\"1\">", DType::F32, [8, 16]);
@@ -31,14 +31,14 @@ fn schedule() -> Schedule {
 }
 
 #[test]
-fn what_a_schedule_writes_is_drawn_with_each_of_its_items() {
+fn drawing_of_a_schedule_has_every_item() {
     let folder = folder("schedule");
     let (file, schedule) = (folder.join("step.dot"), schedule());
     fs::write(&file, schedule.dot()).unwrap();
     let output = draw(&[file.to_str().unwrap()]);
-    let said = String::from_utf8_lossy(&output.stdout);
+    let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert!(said.contains("5 nodes and 4 edges drawn in"), "{said}");
+    assert!(text.contains("drew 5 nodes and 4 edges to"), "{text}");
     let svg = fs::read_to_string(folder.join("step.svg")).unwrap();
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
     for item in schedule.items() {
@@ -49,7 +49,7 @@ fn what_a_schedule_writes_is_drawn_with_each_of_its_items() {
 }
 
 #[test]
-fn json_is_the_only_thing_on_standard_output() {
+fn json_draw_prints_one_object() {
     let folder = folder("json");
     let (file, target) = (folder.join("a.dot"), folder.join("b.svg"));
     fs::write(&file, schedule().dot()).unwrap();
@@ -63,26 +63,26 @@ fn json_is_the_only_thing_on_standard_output() {
 }
 
 #[test]
-fn what_is_no_schedule_exits_with_2_and_says_what_to_do_next() {
+fn invalid_schedule_exits_with_2_and_prints_the_next_step() {
     let folder = folder("wrong");
     let file = folder.join("a.dot");
-    for (text, said) in [
-        ("", "line 1: a schedule begins with `digraph`"),
+    for (text, expected) in [
+        ("", "line 1: expected `digraph`"),
         (
             "digraph {\n a -> b [label=\n",
-            "line 3: here is the end of the file instead of a value",
+            "line 3: expected a value, got the end of the file",
         ),
         (
             "digraph { a -> b -> c -> b }",
-            "goes in circles: what `b` is made of",
+            "has a cycle through node `b`",
         ),
-        ("\u{0}\u{1}\u{2}", "means nothing here"),
+        ("\u{0}\u{1}\u{2}", "unexpected character"),
     ] {
         fs::write(&file, text).unwrap();
         let output = draw(&[file.to_str().unwrap(), "--json"]);
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{error}");
-        assert!(error.contains(said), "{said} is not in {error}");
+        assert!(error.contains(expected), "`{expected}` is not in {error}");
         assert!(error.contains("next: name a file that"), "{error}");
         let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(answer["exit_code"], 2);
@@ -103,7 +103,7 @@ fn what_is_no_schedule_exits_with_2_and_says_what_to_do_next() {
 }
 
 #[test]
-fn an_empty_schedule_is_an_empty_drawing() {
+fn empty_schedule_gives_an_empty_drawing() {
     let folder = folder("empty");
     let file = folder.join("a.dot");
     fs::write(&file, "digraph schedule {}").unwrap();

@@ -1,4 +1,4 @@
-//! `millstream timeline` as a user meets it, on what the demo saves and on what is no timeline.
+//! Runs `millstream timeline` as a program, on a timeline of the demo and on invalid files.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fs;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 fn folder(test: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("timeline-{test}"));
-    // Left over from an earlier run, perhaps.
+    // An earlier run may have left the folder.
     let _ = fs::remove_dir_all(&path);
     fs::create_dir_all(path.join("in")).unwrap();
     path
@@ -23,7 +23,7 @@ fn millstream(folder: &Path, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn what_the_demo_saves_is_summed_up_and_drawn() {
+fn timeline_of_the_demo_is_summarized_and_drawn() {
     let folder = folder("demo");
     let photo = RgbImage::from_fn(40, 30, |x, y| Rgb([x as u8, y as u8, 7]));
     photo.save(folder.join("in/a.png")).unwrap();
@@ -55,59 +55,59 @@ fn what_the_demo_saves_is_summed_up_and_drawn() {
 
     let text = millstream(&folder, &["timeline", "t.json"]);
     let text = String::from_utf8(text.stdout).unwrap();
-    for part in ["t.json: ", "longest gaps", "greatest", "sobel"] {
-        assert!(text.contains(part), "no `{part}` in\n{text}");
+    for part in ["t.json: ", "longest gaps", "median", "sobel"] {
+        assert!(text.contains(part), "`{part}` is missing in\n{text}");
     }
 }
 
 #[test]
-fn what_is_no_timeline_exits_with_2_and_says_what_to_do_next() {
+fn invalid_timeline_exits_with_2_and_prints_the_next_step() {
     let folder = folder("wrong");
     let span = |args: &str, ts: &str| {
         format!(
             r#"{{"traceEvents":[{{"ph":"X","cat":"queue","name":"k","ts":{ts},"dur":1,"args":{args}}}]}}"#
         )
     };
-    let place = r#"{"queue":0,"stream":1}"#;
-    for (text, said) in [
+    let args = r#"{"queue":0,"stream":1}"#;
+    for (text, expected) in [
         (String::new(), "EOF while parsing a value at line 1"),
         ("{}".to_owned(), "missing field `traceEvents`"),
-        ("[]".to_owned(), "`t.json` is no timeline"),
+        ("[]".to_owned(), "`t.json` is not a timeline"),
         (
             r#"{"traceEvents":7}"#.to_owned(),
             "expected a list of events",
         ),
         (
             r#"{"traceEvents":[]}"#.to_owned(),
-            "no task of a queue is in `t.json`",
+            "timeline `t.json` has no tasks",
         ),
         (
             r#"{"traceEvents":[{"ph":"B"}]}"#.to_owned(),
-            "no task of a queue is in `t.json`",
+            "timeline `t.json` has no tasks",
         ),
-        (span(place, "1")[..60].to_owned(), "EOF while parsing"),
+        (span(args, "1")[..60].to_owned(), "EOF while parsing"),
         (
             span(r#"{"queue":0}"#, "1"),
-            "a span without its queue and stream",
+            "a span has no queue or no stream",
         ),
         (
             span(r#"{"queue":99,"stream":1}"#, "1"),
-            "queue 99: a device has at most 16",
+            "queue 99 is not in 0..16",
         ),
-        (span(place, "-1"), "-1 microseconds are no time of a device"),
-        (span(place, "1e300"), "are no time of a device"),
+        (span(args, "-1"), "-1 microseconds is not a valid time"),
+        (span(args, "1e300"), "microseconds is not a valid time"),
     ] {
         fs::write(folder.join("t.json"), &text).unwrap();
         let output = millstream(&folder, &["timeline", "t.json", "--json"]);
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{text}: {error}");
-        assert!(error.contains(said), "{said} is not in {error}");
+        assert!(error.contains(expected), "`{expected}` is not in {error}");
         assert!(error.contains("next: name a file that"), "{error}");
         let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(answer["exit_code"], 2);
     }
-    fs::write(folder.join("t.json"), span(place, "1")).unwrap();
-    for (arguments, said) in [
+    fs::write(folder.join("t.json"), span(args, "1")).unwrap();
+    for (arguments, expected) in [
         (
             &["timeline", "nowhere.json"][..],
             "`nowhere.json` cannot be read",
@@ -121,13 +121,13 @@ fn what_is_no_timeline_exits_with_2_and_says_what_to_do_next() {
         let output = millstream(&folder, arguments);
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
-        assert!(error.contains(said), "{said} is not in {error}");
+        assert!(error.contains(expected), "`{expected}` is not in {error}");
     }
 }
 
-/// Names and times that no device has, but a file may.
+/// A file may have names and times that no device reports.
 #[test]
-fn odd_names_and_the_longest_times_are_summed_up_and_drawn() {
+fn control_characters_and_the_longest_times_are_accepted() {
     let folder = folder("odd");
     let half = (u64::MAX / 2 - 1_000_000) / 1_000;
     let span = |name: &str, ts: u64, dur: u64| {
@@ -140,9 +140,9 @@ fn odd_names_and_the_longest_times_are_summed_up_and_drawn() {
     fs::write(folder.join("t.json"), text).unwrap();
     let output = millstream(&folder, &["timeline", "t.json", "--picture", "t.svg"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert!(told.contains("[2J\"quoted\"\u{fffd}<&"), "{told}");
-    assert!(!told.contains('\u{1b}'), "{told}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("[2J\"quoted\"\u{fffd}<&"), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
     let svg = fs::read_to_string(folder.join("t.svg")).unwrap();
     assert!(svg.ends_with("</svg>\n") && !svg.contains('\u{1b}') && !svg.contains('\u{ffff}'));
     let output = millstream(&folder, &["timeline", "t.json", "--json"]);
@@ -150,9 +150,8 @@ fn odd_names_and_the_longest_times_are_summed_up_and_drawn() {
     assert_eq!(report["kernels"][1]["name"], odd);
 }
 
-/// Before the work and not after it.
 #[test]
-fn a_timeline_that_cannot_be_written_is_bad_usage() {
+fn unwritable_timeline_is_a_usage_error_before_the_run() {
     let folder = folder("unwritable");
     RgbImage::new(2, 2).save(folder.join("in/a.png")).unwrap();
     let demo = "demo --input in --output out --timeline no/t.json";

@@ -1,4 +1,4 @@
-//! What a soak publishes, as another process finds it.
+//! Runs `millstream top` on the metrics that a soak publishes in another process.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fs;
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// Far longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A timeout far longer than any test takes.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn millstream(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
@@ -29,7 +29,7 @@ fn top(path: &Path, option: &str) -> Output {
         .unwrap()
 }
 
-/// Ended, whatever becomes of the test.
+/// A running soak, killed on drop.
 struct Soak(Child);
 
 impl Drop for Soak {
@@ -39,21 +39,24 @@ impl Drop for Soak {
     }
 }
 
-/// The frame that is there, once it is one that `suits`.
-fn frame(path: &Path, suits: impl Fn(&Value) -> bool) -> Value {
-    let give_up = Instant::now() + PATIENCE;
+/// Waits for a frame that satisfies `accept`.
+fn frame(path: &Path, accept: impl Fn(&Value) -> bool) -> Value {
+    let deadline = Instant::now() + TIMEOUT;
     loop {
-        assert!(Instant::now() < give_up, "no such frame");
-        let told = top(path, "--json");
-        match serde_json::from_slice::<Value>(&told.stdout) {
-            Ok(frame) if told.status.success() && suits(&frame) => return frame,
+        assert!(
+            Instant::now() < deadline,
+            "no frame satisfies the condition"
+        );
+        let output = top(path, "--json");
+        match serde_json::from_slice::<Value>(&output.stdout) {
+            Ok(frame) if output.status.success() && accept(&frame) => return frame,
             _ => std::thread::yield_now(),
         }
     }
 }
 
 #[test]
-fn a_soak_is_watched_while_it_works_and_told_of_when_it_was_killed() {
+fn frames_of_a_soak_are_readable_while_it_runs_and_after_a_kill() {
     let path = file("soak");
     let arguments = ["soak", "--minutes", "5", "--threads", "2", "--publish"];
     let mut soak = millstream(&arguments);
@@ -68,11 +71,11 @@ fn a_soak_is_watched_while_it_works_and_told_of_when_it_was_killed() {
     assert_eq!(first["pid"], soak.0.id());
     assert!(later["tasks"].as_u64() > first["tasks"].as_u64());
     assert_eq!(later["queues"].as_array().unwrap().len(), 4);
-    assert!(later["clients_in_all"].as_u64() > Some(0), "{later}");
+    assert!(later["clients_total"].as_u64() > Some(0), "{later}");
     assert!(later["memory"]["reserved"].as_u64() > Some(0));
     assert!(
         later["faults"]["panicked"].is_u64(),
-        "its kernels panic on purpose"
+        "the soak's kernels panic intentionally"
     );
 
     let text = String::from_utf8(top(&path, "--once").stdout).unwrap();
@@ -82,59 +85,62 @@ fn a_soak_is_watched_while_it_works_and_told_of_when_it_was_killed() {
         "{text}"
     );
 
-    // It is killed: what it has left is whole.
+    // The last frame of the killed soak is complete.
     drop(soak);
     let last = frame(&path, |_| true);
     assert_eq!(last["is_last"], false);
 }
 
 #[test]
-fn a_soak_that_ends_says_so() {
+fn last_frame_of_an_ended_soak_says_so() {
     let path = file("ends");
     let arguments = ["soak", "--rounds", "1", "--threads", "1", "--publish"];
     let ended = millstream(&arguments).arg(&path).output().unwrap();
     assert!(ended.status.success(), "{ended:?}");
     assert_eq!(frame(&path, |_| true)["is_last"], true);
     let text = String::from_utf8(top(&path, "--once").stdout).unwrap();
-    assert!(text.contains("it has ended"), "{text}");
-    let beside: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
-    assert_eq!(beside.len(), 1, "no draft is left");
+    assert!(text.contains("ended, this is the last frame"), "{text}");
+    let files: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
+    assert_eq!(files.len(), 1, "a draft is left");
 }
 
-/// Whoever forgot --once in a pipe is told, and finds nothing there that is for screens.
+/// A pipe without --once gets an error and no escape sequences.
 #[test]
-fn without_a_terminal_nothing_is_drawn() {
+fn output_to_a_pipe_without_once_is_an_error() {
     let path = file("piped");
     let arguments = ["soak", "--rounds", "1", "--threads", "1", "--publish"];
     let ended = millstream(&arguments).arg(&path).output().unwrap();
     assert!(ended.status.success(), "{ended:?}");
     let piped = millstream(&["top"]).arg(&path).output().unwrap();
-    let said = String::from_utf8(piped.stderr).unwrap();
+    let error = String::from_utf8(piped.stderr).unwrap();
     assert_eq!((piped.status.code(), &*piped.stdout), (Some(1), &b""[..]));
     assert!(
-        said.contains("standard output is none")
-            && said.contains("next: print one frame with --once"),
-        "{said}"
+        error.contains("standard output is not a terminal")
+            && error.contains("next: print one frame with --once"),
+        "{error}"
     );
 }
 
 #[test]
-fn what_is_no_frame_is_bad_usage() {
+fn missing_or_invalid_metrics_file_is_a_usage_error() {
     let path = file("none");
-    let nothing = top(&path, "--once");
-    assert_eq!(nothing.status.code(), Some(2));
-    let said = String::from_utf8(nothing.stderr).unwrap();
+    let missing = top(&path, "--once");
+    assert_eq!(missing.status.code(), Some(2));
+    let error = String::from_utf8(missing.stderr).unwrap();
     assert!(
-        said.contains("nothing is published") && said.contains("next: run"),
-        "{said}"
+        error.contains("does not exist") && error.contains("next: run"),
+        "{error}"
     );
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, "{\"command\": 7}").unwrap();
-    let other = top(&path, "--json");
-    assert_eq!(other.status.code(), Some(2));
-    let said: Value = serde_json::from_slice(&other.stdout).unwrap();
+    let invalid = top(&path, "--json");
+    assert_eq!(invalid.status.code(), Some(2));
+    let answer: Value = serde_json::from_slice(&invalid.stdout).unwrap();
     assert!(
-        said["error"].as_str().unwrap().contains("is no frame"),
-        "{said}"
+        answer["error"]
+            .as_str()
+            .unwrap()
+            .contains("is not a metrics file"),
+        "{answer}"
     );
 }

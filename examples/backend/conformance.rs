@@ -1,4 +1,4 @@
-//! The suite of the runtime's behaviour on this backend, as the author of any backend has it.
+//! Runs the conformance suite on this backend, as the author of any backend would.
 
 use millstream::CpuResources;
 use millstream_conformance::{Opening, Setting, Subject, suite};
@@ -18,7 +18,7 @@ impl Subject for OnTiny {
         })
     }
 
-    // The defaults of `abilities` and `twin` fit: kernels are Rust, and there is one queue.
+    // The defaults of `abilities` and `twin` apply: kernels are Rust, and the device has one queue.
 
     fn read(&self, resources: &CpuResources, index: usize) -> Vec<u32> {
         resources.read(index).to_vec()

@@ -1,10 +1,10 @@
-//! A backend of one's own, small and whole, and a program on it.
+//! A small, complete backend, and a program that uses it.
 //!
 //! ```text
 //! cargo run --release --example backend
 //! ```
-//! `tiny/mod.rs` is the trait, `tiny/queue.rs` what runs tasks. The guide walks through both (`docs/guide/backends.md`), and the
-//! suite of the runtime's behaviour runs on it (`conformance.rs`):
+//! `tiny/mod.rs` implements the traits, and `tiny/queue.rs` runs tasks. The guide walks through both
+//! (`docs/guide/backends.md`), and the conformance suite runs on the backend (`conformance.rs`):
 //!
 //! ```text
 //! cargo test --example backend
@@ -44,22 +44,24 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         )?;
         stream.read(&dst).wait()
     };
-    // Four threads share it, as they share any device ..
+    // Four threads share the device.
     std::thread::scope(|scope| {
         let threads: Vec<_> = (1..=4)
             .map(|thread| scope.spawn(move || inverted(&vec![thread as f32; 1_000])))
             .collect();
         for (thread, answer) in (1..).zip(threads) {
             let answer = answer.join().map_err(|_| "a thread panicked")??;
-            println!("thread {thread}: 1 / {thread} is {}", answer[0]);
+            println!("thread {thread}: 1 / {thread} = {}", answer[0]);
         }
         Ok::<(), Box<dyn std::error::Error>>(())
     })?;
-    // .. and a failure reaches its data, and nothing else.
+    // A failure reaches only the data of its task.
     println!(
-        "zero: {}",
-        inverted(&[0.0]).err().ok_or("dividing by zero went well")?
+        "division by zero: {}",
+        inverted(&[0.0])
+            .err()
+            .ok_or("expected an error for a division by zero")?
     );
-    println!("{} tasks, and it is well", device.stats()?.tasks);
+    println!("the device ran {} tasks", device.stats()?.tasks);
     Ok(())
 }

@@ -1,12 +1,12 @@
-//! Decodes tokens greedily with a small transformer of random weights, and draws where each token looked.
+//! Decodes tokens greedily with a small transformer of random weights, and draws the attention of each token.
 //!
 //! ```sh
 //! cargo run --release --example decoder -- [--tokens N] [--backend cpu|cuda|sim] [--output FOLDER] [--json]
 //! ```
-//! Leaves in `out/decoder` how much each token looked at those before it, for each head (`attention.png`), and the schedule of a
-//! token (`token.dot`, which `millstream draw` draws).
+//! Writes to `out/decoder` the attention of each token to earlier ones, for each head (`attention.png`), and the
+//! schedule of a token (`token.dot`, for `millstream draw`).
 
-#[allow(dead_code, reason = "the plain twin is for tests")]
+#[allow(dead_code, reason = "only tests use the reference")]
 mod model;
 #[path = "../shared/mod.rs"]
 mod shared;
@@ -18,13 +18,13 @@ use std::time::Instant;
 use image::{ImageError, Rgb};
 
 use model::{Decoded, Decoder, Sizes, Weights};
+use shared::canvas::{Align, Canvas, INK, PALE, RULE, scale_colour, ticks};
 use shared::options::{Number, Options};
-use shared::paper::{From, INK, PALE, Paper, RULE, on_scale, ticks};
 use shared::{Failure, bar, exit};
 
-/// Pixels of a head's square, at least.
+/// The side of a head's square, in pixels.
 const SIDE: usize = 380;
-/// From no attention to all of it.
+/// The colours from no attention to full attention.
 const COLOURS: [Rgb<u8>; 5] = [
     Rgb([250, 250, 252]),
     Rgb([180, 208, 236]),
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     exit(run(std::env::args().skip(1)))
 }
 
-/// Runs the example with these arguments of the command line.
+/// Runs the example with the arguments of the command line.
 pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure> {
     let mut tokens = 128;
     let mut numbers = [Number {
@@ -70,9 +70,9 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure
     fs::write(options.output.join(dot), decoder.schedule().dot())?;
 
     let tasks = decoder.next().tasks();
-    // Printable ASCII has as many characters as there are tokens.
-    let letter = |token: &i64| char::from(b' ' + (token % 95) as u8);
-    let text: String = decoded.tokens.iter().map(letter).collect();
+    // The 95 tokens are shown as the 95 printable characters of ASCII.
+    let character = |token: &i64| char::from(b' ' + (token % 95) as u8);
+    let text: String = decoded.tokens.iter().map(character).collect();
     if options.json {
         let report = serde_json::json!({
             "example": "decoder", "tokens": decoded.tokens, "seconds": seconds, "tasks_of_a_token": tasks,
@@ -81,10 +81,10 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure
         println!("{report:#}");
     } else {
         let count = decoded.tokens.len();
-        println!("a token     {tasks} tasks in one message");
+        println!("token       {tasks} tasks in one message");
         println!("decoding    {count} tokens in {seconds:.3} s");
-        println!("compiled    {before} kernels before the first token, {after} after it");
-        println!("it says     {text}");
+        println!("kernels     {before} compiled before the first token, {after} after it");
+        println!("output      {text}");
         println!(
             "files       {picture} and {dot} in {}",
             options.output.display()
@@ -93,38 +93,38 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure
     Ok(())
 }
 
-/// How much each token looked at those before it: a square for each head.
-fn attention(decoded: &Decoded, sizes: Sizes) -> Result<Paper, ImageError> {
+/// Draws the attention of each token to earlier ones, a square for each head.
+fn attention(decoded: &Decoded, sizes: Sizes) -> Result<Canvas, ImageError> {
     let count = decoded.looks.len();
     let cell = (SIDE / count.max(1)).max(1);
     let (side, gap, top) = ((count * cell) as u32, 40, 120);
-    let mut paper = Paper::new(60 + sizes.heads as u32 * (side + gap), top + side + 70)?;
-    let line = "Last block: each row is a token, each column one that it could look at. Dark is much, on a scale of roots";
-    paper.head("Where tokens look", line);
+    let mut canvas = Canvas::new(60 + sizes.heads as u32 * (side + gap), top + side + 70)?;
+    let line = "Last block: a row for each token, a column for each earlier token. Dark is high; the scale is a square root";
+    canvas.heading("Attention", line);
     for head in 0..sizes.heads {
         let left = 60 + head as u32 * (side + gap);
-        paper.write(From::Left, (left, top - 24), &format!("head {head}"), INK);
+        canvas.write(Align::Left, (left, top - 24), &format!("head {head}"), INK);
         for (row, look) in decoded.looks.iter().enumerate() {
             for (column, weight) in look[head * (row + 1)..][..row + 1].iter().enumerate() {
                 let at = (left + (column * cell) as u32, top + (row * cell) as u32);
-                paper.fill(
+                canvas.fill(
                     at,
                     (cell as u32, cell as u32),
-                    on_scale(&COLOURS, weight.sqrt()),
+                    scale_colour(&COLOURS, weight.sqrt()),
                 );
             }
         }
-        paper.frame((left - 1, top - 1), (side + 2, side + 2), 1, RULE);
+        canvas.frame((left - 1, top - 1), (side + 2, side + 2), 1, RULE);
         for token in ticks(count) {
             let at = (token * cell) as u32;
             let text = token.to_string();
-            paper.write(From::Middle, (left + at, top + side + 6), &text, PALE);
+            canvas.write(Align::Middle, (left + at, top + side + 6), &text, PALE);
             if head == 0 {
-                paper.write(From::Right, (left - 8, top + at - 9), &text, PALE);
+                canvas.write(Align::Right, (left - 8, top + at - 9), &text, PALE);
             }
         }
         let middle = (left + side / 2, top + side + 28);
-        paper.write(From::Middle, middle, "token looked at", PALE);
+        canvas.write(Align::Middle, middle, "attended token", PALE);
     }
-    Ok(paper)
+    Ok(canvas)
 }

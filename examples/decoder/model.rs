@@ -1,52 +1,52 @@
-//! A small transformer that decodes greedily, one token after the other, with a cache of keys and values that grows.
+//! A small transformer that decodes greedily, with a growing cache of keys and values.
 //!
-//! The length of what was read so far is a symbol: the schedule is compiled once, and every token is one message with another
-//! length. The next token stays on the device and is the input of the next run.
+//! The number of tokens so far is a symbol: the schedule is compiled once, and every token is one message with another
+//! length. The next token stays on the device, as the input of the next run.
 
 use millstream::graph::{
     CompiledSchedule, Graph, GraphCache, LazyBuffer, Schedule, ScheduleError, Size, Symbol,
 };
 use millstream::{ComputeClient, DType, Handle, Stream};
 
-/// How large it is.
+/// The size of the model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
-    /// Different tokens.
+    /// The size of the vocabulary.
     pub(crate) tokens: usize,
-    /// Width of the stream of features.
+    /// The number of features of a token.
     pub(crate) width: usize,
-    /// Heads of attention.
+    /// The number of attention heads.
     pub(crate) heads: usize,
-    /// Blocks.
+    /// The number of blocks.
     pub(crate) blocks: usize,
-    /// Most tokens that are read and written.
+    /// The most tokens of a sequence, including the prompt.
     pub(crate) room: usize,
 }
 
-/// Weights, made of a seed: the same on every device, and for whoever computes the same plainly.
+/// Pseudo-random weights: the same on every device and in the reference.
 pub(crate) struct Weights {
-    /// `tokens x width`: features of each token, and what the last features are compared with.
+    /// `tokens x width`: the embedding of each token, also used for the output scores.
     pub(crate) tokens: Vec<f32>,
-    /// `room x width`: features of each place.
-    pub(crate) places: Vec<f32>,
-    /// Of each block.
+    /// `room x width`: the embedding of each position.
+    pub(crate) positions: Vec<f32>,
+    /// The weights of each block.
     pub(crate) blocks: Vec<BlockWeights>,
 }
 
-/// Weights of a block.
+/// The weights of a block.
 pub(crate) struct BlockWeights {
     /// `width x 3 width`: queries, keys and values.
-    pub(crate) look: Vec<f32>,
-    /// `width x width`.
-    pub(crate) merge: Vec<f32>,
-    /// `width x 4 width`.
-    pub(crate) widen: Vec<f32>,
-    /// `4 width x width`.
-    pub(crate) narrow: Vec<f32>,
+    pub(crate) qkv: Vec<f32>,
+    /// `width x width`: the output projection of attention.
+    pub(crate) project: Vec<f32>,
+    /// `width x 4 width`: the first layer of the feed-forward network.
+    pub(crate) up: Vec<f32>,
+    /// `4 width x width`: the second layer of the feed-forward network.
+    pub(crate) down: Vec<f32>,
 }
 
 impl Weights {
-    /// Weights of a seed.
+    /// Generates the weights from a seed.
     pub(crate) fn new(sizes: Sizes, seed: u64) -> Self {
         let mut state = seed.max(1);
         let mut random = move |count: usize, scale: f32| -> Vec<f32> {
@@ -62,14 +62,14 @@ impl Weights {
         let scale = (3.0 / width as f32).sqrt();
         Self {
             tokens: random(sizes.tokens * width, 1.0),
-            places: random(sizes.room * width, 2.0),
+            positions: random(sizes.room * width, 2.0),
             blocks: (0..sizes.blocks)
                 .map(|_| BlockWeights {
-                    // So large that tokens look at few others, and what they hear changes them.
-                    look: random(width * 3 * width, scale * 2.0),
-                    merge: random(width * width, scale * 2.0),
-                    widen: random(width * 4 * width, scale),
-                    narrow: random(4 * width * width, scale * 2.5),
+                    // Large enough that a token attends to few others, and that attention changes it noticeably.
+                    qkv: random(width * 3 * width, scale * 2.0),
+                    project: random(width * width, scale * 2.0),
+                    up: random(width * 4 * width, scale),
+                    down: random(4 * width * width, scale * 2.5),
                 })
                 .collect(),
         }
@@ -82,20 +82,20 @@ pub(crate) struct Decoder {
     schedule: Schedule,
     next: CompiledSchedule,
     token: LazyBuffer,
-    place: Symbol,
+    position: Symbol,
     cache: GraphCache,
 }
 
-/// What was decoded.
+/// The result of decoding.
 pub(crate) struct Decoded {
-    /// The prompt and what follows it.
+    /// The prompt and the decoded tokens.
     pub(crate) tokens: Vec<i64>,
-    /// How much each token looked at those before it in the last block: a row for each, one weight a head and place.
+    /// The attention of each token in the last block: a row for each token, with a weight for each head and position.
     pub(crate) looks: Vec<Vec<f32>>,
 }
 
 impl Decoder {
-    /// The model, compiled for the device of a client.
+    /// Builds the model and compiles it for the device of the client.
     pub(crate) fn new(
         client: &ComputeClient,
         stream: &Stream,
@@ -109,44 +109,44 @@ impl Decoder {
         let (width, heads) = (sizes.width, sizes.heads);
         let each = width / heads;
         let token = graph.input("token", DType::I64, [1]);
-        let place = graph.length("place", sizes.room as u64 - 1);
-        let known = Size::from(&place).plus(&Size::ONE);
-        let known = known.unwrap_or_default();
+        let position = graph.length("position", sizes.room as u64 - 1);
+        let length = Size::from(&position).plus(&Size::ONE);
+        let length = length.unwrap_or_default();
         let table = put(&weights.tokens, [sizes.tokens, width])?;
-        let places = put(&weights.places, [sizes.room, width])?;
+        let positions = put(&weights.positions, [sizes.room, width])?;
 
-        let mut x = table.take(0, &token) + places.narrow(0, &place, 1);
+        let mut x = table.take(0, &token) + positions.narrow(0, &position, 1);
         let mut roots = Vec::new();
-        let mut looks = None;
+        let mut attention = None;
         for block in &weights.blocks {
             let norm = x.normalize(-1, 1e-5);
-            let seen = norm.matmul(&put(&block.look, [width, 3 * width])?);
-            let part = |index: usize| seen.narrow(1, index * width, width);
+            let qkv = norm.matmul(&put(&block.qkv, [width, 3 * width])?);
+            let part = |index: usize| qkv.narrow(1, index * width, width);
             let empty = vec![0.0; sizes.room * width];
-            let keys = put(&empty, [sizes.room, width])?.set_rows(0, &place, &part(1));
-            let values = put(&empty, [sizes.room, width])?.set_rows(0, &place, &part(2));
+            let keys = put(&empty, [sizes.room, width])?.set_rows(0, &position, &part(1));
+            let values = put(&empty, [sizes.room, width])?.set_rows(0, &position, &part(2));
             let by_head = |x: &LazyBuffer| x.split_axis(1, [heads, each]).permute([1, 0, 2]);
-            let so_far = |x: &LazyBuffer| by_head(&x.narrow(0, 0, &known));
+            let so_far = |x: &LazyBuffer| by_head(&x.narrow(0, 0, &length));
             let scores = by_head(&part(0)).matmul_t(&so_far(&keys));
-            let look = (scores * (1.0 / (each as f64).sqrt())).softmax(-1);
-            let heard = look
+            let probabilities = (scores * (1.0 / (each as f64).sqrt())).softmax(-1);
+            let attended = probabilities
                 .matmul(&so_far(&values))
                 .permute([1, 0, 2])
                 .reshape([1, width]);
-            x = x + heard.matmul(&put(&block.merge, [width, width])?);
-            let wide = x
+            x = x + attended.matmul(&put(&block.project, [width, width])?);
+            let hidden = x
                 .normalize(-1, 1e-5)
-                .matmul(&put(&block.widen, [width, 4 * width])?);
-            x = x + wide
+                .matmul(&put(&block.up, [width, 4 * width])?);
+            x = x + hidden
                 .gelu_tanh()
-                .matmul(&put(&block.narrow, [4 * width, width])?);
+                .matmul(&put(&block.down, [4 * width, width])?);
             roots.extend([keys, values]);
-            looks = Some(look);
+            attention = Some(probabilities);
         }
         let scores = x.normalize(-1, 1e-5).matmul_t(&table);
         let next = scores.argmax(-1).reshape([1]);
         let mut all = vec![&next];
-        all.extend(&looks);
+        all.extend(&attention);
         all.extend(&roots);
         let cache = GraphCache::default();
         let schedule = Schedule::create(&all)?;
@@ -156,33 +156,33 @@ impl Decoder {
             schedule,
             next,
             token,
-            place,
+            position,
             cache,
         })
     }
 
-    /// What the next token is made of.
+    /// Returns the schedule of a token.
     pub(crate) fn schedule(&self) -> &Schedule {
         &self.schedule
     }
 
-    /// The next token, compiled.
+    /// Returns the compiled schedule of a token.
     pub(crate) fn next(&self) -> &CompiledSchedule {
         &self.next
     }
 
-    /// Kernels that were compiled so far.
+    /// Returns the number of kernels compiled so far.
     pub(crate) fn kernels_compiled(&self) -> u64 {
         self.cache.stats().kernels_compiled
     }
 
-    /// Reads the prompt and then what it makes of it, until there are so many tokens. `after` each of them is called.
+    /// Decodes from a prompt until there are `tokens` tokens. Calls `on_token` after each.
     pub(crate) fn decode(
         &self,
         stream: &Stream,
         prompt: &[i64],
         tokens: usize,
-        mut after: impl FnMut(),
+        mut on_token: impl FnMut(),
     ) -> Result<Decoded, ScheduleError> {
         let tokens = tokens.min(self.sizes.room);
         let mut token: Handle<i64> = stream.create(&prompt[..1])?;
@@ -190,33 +190,33 @@ impl Decoder {
             tokens: prompt.to_vec(),
             looks: Vec::new(),
         };
-        let mut made = Vec::new();
+        let mut outputs_kept = Vec::new();
         let mut looks = Vec::new();
-        for place in 0..tokens.saturating_sub(1) {
-            let run = self.next.run().length(&self.place, place as u64);
+        for position in 0..tokens.saturating_sub(1) {
+            let run = self.next.run().length(&self.position, position as u64);
             let outputs = run.input(&self.token, &token).submit(stream)?;
             looks.push(outputs[1].clone());
-            token = match prompt.get(place + 1) {
+            token = match prompt.get(position + 1) {
                 Some(given) => stream.create(&[*given])?,
                 None => {
                     let next = outputs[0].handle::<i64>()?;
-                    made.push(next.clone());
+                    outputs_kept.push(next.clone());
                     next
                 }
             };
         }
-        for next in &made {
+        for next in &outputs_kept {
             decoded.tokens.extend(stream.read(next).wait()?);
         }
         for look in &looks {
             decoded.looks.push(look.read::<f32>(stream)?.wait()?);
-            after();
+            on_token();
         }
         Ok(decoded)
     }
 }
 
-/// The same said plainly, in `f64`, with everything computed anew for each token: to compare with.
+/// The reference: decodes in `f64`, and recomputes everything for each token.
 pub(crate) fn decode_plainly(
     sizes: Sizes,
     weights: &Weights,
@@ -225,7 +225,7 @@ pub(crate) fn decode_plainly(
 ) -> Vec<i64> {
     let mut all = prompt.to_vec();
     while all.len() < tokens.min(sizes.room) {
-        let scores = scores_plainly(sizes, weights, &all);
+        let scores = reference_scores(sizes, weights, &all);
         let best = (0..scores.len()).fold(0, |best, index| {
             if scores[index] > scores[best] {
                 index
@@ -240,7 +240,7 @@ pub(crate) fn decode_plainly(
 
 type Row = Vec<f64>;
 
-/// A row times a matrix with so many columns.
+/// Multiplies a row by a matrix with `columns` columns.
 fn times(row: &[f64], matrix: &[f32], columns: usize) -> Row {
     let column = |column: usize| {
         let products = row.iter().enumerate();
@@ -251,7 +251,7 @@ fn times(row: &[f64], matrix: &[f32], columns: usize) -> Row {
     (0..columns).map(column).collect()
 }
 
-fn normal(row: &[f64]) -> Row {
+fn normalize(row: &[f64]) -> Row {
     let count = row.len() as f64;
     let mean = row.iter().sum::<f64>() / count;
     let variance = row.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count;
@@ -260,12 +260,12 @@ fn normal(row: &[f64]) -> Row {
         .collect()
 }
 
-fn plus(a: &[f64], b: &[f64]) -> Row {
+fn add(a: &[f64], b: &[f64]) -> Row {
     a.iter().zip(b).map(|(a, b)| a + b).collect()
 }
 
-/// The scores of every token as the next one.
-fn scores_plainly(sizes: Sizes, weights: &Weights, tokens: &[i64]) -> Row {
+/// Computes the score of every token as the next one.
+fn reference_scores(sizes: Sizes, weights: &Weights, tokens: &[i64]) -> Row {
     let (width, each) = (sizes.width, sizes.width / sizes.heads);
     let row = |table: &[f32], index: usize| -> Row {
         table[index * width..][..width]
@@ -273,51 +273,51 @@ fn scores_plainly(sizes: Sizes, weights: &Weights, tokens: &[i64]) -> Row {
             .map(|x| f64::from(*x))
             .collect()
     };
-    let place = |(place, token): (usize, &i64)| {
-        plus(
+    let embed = |(position, token): (usize, &i64)| {
+        add(
             &row(&weights.tokens, *token as usize),
-            &row(&weights.places, place),
+            &row(&weights.positions, position),
         )
     };
-    let mut rows: Vec<Row> = tokens.iter().enumerate().map(place).collect();
+    let mut rows: Vec<Row> = tokens.iter().enumerate().map(embed).collect();
     for block in &weights.blocks {
-        let seen: Vec<Row> = rows
+        let qkv: Vec<Row> = rows
             .iter()
-            .map(|x| times(&normal(x), &block.look, 3 * width))
+            .map(|x| times(&normalize(x), &block.qkv, 3 * width))
             .collect();
-        let heard = |place: usize| -> Row {
-            let mut heard = vec![0.0; width];
+        let attend = |position: usize| -> Row {
+            let mut attended = vec![0.0; width];
             for head in 0..sizes.heads {
                 let part =
                     |of: &Row, part: usize| of[part * width + head * each..][..each].to_vec();
-                let query = part(&seen[place], 0);
+                let query = part(&qkv[position], 0);
                 let dot = |other: usize| -> f64 {
-                    let key = part(&seen[other], 1);
+                    let key = part(&qkv[other], 1);
                     query.iter().zip(&key).map(|(a, b)| a * b).sum::<f64>() / (each as f64).sqrt()
                 };
-                let powers: Vec<f64> = (0..=place).map(|other| dot(other).exp()).collect();
+                let powers: Vec<f64> = (0..=position).map(|other| dot(other).exp()).collect();
                 let sum: f64 = powers.iter().sum();
                 for (other, power) in powers.iter().enumerate() {
-                    for (index, value) in part(&seen[other], 2).iter().enumerate() {
-                        heard[head * each + index] += power / sum * value;
+                    for (index, value) in part(&qkv[other], 2).iter().enumerate() {
+                        attended[head * each + index] += power / sum * value;
                     }
                 }
             }
-            heard
+            attended
         };
-        let heard: Vec<Row> = (0..rows.len()).map(heard).collect();
-        for (x, heard) in rows.iter_mut().zip(&heard) {
-            *x = plus(x, &times(heard, &block.merge, width));
+        let attended: Vec<Row> = (0..rows.len()).map(attend).collect();
+        for (x, attended) in rows.iter_mut().zip(&attended) {
+            *x = add(x, &times(attended, &block.project, width));
             let gelu = |x: f64| {
                 let u = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
                 x / (1.0 + (-2.0 * u).exp())
             };
-            let wide = times(&normal(x), &block.widen, 4 * width);
-            let wide: Row = wide.into_iter().map(gelu).collect();
-            *x = plus(x, &times(&wide, &block.narrow, width));
+            let hidden = times(&normalize(x), &block.up, 4 * width);
+            let hidden: Row = hidden.into_iter().map(gelu).collect();
+            *x = add(x, &times(&hidden, &block.down, width));
         }
     }
-    let last = rows.last().map(|row| normal(row)).unwrap_or_default();
+    let last = rows.last().map(|row| normalize(row)).unwrap_or_default();
     let score = |token: usize| {
         let features = row(&weights.tokens, token);
         features.iter().zip(&last).map(|(a, b)| a * b).sum()

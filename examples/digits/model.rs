@@ -1,12 +1,13 @@
-//! A network of two layers that learns digits: forward, backward and the step of gradient descent as one schedule.
+//! A network of two layers that learns digits. One schedule has the forward pass, the backward pass and the step of
+//! gradient descent.
 //!
-//! The backward pass is derived from the loss. The weights are changed in place: a step of training is one
-//! message to the device, with no memory taken and nothing compiled.
+//! The backward pass is derived from the loss. Weights are updated in place, so a step of training is one message to
+//! the device, which allocates and compiles nothing.
 
 use millstream::graph::{CompiledSchedule, Graph, LazyBuffer, Scalar, Schedule, ScheduleError};
 use millstream::{ComputeClient, DType, Handle, Stream};
 
-/// Images and their digits: see `README.md` beside this file.
+/// Images and their digits; `README.md` in this folder describes the format.
 const DATA: &[u8] = include_bytes!("digits.bin");
 /// Pixels of an image.
 const PIXELS: usize = 64;
@@ -14,9 +15,9 @@ const PIXELS: usize = 64;
 const DIGITS: usize = 10;
 /// Hidden units.
 const HIDDEN: usize = 64;
-/// Images of one step.
+/// Images of a step.
 pub(crate) const BATCH: usize = 64;
-/// Images that are held back to test with: every fifth.
+/// Every fifth image is for testing.
 const TEST_EVERY: usize = 5;
 
 /// Images as rows of pixels in 0..=1, with their digits.
@@ -24,12 +25,12 @@ const TEST_EVERY: usize = 5;
 pub(crate) struct Images {
     /// Rows of 64 pixels.
     pub(crate) pixels: Vec<f32>,
-    /// One digit an image.
+    /// The digit of each image.
     pub(crate) digits: Vec<i64>,
 }
 
 impl Images {
-    /// Those to learn from, and those to test with.
+    /// Loads the images for training, and those for testing.
     pub(crate) fn load() -> (Self, Self) {
         let (mut train, mut test) = (Images::default(), Images::default());
         for (index, record) in DATA.chunks_exact(PIXELS + 1).enumerate() {
@@ -48,7 +49,7 @@ impl Images {
         (train, test)
     }
 
-    /// How many there are.
+    /// Returns the number of images.
     pub(crate) fn len(&self) -> usize {
         self.digits.len()
     }
@@ -61,12 +62,13 @@ pub(crate) struct Digits {
     guess: CompiledSchedule,
     images: LazyBuffer,
     digits: LazyBuffer,
-    asked: LazyBuffer,
+    test_images: LazyBuffer,
     rate: Scalar,
 }
 
 impl Digits {
-    /// A network with small random weights, compiled: a step that learns from [`BATCH`] images, and a guess for `tests` images.
+    /// Creates a network with small random weights. Compiles a training step for [`BATCH`] images, and a guess for
+    /// `tests` images.
     pub(crate) fn new(
         client: &ComputeClient,
         stream: &Stream,
@@ -76,9 +78,9 @@ impl Digits {
         let weights = |rows: usize, columns: usize, seed: u64| {
             let scale = (6.0 / rows as f64).sqrt();
             let (_, uniform) = graph.uniform([rows, columns], seed);
-            filled(&((uniform - 0.5) * (2.0 * scale)), client, stream)
+            evaluate(&((uniform - 0.5) * (2.0 * scale)), client, stream)
         };
-        let zeros = |len: usize| filled(&graph.zeros(DType::F32, [len]), client, stream);
+        let zeros = |len: usize| evaluate(&graph.zeros(DType::F32, [len]), client, stream);
         let w1 = graph.buffer(&weights(PIXELS, HIDDEN, 1)?, [PIXELS, HIDDEN]);
         let b1 = graph.buffer(&zeros(HIDDEN)?, [HIDDEN]);
         let w2 = graph.buffer(&weights(HIDDEN, DIGITS, 2)?, [HIDDEN, DIGITS]);
@@ -91,25 +93,25 @@ impl Digits {
         // Forward.
         let hidden = (images.matmul(&w1) + &b1).relu();
         let logs = (hidden.matmul(&w2) + &b2).log_softmax(-1);
-        let is = digits
+        let one_hot = digits
             .equals(graph.index([BATCH, DIGITS], 1))
             .cast(DType::F32);
-        let loss = -(&logs * &is).sum(..) / BATCH as f64;
+        let loss = -(&logs * &one_hot).sum(..) / BATCH as f64;
         // Backward.
         let weights = [&w1, &b1, &w2, &b2];
-        let slopes = loss.grad(weights);
-        // The step.
-        let changed: Vec<LazyBuffer> = weights
+        let gradients = loss.grad(weights);
+        // Gradient descent.
+        let updated: Vec<LazyBuffer> = weights
             .into_iter()
-            .zip(&slopes)
-            .map(|(weights, slope)| weights.set(&(weights - slope * &rate_now)))
+            .zip(&gradients)
+            .map(|(weights, gradient)| weights.set(&(weights - gradient * &rate_now)))
             .collect();
-        let roots: Vec<&LazyBuffer> = [&loss].into_iter().chain(&changed).collect();
+        let roots: Vec<&LazyBuffer> = [&loss].into_iter().chain(&updated).collect();
         let schedule = Schedule::create(&roots)?;
         let step = schedule.compile(client)?;
 
-        let asked = graph.input("asked", DType::F32, [tests, PIXELS]);
-        let hidden = (asked.matmul(&w1) + &b1).relu();
+        let test_images = graph.input("test_images", DType::F32, [tests, PIXELS]);
+        let hidden = (test_images.matmul(&w1) + &b1).relu();
         let guess = (hidden.matmul(&w2) + &b2).argmax(-1);
         let guess = Schedule::create_one(&guess)?.compile(client)?;
         Ok(Self {
@@ -118,22 +120,22 @@ impl Digits {
             guess,
             images,
             digits,
-            asked,
+            test_images,
             rate,
         })
     }
 
-    /// What a step is made of.
+    /// Returns the schedule of a step.
     pub(crate) fn schedule(&self) -> &Schedule {
         &self.schedule
     }
 
-    /// A step, compiled.
+    /// Returns the compiled schedule of a step.
     pub(crate) fn step(&self) -> &CompiledSchedule {
         &self.step
     }
 
-    /// Learns from [`BATCH`] images, and tells how wrong it was before: the loss, which is read when it is asked for.
+    /// Trains on [`BATCH`] images. Returns the loss before the step, which stays on the device.
     pub(crate) fn learn(
         &self,
         stream: &Stream,
@@ -149,46 +151,46 @@ impl Digits {
         run.scalar(&self.rate, rate).submit(stream)?[0].handle()
     }
 
-    /// The digits that it takes the images for.
+    /// Guesses the digits of the images.
     pub(crate) fn guess(&self, stream: &Stream, pixels: &[f32]) -> Result<Vec<i64>, ScheduleError> {
         let pixels = stream.create(pixels)?;
         let outputs = self
             .guess
             .run()
-            .input(&self.asked, &pixels)
+            .input(&self.test_images, &pixels)
             .submit(stream)?;
         Ok(outputs[0].read(stream)?.wait()?)
     }
 }
 
-/// A buffer with what an expression says.
-fn filled(
-    what: &LazyBuffer,
+/// Computes an expression to a new buffer.
+fn evaluate(
+    expression: &LazyBuffer,
     client: &ComputeClient,
     stream: &Stream,
 ) -> Result<Handle<f32>, ScheduleError> {
-    let compiled = Schedule::create_one(what)?.compile(client)?;
+    let compiled = Schedule::create_one(expression)?.compile(client)?;
     compiled.run().submit(stream)?[0].handle()
 }
 
-/// Trains for so many rounds through the images, each with a smaller rate, and tells the loss of every step.
+/// Trains for `rounds` passes over the images with a decreasing rate. Returns the loss of every step.
 pub(crate) fn train(
     network: &Digits,
     stream: &Stream,
     train: &Images,
     rounds: usize,
-    mut after: impl FnMut(usize),
+    mut on_round: impl FnMut(usize),
 ) -> Result<Vec<f32>, ScheduleError> {
     let mut losses = Vec::new();
     let mut order: Vec<usize> = (0..train.len()).collect();
     let mut random = 1_u64;
     for round in 0..rounds {
-        for place in (1..order.len()).rev() {
-            // Xorshift, to mix the order.
+        for index in (1..order.len()).rev() {
+            // Shuffles the order with xorshift.
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            order.swap(place, (random % (place as u64 + 1)) as usize);
+            order.swap(index, (random % (index as u64 + 1)) as usize);
         }
         let rate = 0.5 * 0.93_f32.powi(round as i32);
         for batch in order.chunks_exact(BATCH) {
@@ -199,7 +201,7 @@ pub(crate) fn train(
             let digits: Vec<i64> = batch.iter().map(|image| train.digits[*image]).collect();
             losses.push(network.learn(stream, &pixels, &digits, rate)?);
         }
-        after(round);
+        on_round(round);
     }
     let losses: Result<Vec<Vec<f32>>, _> =
         losses.iter().map(|loss| stream.read(loss).wait()).collect();

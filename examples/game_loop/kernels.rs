@@ -1,19 +1,19 @@
-//! Gray and Scott's system on the field of the game, and its picture: the kernels, in Rust and, for GPUs, in CUDA C.
+//! The kernels of the game, in Rust and in CUDA C: Gray and Scott's system, and its picture.
 
 use millstream::{Kernel, NativeArgs, Read, Source, Write};
 
-/// Food everywhere, and some spots of what eats it.
+/// Returns the fields at the start: food everywhere, and some spots of the substance that consumes it.
 pub(super) fn seeds(size: usize) -> (Vec<f32>, Vec<f32>) {
     let (food, mut field) = (vec![1.0; size * size], vec![0.0; size * size]);
-    let mut dice = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     for _ in 0..(size * size / 4_096).max(1) {
-        let mut roll = |below: usize| {
-            dice ^= dice << 13;
-            dice ^= dice >> 7;
-            dice ^= dice << 17;
-            (dice >> 20) as usize % below
+        let mut random = |below: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 20) as usize % below
         };
-        let (x, y, radius) = (roll(size), roll(size), 2 + roll(3));
+        let (x, y, radius) = (random(size), random(size), 2 + random(3));
         for at in 0..(2 * radius + 1) * (2 * radius + 1) {
             let (dx, dy) = (at % (2 * radius + 1), at / (2 * radius + 1));
             field[(y + dy) % size * size + (x + dx) % size] = 0.9;
@@ -22,14 +22,14 @@ pub(super) fn seeds(size: usize) -> (Vec<f32>, Vec<f32>) {
     (food, field)
 }
 
-/// The rows above, at and below `y` of a square field that meets itself at its edges.
+/// Returns the rows above, at and below `y` of a square field on a torus.
 fn rows(field: &[f32], y: usize) -> [&[f32]; 3] {
     let size = field.len().isqrt();
     [y + size - 1, y, y + 1].map(|row| &field[row % size * size..][..size])
 }
 
-/// What GPUs run of a kernel: CUDA C, or, without NVRTC, what that has made of it.
-macro_rules! on_gpus {
+/// Adds the GPU sources of a kernel: CUDA C, and the PTX compiled from it for machines without NVRTC.
+macro_rules! with_gpu_sources {
     ($kernel:expr, $name:literal) => {
         $kernel
             .cuda(include_str!(concat!("../kernels/", $name, ".cu")))
@@ -39,10 +39,10 @@ macro_rules! on_gpus {
     };
 }
 
-/// The arguments of [`step`]: food and field, and the next ones.
+/// The arguments of [`step`]: food, field, next food and next field.
 pub(super) type Step = (Read<f32>, Read<f32>, Write<f32>, Write<f32>);
 
-/// One step of Gray and Scott's system, a row a cube.
+/// Returns the kernel of one step of Gray and Scott's system. A cube computes one row.
 pub fn step() -> Kernel {
     let kernel = Kernel::new("step")
         .reads::<f32>("food")
@@ -50,22 +50,22 @@ pub fn step() -> Kernel {
     let kernel = kernel
         .writes::<f32>("next food")
         .writes::<f32>("next field");
-    on_gpus!(kernel, "step").native(|cube, args: &NativeArgs<'_>| {
+    with_gpu_sources!(kernel, "step").native(|cube, args: &NativeArgs<'_>| {
         let y = cube.index() as usize;
         let (food, field) = (rows(args.read(0), y), rows(args.read(1), y));
         let (next_food, next_field) = (args.chunk::<f32>(2), args.chunk::<f32>(3));
         let last = next_food.len() - 1;
-        // The edges apart, so that the rest is a loop without a branch.
+        // The edges are separate, so that the loop over the other cells has no branches.
         for (left, x, right) in [(last, 0, 1), (last - 1, last, 0)] {
-            let around = |[up, here, down]: [&[f32]; 3]| {
+            let neighbours = |[up, here, down]: [&[f32]; 3]| {
                 let sides = up[x] + down[x] + here[left] + here[right];
                 let corners = up[left] + up[right] + down[left] + down[right];
-                (here[x], spread(here[x], sides, corners))
+                (here[x], diffusion(here[x], sides, corners))
             };
-            (next_food[x], next_field[x]) = react(around(food), around(field));
+            (next_food[x], next_field[x]) = react(neighbours(food), neighbours(field));
         }
         let inner = last - 1;
-        let (food, field) = (Around::new(food, inner), Around::new(field, inner));
+        let (food, field) = (Neighbours::new(food, inner), Neighbours::new(field, inner));
         let next_food = &mut next_food[1..][..inner];
         let next_field = &mut next_field[1..][..inner];
         for x in 0..inner {
@@ -74,59 +74,59 @@ pub fn step() -> Kernel {
     })
 }
 
-/// The cells around those of a row without its ends: nine slices of one length, so that one loop over them needs
-/// no checks.
-struct Around<'a> {
+/// The cells of a row without its ends, and their neighbours: nine slices of one length, so that a loop over them needs
+/// no bounds checks.
+struct Neighbours<'a> {
     up: (&'a [f32], &'a [f32], &'a [f32]),
     here: (&'a [f32], &'a [f32], &'a [f32]),
     down: (&'a [f32], &'a [f32], &'a [f32]),
 }
 
-impl<'a> Around<'a> {
+impl<'a> Neighbours<'a> {
     #[inline(always)]
     fn new([up, here, down]: [&'a [f32]; 3], inner: usize) -> Self {
-        let beside = |row: &'a [f32]| (&row[..inner], &row[1..][..inner], &row[2..][..inner]);
+        let shifted = |row: &'a [f32]| (&row[..inner], &row[1..][..inner], &row[2..][..inner]);
         Self {
-            up: beside(up),
-            here: beside(here),
-            down: beside(down),
+            up: shifted(up),
+            here: shifted(here),
+            down: shifted(down),
         }
     }
 
-    /// The cell at `x`, and what spreads to it.
+    /// Returns the cell at `x`, and the diffusion to it.
     #[inline(always)]
     fn at(&self, x: usize) -> (f32, f32) {
         let Self { up, here, down } = self;
         let sides = up.1[x] + down.1[x] + here.0[x] + here.2[x];
         let corners = up.0[x] + up.2[x] + down.0[x] + down.2[x];
-        (here.1[x], spread(here.1[x], sides, corners))
+        (here.1[x], diffusion(here.1[x], sides, corners))
     }
 }
 
-/// What spreads to a cell from those at its sides and corners.
+/// Computes the diffusion to a cell from those at its sides and corners.
 #[inline(always)]
-fn spread(here: f32, sides: f32, corners: f32) -> f32 {
+fn diffusion(here: f32, sides: f32, corners: f32) -> f32 {
     0.2 * sides + 0.05 * corners - here
 }
 
-/// What becomes of a cell: it feeds, reacts, dies and spreads.
+/// Computes the next values of a cell from feed, reaction, removal and diffusion.
 #[inline(always)]
-fn react((food, food_spread): (f32, f32), (field, field_spread): (f32, f32)) -> (f32, f32) {
+fn react((food, food_diffusion): (f32, f32), (field, field_diffusion): (f32, f32)) -> (f32, f32) {
     const FEED: f32 = 0.0545;
     const KILL: f32 = 0.062;
     let reaction = food * field * field;
     (
-        food + food_spread - reaction + FEED * (1.0 - food),
-        field + 0.5 * field_spread + reaction - (FEED + KILL) * field,
+        food + food_diffusion - reaction + FEED * (1.0 - food),
+        field + 0.5 * field_diffusion + reaction - (FEED + KILL) * field,
     )
 }
 
-/// Draws the field as a lit relief.
+/// Returns the kernel that draws the field as a lit relief.
 pub fn shade() -> Kernel {
     let kernel = Kernel::new("shade")
         .reads::<f32>("field")
         .writes::<u32>("pixels");
-    on_gpus!(kernel, "shade").native(|cube, args: &NativeArgs<'_>| {
+    with_gpu_sources!(kernel, "shade").native(|cube, args: &NativeArgs<'_>| {
         let [up, here, down] = rows(args.read(0), cube.index() as usize);
         let pixels = args.chunk::<u32>(1);
         let size = pixels.len();
@@ -138,7 +138,7 @@ pub fn shade() -> Kernel {
     })
 }
 
-/// From deep blue over teal and gold to ivory, lit from the upper left.
+/// Computes a colour from deep blue over teal and gold to ivory, lit from the upper left.
 fn colour(height: f32, slope_x: f32, slope_y: f32) -> u32 {
     const PALETTE: [[f32; 3]; 5] = [
         [0.03, 0.05, 0.13],

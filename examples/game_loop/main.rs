@@ -1,13 +1,13 @@
-//! A game loop at 60 Hz: a reaction-diffusion system runs on a driven device, on the frame's own thread. No
-//! thread is started, no frame blocks, and each picture comes back two frames after it was asked for, later where the
-//! device does not keep up.
+//! A game loop at 60 Hz: a reaction-diffusion system runs on a driven device, on the frame's own thread. No thread is
+//! started, no frame blocks, and each picture returns two frames after its request, or later if the device does not
+//! keep up.
 //!
 //! ```text
 //! cargo run --release --example game_loop -- --frames 600 --size 256 --output out/game_loop --replay --backend cpu
 //! ```
-//! `--backend cuda` is the first NVIDIA GPU, which comes to the same bits; `sim` the simulator.
-//! Leaves some of its pictures and the log of all its submissions in the output folder. With `--replay` it runs the log
-//! once more, on a device with threads, and compares the pictures bit by bit.
+//! `--backend cuda` is the first NVIDIA GPU, which computes the same bits; `sim` is the simulator. Writes some pictures
+//! and the log of all submissions to the output folder. `--replay` runs the log again on a device with threads, and
+//! compares the pictures bit by bit.
 
 mod kernels;
 
@@ -26,35 +26,35 @@ use millstream::{
     Readbacks, SubmissionLog, TypedKernel, Write, readbacks,
 };
 
-/// Time of one frame at 60 Hz.
+/// The time of one frame at 60 Hz.
 const FRAME: Duration = Duration::from_nanos(1_000_000_000 / 60);
-/// What of it may be used. The device ends the task that it is in, which takes a little longer.
+/// The time of a frame that may be used. The device finishes its current task, which may take a little longer.
 const BUDGET: Duration = Duration::from_millis(12);
-/// Pairs of steps of the system in a frame, at most: fewer where the device does not keep up.
+/// The most pairs of steps in a frame. There are fewer if the device does not keep up.
 const PAIRS_MAX: usize = 4;
-/// Pictures that may be on their way.
+/// The most pictures in flight.
 const PICTURES: usize = 3;
-/// Bytes of submissions that are logged: hours of frames.
+/// The limit of the submission log: hours of frames.
 const LOG_BYTES_MAX: u64 = 256 << 20;
 
 fn main() -> ExitCode {
     let options = match Options::parse(std::env::args().skip(1)) {
         Ok(options) => options,
         Err(error) => {
-            eprintln!("{error}");
+            eprintln!("error: {error}");
             return ExitCode::from(2);
         }
     };
     match run(&options) {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            eprintln!("error: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// What can be chosen.
+/// The options of the command line.
 pub struct Options {
     frames: u32,
     size: usize,
@@ -63,7 +63,7 @@ pub struct Options {
     backend: Backend,
 }
 
-/// What the game runs on.
+/// The device that the game runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backend {
     /// The processor.
@@ -93,7 +93,7 @@ impl Backend {
 }
 
 impl Options {
-    /// Reads the arguments of the command line.
+    /// Parses the arguments of the command line.
     pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
         let mut options = Self {
             frames: 600,
@@ -103,11 +103,7 @@ impl Options {
             backend: Backend::Cpu,
         };
         while let Some(argument) = arguments.next() {
-            let mut value = || {
-                arguments
-                    .next()
-                    .ok_or(format!("`{argument}` needs a value"))
-            };
+            let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
             match argument.as_str() {
                 "--frames" => options.frames = number(&argument, &value()?)?,
                 "--size" => options.size = number(&argument, &value()?)?,
@@ -119,59 +115,62 @@ impl Options {
                         "cuda" => Backend::Cuda,
                         "sim" => Backend::Sim,
                         other => {
-                            return Err(
-                                format!("--backend is cpu, cuda or sim, not `{other}`").into()
-                            );
+                            return Err(format!(
+                                "--backend expects cpu, cuda or sim, got `{other}`"
+                            )
+                            .into());
                         }
                     }
                 }
                 other => {
                     return Err(format!(
-                        "`{other}` is none of --frames N, --size N, --output FOLDER, --backend NAME, --replay"
+                        "unknown option `{other}`, expected --frames N, --size N, --output FOLDER, --backend NAME or --replay"
                     )
                     .into());
                 }
             }
         }
         if !(8..=4096).contains(&options.size) || options.frames == 0 {
-            return Err("--size is from 8 to 4096, --frames at least 1".into());
+            return Err("--size must be from 8 to 4096, and --frames at least 1".into());
         }
         Ok(options)
     }
 }
 
 fn number<T: FromStr>(argument: &str, given: &str) -> Result<T, String> {
-    let refused = |_| format!("`{argument}` takes a whole number, not `{given}`");
-    given.parse().map_err(refused)
+    let invalid = |_| format!("{argument} expects a whole number, got `{given}`");
+    given.parse().map_err(invalid)
 }
 
-/// Runs the game, and tells on standard output how it went. Gives the digest of all pictures.
+/// Runs the game, and prints statistics. Returns the digest of all pictures.
 pub fn run(options: &Options) -> Result<Digest, Box<dyn Error>> {
     fs::create_dir_all(&options.output)?;
     let threads = thread_count();
-    let log_them = DeviceOptions::default().log_submissions(LOG_BYTES_MAX);
-    let (device, mut driver) = options.backend.open_driven(log_them)?;
+    let logged = DeviceOptions::default().log_submissions(LOG_BYTES_MAX);
+    let (device, mut driver) = options.backend.open_driven(logged)?;
     let (world, results) = World::new(&device, options.size)?;
-    let mut album = Album::new(options);
+    let mut pictures = Pictures::new(options);
     let mut times = Vec::with_capacity(options.frames as usize);
     let (mut pairs, mut all_pairs) = (PAIRS_MAX, 0);
     let begin = Instant::now();
     for number in 0..options.frames {
         let start = Instant::now();
-        // The picture of two frames ago, then what the last frame asked for, then what this one does.
-        album.take(&results, number)?;
+        // First take the picture of two frames ago, then run the work of the last frame, then submit that of this
+        // frame.
+        pictures.take(&results, number)?;
         driver.pump(BUDGET.saturating_sub(start.elapsed()));
-        // As much as fits: fewer steps after a frame that used all of its time, more after one that used half.
+        // Adapts the load: fewer steps after a frame that used its whole budget, more after one that used less than
+        // half.
         pairs = match start.elapsed() {
             spent if spent >= BUDGET => 1.max(pairs - 1),
             spent if spent < BUDGET / 2 => PAIRS_MAX.min(pairs + 1),
             _ => pairs,
         };
-        // Where the device is behind, the world stands still for a frame, instead of falling further behind.
-        if album.behind() < PICTURES as u32 {
+        // If the device is behind, the world pauses for a frame, so that the device catches up.
+        if pictures.in_flight() < PICTURES as u32 {
             world.submit(number, pairs)?;
             all_pairs += pairs;
-            album.asked += 1;
+            pictures.requested += 1;
         }
         times.push(start.elapsed());
         std::thread::sleep(
@@ -190,40 +189,44 @@ pub fn run(options: &Options) -> Result<Digest, Box<dyn Error>> {
     }
     print!("{}", histogram(&times));
 
-    // The game is over: what is still on its way may be waited for.
-    while album.behind() > 0 {
+    // The game is over, so this may wait for the pictures in flight.
+    while pictures.in_flight() > 0 {
         driver.pump(BUDGET);
-        album.take(&results, options.frames)?;
+        pictures.take(&results, options.frames)?;
     }
     let log = device.take_log()?;
     driver.close();
     let path = options.output.join("submissions.mslog");
     log.write_to(File::create(&path)?)?;
     println!(
-        "{} pictures came back, {} later at most; digest {}",
-        album.taken,
-        plural(album.late_max, "frame"),
-        album.digest
+        "{} pictures received, at most {} after their request; digest {}",
+        pictures.taken,
+        plural(pictures.latency_max, "frame"),
+        pictures.digest
     );
     println!(
-        "{} entries ({} KiB) of submissions in {}",
+        "submission log: {} entries ({} KiB) in {}",
         log.len(),
         log.size() >> 10,
         path.display()
     );
-    album.save()?;
+    pictures.save()?;
     if options.replay {
         let log = SubmissionLog::read_from(File::open(&path)?)?;
         let digest = replay(&log, options.backend)?;
-        if digest != album.digest {
-            return Err(format!("the replay came out as {digest}").into());
+        if digest != pictures.digest {
+            return Err(format!(
+                "the replay differs: expected digest {}, got {digest}",
+                pictures.digest
+            )
+            .into());
         }
-        println!("replayed on a device with threads: digest {digest}, the same");
+        println!("replay on a device with threads: digest {digest}, equal");
     }
-    Ok(album.digest)
+    Ok(pictures.digest)
 }
 
-/// Runs the log on a device with threads of its own.
+/// Replays the log on a device with threads, and returns the digest of its pictures.
 pub fn replay(log: &SubmissionLog, backend: Backend) -> Result<Digest, Box<dyn Error>> {
     let device = backend.open()?;
     let client = device.new_client();
@@ -231,10 +234,10 @@ pub fn replay(log: &SubmissionLog, backend: Backend) -> Result<Digest, Box<dyn E
     Ok(client.resubmit_with(log, &kernels, drop)?)
 }
 
-/// The device's side of the game: two fields that react and diffuse, and their picture.
+/// The state of the game on the device: two fields that react and diffuse, and their picture.
 struct World {
     stream: millstream::Stream,
-    /// Two steps, there and back, as one message.
+    /// Two steps as one message: from the first pair of buffers to the second, and back.
     two_steps: millstream::Recording,
     shade: TypedKernel<(Read<f32>, Write<u32>)>,
     field: Handle<f32>,
@@ -255,7 +258,7 @@ impl World {
             stream.empty::<f32>(size * size)?,
             stream.empty::<f32>(size * size)?,
         ];
-        // One cube a row.
+        // One cube for each row.
         let rows = CubeCount::d1(size as u32);
         let two_steps = stream.record(|recorder| {
             for (from, to) in [(&here, &there), (&there, &here)] {
@@ -279,7 +282,7 @@ impl World {
         Ok((world, results))
     }
 
-    /// Adds the work of a frame. Nothing of it waits, for room or for the device.
+    /// Submits the work of a frame, without waiting for room or for the device.
     fn submit(&self, number: u32, pairs: usize) -> Result<(), millstream::Error> {
         let stream = self.stream.nowait();
         for _ in 0..pairs {
@@ -291,38 +294,39 @@ impl World {
     }
 }
 
-/// The pictures that came back.
-struct Album<'a> {
+/// The pictures of the game.
+struct Pictures<'a> {
     options: &'a Options,
-    asked: u32,
+    requested: u32,
     taken: u32,
-    late_max: u32,
+    /// The most frames between a request and its picture.
+    latency_max: u32,
     digest: Digest,
     kept: Vec<(u32, Vec<u32>)>,
 }
 
-impl<'a> Album<'a> {
+impl<'a> Pictures<'a> {
     fn new(options: &'a Options) -> Self {
         Self {
             options,
-            asked: 0,
+            requested: 0,
             taken: 0,
-            late_max: 0,
+            latency_max: 0,
             digest: Digest::default(),
             kept: Vec::new(),
         }
     }
 
-    /// Pictures that are asked for and not there.
-    fn behind(&self) -> u32 {
-        self.asked - self.taken
+    /// Returns the number of requested pictures that have not arrived.
+    fn in_flight(&self) -> u32 {
+        self.requested - self.taken
     }
 
-    /// Takes the pictures that are there at frame `now`. Never waits.
+    /// Takes the pictures that have arrived by frame `now`, without waiting.
     fn take(&mut self, results: &Readbacks<u32, u32>, now: u32) -> Result<(), millstream::Error> {
         while let Some(done) = results.try_next() {
             let pixels = done.elements?;
-            // As a replay does: each readback after its length.
+            // A replay computes the digest in the same way: each readback follows its length.
             let length = size_of_val(&*pixels) as u64;
             self.digest = pixels
                 .iter()
@@ -330,7 +334,7 @@ impl<'a> Album<'a> {
                     digest.with(&pixel.to_le_bytes())
                 });
             self.taken += 1;
-            self.late_max = self.late_max.max(now - done.tag);
+            self.latency_max = self.latency_max.max(now - done.tag);
             if done.tag.is_multiple_of(60) || done.tag + 1 == self.options.frames {
                 self.kept.push((done.tag, pixels.into_vec()));
             }
@@ -338,7 +342,7 @@ impl<'a> Album<'a> {
         Ok(())
     }
 
-    /// Writes the pictures that were kept. The disk is no part of a frame.
+    /// Writes the kept pictures. This happens after the game, because a frame must not wait for the disk.
     fn save(&self) -> Result<(), Box<dyn Error>> {
         let size = self.options.size as u32;
         for (number, pixels) in &self.kept {
@@ -348,7 +352,7 @@ impl<'a> Album<'a> {
             });
             let picture = image::RgbImage::from_raw(size, size, rgb.collect());
             let path = self.options.output.join(format!("frame-{number:05}.png"));
-            picture.ok_or("a picture has another size")?.save(path)?;
+            picture.ok_or("a picture has a wrong size")?.save(path)?;
         }
         println!(
             "{} in {}",
@@ -359,16 +363,16 @@ impl<'a> Album<'a> {
     }
 }
 
-fn plural(count: u32, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+fn plural(count: u32, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Threads of this process, where that can be known.
+/// Returns the number of threads of this process, if the system reports it.
 fn thread_count() -> Option<usize> {
     Some(fs::read_dir("/proc/self/task").ok()?.count())
 }
 
-/// How long frames took, with the worst beside the budget.
+/// Renders a histogram of the times of frames, with the worst one.
 fn histogram(times: &[Duration]) -> String {
     let ms = |time: &Duration| time.as_secs_f64() * 1e3;
     let budget = ms(&FRAME);
@@ -378,7 +382,7 @@ fn histogram(times: &[Duration]) -> String {
     let mut text = format!(
         "worst frame {worst:.2} ms of {budget:.1} ms, mean {mean:.2} ms, missed {missed}\n"
     );
-    // Columns of an eighth of the frame, and one for what was too long.
+    // Eight columns of equal width, and one for frames that were too long.
     const COLUMNS: usize = 8;
     let column = |time: &Duration| ((ms(time) / budget * COLUMNS as f64) as usize).min(COLUMNS);
     let mut counts = [0_usize; COLUMNS + 1];
@@ -386,7 +390,7 @@ fn histogram(times: &[Duration]) -> String {
     let most = counts.iter().max().copied().unwrap_or(1).max(1);
     for (index, count) in counts.iter().enumerate() {
         let from = budget * index as f64 / COLUMNS as f64;
-        // Whoever is there is seen.
+        // Every non-empty column has at least one mark.
         let bar = "#".repeat((count * 48).div_ceil(most));
         let to = match index {
             COLUMNS => "     ..".to_owned(),

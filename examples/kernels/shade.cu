@@ -1,4 +1,4 @@
-// Draws the field as a lit relief, a row a cube. Rounded step by step, as in step.cu.
+// Draws the field as a lit relief. A cube computes one row. Every operation is rounded separately, as in step.cu.
 __device__ float mul(float a, float b) { return __fmul_rn(a, b); }
 __device__ float add(float a, float b) { return __fadd_rn(a, b); }
 __device__ float sub(float a, float b) { return __fsub_rn(a, b); }
@@ -9,7 +9,7 @@ __constant__ float PALETTE[5][3] = {
     {0.03f, 0.05f, 0.13f}, {0.05f, 0.26f, 0.40f}, {0.11f, 0.56f, 0.55f}, {0.93f, 0.70f, 0.33f}, {1.00f, 0.95f, 0.84f},
 };
 
-// Lit from the upper left.
+// The light comes from the upper left.
 __device__ unsigned colour(float height, float slope_x, float slope_y) {
     const float place = mul(clamp(mul(height, 2.6f)), 4.0f);
     const int below = min((int)place, 3);

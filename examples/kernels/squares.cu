@@ -1,5 +1,5 @@
-// The sum of the squares of a cube's numbers. Each thread adds up some, then the threads of a warp, then the warps.
-constexpr unsigned PER_CUBE = 4096; // as service.rs has it
+// Sums the squares of a cube's numbers: first within each thread, then within each warp, then over the warps.
+constexpr unsigned PER_CUBE = 4096; // the same value as in service.rs
 constexpr unsigned WARP = 32, WHOLE = 0xffffffff;
 
 __device__ float sum_of_warp(float sum) {

@@ -1,5 +1,5 @@
-// One step of Gray and Scott's system, a row a cube. Products and sums are rounded one by one, as the processor's are, so that
-// both come to the same bits.
+// One step of Gray and Scott's system. A cube computes one row. Every operation is rounded separately, as on the CPU,
+// so that both compute the same bits.
 __device__ float mul(float a, float b) { return __fmul_rn(a, b); }
 __device__ float add(float a, float b) { return __fadd_rn(a, b); }
 __device__ float sub(float a, float b) { return __fsub_rn(a, b); }
@@ -10,7 +10,7 @@ struct Rows {
     __device__ Rows(const float* field, unsigned y, unsigned size)
         : up(field + (y + size - 1) % size * size), here(field + y * size), down(field + (y + 1) % size * size) {}
 
-    // What spreads to a cell from those at its sides and corners.
+    // The diffusion to a cell from those at its sides and corners.
     __device__ float spread(unsigned left, unsigned x, unsigned right) const {
         const float sides = add(add(add(up[x], down[x]), here[left]), here[right]);
         const float corners = add(add(add(up[left], up[right]), down[left]), down[right]);

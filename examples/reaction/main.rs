@@ -1,12 +1,12 @@
-//! Two substances that react and spread, and the pictures that they make.
+//! Simulates two substances that react and diffuse, and draws them.
 //!
 //! ```sh
 //! cargo run --release --example reaction -- [--size N] [--steps N] [--backend cpu|cuda|sim] [--output FOLDER] [--json]
 //! ```
-//! Leaves in `out/reaction` four moments of it (`reaction.png`), and the schedule of a run (`run.dot`, which `millstream draw`
-//! draws).
+//! Writes to `out/reaction` four moments of the simulation (`reaction.png`), and the schedule of a run (`run.dot`, for
+//! `millstream draw`).
 
-#[allow(dead_code, reason = "the plain twin is for tests")]
+#[allow(dead_code, reason = "only tests use the reference")]
 mod model;
 #[path = "../shared/mod.rs"]
 mod shared;
@@ -18,15 +18,15 @@ use std::time::Instant;
 use image::{ImageError, Rgb};
 
 use model::Reaction;
+use shared::canvas::{Align, Canvas, INK, scale_colour};
 use shared::options::{Number, Options};
-use shared::paper::{From, INK, Paper, on_scale};
 use shared::{Failure, bar, exit};
 
-/// Steps of one run: one message to the device.
+/// Steps of a run, which is one message to the device.
 const UNROLLED: usize = 8;
-/// Runs between two looks at how far it is.
-const BETWEEN: usize = 25;
-/// From none of the second substance to as much as there is ever.
+/// Runs between updates of the progress bar.
+const RUNS_PER_UPDATE: usize = 25;
+/// The colours from none of the second substance to its maximum.
 const COLOURS: [Rgb<u8>; 6] = [
     Rgb([10, 14, 46]),
     Rgb([22, 52, 110]),
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     exit(run(std::env::args().skip(1)))
 }
 
-/// Runs the example with these arguments of the command line.
+/// Runs the example with the arguments of the command line.
 pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure> {
     let (mut size, mut steps) = (256, 8000);
     let mut numbers = [
@@ -64,15 +64,15 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure
     let runs = steps / UNROLLED;
     let stops = [16, 4, 2, 1].map(|part| runs.div_ceil(part));
     let start = Instant::now();
-    let bar = bar(runs, "reacting", options.json);
+    let bar = bar(runs, "simulating", options.json);
     let mut moments = Vec::new();
     let mut done = 0;
     for stop in stops {
         while done < stop {
-            let now = BETWEEN.min(stop - done);
-            reaction.run(&stream, now)?;
-            reaction.settled(&stream)?;
-            done += now;
+            let count = RUNS_PER_UPDATE.min(stop - done);
+            reaction.run(&stream, count)?;
+            reaction.wait(&stream)?;
+            done += count;
             bar.set_position(done as u64);
         }
         moments.push((done * UNROLLED, reaction.second(&stream)?));
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure
     let seconds = start.elapsed().as_secs_f64();
 
     let [picture, dot] = ["reaction.png", "run.dot"];
-    drawn(&moments, size as u32)?.save(&options.output.join(picture))?;
+    draw(&moments, size as u32)?.save(&options.output.join(picture))?;
     fs::write(options.output.join(dot), reaction.schedule().dot())?;
 
     let (steps, tasks) = (runs * UNROLLED, reaction.steps().tasks());
@@ -92,8 +92,8 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure
         });
         println!("{report:#}");
     } else {
-        println!("a run       {UNROLLED} steps, {tasks} tasks in one message");
-        println!("reacting    {steps} steps of {size} x {size} cells in {seconds:.2} s");
+        println!("run         {UNROLLED} steps, {tasks} tasks in one message");
+        println!("simulation  {steps} steps of {size} x {size} cells in {seconds:.2} s");
         println!(
             "files       {picture} and {dot} in {}",
             options.output.display()
@@ -101,26 +101,26 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure
     }
     if moments
         .iter()
-        .any(|(_, second)| second.iter().any(|it| !it.is_finite()))
+        .any(|(_, second)| second.iter().any(|cell| !cell.is_finite()))
     {
-        let text = "some cell holds no number any more: the steps are too large";
+        let text = "the simulation diverged: a cell is not finite";
         return Err(Failure::Run(text.into()));
     }
     Ok(())
 }
 
-/// The moments side by side, each with the steps that led to it.
-fn drawn(moments: &[(usize, Vec<f32>)], side: u32) -> Result<Paper, ImageError> {
+/// Draws the moments side by side, each with its number of steps.
+fn draw(moments: &[(usize, Vec<f32>)], side: u32) -> Result<Canvas, ImageError> {
     let gap = 16;
-    let mut paper = Paper::new(gap + moments.len() as u32 * (side + gap), side + gap + 40)?;
+    let mut canvas = Canvas::new(gap + moments.len() as u32 * (side + gap), side + gap + 40)?;
     for (index, (steps, second)) in moments.iter().enumerate() {
         let left = gap + index as u32 * (side + gap);
         for (cell, share) in second.iter().enumerate() {
             let (x, y) = (cell as u32 % side, cell as u32 / side);
-            paper.dot((left + x, gap + y), on_scale(&COLOURS, share * 2.6));
+            canvas.dot((left + x, gap + y), scale_colour(&COLOURS, share * 2.6));
         }
         let text = format!("{steps} steps");
-        paper.write(From::Middle, (left + side / 2, gap + side + 9), &text, INK);
+        canvas.write(Align::Middle, (left + side / 2, gap + side + 9), &text, INK);
     }
-    Ok(paper)
+    Ok(canvas)
 }

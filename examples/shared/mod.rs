@@ -1,23 +1,23 @@
-//! What the examples of graphs share: their options, how they end, and paper for their pictures.
+//! Shared code of the graph examples: options, exit codes, progress bars and pictures.
 
-#[path = "../../cli/src/demo/lettering.rs"]
-#[allow(dead_code, reason = "the examples need less of it than the demo")]
-mod lettering;
+#[allow(dead_code, reason = "no example uses all of it")]
+pub(crate) mod canvas;
+#[path = "../../cli/src/demo/glyphs.rs"]
+#[allow(dead_code, reason = "the examples use less of it than the demo")]
+mod glyphs;
 pub(crate) mod options;
-#[allow(dead_code, reason = "no example needs all of it")]
-pub(crate) mod paper;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Why an example ends early.
+/// The error of an example.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// What was typed is wrong: this is what to do.
+    /// The arguments are invalid. The text says how to correct them.
     Usage(String),
-    /// What was run is.
+    /// The run failed.
     Run(Box<dyn std::error::Error>),
 }
 
@@ -27,12 +27,12 @@ impl<E: std::error::Error + 'static> From<E> for Failure {
     }
 }
 
-/// The exit code of an example: 0, 1 where it failed, 2 for bad usage.
+/// Prints an error, and returns the exit code: 0 for success, 1 for a failure, 2 for invalid arguments.
 pub(crate) fn exit(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(text)) => {
-            eprintln!("{text}");
+            eprintln!("error: {text}");
             ExitCode::from(2)
         }
         Err(Failure::Run(error)) => {
@@ -42,8 +42,8 @@ pub(crate) fn exit(result: Result<(), Failure>) -> ExitCode {
     }
 }
 
-/// A bar on standard error, where that is a terminal and nobody asked for JSON.
-pub(crate) fn bar(steps: usize, what: &'static str, is_hidden: bool) -> ProgressBar {
+/// Returns a progress bar on standard error. It is hidden with `is_hidden`, or if standard error is not a terminal.
+pub(crate) fn bar(steps: usize, message: &'static str, is_hidden: bool) -> ProgressBar {
     let bar = ProgressBar::new(steps as u64);
     if is_hidden {
         bar.set_draw_target(ProgressDrawTarget::hidden());
@@ -54,5 +54,5 @@ pub(crate) fn bar(steps: usize, what: &'static str, is_hidden: bool) -> Progress
         bar.set_style(style);
     }
     bar.enable_steady_tick(Duration::from_millis(100));
-    bar.with_message(what)
+    bar.with_message(message)
 }

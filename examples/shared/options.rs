@@ -1,4 +1,4 @@
-//! What can be typed: a device, a folder, JSON, and numbers of each example.
+//! Parses the command line: the device, the folder, JSON output, and the numbers of each example.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -8,11 +8,11 @@ use millstream::{Cpu, Device, OpenError};
 
 use super::Failure;
 
-/// What every example can be told.
+/// The options that all examples have.
 pub(crate) struct Options {
-    /// Where its files go.
+    /// The folder for files.
     pub(crate) output: PathBuf,
-    /// Is one JSON object printed, and nothing else?
+    /// Whether to print only one JSON object.
     pub(crate) json: bool,
     backend: Backend,
 }
@@ -25,7 +25,7 @@ enum Backend {
     Sim,
 }
 
-/// A number of an example: what its option is called, its value, and what it may be.
+/// A numeric option of an example: its name, its value and its range.
 pub(crate) struct Number<'a> {
     pub(crate) option: &'static str,
     pub(crate) value: &'a mut usize,
@@ -33,7 +33,7 @@ pub(crate) struct Number<'a> {
 }
 
 impl Options {
-    /// Reads the arguments of the command line, and makes the folder.
+    /// Parses the arguments of the command line, and creates the folder.
     pub(crate) fn parse(
         example: &str,
         mut arguments: impl Iterator<Item = String>,
@@ -49,18 +49,18 @@ impl Options {
                 options.json = true;
                 continue;
             }
-            let number = numbers.iter_mut().find(|it| it.option == argument);
+            let number = numbers.iter_mut().find(|number| number.option == argument);
             if number.is_none() && !matches!(&argument[..], "--output" | "--backend") {
                 let known: Vec<&str> = numbers.iter().map(|number| number.option).collect();
                 let text = format!(
-                    "`{argument}` is no option of {example}: there are {}, --backend, --output and --json",
+                    "unknown option `{argument}`: {example} has {}, --backend, --output and --json",
                     known.join(", ")
                 );
                 return Err(Failure::Usage(text));
             }
             let value = arguments
                 .next()
-                .ok_or_else(|| Failure::Usage(format!("`{argument}` needs a value behind it")))?;
+                .ok_or_else(|| Failure::Usage(format!("{argument} needs a value")))?;
             match number {
                 Some(number) => *number.value = in_range(&argument, &value, &number.range)?,
                 None if argument == "--output" => options.output = value.into(),
@@ -70,13 +70,13 @@ impl Options {
         std::fs::create_dir_all(&options.output).map_err(|error| {
             let folder = options.output.display();
             Failure::Usage(format!(
-                "`{folder}` cannot be made ({error}): name another folder with --output"
+                "folder `{folder}` cannot be created ({error}): name another one with --output"
             ))
         })?;
         Ok(options)
     }
 
-    /// The device that was asked for.
+    /// Opens the device that the arguments name.
     pub(crate) fn open(&self) -> Result<Device, OpenError> {
         match self.backend {
             Backend::Cpu => Device::open(Cpu::default()),
@@ -92,7 +92,7 @@ fn in_range(option: &str, value: &str, range: &RangeInclusive<usize>) -> Result<
     let (start, end) = (range.start(), range.end());
     number.ok_or_else(|| {
         Failure::Usage(format!(
-            "{option} is a number from {start} to {end}, not `{value}`"
+            "{option} expects a number from {start} to {end}, got `{value}`"
         ))
     })
 }
@@ -104,7 +104,7 @@ fn backend(value: &str) -> Result<Backend, Failure> {
         "cuda" => Ok(Backend::Cuda),
         "sim" => Ok(Backend::Sim),
         other => Err(Failure::Usage(format!(
-            "--backend is cpu, cuda (where it is built in) or sim, not `{other}`"
+            "--backend expects cpu, cuda (if compiled in) or sim, got `{other}`"
         ))),
     }
 }

@@ -94,17 +94,17 @@ fn an_invalid_argument_of_an_example_is_reported_with_the_valid_ones() {
     for (line, expected) in [
         (
             "--rounds 0",
-            "--rounds is a number from 1 to 10000, not `0`",
+            "--rounds expects a number from 1 to 10000, got `0`",
         ),
         (
             "--rounds",
-            "--rounds is a number from 1 to 10000, not `--output`",
+            "--rounds expects a number from 1 to 10000, got `--output`",
         ),
         (
             "--steps 5",
-            "`--steps` is no option of digits: there are --rounds, --backend",
+            "unknown option `--steps`: digits has --rounds, --backend",
         ),
-        ("--backend abacus", "--backend is cpu, cuda"),
+        ("--backend abacus", "--backend expects cpu, cuda"),
     ] {
         let failure = digits::run(arguments(&folder, line)).unwrap_err();
         let text = format!("{failure:?}");

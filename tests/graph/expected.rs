@@ -80,7 +80,7 @@ impl TestGraph {
     /// them as a graph of its own.
     pub(crate) fn run(&self, client: &ComputeClient, roots: &[&Expected]) -> Vec<Array> {
         let lazy: Vec<&LazyBuffer> = roots.iter().map(|root| &root.lazy).collect();
-        let schedule = Schedule::create_in_parts(&lazy, self.parts);
+        let schedule = Schedule::create_split(&lazy, self.parts);
         let schedule = schedule.expect("the roots are valid");
         for item in schedule.items() {
             if let Some(program) = item.program() {

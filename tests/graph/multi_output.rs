@@ -165,7 +165,7 @@ fn split_reductions_of_one_input_share_their_first_stage(on: On) {
         &x.reduce(Max, &[0]),
         &x.reduce(ArgMax, &[0]),
     ];
-    let schedule = Schedule::create_in_parts(&lazy(&roots), test.parts).unwrap();
+    let schedule = Schedule::create_split(&lazy(&roots), test.parts).unwrap();
     assert_eq!(schedule.items().len(), 4, "{schedule}");
     check(on, &test, &roots);
 }

@@ -18,7 +18,7 @@ fn short() -> Parts {
 }
 
 fn items(roots: &[&LazyBuffer], parts: Parts) -> usize {
-    let schedule = Schedule::create_in_parts(roots, parts).unwrap();
+    let schedule = Schedule::create_split(roots, parts).unwrap();
     schedule.items().len()
 }
 
@@ -329,7 +329,7 @@ fn split_reduction_over_nothing_is_the_neutral_element(on: On) {
     let t = graph.length("t", 8);
     let rows = graph.constant(DType::F32, 1.0).broadcast_to([8, 200]);
     let rows = rows.narrow(0, 0, &t).sum(1);
-    let schedule = Schedule::create_in_parts(&[&sum, &no_rows, &rows], short()).unwrap();
+    let schedule = Schedule::create_split(&[&sum, &no_rows, &rows], short()).unwrap();
     let compiled = schedule.compile(&client).unwrap();
     let empty = stream.empty::<f32>(0).unwrap();
     for len in [0_usize, 5] {

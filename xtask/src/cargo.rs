@@ -1,35 +1,35 @@
-//! Runs Cargo and the scripts, as a suite's steps.
+//! Runs Cargo and scripts as the steps of a suite.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Why a step failed, as a sentence.
+/// The result of a step. The error is a sentence.
 pub(crate) type Outcome = Result<(), String>;
 
-/// How Cargo is called.
+/// The options that all calls of Cargo share.
 pub(crate) struct Cargo {
-    /// With `--locked`.
+    /// Whether to pass `--locked`.
     pub(crate) locked: bool,
-    /// Of tests, those whose names contain this.
+    /// Runs only the tests whose names contain this.
     pub(crate) only: Option<String>,
-    /// Every one of what is run in turns.
+    /// Runs all mutants instead of a few.
     pub(crate) all: bool,
 }
 
-/// The folder of the workspace.
+/// Returns the folder of the workspace.
 pub(crate) fn root() -> &'static Path {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package)
 }
 
 impl Cargo {
-    /// The Cargo that runs us, with a subcommand and arguments for it, parted by blanks.
+    /// Returns a call of the current Cargo with a subcommand and its arguments, separated by blanks.
     pub(crate) fn command(&self, arguments: &str) -> Command {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut words = arguments.split_whitespace();
         let mut command = Command::new(cargo);
         command.current_dir(root()).args(words.next());
-        // Right behind the subcommand: behind a `--` it would be the program's. Formatting resolves nothing, and does not know it.
+        // Directly after the subcommand, since after `--` it would go to the program. `cargo fmt` does not support it.
         if self.locked && !arguments.starts_with("fmt") {
             command.arg("--locked");
         }
@@ -37,48 +37,48 @@ impl Cargo {
         command
     }
 
-    /// Runs Cargo with arguments that are parted by blanks.
+    /// Runs Cargo with arguments that are separated by blanks.
     pub(crate) fn run(&self, arguments: &str) -> Outcome {
         run(&mut self.command(arguments))
     }
 
-    /// Cargo's tests of crates that compute much, with arguments for Cargo, and some for the test programs.
-    pub(crate) fn tests(&self, arguments: &str, of_tests: &[&str]) -> Command {
+    /// Returns a call of `cargo test` with optimized interpreters, with arguments for Cargo and for the test programs.
+    pub(crate) fn tests(&self, arguments: &str, test_arguments: &[&str]) -> Command {
         let mut command = self.command(&format!("test --no-fail-fast {arguments}"));
-        // `cargo test` itself does without: there it would take longer to build than it saves.
+        // A plain `cargo test` does not set these: there the optimized build would take longer than it saves.
         for (package, level) in [("millstream-tile", 1), ("millstream-ptx", 2)] {
             let setting = format!("profile.dev.package.{package}.opt-level={level}");
             command.args(["--config", &setting]);
         }
-        command.arg("--").args(of_tests).args(&self.only);
+        command.arg("--").args(test_arguments).args(&self.only);
         command
     }
 }
 
-/// Runs a program with what it prints shown.
+/// Runs a program and shows its output.
 pub(crate) fn run(command: &mut Command) -> Outcome {
-    let line = shown(command);
+    let line = command_line(command);
     println!("$ {line}");
     match command.status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("`{line}` ended with {status}")),
-        Err(error) => Err(format!("`{line}` does not start: {error}")),
+        Ok(status) => Err(format!("`{line}` failed with {status}")),
+        Err(error) => Err(format!("`{line}` could not be started: {error}")),
     }
 }
 
-/// Runs a program and gives what it prints.
+/// Runs a program and returns its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String, String> {
-    let line = shown(command);
+    let line = command_line(command);
     let ended = command.stderr(Stdio::inherit()).output();
-    let ended = ended.map_err(|error| format!("`{line}` does not start: {error}"))?;
+    let ended = ended.map_err(|error| format!("`{line}` could not be started: {error}"))?;
     if !ended.status.success() {
-        return Err(format!("`{line}` ended with {}", ended.status));
+        return Err(format!("`{line}` failed with {}", ended.status));
     }
     Ok(String::from_utf8_lossy(&ended.stdout).trim().to_owned())
 }
 
-/// The command as it would be typed.
-fn shown(command: &Command) -> String {
+/// Returns the command as a user would type it.
+fn command_line(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(program.as_os_str());
     let words = std::iter::once(name).chain(command.get_args());
@@ -90,13 +90,13 @@ fn shown(command: &Command) -> String {
 mod tests {
     use super::*;
 
-    fn words(of: &str, locked: bool) -> String {
+    fn arguments_of(line: &str, locked: bool) -> String {
         let cargo = Cargo {
             locked,
             only: None,
             all: false,
         };
-        let command = cargo.command(of);
+        let command = cargo.command(line);
         let words: Vec<_> = command
             .get_args()
             .map(|word| word.to_string_lossy())
@@ -105,10 +105,13 @@ mod tests {
     }
 
     #[test]
-    fn locked_is_for_cargo_and_not_for_the_program() {
+    fn locked_is_passed_to_cargo_and_not_to_the_program() {
         let run = "run -p swarm -- --minutes 10";
-        assert_eq!(words(run, false), run);
-        assert_eq!(words(run, true), "run --locked -p swarm -- --minutes 10");
-        assert_eq!(words("fmt --all --check", true), "fmt --all --check");
+        assert_eq!(arguments_of(run, false), run);
+        assert_eq!(
+            arguments_of(run, true),
+            "run --locked -p swarm -- --minutes 10"
+        );
+        assert_eq!(arguments_of("fmt --all --check", true), "fmt --all --check");
     }
 }

@@ -1,20 +1,20 @@
-//! What a suite took: wall time, and the processor time of the programs that it ran.
+//! Measures the wall time of a suite, and the CPU time of the programs that it runs.
 
 use std::fmt;
 use std::ops::Add;
 use std::time::{Duration, Instant};
 
-/// Begins with a suite.
+/// A running measurement.
 pub(crate) struct Clock {
     begun: Instant,
     cpu: Option<Duration>,
 }
 
-/// What a suite took.
+/// The times of a suite.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Taken {
     wall: Duration,
-    /// `user` and `sys`, of all programs that have ended; none where the system does not say.
+    /// The user and system time of all ended programs, or `None` if the system does not report it.
     cpu: Option<Duration>,
 }
 
@@ -60,13 +60,13 @@ impl fmt::Display for Taken {
     }
 }
 
-/// Linux counts in hundredths of a second here, whatever its own clock does (`USER_HZ`).
+/// The unit of times in `/proc` (`USER_HZ`), which is independent of the kernel's clock.
 const TICK: Duration = Duration::from_millis(10);
 
-/// `user` and `sys` of the children that were waited for, and theirs: fields 16 and 17 of `/proc/self/stat` (proc(5)).
+/// Returns the user and system time of all waited-for descendants: fields 16 and 17 of `/proc/self/stat` (proc(5)).
 fn cpu_of_children() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name of the program, field 2, is in parentheses and may hold blanks.
+    // Field 2, the name of the program, is in parentheses and may contain blanks.
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_whitespace().skip(13);
     let mut ticks = || fields.next()?.parse::<u32>().ok();

@@ -1,7 +1,7 @@
-//! `cargo xtask`: the checks of millstream beyond `cargo test`, each by its name.
+//! `cargo xtask`: runs the checks of millstream beyond `cargo test`.
 //!
-//! `cargo xtask` lists them with what each usually takes, `cargo xtask ci` runs those that every change must pass and ends with a table
-//! of where the time went. A suite runs to its end, and so do the suites after one that failed.
+//! `cargo xtask` lists the suites with their usual times. `cargo xtask ci` runs the suites that every change must pass,
+//! and ends with a table of times. After a failure the remaining suites still run.
 
 use std::process::ExitCode;
 
@@ -18,42 +18,41 @@ mod targets;
 use cargo::Cargo;
 use clock::{Clock, Taken};
 
-/// The checks of millstream beyond `cargo test`, each by its name.
+/// Run the checks of millstream beyond `cargo test`.
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", after_help = list())]
 struct Arguments {
-    /// `ci`, or the names of suites; without any, they are listed.
-    #[arg(value_name = "SUITE", value_parser = known)]
+    /// Run these suites, or `ci` for all that every change must pass; without any, list the suites.
+    #[arg(value_name = "SUITE", value_parser = parse_suite)]
     suites: Vec<String>,
-    /// Requires that `Cargo.lock` is up to date.
+    /// Require that `Cargo.lock` is up to date.
     #[arg(long)]
     locked: bool,
-    /// Runs only the tests whose names contain this.
+    /// Run only the tests whose names contain TEXT.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Runs all mutants, and writes their table in `docs/testing.md`.
+    /// Run all mutants and update their table in `docs/testing.md`.
     #[arg(long)]
     all: bool,
 }
 
-/// The name of all suites that every change must pass.
+/// The name for all suites that every change must pass.
 const CI: &str = "ci";
 
-fn known(name: &str) -> Result<String, String> {
+fn parse_suite(name: &str) -> Result<String, String> {
     match name == CI || SUITES.iter().any(|suite| suite.name == name) {
         true => Ok(name.to_owned()),
-        false => Err("no suite has this name; `cargo xtask` lists them".to_owned()),
+        false => Err("unknown suite; run `cargo xtask` to list all suites".to_owned()),
     }
 }
 
-/// The suites, a line each.
+/// Lists the suites, one per line.
 fn list() -> String {
-    let mut text =
-        String::from("Suites, and the CPU minutes that each usually takes (-: not measured):\n");
+    let mut text = String::from("Suites, with their usual CPU minutes (-: not measured):\n");
     for in_ci in [true, false] {
         text += match in_ci {
-            true => "\n  in `ci`, what every change must pass after `cargo test`:\n",
-            false => "\n  deep, by name only:\n",
+            true => "\n  in `ci`, which every change must pass after `cargo test`:\n",
+            false => "\n  deep, run by name only:\n",
         };
         for suite in SUITES.iter().filter(|suite| suite.in_ci == in_ci) {
             text += &format!(
@@ -80,8 +79,8 @@ fn main() -> ExitCode {
         all: arguments.all,
     };
     let is_chosen = |name: &str, in_ci: bool| {
-        let is_it = |chosen: &String| chosen == name || (in_ci && chosen == CI);
-        arguments.suites.iter().any(is_it)
+        let matches = |chosen: &String| chosen == name || (in_ci && chosen == CI);
+        arguments.suites.iter().any(matches)
     };
     let mut rows = Vec::new();
     for suite in SUITES
@@ -91,8 +90,8 @@ fn main() -> ExitCode {
         println!("== {}: {}", suite.name, suite.about);
         let clock = Clock::start();
         let result = (suite.run)(&cargo);
-        if let Err(why) = &result {
-            eprintln!("== {} FAILED: {why}", suite.name);
+        if let Err(error) = &result {
+            eprintln!("== {} FAILED: {error}", suite.name);
         }
         rows.push((suite.name, result.is_ok(), clock.taken()));
     }
@@ -111,5 +110,5 @@ fn print_table(rows: &[(&str, bool, Taken)]) {
         println!("{name:<12} {result:<7} {taken}");
         all = all + *taken;
     }
-    println!("{:<12} {:<7} {all}", "together", "");
+    println!("{:<12} {:<7} {all}", "total", "");
 }

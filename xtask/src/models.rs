@@ -1,5 +1,5 @@
-//! Builds the models of `loom-tests` with `--cfg loom` and its walks with `--cfg shuttle`, and runs each in a process of its own, as a
-//! failing model often aborts.
+//! Builds the models of `loom-tests` with `--cfg loom` and its walks with `--cfg shuttle`, and runs each in its own
+//! process, because a failing model often aborts.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,13 +9,13 @@ use std::time::Instant;
 
 use crate::cargo::{Cargo, Outcome, root};
 
-/// Models that are too large for every change have this in their names.
+/// The prefix of models that are too slow to run for every change.
 const DEEP: &str = "deep_";
 
-/// How many times as many schedules of whole devices the deep run has.
-const DEEP_TIMES: u32 = 40;
+/// The factor of schedules of whole devices in the deep run.
+const DEEP_FACTOR: u32 = 40;
 
-/// A test program of `loom-tests`, by the feature that it is built with.
+/// A test program of `loom-tests`, with the feature that enables it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Program {
     feature: &'static str,
@@ -23,16 +23,16 @@ pub(crate) struct Program {
 }
 
 const MODELS: Program = Program::new("loom", "models");
-/// Models as users write them.
+/// Models of user code.
 const USERS: Program = Program::new("users", "users");
 const WALKS: Program = Program::new("shuttle", "walks");
 /// Walks of whole devices.
 const ACTORS: Program = Program::new("actors", "actors");
 
-/// All of them.
+/// All programs.
 pub(crate) const PROGRAMS: [Program; 4] = [MODELS, USERS, WALKS, ACTORS];
 
-/// A program that was built, and its models.
+/// A built program and its models.
 pub(crate) struct Built {
     name: &'static str,
     path: PathBuf,
@@ -41,14 +41,14 @@ pub(crate) struct Built {
     only: Option<String>,
 }
 
-/// Every model that is small enough, and every walk.
+/// Runs all models except the deep ones, and all walks.
 pub(crate) fn run_bounded(cargo: &Cargo) -> Outcome {
     let (mut outcome, mut chosen) = (Ok(()), 0);
     for program in PROGRAMS {
         let built = program.build(cargo, root())?;
         let models = built.models.iter();
         chosen += models.filter(|model| built.is_chosen(model)).count();
-        outcome = outcome.and(built.hold(|model| !model.contains(DEEP)));
+        outcome = outcome.and(built.check(|model| !model.contains(DEEP)));
     }
     match &cargo.only {
         Some(only) if chosen == 0 => Err(format!("no model's name contains `{only}`")),
@@ -56,15 +56,15 @@ pub(crate) fn run_bounded(cargo: &Cargo) -> Outcome {
     }
 }
 
-/// The models that are too large for every change, and the walks of whole devices with many more schedules.
+/// Runs the deep models, and the walks of whole devices with more schedules.
 pub(crate) fn run_deep(cargo: &Cargo) -> Outcome {
     let models = MODELS
         .build(cargo, root())?
-        .hold(|model| model.contains(DEEP));
+        .check(|model| model.contains(DEEP));
     let mut walks = ACTORS.build(cargo, root())?;
-    let times = DEEP_TIMES.to_string();
-    walks.environment.push(("MILLSTREAM_WALKS", times));
-    models.and(walks.hold(|_| true))
+    let factor = DEEP_FACTOR.to_string();
+    walks.environment.push(("MILLSTREAM_WALKS", factor));
+    models.and(walks.check(|_| true))
 }
 
 impl Program {
@@ -72,7 +72,7 @@ impl Program {
         Self { feature, name }
     }
 
-    /// Builds it in a tree, ours or a copy, into our `target/models`.
+    /// Builds the program in `tree`, the workspace or a copy, into the workspace's `target/models`.
     pub(crate) fn build(self, cargo: &Cargo, tree: &Path) -> Result<Built, String> {
         let Self { feature, name } = self;
         let arguments = format!(
@@ -81,21 +81,21 @@ impl Program {
         let mut command = cargo.command(&arguments);
         command.env("CARGO_TARGET_DIR", root().join("target/models"));
         command.current_dir(tree);
-        // Flags of the build that runs us, such as a sanitizer's, are not for models. Both checkers' for each program, so that what
-        // they depend on is built once: the features choose.
+        // Flags of the current build, such as a sanitizer's, must not affect models. All programs get the flags of both
+        // checkers, so that dependencies are built once; the features choose the checker.
         command.env_remove("CARGO_ENCODED_RUSTFLAGS");
         command.env("RUSTFLAGS", "--cfg loom --cfg shuttle");
         println!("$ RUSTFLAGS=\"--cfg loom --cfg shuttle\" cargo {arguments}");
         let output = command.output().map_err(|error| error.to_string())?;
         let printed = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
-            return Err(format!("the {name} do not build:\n{printed}"));
+            return Err(format!("the {name} could not be built:\n{printed}"));
         }
         // `Executable tests/models/main.rs (/path/to/models-0123)`
         let path = printed
             .rsplit_once('(')
             .and_then(|(_, rest)| rest.split_once(')'));
-        let (path, _) = path.ok_or_else(|| format!("cargo names no program:\n{printed}"))?;
+        let (path, _) = path.ok_or_else(|| format!("Cargo printed no executable:\n{printed}"))?;
         let mut built = Built {
             name,
             path: tree.join(path),
@@ -103,11 +103,11 @@ impl Program {
             environment: vec![("RUST_BACKTRACE", "0".to_owned())],
             only: cargo.only.clone(),
         };
-        // Shuttle says once that it does not model orderings; we know.
+        // Suppresses shuttle's warning that it does not model atomic orderings.
         let quiet = ("SHUTTLE_SILENCE_WARNINGS", "1".to_owned());
         built.environment.push(quiet);
         if feature == USERS.feature {
-            // As the guide tells its readers to.
+            // The bound that the guide recommends to users.
             let bound = ("LOOM_MAX_PREEMPTIONS", "2".to_owned());
             built.environment.push(bound);
         }
@@ -119,7 +119,7 @@ impl Program {
             .map(str::to_owned)
             .collect();
         match built.models.is_empty() {
-            true => Err(format!("there are no {name}")),
+            true => Err(format!("the program has no {name}")),
             false => Ok(built),
         }
     }
@@ -130,8 +130,8 @@ impl Built {
         self.only.as_deref().is_none_or(|only| model.contains(only))
     }
 
-    /// Runs the chosen models; each must hold.
-    fn hold(&self, chosen: impl Fn(&str) -> bool) -> Outcome {
+    /// Runs the chosen models, and returns an error that names those that failed.
+    fn check(&self, chosen: impl Fn(&str) -> bool) -> Outcome {
         let is_chosen = |model: &&String| chosen(model) && self.is_chosen(model);
         let models: Vec<_> = self.models.iter().filter(is_chosen).collect();
         let start = Instant::now();
@@ -151,16 +151,19 @@ impl Built {
         });
         let seconds = start.elapsed().as_secs_f64();
         println!("{} {} in {seconds:.1} s", models.len(), self.name);
-        none(failed, "do not hold")
+        match failed.is_empty() {
+            true => Ok(()),
+            false => Err(format!("failed: {}", failed.join(", "))),
+        }
     }
 
-    /// Runs one model in a process of its own.
+    /// Runs one model in its own process.
     fn run(&self, model: &str) -> Result<Output, String> {
         let ended = self.command(model).output();
-        ended.map_err(|error| format!("{model}, which does not start: {error},"))
+        ended.map_err(|error| format!("{model} (could not be started: {error})"))
     }
 
-    /// What runs one model.
+    /// Returns the command that runs one model.
     pub(crate) fn command(&self, model: &str) -> Command {
         let mut command = Command::new(&self.path);
         command.args(["--exact", model, "--include-ignored", "--nocapture"]);
@@ -169,19 +172,11 @@ impl Built {
     }
 }
 
-/// An error that names these, unless there are none.
-fn none(these: Vec<String>, verb: &str) -> Outcome {
-    match these.is_empty() {
-        true => Ok(()),
-        false => Err(format!("{} {verb}", these.join(", "))),
-    }
-}
-
-/// Applies `f` to every item on as many threads as there are cores; returns the errors.
+/// Applies `f` to every item, on one thread per core, and returns the errors.
 fn in_parallel<T: Sync>(items: &[T], f: impl Fn(&T) -> Result<(), String> + Sync) -> Vec<String> {
     let (next, errors) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
-        // Relaxed: a counter.
+        // Relaxed: the counter only hands out indices.
         while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
             if let Err(error) = f(item) {
                 let mut errors = errors.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,84 +1,84 @@
-//! The suites: what each is called, what it checks, and the commands that it runs.
+//! The suites: their names, descriptions and commands.
 
 use std::process::Command;
 
 use crate::cargo::{Cargo, Outcome, output, root, run};
 use crate::{models, mutants, targets};
 
-/// Checks with a name.
+/// A named group of checks.
 pub(crate) struct Suite {
     pub(crate) name: &'static str,
-    /// What it checks, in half a line.
+    /// The description, in half a line.
     pub(crate) about: &'static str,
-    /// CPU minutes that it usually takes after `cargo test` and the suites before it; `-` where that was not measured. On two cores of
-    /// 2026-11-23; `cargo xtask ci` ends with the figures of the day.
+    /// The usual CPU minutes after `cargo test` and the suites before it, or `-` if not measured. Measured on two cores
+    /// on 2026-11-23; `cargo xtask ci` prints the current times.
     pub(crate) minutes: &'static str,
-    /// Must every change pass it?
+    /// Whether every change must pass it.
     pub(crate) in_ci: bool,
     pub(crate) run: fn(&Cargo) -> Outcome,
 }
 
-/// In the order in which they run.
+/// All suites, in the order in which they run.
 pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "format",
-        about: "formatting",
+        about: "check the formatting",
         minutes: "0",
         in_ci: true,
         run: |cargo| cargo.run("fmt --all --check"),
     },
     Suite {
         name: "lints",
-        about: "clippy without a warning, with all features of the library and with none",
+        about: "run clippy with all features of the library and with none; deny warnings",
         minutes: "1.5",
         in_ci: true,
         run: lints,
     },
     Suite {
         name: "docs",
-        about: "documentation without a warning",
+        about: "build the documentation; deny warnings",
         minutes: "0.6",
         in_ci: true,
         run: docs,
     },
     Suite {
         name: "crates",
-        about: "tests of the crates that `cargo test` leaves out: internals, CUDA on a fake driver, the fuzzer's corpus",
+        about: "test the crates that `cargo test` omits: internals, CUDA on a fake driver, the fuzzer's corpus",
         minutes: "7",
         in_ci: true,
         run: crates,
     },
     Suite {
         name: "gpu",
-        about: "tests that compile CUDA C, and long ones on the fake driver; installs NVRTC below target/ by pip, needs no GPU",
+        about: "run tests that compile CUDA C, and slow ones on the fake driver; installs NVRTC below target/ by pip, needs no GPU",
         minutes: "3",
         in_ci: true,
         run: gpu,
     },
     Suite {
         name: "models",
-        about: "loom models and shuttle walks",
+        about: "run loom models and shuttle walks",
         minutes: "4.5",
         in_ci: true,
         run: models::run_bounded,
     },
     Suite {
         name: "mutants",
-        about: "mistakes as patches: all apply, and a few, chosen by the commit, are found; with --all each is",
+        about: "check that all patches with mistakes apply, and that tests find a few, chosen by the commit; --all: every one",
         minutes: "1.5",
         in_ci: true,
         run: mutants::run,
     },
     Suite {
         name: "demo",
-        about: "the demo, as a new user runs it",
+        about: "run the demo as a new user does",
         minutes: "3",
         in_ci: true,
         run: demo,
     },
     Suite {
         name: "peers",
-        about: "the benches beside other libraries build and run",
+        about: "build and test the benchmarks against other libraries",
         minutes: "4.5",
         in_ci: false,
         run: |cargo| {
@@ -87,42 +87,42 @@ pub(crate) const SUITES: &[Suite] = &[
     },
     Suite {
         name: "deep-models",
-        about: "larger loom models, and forty times the schedules of the walks of whole devices",
+        about: "run larger loom models, and forty times as many schedules of walks of whole devices",
         minutes: "-",
         in_ci: false,
         run: models::run_deep,
     },
     Suite {
         name: "swarm",
-        about: "random programs on the simulator, for ten minutes",
+        about: "run random programs on the simulator for ten minutes",
         minutes: "-",
         in_ci: false,
         run: |cargo| cargo.run("run --release -p millstream-swarm -- --minutes 10"),
     },
     Suite {
         name: "soak",
-        about: "mixed load for twenty minutes, and what grew or was left",
+        about: "run a mixed load for twenty minutes; report growth and leaks",
         minutes: "-",
         in_ci: false,
         run: |cargo| cargo.run("run --release -- soak --minutes 20"),
     },
     Suite {
         name: "address",
-        about: "all tests under AddressSanitizer; needs nightly and cargo-nextest",
+        about: "run all tests under AddressSanitizer; needs nightly and cargo-nextest",
         minutes: "-",
         in_ci: false,
         run: |_| sanitize("address"),
     },
     Suite {
         name: "thread",
-        about: "all tests under ThreadSanitizer; needs nightly with rust-src and cargo-nextest",
+        about: "run all tests under ThreadSanitizer; needs nightly with rust-src and cargo-nextest",
         minutes: "-",
         in_ci: false,
         run: |_| sanitize("thread"),
     },
     Suite {
         name: "miri",
-        about: "the primitives under Miri; needs nightly with miri",
+        about: "run the primitives' tests under Miri; needs nightly with miri",
         minutes: "2",
         in_ci: false,
         run: |_| sanitize("miri"),
@@ -150,7 +150,7 @@ fn crates(cargo: &Cargo) -> Outcome {
     programs.and(run(&mut cargo.tests("--workspace --doc", &[])))
 }
 
-/// The tests that are ignored because they need NVRTC, or take long on the fake driver.
+/// Runs the tests that are ignored because they need NVRTC or are slow on the fake driver.
 fn gpu(cargo: &Cargo) -> Outcome {
     let libraries = output(Command::new(".ci/nvrtc").current_dir(root()))?;
     let programs = targets::with_ignored_tests(cargo)?;
@@ -161,7 +161,8 @@ fn gpu(cargo: &Cargo) -> Outcome {
 fn demo(cargo: &Cargo) -> Outcome {
     let pictures = root().join("target/xtask-demo");
     let mut command = cargo.command("run --release --quiet");
-    // What is looked at is that it builds and computes without the assertions of a debug build; all optimizations add three CPU minutes.
+    // This checks that the demo builds and computes without debug assertions. Full optimization would add three CPU
+    // minutes.
     let unoptimized = "profile.release.package.\"*\".opt-level=0";
     let arguments = ["--config", unoptimized, "--", "demo", "--json", "--output"];
     command.args(arguments).arg(pictures);

@@ -1,7 +1,8 @@
-//! The test programs of the workspace, by the arguments that choose them.
+//! Returns the Cargo arguments that select test programs of the workspace.
 //!
-//! The features of the chosen packages decide how Cargo builds what they depend on. So a suite that chose fewer packages than
-//! `cargo test` would build most of the workspace again. It chooses the whole workspace, and of that the programs that it runs.
+//! The features of the selected packages decide how Cargo builds their dependencies. A suite that selected fewer
+//! packages than `cargo test` would rebuild most of the workspace, so it selects the whole workspace and then single
+//! programs.
 
 use std::fs;
 use std::path::Path;
@@ -11,41 +12,41 @@ use serde_json::Value;
 use crate::cargo::{Cargo, output};
 
 /// The packages whose tests `cargo test` runs.
-const FACE: [&str; 2] = ["millstream", "millstream-cli"];
+const DEFAULT_PACKAGES: [&str; 2] = ["millstream", "millstream-cli"];
 
-/// The arguments that choose the programs that `cargo test` leaves out.
+/// Returns the arguments for the programs that `cargo test` omits.
 pub(crate) fn beyond_cargo_test(cargo: &Cargo) -> Result<String, String> {
-    chosen(cargo, |package, _| !FACE.contains(&package))
+    select(cargo, |package, _| !DEFAULT_PACKAGES.contains(&package))
 }
 
-/// The same, and the programs that ignore tests there.
+/// Returns the arguments for these programs and for all programs with ignored tests.
 pub(crate) fn with_ignored_tests(cargo: &Cargo) -> Result<String, String> {
-    chosen(cargo, |package, path| {
-        !FACE.contains(&package) || ignores_tests(path)
+    select(cargo, |package, path| {
+        !DEFAULT_PACKAGES.contains(&package) || has_ignored_tests(path)
     })
 }
 
-/// Whether a program has tests that are ignored. Its other files are in the folder of its `main.rs`.
-fn ignores_tests(path: &Path) -> bool {
-    let says_so =
+/// Whether a program has ignored tests. A program with a `main.rs` also has the other files of that folder.
+fn has_ignored_tests(path: &Path) -> bool {
+    let ignores =
         |file: &Path| fs::read_to_string(file).is_ok_and(|text| text.contains("#[ignore"));
     match path.parent() {
-        Some(folder) if path.ends_with("main.rs") => any_source(folder, &says_so),
-        _ => says_so(path),
+        Some(folder) if path.ends_with("main.rs") => any_source(folder, &ignores),
+        _ => ignores(path),
     }
 }
 
-fn any_source(folder: &Path, is_it: &dyn Fn(&Path) -> bool) -> bool {
+fn any_source(folder: &Path, matches: &dyn Fn(&Path) -> bool) -> bool {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
         .map(|entry| entry.path())
         .any(|path| match path.is_dir() {
-            true => any_source(&path, is_it),
-            false => path.extension().is_some_and(|end| end == "rs") && is_it(&path),
+            true => any_source(&path, matches),
+            false => path.extension().is_some_and(|end| end == "rs") && matches(&path),
         })
 }
 
-fn chosen(cargo: &Cargo, is_chosen: impl Fn(&str, &Path) -> bool) -> Result<String, String> {
+fn select(cargo: &Cargo, is_selected: impl Fn(&str, &Path) -> bool) -> Result<String, String> {
     let listed = output(&mut cargo.command("metadata --no-deps --format-version 1"))?;
     let listed: Value = serde_json::from_str(&listed).map_err(|error| error.to_string())?;
     let mut arguments = String::from("--workspace --lib");
@@ -58,11 +59,11 @@ fn chosen(cargo: &Cargo, is_chosen: impl Fn(&str, &Path) -> bool) -> Result<Stri
                 target["kind"][0].as_str(),
             ) else {
                 return Err(format!(
-                    "Cargo describes a target that is not known: {target}"
+                    "`cargo metadata` returned an unexpected target: {target}"
                 ));
             };
-            // All libraries are chosen by one word.
-            if matches!(kind, "bin" | "test" | "example") && is_chosen(owner, Path::new(path)) {
+            // `--lib` selects all libraries.
+            if matches!(kind, "bin" | "test" | "example") && is_selected(owner, Path::new(path)) {
                 arguments += &format!(" --{kind} {name}");
             }
         }

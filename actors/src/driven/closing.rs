@@ -62,7 +62,7 @@ impl<B: Backend> Remainder<B> {
         };
         actor.take_controls();
         let server = &mut actor.server;
-        let may_run = B::WORKS_BY_ITSELF && !wait && server.backend_mut().is_under_way();
+        let may_run = B::RUNS_WITHOUT_PUMP && !wait && server.backend_mut().has_running_tasks();
         if may_run {
             // Publishes what has completed, and detects a loss.
             server.backend_mut().pump(Duration::ZERO);
@@ -73,7 +73,7 @@ impl<B: Backend> Remainder<B> {
             drop(actor.map(DeviceActor::end_lost));
             return Attempt::Lost;
         }
-        if server.user_code_runs() || may_run && server.backend_mut().is_under_way() {
+        if server.user_code_runs() || may_run && server.backend_mut().has_running_tasks() {
             return Attempt::InUse;
         }
         let actor = place.take();
@@ -90,11 +90,11 @@ impl<B: Backend> Remainder<B> {
     }
 
     /// Whether tasks still run without being pumped.
-    pub(super) fn is_under_way(&self) -> bool {
+    pub(super) fn has_running_tasks(&self) -> bool {
         let mut place = lock(&self.0);
         place
             .as_mut()
-            .is_some_and(|actor| actor.server.backend_mut().is_under_way())
+            .is_some_and(|actor| actor.server.backend_mut().has_running_tasks())
     }
 }
 
@@ -151,11 +151,11 @@ impl<B: Backend> Direct<B> {
         let in_time = || deadline.is_none_or(|deadline| Instant::now() < deadline);
         loop {
             let worked = self.step_with(DRIVE_BUDGET, true);
-            if !(worked || self.is_under_way()) || !in_time() {
+            if !(worked || self.has_running_tasks()) || !in_time() {
                 break;
             }
             if !worked {
-                thread::nap(NAP);
+                thread::sleep(NAP);
             }
         }
         let mut actor = self.core.enter().actor.take();

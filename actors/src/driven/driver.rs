@@ -86,7 +86,7 @@ impl Driver {
             let device = self.shared.current();
             let worked = device.step(remaining);
             if !worked || remaining.is_zero() {
-                return worked || device.is_under_way();
+                return worked || device.has_running_tasks();
             }
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use millstream_protocol::channel::Job;
-use millstream_protocol::deferred_drop::Leaving;
+use millstream_protocol::deferred_drop::DeferredDrop;
 use millstream_server::server::Effect;
 use millstream_sync::bell::Bell;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ pub(super) enum UserJob {
     /// A host function or a callback.
     Run(Job),
     /// The destructor of a value.
-    Drop(Leaving),
+    Drop(DeferredDrop),
 }
 
 impl UserJob {

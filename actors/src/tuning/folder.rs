@@ -10,7 +10,7 @@ use super::file::{ENDING, user_folder};
 /// A summary of the choices stored on disk, for all devices.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub struct KeptChoices {
+pub struct StoredChoices {
     /// The folder.
     pub folder: PathBuf,
     /// The number of files: one for each device and version.
@@ -25,12 +25,12 @@ pub struct KeptChoices {
 
 /// Summarizes the folder that [`FileStore::of_user`](super::FileStore::of_user) uses. Returns `None` if the system
 /// names no such folder. Blocks to read each file, which takes some milliseconds.
-pub fn kept_choices() -> Option<KeptChoices> {
+pub fn stored_choices() -> Option<StoredChoices> {
     user_folder().map(|folder| survey(&folder))
 }
 
-fn survey(folder: &Path) -> KeptChoices {
-    let mut summary = KeptChoices {
+fn survey(folder: &Path) -> StoredChoices {
+    let mut summary = StoredChoices {
         folder: folder.to_owned(),
         files: 0,
         bytes: 0,

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `clock` | [`HostClock`]: measures with the host's clock |
 //! | `file` | [`FileStore`]: stores choices in a file |
-//! | `folder` | [`kept_choices`]: summarizes the stored files |
+//! | `folder` | [`stored_choices`]: summarizes the stored files |
 //! | `background` | [`Background`]: a thread that tunes in the background |
 
 mod background;
@@ -15,4 +15,4 @@ mod folder;
 pub use background::Background;
 pub use clock::HostClock;
 pub use file::FileStore;
-pub use folder::{KeptChoices, kept_choices};
+pub use folder::{StoredChoices, stored_choices};

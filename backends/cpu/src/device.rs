@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use millstream_host::{HostResources, QUEUE_DEPTH_MAX, check_launch};
 use millstream_protocol::backend::{
-    Backend, BoundCount, BoundSlice, Compiler, Held, HostContext, HostData, Large, Launch, LetGo,
-    Place, Span,
+    Backend, BoundCount, BoundSlice, Compiler, Held, HostContext, HostData, Large, Launch, Span,
+    StartOutcome, TaskPoint,
 };
 use millstream_protocol::error::OpenError;
 use millstream_protocol::error::Refused;
@@ -109,7 +109,7 @@ impl CpuDevice {
     /// Appends a task with these bindings. `op` runs once, and only if all bindings resolve.
     fn push_task(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         bindings: &[BoundSlice],
         mut op: impl FnMut(Arc<str>, &mut Entry) -> Option<Op>,
     ) -> Result<(), Refused> {
@@ -203,7 +203,7 @@ impl Backend for CpuDevice {
 
     fn copy_in(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         target: &BoundSlice,
         layout: Option<&Strided>,
         source: HostData,
@@ -228,7 +228,7 @@ impl Backend for CpuDevice {
 
     fn copy_out(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         source: &BoundSlice,
         layout: Option<&Strided>,
         landing: Arc<dyn Landing>,
@@ -244,7 +244,7 @@ impl Backend for CpuDevice {
 
     fn copy(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         source: &BoundSlice,
         target: &BoundSlice,
     ) -> Result<(), Refused> {
@@ -261,7 +261,7 @@ impl Backend for CpuDevice {
 
     fn fill(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         target: &BoundSlice,
         pattern: Pattern,
     ) -> Result<(), Refused> {
@@ -278,7 +278,7 @@ impl Backend for CpuDevice {
 
     fn custom(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         bindings: &[BoundSlice],
         work: CustomWork,
     ) -> Result<(), Refused> {
@@ -338,12 +338,12 @@ impl Backend for CpuDevice {
         self.lanes.as_mut().is_some_and(|lanes| lanes.pump(budget))
     }
 
-    fn hold_back(&mut self) {
-        self.queues.hold_back();
+    fn defer_start(&mut self) {
+        self.queues.defer_start();
     }
 
-    fn let_go(&mut self, large: Large) -> LetGo {
-        self.queues.let_go(large)
+    fn start_deferred(&mut self, large: Large) -> StartOutcome {
+        self.queues.start_deferred(large)
     }
 
     fn held(&self) -> Option<Arc<dyn Held>> {

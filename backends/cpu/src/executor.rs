@@ -1,19 +1,19 @@
 //! Runs a queue on one thread at a time: the queue's worker, or a caller that steps in while the worker sleeps.
 //!
 //! # Protocol
-//! The ring, the runner and the queue's state lie behind a [`Door`]. The thread inside runs tasks in order. The
+//! The ring, the runner and the queue's state lie behind a [`HandoffLock`]. The thread inside runs tasks in order. The
 //! worker stays inside as long as there are tasks, leaves, and sleeps at the gate. Waking it costs the caller a
 //! quarter of [`SMALL_NS`], and the answer arrives about [`SMALL_NS`] later. So a caller that has just issued tasks
 //! may run them itself:
 //!
 //! ```text
-//!  push      appends the entry. Usually this wakes the worker; between `hold_back` and `let_go` it does not.
-//!  let_go    `run_small`: enters the door if it is open, runs tasks that are small and not user code,
+//!  push      appends the entry. Usually this wakes the worker; between `defer_start` and `start_deferred` it does not.
+//!  start_deferred    `run_small`: enters the door if it is open, runs tasks that are small and not user code,
 //!            leaves, and wakes the worker if tasks are left.
 //!            With `Large::Hold` it sets `has_held_tasks` instead of waking the worker.
 //!  run       (`Held`) the caller has left the device: `run_held` takes the mark, runs larger tasks within its
 //!            budget, and wakes the worker if tasks are left.
-//!  sleep     the worker sleeps in `Door::idle`, which looks at the queue once more before it parks.
+//!  sleep     the worker sleeps in `HandoffLock::idle`, which looks at the queue once more before it parks.
 //! ```
 //! # No task is left behind
 //! A task is pushed before the door is tried. If the door is shut, `try_enter` sets the door's `again` flag: the
@@ -44,9 +44,9 @@ use std::time::Duration;
 
 use millstream_protocol::backend::Large;
 use millstream_protocol::marks::mark_runtime_thread;
-use millstream_sync::door::Door;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::gate::Gate;
+use millstream_sync::handoff_lock::HandoffLock;
 
 use crate::entry::{Entry, Op, Source};
 use crate::kernel::bytes_of;
@@ -69,7 +69,7 @@ pub(crate) struct Lane {
 
 /// Runs a queue on one thread at a time.
 pub(crate) struct Executor {
-    pub(crate) door: Door<Lane>,
+    pub(crate) door: HandoffLock<Lane>,
     /// The gate at which the worker sleeps.
     pub(crate) gate: Arc<Gate>,
     /// Tasks are left for which the worker was not woken. The thread that clears the mark runs them, or wakes the
@@ -81,7 +81,7 @@ impl Executor {
     pub(crate) fn new(inbox: Inbox, runner: Runner) -> Arc<Self> {
         Arc::new(Self {
             gate: inbox.gate().clone(),
-            door: Door::new(Lane { inbox, runner }),
+            door: HandoffLock::new(Lane { inbox, runner }),
             has_held_tasks: AtomicBool::new(false),
         })
     }

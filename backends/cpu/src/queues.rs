@@ -1,14 +1,14 @@
 //! The device's side of all queues: appends entries, and knows which workers still have to be woken.
 //!
-//! Between [`Queues::hold_back`] and [`Queues::let_go`] an entry wakes no worker; its queue notes that a wake is
-//! pending. `let_go` then runs the small entries on the calling thread and wakes the workers for the others, or
+//! Between [`Queues::defer_start`] and [`Queues::start_deferred`] an entry wakes no worker; its queue notes that a wake is
+//! pending. `start_deferred` then runs the small entries on the calling thread and wakes the workers for the others, or
 //! leaves these to [`Queues::held`], which the caller runs after it has left the device. The module `executor` has
 //! the protocol.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_protocol::backend::{Held, Large, LetGo};
+use millstream_protocol::backend::{Held, Large, StartOutcome};
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::{Cursor, QueueId};
 
@@ -103,16 +103,16 @@ impl Queues {
         }
     }
 
-    /// From now on entries wake no worker, until [`Queues::let_go`].
-    pub(crate) fn hold_back(&mut self) {
+    /// From now on entries wake no worker, until [`Queues::start_deferred`].
+    pub(crate) fn defer_start(&mut self) {
         self.defers_wakes = true;
     }
 
     /// Runs the small entries that were held back. Wakes the workers for the others, or leaves them to
     /// [`Queues::held`].
-    pub(crate) fn let_go(&mut self, large: Large) -> LetGo {
+    pub(crate) fn start_deferred(&mut self, large: Large) -> StartOutcome {
         self.defers_wakes = false;
-        let mut done = LetGo::default();
+        let mut done = StartOutcome::default();
         for (index, queue) in self.all.iter_mut().enumerate() {
             if std::mem::take(&mut queue.wake_pending)
                 && let Some(executor) = &queue.executor

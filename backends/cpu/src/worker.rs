@@ -1,6 +1,6 @@
 //! The thread of a queue: runs its entries, waits for other queues, and sleeps while there are none.
 //!
-//! It runs entries inside the [door](millstream_sync::door) of its queue's executor, and leaves the door before it
+//! It runs entries inside the [door](millstream_sync::handoff_lock) of its queue's executor, and leaves the door before it
 //! sleeps, so that a caller can step in (see `executor`). It wakes up if an entry is pushed, if a caller leaves tasks
 //! to it, or if the device closes.
 

@@ -59,7 +59,7 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::device_status::Gone;
+use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::error::OpenError;
 use millstream_protocol::health::Recovery;
 use millstream_protocol::id::{Cursor, QueueId};
@@ -152,7 +152,7 @@ impl Readback {
 pub(crate) struct Shared {
     pub(crate) context: Arc<Context>,
     pub(crate) timelines: Box<[Arc<Timeline>]>,
-    pub(crate) gone: Arc<Gone>,
+    pub(crate) gone: Arc<DeviceStatus>,
 }
 
 impl Shared {

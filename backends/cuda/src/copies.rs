@@ -51,7 +51,7 @@ impl CudaDevice {
         let to = &mut self.queues[queue.index()];
         blocks.into_iter().for_each(|staged| to.keep_staged(staged));
         if let (Ok(()), HostData::Owned(mut owned)) = (&copied, source) {
-            owned.let_go();
+            owned.release();
             to.keep_source(owned);
         }
         copied

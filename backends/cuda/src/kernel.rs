@@ -277,7 +277,7 @@ impl CudaCompiler {
             Program::Matmul(matmul)
                 if self.use_library
                     && matmul.dtype.is_float()
-                    && ir::blocking_of(kernel) == Blocking::USUAL => {}
+                    && ir::blocking_of(kernel) == Blocking::DEFAULT => {}
             _ => return None,
         }
         let blas = self.blas.get_or_init(|| {

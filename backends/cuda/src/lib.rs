@@ -53,6 +53,8 @@ mod word;
 pub use adopted::CudaRaw;
 pub use device::{CudaDevice, CudaResources};
 pub use launch::CudaLaunch;
-pub use nvrtc::{Compiled, KeptKernels, KernelCache, compile_for, cuda_c, kept_kernels, ptx_for};
+pub use nvrtc::{
+    CachedKernels, Compiled, KernelCache, cached_kernels, compile_for, cuda_c, ptx_for,
+};
 pub use options::{Cuda, GpuInfo, compiler, gpus_seen as gpus, product_library};
 pub use peer::PeerPlace;

@@ -26,7 +26,7 @@ pub(crate) fn properties(
         features.insert(Feature::Clusters);
     }
     if graph_api().is_some() {
-        features.insert(Feature::Capture);
+        features.insert(Feature::ConcurrentReplay);
     }
     if positive(Attribute::CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED)? > 0
         && gpu.api.encode_tiled.is_some()

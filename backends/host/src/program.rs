@@ -64,7 +64,7 @@ impl Body {
 
     fn of_program(program: &Program, options: Options) -> Result<Self, String> {
         match program {
-            Program::Ssa(_) if options.blocking != Blocking::USUAL => {
+            Program::Ssa(_) if options.blocking != Blocking::DEFAULT => {
                 Err(CompileError::Blocking(options.blocking).to_string())
             }
             Program::Ssa(function) => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use millstream_host::{HostResources, check_launch};
 use millstream_protocol::backend::{
-    Backend, BoundCount, BoundSlice, Compiler, HostData, Launch, Place, Span,
+    Backend, BoundCount, BoundSlice, Compiler, HostData, Launch, Span, TaskPoint,
 };
 use millstream_protocol::error::Refused;
 use millstream_protocol::health::Recovery;
@@ -63,7 +63,7 @@ impl SimDevice {
     fn push(
         &self,
         call: Call,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         bindings: &[BoundSlice],
         op: Op,
     ) -> Result<(), Refused> {
@@ -151,7 +151,7 @@ impl Backend for SimDevice {
             }
         };
         let name = launch.name;
-        let place = Place {
+        let place = TaskPoint {
             queue,
             cursor,
             name,
@@ -168,7 +168,7 @@ impl Backend for SimDevice {
 
     fn copy_in(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         target: &BoundSlice,
         layout: Option<&Strided>,
         source: HostData,
@@ -180,7 +180,7 @@ impl Backend for SimDevice {
 
     fn copy_out(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         source: &BoundSlice,
         layout: Option<&Strided>,
         landing: Arc<dyn Landing>,
@@ -197,7 +197,7 @@ impl Backend for SimDevice {
 
     fn copy(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         source: &BoundSlice,
         target: &BoundSlice,
     ) -> Result<(), Refused> {
@@ -212,7 +212,7 @@ impl Backend for SimDevice {
 
     fn fill(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         target: &BoundSlice,
         pattern: Pattern,
     ) -> Result<(), Refused> {
@@ -233,7 +233,7 @@ impl Backend for SimDevice {
 
     fn custom(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         bindings: &[BoundSlice],
         work: CustomWork,
     ) -> Result<(), Refused> {
@@ -264,7 +264,7 @@ impl Backend for SimDevice {
 
     fn mark(&mut self, queue: QueueId, cursor: Cursor) {
         let name = &self.mark;
-        let place = Place {
+        let place = TaskPoint {
             queue,
             cursor,
             name,

@@ -78,7 +78,7 @@ mod step;
 mod stepper;
 mod timing;
 
-pub use checker::{Bytes, Place, Touch, Violation, Waits};
+pub use checker::{AccessSite, Bytes, Touch, Violation, Waits};
 pub use cost::CostModel;
 pub use device::SimDevice;
 pub use faults::{Call, Faults};

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::device_status::Gone;
+use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::health::Recovery;
 use millstream_protocol::table::Table;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ pub(crate) struct Shared {
     pub(crate) holds: Holds,
     pub(crate) findings: Findings,
     pub(crate) checks: Checks,
-    pub(crate) gone: Arc<Gone>,
+    pub(crate) gone: Arc<DeviceStatus>,
     /// The loss of the device was reported to its waiters.
     pub(crate) loss_reported: AtomicBool,
 }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use millstream_protocol::backend::{BoundSlice, Place};
+use millstream_protocol::backend::{BoundSlice, TaskPoint};
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::{Cursor, Point, QueueId};
 
@@ -130,7 +130,7 @@ impl State {
     /// user code.
     pub(crate) fn push(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         bindings: Vec<BoundSlice>,
         op: &mut Option<Op>,
     ) -> Result<(), Refused> {

@@ -1,25 +1,25 @@
-//! A sample of a row: the function that takes it, and how much it does.
+//! The function type that takes one sample of a row, and the amount of work per sample.
 
 use std::error::Error;
 
-/// Why there is no sample.
-pub(super) type Why = Box<dyn Error + Send + Sync>;
-/// Takes a sample.
-pub(super) type Sample = Box<dyn FnMut() -> Result<f64, Why>>;
+/// The error of a row that cannot be measured.
+pub(super) type SampleError = Box<dyn Error + Send + Sync>;
+/// Takes one sample of a row.
+pub(super) type Sample = Box<dyn FnMut() -> Result<f64, SampleError>>;
 
-/// How much is done for one sample.
+/// The amount of work in one sample.
 #[derive(Clone, Copy)]
 pub(super) struct Load {
-    /// Launches of all threads.
+    /// Launches of all threads together.
     pub(super) launches: usize,
-    /// Calls that are waited for, one after the other.
+    /// Consecutive calls that are each waited for.
     pub(super) waits: usize,
-    /// Waits that begin with a pause.
+    /// Waits that each follow a pause.
     pub(super) pauses: usize,
 }
 
 impl Load {
-    /// A sample takes some milliseconds; a quick one is for looking and not for quoting.
+    /// Returns a load of some milliseconds per sample. Figures of a quick load are too noisy to publish.
     pub(super) fn new(quick: bool) -> Self {
         match quick {
             true => Self {

@@ -1,14 +1,14 @@
-//! `millstream bench`: what the paths cost that a user pays for, on the machine at hand, in seconds.
+//! `millstream bench`: measures the costs of the main operations on the current machine in some seconds.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
-//! | [`rig`] | the paths themselves, which `benches/paths.rs` measures as well |
-//! | [`rows`] | what is measured |
-//! | [`load`], [`samples`] | how much one sample does, and how each row takes one |
-//! | [`report`] | the run as data, and the run that it is compared with |
-//! | [`table`], [`plot`] | the report for people |
+//! | [`rig`] | the measured operations; `benches/paths.rs` measures them as well |
+//! | [`rows`] | the rows of the report |
+//! | [`load`], [`samples`] | the work in one sample, and how each row takes one |
+//! | [`report`] | the run as data, and its comparison with an earlier run |
+//! | [`table`], [`plot`] | the report as text and as SVG |
 //!
-//! Sampling in turn, figures, tables and plots are those of `millstream-harness`, which all benches share.
+//! Sampling in turn, figures, tables and plots come from `millstream-harness`, which all benches share.
 
 mod load;
 mod plot;
@@ -37,18 +37,18 @@ use crate::demo::Progress;
 use crate::exit::{CommandError, Exit};
 use crate::output;
 
-/// Samples of each row: enough for quartiles that mean something.
+/// Samples of each row: enough for meaningful quartiles.
 const ROUNDS: usize = 11;
-/// The same where somebody only looks.
+/// Samples of each row with `--quick`.
 const ROUNDS_QUICK: usize = 3;
-/// Threads that launch at most, if nothing is said: twice the processor's, up to these.
+/// The upper bound of the default number of launching threads, which is twice the number of cores.
 const THREADS_MAX: usize = 8;
-/// How long the device may take to close: everything was waited for.
+/// How long closing the device may take. Nothing is in flight then.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs the command.
 pub(crate) fn run(args: &BenchArgs) -> Result<Exit, CommandError> {
-    // Before anything is measured: a name that is no good is told at once.
+    // Both files are opened before the measurement, so that a wrong path fails at once.
     let earlier = args.compare.as_deref().map(report::read).transpose()?;
     let unwritable = |path: &Path, source| CommandError::PictureUnwritable {
         path: path.to_owned(),
@@ -86,7 +86,7 @@ fn open(device: BenchDevice) -> Result<Device, OpenError> {
     }
 }
 
-/// Takes the samples of all rows, in turn.
+/// Measures all rows on the device.
 fn measure(args: &BenchArgs, device: Device) -> Result<Report, CommandError> {
     let begun = Instant::now();
     let failed = |source| CommandError::Device { source };
@@ -97,7 +97,7 @@ fn measure(args: &BenchArgs, device: Device) -> Result<Report, CommandError> {
         .map_or_else(default_threads, |threads| threads as usize);
     let (rows, left_out) = rows::all(&rig, Load::new(args.quick), threads);
     let rounds = if args.quick { ROUNDS_QUICK } else { ROUNDS };
-    let rows = in_turn(rows, rounds)?;
+    let rows = sample_in_turn(rows, rounds)?;
     rig.device.close(CLOSE_TIMEOUT);
     Ok(Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -117,8 +117,8 @@ fn default_threads() -> usize {
     (2 * cores).min(THREADS_MAX)
 }
 
-/// Each row's samples, round by round; the first round, which warms everything up, is thrown away.
-fn in_turn(mut rows: Vec<Row>, rounds: usize) -> Result<Vec<Measured>, CommandError> {
+/// Samples all rows round by round. The first round only warms up and is discarded.
+fn sample_in_turn(mut rows: Vec<Row>, rounds: usize) -> Result<Vec<Measured>, CommandError> {
     let progress = Progress::new("measuring", (rounds + 1) * rows.len());
     let samples = take_turns(rows.len(), 0..=rounds, |turn| {
         let row = &mut rows[turn.index];
@@ -156,7 +156,7 @@ mod tests {
             sample: Box::new(move || {
                 order.borrow_mut().push_str(&own);
                 match order.borrow().len() {
-                    9.. => Err("enough".into()),
+                    9.. => Err("out of samples".into()),
                     length => Ok(length as f64),
                 }
             }),
@@ -164,27 +164,27 @@ mod tests {
     }
 
     #[test]
-    fn rows_take_turns_and_the_first_round_does_not_count() {
+    fn rows_are_sampled_in_turn_and_the_first_round_is_discarded() {
         let order = Rc::new(RefCell::new(String::new()));
         let rows = vec![row("a", &order), row("b", &order)];
-        let rows = in_turn(rows, 2).unwrap();
+        let rows = sample_in_turn(rows, 2).unwrap();
         assert_eq!(*order.borrow(), "abbaab");
         let of = |row: &Measured| (row.figure.samples, row.figure.least, row.figure.most);
         assert_eq!((of(&rows[0]), of(&rows[1])), ((2, 4.0, 5.0), (2, 3.0, 6.0)));
     }
 
     #[test]
-    fn a_row_that_cannot_be_measured_is_named() {
+    fn failed_sample_names_its_row() {
         let order = Rc::new(RefCell::new(String::new()));
-        let error = in_turn(vec![row("a", &order)], 20).err().unwrap();
+        let error = sample_in_turn(vec![row("a", &order)], 20).err().unwrap();
         assert_eq!(error.to_string(), "`a` could not be measured");
-        assert_eq!(error.exit(), Exit::Wrong);
+        assert_eq!(error.exit(), Exit::Failure);
     }
 
-    /// On a driver without a GPU, which finds whatever a row does wrong; its figures mean nothing.
+    /// The fake driver checks every call of every row. Its figures have no meaning.
     #[test]
-    #[ignore = "long on a driver without a GPU: run `cargo xtask gpu`"]
-    fn every_row_is_measured_on_a_gpu() {
+    #[ignore = "slow on the fake driver: run `cargo xtask gpu`"]
+    fn every_row_is_measured_on_the_fake_gpu() {
         let gpu = fake_cuda::Session::begin(1).unwrap();
         let args = BenchArgs {
             device: BenchDevice::Cuda(0),
@@ -194,13 +194,13 @@ mod tests {
             picture: None,
             json: true,
         };
-        // The fake takes PTX alone.
+        // The fake driver only accepts PTX.
         let device = Device::open(Cuda::ordinal(0).compile_to_ptx(true)).unwrap();
         let report = measure(&args, device).unwrap();
         gpu.assert_clean();
         let left_out: Vec<&str> = report.left_out.iter().map(|row| &*row.name).collect();
-        // A graph's kernels are CUDA C.
-        let without_compiler = ["a step of a graph and its answer"];
+        // Kernels of graphs are CUDA C, which needs NVRTC.
+        let without_compiler = ["graph step and readback"];
         assert!(
             left_out.is_empty() || left_out == without_compiler,
             "{left_out:?}"

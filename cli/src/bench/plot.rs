@@ -1,19 +1,19 @@
-//! The report as a picture: launches over threads, and below that what has changed since an earlier run.
+//! The report as SVG: launch rates by thread count, and below them the changes since an earlier run.
 
 use millstream_harness::{Axis, Mark, Plot, Verdict};
 
 use super::report::{Change, Measured, Report};
 
-/// Changes are shown from a quarter to four times; beyond that they lie at the edge.
+/// The axis of changes. Ratios outside of it are drawn at its ends.
 const RATIOS: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
 
-/// The picture, as SVG.
+/// Renders the report as SVG.
 pub(super) fn draw(report: &Report) -> String {
     let device = &report.device;
     let launches: Vec<Mark> = report.rows.iter().filter_map(launches).collect();
     let most = launches.iter().map(|mark| mark.range[1]);
     let plot = Plot::new(&format!("{} ({})", device.name, device.backend)).panel(
-        "launches, million a second, over threads; whiskers are quartiles",
+        "launches by thread count, million/s (whiskers: quartiles)",
         &Axis::from_zero(most.fold(0.0, f64::max)),
         &launches,
     );
@@ -21,13 +21,13 @@ pub(super) fn draw(report: &Report) -> String {
         return plot.svg();
     };
     let file = compared.file.display();
-    let subtitle = format!("beside {file}: this run's median to that one's");
+    let subtitle = format!("ratio of medians, this run to {file}");
     let changes: Vec<Mark> = compared.changes.iter().map(change).collect();
     let axis = Axis::logarithmic(&RATIOS);
     plot.panel(&subtitle, &axis, &changes).svg()
 }
 
-/// The mark of a row that is about a number of threads.
+/// Returns the mark of a row that measures a number of threads.
 fn launches(row: &Measured) -> Option<Mark> {
     let threads = row.threads?;
     Some(Mark {
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_a_mark_for_each_number_of_threads_and_each_change() {
+    fn plot_has_a_mark_per_thread_count_and_per_change() {
         let (mut report, before) = (sample(&[60.0, 62.0, 64.0]), sample(&[30.0, 31.0, 32.0]));
         let svg = draw(&report);
         assert_eq!(svg.matches("<circle").count(), 2);
@@ -70,7 +70,7 @@ mod tests {
         report.compared = Some(Comparison::of(&report, &before, Path::new("old.json")));
         let svg = draw(&report);
         assert_eq!(svg.matches("<circle").count(), 2 + 3);
-        assert!(svg.contains("beside old.json") && svg.contains("caller's side: 2.00 worse"));
+        assert!(svg.contains("this run to old.json") && svg.contains("caller's side: 2.00 worse"));
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
 }

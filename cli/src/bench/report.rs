@@ -1,4 +1,4 @@
-//! A run as data, as `--json` prints it and `--compare` reads it, and what is told of two of them.
+//! A run as data, which `--json` prints and `--compare` reads, and the comparison of two runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 use super::rows::{LeftOut, Unit};
 use crate::exit::CommandError;
 
-/// What the command has to say.
+/// The result of one run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Report {
     pub(super) version: String,
     pub(super) exit_code: u8,
     pub(super) device: DeviceFacts,
     pub(super) quick: bool,
-    /// Figures of a debug build are of no use but to try the command.
+    /// Whether this is a debug build, whose figures have no meaning.
     pub(super) debug_build: bool,
-    /// What all of it took.
+    /// How long the whole run took.
     pub(super) seconds: f64,
     pub(super) rows: Vec<Measured>,
     pub(super) left_out: Vec<LeftOut>,
@@ -27,7 +27,7 @@ pub(super) struct Report {
     pub(super) compared: Option<Comparison>,
 }
 
-/// What was measured on.
+/// The device of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct DeviceFacts {
     pub(super) backend: String,
@@ -48,37 +48,37 @@ impl DeviceFacts {
     }
 }
 
-/// A row, and what its samples came to.
+/// A row and its figures.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Measured {
     pub(super) name: String,
     pub(super) unit: Unit,
-    /// How many threads launch, in the rows that are a curve over that.
+    /// The number of launching threads, in rows that vary it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) threads: Option<usize>,
     #[serde(flatten)]
     pub(super) figure: Figure,
 }
 
-/// This run beside an earlier one.
+/// A comparison of this run with an earlier one.
 #[derive(Debug, Serialize)]
 pub(super) struct Comparison {
     pub(super) file: PathBuf,
-    /// Figures of other devices, builds or loads do not compare.
+    /// The settings that differ. If there are any, the figures are not comparable.
     pub(super) differs: Vec<&'static str>,
     pub(super) changes: Vec<Change>,
-    /// Rows of this run that the earlier one does not have.
+    /// The rows that the earlier run does not have.
     pub(super) only_here: Vec<String>,
 }
 
-/// A row of both runs.
+/// The change of a row between two runs.
 #[derive(Debug, Serialize)]
 pub(super) struct Change {
     pub(super) name: String,
     pub(super) before: f64,
-    /// This run's median to the earlier one's.
+    /// The median of this run divided by that of the earlier run.
     pub(super) ratio: f64,
-    /// The spreads of both, added: what the ratio may be off by chance.
+    /// The sum of both spreads: the ratio may be off by this much by chance.
     pub(super) noise: f64,
     pub(super) verdict: Verdict,
 }
@@ -116,7 +116,7 @@ impl Change {
     fn of(row: &Measured, before: &Figure) -> Self {
         let now = &row.figure;
         let ratio = match before.median == now.median {
-            true => 1.0, // also of two that are nothing
+            true => 1.0, // also if both are 0
             false => now.median / before.median,
         };
         Self {
@@ -129,19 +129,20 @@ impl Change {
     }
 }
 
-/// The report of an earlier run.
+/// Reads the report of an earlier run.
 pub(super) fn read(path: &Path) -> Result<Report, CommandError> {
     let text = fs::read(path).map_err(|source| CommandError::BenchUnreadable {
         path: path.to_owned(),
         source,
     })?;
-    let report: Report = serde_json::from_slice(&text).map_err(|source| CommandError::NoBench {
-        path: path.to_owned(),
-        source,
-    })?;
+    let report: Report =
+        serde_json::from_slice(&text).map_err(|source| CommandError::NotABenchReport {
+            path: path.to_owned(),
+            source,
+        })?;
     match report.rows.iter().find(|row| !row.figure.is_sound()) {
         None => Ok(report),
-        Some(row) => Err(CommandError::BenchUnsound {
+        Some(row) => Err(CommandError::InvalidBenchReport {
             path: path.to_owned(),
             row: row.name.clone(),
         }),
@@ -173,12 +174,12 @@ pub(super) mod tests {
             debug_build: false,
             seconds: 3.25,
             rows: vec![
-                row("a launch, caller's side", Unit::Nanoseconds, None, launch),
-                row("launches, one thread", million, Some(1), &[2.0, 2.5, 3.0]),
+                row("launch, caller's side", Unit::Nanoseconds, None, launch),
+                row("launches, 1 thread", million, Some(1), &[2.0, 2.5, 3.0]),
                 row("launches, 2 threads", million, Some(2), &[4.0, 4.5, 5.0]),
             ],
             left_out: vec![LeftOut {
-                name: "a step of a graph and its answer".into(),
+                name: "graph step and readback".into(),
                 reason: "no compiler".into(),
             }],
             compared: None,
@@ -186,7 +187,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_printed_is_what_is_read() {
+    fn printed_report_is_read_back_unchanged() {
         let report = sample(&[30.0, 31.0, 32.0]);
         let path =
             std::env::temp_dir().join(format!("millstream-bench-{}.json", std::process::id()));
@@ -200,7 +201,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_comparison_tells_changes_by_name_and_what_is_not_the_same() {
+    fn comparison_matches_rows_by_name_and_lists_differing_settings() {
         let (mut now, mut before) = (sample(&[60.0, 62.0, 64.0]), sample(&[30.0, 31.0, 32.0]));
         let same = Comparison::of(&now, &before, Path::new("old.json"));
         assert_eq!((same.differs.len(), same.only_here.len()), (0, 0));
@@ -217,6 +218,6 @@ pub(super) mod tests {
         before.rows.remove(1);
         let other = Comparison::of(&now, &before, Path::new("old.json"));
         assert_eq!(other.differs, ["device", "build"]);
-        assert_eq!(other.only_here, ["launches, one thread"]);
+        assert_eq!(other.only_here, ["launches, 1 thread"]);
     }
 }

@@ -1,5 +1,5 @@
-//! The paths that a user pays for, over kernels that do nothing: what `millstream bench` measures, and
-//! `cargo bench --bench paths`, said once.
+//! The measured operations, over kernels that do nothing. `millstream bench` and `cargo bench --bench paths`
+//! share this file.
 
 use millstream::{
     ComputeClient, CubeCount, Device, Error, Handle, Kernel, KernelHandle, Recorder, Recording,
@@ -9,27 +9,27 @@ use millstream::{
 /// Launches of one recording.
 pub(crate) const RECORDED: usize = 32;
 
-/// A device, and what is launched on it.
+/// A device with the kernels and the buffer that the measurements use.
 pub(crate) struct Rig {
     pub(crate) client: ComputeClient,
     pub(crate) stream: Stream,
-    /// Takes nothing.
+    /// A kernel without parameters.
     pub(crate) empty: KernelHandle,
-    /// Takes a buffer, which it could change.
+    /// A kernel that declares one read-write buffer.
     pub(crate) touch: KernelHandle,
     pub(crate) buffer: Handle<u32>,
-    /// Closed when it is dropped.
+    /// The device, which closes when the rig is dropped.
     pub(crate) device: Device,
 }
 
 impl Rig {
-    /// On this device.
+    /// Creates the kernels and the buffer on `device`.
     pub(crate) fn new(device: Device) -> Result<Self, Error> {
         let client = device.new_client();
-        let empty = Kernel::new("empty").source(nothing("empty", 0));
+        let empty = Kernel::new("empty").source(empty_ptx("empty", 0));
         let touch = Kernel::new("touch")
             .updates::<u32>("values")
-            .source(nothing("touch", 1));
+            .source(empty_ptx("touch", 1));
         let stream = client.new_stream();
         Ok(Self {
             empty: client.kernel(empty.native(|_, _| {}))?,
@@ -41,7 +41,7 @@ impl Rig {
         })
     }
 
-    /// So many empty kernels, shared out to threads with a stream each, until the device has run them all.
+    /// Launches empty kernels from one thread per stream, and waits until the device has run them all.
     pub(crate) fn launch_from_threads(
         &self,
         streams: &[Stream],
@@ -53,7 +53,7 @@ impl Rig {
             stream.sync().wait()
         };
         if let [stream] = streams {
-            // No thread to be started, and waited for.
+            // A single stream needs no further thread.
             return work(stream);
         }
         std::thread::scope(|scope| {
@@ -63,31 +63,31 @@ impl Rig {
             let threads: Vec<_> = threads.collect();
             let mut end = Ok(());
             for thread in threads {
-                // A thread that panicked has said so itself.
+                // The panic hook has reported a thread that panicked.
                 end = end.and(thread.join().unwrap_or(Err(Error::Closed)));
             }
             end
         })
     }
 
-    /// An empty kernel, and the wait for it.
+    /// Launches an empty kernel and waits for it.
     pub(crate) fn launch_and_wait(&self) -> Result<(), Error> {
         self.stream.launch(&self.empty, CubeCount::single(), ())?;
         self.stream.sync().wait()
     }
 
-    /// Bytes to the device, and back.
+    /// Uploads bytes to the device and reads them back.
     pub(crate) fn create_and_read(&self, values: &[u8]) -> Result<Vec<u8>, Error> {
         let handle = self.stream.create(values)?;
         self.stream.read(&handle).wait()
     }
 
-    /// A buffer that nobody uses: memory taken, and given back when the handle is dropped.
+    /// Allocates a buffer and drops it unused.
     pub(crate) fn empty_and_drop(&self) -> Result<(), Error> {
         self.stream.empty::<u32>(256).map(drop)
     }
 
-    /// So many tasks on one buffer, from two streams in turn: each comes after the one before.
+    /// Launches `times` tasks on one buffer from two streams in turn, so that each depends on the one before.
     pub(crate) fn hand_over(&self, streams: &[Stream; 2], times: usize) -> Result<(), Error> {
         for time in 0..times {
             let arguments = (update(&self.buffer),);
@@ -97,7 +97,7 @@ impl Rig {
         streams[1].sync().wait()
     }
 
-    /// Checks and resolves launches.
+    /// Records [`RECORDED`] launches.
     pub(crate) fn recording(&self) -> Result<Recording, Error> {
         self.stream.record(|recorder: &mut Recorder<'_>| {
             (0..RECORDED).try_for_each(|_| {
@@ -106,15 +106,15 @@ impl Rig {
         })
     }
 
-    /// Replays them so often, until the device has run them all.
+    /// Replays a recording `times` times, and waits until the device has run all replays.
     pub(crate) fn replay(&self, recording: &Recording, times: usize) -> Result<(), Error> {
         (0..times).try_for_each(|_| recording.replay(&self.stream))?;
         self.stream.sync().wait()
     }
 }
 
-/// What a GPU runs of a kernel that takes so many pointers and does nothing.
-fn nothing(name: &str, pointers: usize) -> Source {
+/// Returns the PTX of a kernel that takes `pointers` pointers and does nothing.
+fn empty_ptx(name: &str, pointers: usize) -> Source {
     let parameters: Vec<_> = (0..pointers)
         .map(|index| format!(".param .u64 {name}_{index}"))
         .collect();

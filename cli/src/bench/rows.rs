@@ -1,19 +1,19 @@
-//! What is measured: each row takes one sample at a time, so that all of them take turns and a machine that becomes slower does so
-//! for all.
+//! The rows of the report. Each takes one sample at a time, so that rows can take turns and a slowdown of the
+//! machine affects all of them.
 
 use std::rc::Rc;
 
 use millstream_harness::Better;
 use serde::{Deserialize, Serialize};
 
-use super::load::{Load, Sample, Why};
+use super::load::{Load, Sample, SampleError};
 use super::rig::Rig;
 use super::samples::{
-    batch, download, graph_step, hand_over, idle_wait, implied, launch, lookup, memory, replayed,
-    there_and_back, throughput, upload, wait,
+    allocate, batch, download, graph_step, hand_over, idle_wait, implied, launch, lookup, replayed,
+    round_trip, throughput, upload, wait,
 };
 
-/// What a figure counts.
+/// The unit of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum Unit {
     #[serde(rename = "ns")]
@@ -26,7 +26,7 @@ pub(super) enum Unit {
     Tasks,
     #[serde(rename = "%")]
     Percent,
-    /// Copies of the same bytes by `memcpy`, between memory of the host that both were in use before.
+    /// The time of a `memcpy` of the same bytes between host buffers that have been touched before.
     #[serde(rename = "copies")]
     Copies,
 }
@@ -60,75 +60,75 @@ impl Unit {
     }
 }
 
-/// A thing that is measured.
+/// A row of the report: an operation and the function that measures it.
 pub(super) struct Row {
     pub(super) name: String,
     pub(super) unit: Unit,
-    /// How many threads launch, in the rows that are a curve over that.
+    /// The number of launching threads, in rows that vary it.
     pub(super) threads: Option<usize>,
     pub(super) sample: Sample,
 }
 
-/// What cannot be measured here.
+/// A row that cannot be measured here.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct LeftOut {
     pub(super) name: String,
     pub(super) reason: String,
 }
 
-/// All rows, for up to so many threads, and what there is not.
+/// Returns all rows for up to `threads` threads, and the rows that cannot be measured.
 pub(super) fn all(rig: &Rc<Rig>, load: Load, threads: usize) -> (Vec<Row>, Vec<LeftOut>) {
     use Unit::{Copies, Microseconds, MillionPerSecond, Nanoseconds, Percent, Tasks};
     let mut rows = vec![
-        Nanoseconds.row("a launch, caller's side", launch(rig, load)),
-        Microseconds.row("a launch and the wait for it", wait(rig, load)),
-        Microseconds.row("the same after 1 ms of idling", idle_wait(rig, load)),
+        Nanoseconds.row("launch, caller's side", launch(rig, load)),
+        Microseconds.row("launch and wait", wait(rig, load)),
+        Microseconds.row("launch and wait after 1 ms idle", idle_wait(rig, load)),
     ];
-    rows.extend(counts(threads).map(|threads| Row {
+    rows.extend(thread_counts(threads).map(|threads| Row {
         threads: Some(threads),
-        ..MillionPerSecond.row(&from_threads(threads), throughput(rig, load, threads))
+        ..MillionPerSecond.row(&throughput_name(threads), throughput(rig, load, threads))
     }));
     rows.extend([
-        Tasks.row("tasks of a batch, one thread", batch(rig, load)),
-        Nanoseconds.row("a task of a recording, replayed", replayed(rig, load)),
-        Nanoseconds.row("a task after another stream's", hand_over(rig, load)),
-        Percent.row("hazards of two streams, no wait", implied(rig, load)),
-        Nanoseconds.row("memory taken and given back", memory(rig, load)),
+        Tasks.row("batch size, 1 thread", batch(rig, load)),
+        Nanoseconds.row("replay, per recorded task", replayed(rig, load)),
+        Nanoseconds.row("task after another stream's task", hand_over(rig, load)),
+        Percent.row("hazards without a wait, 2 streams", implied(rig, load)),
+        Nanoseconds.row("allocate and drop", allocate(rig, load)),
     ]);
     for (size, bytes) in [("4 KiB", 4 << 10), ("4 MiB", 4 << 20)] {
-        let name = format!("{size} there and back");
-        rows.push(Microseconds.row(&name, there_and_back(rig, load, bytes)));
+        let name = format!("{size} round trip");
+        rows.push(Microseconds.row(&name, round_trip(rig, load, bytes)));
     }
     for mib in [1, 4, 64] {
-        let name = |what| format!("{mib} MiB {what}, in warm copies");
+        let name = |operation| format!("{mib} MiB {operation}, in warm copies");
         rows.extend([
-            Copies.row(&name("up"), upload(rig, mib << 20)),
-            Copies.row(&name("down"), download(rig, mib << 20)),
+            Copies.row(&name("upload"), upload(rig, mib << 20)),
+            Copies.row(&name("download"), download(rig, mib << 20)),
         ]);
     }
     let mut left_out = Vec::new();
-    let mut late = |unit: Unit, name: &str, made: Result<Sample, Why>| match made {
+    let mut optional = |unit: Unit, name: &str, made: Result<Sample, SampleError>| match made {
         Ok(sample) => rows.push(unit.row(name, sample)),
-        Err(why) => left_out.push(LeftOut {
+        Err(error) => left_out.push(LeftOut {
             name: name.to_owned(),
-            reason: why.to_string(),
+            reason: error.to_string(),
         }),
     };
     let step = graph_step(rig, load);
-    late(Microseconds, "a step of a graph and its answer", step);
-    late(Nanoseconds, "a known key of the tuner", lookup(rig, load));
+    optional(Microseconds, "graph step and readback", step);
+    optional(Nanoseconds, "tuner lookup, known key", lookup(rig, load));
     (rows, left_out)
 }
 
-/// 1, 2, 4 and so on, and the most.
-fn counts(most: usize) -> impl Iterator<Item = usize> {
+/// Returns the powers of two below `most`, then `most`.
+fn thread_counts(most: usize) -> impl Iterator<Item = usize> {
     let doubled = std::iter::successors(Some(1), |count| Some(count * 2));
     doubled.take_while(move |count| *count < most).chain([most])
 }
 
-fn from_threads(threads: usize) -> String {
+fn throughput_name(threads: usize) -> String {
     match threads {
-        1 => "launches, one thread".to_owned(),
+        1 => "launches, 1 thread".to_owned(),
         _ => format!("launches, {threads} threads"),
     }
 }
@@ -138,8 +138,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_are_doubled_up_to_the_most() {
-        let of = |most| counts(most).collect::<Vec<_>>();
+    fn thread_counts_double_up_to_the_maximum() {
+        let of = |most| thread_counts(most).collect::<Vec<_>>();
         assert_eq!(of(1), [1]);
         assert_eq!(of(2), [1, 2]);
         assert_eq!(of(6), [1, 2, 4, 6]);

@@ -1,4 +1,4 @@
-//! How a sample of each row is taken.
+//! The samples of the rows: how each operation is measured.
 
 use std::hint::black_box;
 use std::rc::Rc;
@@ -10,27 +10,31 @@ use millstream::tune::{Effort, Fastest, Policy, StreamClock, Tunable, TunableSet
 use millstream::{CubeCount, DType, Stats, Stream, update};
 use millstream_harness::{ns_each, time_each};
 
-use super::load::{Load, Sample, Why};
+use super::load::{Load, Sample, SampleError};
 use super::rig::{RECORDED, Rig};
 
-/// Launches that the mailbox has room for, so that their caller waits for nothing.
+/// Launches that fit in the mailbox, so that the caller never waits for room.
 const BURST: usize = 200;
-/// How long the device has had nothing to do when a row begins that is about that.
+/// How long the device is idle before each wait of the idle row.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Bytes that a sample moves, if one move has fewer.
+/// The bytes that one sample moves at least.
 const MOVED_BYTES: usize = 32 << 20;
-/// Rows and columns of the network's matrices.
+/// Rows and columns of the matrices of the graph.
 const WIDTH: usize = 64;
-/// Keys that the tuner knows.
+/// Tuned keys.
 const KEYS: u32 = 16;
 
-/// Nanoseconds of one `work` of so many.
-fn timed(rig: &Rc<Rig>, count: usize, work: impl Fn(&Rig) -> Result<(), Why> + 'static) -> Sample {
+/// Measures the nanoseconds of one `work`, averaged over `count` calls.
+fn timed(
+    rig: &Rc<Rig>,
+    count: usize,
+    work: impl Fn(&Rig) -> Result<(), SampleError> + 'static,
+) -> Sample {
     let rig = rig.clone();
     Box::new(move || time_each(count, |_| work(&rig), || Ok(())))
 }
 
-/// The same in microseconds.
+/// Converts the samples from nanoseconds to microseconds.
 fn in_us(mut sample: Sample) -> Sample {
     Box::new(move || sample().map(|ns| ns / 1e3))
 }
@@ -80,8 +84,11 @@ pub(super) fn throughput(rig: &Rc<Rig>, load: Load, threads: usize) -> Sample {
     })
 }
 
-/// What the device has counted while `work` was done.
-fn counted(rig: &Rig, work: impl FnOnce(&Rig) -> Result<(), Why>) -> Result<[Stats; 2], Why> {
+/// Returns the device's counters before and after `work`.
+fn stats_around(
+    rig: &Rig,
+    work: impl FnOnce(&Rig) -> Result<(), SampleError>,
+) -> Result<[Stats; 2], SampleError> {
     let before = rig.device.stats()?;
     work(rig)?;
     Ok([before, rig.device.stats()?])
@@ -92,7 +99,7 @@ pub(super) fn batch(rig: &Rc<Rig>, load: Load) -> Sample {
     Box::new(move || {
         let streams = std::slice::from_ref(&rig.stream);
         let work = |rig: &Rig| Ok(rig.launch_from_threads(streams, load.launches)?);
-        let [before, after] = counted(&rig, work)?;
+        let [before, after] = stats_around(&rig, work)?;
         let (tasks, batches) = (after.tasks - before.tasks, after.batches - before.batches);
         Ok(tasks as f64 / batches.max(1) as f64)
     })
@@ -125,8 +132,10 @@ pub(super) fn hand_over(rig: &Rc<Rig>, load: Load) -> Sample {
     })
 }
 
-/// Two streams touch four parts of a buffer, one from the first to the last, the other back: who has waited for the latest
-/// of another queue need not wait for what was before it.
+/// Measures the share of hazards that need no wait.
+///
+/// One stream touches four parts of a buffer from the first to the last, the other from the last to the first. The
+/// first wait for the other queue's latest task implies the waits for the tasks before it.
 pub(super) fn implied(rig: &Rc<Rig>, load: Load) -> Sample {
     let (rig, [there, back]) = (rig.clone(), two_streams(rig));
     let rounds = load.launches / 8;
@@ -135,7 +144,7 @@ pub(super) fn implied(rig: &Rc<Rig>, load: Load) -> Sample {
         let parts = [part(0)?, part(1)?, part(2)?, part(3)?];
         let touch =
             |stream: &Stream, part| stream.launch(&rig.touch, CubeCount::single(), (update(part),));
-        let [before, after] = counted(&rig, |rig| {
+        let [before, after] = stats_around(&rig, |rig| {
             for _ in 0..rounds {
                 parts.iter().try_for_each(|part| touch(&there, part))?;
                 parts.iter().rev().try_for_each(|part| touch(&back, part))?;
@@ -145,30 +154,31 @@ pub(super) fn implied(rig: &Rc<Rig>, load: Load) -> Sample {
         let issued = after.waits_issued - before.waits_issued;
         let implied = after.waits_implied - before.waits_implied;
         Ok(match issued + implied {
-            0 => 100.0, // one queue, whose order it is
+            0 => 100.0, // both streams are assigned to one queue, whose order suffices
             all => 100.0 * implied as f64 / all as f64,
         })
     })
 }
 
-pub(super) fn memory(rig: &Rc<Rig>, load: Load) -> Sample {
+pub(super) fn allocate(rig: &Rc<Rig>, load: Load) -> Sample {
     timed(rig, load.launches, |rig| Ok(rig.empty_and_drop()?))
 }
 
-pub(super) fn there_and_back(rig: &Rc<Rig>, load: Load, bytes: usize) -> Sample {
+pub(super) fn round_trip(rig: &Rc<Rig>, load: Load, bytes: usize) -> Sample {
     let values = vec![7_u8; bytes];
-    // As many bytes in a sample, whatever one of them is.
+    // Every size moves about as many bytes per sample.
     let times = (load.waits * (16 << 10) / bytes).clamp(1, load.waits);
     in_us(timed(rig, times, move |rig| {
         Ok(rig.create_and_read(&values).map(drop)?)
     }))
 }
 
-/// What `move_bytes` takes, in copies of as many bytes between memory of the host that is in use already. Both take turns, so that
-/// a machine that becomes slower becomes so for both.
+/// Measures `move_bytes` in units of a `memcpy` of the same bytes between touched host buffers.
+///
+/// Both take turns, so that a slowdown of the machine affects both.
 fn in_copies(
     bytes: usize,
-    mut move_bytes: impl FnMut(&[u8]) -> Result<(), Why> + 'static,
+    mut move_bytes: impl FnMut(&[u8]) -> Result<(), SampleError> + 'static,
 ) -> Sample {
     let (source, mut target) = (vec![7_u8; bytes], vec![0_u8; bytes]);
     let times = (MOVED_BYTES / bytes).max(1);
@@ -211,7 +221,7 @@ pub(super) fn download(rig: &Rc<Rig>, bytes: usize) -> Sample {
     })
 }
 
-pub(super) fn graph_step(rig: &Rc<Rig>, load: Load) -> Result<Sample, Why> {
+pub(super) fn graph_step(rig: &Rc<Rig>, load: Load) -> Result<Sample, SampleError> {
     let graph = Graph::new();
     let [x, w] = ["x", "w"].map(|name| graph.input(name, DType::F32, [WIDTH, WIDTH]));
     let step = (x.matmul(&w) + 1.0).relu().softmax(-1).sum(0);
@@ -225,7 +235,7 @@ pub(super) fn graph_step(rig: &Rc<Rig>, load: Load) -> Result<Sample, Why> {
     })))
 }
 
-pub(super) fn lookup(rig: &Rc<Rig>, load: Load) -> Result<Sample, Why> {
+pub(super) fn lookup(rig: &Rc<Rig>, load: Load) -> Result<Sample, SampleError> {
     let set = TunableSet::new("fill", |_: &u32, buffer: &millstream::Handle<u32>| {
         buffer.clone()
     });
@@ -248,7 +258,7 @@ pub(super) fn lookup(rig: &Rc<Rig>, load: Load) -> Result<Sample, Why> {
         for lookup in 0..lookups {
             let known = tuner.fastest(std::hint::black_box(&(lookup as u32 % KEYS)));
             if !matches!(known, Fastest::Hit(_)) {
-                return Err("the tuner forgot a key".into());
+                return Err("the tuner no longer has a tuned key".into());
             }
         }
         Ok(ns_each(begun, lookups))

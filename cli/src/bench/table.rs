@@ -1,6 +1,4 @@
-//! The report for people: a line for each row, and what has changed since an earlier run.
-//!
-//! Pure: from a [`Report`] to text.
+//! Renders a [`Report`] as text: a line for each row, and the changes since an earlier run.
 
 use std::fmt::Write;
 
@@ -9,7 +7,7 @@ use millstream_harness::{Table, Verdict, digits, percent, ratio};
 use super::report::{Change, Comparison, Report};
 use crate::demo::counted;
 
-/// The whole report, with a line break at its end.
+/// Renders the whole report, which ends with a line break.
 pub(super) fn render(report: &Report) -> String {
     let device = &report.device;
     let mut text = format!(
@@ -24,28 +22,28 @@ pub(super) fn render(report: &Report) -> String {
         report.seconds,
     );
     let _ = match &report.compared {
-        None => writeln!(text, "{}", alone(report).text()),
-        Some(compared) => writeln!(text, "{}", beside(report, compared).text()),
+        None => writeln!(text, "{}", plain_table(report).text()),
+        Some(compared) => writeln!(text, "{}", comparison_table(report, compared).text()),
     };
-    text.push_str("spread: half of the samples lie within so much of the median\n");
+    text.push_str("spread: half of the samples lie within this distance of the median\n");
     for left_out in &report.left_out {
-        let _ = writeln!(text, "left out: {}: {}", left_out.name, left_out.reason);
+        let _ = writeln!(text, "not measured: {}: {}", left_out.name, left_out.reason);
     }
     if let Some(compared) = &report.compared {
         notes(&mut text, compared);
     }
     if report.debug_build {
         text.push_str(
-            "this is a debug build, whose figures mean nothing: `cargo run --release -- bench`\n",
+            "this is a debug build, its figures have no meaning: run `cargo run --release -- bench`\n",
         );
     } else if report.quick {
-        text.push_str("--quick is for looking: leave it out for figures to be quoted\n");
+        text.push_str("figures of --quick are rough: omit it before you publish any\n");
     }
     text
 }
 
-fn alone(report: &Report) -> Table {
-    let mut table = Table::new(["path", "median", "", "spread", "least", "most"], 1..6);
+fn plain_table(report: &Report) -> Table {
+    let mut table = Table::new(["operation", "median", "", "spread", "min", "max"], 1..6);
     for row in &report.rows {
         let figure = &row.figure;
         table.row([
@@ -60,14 +58,21 @@ fn alone(report: &Report) -> Table {
     table
 }
 
-fn beside(report: &Report, compared: &Comparison) -> Table {
+fn comparison_table(report: &Report, compared: &Comparison) -> Table {
     let header = [
-        "path", "median", "", "spread", "before", "ratio", "noise", "so",
+        "operation",
+        "median",
+        "",
+        "spread",
+        "before",
+        "ratio",
+        "noise",
+        "verdict",
     ];
     let mut table = Table::new(header, 1..8);
     for row in &report.rows {
-        let is_it = |change: &&Change| change.name == row.name;
-        let [before, ratio, noise, so] = match compared.changes.iter().find(is_it) {
+        let same_row = |change: &&Change| change.name == row.name;
+        let [before, ratio, noise, verdict] = match compared.changes.iter().find(same_row) {
             None => ["-", "-", "-", "-"].map(str::to_owned),
             Some(change) => [
                 digits(change.before),
@@ -84,14 +89,14 @@ fn beside(report: &Report, compared: &Comparison) -> Table {
             before,
             ratio,
             noise,
-            so,
+            verdict,
         ]);
     }
     table
 }
 
 fn notes(text: &mut String, compared: &Comparison) {
-    let of = |verdict| {
+    let count = |verdict| {
         compared
             .changes
             .iter()
@@ -100,17 +105,17 @@ fn notes(text: &mut String, compared: &Comparison) {
     };
     let _ = writeln!(
         text,
-        "beside {}: {} better, {} worse, {} within noise (their quartiles overlap)",
+        "compared with {}: {} better, {} worse, {} within noise (the quartiles overlap)",
         compared.file.display(),
-        of(Verdict::Better),
-        of(Verdict::Worse),
-        of(Verdict::WithinNoise),
+        count(Verdict::Better),
+        count(Verdict::Worse),
+        count(Verdict::WithinNoise),
     );
     if !compared.differs.is_empty() {
         let _ = writeln!(
             text,
-            "that run was of another {}: these figures do not compare",
-            compared.differs.join(", another "),
+            "the runs differ in {}: their figures are not comparable",
+            compared.differs.join(", "),
         );
     }
 }
@@ -123,26 +128,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_is_told_and_what_is_left_out() {
+    fn report_lists_every_row_and_every_row_that_was_not_measured() {
         let mut report = sample(&[30.0, 31.0, 32.0]);
         report.debug_build = true;
         let text = render(&report);
         for part in [
             "a <processor> (cpu, 2 queues): medians of 3 samples, in 3.2 s",
-            "a launch, caller's side",
+            "launch, caller's side",
             "31.0",
             "million/s",
             "3.2 %",
-            "left out: a step of a graph and its answer: no compiler",
+            "not measured: graph step and readback: no compiler",
             "debug build",
         ] {
             assert!(text.contains(part), "`{part}` is missing in\n{text}");
         }
-        assert!(!text.contains("ratio"));
+        assert!(!text.contains("verdict"));
     }
 
     #[test]
-    fn what_has_changed_stands_beside() {
+    fn comparison_shows_ratios_verdicts_and_differing_settings() {
         let mut report = sample(&[60.0, 62.0, 64.0]);
         let mut before = sample(&[30.0, 31.0, 32.0]);
         before.device.name = "another".into();
@@ -152,8 +157,8 @@ mod tests {
         for part in [
             "2.00",
             "6.5 %",
-            "beside old.json: 0 better, 1 worse, 1 within noise",
-            "that run was of another device: these figures do not compare",
+            "compared with old.json: 0 better, 1 worse, 1 within noise",
+            "the runs differ in device: their figures are not comparable",
         ] {
             assert!(text.contains(part), "`{part}` is missing in\n{text}");
         }

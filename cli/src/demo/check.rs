@@ -1,42 +1,40 @@
-//! Holds what came back from the device against the reference.
+//! Compares the device's results with the reference.
 //!
-//! **What is demanded, and why.** A device adds in `f32`, in an order and with fused operations
-//! of its own choice; the reference adds in `f64`. So tones are equal only within a bound, and a
-//! tone that lies on the edge between two bytes may be rounded either way. Hence:
+//! A device adds in `f32`, may reorder additions and may fuse operations; the reference adds in
+//! `f64`. So tones agree only within a bound, and a tone close to the boundary between two bytes
+//! may round either way. The check requires:
 //! - *image*: every byte is the rounding of *some* value within `TONE_BOUND` of the reference's
-//!   tone. Nearly everywhere that leaves exactly one byte; beside a rounding edge it leaves two.
-//! - *histogram*: exact. It counts the device's own bytes, and integers have no excuse.
+//!   tone. That permits one byte nearly everywhere, and two next to a rounding boundary.
+//! - *histogram*: exact equality, since it counts the device's own bytes.
 
-use super::recipe::LEVELS;
+use super::filter::LEVELS;
 
-/// How far a device's tone may lie from the reference's (tones go from 0 to 1).
+/// The largest permitted difference between a device's tone and the reference's (tones are in 0..=1).
 ///
-/// Rounding in `f32` (2^-24 each) through luma and two sums of eleven taps stays below 1.5e-6;
-/// Sobel at most doubles that per direction, 4.3e-6 for both; the steepest place of the tone
+/// Rounding in `f32` (2^-24 each) through luma and two sums of eleven taps stays below 1.5e-6.
+/// Sobel at most doubles that per direction: 4.3e-6 for both. The steepest slope of the tone
 /// curve, 1 / `HALF_INK` = 12.5, makes it 5.4e-5. The bound leaves a factor of about two.
 pub(crate) const TONE_BOUND: f32 = 1e-4;
 
-/// What the check found in one result.
+/// The outcome of the check of one result.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Verdict {
-    /// Right; so many pixels lie beside a rounding edge and went the other way.
+    /// The result is correct. `rounded_otherwise` pixels next to a rounding boundary rounded the other way.
     Equal { rounded_otherwise: u64 },
-    /// Wrong, and how.
+    /// The result is wrong.
     Different(Difference),
 }
 
-/// The first thing that is wrong with a result.
+/// The first difference between a result and the reference.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum Difference {
-    #[error("the {what} has {got} entries, expected {expected}")]
+    #[error("{what}: expected {expected} entries, got {got}")]
     Length {
         what: &'static str,
         got: usize,
         expected: usize,
     },
-    #[error(
-        "wrong pixels: {wrong}; the first at ({x}, {y}) is {got}, the reference says {expected:.3}"
-    )]
+    #[error("wrong pixels: {wrong}; the first at ({x}, {y}): expected {expected:.3}, got {got}")]
     Image {
         wrong: u64,
         x: usize,
@@ -44,7 +42,7 @@ pub(crate) enum Difference {
         got: u8,
         expected: f32,
     },
-    #[error("the histogram counts {got} pixels of level {level}, the image has {expected}")]
+    #[error("histogram: expected {expected} pixels of level {level} as in the image, got {got}")]
     Histogram {
         level: usize,
         got: u32,
@@ -52,7 +50,7 @@ pub(crate) enum Difference {
     },
 }
 
-/// Checks an image and its histogram; `tones` is the reference, `width` places a wrong pixel.
+/// Checks an image and its histogram against the reference `tones`. `width` locates a wrong pixel.
 pub(crate) fn check(tones: &[f32], width: usize, image: &[u8], histogram: &[u32]) -> Verdict {
     match difference(tones, width, image, histogram) {
         Ok(rounded_otherwise) => Verdict::Equal { rounded_otherwise },
@@ -112,7 +110,7 @@ fn difference(
     }
 }
 
-/// The byte of a tone: nearest, halves up.
+/// Returns the byte of a tone: the nearest one, halves rounded up.
 fn level(tone: f32) -> u8 {
     (tone * 255.0 + 0.5) as u8
 }
@@ -130,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_is_equal() {
+    fn result_equal_to_the_reference_passes() {
         let image = [0, 128, 255];
         let tones = [0.0, 128.0 / 255.0, 1.0];
         assert_eq!(
@@ -142,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn one_level_off_passes_only_beside_a_rounding_edge() {
+    fn one_level_off_passes_only_next_to_a_rounding_boundary() {
         let image = [100];
         let bins = histogram(&image);
         let edge = 100.5 / 255.0;
@@ -164,22 +162,22 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_pixel_is_named_by_its_place() {
+    fn wrong_pixel_is_reported_with_its_coordinates() {
         let mut image = vec![10u8; 12];
         image[7] = 200;
         let Verdict::Different(difference) =
             check(&[10.0 / 255.0; 12], 5, &image, &histogram(&image))
         else {
-            panic!("a wrong pixel passed");
+            panic!("the check accepted a wrong pixel");
         };
         assert_eq!(
             difference.to_string(),
-            "wrong pixels: 1; the first at (2, 1) is 200, the reference says 10.000"
+            "wrong pixels: 1; the first at (2, 1): expected 10.000, got 200"
         );
     }
 
     #[test]
-    fn a_histogram_must_be_exact() {
+    fn histogram_that_is_off_by_one_is_different() {
         let image = [3u8; 4];
         let mut bins = histogram(&image);
         bins[3] -= 1;
@@ -195,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn short_answers_are_different_and_do_not_panic() {
+    fn short_results_are_different_and_do_not_panic() {
         let verdict = check(&[0.0; 4], 2, &[0; 3], &[0; LEVELS]);
         assert!(matches!(
             verdict,

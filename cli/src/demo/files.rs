@@ -1,21 +1,21 @@
-//! One file of an album: found, or left out.
+//! The files of the input folder.
 
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-/// A file that looks like a photograph: its header has been read.
+/// A file whose header says that it is a photograph.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct PhotoFile {
     pub(crate) path: PathBuf,
-    /// The file's name, for people.
+    /// The file's name, for messages.
     pub(crate) file: String,
-    /// The name of its result, unique in the album.
+    /// The name of its result, unique in the folder.
     pub(crate) output: String,
     pub(crate) pixels: u64,
 }
 
-/// A file that was left out, and why.
+/// A skipped file, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Skipped {
     pub(crate) file: String,

@@ -1,16 +1,17 @@
-//! The kernels for GPUs: CUDA C beside the native ones, and the PTX that NVRTC has made of it, which a machine without NVRTC
-//! runs. The PTX is written anew by
+//! The GPU kernels: CUDA C, and the PTX that NVRTC compiled from it for machines without NVRTC.
+//!
+//! To regenerate the PTX:
 //!
 //! ```text
-//! MILLSTREAM_WRITE_PTX=1 cargo xtask gpu --only the_ptx_is_what
+//! MILLSTREAM_WRITE_PTX=1 cargo xtask gpu --only ptx_is_the_compiler_output
 //! ```
 
 use millstream::{Kernel, Source};
 
+use super::filter::{HALF_INK, LEVELS, LUMA, PAPER, RADIUS};
 use super::pipeline::PIXELS_PER_COUNT;
-use super::recipe::{HALF_INK, LEVELS, LUMA, PAPER, RADIUS};
 
-/// CUDA C and PTX of each kernel, by its name.
+/// The CUDA C and PTX of each kernel, by name.
 macro_rules! codes {
     ($($name:literal),*) => {
         [$(($name, include_str!(concat!("kernels/", $name, ".cu")), include_str!(concat!("kernels/", $name, ".ptx")))),*]
@@ -20,7 +21,7 @@ macro_rules! codes {
 const CODES: [(&str, &str, &str); 6] =
     codes!("luma", "blur_x", "blur_y", "sobel", "tone", "histogram");
 
-/// What GPUs run of a kernel of the recipe: the first source that can be had is taken.
+/// Adds the GPU sources to a kernel. The backend takes the first source that it can use.
 pub(crate) fn sources(kernel: Kernel) -> Kernel {
     let cuda_c = Source::CudaC(cuda_c(kernel.name()).into());
     let ptx = ptx(kernel.name());
@@ -28,11 +29,11 @@ pub(crate) fn sources(kernel: Kernel) -> Kernel {
 }
 
 fn code(name: &str) -> (&'static str, &'static str, &'static str) {
-    let found = CODES.into_iter().find(|(known, ..)| *known == name);
-    found.unwrap_or_default()
+    let code = CODES.into_iter().find(|(known, ..)| *known == name);
+    code.unwrap_or_default()
 }
 
-/// CUDA C with the numbers of the recipe in front.
+/// Returns a kernel's CUDA C, preceded by the parameters of the filter.
 fn cuda_c(name: &str) -> String {
     let [red, green, blue] = LUMA;
     let code = code(name).1;
@@ -43,7 +44,7 @@ fn cuda_c(name: &str) -> String {
     )
 }
 
-/// PTX for GPUs from sm_80 on.
+/// Returns a kernel's PTX for GPUs from sm_80 on.
 pub(super) fn ptx(name: &str) -> Source {
     Source::Ptx(code(name).2.into())
 }
@@ -53,10 +54,10 @@ mod tests {
     use super::*;
     use crate::demo::pipeline::kernels;
 
-    /// Every GPU that we name has these kernels, within its registers. Prints what they take.
+    /// Compiles every kernel for every supported GPU, and prints the registers and shared memory that it uses.
     #[test]
     #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-    fn the_kernels_compile_for_gpus_without_spilling() {
+    fn kernels_compile_for_every_gpu_without_spilling() {
         for target in ["sm_80", "sm_90", "sm_90a", "sm_100"] {
             for kernel in kernels(sources) {
                 let made = millstream::cuda::compile_for(&kernel, target).unwrap();
@@ -69,7 +70,7 @@ mod tests {
                 );
                 assert!(
                     (1..=64).contains(&made.registers),
-                    "{} takes {}",
+                    "{} uses {} registers, expected 1 to 64",
                     kernel.name(),
                     made.registers
                 );
@@ -80,7 +81,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-    fn the_ptx_is_what_the_compiler_makes_of_the_cuda_c() {
+    fn ptx_is_the_compiler_output_of_the_cuda_c() {
         for kernel in kernels(sources) {
             let name = kernel.name();
             let made = millstream::cuda::ptx_for(&kernel, "compute_80").unwrap();
@@ -91,7 +92,7 @@ mod tests {
             }
             assert!(
                 code(name).2 == made,
-                "{name}.ptx is of another compiler or another {name}.cu: MILLSTREAM_WRITE_PTX=1 writes it anew"
+                "{name}.ptx differs from the compiler's output for {name}.cu: run with MILLSTREAM_WRITE_PTX=1 to regenerate it"
             );
         }
     }

@@ -1,36 +1,36 @@
-//! `millstream demo`: many threads develop photographs on one device, and every result is checked.
+//! `millstream demo`: many threads convert photographs to drawings on one device, and check every result.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
 //! | `session` | one run from end to end |
-//! | `album`, `files`, `photos` | finds and reads photographs, or says why not |
-//! | `recipe` | the numbers of the recipe |
-//! | `reference` | the recipe in plain code, on the host |
-//! | `pipeline` | the recipe as kernels, on the device |
-//! | `gpu` | what GPUs run of them |
+//! | `input`, `files`, `photos` | finds and reads photographs, and skips other files with a reason |
+//! | `filter` | the parameters of the pencil filter |
+//! | `reference` | the filter in plain code, on the host |
+//! | `pipeline` | the filter as kernels, on the device |
+//! | `gpu` | the CUDA C and PTX of the kernels |
 //! | `workers` | threads and their streams |
-//! | `check` | holds results against the reference |
-//! | `gallery` | writes the drawings and gathers the contact sheet |
-//! | `sheet`, `lettering` | the contact sheet |
-//! | `report`, `table` | what the run has to say, as data and as text |
-//! | `progress` | the bar |
+//! | `check` | compares results with the reference |
+//! | `results` | writes the drawings, the contact sheet and the timeline |
+//! | `sheet`, `glyphs` | the contact sheet |
+//! | `report`, `table` | the report as data and as text |
+//! | `progress` | the progress bar |
 //! | `sweep` | tests: a fault at every call of the device |
-//! | `on_fake_gpu` | tests: the kernels for GPUs, on a driver without one |
+//! | `fake_gpu_tests` | tests: the GPU kernels on the fake CUDA driver |
 
-mod album;
 mod check;
-mod files;
-mod gallery;
-mod gpu;
-mod lettering;
 #[cfg(test)]
-mod on_fake_gpu;
+mod fake_gpu_tests;
+mod files;
+mod filter;
+mod glyphs;
+mod gpu;
+mod input;
 mod photos;
 mod pipeline;
 mod progress;
-mod recipe;
 mod reference;
 mod report;
+mod results;
 mod session;
 mod sheet;
 #[cfg(test)]

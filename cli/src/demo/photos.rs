@@ -1,8 +1,8 @@
-//! Reads photographs: how large one is, and its pixels as rows of RGB.
+//! Reads the size of photographs, and their pixels as rows of RGB.
 //!
-//! Nothing is decoded before its size is known to be within the limits, and nothing but a plain
-//! file is opened (a named pipe would never answer). The content decides what a file is, not its
-//! name. Why a file is no photograph is a `SkipReason`; `album.rs` hands it on.
+//! A file is decoded only after its size is known to be within the limits. Only plain files are
+//! opened, since reading a named pipe could block forever. The content decides the format, not the
+//! name. A file that is not a photograph gives a `SkipReason`, which `input.rs` reports.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader};
@@ -10,11 +10,11 @@ use std::path::Path;
 
 use image::{DynamicImage, ImageDecoder, ImageError, ImageReader, Limits};
 
-use super::files::{Found, Skipped};
+use super::files::{PhotoFile, Skipped};
 
-/// The largest photograph that is developed: each pixel takes 12 bytes on the device.
+/// The largest photograph that is converted. Each pixel takes 12 bytes on the device.
 pub(crate) const MAX_PIXELS: u64 = 64_000_000;
-/// What a decoder may allocate: 16-bit RGBA of the largest photograph.
+/// The bytes that a decoder may allocate: 16-bit RGBA of the largest photograph.
 const MAX_DECODER_BYTES: u64 = MAX_PIXELS * 8;
 
 /// A photograph in memory: rows of 8-bit RGB, upright.
@@ -30,17 +30,17 @@ pub(crate) struct Photo {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SkipReason {
-    #[error("it is neither JPEG nor PNG")]
+    #[error("neither JPEG nor PNG")]
     NotAPhotograph,
-    #[error("it is empty")]
+    #[error("empty file")]
     Empty,
-    #[error("it is not a plain file")]
+    #[error("not a plain file")]
     NotAFile,
-    #[error("it cannot be read: {0}")]
+    #[error("cannot be read: {0}")]
     Unreadable(io::Error),
-    #[error("it cannot be decoded: {0}")]
+    #[error("cannot be decoded: {0}")]
     Broken(String),
-    #[error("its {width} x {height} pixels are more than the {} million allowed", MAX_PIXELS / 1_000_000)]
+    #[error("{width} x {height} pixels, expected at most {} million", MAX_PIXELS / 1_000_000)]
     TooLarge { width: u32, height: u32 },
 }
 
@@ -57,20 +57,20 @@ impl From<ImageError> for SkipReason {
 }
 
 /// Reads one photograph into memory.
-pub(crate) fn load(found: &Found) -> Result<Photo, Skipped> {
-    decode(&found.path)
+pub(crate) fn load(source: &PhotoFile) -> Result<Photo, Skipped> {
+    decode(&source.path)
         .map(|image| {
             let rgb = image.into_rgb8();
             Photo {
-                file: found.file.clone(),
-                output: found.output.clone(),
+                file: source.file.clone(),
+                output: source.output.clone(),
                 width: rgb.width(),
                 height: rgb.height(),
                 rgb: rgb.into_raw(),
             }
         })
         .map_err(|reason| Skipped {
-            file: found.file.clone(),
+            file: source.file.clone(),
             reason: reason.to_string(),
         })
 }
@@ -84,7 +84,7 @@ fn open(path: &Path) -> Result<ImageReader<BufReader<File>>, SkipReason> {
         return Err(SkipReason::Empty);
     }
     let file = File::open(path).map_err(SkipReason::Unreadable)?;
-    // The content decides, not the name.
+    // The format comes from the content, not from the name.
     let mut reader = ImageReader::new(BufReader::new(file))
         .with_guessed_format()
         .map_err(SkipReason::Unreadable)?;
@@ -94,7 +94,7 @@ fn open(path: &Path) -> Result<ImageReader<BufReader<File>>, SkipReason> {
     Ok(reader)
 }
 
-/// Width and height, off the header: nothing is decoded.
+/// Reads the width and height from the header, without decoding the image.
 pub(crate) fn size(path: &Path) -> Result<(u32, u32), SkipReason> {
     let (width, height) = open(path)?.into_dimensions()?;
     if width == 0 || height == 0 {
@@ -107,7 +107,7 @@ pub(crate) fn size(path: &Path) -> Result<(u32, u32), SkipReason> {
 }
 
 fn decode(path: &Path) -> Result<DynamicImage, SkipReason> {
-    // The size again: the file may have changed since it was found.
+    // The file may have changed since it was found, so its size is checked again.
     size(path)?;
     let mut decoder = open(path)?.into_decoder()?;
     let orientation = decoder.orientation()?;
@@ -120,44 +120,44 @@ fn decode(path: &Path) -> Result<DynamicImage, SkipReason> {
 mod tests {
     use image::{GrayAlphaImage, RgbImage};
 
-    use super::super::album;
+    use super::super::input;
     use super::*;
     use crate::scratch::Scratch;
 
     #[test]
-    fn a_photograph_is_loaded_as_rows_of_rgb() {
+    fn photograph_is_loaded_as_rows_of_rgb() {
         let folder = Scratch::new("photos_rows");
         RgbImage::from_fn(5, 3, |x, y| image::Rgb([x as u8, y as u8, 7]))
             .save(folder.path().join("a.png"))
             .unwrap();
-        let photo = load(&album::find(folder.path()).unwrap().found[0]).unwrap();
+        let photo = load(&input::find(folder.path()).unwrap().photos[0]).unwrap();
         assert_eq!((photo.width, photo.height, photo.rgb.len()), (5, 3, 45));
         assert_eq!(photo.rgb[(2 * 5 + 4) * 3..], [4, 2, 7]);
     }
 
     #[test]
-    fn a_file_cut_off_after_its_header_is_skipped_when_it_is_loaded() {
+    fn file_truncated_after_its_header_is_skipped_on_load() {
         let folder = Scratch::new("photos_cut");
         folder.photograph("whole.png", 64, 64);
         let bytes = fs::read(folder.path().join("whole.png")).unwrap();
         fs::write(folder.path().join("cut.png"), &bytes[..bytes.len() / 2]).unwrap();
-        let album = album::find(folder.path()).unwrap();
-        let cut = album
-            .found
+        let input = input::find(folder.path()).unwrap();
+        let cut = input
+            .photos
             .iter()
-            .find(|found| found.file == "cut.png")
+            .find(|photo| photo.file == "cut.png")
             .unwrap();
         assert!(
             load(cut)
                 .unwrap_err()
                 .reason
-                .starts_with("it cannot be decoded")
+                .starts_with("cannot be decoded")
         );
     }
 
     #[test]
-    fn a_huge_photograph_is_skipped_before_it_is_decoded() {
-        // A PNG header alone: 100,000 x 100,000 pixels, no data behind it.
+    fn huge_photograph_is_skipped_before_it_is_decoded() {
+        // A PNG header of 100,000 x 100,000 pixels, without data.
         let folder = Scratch::new("photos_huge");
         let mut header = Vec::new();
         header.extend_from_slice(b"\x89PNG\r\n\x1a\n");
@@ -175,31 +175,31 @@ mod tests {
         header.extend_from_slice(&0u32.to_be_bytes());
         header.extend_from_slice(b"IDAT\x35\xaf\x06\x1e");
         fs::write(folder.path().join("huge.png"), header).unwrap();
-        let album = album::find(folder.path()).unwrap();
+        let input = input::find(folder.path()).unwrap();
         assert_eq!(
-            album.skipped[0].reason,
-            "its 100000 x 100000 pixels are more than the 64 million allowed"
+            input.skipped[0].reason,
+            "100000 x 100000 pixels, expected at most 64 million"
         );
     }
 
     #[test]
-    fn grey_and_transparent_pictures_become_rgb() {
+    fn grey_and_transparent_pictures_are_converted_to_rgb() {
         let folder = Scratch::new("photos_grey");
         GrayAlphaImage::from_pixel(1, 1, image::LumaA([9, 128]))
             .save(folder.path().join("dot.png"))
             .unwrap();
-        let album = album::find(folder.path()).unwrap();
-        assert_eq!(load(&album.found[0]).unwrap().rgb, [9, 9, 9]);
+        let input = input::find(folder.path()).unwrap();
+        assert_eq!(load(&input.photos[0]).unwrap().rgb, [9, 9, 9]);
     }
 
     #[test]
-    fn the_photographs_of_the_repository_can_all_be_read() {
-        let album =
-            album::find(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/photos")).unwrap();
-        assert_eq!(album.skipped, []);
-        assert!(album.found.len() >= 8);
-        for found in &album.found {
-            load(found).unwrap();
+    fn every_photograph_of_the_repository_loads() {
+        let input =
+            input::find(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/photos")).unwrap();
+        assert_eq!(input.skipped, []);
+        assert!(input.photos.len() >= 8);
+        for photo in &input.photos {
+            load(photo).unwrap();
         }
     }
 }

@@ -1,12 +1,12 @@
-//! The recipe as kernels: what a photograph goes through on the device.
+//! The pencil filter as kernels.
 //!
 //! ```text
 //!  rgb -luma-> light -blur_x-> spare -blur_y-> light -sobel-> spare
 //!              light, spare -tone-> image -histogram-> bins
 //! ```
-//! Two planes of `f32` are enough: they are written in turn, and the runtime keeps the order. No
-//! call here waits for a result. Cubes take one row each, except the histogram's, which take a
-//! stretch of pixels each. The taps of the blur are written on one stream and read on all.
+//! Two planes of `f32` suffice: kernels write them alternately, and the runtime orders the accesses.
+//! Submission waits for no result. A cube computes one row, except in the histogram, where it
+//! counts a chunk of pixels. One stream writes the taps of the blur, and all streams read them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -15,13 +15,13 @@ use millstream::{
     write,
 };
 
+use super::filter::{HALF_INK, LEVELS, LUMA, PAPER, RADIUS, SIGMA};
 use super::photos::Photo;
-use super::recipe::{HALF_INK, LEVELS, LUMA, PAPER, RADIUS, SIGMA};
 
-/// Device memory per pixel: the photograph, two planes, the drawing.
+/// Device memory per pixel: the photograph, two planes and the drawing.
 pub(crate) const BYTES_PER_PIXEL: u64 = 3 + 2 * 4 + 1;
 
-/// Pixels that one cube of the histogram counts: many enough that adding 256 bins is cheap.
+/// The pixels that one cube of the histogram counts: enough to make the addition of 256 bins cheap.
 pub(super) const PIXELS_PER_COUNT: usize = 1 << 15;
 
 /// The kernels, prepared for one device.
@@ -34,19 +34,19 @@ pub(crate) struct Pipeline {
     histogram: KernelHandle,
 }
 
-/// A photograph on its way through the device.
-pub(crate) struct Developing {
+/// The drawing of a submitted photograph, once the device has computed it.
+pub(crate) struct PendingDrawing {
     image: Pending<Vec<u8>>,
     histogram: Pending<Vec<u32>>,
 }
 
-/// A photograph that came back.
+/// A drawing and its histogram, read back from the device.
 pub(crate) struct Drawing {
     pub(crate) image: Vec<u8>,
     pub(crate) histogram: Vec<u32>,
 }
 
-impl Developing {
+impl PendingDrawing {
     /// Waits for the drawing. Blocks.
     pub(crate) fn wait(self) -> Result<Drawing, Error> {
         Ok(Drawing {
@@ -57,7 +57,7 @@ impl Developing {
 }
 
 impl Pipeline {
-    /// Prepares these kernels, which are those of [`kernels`].
+    /// Prepares the kernels, in the order of [`kernels`].
     pub(crate) fn new(client: &ComputeClient, kernels: [Kernel; 6]) -> Result<Self, Error> {
         let [luma, blur_x, blur_y, sobel, tone, histogram] =
             kernels.map(|kernel| client.kernel(kernel));
@@ -71,18 +71,18 @@ impl Pipeline {
         })
     }
 
-    /// Writes the taps of the blur, for `submit` on any stream.
+    /// Uploads the taps of the blur, for `submit` on any stream.
     pub(crate) fn write_taps(&self, stream: &Stream) -> Result<Handle<f32>, Error> {
         stream.create(&taps())
     }
 
-    /// Sends one photograph through the device. Returns at once.
+    /// Submits one photograph, without waiting for the device.
     pub(crate) fn submit(
         &self,
         stream: &Stream,
         taps: &Handle<f32>,
         photo: &Photo,
-    ) -> Result<Developing, Error> {
+    ) -> Result<PendingDrawing, Error> {
         let pixels = photo.width as usize * photo.height as usize;
         let rows = CubeCount::d1(photo.height);
         let rgb = stream.create(&photo.rgb)?;
@@ -119,16 +119,16 @@ impl Pipeline {
             counts,
             (read(&image), update(&bins), pixels as u32),
         )?;
-        Ok(Developing {
+        Ok(PendingDrawing {
             image: stream.read(&image),
             histogram: stream.read(&bins),
         })
     }
 }
 
-/// All kernels of the recipe. `on_gpus` adds to a kernel, by its name, what GPUs run; the processor runs what is here.
-pub(crate) fn kernels(on_gpus: impl Fn(Kernel) -> Kernel) -> [Kernel; 6] {
-    [luma(), blur_x(), blur_y(), sobel(), tone(), histogram()].map(on_gpus)
+/// Returns the kernels of the filter. `with_sources` adds the GPU sources to a kernel; the CPU runs the closures below.
+pub(crate) fn kernels(with_sources: impl Fn(Kernel) -> Kernel) -> [Kernel; 6] {
+    [luma(), blur_x(), blur_y(), sobel(), tone(), histogram()].map(with_sources)
 }
 
 fn luma() -> Kernel {
@@ -240,14 +240,14 @@ fn histogram() -> Kernel {
             }
             for (bin, counted) in bins.iter().zip(counted) {
                 if counted > 0 {
-                    // Relaxed: only the sum matters, and the end of the launch publishes it.
+                    // Relaxed: only the sum matters, and the completion of the launch publishes it.
                     bin.fetch_add(counted, Ordering::Relaxed);
                 }
             }
         })
 }
 
-/// The taps of the blur: a bell that sums to one.
+/// Returns the taps of the blur: a Gaussian that sums to one.
 pub(super) fn taps() -> [f32; 2 * RADIUS + 1] {
     let bell = std::array::from_fn(|k| {
         let distance = k as f32 - RADIUS as f32;
@@ -257,7 +257,7 @@ pub(super) fn taps() -> [f32; 2 * RADIUS + 1] {
     bell.map(|tap| tap / sum)
 }
 
-/// One tap after the other along the whole row, so that the inner loop has no branches.
+/// Blurs a row. Each tap runs along the whole row, so that the inner loop has no branches.
 fn blur_row(src: &[f32], taps: &[f32], dst: &mut [f32]) {
     let (Some(&first), Some(&last)) = (src.first(), src.last()) else {
         return;
@@ -265,8 +265,8 @@ fn blur_row(src: &[f32], taps: &[f32], dst: &mut [f32]) {
     let (width, radius) = (dst.len(), taps.len() / 2);
     dst.fill(0.0);
     for (k, tap) in taps.iter().enumerate() {
-        // Tap k reads `k - radius` pixels to the right: left of `inside` that is before the row,
-        // from `outside` on it is behind it.
+        // Tap k reads the pixel at offset `k - radius`. For pixels before `inside` that lies before
+        // the row, and for pixels from `outside` on it lies behind the row.
         let inside = radius.saturating_sub(k).min(width);
         let outside = (width + radius).saturating_sub(k).clamp(inside, width);
         dst[..inside].iter_mut().for_each(|dst| *dst += tap * first);
@@ -280,13 +280,13 @@ fn blur_row(src: &[f32], taps: &[f32], dst: &mut [f32]) {
     }
 }
 
-/// How steep the picture is along the middle one of three rows.
+/// Computes the gradient along the middle one of three rows.
 fn sobel_row([above, middle, below]: [&[f32]; 3], edges: &mut [f32]) {
     let width = edges.len();
     let Some(last) = width.checked_sub(1) else {
         return;
     };
-    // Slices of one length, each a pixel further right, so that the loop has no bounds to check.
+    // Three slices of one length, each shifted by a pixel, so that the loop needs no bounds checks.
     let inner = width.saturating_sub(2);
     let columns = |row| {
         [
@@ -297,21 +297,21 @@ fn sobel_row([above, middle, below]: [&[f32]; 3], edges: &mut [f32]) {
     };
     let ([a, b, c], [d, _, f], [g, h, i]) = (columns(above), columns(middle), columns(below));
     for (x, edge) in edges.iter_mut().skip(1).take(inner).enumerate() {
-        *edge = steepness([a[x], d[x], g[x]], [b[x], h[x]], [c[x], f[x], i[x]]);
+        *edge = gradient([a[x], d[x], g[x]], [b[x], h[x]], [c[x], f[x], i[x]]);
     }
     let side = |x: usize| [above[x], middle[x], below[x]];
     let ends = |x: usize| [above[x], below[x]];
-    edges[0] = steepness(side(0), ends(0), side(last.min(1)));
-    edges[last] = steepness(side(last.saturating_sub(1)), ends(last), side(last));
+    edges[0] = gradient(side(0), ends(0), side(last.min(1)));
+    edges[last] = gradient(side(last.saturating_sub(1)), ends(last), side(last));
 }
 
-/// `len` pixels of a row from `start` on; none of a row that is too short.
+/// Returns `len` pixels of a row from `start` on, or none if the row is too short.
 fn window(row: &[f32], start: usize, len: usize) -> &[f32] {
     row.get(start..start + len).unwrap_or_default()
 }
 
-/// Sobel's answer between two columns of three pixels, with a pixel above and one below.
-fn steepness(left: [f32; 3], middle: [f32; 2], right: [f32; 3]) -> f32 {
+/// Computes the Sobel gradient from the columns on both sides and the pixels above and below.
+fn gradient(left: [f32; 3], middle: [f32; 2], right: [f32; 3]) -> f32 {
     let across = (right[0] - left[0]) + 2.0 * (right[1] - left[1]) + (right[2] - left[2]);
     let down = (left[2] - left[0]) + 2.0 * (middle[1] - middle[0]) + (right[2] - right[0]);
     (across * across + down * down).sqrt() / 4.0
@@ -321,8 +321,8 @@ fn steepness(left: [f32; 3], middle: [f32; 2], right: [f32; 3]) -> f32 {
 mod tests {
     use super::*;
 
-    /// The blur of one row, read off the definition.
-    fn blur_row_plainly(src: &[f32], taps: &[f32]) -> Vec<f32> {
+    /// Blurs a row by the definition.
+    fn blur_row_by_definition(src: &[f32], taps: &[f32]) -> Vec<f32> {
         let at = |x: isize| src[x.clamp(0, src.len() as isize - 1) as usize];
         let radius = taps.len() as isize / 2;
         (0..src.len() as isize)
@@ -336,29 +336,29 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_any_width_is_blurred_as_defined() {
+    fn blur_of_any_width_equals_the_definition() {
         let taps = taps();
         for width in 1..40 {
             let src: Vec<f32> = (0..width).map(|x| ((x * 37) % 11) as f32).collect();
             let mut dst = vec![f32::NAN; width];
             blur_row(&src, &taps, &mut dst);
-            for (got, expected) in dst.iter().zip(blur_row_plainly(&src, &taps)) {
+            for (got, expected) in dst.iter().zip(blur_row_by_definition(&src, &taps)) {
                 assert!(
                     (got - expected).abs() < 1e-5,
-                    "width {width}: {got} is not {expected}"
+                    "width {width}: expected {expected}, got {got}"
                 );
             }
         }
     }
 
     #[test]
-    fn empty_rows_are_left_alone() {
+    fn empty_rows_do_not_panic() {
         blur_row(&[], &taps(), &mut []);
         sobel_row([&[], &[], &[]], &mut []);
     }
 
     #[test]
-    fn an_even_row_has_no_edges_and_a_step_has_one() {
+    fn uniform_row_has_no_edge_and_a_step_has_one() {
         let mut edges = [f32::NAN; 6];
         sobel_row([&[0.5; 6]; 3], &mut edges);
         assert_eq!(edges, [0.0; 6]);
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn the_taps_sum_to_one() {
+    fn taps_sum_to_one() {
         assert!((taps().iter().sum::<f32>() - 1.0).abs() < 1e-6);
     }
 }

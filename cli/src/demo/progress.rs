@@ -1,4 +1,4 @@
-//! The progress bar: on standard error, and only where somebody watches.
+//! A progress bar on standard error, shown only on a terminal.
 
 use std::io::{IsTerminal, stderr};
 
@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 const TEMPLATE: &str = "  {msg:<24} {bar:36.cyan/black.bright} {pos:>5}/{len}  {eta:>4} left";
 
-/// A bar that many threads may step; hidden where standard error is no terminal.
+/// A progress bar that any thread may advance. Hidden if standard error is not a terminal.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
@@ -17,7 +17,7 @@ impl Progress {
             ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(Some(steps as u64), target).with_message(message);
-        // A template of our own that did not parse would leave the plain bar: good enough.
+        // The template parses (see the test). The default style only avoids a panic here.
         let style =
             ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(style.progress_chars("━━╌"));

@@ -1,11 +1,11 @@
-//! The recipe in the plainest code: one thread, one pixel after the other, in `f64`.
+//! The reference: the pencil filter in plain code, one pixel after the other in `f64`.
 //!
-//! It shares no arithmetic with the kernels and knows no device. Borders repeat the outermost
-//! pixel. Its answer is the tone of each pixel, 0 to 1, *before* it is rounded to a byte; how a
-//! device's bytes are held against it is said in `check.rs`.
+//! It shares no arithmetic with the kernels and uses no device. Borders repeat the outermost
+//! pixel. It returns the tone of each pixel, in 0..=1, *before* rounding to a byte; `check.rs`
+//! compares the device's bytes with it.
 
+use super::filter::{HALF_INK, LUMA, PAPER, RADIUS, SIGMA};
 use super::photos::Photo;
-use super::recipe::{HALF_INK, LUMA, PAPER, RADIUS, SIGMA};
 
 /// A grey picture in `f64`.
 struct Plane {
@@ -29,7 +29,7 @@ impl Plane {
         }
     }
 
-    /// The value at (x, y); outside, that of the nearest pixel inside.
+    /// Returns the value at (x, y), or that of the nearest pixel if (x, y) is outside.
     fn at(&self, x: isize, y: isize) -> f64 {
         let x = x.clamp(0, self.width as isize - 1) as usize;
         let y = y.clamp(0, self.height as isize - 1) as usize;
@@ -37,7 +37,7 @@ impl Plane {
     }
 }
 
-/// The tone of every pixel, row by row.
+/// Computes the tone of every pixel, row by row.
 pub(crate) fn tones(photo: &Photo) -> Vec<f32> {
     let blurred = blur(&luma(photo));
     let mut tones = Vec::with_capacity(blurred.values.len());
@@ -49,7 +49,7 @@ pub(crate) fn tones(photo: &Photo) -> Vec<f32> {
     tones
 }
 
-/// Along the rows, then along the columns.
+/// Blurs along the rows, then along the columns.
 fn blur(plane: &Plane) -> Plane {
     let taps = taps();
     let steps = || taps.iter().zip(-(RADIUS as isize)..);
@@ -78,7 +78,7 @@ fn taps() -> Vec<f64> {
     (-radius..=radius).map(|k| bell(k) / sum).collect()
 }
 
-/// Sobel's measure of how steep the picture is here.
+/// Computes the Sobel gradient at (x, y).
 fn edge(plane: &Plane, x: isize, y: isize) -> f64 {
     const WEIGHT: [f64; 3] = [1.0, 2.0, 1.0];
     let mut across = 0.0;
@@ -117,22 +117,22 @@ mod tests {
     }
 
     #[test]
-    fn an_even_grey_is_paper_without_ink() {
+    fn uniform_grey_has_no_ink() {
         for value in [0u8, 100, 255] {
             let paper = PAPER + (1.0 - PAPER) * f32::from(value) / 255.0;
             for tone in tones(&photo(7, 4, |_, _| value)) {
-                assert!((tone - paper).abs() < 1e-6, "{tone} is not {paper}");
+                assert!((tone - paper).abs() < 1e-6, "expected {paper}, got {tone}");
             }
         }
     }
 
     #[test]
-    fn one_pixel_is_a_picture_too() {
+    fn photograph_of_one_pixel_has_one_tone() {
         assert_eq!(tones(&photo(1, 1, |_, _| 255)).len(), 1);
     }
 
     #[test]
-    fn ink_lies_on_the_edge_and_nowhere_else() {
+    fn only_the_edge_has_ink() {
         let tones = tones(&photo(40, 3, |x, _| if x < 20 { 0 } else { 255 }));
         assert!(tones[19] < 0.5 && tones[20] < 0.5, "no ink at the edge");
         assert!((tones[0] - PAPER).abs() < 1e-6);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn turning_the_photograph_turns_the_drawing() {
+    fn transposed_photograph_gives_the_transposed_drawing() {
         let wave = |a: u32, b: u32| ((a * 37 + b * b * 11) % 251) as u8;
         let upright = tones(&photo(9, 6, wave));
         let turned = tones(&photo(6, 9, |x, y| wave(y, x)));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_taps_sum_to_one_and_are_even() {
+    fn taps_sum_to_one_and_are_symmetric() {
         let taps = taps();
         assert!((taps.iter().sum::<f64>() - 1.0).abs() < 1e-12);
         assert!(
@@ -162,7 +162,7 @@ mod tests {
         );
         assert!(
             taps[0] < 0.002 * taps[RADIUS],
-            "the radius cuts the bell off"
+            "the radius truncates the Gaussian"
         );
     }
 }

@@ -1,5 +1,6 @@
-//! What a run of the demo has to say, as plain data: the table (`table.rs`) and `--json` are two
-//! views of it. Units stand last in the names; a figure that nothing was measured for is null.
+//! The report of a run as data. The table (`table.rs`) and `--json` are two views of it.
+//!
+//! Names end in their units. A figure without a measurement is null.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,25 +23,25 @@ pub(crate) struct Report {
     pub(crate) photos: Vec<PhotoFacts>,
     pub(crate) skipped: Vec<Skipped>,
     pub(crate) runtime: RuntimeFacts,
-    /// Where it was asked for.
+    /// With `--profile`.
     pub(crate) profile: Option<ProfileFacts>,
     pub(crate) teardown: TeardownFacts,
     pub(crate) files: Files,
 }
 
-/// What each kernel took.
+/// How long each kernel ran.
 #[derive(Debug, Serialize)]
 pub(crate) struct ProfileFacts {
-    /// Whose the times are.
+    /// The clock that the times come from.
     pub(crate) clock: String,
     pub(crate) tasks: u64,
-    /// Those of them without times.
+    /// The number of tasks without times.
     pub(crate) untimed: u64,
-    /// There may have been more tasks: a profile has room for so many.
+    /// Whether the profile reached its limit of tasks, so that later tasks are missing.
     pub(crate) is_cut: bool,
-    /// The time in which any of them ran.
+    /// The time in which at least one of the tasks ran.
     pub(crate) busy_ms: f64,
-    /// Those that took longest in all come first.
+    /// The kernels, in descending order of total time.
     pub(crate) kernels: Vec<KernelFacts>,
 }
 
@@ -91,8 +92,7 @@ pub(crate) struct DeviceFacts {
     pub(crate) queues: usize,
 }
 
-/// The whole run. The clock runs while photographs are on the device, not while files are read
-/// or written.
+/// The totals of the run. `seconds` excludes the reading and writing of files.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct RunFacts {
     pub(crate) photos: u64,
@@ -120,9 +120,9 @@ pub(crate) struct PhotoFacts {
     pub(crate) width: u32,
     pub(crate) height: u32,
     pub(crate) equal: u64,
-    /// The most pixels in one result that were rounded the other way (see `check.rs`).
+    /// The largest number of pixels in one result that rounded the other way (see `check.rs`).
     pub(crate) rounded_otherwise: u64,
-    /// What was wrong, if anything: the first difference or failure.
+    /// The first difference or failure.
     pub(crate) wrong: Option<String>,
     pub(crate) drawing: Option<PathBuf>,
 }
@@ -148,7 +148,7 @@ pub(crate) struct QueueFacts {
     pub(crate) occupancy: Option<f64>,
 }
 
-/// What was left when the device was closed.
+/// What remained when the device was closed.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct TeardownFacts {
     pub(crate) drained: bool,
@@ -158,7 +158,7 @@ pub(crate) struct TeardownFacts {
 }
 
 impl TeardownFacts {
-    /// Everything drained, freed and joined (I10).
+    /// Returns `true` if all tasks were drained, all slices freed and all threads joined (I10).
     pub(crate) fn is_clean(&self) -> bool {
         self.drained && self.tasks_left + self.slices_held + self.threads_left == 0
     }
@@ -169,15 +169,15 @@ pub(crate) struct Files {
     pub(crate) drawings: PathBuf,
     pub(crate) contact_sheet: PathBuf,
     pub(crate) timeline: PathBuf,
-    /// As data, where that was asked for.
+    /// The timeline as data, with `--timeline`.
     pub(crate) saved_timeline: Option<PathBuf>,
 }
 
 impl Report {
-    /// The exit code that the results call for.
+    /// Returns the exit code of the results.
     pub(crate) fn exit(&self) -> Exit {
         if self.run.different + self.run.failed > 0 {
-            Exit::Wrong
+            Exit::Failure
         } else if self.skipped.is_empty() {
             Exit::Success
         } else {
@@ -186,7 +186,7 @@ impl Report {
     }
 }
 
-/// `part / whole`, where there is a whole.
+/// Returns `part / whole`, or `None` if `whole` is not positive.
 pub(crate) fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
@@ -195,7 +195,7 @@ pub(crate) fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// The latency that `percent` of the runs stayed within (nearest rank), in milliseconds. Sorts.
+/// Returns the latency in milliseconds that `percent` of the runs did not exceed (nearest rank). Sorts `latencies`.
 pub(crate) fn percentile_ms(latencies: &mut [Duration], percent: usize) -> Option<f64> {
     latencies.sort_unstable();
     let rank = (latencies.len() * percent).div_ceil(100).max(1);
@@ -206,7 +206,7 @@ pub(crate) fn percentile_ms(latencies: &mut [Duration], percent: usize) -> Optio
 pub(crate) mod tests {
     use super::*;
 
-    /// A report of two threads and two photographs, for tests of its views.
+    /// Returns a report of two threads and two photographs, for tests of the views.
     pub(crate) fn sample() -> Report {
         let photo = |file: &str, wrong: Option<&str>| PhotoFacts {
             file: file.into(),
@@ -278,7 +278,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn percentiles_are_nearest_ranks() {
+    fn percentile_is_the_nearest_rank() {
         let mut latencies: Vec<_> = (1..=200).rev().map(Duration::from_millis).collect();
         assert_eq!(percentile_ms(&mut latencies, 50), Some(100.0));
         assert_eq!(percentile_ms(&mut latencies, 99), Some(198.0));
@@ -287,7 +287,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_difference_outweighs_a_skipped_file() {
+    fn difference_takes_precedence_over_a_skipped_file() {
         let mut report = sample();
         assert_eq!(report.exit(), Exit::Success);
         report.skipped.push(Skipped {
@@ -296,11 +296,11 @@ pub(crate) mod tests {
         });
         assert_eq!(report.exit(), Exit::Skipped);
         report.run.different = 1;
-        assert_eq!(report.exit(), Exit::Wrong);
+        assert_eq!(report.exit(), Exit::Failure);
     }
 
     #[test]
-    fn the_json_is_one_object_with_nulls_where_nothing_was_measured() {
+    fn json_has_null_for_figures_without_a_measurement() {
         let json: serde_json::Value = serde_json::to_value(sample()).unwrap();
         assert_eq!(json["settings"]["strategy"], "interleave");
         assert_eq!(json["run"]["photos_per_second"], 12.0);
@@ -312,7 +312,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_ratio_needs_a_whole() {
+    fn ratio_to_zero_is_none() {
         assert_eq!(ratio(1.0, 0.0), None);
         assert_eq!(ratio(1.0, 4.0), Some(0.25));
     }

@@ -1,7 +1,6 @@
-//! One run of the demo from end to end: the folder, the device, the rounds, the report.
+//! One run of the demo: reads the folder, opens the device, runs the rounds and builds the report.
 //!
-//! The device is opened once and shared; each worker's stream is made once and used in every
-//! round. Nothing here computes: see the modules it calls.
+//! The device is opened once and shared. Each worker keeps its stream for all rounds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,56 +8,60 @@ use std::time::Duration;
 use millstream::sim::Sim;
 use millstream::{Cpu, Cuda, Device, DeviceOptions, Kernel, Stats, Strategy, Stream};
 
-use super::album;
 use super::check::Verdict;
 use super::files::Skipped;
-use super::gallery::Gallery;
 use super::gpu;
+use super::input;
 use super::pipeline::{Pipeline, kernels};
 use super::progress::Progress;
 use super::report::{
     DeviceFacts, Files, PhotoFacts, ProfileFacts, QueueFacts, Report, RunFacts, RuntimeFacts,
     Settings, TeardownFacts, ThreadFacts, percentile_ms, ratio,
 };
+use super::results::Results;
 use super::workers::{self, Prepared, Run};
 use crate::args::{DemoArgs, DemoBackend, Order};
 use crate::exit::CommandError;
-use crate::timeline::Saved;
+use crate::timeline::TimelineFile;
 use crate::timeline::picture::{self, Caption};
-use crate::top::{self, Publication};
+use crate::top::{self, Publisher};
 use crate::units::counted;
 
-/// Spans that the device keeps: those of twenty thousand photographs.
+/// The spans that the device keeps: enough for about twenty thousand photographs.
 const TRACE_SPANS_MAX: usize = 200_000;
-/// The simulator's choices: any will do.
+/// The seed of the simulator; any value works.
 const SIM_SEED: u64 = 7;
-/// How long the device may take to close: by then every result has been read back.
+/// How long closing the device may take. Every result has been read back by then.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Develops the photographs of a folder and reports.
+/// Converts the photographs of a folder and returns the report.
 pub(crate) fn run(args: &DemoArgs) -> Result<Report, CommandError> {
     run_on(args, open, kernels(gpu::sources))
 }
 
-/// As [`run`], on a device that `open` opens, by these kernels.
+/// Does the same as [`run`] on the device that `open` opens, with the given kernels.
 pub(crate) fn run_on(
     args: &DemoArgs,
     open: impl FnOnce(&DemoArgs) -> Result<Device, CommandError>,
     kernels: [Kernel; 6],
 ) -> Result<Report, CommandError> {
     let settings = settings(args)?;
-    let album = album::find(&settings.input)?;
-    if album.found.is_empty() {
+    let input = input::find(&settings.input)?;
+    if input.photos.is_empty() {
         return Err(CommandError::NoPhotographs {
             path: settings.input,
-            skipped: album.skipped.len(),
+            skipped: input.skipped.len(),
         });
     }
-    let mut gallery = Gallery::new(&settings.output, &settings.input)?;
-    // Made now: a name that is no good is told before the work and not after it.
-    let saved = args.timeline.as_deref().map(Saved::create).transpose()?;
+    let mut results = Results::new(&settings.output, &settings.input)?;
+    // The file is created before the run, so that a wrong path fails at once.
+    let timeline_file = args
+        .timeline
+        .as_deref()
+        .map(TimelineFile::create)
+        .transpose()?;
     let device = open(args)?;
-    let publication = Publication::start(args.publish.as_deref(), "demo", &device)?;
+    let publisher = Publisher::start(args.publish.as_deref(), "demo", &device)?;
     let client = device.new_client();
     let streams: Vec<Stream> = (0..settings.threads).map(|_| client.new_stream()).collect();
     let pipeline = Pipeline::new(&client, kernels).map_err(device_error)?;
@@ -66,22 +69,22 @@ pub(crate) fn run_on(
     let token = args.profile.then(|| device.start_profile()).transpose();
     let token = token.map_err(device_error)?;
     let mut tally = Tally {
-        skipped: album.skipped,
+        skipped: input.skipped,
         ..Tally::default()
     };
-    for round in album::rounds(&album.found) {
-        let reading = Progress::new("reading, reference", round.len());
+    for round in input::rounds(&input.photos) {
+        let reading = Progress::new("reading", round.len());
         let (prepared, skipped) = workers::prepare(round, &reading)?;
         tally.skipped.extend(skipped);
         drop(reading);
-        let developing = Progress::new("developing", prepared.len() * settings.repeat);
-        let done = workers::develop(&pipeline, &streams, &prepared, settings.repeat, &developing)?;
-        drop(developing);
+        let converting = Progress::new("converting", prepared.len() * settings.repeat);
+        let done = workers::convert(&pipeline, &streams, &prepared, settings.repeat, &converting)?;
+        drop(converting);
         let first = tally.photos.len();
         tally.add(&prepared, done.runs, done.elapsed);
         let writing = Progress::new("writing", done.drawings.len());
         let equal = |photo: usize| tally.photos[first + photo].wrong.is_none();
-        let paths = gallery.hang(&prepared, &done.drawings, equal, &writing)?;
+        let paths = results.write(&prepared, &done.drawings, equal, &writing)?;
         for ((photo, _), path) in done.drawings.iter().zip(paths) {
             tally.photos[first + photo].drawing = Some(path);
         }
@@ -95,7 +98,7 @@ pub(crate) fn run_on(
 
     let profile = token.map(|token| device.end_profile(token).wait());
     let profile = profile.transpose().map_err(device_error)?;
-    drop(publication);
+    drop(publisher);
     let stats = device.stats().map_err(device_error)?;
     let runtime = runtime_facts(&stats, tally.run_seconds());
     let name = device.properties().name.to_string();
@@ -114,16 +117,16 @@ pub(crate) fn run_on(
             tasks: stats.tasks,
         },
     );
-    gallery.finish(&subtitle, &timeline)?;
-    if let Some(saved) = saved {
-        saved.write(&spans)?;
+    results.finish(&subtitle, &timeline)?;
+    if let Some(file) = timeline_file {
+        file.write(&spans)?;
     }
-    // Handles and streams go first, so that the device can say whether anything was left.
+    // Handles and streams are dropped first, so that the close reports only leaks.
     drop((pipeline, streams, client));
     let teardown = teardown_facts(&device.close(CLOSE_TIMEOUT));
     let files = Files {
         saved_timeline: args.timeline.clone(),
-        ..gallery.files().clone()
+        ..results.files().clone()
     };
     let report = tally.report(settings, facts, (runtime, teardown), files);
     Ok(Report {
@@ -140,13 +143,13 @@ fn settings(args: &DemoArgs) -> Result<Settings, CommandError> {
         repeat: args.repeat as usize,
         input: match &args.input {
             Some(folder) => folder.clone(),
-            None => album::default_folder()?,
+            None => input::default_folder()?,
         },
         output: args.output.clone(),
     })
 }
 
-/// Opens the device that is asked for.
+/// Opens the device that the arguments name.
 pub(crate) fn open(args: &DemoArgs) -> Result<Device, CommandError> {
     let strategy = match args.strategy {
         Order::Interleave => Strategy::Interleave,
@@ -154,7 +157,7 @@ pub(crate) fn open(args: &DemoArgs) -> Result<Device, CommandError> {
     };
     let options = DeviceOptions::default()
         .strategy(strategy)
-        .sample_latencies(top::sampling(args.publish.as_deref()))
+        .sample_latencies(top::sample_every(args.publish.as_deref()))
         .trace(TRACE_SPANS_MAX);
     let queues = args.queues as usize;
     let opened = match args.backend {
@@ -169,7 +172,7 @@ fn device_error(source: millstream::Error) -> CommandError {
     CommandError::Device { source }
 }
 
-/// What stands above the two pictures.
+/// Returns the title and the subtitle of both pictures.
 fn captions(settings: &Settings, device: &DeviceFacts, tally: &Tally) -> (String, String) {
     let title = format!("{}, one device", counted(settings.threads, "thread"));
     let subtitle = format!(
@@ -183,7 +186,7 @@ fn captions(settings: &Settings, device: &DeviceFacts, tally: &Tally) -> (String
     (title, subtitle)
 }
 
-/// What the rounds add up to.
+/// The totals of the rounds so far.
 #[derive(Default)]
 struct Tally {
     photos: Vec<PhotoFacts>,
@@ -227,7 +230,7 @@ impl Tally {
                     Some(error.to_string())
                 }
             };
-            // A failure has no latency worth comparing.
+            // The latency of a failure is not comparable.
             if wrong.is_none() {
                 self.pixels += u64::from(photo.width) * u64::from(photo.height);
                 self.latencies

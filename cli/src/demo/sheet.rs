@@ -1,16 +1,16 @@
-//! The contact sheet: every photograph beside its drawing, with its name, size and histogram.
+//! The contact sheet: every photograph next to its drawing, with its name, size and histogram.
 //!
-//! Pure: from small pictures to one picture. The small pictures (`Pair`) are cut while the large
-//! ones are at hand, so that a sheet of thousands needs little memory.
+//! A `Pair` keeps small copies, cut while the originals are in memory, so that a sheet of
+//! thousands needs little memory.
 
 use image::imageops::{self, FilterType};
 use image::{GrayImage, ImageBuffer, ImageError, Luma, Rgb, RgbImage};
 
-use super::lettering::Face;
+use super::filter::LEVELS;
+use super::glyphs::Face;
 use super::photos::Photo;
-use super::recipe::LEVELS;
 
-/// Pairs on one sheet: more of them make a picture that viewers refuse.
+/// The limit of pairs on a sheet. Viewers refuse larger pictures.
 pub(crate) const MAX_PAIRS: usize = 400;
 
 const TILE: u32 = 240;
@@ -20,7 +20,7 @@ const HISTOGRAM: u32 = 28;
 const GUTTER: u32 = 28;
 const MARGIN: u32 = 40;
 const HEADER: u32 = 84;
-/// The shape that the grid aims at, width over height.
+/// The target aspect ratio of the grid, width over height.
 const ASPECT: f64 = 1.45;
 
 const GROUND: Rgb<u8> = Rgb([0x17, 0x1a, 0x1f]);
@@ -41,8 +41,8 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Cuts the middle square out of a photograph and its drawing. Returns `None` if the drawing
-    /// does not have the photograph's size.
+    /// Crops the central square of a photograph and its drawing. Returns `None` if their sizes
+    /// differ.
     pub(crate) fn cut(
         photo: &Photo,
         drawing: &[u8],
@@ -54,7 +54,7 @@ impl Pair {
         let after = ImageBuffer::<Luma<u8>, _>::from_raw(photo.width, photo.height, drawing)?;
         let side = photo.width.min(photo.height);
         let (x, y) = ((photo.width - side) / 2, (photo.height - side) / 2);
-        // Small pictures keep their pixels visible; large ones are averaged.
+        // Pixels of small pictures stay visible; large pictures are smoothed.
         let filter = if side < TILE {
             FilterType::Nearest
         } else {
@@ -81,7 +81,7 @@ impl Pair {
     }
 }
 
-/// Draws the sheet. `title` and `subtitle` stand above the pairs.
+/// Draws the sheet, with `title` and `subtitle` above the pairs.
 pub(crate) fn draw(pairs: &[Pair], title: &str, subtitle: &str) -> Result<RgbImage, ImageError> {
     let (label, heading) = (Face::label()?, Face::title()?);
     let card_height = TILE + HISTOGRAM + label.height() + 22;
@@ -117,7 +117,7 @@ pub(crate) fn draw(pairs: &[Pair], title: &str, subtitle: &str) -> Result<RgbIma
     Ok(sheet)
 }
 
-/// As many columns as bring the grid closest to the aimed shape with the fewest holes.
+/// Returns the number of columns that best combines the target aspect ratio with few empty places.
 fn columns(pairs: usize, card_width: f64, card_height: f64) -> u32 {
     let pairs = pairs.max(1) as u32;
     let penalty = |columns: u32| {
@@ -158,8 +158,8 @@ fn draw_pair(sheet: &mut RgbImage, (x, y): (u32, u32), pair: &Pair, label: &Face
     );
 }
 
-/// Black on the left, white on the right; the height is the square root of the count, so that
-/// the paper does not drown the ink.
+/// Draws the levels from black on the left to white on the right. A bar's height is the square
+/// root of its count, so that the many pixels of paper do not hide those of ink.
 fn draw_histogram(sheet: &mut RgbImage, (x, y): (u32, u32), histogram: &[u32]) {
     let highest = histogram.iter().copied().max().unwrap_or(0);
     if highest == 0 {
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn any_shape_becomes_two_square_tiles() {
+    fn photograph_of_any_shape_gives_two_square_tiles() {
         for (width, height) in [(1, 1), (3, 500), (500, 3), (640, 427)] {
             let pair = pair(width, height);
             assert_eq!(pair.before.dimensions(), (TILE, TILE));
@@ -223,15 +223,15 @@ mod tests {
     }
 
     #[test]
-    fn a_drawing_of_another_size_makes_no_pair() {
+    fn drawing_of_another_size_gives_no_pair() {
         assert!(Pair::cut(&photo(4, 4), &[0; 15], &[0; LEVELS], true).is_none());
     }
 
     #[test]
-    fn any_number_of_pairs_fits_the_sheet() {
+    fn any_number_of_pairs_fits_on_the_sheet() {
         for count in [0, 1, 2, 7, 12] {
             let pairs: Vec<_> = (0..count).map(|_| pair(2, 2)).collect();
-            let sheet = draw(&pairs, "a title", "and what it means").unwrap();
+            let sheet = draw(&pairs, "a title", "a subtitle").unwrap();
             assert!(sheet.width() >= PAIR && sheet.height() >= HEADER, "{count}");
         }
     }
@@ -239,11 +239,11 @@ mod tests {
     #[test]
     fn twelve_pairs_fill_their_grid() {
         let columns = columns(12, 510.0, 330.0);
-        assert_eq!(12 % columns, 0, "{columns} columns leave holes");
+        assert_eq!(12 % columns, 0, "{columns} columns leave empty places");
     }
 
     #[test]
-    fn the_before_and_after_of_a_pair_stand_side_by_side() {
+    fn photograph_and_drawing_of_a_pair_are_side_by_side() {
         let sheet = draw(&[pair(2, 2)], "", "").unwrap();
         assert_eq!(sheet.get_pixel(MARGIN + 1, HEADER + 1).0, [0, 1, 2]);
         assert_eq!(sheet.get_pixel(MARGIN + PAIR - 1, HEADER + 1).0, [200; 3]);

@@ -1,5 +1,5 @@
-//! The demo with a fault at every single call of the device, one run each: nobody hangs, nothing leaks, no drawing
-//! is wrong, and every error is typed and says which task of which photograph it was (I5, I6, I7, I10).
+//! Runs the demo once for each call of the device, with a fault at that call. No thread hangs, nothing leaks, no
+//! drawing is wrong, and every error is typed and names the failed task (I5, I6, I7, I10).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,19 +17,19 @@ use crate::args::{Cli, Command, DemoArgs};
 use crate::exit::CommandError;
 use crate::scratch::Scratch;
 
-/// Photographs, how often each is developed, and by how many threads: streams meet on queues and in the taps.
+/// The load of a run. There are more streams than queues, and all streams read the taps.
 const PHOTOS: u32 = 2;
 const REPEAT: usize = 2;
 const THREADS: usize = 3;
 const RUNS: usize = PHOTOS as usize * REPEAT;
-/// Each meets nearly all stages.
+/// A limit on the sweeps until every stage has failed. One sweep reaches nearly all of them.
 const SWEEPS_MAX: usize = 50;
-/// Far longer than a run takes.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// All calls have been made long before this.
+/// A timeout far longer than a run takes.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
+/// More calls than a run makes.
 const CALLS_MAX: u64 = 2_000;
 
-/// What can fail while a photograph is developed.
+/// The tasks of a photograph, by the names that failures report.
 const STAGES: [&str; 9] = [
     "reserve",
     "copy in",
@@ -42,7 +42,7 @@ const STAGES: [&str; 9] = [
     "copy out",
 ];
 
-/// Small photographs of odd sizes, made up.
+/// Returns small synthetic photographs of odd sizes.
 fn photos() -> Vec<Prepared> {
     (0..PHOTOS)
         .map(|index| {
@@ -67,24 +67,24 @@ fn simulator(faults: Faults) -> Sim {
     Sim::seed(11).queues(2).faults(faults)
 }
 
-/// How a run ended: what became of each photograph, or the error that ended it before.
-type Ended = Result<Round, Error>;
+/// The results of all photographs, or the error that ended the run early.
+type Outcome = Result<Round, Error>;
 
-/// The demo's own pipeline and workers on a device with these faults. Everything is dropped and closed by the
-/// end, and what must hold of any run has been checked.
-fn develop(photos: &[Prepared], faults: Faults, name: &str) -> (Ended, u64) {
+/// Runs the demo's pipeline and workers on a simulator with these faults, closes the device and checks the
+/// invariants of every run. Returns the outcome and the number of injected faults.
+fn run(photos: &[Prepared], faults: Faults, name: &str) -> (Outcome, u64) {
     let sim = simulator(faults);
     let findings = sim.findings();
     let device = Device::open_with(sim, DeviceOptions::default()).unwrap();
     let client = device.new_client();
     let streams: Vec<Stream> = (0..THREADS).map(|_| client.new_stream()).collect();
-    let ended = Pipeline::new(&client, kernels(gpu::sources)).and_then(|pipeline| {
+    let outcome = Pipeline::new(&client, kernels(gpu::sources)).and_then(|pipeline| {
         let progress = Progress::new("sweeping", RUNS);
-        workers::develop(&pipeline, &streams, photos, REPEAT, &progress).map_err(device_error)
+        workers::convert(&pipeline, &streams, photos, REPEAT, &progress).map_err(device_error)
     });
     drop((streams, client));
-    leaves_nothing(&device, &findings, name);
-    (ended, findings.figures().faults)
+    assert_nothing_left(&device, &findings, name);
+    (outcome, findings.figures().faults)
 }
 
 fn device_error(error: CommandError) -> Error {
@@ -94,19 +94,19 @@ fn device_error(error: CommandError) -> Error {
     }
 }
 
-/// I10: a device that was not lost has nothing left and says so; either way the checker found nothing, and all
-/// threads ended. The report of a lost one is of the moment of the loss, when handles were still held.
-fn leaves_nothing(device: &Device, findings: &Findings, name: &str) {
-    let runs = device.sync().wait().is_ok();
-    if runs {
+/// I10: a device that was not lost reports nothing left. In both cases the checker has no findings and all threads
+/// have ended. The report of a lost device describes the moment of the loss, when handles were still held.
+fn assert_nothing_left(device: &Device, findings: &Findings, name: &str) {
+    let alive = device.sync().wait().is_ok();
+    if alive {
         let memory = device.memory_usage().unwrap();
         assert_eq!(memory.device.live_slices, 0, "{name}");
         assert_eq!(memory.clients, [], "{name}");
         assert_eq!(device.stats().unwrap().streams, 0, "{name}");
     }
-    let closed = device.close(PATIENCE);
+    let closed = device.close(CLOSE_TIMEOUT);
     assert_eq!(closed.threads_left, 0, "{name}: {closed:?}");
-    if runs {
+    if alive {
         assert!(closed.drained, "{name}: {closed:?}");
         assert_eq!((closed.tasks_left, closed.slices_held), (0, 0), "{name}");
     }
@@ -114,8 +114,9 @@ fn leaves_nothing(device: &Device, findings: &Findings, name: &str) {
     assert_eq!(findings.figures().waits.implied, 0, "{name}");
 }
 
-/// Photographs that failed, each for a failure that names its stage and the injected fault. I6: every one was
-/// answered once. I7: a drawing that came is right.
+/// Returns the root failures, each of which names a stage and the injected fault.
+///
+/// Also checks that every photograph is answered exactly once (I6) and that returned drawings are correct (I7).
 fn failures<'a>(round: &'a Round, name: &str) -> Vec<&'a Failure> {
     assert_eq!(round.runs.len(), RUNS, "{name}");
     let mut failures = Vec::new();
@@ -135,7 +136,7 @@ fn failures<'a>(round: &'a Round, name: &str) -> Vec<&'a Failure> {
         assert!(STAGES.contains(&root.task.as_ref()), "{name}: {root}");
         let injected = match &root.reason {
             Reason::OutOfMemory { .. } => true,
-            Reason::Refused(why) => why.contains("injected fault"),
+            Reason::Refused(reason) => reason.contains("injected fault"),
             _ => false,
         };
         assert!(injected, "{name}: {root}");
@@ -143,31 +144,32 @@ fn failures<'a>(round: &'a Round, name: &str) -> Vec<&'a Failure> {
     failures
 }
 
-/// Runs with the nth call of a kind failing, for every n that there is: how many, and the stages that failed.
+/// Fails the nth call of a kind, for every n, one run each. Returns the number of calls, and the stages that failed.
 fn sweep(call: Call) -> (u64, BTreeSet<String>) {
     let photos = photos();
     let mut stages = BTreeSet::new();
     for nth in 1..CALLS_MAX {
         let name = format!("{call:?} {nth}");
-        let (ended, faults) = develop(&photos, Faults::none().nth(call, nth), &name);
-        let round = ended.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let (outcome, faults) = run(&photos, Faults::none().nth(call, nth), &name);
+        let round = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
         let failed = failures(&round, &name);
         if faults == 0 {
             assert!(failed.is_empty(), "{name}");
             return (nth - 1, stages);
         }
-        // I7: a stage belongs to one photograph; the taps belong to all, and a page that is refused is asked for
-        // again in halves.
+        // I7: a stage belongs to one photograph. Exceptions: all photographs read the taps, and the server retries a
+        // refused page with smaller ones.
         let shared = failed.iter().any(|root| root.task.as_ref() == "copy in");
         let one = failed.len() == 1 || shared || call == Call::Allocate;
         assert!(one, "{name}: {} failed", failed.len());
         stages.extend(failed.iter().map(|root| root.task.to_string()));
     }
-    panic!("{call:?}: the calls do not end");
+    panic!("{call:?}: more than {CALLS_MAX} calls");
 }
 
-/// Sweeps until each of these stages has failed, and none else: whose task is the nth depends on which thread comes first, and a busy
-/// machine may have the nth of one stage come elsewhere each time. How many calls a run has.
+/// Sweeps until each of these stages, and no other, has failed. Returns the number of calls of a run.
+///
+/// One sweep may miss a stage, because the order of the threads decides which task makes the nth call.
 fn sweep_all(call: Call, stages: &[&str]) -> u64 {
     let (all, mut failed) = (set(stages), BTreeSet::new());
     for _ in 0..SWEEPS_MAX {
@@ -186,7 +188,7 @@ fn set(stages: &[&str]) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_refused_launch_or_copy_fails_its_photograph_and_no_other_i7() {
+fn refused_launch_or_copy_fails_only_its_photograph_i7() {
     assert_eq!(sweep_all(Call::Launch, &STAGES[2..8]), 6 * RUNS as u64);
     let (uploads, stages) = sweep(Call::CopyIn);
     assert_eq!((uploads, stages), (2 * RUNS as u64 + 1, set(&["copy in"])));
@@ -195,23 +197,23 @@ fn a_refused_launch_or_copy_fails_its_photograph_and_no_other_i7() {
 }
 
 #[test]
-fn memory_that_cannot_be_had_fails_typed_i6() {
+fn refused_allocation_gives_typed_failures_i6() {
     let (pages, _) = sweep(Call::Allocate);
     assert!(pages >= 1);
 }
 
 #[test]
-fn a_task_that_fails_half_way_fails_its_photograph_and_no_other_i7() {
+fn task_that_fails_while_it_runs_fails_only_its_photograph_i7() {
     assert_eq!(sweep_all(Call::Run, &STAGES[1..]), 10 * RUNS as u64 + 1);
 }
 
 #[test]
-fn a_kernel_that_does_not_compile_is_named() {
+fn error_of_a_kernel_that_does_not_compile_names_the_kernel() {
     let photos = photos();
     for (nth, kernel) in (1..).zip(&STAGES[2..8]) {
         let faults = Faults::none().nth(Call::Compile, nth);
-        let (ended, _) = develop(&photos, faults, kernel);
-        let error = ended.err().unwrap().to_string();
+        let (outcome, _) = run(&photos, faults, kernel);
+        let error = outcome.err().unwrap().to_string();
         assert!(
             error.contains(&format!("kernel `{kernel}` does not compile")),
             "{error}"
@@ -219,14 +221,14 @@ fn a_kernel_that_does_not_compile_is_named() {
     }
 }
 
-/// I5: from whichever call on the device is lost, everybody is told, and nothing else is said.
+/// I5: at whatever call the device is lost, every unanswered photograph gets `DeviceLost`.
 #[test]
-fn a_device_lost_at_any_call_answers_every_photograph_i5() {
+fn device_lost_at_any_call_answers_every_photograph_i5() {
     let photos = photos();
     for nth in 1..CALLS_MAX {
-        let name = format!("lost from {nth}");
-        let (ended, faults) = develop(&photos, Faults::none().lost_from(nth), &name);
-        match ended {
+        let name = format!("lost at call {nth}");
+        let (outcome, faults) = run(&photos, Faults::none().lost_from(nth), &name);
+        match outcome {
             Err(Error::DeviceLost { epoch: 0, .. }) => {}
             Err(other) => panic!("{name}: {other}"),
             Ok(round) => {
@@ -244,7 +246,7 @@ fn a_device_lost_at_any_call_answers_every_photograph_i5() {
             return;
         }
     }
-    panic!("the calls do not end");
+    panic!("more than {CALLS_MAX} calls");
 }
 
 fn demo(folder: &Scratch) -> DemoArgs {
@@ -273,41 +275,40 @@ fn demo(folder: &Scratch) -> DemoArgs {
     }
 }
 
-/// The whole command, from the folder to the report: a failure is in the report, beside its photograph; a lost
-/// device is the command's error.
+/// The report lists a failure with its photograph. A lost device is the error of the command.
 #[test]
-fn the_whole_command_says_which_photograph_failed_and_where() {
+fn report_names_the_failed_photograph_and_a_lost_device_is_an_error() {
     let folder = Scratch::new("sweep_command");
     std::fs::create_dir(folder.path().join("in")).unwrap();
     folder.photograph("in/a.png", 9, 7);
     folder.photograph("in/b.png", 5, 11);
     let args = demo(&folder);
-    let with = |faults: Faults| {
+    let run_with = |faults: Faults| {
         let open = |_: &DemoArgs| {
             Device::open(simulator(faults)).map_err(|source| CommandError::Open { source })
         };
         session::run_on(&args, open, kernels(gpu::sources))
     };
     assert!(
-        with(Faults::none())
+        run_with(Faults::none())
             .unwrap()
             .photos
             .iter()
             .all(|photo| photo.wrong.is_none())
     );
-    let report = with(Faults::none().nth(Call::Launch, 4)).unwrap();
+    let report = run_with(Faults::none().nth(Call::Launch, 4)).unwrap();
     let wrong: Vec<_> = report
         .photos
         .iter()
         .filter(|photo| photo.wrong.is_some())
         .collect();
     assert_eq!(wrong.len(), 1);
-    let said = wrong[0].wrong.as_deref().unwrap();
+    let message = wrong[0].wrong.as_deref().unwrap();
     assert!(
-        said.contains("failed: the device refused it, injected fault: launch 4"),
-        "{said}"
+        message.contains("failed: the device refused it, injected fault: launch 4"),
+        "{message}"
     );
-    let lost = with(Faults::none().lost_from(12)).unwrap_err();
+    let lost = run_with(Faults::none().lost_from(12)).unwrap_err();
     assert!(
         matches!(
             &lost,

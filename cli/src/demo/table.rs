@@ -1,7 +1,6 @@
-//! The report for people: a headline, the threads, the device, the files.
+//! Renders a `Report` as text: a headline, the threads, the device and the files.
 //!
-//! Pure: from a `Report` to text. A table that would be longer than a screen is cut, and says so
-//! (`--json` has all of it).
+//! Long tables are truncated and say so; `--json` prints everything.
 
 use std::fmt::Write;
 
@@ -11,12 +10,12 @@ use comfy_table::{CellAlignment, Table};
 use super::report::{ProfileFacts, Report, ThreadFacts};
 use crate::units::{bytes, counted, duration};
 
-/// Threads and queues that a table shows one by one.
+/// The most threads, kernels and queues that a table lists.
 const MAX_ROWS: usize = 16;
-/// Skipped files and wrong photographs that are named.
+/// The most skipped files, and the most wrong photographs, that are listed.
 const MAX_NAMES: usize = 20;
 
-/// The whole report as text, with a line break at its end.
+/// Renders the whole report, which ends with a line break.
 pub(crate) fn render(report: &Report) -> String {
     let mut text = String::new();
     headline(&mut text, report);
@@ -25,17 +24,17 @@ pub(crate) fn render(report: &Report) -> String {
     if let Some(profile) = &report.profile {
         let (clock, busy) = (&profile.clock, profile.busy_ms);
         let _ = writeln!(text, "{}", kernels(profile));
-        let _ = writeln!(text, "busy {busy:.1} ms, by {clock}");
+        let _ = writeln!(text, "busy {busy:.1} ms, measured by {clock}");
         if profile.is_cut {
             let first = counted(profile.tasks as usize, "task");
             let _ = writeln!(
                 text,
-                "this is of the first {first}, which is all that a profile has room for: lower --repeat"
+                "the profile is full and covers only the first {first}: lower --repeat to cover all"
             );
         }
         text.push('\n');
     }
-    trouble(&mut text, report);
+    problems(&mut text, report);
     teardown(&mut text, report);
     files(&mut text, report);
     text
@@ -45,12 +44,7 @@ fn headline(text: &mut String, report: &Report) {
     let (run, settings) = (&report.run, &report.settings);
     let _ = writeln!(
         text,
-        "{} on {}: {}, one stream each, {}, {}",
-        if settings.threads == 1 {
-            "One thread"
-        } else {
-            "Many threads"
-        },
+        "{}: {}, one stream each, {}, {}",
         report.device.name,
         counted(settings.threads, "thread"),
         counted(report.device.queues, "queue"),
@@ -59,13 +53,13 @@ fn headline(text: &mut String, report: &Report) {
     let equal = match run.different + run.failed {
         0 => "every image and histogram equals the reference".to_owned(),
         _ => format!(
-            "{} equal the reference, {} DIFFER, {} FAILED",
+            "{} equal the reference, {} DIFFER from it, {} FAILED",
             run.equal, run.different, run.failed
         ),
     };
     let _ = writeln!(
         text,
-        "{} developed {}: {equal}",
+        "{} converted {}: {equal}",
         counted(report.photos.len(), "photograph"),
         if settings.repeat == 1 {
             "once".to_owned()
@@ -102,16 +96,9 @@ fn threads(report: &Report) -> Table {
     table
 }
 
-/// What took the time.
+/// The times of the kernels.
 fn kernels(profile: &ProfileFacts) -> Table {
-    let mut table = new_table([
-        "task",
-        "count",
-        "total ms",
-        "mean ms",
-        "least ms",
-        "greatest ms",
-    ]);
+    let mut table = new_table(["task", "count", "total ms", "mean ms", "min ms", "max ms"]);
     for kernel in profile.kernels.iter().take(MAX_ROWS) {
         let times = [
             (kernel.total_ms, 1),
@@ -148,9 +135,9 @@ fn device(report: &Report) -> Table {
         figure(runtime.tasks_per_batch, 1)
     );
     table.add_row(["batches", &batches]);
-    table.add_row(["event waits issued", &runtime.waits_issued.to_string()]);
-    table.add_row(["event waits implied", &runtime.waits_implied.to_string()]);
-    table.add_row(["memory, at most", &bytes(runtime.memory_high_water_bytes)]);
+    table.add_row(["waits issued", &runtime.waits_issued.to_string()]);
+    table.add_row(["waits implied", &runtime.waits_implied.to_string()]);
+    table.add_row(["peak memory", &bytes(runtime.memory_high_water_bytes)]);
     for queue in runtime.queues.iter().take(MAX_ROWS) {
         let percent = queue.occupancy.map(|occupancy| occupancy * 100.0);
         let busy = format!(
@@ -169,7 +156,8 @@ fn device(report: &Report) -> Table {
     table
 }
 
-fn trouble(text: &mut String, report: &Report) {
+/// Lists the wrong photographs and the skipped files.
+fn problems(text: &mut String, report: &Report) {
     let wrong: Vec<_> = report
         .photos
         .iter()
@@ -204,19 +192,19 @@ fn names<'a>(
             let _ = writeln!(text, "  {file}: {reason}");
         }
         if hidden > 0 {
-            let _ = writeln!(text, "  and {hidden} more (--json names them all)");
+            let _ = writeln!(text, "  and {hidden} more (--json lists all)");
         }
         text.push('\n');
     }
 }
 
-/// What the device left behind; nothing is said where nothing was left.
+/// Reports what remained when the device closed. Prints nothing if nothing remained.
 fn teardown(text: &mut String, report: &Report) {
     let left = &report.teardown;
     if !left.is_clean() {
         let _ = writeln!(
             text,
-            "The device closed with something left: {}, {}, {}\n",
+            "The device left {}, {} and {} when it closed\n",
             counted(left.tasks_left as usize, "task"),
             counted(left.slices_held as usize, "slice"),
             counted(left.threads_left as usize, "thread"),
@@ -234,7 +222,7 @@ fn files(text: &mut String, report: &Report) {
     let _ = writeln!(text, "drawings       {}", files.drawings.display());
 }
 
-/// A table whose first column is words and whose others are figures.
+/// Returns a table with right-aligned columns, except the first.
 fn new_table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
     table
@@ -257,11 +245,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_good_run_says_so_and_names_its_files() {
+    fn successful_run_reports_equality_and_its_files() {
         let text = render(&sample());
         for part in [
-            "Many threads on a processor: 2 threads, one stream each, 2 queues, interleave",
-            "2 photographs developed 3 times each: every image and histogram equals the reference",
+            "a processor: 2 threads, one stream each, 2 queues, interleave",
+            "2 photographs converted 3 times each: every image and histogram equals the reference",
             "20 (3.0 tasks each)",
             "5.0 MiB",
             "90 % busy, 60 tasks",
@@ -275,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_that_ran_out_of_room_says_so() {
+    fn full_profile_reports_how_many_tasks_it_covers() {
         let profile = |is_cut| ProfileFacts {
             clock: "a clock".into(),
             tasks: 7,
@@ -290,12 +278,12 @@ mod tests {
                 ..sample()
             })
         };
-        assert!(text(false).contains("busy 1.5 ms, by a clock\n\n"));
-        assert!(text(true).contains("of the first 7 tasks, which is all"));
+        assert!(text(false).contains("busy 1.5 ms, measured by a clock\n\n"));
+        assert!(text(true).contains("covers only the first 7 tasks"));
     }
 
     #[test]
-    fn an_idle_thread_has_dashes_for_figures() {
+    fn idle_thread_has_dashes_for_figures() {
         let text = render(&sample());
         let row = text.lines().find(|line| line.starts_with("│ 1 ")).unwrap();
         assert_eq!(
@@ -305,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_is_named_and_long_lists_are_cut() {
+    fn problems_are_listed_and_long_lists_are_truncated() {
         let mut report = sample();
         report.photos[0].wrong = Some("wrong pixels: 1".into());
         report.run.different = 3;
@@ -323,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn many_threads_do_not_fill_the_screen() {
+    fn long_thread_table_is_truncated() {
         let mut report = sample();
         report.threads = (0..64)
             .map(|thread| ThreadFacts {
@@ -339,16 +327,16 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_left_something_behind_is_told_of() {
+    fn device_that_left_something_is_reported() {
         let mut report = sample();
-        assert!(!render(&report).contains("something left"));
+        assert!(!render(&report).contains("The device left"));
         report.teardown.slices_held = 1;
-        assert!(render(&report).contains("something left: 0 tasks, 1 slice, 0 threads"));
+        assert!(render(&report).contains("The device left 0 tasks, 1 slice and 0 threads"));
     }
 
     #[test]
-    fn byte_counts_are_short() {
-        let said: Vec<_> = [0, 1023, 1536, 5 << 20, 3 << 30].map(bytes).into();
-        assert_eq!(said, ["0 B", "1023 B", "1.5 KiB", "5.0 MiB", "3.00 GiB"]);
+    fn bytes_use_the_largest_fitting_unit() {
+        let texts = [0, 1023, 1536, 5 << 20, 3 << 30].map(bytes);
+        assert_eq!(texts, ["0 B", "1023 B", "1.5 KiB", "5.0 MiB", "3.00 GiB"]);
     }
 }

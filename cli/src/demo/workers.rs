@@ -1,9 +1,9 @@
-//! The crew: threads that share one device, each with a stream of its own.
+//! The worker threads, which share one device. Each has its own stream.
 //!
-//! Jobs are taken from a counter. A worker keeps up to `IN_FLIGHT` photographs on the device, so
-//! that it can send the next one while the last one runs. Pixels on the device are limited
-//! (`Credit`); a worker waits for credit only while it holds none, so that somebody can always go
-//! on. A photograph that fails is an answer like any other: the crew goes on.
+//! Workers take jobs from a shared counter. A worker keeps up to `IN_FLIGHT` photographs on the
+//! device, so that it submits the next one while the last one runs. `Credit` limits the bytes on
+//! the device. A worker waits for credit only while it holds none, so workers cannot deadlock on
+//! credit. The failure of a photograph does not stop the workers.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,34 +14,34 @@ use std::time::{Duration, Instant};
 use millstream::{Handle, Stream};
 
 use super::check::{self, Verdict};
-use super::files::{Found, Skipped};
+use super::files::{PhotoFile, Skipped};
 use super::photos::Photo;
-use super::pipeline::{BYTES_PER_PIXEL, Developing, Drawing, Pipeline};
+use super::pipeline::{BYTES_PER_PIXEL, Drawing, PendingDrawing, Pipeline};
 use super::progress::Progress;
 use super::{photos, reference};
 use crate::exit::CommandError;
 
-/// Photographs that one worker has on the device at a time: one runs, one waits behind it.
+/// The photographs that a worker has on the device at once: one runs and one is queued behind it.
 const IN_FLIGHT: usize = 2;
-/// Device memory that all workers together may fill with photographs.
+/// The device memory that the photographs of all workers may occupy.
 const MAX_BYTES_IN_FLIGHT: u64 = 2 << 30;
 
-/// A photograph and what the reference makes of it.
+/// A photograph and the tones that the reference computes for it.
 pub(crate) struct Prepared {
     pub(crate) photo: Photo,
     pub(crate) tones: Vec<f32>,
 }
 
-/// One photograph, developed once.
+/// One conversion of a photograph.
 pub(crate) struct Run {
     pub(crate) photo: usize,
     pub(crate) thread: usize,
-    /// From the upload's call to the result in the caller's hands.
+    /// From the call of the upload to the return of the result.
     pub(crate) latency: Duration,
     pub(crate) outcome: Result<Verdict, millstream::Error>,
 }
 
-/// What a round brought.
+/// The results of a round.
 #[derive(Default)]
 pub(crate) struct Round {
     pub(crate) runs: Vec<Run>,
@@ -50,18 +50,18 @@ pub(crate) struct Round {
     pub(crate) elapsed: Duration,
 }
 
-/// Reads the photographs and computes what the reference says of each, on as many threads as
-/// there are cores. The order of `found` is kept.
+/// Reads the photographs and computes their reference, on one thread per core. Keeps the order of
+/// `files`.
 pub(crate) fn prepare(
-    found: &[Found],
+    files: &[PhotoFile],
     progress: &Progress,
 ) -> Result<(Vec<Prepared>, Vec<Skipped>), CommandError> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
-    let mut read = on_threads(cores.min(found.len()), |_| {
+    let mut read = on_threads(cores.min(files.len()), |_| {
         let mut read = Vec::new();
-        while let Some((index, found)) = take(&next, found) {
-            let prepared = photos::load(found).map(|photo| Prepared {
+        while let Some((index, file)) = take(&next, files) {
+            let prepared = photos::load(file).map(|photo| Prepared {
                 tones: reference::tones(&photo),
                 photo,
             });
@@ -81,19 +81,19 @@ pub(crate) fn prepare(
     Ok((prepared, skipped))
 }
 
-/// Develops every photograph `repeat` times, one thread per stream, and checks every result.
-pub(crate) fn develop(
+/// Converts every photograph `repeat` times, one thread per stream, and checks every result.
+pub(crate) fn convert(
     pipeline: &Pipeline,
     streams: &[Stream],
     photos: &[Prepared],
     repeat: usize,
     progress: &Progress,
 ) -> Result<Round, CommandError> {
-    // One upload that every stream reads: here their orders meet.
+    // Every stream reads this upload, so that streams depend on each other.
     let taps = pipeline
         .write_taps(&streams[0])
         .map_err(|source| CommandError::Device { source })?;
-    let crew = Crew {
+    let workers = Workers {
         pipeline,
         taps,
         photos,
@@ -104,7 +104,7 @@ pub(crate) fn develop(
     };
     let began = Instant::now();
     let done = on_threads(streams.len(), |thread| {
-        Some(crew.work(thread, &streams[thread]))
+        Some(workers.work(thread, &streams[thread]))
     })?;
     let mut round = Round {
         elapsed: began.elapsed(),
@@ -118,7 +118,7 @@ pub(crate) fn develop(
     Ok(round)
 }
 
-/// Runs `work` on `count` threads and gathers what they return.
+/// Runs `work` on `count` threads and collects their results.
 pub(crate) fn on_threads<T: Send, I: IntoIterator<Item = T> + Send>(
     count: usize,
     work: impl Fn(usize) -> I + Sync,
@@ -135,7 +135,7 @@ pub(crate) fn on_threads<T: Send, I: IntoIterator<Item = T> + Send>(
         for handle in handles {
             match handle.join() {
                 Ok(items) => gathered.extend(items),
-                // A bug of ours: let it be seen as it is.
+                // A panic is a bug of the demo; the main thread propagates it unchanged.
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
@@ -143,14 +143,14 @@ pub(crate) fn on_threads<T: Send, I: IntoIterator<Item = T> + Send>(
     })
 }
 
-/// The next item that no thread has taken yet.
+/// Takes the next item that no thread has taken yet.
 pub(crate) fn take<'a, T>(next: &AtomicUsize, items: &'a [T]) -> Option<(usize, &'a T)> {
-    // Relaxed: the counter only hands out numbers; the items were there before the threads.
+    // Relaxed: the counter only hands out numbers. The start of the threads publishes the items.
     let index = next.fetch_add(1, Ordering::Relaxed);
     items.get(index).map(|item| (index, item))
 }
 
-struct Crew<'a> {
+struct Workers<'a> {
     pipeline: &'a Pipeline,
     taps: Handle<f32>,
     photos: &'a [Prepared],
@@ -164,10 +164,10 @@ struct InFlight {
     photo: usize,
     first: bool,
     sent: Instant,
-    developing: Result<Developing, millstream::Error>,
+    drawing: Result<PendingDrawing, millstream::Error>,
 }
 
-impl Crew<'_> {
+impl Workers<'_> {
     fn work(&self, thread: usize, stream: &Stream) -> (Vec<Run>, Vec<(usize, Drawing)>) {
         let (mut runs, mut drawings) = (Vec::new(), Vec::new());
         let mut in_flight = VecDeque::with_capacity(IN_FLIGHT);
@@ -192,7 +192,7 @@ impl Crew<'_> {
         }
     }
 
-    /// Photographs in turn, all of them before any is repeated.
+    /// Takes the next job. Jobs cover all photographs before they repeat one.
     fn next_job(&self) -> Option<usize> {
         // Relaxed: the counter only hands out numbers.
         let job = self.next.fetch_add(1, Ordering::Relaxed);
@@ -207,20 +207,20 @@ impl Crew<'_> {
     fn send(&self, job: usize, stream: &Stream) -> InFlight {
         let photo = job % self.photos.len();
         let sent = Instant::now();
-        let developing = self
+        let drawing = self
             .pipeline
             .submit(stream, &self.taps, &self.photos[photo].photo);
         InFlight {
             photo,
             first: job < self.photos.len(),
             sent,
-            developing,
+            drawing,
         }
     }
 
-    /// Waits for a result and checks it; the first drawing of a photograph is kept.
+    /// Waits for a result and checks it. Returns the drawing if it is the photograph's first.
     fn receive(&self, job: InFlight, thread: usize) -> (Run, Option<Drawing>) {
-        let drawing = job.developing.and_then(Developing::wait);
+        let drawing = job.drawing.and_then(PendingDrawing::wait);
         let latency = job.sent.elapsed();
         let Prepared { photo, tones } = &self.photos[job.photo];
         let (outcome, drawing) = match drawing {
@@ -247,7 +247,7 @@ impl Crew<'_> {
     }
 }
 
-/// Bytes on the device, bounded. One photograph alone may exceed the bound.
+/// A bound on the bytes on the device. A photograph that is alone on the device may exceed the bound.
 #[derive(Default)]
 struct Credit {
     taken: Mutex<u64>,
@@ -255,7 +255,7 @@ struct Credit {
 }
 
 impl Credit {
-    /// Takes `bytes`; where they are not there, waits for them if `may_wait`, else returns false.
+    /// Takes `bytes`. If they would exceed the bound, waits if `may_wait`, and otherwise returns `false`.
     fn take(&self, bytes: u64, may_wait: bool) -> bool {
         let mut taken = self.lock();
         while *taken > 0 && *taken + bytes > MAX_BYTES_IN_FLIGHT {
@@ -277,7 +277,7 @@ impl Credit {
     }
 
     fn lock(&self) -> MutexGuard<'_, u64> {
-        // A number cannot be left half changed.
+        // A panic cannot leave a number half changed, so the lock ignores poison.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_item_is_taken_once() {
+    fn every_item_is_taken_exactly_once() {
         let items: Vec<usize> = (0..1000).collect();
         let next = AtomicUsize::new(0);
         let mut taken = on_threads(7, |_| {
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn credit_is_bounded_but_one_photograph_always_fits() {
+    fn credit_is_bounded_but_a_lone_photograph_always_fits() {
         let credit = Credit::default();
         assert!(credit.take(3 * MAX_BYTES_IN_FLIGHT, false));
         assert!(!credit.take(1, false));
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_credit_goes_on_when_some_is_given() {
+    fn waiting_worker_continues_when_credit_is_returned() {
         let credit = Credit::default();
         assert!(credit.take(MAX_BYTES_IN_FLIGHT, true));
         thread::scope(|scope| {

@@ -1,14 +1,14 @@
-//! The state of the folder in which tuned choices are kept.
+//! The state of the folder that stores tuned choices.
 
 use std::fmt;
 use std::path::PathBuf;
 
-use millstream::tune::KeptChoices;
+use millstream::tune::StoredChoices;
 use serde::Serialize;
 
 use crate::units::counted;
 
-/// What lies there.
+/// The contents of the folder.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Choices {
     folder: Option<PathBuf>,
@@ -18,8 +18,8 @@ pub(crate) struct Choices {
     damaged: usize,
 }
 
-impl From<KeptChoices> for Choices {
-    fn from(kept: KeptChoices) -> Self {
+impl From<StoredChoices> for Choices {
+    fn from(kept: StoredChoices) -> Self {
         Self {
             folder: Some(kept.folder),
             files: kept.files,
@@ -34,7 +34,7 @@ impl fmt::Display for Choices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(folder) = &self.folder else {
             return f.write_str(
-                "- no tuned choice is kept by default: neither XDG_CACHE_HOME nor HOME names a folder; set one of them, or use `FileStore::new`.",
+                "- tuned choices are not stored: neither XDG_CACHE_HOME nor HOME names a folder; set one of them, or use `FileStore::new`.",
             );
         };
         let choices = counted(self.choices, "tuned choice");
@@ -42,7 +42,7 @@ impl fmt::Display for Choices {
         write!(f, "- {choices} ({devices}) in `{}`", folder.display())?;
         match self.damaged {
             0 => f.write_str("."),
-            damaged => write!(f, "; {damaged} more are damaged, and will be tuned anew."),
+            damaged => write!(f, "; {damaged} more are damaged and will be tuned again."),
         }
     }
 }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn damage_is_told_and_what_becomes_of_it() {
+    fn damaged_choices_are_reported_with_the_consequence() {
         let mut choices = Choices {
             folder: Some("/cache".into()),
             files: 1,
@@ -68,7 +68,7 @@ mod tests {
         assert!(
             choices
                 .to_string()
-                .ends_with("; 2 more are damaged, and will be tuned anew.")
+                .ends_with("; 2 more are damaged and will be tuned again.")
         );
     }
 }

@@ -1,14 +1,14 @@
-//! The state of the folder in which compiled CUDA C is kept.
+//! The state of the folder that stores compiled CUDA C.
 
 use std::fmt;
 use std::path::PathBuf;
 
-use millstream::cuda::KeptKernels;
+use millstream::cuda::CachedKernels;
 use serde::Serialize;
 
 use crate::units::{bytes, counted};
 
-/// What lies there.
+/// The contents of the folder.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Kernels {
     folder: Option<PathBuf>,
@@ -17,8 +17,8 @@ pub(crate) struct Kernels {
     damaged: usize,
 }
 
-impl From<KeptKernels> for Kernels {
-    fn from(kept: KeptKernels) -> Self {
+impl From<CachedKernels> for Kernels {
+    fn from(kept: CachedKernels) -> Self {
         Self {
             folder: Some(kept.folder),
             kept: kept.kernels,
@@ -32,7 +32,7 @@ impl fmt::Display for Kernels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(folder) = &self.folder else {
             return f.write_str(
-                "- no kernel is kept: neither XDG_CACHE_HOME nor HOME names a folder; set one of them, or use `Cuda::kernel_cache`.",
+                "- compiled kernels are not stored: neither XDG_CACHE_HOME nor HOME names a folder; set one of them, or use `Cuda::kernel_cache`.",
             );
         };
         let kept = counted(self.kept, "compiled kernel");
@@ -44,7 +44,10 @@ impl fmt::Display for Kernels {
         )?;
         match self.damaged {
             0 => f.write_str("."),
-            damaged => write!(f, ", {damaged} of them damaged, which will be made anew."),
+            damaged => write!(
+                f,
+                "; {damaged} of them damaged, compiled again when next used."
+            ),
         }
     }
 }
@@ -54,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn damage_is_told_and_what_becomes_of_it() {
+    fn damaged_kernels_are_reported_with_the_consequence() {
         let mut kernels = Kernels {
             folder: Some("/cache".into()),
             kept: 3,
@@ -69,7 +72,7 @@ mod tests {
         assert!(
             kernels
                 .to_string()
-                .ends_with("1 of them damaged, which will be made anew.")
+                .ends_with("; 1 of them damaged, compiled again when next used.")
         );
     }
 }

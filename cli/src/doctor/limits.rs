@@ -1,4 +1,4 @@
-//! What a device takes at most.
+//! The limits of a device.
 
 use std::fmt;
 
@@ -7,19 +7,20 @@ use serde::Serialize;
 
 use crate::units::bytes;
 
-/// More than any device has: one that allows so much knows no limit.
+/// A larger allocation limit means that the device has none.
 const BOUNDLESS: u64 = 1 << 50;
 
-/// Limits of a device, as it tells them.
+/// The limits that a device reports.
 #[derive(Debug, Serialize)]
 pub(crate) struct Limits {
     allocation_bytes: u64,
-    /// Slices start at a multiple of this, rows of pitched tensors of that.
+    /// Slices start at a multiple of this.
     alignment: u64,
+    /// Rows of pitched tensors start at a multiple of this.
     pitch_alignment: u64,
     cubes: [u32; 3],
     bindings: usize,
-    /// Tasks of a queue.
+    /// The most tasks of one queue.
     in_flight: usize,
 }
 
@@ -43,7 +44,7 @@ impl fmt::Display for Limits {
             most => format!("of at most {}", bytes(most)),
         };
         let cubes = match self.cubes {
-            [u32::MAX, u32::MAX, u32::MAX] => "as many cubes as are asked for".to_owned(),
+            [u32::MAX, u32::MAX, u32::MAX] => "any number of cubes".to_owned(),
             [x, y, z] => format!("at most {x} x {y} x {z} cubes"),
         };
         write!(
@@ -71,7 +72,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn limits_are_one_sentence() {
+    fn limits_are_printed_as_one_sentence() {
         assert_eq!(
             some().to_string(),
             "allocations of at most 1.00 GiB, aligned to 256 bytes (rows to 64); launches of at most 7 x 8 x 9 cubes and 32 bindings; \
@@ -82,10 +83,10 @@ pub(crate) mod tests {
             cubes: [u32::MAX; 3],
             ..some()
         };
-        let told = boundless.to_string();
+        let text = boundless.to_string();
         assert!(
-            told.contains("allocations of any size, ") && told.contains("as many cubes as"),
-            "{told}"
+            text.contains("allocations of any size, ") && text.contains("any number of cubes"),
+            "{text}"
         );
     }
 }

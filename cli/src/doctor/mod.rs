@@ -1,7 +1,7 @@
-//! `millstream doctor`: which devices can be opened here, whether they do what they are told, and why others cannot.
+//! `millstream doctor`: lists the devices that can be opened, tests them, and explains why others cannot be opened.
 //!
-//! One row per backend of this build; a backend that cannot be opened keeps its row and says why. [`self_test`] has the
-//! steps that each one that opens must do right.
+//! The report has one row per device of each backend. A backend that cannot be opened keeps its row, with a reason.
+//! [`self_test`] has the test that every opened device must pass.
 
 mod choices;
 mod kernels;
@@ -11,7 +11,7 @@ mod self_test;
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use millstream::sim::Sim;
-use millstream::tune::kept_choices;
+use millstream::tune::stored_choices;
 use millstream::{Cpu, Cuda, Device, cuda};
 use serde::Serialize;
 
@@ -29,13 +29,13 @@ struct Diagnosis {
     version: &'static str,
     exit_code: u8,
     backends: Vec<Finding>,
-    /// What compiles CUDA C.
+    /// The compiler of CUDA C.
     compiler: Compiler,
-    /// What does large products on a GPU.
+    /// The library for large products on a GPU.
     products: Products,
-    /// Kernels in CUDA C that were compiled before.
+    /// The stored compiled kernels.
     kernels: Kernels,
-    /// What was tuned before.
+    /// The stored tuned choices.
     choices: Choices,
 }
 
@@ -56,7 +56,7 @@ enum Products {
 #[derive(Debug, Serialize)]
 struct Finding {
     backend: &'static str,
-    /// Nothing that work is done on.
+    /// Whether the device is only for tests.
     for_tests: bool,
     #[serde(flatten)]
     state: State,
@@ -85,7 +85,7 @@ impl Finding {
         matches!(self.state, State::Ready(_))
     }
 
-    /// Why the self-test failed, if it did.
+    /// Returns the reason why the self-test failed, if it did.
     fn failed(&self) -> Option<&str> {
         match &self.state {
             State::Ready(Facts {
@@ -97,14 +97,14 @@ impl Finding {
     }
 }
 
-/// Opens a device of every kind, tests it, closes it again, and prints what was found.
+/// Opens, tests and closes every device, and prints the diagnosis.
 pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
-    let found = |backend, for_tests, state| Finding {
+    let finding = |backend, for_tests, state| Finding {
         backend,
         for_tests,
         state,
     };
-    let mut backends = vec![found(
+    let mut backends = vec![finding(
         "cpu",
         false,
         examine(Device::open(Cpu::default()), args.quick),
@@ -112,11 +112,11 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
     match cuda::gpus() {
         Ok(gpus) => backends.extend(gpus.iter().map(|gpu| {
             let opened = Device::open(Cuda::ordinal(gpu.ordinal));
-            found("cuda", false, examine(opened, args.quick))
+            finding("cuda", false, examine(opened, args.quick))
         })),
-        Err(error) => backends.push(found("cuda", false, examine(Err(error), args.quick))),
+        Err(error) => backends.push(finding("cuda", false, examine(Err(error), args.quick))),
     }
-    backends.push(found(
+    backends.push(finding(
         "sim",
         true,
         examine(Device::open(Sim::seed(1)), args.quick),
@@ -131,11 +131,13 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
             Err(error) => Compiler::Missing(error.to_string()),
         },
         products: match cuda::product_library() {
-            Ok(version) => Products::Cublaslt(three_parts(version)),
+            Ok(version) => Products::Cublaslt(dotted_version(version)),
             Err(error) => Products::Missing(error.to_string()),
         },
-        kernels: cuda::kept_kernels().map(Kernels::from).unwrap_or_default(),
-        choices: kept_choices().map(Choices::from).unwrap_or_default(),
+        kernels: cuda::cached_kernels()
+            .map(Kernels::from)
+            .unwrap_or_default(),
+        choices: stored_choices().map(Choices::from).unwrap_or_default(),
     };
     if args.json {
         output::json(&diagnosis)?;
@@ -145,8 +147,8 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
     Ok(exit)
 }
 
-/// A version of cuBLASLt, as people write it.
-fn three_parts(version: usize) -> String {
+/// Formats cuBLASLt's version number as `major.minor.patch`.
+fn dotted_version(version: usize) -> String {
     format!(
         "{}.{}.{}",
         version / 10_000,
@@ -155,12 +157,12 @@ fn three_parts(version: usize) -> String {
     )
 }
 
-/// There is something to work on, and nothing that does other than it is told.
+/// Returns success if a device other than the simulator is ready and no self-test failed.
 fn exit(backends: &[Finding]) -> Exit {
-    let works = |finding: &Finding| !finding.for_tests && finding.is_ready();
-    match backends.iter().any(works) && backends.iter().all(|finding| finding.failed().is_none()) {
+    let usable = |finding: &Finding| !finding.for_tests && finding.is_ready();
+    match backends.iter().any(usable) && backends.iter().all(|finding| finding.failed().is_none()) {
         true => Exit::Success,
-        false => Exit::Wrong,
+        false => Exit::Failure,
     }
 }
 
@@ -180,8 +182,8 @@ fn examine(opened: Result<Device, millstream::OpenError>, quick: bool) -> State 
                 memory_bytes: properties.memory_bytes,
                 limits: Limits::of(properties),
                 self_test: match quick {
-                    true => SelfTest::LeftOut,
-                    false => SelfTest::of(&device, self_test::for_gpus),
+                    true => SelfTest::Skipped,
+                    false => SelfTest::of(&device, self_test::with_gpu_sources),
                 },
             })
         }
@@ -211,7 +213,7 @@ fn render(diagnosis: &Diagnosis) -> String {
     } in &diagnosis.backends
     {
         let ready = if *for_tests {
-            "ready, for tests"
+            "ready, tests only"
         } else {
             "ready"
         };
@@ -219,13 +221,13 @@ fn render(diagnosis: &Diagnosis) -> String {
             State::Ready(facts) => table.add_row([
                 backend,
                 ready,
-                &told(&facts.self_test),
+                &self_test_cell(&facts.self_test),
                 &facts.name,
                 &facts.queues.to_string(),
                 &facts.threads.to_string(),
                 &facts
                     .memory_bytes
-                    .map_or_else(|| "not known".to_owned(), bytes),
+                    .map_or_else(|| "unknown".to_owned(), bytes),
                 &facts.features.join(", "),
             ]),
             State::Unavailable { .. } => {
@@ -233,14 +235,14 @@ fn render(diagnosis: &Diagnosis) -> String {
             }
         };
     }
-    // Sentences, which a table would cut or be stretched by.
+    // Long sentences go below the table, which they would stretch.
     let reasons = diagnosis
         .backends
         .iter()
         .filter_map(|finding| match (&finding.state, finding.failed()) {
             (State::Unavailable { reason }, _) => Some(format!("- {reason}.\n")),
             (_, Some(reason)) => Some(format!(
-                "- {}: it did not do what it was told: {reason}. Results of it are not to be trusted; if it stays, report it with this message.\n",
+                "- {}: the self-test failed: {reason}. Do not trust results of this device; if the failure persists, report it with this message.\n",
                 finding.backend
             )),
             _ => None,
@@ -255,12 +257,12 @@ fn render(diagnosis: &Diagnosis) -> String {
         });
     let limits: String = limits.collect();
     let compiler = match &diagnosis.compiler {
-        Compiler::Nvrtc(version) => format!("- CUDA C is compiled by NVRTC {version}."),
-        Compiler::Missing(why) => format!("- {why}."),
+        Compiler::Nvrtc(version) => format!("- NVRTC {version} compiles CUDA C."),
+        Compiler::Missing(reason) => format!("- {reason}."),
     };
     let products = match &diagnosis.products {
-        Products::Cublaslt(version) => format!("- Large products are done by cuBLASLt {version}."),
-        Products::Missing(why) => format!("- {why}."),
+        Products::Cublaslt(version) => format!("- cuBLASLt {version} computes large products."),
+        Products::Missing(reason) => format!("- {reason}."),
     };
     let (kernels, choices) = (&diagnosis.kernels, &diagnosis.choices);
     format!(
@@ -269,13 +271,13 @@ fn render(diagnosis: &Diagnosis) -> String {
     )
 }
 
-fn told(self_test: &SelfTest) -> String {
+fn self_test_cell(self_test: &SelfTest) -> String {
     match self_test {
         SelfTest::Passed { took_ms, .. } => {
             format!("passed in {:.2} s", *took_ms as f64 / 1e3)
         }
         SelfTest::Failed { .. } => "FAILED, see below".to_owned(),
-        SelfTest::LeftOut => "left out".to_owned(),
+        SelfTest::Skipped => "skipped".to_owned(),
     }
 }
 
@@ -299,8 +301,8 @@ mod tests {
         Diagnosis {
             version: "0.1.0",
             exit_code: 0,
-            compiler: Compiler::Missing("no quill".into()),
-            products: Products::Cublaslt(three_parts(130_102)),
+            compiler: Compiler::Missing("no compiler".into()),
+            products: Products::Cublaslt(dotted_version(130_102)),
             kernels: Kernels::default(),
             choices: Choices::default(),
             backends: vec![
@@ -310,10 +312,10 @@ mod tests {
                     state: State::Ready(ready),
                 },
                 Finding {
-                    backend: "abacus",
+                    backend: "other",
                     for_tests: false,
                     state: State::Unavailable {
-                        reason: "no beads".into(),
+                        reason: "no driver".into(),
                     },
                 },
             ],
@@ -321,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_says_what_is_ready_and_why_the_rest_is_not() {
+    fn table_lists_ready_devices_and_reasons_of_unavailable_ones() {
         let text = render(&diagnosis());
         for part in [
             "cpu",
@@ -330,11 +332,11 @@ mod tests {
             "3.00 GiB",
             "native kernels, f64",
             "unavailable",
-            "no beads",
-            "no quill",
+            "no driver",
+            "no compiler",
             "cuBLASLt 13.1.2",
             "- cpu: allocations of at most 1.00 GiB",
-            "no kernel is kept",
+            "compiled kernels are not stored",
             "passed in 0.12 s",
         ] {
             assert!(text.contains(part), "`{part}` is missing in\n{text}");
@@ -342,32 +344,35 @@ mod tests {
     }
 
     #[test]
-    fn the_json_tells_the_states_apart() {
+    fn json_has_the_state_of_each_backend() {
         let json = serde_json::to_value(diagnosis()).unwrap();
         assert_eq!(json["backends"][0]["ready"]["queues"], 2);
-        assert_eq!(json["backends"][1]["unavailable"]["reason"], "no beads");
+        assert_eq!(json["backends"][1]["unavailable"]["reason"], "no driver");
         assert_eq!(json["backends"][0]["ready"]["limits"]["bindings"], 32);
         assert_eq!(json["kernels"]["damaged"], 0);
         let test = &json["backends"][0]["ready"]["self_test"];
         assert_eq!(test["passed"]["steps"], 9);
     }
 
-    /// Even of a device that is for tests.
     #[test]
-    fn one_that_fails_is_told_of_and_makes_the_exit_code_say_so() {
+    fn exit_code_is_1_without_a_usable_device_or_with_a_failed_self_test() {
         let mut diagnosis = diagnosis();
         assert_eq!(exit(&diagnosis.backends), Exit::Success);
         diagnosis.backends[0].for_tests = true;
-        assert_eq!(exit(&diagnosis.backends), Exit::Wrong, "nothing to work on");
+        assert_eq!(
+            exit(&diagnosis.backends),
+            Exit::Failure,
+            "no device other than the simulator"
+        );
         diagnosis.backends[0].for_tests = false;
         if let State::Ready(facts) = &mut diagnosis.backends[0].state {
-            let reason = "five is seven".into();
+            let reason = "expected 5, got 7".into();
             facts.self_test = SelfTest::Failed { reason };
         }
-        assert_eq!(exit(&diagnosis.backends), Exit::Wrong);
+        assert_eq!(exit(&diagnosis.backends), Exit::Failure);
         let text = render(&diagnosis);
         assert!(
-            text.contains("FAILED") && text.contains("told: five is seven."),
+            text.contains("FAILED") && text.contains("failed: expected 5, got 7."),
             "{text}"
         );
     }

@@ -1,4 +1,5 @@
-// The kernels of the testkit's programs, as their closures compute them on a CPU. The threads of all cubes share the elements.
+// The kernels of the testkit's programs; they compute the same as the closures on a CPU. All threads of all cubes share
+// the elements.
 
 #define EACH(i, n) for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
 

@@ -1,8 +1,9 @@
-//! Whether a device computes what it is asked to: a random program of the testkit, in which several streams launch, fill, copy,
-//! record and read over shared buffers, and every answer is compared with what it must be.
+//! Tests whether a device computes correct results.
 //!
-//! The steps are the same on every device and in every run. Only the order in which the device runs independent tasks differs, so a
-//! hazard that a backend misses shows as wrong data.
+//! The test is a random program of the testkit: several streams launch, fill, copy, record and read over shared
+//! buffers, and every result is compared with the expected one. The steps are the same on every device and in every
+//! run. Only the order in which the device runs independent tasks differs, so a hazard that a backend misses shows as
+//! wrong data.
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};
@@ -17,9 +18,9 @@ const STEPS: usize = 3_000;
 const STREAMS_MAX: usize = 4;
 const BUFFERS_MAX: usize = 6;
 const ELEMENTS_MAX: usize = 5_003;
-/// Of the choices. Any other would do.
+/// The seed of the program; any value works.
 const SEED: u64 = 8;
-/// How long the device may take for an answer: thousands of times what it needs.
+/// The timeout of an answer: thousands of times what a device needs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The result of a self-test.
@@ -28,14 +29,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) enum SelfTest {
     Passed { steps: usize, took_ms: u64 },
     Failed { reason: String },
-    LeftOut,
+    Skipped,
 }
 
 impl SelfTest {
-    /// Tests the device with kernels that have these sources too, and closes it.
+    /// Tests the device and closes it. `sources` adds GPU sources to the kernels.
     pub(super) fn of(device: &Device, sources: impl Fn(Kernel) -> Kernel) -> Self {
         let start = Instant::now();
-        let tested = work(&device.new_client(), sources);
+        let tested = run_program(&device.new_client(), sources);
         match tested.and_then(|()| close(device)) {
             Ok(()) => Self::Passed {
                 steps: STEPS,
@@ -46,16 +47,16 @@ impl SelfTest {
     }
 }
 
-/// Adds the sources that a GPU runs: CUDA C, and, for a machine without a compiler for it, the PTX that was made of it.
-pub(super) fn for_gpus(kernel: Kernel) -> Kernel {
-    compiled(kernel.source(Source::CudaC(include_str!("program.cu").into())))
+/// Adds the GPU sources: CUDA C, and the PTX compiled from it for machines without a compiler.
+pub(super) fn with_gpu_sources(kernel: Kernel) -> Kernel {
+    with_ptx(kernel.source(Source::CudaC(include_str!("program.cu").into())))
 }
 
-fn compiled(kernel: Kernel) -> Kernel {
+fn with_ptx(kernel: Kernel) -> Kernel {
     kernel.source(Source::Ptx(include_str!("program.ptx").into()))
 }
 
-fn work(client: &ComputeClient, sources: impl Fn(Kernel) -> Kernel) -> Result<(), String> {
+fn run_program(client: &ComputeClient, sources: impl Fn(Kernel) -> Kernel) -> Result<(), String> {
     let ground = Ground {
         sizes: Sizes::UpTo(ELEMENTS_MAX),
         buffers_max: BUFFERS_MAX,
@@ -80,15 +81,15 @@ fn refused(error: impl Display) -> String {
     format!("a kernel was refused: {error}")
 }
 
-/// Everything is given back by now: nothing may be left.
+/// Closes the device. All handles have been dropped, so nothing may be left.
 fn close(device: &Device) -> Result<(), String> {
     let closed = device.close(PATIENCE);
     match closed.drained && closed.tasks_left == 0 && closed.slices_held == 0 {
         true => Ok(()),
         false => Err(format!(
-            "{} and {} of memory were left when it was closed",
+            "the device left {} and {} when it closed",
             counted(closed.tasks_left as usize, "task"),
-            counted(closed.slices_held as usize, "piece"),
+            counted(closed.slices_held as usize, "slice"),
         )),
     }
 }
@@ -106,30 +107,30 @@ mod tests {
 
     /// I1, I2, I10.
     #[test]
-    fn devices_that_work_pass_i2() {
+    fn cpu_and_simulator_pass_i2() {
         let cpu = Device::open(Cpu::default()).unwrap();
         let sim = Device::open(Sim::seed(3)).unwrap();
         for device in [cpu, sim] {
-            let tested = SelfTest::of(&device, for_gpus);
+            let tested = SelfTest::of(&device, with_gpu_sources);
             assert!(passes(&tested), "{tested:?}");
         }
     }
 
-    /// The PTX that stands in where there is no compiler.
+    /// The PTX serves machines without a compiler.
     #[test]
-    #[ignore = "long on a driver without a GPU: run `cargo xtask gpu`"]
-    fn ptx_passes_on_a_driver_without_a_gpu() {
+    #[ignore = "slow on the fake driver: run `cargo xtask gpu`"]
+    fn ptx_passes_on_the_fake_gpu() {
         let gpu = fake_cuda::Session::begin(1).unwrap();
         let device = Device::open(Cuda::ordinal(0)).unwrap();
-        let tested = SelfTest::of(&device, compiled);
+        let tested = SelfTest::of(&device, with_ptx);
         assert!(passes(&tested), "{tested:?}");
         drop(device);
         gpu.assert_clean();
     }
 
-    /// One launch in 128 leaves one element per cube wrong.
+    /// One launch in 128 computes one wrong element per cube.
     #[test]
-    fn kernel_that_is_rarely_wrong_is_found() {
+    fn kernel_that_is_rarely_wrong_fails_the_self_test() {
         let wrong = |kernel: Kernel| match &**kernel.name() {
             "add" => Kernel::new("add")
                 .updates::<u32>("values")
@@ -146,29 +147,32 @@ mod tests {
         };
         let device = Device::open(Cpu::default()).unwrap();
         let SelfTest::Failed { reason } = SelfTest::of(&device, wrong) else {
-            panic!("it passed");
+            panic!("the self-test passed");
         };
         assert!(reason.contains("element "), "{reason}");
     }
 
     #[test]
-    fn memory_that_is_left_is_found() {
+    fn held_memory_fails_the_self_test() {
         let device = Device::open(Cpu::default()).unwrap();
         let _held = device
             .new_client()
             .new_stream()
             .create(&[1_u32; 64])
             .unwrap();
-        let SelfTest::Failed { reason } = SelfTest::of(&device, for_gpus) else {
-            panic!("it passed");
+        let SelfTest::Failed { reason } = SelfTest::of(&device, with_gpu_sources) else {
+            panic!("the self-test passed");
         };
-        assert!(reason.contains("1 piece of memory were left"), "{reason}");
+        assert!(
+            reason.contains("0 tasks and 1 slice when it closed"),
+            "{reason}"
+        );
     }
 
     #[test]
     #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-    fn ptx_is_what_nvrtc_makes_of_the_cuda_c() {
-        let kernel = for_gpus(Kernel::new("mix"));
+    fn ptx_is_the_compiler_output_of_the_cuda_c() {
+        let kernel = with_gpu_sources(Kernel::new("mix"));
         let made = millstream::cuda::ptx_for(&kernel, "compute_80").unwrap();
         if std::env::var_os("MILLSTREAM_WRITE_PTX").is_some() {
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctor/program.ptx");
@@ -177,7 +181,7 @@ mod tests {
         }
         assert!(
             include_str!("program.ptx") == made,
-            "program.ptx is of another compiler or another program.cu: MILLSTREAM_WRITE_PTX=1 writes it anew"
+            "program.ptx differs from the compiler's output for program.cu: run with MILLSTREAM_WRITE_PTX=1 to regenerate it"
         );
     }
 }

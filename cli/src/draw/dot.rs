@@ -1,11 +1,12 @@
-//! Reads Graphviz's language: directed graphs of nodes and edges with attributes. Subgraphs, ports and markup in labels are
-//! refused, because no schedule has them.
+//! Parses the part of Graphviz's DOT language that schedules use: directed graphs of nodes and edges with attributes.
+//!
+//! Subgraphs, ports and markup in labels are errors.
 
 use std::collections::{HashMap, HashSet};
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// A graph as it was written.
+/// A parsed graph.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
@@ -14,12 +15,12 @@ pub(crate) struct Graph {
 
 #[derive(Debug, PartialEq)]
 pub(crate) struct Node {
-    /// Its lines of text.
+    /// The lines of text in the node.
     pub(crate) label: String,
     pub(crate) is_round: bool,
 }
 
-/// An edge between nodes, which are named by their places.
+/// An edge between two nodes, given by their indices.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Edge {
     pub(crate) from: usize,
@@ -27,17 +28,17 @@ pub(crate) struct Edge {
     pub(crate) label: String,
 }
 
-/// What is wrong, and in which line.
+/// A syntax error.
 #[derive(Debug, PartialEq, thiserror::Error)]
-#[error("line {line}: {why}")]
+#[error("line {line}: {reason}")]
 pub(crate) struct DotError {
     pub(crate) line: usize,
-    pub(crate) why: String,
+    pub(crate) reason: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum Token {
-    /// A word, a number or a quoted text.
+    /// A word, a number or a quoted string.
     Id(String),
     /// `{`, `}`, `[`, `]`, `=`, `,` or `;`.
     Sign(char),
@@ -56,14 +57,14 @@ impl Token {
     }
 }
 
-/// Reads a graph.
+/// Parses a graph.
 pub(crate) fn parse(text: &str) -> Result<Graph, DotError> {
     let mut parser = Parser {
         chars: text.chars().peekable(),
         line: 1,
         token: Token::End,
         names: HashMap::new(),
-        known: HashSet::new(),
+        seen_edges: HashSet::new(),
         graph: Graph::default(),
     };
     parser.graph()?;
@@ -73,11 +74,11 @@ pub(crate) fn parse(text: &str) -> Result<Graph, DotError> {
 struct Parser<'a> {
     chars: Peekable<Chars<'a>>,
     line: usize,
-    /// The one that is looked at.
+    /// The current token.
     token: Token,
     names: HashMap<String, usize>,
-    /// The edges, to tell those that are there.
-    known: HashSet<(usize, usize, String)>,
+    /// The edges so far, to drop duplicates.
+    seen_edges: HashSet<(usize, usize, String)>,
     graph: Graph,
 }
 
@@ -88,10 +89,7 @@ impl Parser<'_> {
             self.next()?;
         }
         if self.token != Token::Id("digraph".to_owned()) {
-            let found = self.token.text();
-            return Err(self.wrong(format!(
-                "a schedule begins with `digraph`, not with {found}"
-            )));
+            return Err(self.unexpected("`digraph`"));
         }
         self.next()?;
         if let Token::Id(_) = self.token {
@@ -108,11 +106,10 @@ impl Parser<'_> {
         if self.token == Token::End {
             return Ok(());
         }
-        let found = self.token.text();
-        Err(self.wrong(format!("there is {found} behind the graph's last `}}`")))
+        Err(self.unexpected("the end of the file"))
     }
 
-    /// A node, an edge, an attribute, or attributes for all that follows.
+    /// Parses a node, an edge, an attribute, or default attributes.
     fn statement(&mut self) -> Result<(), DotError> {
         let id = self.id("a node, an edge or `}`")?;
         match (&id[..], &self.token) {
@@ -121,7 +118,7 @@ impl Parser<'_> {
                 self.id("a value").map(drop)
             }
             ("graph" | "node" | "edge", Token::Sign('[')) => self.attributes().map(drop),
-            ("subgraph", _) => Err(self.wrong("subgraphs are not drawn".to_owned())),
+            ("subgraph", _) => Err(self.error("subgraphs are not supported".to_owned())),
             (_, Token::Arrow) => self.edges(id),
             _ => {
                 let attributes = self.attributes()?;
@@ -153,15 +150,15 @@ impl Parser<'_> {
             let label = label.clone();
             let (from, to) = (pair[0], pair[1]);
             let edge = Edge { from, to, label };
-            // Twice the same says nothing more.
-            if self.known.insert((from, to, edge.label.clone())) {
+            // Duplicates are drawn once.
+            if self.seen_edges.insert((from, to, edge.label.clone())) {
                 self.graph.edges.push(edge);
             }
         }
         Ok(())
     }
 
-    /// `[name=value ..]`, as often as it is there.
+    /// Parses any number of `[name=value ..]` lists.
     fn attributes(&mut self) -> Result<Vec<(String, String)>, DotError> {
         let mut all = Vec::new();
         while self.token == Token::Sign('[') {
@@ -179,7 +176,7 @@ impl Parser<'_> {
         Ok(all)
     }
 
-    /// The place of a node. One that was not written yet is labelled by its name.
+    /// Returns the index of a node. A new node is labelled with its name.
     fn node(&mut self, id: String) -> usize {
         if let Some(node) = self.names.get(&id) {
             return *node;
@@ -195,8 +192,7 @@ impl Parser<'_> {
 
     fn id(&mut self, expected: &str) -> Result<String, DotError> {
         let Token::Id(id) = self.token.clone() else {
-            let found = self.token.text();
-            return Err(self.wrong(format!("here is {found} instead of {expected}")));
+            return Err(self.unexpected(expected));
         };
         self.next()?;
         Ok(id)
@@ -204,28 +200,32 @@ impl Parser<'_> {
 
     fn take(&mut self, sign: char) -> Result<(), DotError> {
         if self.token != Token::Sign(sign) {
-            let found = self.token.text();
-            return Err(self.wrong(format!("here is {found} instead of `{sign}`")));
+            return Err(self.unexpected(&format!("`{sign}`")));
         }
         self.next()
     }
 
-    fn wrong(&self, why: String) -> DotError {
+    fn unexpected(&self, expected: &str) -> DotError {
+        let got = self.token.text();
+        self.error(format!("expected {expected}, got {got}"))
+    }
+
+    fn error(&self, reason: String) -> DotError {
         let line = self.line;
-        DotError { line, why }
+        DotError { line, reason }
     }
 
     fn next(&mut self) -> Result<(), DotError> {
-        self.token = self.read()?;
+        self.token = self.read_token()?;
         Ok(())
     }
 
-    fn read(&mut self) -> Result<Token, DotError> {
+    fn read_token(&mut self) -> Result<Token, DotError> {
         while let Some(c) = self.chars.next() {
             match c {
                 '\n' => self.line += 1,
                 c if c.is_whitespace() => {}
-                // Comments: to the end of the line.
+                // A comment ends with the line.
                 '#' => self.skip_line(),
                 '/' if self.chars.peek() == Some(&'/') => self.skip_line(),
                 '{' | '}' | '[' | ']' | '=' | ',' | ';' => return Ok(Token::Sign(c)),
@@ -234,15 +234,15 @@ impl Parser<'_> {
                     return Ok(Token::Arrow);
                 }
                 '"' => return self.quoted(),
-                c if c == '-' || is_of_word(c) => {
+                c if c == '-' || is_word_char(c) => {
                     let mut word = String::from(c);
-                    while let Some(c) = self.chars.next_if(|c| is_of_word(*c)) {
+                    while let Some(c) = self.chars.next_if(|c| is_word_char(*c)) {
                         word.push(c);
                     }
                     return Ok(Token::Id(word));
                 }
                 other => {
-                    return Err(self.wrong(format!("`{other}` means nothing here")));
+                    return Err(self.error(format!("unexpected character `{other}`")));
                 }
             }
         }
@@ -260,7 +260,7 @@ impl Parser<'_> {
             match c {
                 '"' => return Ok(Token::Id(text)),
                 '\\' => match self.chars.next() {
-                    // Lines that Graphviz centres, or moves to a side.
+                    // In Graphviz these end a centred, left-aligned or right-aligned line.
                     Some('n' | 'l' | 'r') => text.push('\n'),
                     Some(c @ ('"' | '\\')) => text.push(c),
                     Some(c) => text.extend(['\\', c]),
@@ -273,12 +273,15 @@ impl Parser<'_> {
                 c => text.push(c),
             }
         }
-        let why = "a text that begins here with `\"` has no end".to_owned();
-        Err(DotError { line: start, why })
+        let reason = "string without a closing `\"`".to_owned();
+        Err(DotError {
+            line: start,
+            reason,
+        })
     }
 }
 
-fn is_of_word(c: char) -> bool {
+fn is_word_char(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '.')
 }
 
@@ -287,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_schedule_writes_is_read() {
+    fn dot_text_of_a_schedule_is_parsed() {
         let text = "digraph schedule {\n  rankdir=TB;\n  node [fontname=\"monospace\" fontsize=10];\n  \
             i0 [shape=box label=\"0 kernel\\nt0 f32 [8]\\nb1 = \\\"b0\\\"\"];\n  n0 [shape=ellipse label=\"x\"];\n  \
             n0 -> i0;\n  n0 -> i0; i0 -> i1 [label=\"t0\"];\n}\n";
@@ -311,28 +314,31 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
-        let say = |text: &str| parse(text).unwrap_err().to_string();
+    fn syntax_error_names_its_line() {
+        let error = |text: &str| parse(text).unwrap_err().to_string();
         assert_eq!(
-            say(""),
-            "line 1: a schedule begins with `digraph`, not with the end of the file"
+            error(""),
+            "line 1: expected `digraph`, got the end of the file"
         );
         assert_eq!(
-            say("digraph {\n a -> ;\n}"),
-            "line 2: here is `;` instead of a node"
+            error("digraph {\n a -> ;\n}"),
+            "line 2: expected a node, got `;`"
         );
         assert_eq!(
-            say("digraph {\n a [label=\"b\n"),
-            "line 2: a text that begins here with `\"` has no end"
-        );
-        assert_eq!(say("digraph {\n\n a:b"), "line 3: `:` means nothing here");
-        assert_eq!(
-            say("digraph { a"),
-            "line 1: here is the end of the file instead of a node, an edge or `}`"
+            error("digraph {\n a [label=\"b\n"),
+            "line 2: string without a closing `\"`"
         );
         assert_eq!(
-            say("digraph { subgraph x {} }"),
-            "line 1: subgraphs are not drawn"
+            error("digraph {\n\n a:b"),
+            "line 3: unexpected character `:`"
+        );
+        assert_eq!(
+            error("digraph { a"),
+            "line 1: expected a node, an edge or `}`, got the end of the file"
+        );
+        assert_eq!(
+            error("digraph { subgraph x {} }"),
+            "line 1: subgraphs are not supported"
         );
     }
 }

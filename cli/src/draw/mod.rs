@@ -1,14 +1,14 @@
-//! `millstream draw`: a schedule's graph, as `Schedule::dot` writes it, as a picture in SVG. Graphviz is not needed.
+//! `millstream draw`: draws a schedule as SVG from the output of `Schedule::dot`, without Graphviz.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
-//! | [`dot`] | reads Graphviz's language, as much of it as schedules are written in |
-//! | [`boxes`] | the text of a node, wrapped, and the room that it takes |
-//! | [`layers`] | which nodes are beside each other, and in which order |
-//! | [`place`] | where each of them lies |
-//! | [`svg`] | draws it |
+//! | [`dot`] | parses the part of the DOT language that schedules use |
+//! | [`boxes`] | wraps the text of a node and computes its size |
+//! | [`layers`] | assigns nodes to layers and orders each layer |
+//! | [`place`] | computes coordinates |
+//! | [`svg`] | writes the SVG |
 //!
-//! Why none of this is a crate of others: `docs/decisions/0036-schedules-are-drawn-by-hand.md`.
+//! `docs/decisions/0036-schedules-are-drawn-by-hand.md` explains why no other crate does this.
 
 mod boxes;
 mod dot;
@@ -25,10 +25,10 @@ use crate::args::DrawArgs;
 use crate::exit::{CommandError, Exit};
 use crate::output;
 
-/// Largest file that is read: schedules are far below, and what is above is something else.
+/// The largest file that is read. Schedules are far smaller.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// What was drawn.
+/// The result of one run.
 #[derive(Serialize)]
 struct Report {
     exit_code: u8,
@@ -42,14 +42,14 @@ struct Report {
 /// Runs the command.
 pub(crate) fn run(args: &DrawArgs) -> Result<Exit, CommandError> {
     let path = &args.file;
-    let unreadable = |source| CommandError::DrawingUnreadable {
+    let unreadable = |source| CommandError::ScheduleUnreadable {
         path: path.clone(),
         source,
     };
     let bytes = fs::metadata(path).map_err(unreadable)?.len();
     if bytes > BYTES_MAX {
         let (path, most) = (path.clone(), BYTES_MAX >> 20);
-        return Err(CommandError::DrawingTooLarge {
+        return Err(CommandError::ScheduleTooLarge {
             path,
             what: "MiB",
             most,
@@ -57,22 +57,22 @@ pub(crate) fn run(args: &DrawArgs) -> Result<Exit, CommandError> {
     }
     let text = fs::read(path).map_err(unreadable)?;
     let text = String::from_utf8_lossy(&text);
-    let graph = dot::parse(&text).map_err(|source| CommandError::NoDrawing {
+    let graph = dot::parse(&text).map_err(|source| CommandError::NotASchedule {
         path: path.clone(),
         source: Box::new(source),
     })?;
-    let layered = layers::Layered::new(&graph).map_err(|why| match why {
-        layers::Unlayered::Circle(node) => CommandError::DrawingInCircles {
+    let layered = layers::Layered::new(&graph).map_err(|error| match error {
+        layers::LayerError::Cycle(node) => CommandError::ScheduleCycle {
             path: path.clone(),
             node,
         },
-        layers::Unlayered::TooLarge => CommandError::DrawingTooLarge {
+        layers::LayerError::TooLarge => CommandError::ScheduleTooLarge {
             path: path.clone(),
-            what: "places of nodes and edges",
-            most: layers::PLACES_MAX as u64,
+            what: "nodes and edge bends",
+            most: layers::VERTICES_MAX as u64,
         },
     })?;
-    let boxes: Vec<boxes::Box> = graph.nodes.iter().map(boxes::Box::new).collect();
+    let boxes: Vec<boxes::NodeBox> = graph.nodes.iter().map(boxes::NodeBox::new).collect();
     let placed = place::Placed::new(&layered, &boxes);
     let drawing = svg::drawing(&graph, &layered, &placed, &boxes);
     let target = match &args.output {
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &DrawArgs) -> Result<Exit, CommandError> {
         let (nodes, edges) = (report.nodes, report.edges);
         let target = report.output.display();
         output::text(&format!(
-            "{nodes} nodes and {edges} edges drawn in {target}\n"
+            "drew {nodes} nodes and {edges} edges to {target}\n"
         ))?;
     }
     Ok(Exit::Success)

@@ -1,41 +1,41 @@
-//! Where places lie: layers below each other, and in each layer as near as there is room to the middle of what a place hangs
-//! together with.
+//! Computes the coordinates of vertices: layers lie below each other, and each vertex lies as close to the mean of its
+//! neighbours as the order of its layer allows.
 
-use super::boxes::Box;
-use super::layers::{Layered, Of};
+use super::boxes::NodeBox;
+use super::layers::{Layered, Vertex};
 
-/// Room between neighbours, in pixels.
+/// The least distance between two boxes of a layer, in pixels.
 const GAP: f64 = 26.0;
-/// Room between layers, in which edges bend.
-const BETWEEN: f64 = 46.0;
-/// Room about the whole.
+/// The distance between layers, where edges curve.
+const LAYER_GAP: f64 = 46.0;
+/// The margin around the drawing.
 const MARGIN: f64 = 20.0;
-/// How often places are moved, from the top down and from the bottom up.
+/// The number of placement sweeps, alternately downwards and upwards.
 const SWEEPS: usize = 40;
 
-/// Where everything lies, in pixels.
+/// The coordinates of a drawing, in pixels.
 pub(crate) struct Placed {
-    /// The middle of each place, from the left.
+    /// The horizontal centre of each vertex.
     pub(crate) x: Vec<f64>,
-    /// Upper and lower end of each layer.
+    /// The top and the bottom of each layer.
     pub(crate) layers: Vec<(f64, f64)>,
     pub(crate) width: f64,
     pub(crate) height: f64,
 }
 
 impl Placed {
-    /// Places nodes, whose boxes are in their order.
-    pub(crate) fn new(layered: &Layered, boxes: &[Box]) -> Self {
-        let half = |place: usize| match layered.places[place] {
-            Of::Node(node) => boxes[node].width / 2.0,
-            Of::Bend(_) => 2.0,
+    /// Places the vertices. `boxes` has a box for each node, in the order of nodes.
+    pub(crate) fn new(layered: &Layered, boxes: &[NodeBox]) -> Self {
+        let half = |vertex: usize| match layered.vertices[vertex] {
+            Vertex::Node(node) => boxes[node].width / 2.0,
+            Vertex::Bend(_) => 2.0,
         };
-        let mut x = vec![0.0; layered.places.len()];
+        let mut x = vec![0.0; layered.vertices.len()];
         for layer in &layered.layers {
             let mut left = 0.0;
-            for place in layer {
-                x[*place] = left + half(*place);
-                left += 2.0 * half(*place) + GAP;
+            for vertex in layer {
+                x[*vertex] = left + half(*vertex);
+                left += 2.0 * half(*vertex) + GAP;
             }
         }
         for sweep in 0..SWEEPS {
@@ -43,29 +43,29 @@ impl Placed {
             let count = layered.layers.len();
             for step in 0..count {
                 let layer = if goes_down { step } else { count - 1 - step };
-                settle(layered, &layered.layers[layer], goes_down, &half, &mut x);
+                align_layer(layered, &layered.layers[layer], goes_down, &half, &mut x);
             }
         }
-        let places = 0..layered.places.len();
-        let left = places
+        let vertices = 0..layered.vertices.len();
+        let left = vertices
             .clone()
-            .map(|place| x[place] - half(place))
+            .map(|vertex| x[vertex] - half(vertex))
             .fold(f64::MAX, f64::min);
         let left = if left == f64::MAX { 0.0 } else { left };
         x.iter_mut().for_each(|x| *x += MARGIN - left);
-        let right = places
-            .map(|place| x[place] + half(place))
+        let right = vertices
+            .map(|vertex| x[vertex] + half(vertex))
             .fold(MARGIN, f64::max);
         let mut layers = Vec::with_capacity(layered.layers.len());
         let mut top = MARGIN;
         for layer in &layered.layers {
-            let height = |place: &usize| match layered.places[*place] {
-                Of::Node(node) => boxes[node].height,
-                Of::Bend(_) => 0.0,
+            let height = |vertex: &usize| match layered.vertices[*vertex] {
+                Vertex::Node(node) => boxes[node].height,
+                Vertex::Bend(_) => 0.0,
             };
             let bottom = top + layer.iter().map(height).fold(0.0, f64::max);
             layers.push((top, bottom));
-            top = bottom + BETWEEN;
+            top = bottom + LAYER_GAP;
         }
         let height = layers.last().map_or(0.0, |(_, bottom)| *bottom) + MARGIN;
         let width = right + MARGIN;
@@ -78,40 +78,43 @@ impl Placed {
     }
 }
 
-/// Moves the places of a layer to where they would like to be, as far as their order and their room allow: so that the sum of the
-/// squares of what each is away from there is the least.
-fn settle(
+/// Moves the vertices of a layer towards the weighted means of their neighbours, without changing their order.
+///
+/// The result minimizes the weighted sum of squared distances from those means, under the constraint that boxes keep
+/// their gaps (isotonic regression by pooling adjacent violators).
+fn align_layer(
     layered: &Layered,
     layer: &[usize],
     goes_down: bool,
     half: &impl Fn(usize) -> f64,
     x: &mut [f64],
 ) {
-    // Places that are pushed against each other: where the first would be, and how much that matters.
-    struct Pushed {
+    // Adjacent vertices at their least distance, which move together. `start` is the position of the first, minus its
+    // offset in the layer.
+    struct Block {
         start: f64,
         weight: f64,
         count: usize,
     }
-    let mut room = 0.0;
-    let mut rooms = Vec::with_capacity(layer.len());
-    let mut all: Vec<Pushed> = Vec::with_capacity(layer.len());
-    for (index, place) in layer.iter().enumerate() {
+    let mut offset = 0.0;
+    let mut offsets = Vec::with_capacity(layer.len());
+    let mut blocks: Vec<Block> = Vec::with_capacity(layer.len());
+    for (index, vertex) in layer.iter().enumerate() {
         if index > 0 {
-            room += half(layer[index - 1]) + GAP + half(*place);
+            offset += half(layer[index - 1]) + GAP + half(*vertex);
         }
-        rooms.push(room);
-        let (first, second) = (&layered.above[*place], &layered.below[*place]);
+        offsets.push(offset);
+        let (first, second) = (&layered.above[*vertex], &layered.below[*vertex]);
         let (others, rest) = if goes_down {
             (first, second)
         } else {
             (second, first)
         };
         let others = if others.is_empty() { rest } else { others };
-        let is_bend = |place: usize| matches!(layered.places[place], Of::Bend(_));
-        // Long edges are straight before short ones are.
+        let is_bend = |vertex: usize| matches!(layered.vertices[vertex], Vertex::Bend(_));
+        // The weight straightens long edges in preference to short ones.
         let weight = |other: usize| {
-            if is_bend(*place) && is_bend(other) {
+            if is_bend(*vertex) && is_bend(other) {
                 8.0
             } else {
                 1.0
@@ -119,7 +122,7 @@ fn settle(
         };
         let weights: f64 = others.iter().map(|other| weight(*other)).sum();
         let wanted = match others.is_empty() {
-            true => x[*place],
+            true => x[*vertex],
             false => {
                 others
                     .iter()
@@ -128,27 +131,27 @@ fn settle(
                     / weights
             }
         };
-        let mut pushed = Pushed {
-            start: wanted - room,
+        let mut block = Block {
+            start: wanted - offset,
             weight: weights.max(0.1),
             count: 1,
         };
-        while let Some(before) = all.pop_if(|before| before.start > pushed.start) {
-            let weight = before.weight + pushed.weight;
-            let start = before.start * before.weight + pushed.start * pushed.weight;
-            pushed = Pushed {
+        while let Some(before) = blocks.pop_if(|before| before.start > block.start) {
+            let weight = before.weight + block.weight;
+            let start = before.start * before.weight + block.start * block.weight;
+            block = Block {
                 start: start / weight,
                 weight,
-                count: before.count + pushed.count,
+                count: before.count + block.count,
             };
         }
-        all.push(pushed);
+        blocks.push(block);
     }
-    let starts = all
+    let starts = blocks
         .iter()
-        .flat_map(|pushed| std::iter::repeat_n(pushed.start, pushed.count));
-    for ((place, room), start) in layer.iter().zip(rooms).zip(starts) {
-        x[*place] = start + room;
+        .flat_map(|block| std::iter::repeat_n(block.start, block.count));
+    for ((vertex, offset), start) in layer.iter().zip(offsets).zip(starts) {
+        x[*vertex] = start + offset;
     }
 }
 
@@ -158,18 +161,18 @@ mod tests {
     use crate::draw::dot::parse;
 
     #[test]
-    fn nothing_overlaps_and_nothing_lies_outside() {
+    fn boxes_do_not_overlap_and_lie_within_the_drawing() {
         let text = "digraph { a -> b; a -> c; b -> d; c -> d; a -> d; e -> c; f -> c; g -> d }";
         let graph = parse(text).unwrap();
         let layered = Layered::new(&graph).unwrap();
-        let boxes: Vec<Box> = graph.nodes.iter().map(Box::new).collect();
+        let boxes: Vec<NodeBox> = graph.nodes.iter().map(NodeBox::new).collect();
         let placed = Placed::new(&layered, &boxes);
         for layer in &layered.layers {
             let nodes = layer
                 .iter()
-                .filter_map(|place| match layered.places[*place] {
-                    Of::Node(node) => Some((placed.x[*place], boxes[node].width)),
-                    Of::Bend(_) => None,
+                .filter_map(|vertex| match layered.vertices[*vertex] {
+                    Vertex::Node(node) => Some((placed.x[*vertex], boxes[node].width)),
+                    Vertex::Bend(_) => None,
                 });
             let nodes: Vec<(f64, f64)> = nodes.collect();
             for pair in nodes.windows(2) {

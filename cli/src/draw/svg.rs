@@ -1,17 +1,17 @@
-//! The drawing itself: boxes with wrapped text, coloured by what they are, and edges that bend between layers.
+//! Writes the SVG: boxes with wrapped text, coloured by kind, and edges that curve between layers.
 
 use std::fmt::Write;
 
-use super::boxes::{Box, LINE, PADDING};
+use super::boxes::{LINE, NodeBox, PADDING};
 use super::dot::{Graph, Node};
-use super::layers::{Layered, Of};
+use super::layers::{Layered, Vertex};
 use super::place::Placed;
 use crate::xml::escape;
 
-/// Size of letters.
-const LETTER: f64 = 11.0;
+/// The font size.
+const FONT_SIZE: f64 = 11.0;
 
-/// Fill, edge and letters of a node, by the word behind its number.
+/// Returns the fill and the stroke of a node. The word after its number is its kind.
 fn colours(node: &Node) -> (&'static str, &'static str) {
     let kind = node
         .label
@@ -28,33 +28,38 @@ fn colours(node: &Node) -> (&'static str, &'static str) {
     }
 }
 
-/// The drawing.
-pub(crate) fn drawing(graph: &Graph, layered: &Layered, placed: &Placed, boxes: &[Box]) -> String {
+/// Renders the drawing.
+pub(crate) fn drawing(
+    graph: &Graph,
+    layered: &Layered,
+    placed: &Placed,
+    boxes: &[NodeBox],
+) -> String {
     let (width, height) = (placed.width.ceil(), placed.height.ceil());
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
-         font-family=\"DejaVu Sans Mono, Menlo, Consolas, monospace\" font-size=\"{LETTER}\">\n\
+         font-family=\"DejaVu Sans Mono, Menlo, Consolas, monospace\" font-size=\"{FONT_SIZE}\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
     );
-    for (edge, way) in graph.edges.iter().zip(&layered.ways) {
-        edge_path(&mut svg, &edge.label, way, layered, placed, boxes);
+    for (edge, path) in graph.edges.iter().zip(&layered.paths) {
+        edge_path(&mut svg, &edge.label, path, layered, placed, boxes);
     }
-    // The places of nodes come first, in their order.
-    for (place, (node, size)) in graph.nodes.iter().zip(boxes).enumerate() {
-        let middle = (placed.x[place], middle(place, layered, placed));
+    // The nodes are the first vertices, in their order.
+    for (vertex, (node, size)) in graph.nodes.iter().zip(boxes).enumerate() {
+        let middle = (placed.x[vertex], middle(vertex, layered, placed));
         node_box(&mut svg, node, size, middle);
     }
     svg.push_str("</svg>\n");
     svg
 }
 
-/// The height of a place's middle.
-fn middle(place: usize, layered: &Layered, placed: &Placed) -> f64 {
-    let (top, bottom) = placed.layers[layered.layer_of[place]];
+/// Returns the vertical centre of a vertex.
+fn middle(vertex: usize, layered: &Layered, placed: &Placed) -> f64 {
+    let (top, bottom) = placed.layers[layered.layer_of[vertex]];
     (top + bottom) / 2.0
 }
 
-fn node_box(svg: &mut String, node: &Node, size: &Box, (x, middle): (f64, f64)) {
+fn node_box(svg: &mut String, node: &Node, size: &NodeBox, (x, middle): (f64, f64)) {
     let (fill, ink) = colours(node);
     let (left, top) = (x - size.width / 2.0, middle - size.height / 2.0);
     let radius = if node.is_round {
@@ -86,32 +91,32 @@ fn node_box(svg: &mut String, node: &Node, size: &Box, (x, middle): (f64, f64)) 
     svg.push_str("</g>\n");
 }
 
-/// An edge from the lower side of a box, through its bends, to an arrow on the upper side of another.
+/// Draws an edge from the lower side of a box through its bends to an arrow on the upper side of another.
 fn edge_path(
     svg: &mut String,
     label: &str,
-    way: &[usize],
+    path: &[usize],
     layered: &Layered,
     placed: &Placed,
-    boxes: &[Box],
+    boxes: &[NodeBox],
 ) {
     const ARROW: f64 = 6.0;
-    let end = |place: usize, sign: f64| {
-        let reach = match layered.places[place] {
-            Of::Node(node) => boxes[node].height / 2.0,
-            Of::Bend(_) => 0.0,
+    let end = |vertex: usize, sign: f64| {
+        let reach = match layered.vertices[vertex] {
+            Vertex::Node(node) => boxes[node].height / 2.0,
+            Vertex::Bend(_) => 0.0,
         };
-        middle(place, layered, placed) + sign * reach
+        middle(vertex, layered, placed) + sign * reach
     };
-    let (Some(first), Some(last)) = (way.first(), way.last()) else {
+    let (Some(first), Some(last)) = (path.first(), path.last()) else {
         return;
     };
     let mut at = (placed.x[*first], end(*first, 1.0));
-    let mut path = format!("M{:.1} {:.1}", at.0, at.1);
+    let mut curve = format!("M{:.1} {:.1}", at.0, at.1);
     let tip = (placed.x[*last], end(*last, -1.0));
-    for pair in way.windows(2) {
+    for pair in path.windows(2) {
         let (above, below) = (layered.layer_of[pair[0]], layered.layer_of[pair[1]]);
-        // Straight down to the end of the layer, a curve to the next one, and on.
+        // A straight line to the bottom of the layer, then a curve to the next layer.
         let (start, stop) = (placed.layers[above].1, placed.layers[below].0);
         let to = placed.x[pair[1]];
         let half = (start + stop) / 2.0;
@@ -122,7 +127,7 @@ fn edge_path(
         };
         let stop = stop.min(goal);
         let _ = write!(
-            path,
+            curve,
             "L{:.1} {start:.1}C{:.1} {half:.1} {to:.1} {half:.1} {to:.1} {stop:.1}L{to:.1} {goal:.1}",
             at.0, at.0
         );
@@ -130,7 +135,7 @@ fn edge_path(
     }
     let _ = writeln!(
         svg,
-        "<path d=\"{path}\" fill=\"none\" stroke=\"#8a919d\" stroke-width=\"1.2\"><title>{}</title></path>\
+        "<path d=\"{curve}\" fill=\"none\" stroke=\"#8a919d\" stroke-width=\"1.2\"><title>{}</title></path>\
          <path d=\"M{:.1} {:.1}l-3.4 -7.5h6.8z\" fill=\"#8a919d\"/>",
         escape(label),
         tip.0,

@@ -1,21 +1,21 @@
-//! `millstream soak`: mixed load for a given time, every answer checked, and a verdict on what grew or was left.
+//! `millstream soak`: runs a mixed load, checks every answer, and reports growth and leaks.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
-//! | `run` | one soak from end to end: device, threads, the end |
-//! | `worker` | a thread that opens clients, each for one random program of the testkit, and drops them |
-//! | `even` | threads of equal clients, to see that they are served alike |
-//! | `watch` | samples memory and rate each second, and moves the bar |
-//! | `verdict` | from figures to what is wrong with them; pure |
-//! | `report`, `spark` | what is said at the end |
-//! | `scale` | very many clients and streams, opened, used and dropped |
-//! | `system` | what the system says of this process |
+//! | `run` | one soak from end to end |
+//! | `worker` | a thread that opens clients, runs one random program of the testkit with each, and drops them |
+//! | `equal` | threads of equal clients, which measure fairness |
+//! | `watch` | samples memory and rate each second, and updates the progress bar |
+//! | `verdict` | a pure function from figures to violations |
+//! | `report`, `sparkline` | the report as data and as text |
+//! | `scale` | many clients and streams, opened, used and dropped |
+//! | `system` | figures of this process from the operating system |
 
-mod even;
+mod equal;
 mod report;
 mod run;
 mod scale;
-mod spark;
+mod sparkline;
 mod system;
 mod verdict;
 mod watch;

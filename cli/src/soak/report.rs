@@ -1,4 +1,4 @@
-//! What a soak has to say, as data and as text.
+//! The report of a soak, as data and as text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -6,7 +6,7 @@ use std::fmt::Write;
 use millstream_testkit::Count;
 use serde::Serialize;
 
-use super::spark;
+use super::sparkline;
 use super::verdict::{
     self, Checked, Closed, FAIRNESS_MIN, Figures, GROWTH_MAX_BYTES, Growth, Left, Sample,
 };
@@ -47,7 +47,7 @@ pub(crate) struct Report {
     settings: Settings,
     seconds: f64,
     steps_per_second: f64,
-    /// How often the device was lost and opened again.
+    /// How often the device was lost and reopened.
     losses: u64,
     counts: BTreeMap<Count, u64>,
     memory: Option<Growth>,
@@ -68,7 +68,7 @@ impl Report {
         counts: BTreeMap<Count, u64>,
         figures: Figures,
     ) -> Self {
-        let breaches = verdict::judge(&figures);
+        let violations = verdict::judge(&figures);
         let steps = counts.get(&Count::Steps).copied().unwrap_or(0);
         let mut report = Self {
             version: env!("CARGO_PKG_VERSION"),
@@ -84,7 +84,7 @@ impl Report {
             left: figures.left,
             closed: figures.closed,
             checked: figures.checked,
-            violations: breaches.iter().map(ToString::to_string).collect(),
+            violations: violations.iter().map(ToString::to_string).collect(),
             samples: figures.samples,
         };
         report.exit_code = report.exit().code();
@@ -94,7 +94,7 @@ impl Report {
     pub(crate) fn exit(&self) -> Exit {
         match self.violations.is_empty() {
             true => Exit::Success,
-            false => Exit::Wrong,
+            false => Exit::Failure,
         }
     }
 
@@ -103,7 +103,7 @@ impl Report {
     }
 }
 
-/// The report as text.
+/// Renders the report as text.
 pub(crate) fn render(report: &Report) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -132,7 +132,7 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
         out,
         "work",
         format!(
-            "{} steps, {:.0} a second; {} clients, {} streams, {} buffers of {} in all",
+            "{} steps, {:.0}/s; {} clients, {} streams, {} buffers with {} in total",
             count(Count::Steps),
             report.steps_per_second,
             count(Count::Clients),
@@ -145,7 +145,7 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
         out,
         "answers",
         format!(
-            "{} asked, {} came, {} withdrawn; {} with data, all right; {} with a failure that was due",
+            "{} requested, {} received, {} withdrawn; {} with correct data, {} with an expected failure",
             count(Count::Asked),
             count(Count::Answered),
             count(Count::Withdrawn),
@@ -157,7 +157,7 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
         out,
         "refused",
         format!(
-            "{} beyond a limit, {} for want of room, {} by a lost device ({} losses)",
+            "{} by a client's limit, {} for lack of room, {} by a lost device ({} losses)",
             count(Count::Limits),
             count(Count::Busy),
             count(Count::Lost),
@@ -168,7 +168,7 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
         out,
         "user code",
         format!(
-            "{} given, {} ended, {} called; {} values to drop, {} dropped; {} tasks under a token",
+            "{} submitted, {} ended, {} called; {} values to drop, {} dropped; {} tasks with a token or deadline",
             count(Count::Given),
             count(Count::Ended),
             count(Count::Called),
@@ -185,12 +185,12 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
         line(out, "threads", format!("{before} before, {after} after"))?;
     }
     if let Some(checked) = &report.checked {
-        let seen = checked.violations.seen;
-        let needless = checked.needless_waits;
+        let violations = checked.violations.seen;
+        let redundant = checked.needless_waits;
         line(
             out,
             "checker",
-            format!("{seen} broken rules, {needless} needless waits"),
+            format!("{violations} violations, {redundant} redundant waits"),
         )?;
     }
     writeln!(out)?;
@@ -200,7 +200,7 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
     if report.violations.is_empty() {
         return writeln!(
             out,
-            "clean: every answer came and was right, nothing grew, nothing was left"
+            "clean: every answer arrived and was correct, nothing grew, nothing was left"
         );
     }
     for violation in &report.violations {
@@ -212,30 +212,30 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
 fn plots(out: &mut String, samples: &[Sample]) -> std::fmt::Result {
     let plot = |of: fn(&Sample) -> f64| {
         let values: Vec<f64> = samples.iter().map(of).collect();
-        spark::line(&values, PLOT_WIDTH)
+        sparkline::line(&values, PLOT_WIDTH)
     };
     line(out, "memory", plot(|sample| sample.resident_bytes as f64))?;
     line(out, "steps/s", plot(|sample| sample.steps_per_second))?;
     writeln!(out)
 }
 
-/// Says what was asked only where it was judged.
+/// States the requirement only if there is enough work to judge it.
 fn fairness_line(even: &[u64]) -> String {
-    let demand = match verdict::shares(even) {
-        Some(_) => format!("the least at least {FAIRNESS_MIN} of the most is asked"),
+    let requirement = match verdict::shares(even) {
+        Some(_) => format!("min/max must be at least {FAIRNESS_MIN}"),
         None => "too little to judge".to_owned(),
     };
-    format!("equal clients did {even:?}; {demand}")
+    format!("equal clients completed {even:?}; {requirement}")
 }
 
-fn line(out: &mut String, name: &str, said: String) -> std::fmt::Result {
-    writeln!(out, "  {name:<10} {said}")
+fn line(out: &mut String, name: &str, text: String) -> std::fmt::Result {
+    writeln!(out, "  {name:<10} {text}")
 }
 
 fn memory_line(memory: &Growth) -> String {
     let trend = match memory.judged {
         true => format!(
-            "trend after the warm-up {:+.2} MiB a minute, {:+.1} MiB in all (at most {:.0})",
+            "trend after the warm-up {:+.2} MiB/min, {:+.1} MiB in total (limit {:.0})",
             memory.bytes_per_minute / f64::from(1 << 20),
             memory.grown_bytes / f64::from(1 << 20),
             GROWTH_MAX_BYTES / f64::from(1 << 20),
@@ -243,7 +243,7 @@ fn memory_line(memory: &Growth) -> String {
         false => "too short for a trend".to_owned(),
     };
     format!(
-        "first {}, last {}, most {}; {trend}",
+        "first {}, last {}, peak {}; {trend}",
         bytes(memory.first_bytes),
         bytes(memory.last_bytes),
         bytes(memory.max_bytes)
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_violation_is_told_and_is_the_exit_code() {
+    fn violation_is_printed_and_sets_the_exit_code() {
         let clean = Figures {
             left: Some(Left::default()),
             closed: Closed {
@@ -279,10 +279,10 @@ mod tests {
         let good = report(clean.clone());
         assert_eq!((good.exit(), good.exit_code), (Exit::Success, 0));
         let text = render(&good);
-        assert!(text.contains("clean: every answer came"));
+        assert!(text.contains("clean: every answer arrived"));
         assert!(
             text.contains("too little to judge") && !text.contains("steps/s"),
-            "what was not measured is not shown: {text}"
+            "a figure without measurements is shown: {text}"
         );
         let leaking = Figures {
             left: Some(Left {
@@ -292,9 +292,9 @@ mod tests {
             ..clean
         };
         let bad = report(leaking);
-        assert_eq!((bad.exit(), bad.exit_code), (Exit::Wrong, 1));
+        assert_eq!((bad.exit(), bad.exit_code), (Exit::Failure, 1));
         let text = render(&bad);
-        assert!(text.contains("VIOLATION everything was dropped, and the device has"));
+        assert!(text.contains("VIOLATION after all handles were dropped the device still has"));
         assert!(
             text.contains("live_slices: 3") && !text.contains("clean:"),
             "{text}"

@@ -1,4 +1,4 @@
-//! One soak from end to end: the device, the threads, the end, the figures.
+//! One soak from end to end: opens the device, runs the threads, closes the device and collects the figures.
 
 use std::any::Any;
 use std::io;
@@ -13,7 +13,7 @@ use millstream::sim::{Call, Faults, Findings, Sim};
 use millstream::{Cpu, Device, DeviceOptions, Health, MemoryOptions, Report as Closing};
 use millstream_testkit::{BOOM, Count, Dice, Excuses, Ground, Sizes, Tally};
 
-use super::even::{self, EVEN_CLIENTS};
+use super::equal::{self, EQUAL_CLIENTS};
 use super::report::{Report, Settings};
 use super::system;
 use super::verdict::{Checked, Closed, Figures, Left};
@@ -21,48 +21,48 @@ use super::watch::{INTERVAL, Watch};
 use super::worker::{self, Load};
 use crate::args::{Backend, SoakArgs};
 use crate::exit::CommandError;
-use crate::top::{self, Publication};
+use crate::top::{self, Publisher};
 
-/// Device memory, in pages of 1 MiB: little enough that it runs out now and then.
+/// Device memory, in pages of 1 MiB: little enough to run out sometimes.
 const MEMORY_BYTES: u64 = 32 << 20;
 const PAGE_BYTES: u64 = 1 << 20;
-/// Elements of the largest buffer: 1 MiB on the CPU; less where every byte is checked as it is touched.
+/// Elements of the largest buffer: 1 MiB on the CPU, less on the simulator, which checks every byte.
 const ELEMENTS_MAX: usize = 1 << 18;
 const ELEMENTS_MAX_SIM: usize = 1 << 13;
-/// Buffers and streams that a session has at most.
+/// The most buffers and streams of a session.
 const BUFFERS_MAX: usize = 12;
 const STREAMS_MAX: usize = 6;
-/// How long an answer may take. One that takes longer is taken to have been lost.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How likely each call fails that may, where faults are on.
+/// The timeout of an answer. An answer that takes longer counts as lost.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// The probability that a call fails, with faults.
 const FAULT_CHANCE: f64 = 0.000_5;
-/// Calls after which the device is lost, where faults are on: from the first to about twice as many.
+/// With faults, the device is lost after this number of calls or up to twice as many.
 const CALLS_UNTIL_LOSS: u64 = 50_000;
-/// How long threads of the system may take to go after they were joined.
-const THREADS_PATIENCE: Duration = Duration::from_secs(5);
+/// How long the system may still count threads after they were joined.
+const THREADS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Soaks, and reports.
+/// Runs the soak and returns its report.
 pub(crate) fn run(args: &SoakArgs) -> Result<Report, CommandError> {
     let settings = Settings::of(args);
     let threads_before = system::threads();
     let soak = Soak::open(args)?;
     system::stop_on_interrupt(&soak.load.ground.tally.stop);
-    quiet_panics();
+    silence_intended_panics();
     let device = &soak.load.device;
-    let publication = Publication::start(args.publish.as_deref(), "soak", device)?;
+    let publisher = Publisher::start(args.publish.as_deref(), "soak", device)?;
     let (even, watch) = soak.work(args)?;
-    // What it has of the device is none of what is left.
-    drop(publication);
+    // The publisher has handles of the device, which must not count as left.
+    drop(publisher);
     soak.finish(settings, threads_before, even, watch)
 }
 
-/// Kernels panic on purpose; everything else is told as ever.
-fn quiet_panics() {
-    let told = panic::take_hook();
+/// Silences the intended panics of kernels. All other panics are reported as by default.
+fn silence_intended_panics() {
+    let default_hook = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
-        let said = info.payload_as_str().unwrap_or_default();
-        if said != BOOM {
-            told(info);
+        let message = info.payload_as_str().unwrap_or_default();
+        if message != BOOM {
+            default_hook(info);
         }
     }));
 }
@@ -70,11 +70,11 @@ fn quiet_panics() {
 struct Soak {
     load: Load,
     seed: u64,
-    /// The simulator's findings in this epoch, where it is the device.
+    /// The simulator's findings in this epoch, if it is the device.
     findings: Option<Mutex<Findings>>,
     checked: Mutex<Checked>,
     losses: AtomicU64,
-    /// Values that lost epochs were left with.
+    /// The values that lost epochs keep.
     parked: AtomicU64,
 }
 
@@ -85,7 +85,7 @@ impl Soak {
             .max_pages_cached(4);
         let options = DeviceOptions::default()
             .memory(memory)
-            .sample_latencies(top::sampling(args.publish.as_deref()));
+            .sample_latencies(top::sample_every(args.publish.as_deref()));
         let faults = args.has_faults();
         let (opened, findings) = match args.backend {
             Backend::Cpu => {
@@ -111,13 +111,13 @@ impl Soak {
             sizes: Sizes::UpTo(elements_max),
             buffers_max: BUFFERS_MAX,
             streams_max: STREAMS_MAX,
-            patience: PATIENCE,
+            patience: ANSWER_TIMEOUT,
             ..Ground::small(elements_max)
         };
         let load = Load {
             device: opened.map_err(|source| CommandError::Open { source })?,
             ground,
-            // The largest buffer: the limit is met often.
+            // The size of the largest buffer, so that clients often reach the limit.
             limit_bytes: (elements_max * size_of::<u32>()) as u64,
         };
         Ok(Self {
@@ -130,7 +130,7 @@ impl Soak {
         })
     }
 
-    /// Runs all threads until the work is done, the time is up, or somebody asks.
+    /// Runs all threads until the rounds are done, the time is over, or Ctrl-C.
     fn work(&self, args: &SoakArgs) -> Result<(Vec<u64>, Watch), CommandError> {
         let (load, tally) = (&self.load, &self.load.ground.tally);
         let working = &AtomicUsize::new(args.threads as usize);
@@ -138,45 +138,45 @@ impl Soak {
         let mut watch = Watch::new(seconds);
         let (seed, rounds) = (args.seed, args.rounds);
         let even = thread::scope(|scope| {
-            let (mut crew, ends) = Crew::new(scope);
+            let (mut threads, ended) = Threads::new(scope);
             for thread in 0..args.threads {
-                crew.spawn(format!("soak {thread}"), move || {
-                    let _leaving = Leaving(working);
+                threads.spawn(format!("soak {thread}"), move || {
+                    let _guard = WorkerGuard(working);
                     let mut dice = Dice::new(seed, thread);
                     let work = AssertUnwindSafe(|| worker::work(load, &mut dice, rounds));
                     if let Err(panic) = panic::catch_unwind(work) {
-                        let said = said(&*panic);
-                        tally.note_unexpected(format!("a call panicked: {said}"));
+                        let message = panic_message(&*panic);
+                        tally.note_unexpected(format!("a call panicked: {message}"));
                     }
                 });
             }
-            let even: Vec<_> = (0..EVEN_CLIENTS)
+            let even: Vec<_> = (0..EQUAL_CLIENTS)
                 .map(|index| {
-                    crew.spawn(format!("even {index}"), move || {
+                    threads.spawn(format!("equal {index}"), move || {
                         let mut dice = Dice::new(seed, 1 << 32 | index as u64);
-                        // Relaxed: it says when, not what.
+                        // Relaxed: a later value only delays the end. No data depends on the counter.
                         let over = || tally.stopped() || working.load(Ordering::Relaxed) == 0;
-                        even::work(load, &mut dice, over)
+                        equal::work(load, &mut dice, over)
                     })
                 })
                 .collect();
-            crew.spawn("keeper".to_owned(), || self.keep(working));
-            crew.all_there(tally)?;
-            while ends.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+            threads.spawn("reopener".to_owned(), || self.reopen_on_loss(working));
+            threads.check_started(tally)?;
+            while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 watch.sample(tally, self.losses.load(Ordering::Relaxed));
                 if seconds.is_some_and(|seconds| watch.elapsed().as_secs() >= seconds) {
                     tally.stop.store(true, Ordering::Relaxed);
                 }
             }
-            Ok(even.into_iter().flatten().map(joined).collect())
+            Ok(even.into_iter().flatten().map(join).collect())
         })?;
         Ok((even, watch))
     }
 
-    /// Opens the device again whenever it is lost, until the soak ends.
-    fn keep(&self, working: &AtomicUsize) {
+    /// Reopens the device whenever it is lost, until the soak ends.
+    fn reopen_on_loss(&self, working: &AtomicUsize) {
         let mut watch = self.load.device.watch_health();
-        // Relaxed: it says when, not what.
+        // Relaxed: a later value only delays the end. No data depends on the counter.
         while working.load(Ordering::Relaxed) > 0 && !self.load.ground.tally.stopped() {
             if let Health::Lost { epoch, .. } = watch.health() {
                 self.reopen(epoch + 1, true);
@@ -194,10 +194,10 @@ impl Soak {
                 self.load
                     .ground
                     .tally
-                    .note_unexpected(format!("reopening left {left} threads"));
+                    .note_unexpected(format!("the reopened device left {left} threads"));
             }
             Ok(report) => {
-                // Relaxed: figures.
+                // Relaxed: statistics only.
                 self.parked
                     .fetch_add(report.values_parked, Ordering::Relaxed);
                 self.losses.fetch_add(1, Ordering::Relaxed);
@@ -206,12 +206,12 @@ impl Soak {
                 .load
                 .ground
                 .tally
-                .note_unexpected(format!("reopening: {error}")),
+                .note_unexpected(format!("the device could not be reopened: {error}")),
         }
         self.take_findings(next);
     }
 
-    /// Adds up what the epoch that ended found; `next` tells of the next.
+    /// Adds the findings of the ended epoch to the totals, and continues with `next`.
     fn take_findings(&self, next: Findings) {
         let Some(findings) = &self.findings else {
             return;
@@ -221,20 +221,20 @@ impl Soak {
         let sentences = findings
             .violations()
             .into_iter()
-            .map(|found| found.to_string());
+            .map(|violation| violation.to_string());
         let room = 20_usize.saturating_sub(checked.violations.sentences.len());
         checked.violations.sentences.extend(sentences.take(room));
         checked.needless_waits += findings.figures().waits.implied;
         *findings = next;
     }
 
-    /// What the device has left; it is opened again for that, if it was lost.
+    /// Returns what the device still has. A lost device is reopened first.
     fn left(&self) -> Option<Left> {
         let device = &self.load.device;
         if let Health::Lost { epoch, .. } = device.health() {
             self.reopen(epoch + 1, false);
         }
-        device.sync().wait_timeout(PATIENCE).ok()?;
+        device.sync().wait_timeout(ANSWER_TIMEOUT).ok()?;
         left(device).ok()
     }
 
@@ -248,7 +248,7 @@ impl Soak {
         let seconds = watch.elapsed().as_secs_f64();
         let samples = watch.finish();
         let left = self.left();
-        let closing = self.load.device.close(PATIENCE);
+        let closing = self.load.device.close(ANSWER_TIMEOUT);
         let next = Findings::default();
         self.take_findings(next);
         let tally = self.load.ground.tally.clone();
@@ -280,7 +280,7 @@ impl Soak {
     }
 }
 
-/// What the device says it has, once nobody has anything of it.
+/// Returns what the device still has after all handles were dropped.
 pub(crate) fn left(device: &Device) -> Result<Left, millstream::Error> {
     let (stats, memory) = (device.stats()?, device.memory_usage()?);
     Ok(Left {
@@ -293,23 +293,23 @@ pub(crate) fn left(device: &Device) -> Result<Left, millstream::Error> {
     })
 }
 
-/// Threads of one soak, and how their end is noticed.
-struct Crew<'scope, 'env> {
+/// The threads of one soak, and the detection of their end.
+struct Threads<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
-    /// Each thread has one; the receiver ends with the last of them, also where a thread panics.
-    ended: mpsc::Sender<()>,
+    /// Each thread owns a clone. The receiver disconnects when the last thread ends, also by a panic.
+    alive: mpsc::Sender<()>,
     refused: Option<io::Error>,
 }
 
-impl<'scope, 'env> Crew<'scope, 'env> {
+impl<'scope, 'env> Threads<'scope, 'env> {
     fn new(scope: &'scope Scope<'scope, 'env>) -> (Self, mpsc::Receiver<()>) {
-        let (ended, ends) = mpsc::channel();
-        let crew = Self {
+        let (alive, ended) = mpsc::channel();
+        let threads = Self {
             scope,
-            ended,
+            alive,
             refused: None,
         };
-        (crew, ends)
+        (threads, ended)
     }
 
     fn spawn<T: Send + 'scope>(
@@ -317,22 +317,22 @@ impl<'scope, 'env> Crew<'scope, 'env> {
         name: String,
         work: impl FnOnce() -> T + Send + 'scope,
     ) -> Option<ScopedJoinHandle<'scope, T>> {
-        let ended = self.ended.clone();
+        let alive = self.alive.clone();
         let spawned = thread::Builder::new()
             .name(name)
             .spawn_scoped(self.scope, move || {
-                let _ended = ended;
+                let _alive = alive;
                 work()
             });
         spawned.map_err(|error| self.refused = Some(error)).ok()
     }
 
-    /// Says whether the system gave all threads; if not, those that there are end.
-    fn all_there(self, tally: &Tally) -> Result<(), CommandError> {
+    /// Returns an error if the system refused a thread, and then stops the others.
+    fn check_started(self, tally: &Tally) -> Result<(), CommandError> {
         match self.refused {
             None => Ok(()),
             Some(source) => {
-                // Relaxed: it says when, not what.
+                // Relaxed: no data depends on the flag.
                 tally.stop.store(true, Ordering::Relaxed);
                 Err(CommandError::Thread { source })
             }
@@ -340,33 +340,33 @@ impl<'scope, 'env> Crew<'scope, 'env> {
     }
 }
 
-/// What a panic said.
-fn said(panic: &(dyn Any + Send)) -> &str {
+/// Returns the message of a panic.
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("something that is no text")
+    text.unwrap_or("a payload that is not a string")
 }
 
-fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     match thread.join() {
         Ok(done) => done,
-        // A bug of ours: let it be seen as it is.
-        Err(bug) => panic::resume_unwind(bug),
+        // A panic is a bug of the soak; the main thread propagates it unchanged.
+        Err(panic) => panic::resume_unwind(panic),
     }
 }
 
-/// One worker less.
-struct Leaving<'a>(&'a AtomicUsize);
+/// Decrements the count of working threads on drop.
+struct WorkerGuard<'a>(&'a AtomicUsize);
 
-impl Drop for Leaving<'_> {
+impl Drop for WorkerGuard<'_> {
     fn drop(&mut self) {
-        // Relaxed: it says when, not what.
+        // Relaxed: no data depends on the counter.
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 fn simulator(seed: u64, epoch: u64, faults: bool) -> Sim {
-    // The same seed: its name tells it, and a device that is opened again has the same name.
+    // All epochs share the seed: it is part of the device's name, which must not change on reopening.
     let sim = Sim::seed(seed).memory_bytes(MEMORY_BYTES);
     if !faults {
         return sim;
@@ -387,12 +387,12 @@ fn closed(closing: &Closing) -> Closed {
     }
 }
 
-/// Threads once those that were joined have left the system's books, too.
+/// Returns the number of threads, once the system no longer counts joined ones.
 fn threads_after(before: usize) -> usize {
     let began = Instant::now();
     loop {
         let now = system::threads().unwrap_or(before);
-        if now <= before || began.elapsed() > THREADS_PATIENCE {
+        if now <= before || began.elapsed() > THREADS_TIMEOUT {
             return now;
         }
         thread::sleep(Duration::from_millis(10));

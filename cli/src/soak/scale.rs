@@ -1,6 +1,6 @@
-//! `millstream soak --scale`: very many clients and streams, opened, used and dropped, wave after wave.
+//! `millstream soak --scale`: opens, uses and drops 10,000 clients with 100,000 streams, wave after wave.
 //!
-//! The device must be the same after each wave: what one wave left, the next would add to.
+//! Each wave must leave the device empty, and waves after the second must not add memory.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -17,24 +17,24 @@ use crate::args::{Backend, SoakArgs};
 use crate::demo::bytes;
 use crate::exit::{CommandError, Exit};
 
-/// Clients that live at once, and streams of each.
+/// The clients that are alive at once, and the streams of each.
 const CLIENTS: usize = 10_000;
 const STREAMS_EACH: usize = 10;
-/// The first wave fills caches and tables; those after it must not add to them.
+/// The number of waves. The first fills caches and tables; later ones must not grow them.
 const WAVES: usize = 4;
-/// Elements of each client's buffer.
+/// The elements of each client's buffer.
 const ELEMENTS: usize = 64;
-/// What the process may gain from the second wave to the last: what allocators keep.
+/// The memory that the process may gain from the second wave to the last, which allocators may keep.
 const GROWTH_MAX_BYTES: u64 = 8 << 20;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a wave left behind.
+/// The measurements of one wave.
 #[derive(Debug, Serialize)]
 pub(crate) struct Wave {
     seconds: f64,
-    /// Streams that lived when the most did, by the device's count.
+    /// The streams alive at the peak, as counted by the device.
     streams_live: u64,
-    /// Buffers that did not hold what they must.
+    /// The buffers with wrong contents.
     wrong: u64,
     left: Left,
     reserved_bytes: u64,
@@ -56,7 +56,7 @@ impl Report {
     pub(crate) fn exit(&self) -> Exit {
         match self.violations.is_empty() {
             true => Exit::Success,
-            false => Exit::Wrong,
+            false => Exit::Failure,
         }
     }
 }
@@ -88,7 +88,7 @@ fn open(args: &SoakArgs) -> Result<Device, OpenError> {
     }
 }
 
-/// Opens all, uses all, drops all.
+/// Opens, uses and drops all clients and streams.
 fn wave(device: &Device) -> Result<Wave, Error> {
     let began = Instant::now();
     let kernels = Kernels::native(&device.new_client())?;
@@ -130,7 +130,7 @@ fn wave(device: &Device) -> Result<Wave, Error> {
     })
 }
 
-/// What is wrong with these waves.
+/// Returns the violations of the waves.
 fn judge(waves: &[Wave], drained: bool) -> Vec<String> {
     let mut violations = Vec::new();
     for (number, wave) in waves.iter().enumerate() {
@@ -143,7 +143,9 @@ fn judge(waves: &[Wave], drained: bool) -> Vec<String> {
         let streams = (CLIENTS * STREAMS_EACH) as u64;
         if wave.streams_live != streams {
             let live = wave.streams_live;
-            violations.push(format!("wave {number} had {live} streams, not {streams}"));
+            violations.push(format!(
+                "wave {number}: expected {streams} live streams, got {live}"
+            ));
         }
     }
     if let [_, second, .., last] = waves {
@@ -162,7 +164,7 @@ fn judge(waves: &[Wave], drained: bool) -> Vec<String> {
     violations
 }
 
-/// The report as text.
+/// Renders the report as text.
 pub(crate) fn render(report: &Report) -> String {
     let mut text = format!(
         "{} clients and {} streams at once, {} waves\n\n",
@@ -174,7 +176,7 @@ pub(crate) fn render(report: &Report) -> String {
     for (number, wave) in report.waves.iter().enumerate() {
         let _ = writeln!(
             text,
-            "  wave {number}: {:5.2} s, {} streams lived, {} reserved, process {}",
+            "  wave {number}: {:5.2} s, {} live streams, {} reserved on the device, {} in the process",
             wave.seconds,
             wave.streams_live,
             bytes(wave.reserved_bytes),
@@ -186,7 +188,9 @@ pub(crate) fn render(report: &Report) -> String {
         let _ = writeln!(text, "VIOLATION {violation}");
     }
     if report.violations.is_empty() {
-        text.push_str("clean: each wave left nothing, and the last as little as the second\n");
+        text.push_str(
+            "clean: no wave left anything, and memory did not grow after the second wave\n",
+        );
     }
     text
 }
@@ -207,9 +211,9 @@ mod tests {
     }
 
     #[test]
-    fn each_thing_that_a_wave_leaves_or_adds_is_a_violation() {
-        let sound = || vec![wave(0), wave(1 << 30), wave(1 << 30)];
-        assert_eq!(judge(&sound(), true), [""; 0]);
+    fn leak_growth_or_wrong_data_of_a_wave_is_a_violation() {
+        let clean = || vec![wave(0), wave(1 << 30), wave(1 << 30)];
+        assert_eq!(judge(&clean(), true), [""; 0]);
         let plants: [fn(&mut Vec<Wave>); 5] = [
             |waves| waves[0].left.clients = 1,
             |waves| waves[1].wrong = 1,
@@ -218,10 +222,10 @@ mod tests {
             |waves| waves[2].resident_bytes += GROWTH_MAX_BYTES + 1,
         ];
         for plant in plants {
-            let mut waves = sound();
+            let mut waves = clean();
             plant(&mut waves);
             assert_eq!(judge(&waves, true).len(), 1);
         }
-        assert_eq!(judge(&sound(), false).len(), 1);
+        assert_eq!(judge(&clean(), false).len(), 1);
     }
 }

@@ -1,10 +1,10 @@
-//! What the system says of this process: its memory, its threads, and whether somebody asked it to stop.
+//! The memory and threads of this process, and the signals that stop it.
 
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Bytes of the process in memory, where the system says so.
+/// Returns the resident memory of the process, if the system reports it.
 pub(crate) fn resident_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
@@ -12,17 +12,17 @@ pub(crate) fn resident_bytes() -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Threads of the process, where the system says so.
+/// Returns the number of threads of the process, if the system reports it.
 pub(crate) fn threads() -> Option<usize> {
     Some(fs::read_dir("/proc/self/task").ok()?.count())
 }
 
-/// Ctrl-C from here on sets `stop`; a second one ends the process as ever.
+/// From now on Ctrl-C sets `stop`; a second Ctrl-C ends the process.
 pub(crate) fn stop_on_interrupt(stop: &Arc<AtomicBool>) {
     use signal_hook::consts::{SIGINT, SIGTERM};
     for signal in [SIGINT, SIGTERM] {
-        // In this order: the process ends only if the flag was set by an earlier one. A system that refuses
-        // leaves Ctrl-C as it was.
+        // The order matters: the first handler ends the process only if an earlier signal set the flag. If the system
+        // refuses the handlers, Ctrl-C ends the process as by default.
         let _ = signal_hook::flag::register_conditional_default(signal, stop.clone());
         let _ = signal_hook::flag::register(signal, stop.clone());
     }
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn linux_says_how_large_a_process_is() {
+    fn linux_reports_memory_and_threads() {
         assert!(resident_bytes().unwrap() > 1 << 20);
         assert!(threads().unwrap() >= 1);
     }

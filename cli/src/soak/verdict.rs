@@ -1,31 +1,32 @@
-//! From the figures of a soak to what is wrong with them. Pure: it reads no clock, no device and no file.
+//! Judges the figures of a soak. A pure function: it reads no clock, no device and no file.
 
 use millstream_testkit::Wrongs;
 use serde::Serialize;
 
-/// Memory that the process may gain by the trend of its samples, from the end of the warm-up to the end of
-/// the soak: what allocators and caches do. One byte lost a step is more within minutes.
+/// The growth of memory, by the trend of the samples after the warm-up, that is no violation.
+///
+/// Allocators and caches stay below it. A leak of one byte per step exceeds it within minutes.
 pub(crate) const GROWTH_MAX_BYTES: f64 = (16 << 20) as f64;
-/// The part of the samples that is warm-up: caches fill, pools reach their size.
+/// The share of the samples that is warm-up, in which caches and pools fill.
 const WARM_UP_PERCENT: usize = 25;
-/// With fewer samples than this after the warm-up, memory is not judged: a trend needs time.
+/// The fewest samples after the warm-up from which the trend of memory is judged.
 const SAMPLES_MIN: usize = 20;
-/// Of equal clients the slowest must have completed at least this share of what the fastest did.
+/// The slowest of the equal clients must complete at least this share of the fastest one's work.
 pub(crate) const FAIRNESS_MIN: f64 = 0.5;
-/// With less than this completed by the fastest, fairness is not judged: threads start one after another.
+/// Fairness is judged only if the fastest client completes this much, because threads start one after the other.
 const FAIRNESS_WORK_MIN: u64 = 2_000;
 
 /// One second of a soak.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Sample {
     pub(crate) second: f64,
-    /// Memory of the process, where the system tells.
+    /// The resident memory of the process, or 0 if the system does not report it.
     pub(crate) resident_bytes: u64,
-    /// Steps of the mixed load since the sample before, a second.
+    /// The rate of steps of the mixed load since the previous sample.
     pub(crate) steps_per_second: f64,
 }
 
-/// What the device still had once everything had been dropped.
+/// What the device still had after all handles were dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct Left {
     pub(crate) streams: u64,
@@ -33,11 +34,11 @@ pub(crate) struct Left {
     pub(crate) live_slices: u64,
     pub(crate) bytes_in_use: u64,
     pub(crate) bytes_waiting: u64,
-    /// Clients that the memory report still lists.
+    /// The clients that the memory report still lists.
     pub(crate) clients: u64,
 }
 
-/// What the close said.
+/// The report of the close.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct Closed {
     pub(crate) drained: bool,
@@ -47,15 +48,15 @@ pub(crate) struct Closed {
     pub(crate) threads_left: u64,
 }
 
-/// What the simulator's checker found.
+/// The findings of the simulator's checker.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Checked {
     pub(crate) violations: Wrongs,
-    /// Waits between queues that others implied.
+    /// Waits between queues that other waits implied.
     pub(crate) needless_waits: u64,
 }
 
-/// Everything that the verdict is about.
+/// The figures that are judged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Figures {
     pub(crate) asked: u64,
@@ -65,74 +66,77 @@ pub(crate) struct Figures {
     pub(crate) ended: u64,
     pub(crate) values: u64,
     pub(crate) dropped: u64,
-    /// Values that lost devices were left with: they may be using them.
+    /// The values that lost devices keep, because their unfinished work may use them.
     pub(crate) parked: u64,
-    /// Data that was not what it must be.
+    /// Wrong data.
     pub(crate) wrong: Wrongs,
-    /// Errors that nothing explains.
+    /// Errors that no fault or limit explains.
     pub(crate) unexpected: Wrongs,
-    /// Answers that did not come in time.
+    /// Answers that did not arrive in time.
     pub(crate) unanswered: Wrongs,
-    /// None where the device could not be asked.
+    /// `None` if the device did not respond.
     pub(crate) left: Option<Left>,
     pub(crate) closed: Closed,
-    /// Threads of the process before and after, where the system tells.
+    /// The threads of the process before and after, if the system reports them.
     pub(crate) threads: Option<(usize, usize)>,
     pub(crate) samples: Vec<Sample>,
-    /// Work completed by each of the equal clients.
+    /// The work that each of the equal clients completed.
     pub(crate) even: Vec<u64>,
     pub(crate) checked: Option<Checked>,
 }
 
-/// Something that must not be.
+/// A violation of an invariant.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub(crate) enum Breach {
-    #[error("wrong data: {}", said(.0))]
+pub(crate) enum Violation {
+    #[error("wrong data: {}", summary(.0))]
     Wrong(Wrongs),
-    #[error("unexpected errors: {}", said(.0))]
+    #[error("unexpected errors: {}", summary(.0))]
     Unexpected(Wrongs),
-    #[error("answers that did not come in time: {}", said(.0))]
+    #[error("answers that did not arrive in time: {}", summary(.0))]
     Unanswered(Wrongs),
-    #[error("{asked} answers were asked, {answered} came and {withdrawn} were withdrawn")]
-    Replies {
+    #[error("{asked} answers requested, but {answered} received and {withdrawn} withdrawn")]
+    Answers {
         asked: u64,
         answered: u64,
         withdrawn: u64,
     },
-    #[error("{given} host functions and callbacks were given away, {ended} of them ended")]
+    #[error("{given} host functions and callbacks submitted, but {ended} ended")]
     UserCode { given: u64, ended: u64 },
-    #[error("{values} values were to be dropped, {dropped} were, and lost devices kept {parked}")]
+    #[error(
+        "{values} values submitted to be dropped, but {dropped} dropped and {parked} kept by lost devices"
+    )]
     Values {
         values: u64,
         dropped: u64,
         parked: u64,
     },
-    #[error("the device could not say what it has left")]
-    Silent,
-    #[error("everything was dropped, and the device has {0:?}")]
+    #[error("the device did not respond at the end")]
+    Unresponsive,
+    #[error("after all handles were dropped the device still has {0:?}")]
     Left(Left),
     #[error("the device did not close cleanly: {0:?}")]
     Closed(Closed),
-    #[error("{before} threads before, {after} after")]
+    #[error("the process had {before} threads before the soak and {after} after it")]
     Threads { before: usize, after: usize },
     #[error(
-        "memory grew by {:.1} MiB after the warm-up, {:.2} MiB a minute; at most {:.0} MiB are allowed",
+        "memory grew by {:.1} MiB after the warm-up ({:.2} MiB/min), expected at most {:.0} MiB",
         .0.grown_bytes / MIB, .0.bytes_per_minute / MIB, GROWTH_MAX_BYTES / MIB
     )]
     Growth(Growth),
     #[error(
-        "of equal clients one completed {least} and one {most}; at least {FAIRNESS_MIN} of the most is asked"
+        "equal clients completed between {least} and {most}, expected at least {FAIRNESS_MIN} of the maximum"
     )]
     Unfair { least: u64, most: u64 },
-    #[error("the simulator's checker found: {}", said(.0))]
-    Rules(Wrongs),
-    #[error("{0} waits between queues were needless")]
-    Needless(u64),
+    #[error("findings of the simulator's checker: {}", summary(.0))]
+    Checker(Wrongs),
+    #[error("{0} waits between queues were redundant")]
+    RedundantWaits(u64),
 }
 
 const MIB: f64 = (1 << 20) as f64;
 
-fn said(wrongs: &Wrongs) -> String {
+/// Returns the first sentence, preceded by the number of sentences if there are more.
+fn summary(wrongs: &Wrongs) -> String {
     let first = wrongs.sentences.first().map_or("", String::as_str);
     match wrongs.seen {
         1 => first.to_owned(),
@@ -140,20 +144,20 @@ fn said(wrongs: &Wrongs) -> String {
     }
 }
 
-/// How memory went.
+/// The growth of the process's memory.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub(crate) struct Growth {
     pub(crate) first_bytes: u64,
     pub(crate) last_bytes: u64,
     pub(crate) max_bytes: u64,
-    /// By the trend of what came after the warm-up.
+    /// The growth by the trend of the samples after the warm-up.
     pub(crate) grown_bytes: f64,
     pub(crate) bytes_per_minute: f64,
-    /// Are there samples enough to tell?
+    /// Whether there are enough samples to judge the trend.
     pub(crate) judged: bool,
 }
 
-/// How memory went, by least squares over what came after the warm-up.
+/// Computes the growth of memory by least squares over the samples after the warm-up.
 pub(crate) fn growth(samples: &[Sample]) -> Option<Growth> {
     let (first, last) = (samples.first()?, samples.last()?);
     let steady = &samples[samples.len() * WARM_UP_PERCENT / 100..];
@@ -183,18 +187,18 @@ pub(crate) fn growth(samples: &[Sample]) -> Option<Growth> {
     })
 }
 
-/// The least and the most that equal clients completed, if that is enough to compare.
+/// Returns the least and the most work of the equal clients, or `None` if it is too little to compare.
 pub(crate) fn shares(even: &[u64]) -> Option<(u64, u64)> {
     let (least, most) = (*even.iter().min()?, *even.iter().max()?);
     (most >= FAIRNESS_WORK_MIN).then_some((least, most))
 }
 
-/// Everything that is wrong with these figures.
-pub(crate) fn judge(figures: &Figures) -> Vec<Breach> {
-    let mut breaches = Vec::new();
-    let mut breach = |broken: bool, breach: Breach| {
-        if broken {
-            breaches.push(breach);
+/// Returns the violations in the figures.
+pub(crate) fn judge(figures: &Figures) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut check = |violated: bool, violation: Violation| {
+        if violated {
+            violations.push(violation);
         }
     };
     let Figures {
@@ -211,62 +215,62 @@ pub(crate) fn judge(figures: &Figures) -> Vec<Breach> {
     } = *figures;
     let wrongs = |wrongs: &Wrongs| (wrongs.seen > 0, wrongs.clone());
     let (seen, wrong) = wrongs(&figures.wrong);
-    breach(seen, Breach::Wrong(wrong));
+    check(seen, Violation::Wrong(wrong));
     let (seen, unexpected) = wrongs(&figures.unexpected);
-    breach(seen, Breach::Unexpected(unexpected));
+    check(seen, Violation::Unexpected(unexpected));
     let (seen, unanswered) = wrongs(&figures.unanswered);
-    breach(seen, Breach::Unanswered(unanswered));
-    let replies = Breach::Replies {
+    check(seen, Violation::Unanswered(unanswered));
+    let answers = Violation::Answers {
         asked,
         answered,
         withdrawn,
     };
-    breach(asked != answered + withdrawn, replies);
-    breach(given != ended, Breach::UserCode { given, ended });
-    let lost_values = Breach::Values {
+    check(asked != answered + withdrawn, answers);
+    check(given != ended, Violation::UserCode { given, ended });
+    let lost_values = Violation::Values {
         values,
         dropped,
         parked,
     };
-    breach(dropped > values || dropped + parked < values, lost_values);
+    check(dropped > values || dropped + parked < values, lost_values);
     match figures.left {
-        None => breach(true, Breach::Silent),
-        Some(left) => breach(left != Left::default(), Breach::Left(left)),
+        None => check(true, Violation::Unresponsive),
+        Some(left) => check(left != Left::default(), Violation::Left(left)),
     }
     let clean = Closed {
         drained: true,
         ..Closed::default()
     };
-    breach(closed != clean, Breach::Closed(closed));
+    check(closed != clean, Violation::Closed(closed));
     if let Some((before, after)) = figures.threads {
-        breach(after != before, Breach::Threads { before, after });
+        check(after != before, Violation::Threads { before, after });
     }
     if let Some(growth) = growth(&figures.samples) {
         let grew = growth.judged && growth.grown_bytes > GROWTH_MAX_BYTES;
-        breach(grew, Breach::Growth(growth));
+        check(grew, Violation::Growth(growth));
     }
     if let Some((least, most)) = shares(&figures.even) {
         let unfair = (least as f64) < most as f64 * FAIRNESS_MIN;
-        breach(unfair, Breach::Unfair { least, most });
+        check(unfair, Violation::Unfair { least, most });
     }
     if let Some(checked) = &figures.checked {
-        let (seen, violations) = wrongs(&checked.violations);
-        breach(seen, Breach::Rules(violations));
-        let needless = checked.needless_waits;
-        breach(needless > 0, Breach::Needless(needless));
+        let (seen, findings) = wrongs(&checked.violations);
+        check(seen, Violation::Checker(findings));
+        let redundant = checked.needless_waits;
+        check(redundant > 0, Violation::RedundantWaits(redundant));
     }
-    breaches
+    violations
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Figures of a soak of two minutes in which nothing went wrong.
-    fn sound() -> Figures {
+    /// Returns the figures of a soak of two minutes without violations.
+    fn clean() -> Figures {
         let sample = |second: u32| Sample {
             second: f64::from(second),
-            // Fills during the warm-up, then moves up and down.
+            // Memory grows during the warm-up, then varies slightly.
             resident_bytes: u64::from(second.min(20)) * (10 << 20)
                 + u64::from(second % 7) * 100_000,
             steps_per_second: 1_000.0,
@@ -299,62 +303,77 @@ mod tests {
         }
     }
 
-    /// The only breach of sound figures with this planted in them.
-    fn breach(plant: impl FnOnce(&mut Figures)) -> Breach {
-        let mut figures = sound();
+    /// Changes clean figures by `plant`, and returns the only violation.
+    fn violation(plant: impl FnOnce(&mut Figures)) -> Violation {
+        let mut figures = clean();
         plant(&mut figures);
-        let mut breaches = judge(&figures);
-        assert_eq!(breaches.len(), 1, "{breaches:?}");
-        breaches.remove(0)
+        let mut violations = judge(&figures);
+        assert_eq!(violations.len(), 1, "{violations:?}");
+        violations.remove(0)
     }
 
     #[test]
-    fn sound_figures_have_no_breach() {
-        assert_eq!(judge(&sound()), []);
+    fn clean_figures_have_no_violation() {
+        assert_eq!(judge(&clean()), []);
     }
 
     #[test]
-    fn every_kind_of_planted_violation_is_reported_and_nothing_else() {
-        assert!(matches!(breach(|f| f.wrong = one()), Breach::Wrong(_)));
+    fn each_kind_of_violation_is_reported_alone() {
         assert!(matches!(
-            breach(|f| f.unexpected = one()),
-            Breach::Unexpected(_)
+            violation(|f| f.wrong = one()),
+            Violation::Wrong(_)
         ));
         assert!(matches!(
-            breach(|f| f.unanswered = one()),
-            Breach::Unanswered(_)
+            violation(|f| f.unexpected = one()),
+            Violation::Unexpected(_)
         ));
         assert!(matches!(
-            breach(|f| f.answered -= 1),
-            Breach::Replies { .. }
+            violation(|f| f.unanswered = one()),
+            Violation::Unanswered(_)
         ));
         assert!(matches!(
-            breach(|f| f.answered += 1),
-            Breach::Replies { .. }
-        ));
-        assert!(matches!(breach(|f| f.ended -= 1), Breach::UserCode { .. }));
-        assert!(matches!(breach(|f| f.dropped -= 1), Breach::Values { .. }));
-        assert!(matches!(breach(|f| f.dropped += 1), Breach::Values { .. }));
-        assert!(matches!(breach(|f| f.left = None), Breach::Silent));
-        assert!(matches!(
-            breach(|f| f.closed.drained = false),
-            Breach::Closed(_)
+            violation(|f| f.answered -= 1),
+            Violation::Answers { .. }
         ));
         assert!(matches!(
-            breach(|f| f.closed.slices_held = 1),
-            Breach::Closed(_)
+            violation(|f| f.answered += 1),
+            Violation::Answers { .. }
         ));
         assert!(matches!(
-            breach(|f| f.closed.threads_left = 1),
-            Breach::Closed(_)
+            violation(|f| f.ended -= 1),
+            Violation::UserCode { .. }
         ));
         assert!(matches!(
-            breach(|f| f.threads = Some((3, 4))),
-            Breach::Threads { .. }
+            violation(|f| f.dropped -= 1),
+            Violation::Values { .. }
         ));
         assert!(matches!(
-            breach(|f| f.even[1] = 2_000),
-            Breach::Unfair { .. }
+            violation(|f| f.dropped += 1),
+            Violation::Values { .. }
+        ));
+        assert!(matches!(
+            violation(|f| f.left = None),
+            Violation::Unresponsive
+        ));
+        assert!(matches!(
+            violation(|f| f.closed.drained = false),
+            Violation::Closed(_)
+        ));
+        assert!(matches!(
+            violation(|f| f.closed.slices_held = 1),
+            Violation::Closed(_)
+        ));
+        assert!(matches!(
+            violation(|f| f.closed.threads_left = 1),
+            Violation::Closed(_)
+        ));
+        assert!(matches!(
+            violation(|f| f.threads = Some((3, 4))),
+            Violation::Threads { .. }
+        ));
+        assert!(matches!(
+            violation(|f| f.even[1] = 2_000),
+            Violation::Unfair { .. }
         ));
         let rules = |f: &mut Figures| {
             f.checked = Some(Checked {
@@ -362,26 +381,26 @@ mod tests {
                 needless_waits: 0,
             });
         };
-        assert!(matches!(breach(rules), Breach::Rules(_)));
+        assert!(matches!(violation(rules), Violation::Checker(_)));
         let needless = |f: &mut Figures| {
             f.checked = Some(Checked {
                 needless_waits: 1,
                 ..Checked::default()
             });
         };
-        assert!(matches!(breach(needless), Breach::Needless(1)));
+        assert!(matches!(violation(needless), Violation::RedundantWaits(1)));
     }
 
     #[test]
-    fn a_value_that_a_lost_device_was_left_with_is_none_that_was_lost() {
-        let mut figures = sound();
+    fn value_kept_by_a_lost_device_is_no_violation() {
+        let mut figures = clean();
         figures.dropped -= 1;
         figures.parked = 1;
         assert_eq!(judge(&figures), []);
     }
 
     #[test]
-    fn whatever_the_device_has_left_is_reported() {
+    fn each_kind_of_leak_is_reported() {
         let leaks: [fn(&mut Left); 6] = [
             |left| left.streams = 1,
             |left| left.tasks_held = 1,
@@ -393,46 +412,49 @@ mod tests {
         for leak in leaks {
             let mut left = Left::default();
             leak(&mut left);
-            assert_eq!(breach(|f| f.left = Some(left)), Breach::Left(left));
+            assert_eq!(violation(|f| f.left = Some(left)), Violation::Left(left));
         }
     }
 
     #[test]
-    fn a_slow_leak_is_growth_and_a_warm_up_is_not() {
+    fn slow_leak_is_growth_and_warm_up_is_not() {
         let leak = |f: &mut Figures| {
             for sample in &mut f.samples {
                 sample.resident_bytes += (sample.second * 200.0 * 1024.0) as u64;
             }
         };
-        let Breach::Growth(growth) = breach(leak) else {
-            panic!("a leak of 200 KiB a second was not seen");
+        let Violation::Growth(growth) = violation(leak) else {
+            panic!("a leak of 200 KiB per second was not reported");
         };
         assert!(
             (growth.bytes_per_minute / MIB - 11.7).abs() < 0.5,
             "{growth:?}"
         );
-        // Two minutes are judged; ten seconds are not.
-        let mut short = sound();
+        // Ten seconds have too few samples to judge.
+        let mut short = clean();
         leak(&mut short);
         short.samples.truncate(10);
         assert_eq!(judge(&short), []);
     }
 
     #[test]
-    fn too_little_work_says_nothing_about_fairness() {
-        let mut figures = sound();
+    fn fairness_is_not_judged_with_too_little_work() {
+        let mut figures = clean();
         figures.even = vec![0, 1_500];
         assert_eq!(judge(&figures), []);
     }
 
     #[test]
-    fn a_breach_reads_as_a_sentence() {
-        let said = Breach::Threads {
+    fn violation_is_printed_as_a_sentence() {
+        let text = Violation::Threads {
             before: 3,
             after: 5,
         }
         .to_string();
-        assert_eq!(said, "3 threads before, 5 after");
-        assert_eq!(Breach::Wrong(one()).to_string(), "wrong data: planted");
+        assert_eq!(
+            text,
+            "the process had 3 threads before the soak and 5 after it"
+        );
+        assert_eq!(Violation::Wrong(one()).to_string(), "wrong data: planted");
     }
 }

@@ -1,4 +1,4 @@
-//! The second hand of a soak: samples memory and rate, and moves the bar.
+//! Samples memory and rate each second, and updates the progress bar.
 
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
@@ -12,9 +12,9 @@ use crate::demo::{bytes, counted};
 
 const TEMPLATE: &str = "  {bar:24.cyan/black.bright} {elapsed:>4} of {len}s  {msg}";
 
-/// How often is sampled.
+/// The time between samples.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
-/// Samples that are kept: a day's. A longer soak judges its first day.
+/// The most samples that are kept: those of one day. A longer soak judges only its first day.
 const SAMPLES_MAX: usize = 86_400;
 
 pub(crate) struct Watch {
@@ -25,14 +25,14 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// A watch over a soak of so many seconds; `None` where work ends it.
+    /// Starts the watch over a soak of `seconds`, or over one that ends after its rounds if `None`.
     pub(crate) fn new(seconds: Option<u64>) -> Self {
         let target = match stderr().is_terminal() {
             true => ProgressDrawTarget::stderr(),
             false => ProgressDrawTarget::hidden(),
         };
         let bar = ProgressBar::with_draw_target(seconds, target);
-        // A template of our own that did not parse would leave the plain bar: good enough.
+        // The template parses (see the test). The default style only avoids a panic here.
         let style =
             ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(style.progress_chars("━━╌"));
@@ -41,7 +41,7 @@ impl Watch {
             bar,
             began: now,
             last: (now, 0),
-            // Made at once, so that the samples themselves are no growth.
+            // Allocated in full, so that samples do not count as growth of memory.
             samples: Vec::with_capacity(SAMPLES_MAX),
         }
     }
@@ -76,7 +76,7 @@ impl Watch {
         ));
     }
 
-    /// The samples, once the bar is gone.
+    /// Removes the progress bar and returns the samples.
     pub(crate) fn finish(self) -> Vec<Sample> {
         self.bar.finish_and_clear();
         self.samples

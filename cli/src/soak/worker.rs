@@ -1,41 +1,41 @@
-//! A thread that opens a client, makes it work for a while, drops it, and opens the next one.
+//! A thread of the mixed load: opens a client, runs a random program with it, drops it, and opens the next.
 
 use std::time::Duration;
 
 use millstream::{ComputeClient, Device, Health, Priority};
 use millstream_testkit::{Count, Dice, End, Ground, Kernels, Program};
 
-/// How often a thread looks whether it is to stop while the device is lost.
-const LOST_NAP: Duration = Duration::from_millis(100);
+/// How often a thread checks for the end of the soak while the device is lost.
+const LOST_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Steps of a session: the fewest, and how many more there may be.
+/// A session has `STEPS_MIN` steps plus a random number below `STEPS_EXTRA`.
 const STEPS_MIN: usize = 20;
-const STEPS_MORE: usize = 200;
+const STEPS_EXTRA: usize = 200;
 
-/// What all threads work on.
+/// The device and settings that all threads share.
 pub(crate) struct Load {
     pub(crate) device: Device,
-    /// What every program may do, and what may go wrong with it.
+    /// What every program may do, and which failures are expected.
     pub(crate) ground: Ground,
-    /// The hard limit of those clients that have one.
+    /// The hard limit of the clients that have one.
     pub(crate) limit_bytes: u64,
 }
 
 impl Load {
-    /// Waits until the device runs. Returns false if the soak ends first.
+    /// Waits until the device runs. Returns `false` if the soak ends first.
     pub(crate) fn is_running(&self) -> bool {
         let mut watch = self.device.watch_health();
         while !self.ground.tally.stopped() {
             match watch.health() {
                 Health::Running { .. } => return true,
-                Health::Lost { .. } => drop(watch.wait_timeout(LOST_NAP)),
+                Health::Lost { .. } => drop(watch.wait_timeout(LOST_POLL_INTERVAL)),
                 _ => return false,
             }
         }
         false
     }
 
-    /// A client with limits, priority and weight of its own, and the ground of its program.
+    /// Creates a client with random limits, priority and weight, and the ground of its program.
     fn client(&self, dice: &mut Dice) -> (ComputeClient, Ground) {
         let mut ground = self.ground.clone();
         let mut builder = self
@@ -58,10 +58,11 @@ impl Load {
     }
 }
 
-/// Above this many violations a thread ends: more of them say nothing new, and each answer that never comes takes a minute.
+/// A thread ends above this number of violations. More would add no information, and each missing answer takes a
+/// minute.
 const VIOLATIONS_MAX: u64 = 100;
 
-/// Sessions one after another, `rounds` of them or until the soak ends.
+/// Runs sessions one after the other: `rounds` of them, or until the soak ends.
 pub(crate) fn work(load: &Load, dice: &mut Dice, rounds: Option<u64>) {
     let mut done = 0;
     while rounds.is_none_or(|rounds| done < rounds) && load.is_running() {
@@ -73,9 +74,9 @@ pub(crate) fn work(load: &Load, dice: &mut Dice, rounds: Option<u64>) {
     }
 }
 
-/// One client's life: a random program, of which every answer is checked.
+/// Runs one client's random program, and checks every answer.
 fn session(load: &Load, dice: &mut Dice) -> Result<(), End> {
-    let steps = STEPS_MIN + dice.below(STEPS_MORE);
+    let steps = STEPS_MIN + dice.below(STEPS_EXTRA);
     let (client, ground) = load.client(dice);
     let kernels = Kernels::native(&client).map_err(|error| ground.refused("kernel", &error))?;
     let mut program = Program::new(ground, vec![client], kernels, dice)?;

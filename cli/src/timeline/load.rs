@@ -1,6 +1,7 @@
-//! Reads timelines as `millstream::timeline` writes them: what is on the lanes of queues, where every span is once.
+//! Reads the spans of a timeline that `millstream::timeline` wrote.
 //!
-//! The file is not trusted. Events are looked at one by one, and only spans are kept; what is of others is passed over.
+//! Only the lanes of queues are read, because they have every span exactly once. The file is not trusted: events are
+//! parsed one at a time, and events of other kinds are ignored.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -15,12 +16,12 @@ use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 
 use crate::exit::CommandError;
 
-/// Spans of the longest timeline that is read: they take about a gigabyte.
+/// The most spans that are read. They take about a gigabyte.
 const SPANS_MAX: usize = 16_000_000;
-/// Bytes that are read at once.
+/// The size of the read buffer.
 const BUFFER: usize = 1 << 20;
 
-/// The spans of a file.
+/// Reads the spans of a file.
 pub(super) fn spans(path: &Path) -> Result<Vec<TraceSpan>, CommandError> {
     let unreadable = |source| CommandError::TimelineUnreadable {
         path: path.to_owned(),
@@ -30,7 +31,7 @@ pub(super) fn spans(path: &Path) -> Result<Vec<TraceSpan>, CommandError> {
     let read = serde_json::from_reader(BufReader::with_capacity(BUFFER, file));
     let Timeline { events } = read.map_err(|source| match source.is_io() {
         true => unreadable(source.into()),
-        false => CommandError::NoTimeline {
+        false => CommandError::NotATimeline {
             path: path.to_owned(),
             source,
         },
@@ -49,7 +50,7 @@ struct Timeline {
     events: Spans,
 }
 
-/// One event, as much of it as matters. Those that are no spans of ours lack the rest.
+/// The fields of an event that are read. Events that are not spans of millstream may lack them.
 #[derive(Deserialize)]
 struct Event {
     ph: String,
@@ -62,14 +63,14 @@ struct Event {
     ts: f64,
     #[serde(default)]
     dur: f64,
-    args: Option<Place>,
+    args: Option<Arguments>,
 }
 
 #[derive(Default, Deserialize)]
-struct Place {
+struct Arguments {
     queue: Option<u32>,
     stream: Option<u64>,
-    // Files of before had neither of these.
+    // Older files lack the fields below.
     #[serde(default)]
     client: u32,
     #[serde(default)]
@@ -84,21 +85,21 @@ struct Spans(Vec<TraceSpan>);
 
 impl<'de> Deserialize<'de> for Spans {
     fn deserialize<D: Deserializer<'de>>(file: D) -> Result<Self, D::Error> {
-        file.deserialize_seq(Gather::default())
+        file.deserialize_seq(SpanVisitor::default())
     }
 }
 
-/// Turns events into spans as they come.
+/// Converts events to spans as they are parsed.
 #[derive(Default)]
-struct Gather {
+struct SpanVisitor {
     spans: Vec<TraceSpan>,
-    /// Names are few, and spans many.
+    /// The distinct names, so that spans share them.
     names: HashSet<Arc<str>>,
-    /// The time of all spans together: what anybody sums up later is no more.
+    /// The sum of the lengths of all spans, checked so that no later sum overflows.
     total_ns: u64,
 }
 
-impl<'de> Visitor<'de> for Gather {
+impl<'de> Visitor<'de> for SpanVisitor {
     type Value = Spans;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -116,34 +117,34 @@ impl<'de> Visitor<'de> for Gather {
     }
 }
 
-impl Gather {
+impl SpanVisitor {
     fn span(&mut self, event: Event) -> Result<TraceSpan, String> {
         if self.spans.len() == SPANS_MAX {
-            return Err(format!("it has more than {SPANS_MAX} spans"));
+            return Err(format!("expected at most {SPANS_MAX} spans"));
         }
-        let place = event.args.unwrap_or_default();
-        let (Some(queue), Some(stream)) = (place.queue, place.stream) else {
-            return Err("a span without its queue and stream".to_owned());
+        let arguments = event.args.unwrap_or_default();
+        let (Some(queue), Some(stream)) = (arguments.queue, arguments.stream) else {
+            return Err("a span has no queue or no stream".to_owned());
         };
-        let waited_for = place.waits.iter().map(|(queue, _)| *queue);
+        let waited_for = arguments.waits.iter().map(|(queue, _)| *queue);
         let queues = waited_for.chain([queue]);
         if let Some(queue) = queues.max().filter(|queue| *queue as usize >= MAX_QUEUES) {
-            return Err(format!("queue {queue}: a device has at most {MAX_QUEUES}"));
+            return Err(format!("queue {queue} is not in 0..{MAX_QUEUES}"));
         }
-        let waits = place.waits.into_iter();
+        let waits = arguments.waits.into_iter();
         let waits = waits.map(|(queue, cursor)| TraceWait { queue, cursor });
         let (start_ns, took_ns) = (nanoseconds(event.ts)?, nanoseconds(event.dur)?);
         let total = self.total_ns.checked_add(took_ns);
-        self.total_ns = total.ok_or("spans of more than five hundred years")?;
+        self.total_ns = total.ok_or("the spans last longer than five hundred years")?;
         Ok(TraceSpan {
-            name: self.kept(&event.name),
-            client: place.client,
-            client_name: self.kept(&place.client_name),
+            name: self.intern(&event.name),
+            client: arguments.client,
+            client_name: self.intern(&arguments.client_name),
             stream,
-            // What is not in the file is nobody's concern here: lanes are not drawn by streams.
+            // The file does not have this, and neither the summary nor the picture uses it.
             stream_ended: false,
             queue,
-            cursor: place.cursor,
+            cursor: arguments.cursor,
             start_ns,
             end_ns: start_ns + took_ns,
             waits: waits.collect(),
@@ -151,9 +152,9 @@ impl Gather {
     }
 }
 
-impl Gather {
-    /// One copy of each name.
-    fn kept(&mut self, name: &str) -> Arc<str> {
+impl SpanVisitor {
+    /// Returns the shared copy of a name.
+    fn intern(&mut self, name: &str) -> Arc<str> {
         match self.names.get(name) {
             Some(name) => name.clone(),
             None => {
@@ -166,12 +167,10 @@ impl Gather {
 }
 
 fn nanoseconds(microseconds: f64) -> Result<u64, String> {
-    // Half of what a u64 holds, so that a start and a length are never more than all of it.
+    // Half of the range of `u64`, so that a start plus a length does not overflow.
     const MAX: f64 = (u64::MAX / 2) as f64;
     match (microseconds * 1e3).round() {
         ns if (0.0..MAX).contains(&ns) => Ok(ns as u64),
-        _ => Err(format!(
-            "{microseconds} microseconds are no time of a device"
-        )),
+        _ => Err(format!("{microseconds} microseconds is not a valid time")),
     }
 }

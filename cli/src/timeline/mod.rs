@@ -1,11 +1,11 @@
-//! `millstream timeline`: a saved timeline, summed up; and how the demo saves one.
+//! `millstream timeline`: summarizes a saved timeline. Also writes the timeline of the demo.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
 //! | [`load`] | reads the file |
-//! | [`summary`] | how busy queues were, where they waited, what took long |
-//! | [`table`] | says it as text |
-//! | [`picture`] | draws it |
+//! | [`summary`] | computes how busy queues were, their longest gaps and the times of tasks |
+//! | [`table`] | renders the summary as text |
+//! | [`picture`] | draws the timeline as SVG |
 
 mod load;
 pub(crate) mod picture;
@@ -25,7 +25,7 @@ use crate::units::counted;
 use picture::Caption;
 use summary::Summary;
 
-/// What the command has to say.
+/// The result of one run.
 #[derive(Serialize)]
 struct Report {
     exit_code: u8,
@@ -65,20 +65,20 @@ fn draw(file: &Path, spans: &[TraceSpan]) -> String {
     let caption = Caption {
         title: &name.to_string_lossy(),
         subtitle: &counted(spans.len(), "span"),
-        // What had nothing to do is not in the file.
+        // Unknown: the file does not list idle queues.
         queues: 0,
         tasks: spans.len() as u64,
     };
     picture::draw(spans, &caption)
 }
 
-/// A file that a timeline will be written to.
-pub(crate) struct Saved<'a> {
+/// An open file for a timeline.
+pub(crate) struct TimelineFile<'a> {
     path: &'a Path,
     file: File,
 }
 
-impl<'a> Saved<'a> {
+impl<'a> TimelineFile<'a> {
     pub(crate) fn create(path: &'a Path) -> Result<Self, CommandError> {
         match File::create(path) {
             Ok(file) => Ok(Self { path, file }),
@@ -99,7 +99,7 @@ impl<'a> Saved<'a> {
     }
 }
 
-/// A span of a task, for tests.
+/// Returns the span of a task, for tests.
 #[cfg(test)]
 fn span(name: &str, stream: u64, queue: u32, start_ns: u64, end_ns: u64) -> TraceSpan {
     TraceSpan {

@@ -1,8 +1,7 @@
-//! The timeline picture: what ran when, as one SVG file.
+//! Draws a timeline as one SVG file.
 //!
-//! One lane per queue (what the device did) and one per stream (whose work it was); a colour per
-//! task name; names, streams and times under the mouse. Pure: from spans to text. The file needs
-//! nothing else: no script, no font, no link.
+//! The picture has a lane per queue, a lane per stream, a colour per task name, and a tooltip with
+//! name, stream and times on each span. The file is self-contained: no script, font or link.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
@@ -13,7 +12,7 @@ use crate::svg::{rect, text};
 use crate::units::{duration, tick_step, unit};
 use crate::xml::escape;
 
-/// Most spans in one picture: browsers draw this many with ease.
+/// The most spans in a picture. Browsers draw this number quickly.
 pub(crate) const MAX_SPANS: usize = 8_000;
 
 const WIDTH: f64 = 1480.0;
@@ -26,22 +25,22 @@ const PANEL_TITLE: f64 = 34.0;
 const LANE_GAP: f64 = 4.0;
 const QUEUE_LANE: f64 = 30.0;
 const AXIS: f64 = 44.0;
-/// A span is at least this wide, else it would not be seen.
-const NARROWEST: f64 = 0.7;
+/// The least width of a span, so that it is visible.
+const SPAN_WIDTH_MIN: f64 = 0.7;
 
-/// Told apart by most eyes, and calm beside each other; names take them in order of appearance.
+/// Colours that most people can distinguish. Names take them in order of appearance.
 const COLOURS: [&str; 12] = [
     "#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948", "#b07aa1", "#ff9da7",
     "#9c755f", "#6b7b3a", "#d37295", "#a0a8b0",
 ];
 
-/// What stands above the lanes, and what the lanes are.
+/// The text above the lanes, and facts that the spans may lack.
 pub(crate) struct Caption<'a> {
     pub(crate) title: &'a str,
     pub(crate) subtitle: &'a str,
-    /// How many queues the device has, busy or not.
+    /// The number of queues of the device, including idle ones.
     pub(crate) queues: u32,
-    /// How many tasks the device ran; where more than are drawn, the picture says so.
+    /// The number of tasks that the device ran. The picture says so if it shows fewer.
     pub(crate) tasks: u64,
 }
 
@@ -61,7 +60,7 @@ struct Picture<'a> {
     queues: u32,
     streams: BTreeSet<u64>,
     colours: HashMap<&'a str, &'static str>,
-    /// Names in order of appearance, with what they took in all.
+    /// Names in order of appearance, with their total times.
     totals_ns: Vec<(&'a str, u64)>,
     start_ns: u64,
     length_ns: u64,
@@ -112,7 +111,7 @@ impl<'a> Picture<'a> {
         open(&mut svg, height);
         let drawn = self.spans.len() as u64;
         let note = if drawn < caption.tasks {
-            format!(" · {drawn} of {} tasks are drawn", caption.tasks)
+            format!(" · shows {drawn} of {} tasks", caption.tasks)
         } else {
             String::new()
         };
@@ -125,12 +124,7 @@ impl<'a> Picture<'a> {
         );
         self.legend(&mut svg);
 
-        text(
-            &mut svg,
-            "panel",
-            (28.0, queues_top - 14.0),
-            "Queues: what the device ran",
-        );
+        text(&mut svg, "panel", (28.0, queues_top - 14.0), "Queues");
         text(
             &mut svg,
             "quiet end",
@@ -145,12 +139,7 @@ impl<'a> Picture<'a> {
             u64::from(span.queue)
         });
 
-        text(
-            &mut svg,
-            "panel",
-            (28.0, streams_top - 14.0),
-            "Streams: whose work it was",
-        );
+        text(&mut svg, "panel", (28.0, streams_top - 14.0), "Streams");
         text(
             &mut svg,
             "quiet end",
@@ -174,7 +163,7 @@ impl<'a> Picture<'a> {
         LEFT + (ns - self.start_ns) as f64 / self.length_ns as f64 * PLOT
     }
 
-    /// Where each chip of the legend stands, and how many rows they take.
+    /// Returns the position of each entry of the legend, and the number of rows.
     fn legend_layout(&self) -> (Vec<(f64, f64)>, f64) {
         let (mut x, mut y) = (28.0, HEADER);
         let mut places = Vec::new();
@@ -228,7 +217,7 @@ impl<'a> Picture<'a> {
                 (x, bottom + 20.0),
                 &format!("{value:.decimals$} {unit}"),
             );
-            // Five hundred years have an end.
+            // The addition can overflow, since a timeline can be as long as `u64` nanoseconds.
             let Some(next) = at.checked_add(step) else {
                 break;
             };
@@ -256,7 +245,7 @@ impl<'a> Picture<'a> {
                 svg,
                 r#"<rect class="lane" x="{LEFT}" y="{y:.1}" width="{PLOT}" height="{height}" rx="2"/>"#
             );
-            // Crowded lanes are labelled now and then, so that labels stay legible.
+            // Only every second of the narrow lanes has a label, so that labels stay legible.
             if height >= 12.0 || row % 2 == 0 {
                 let middle = y + height / 2.0 + 4.5;
                 text(svg, "end", (LEFT - 12.0, middle), label);
@@ -276,7 +265,7 @@ impl<'a> Picture<'a> {
 
     fn span(&self, svg: &mut String, y: f64, height: f64, span: &TraceSpan) {
         let x = self.x(span.start_ns);
-        let width = (self.x(span.end_ns) - x).max(NARROWEST);
+        let width = (self.x(span.end_ns) - x).max(SPAN_WIDTH_MIN);
         let after = |ns: u64| duration(ns - self.start_ns);
         let hover = format!(
             "{}: {}\nstream {}, queue {}\nfrom {} to {}",
@@ -335,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn every_span_is_drawn_once_per_panel() {
+    fn each_span_is_drawn_once_per_panel() {
         let spans = [
             span("luma", 1, 0, 0, 1_000),
             span("blur", 2, 1, 500, 9_000),
@@ -356,15 +345,15 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_show_is_a_picture_too() {
+    fn picture_without_spans_is_valid() {
         let svg = picture(&[], 0);
         assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
     }
 
-    /// Half of the time that there is, and then the other half: what a file may say.
+    /// A file may have times up to the limit of `u64`.
     #[test]
-    fn the_longest_timeline_has_an_axis_with_an_end() {
+    fn axis_of_the_longest_timeline_ends() {
         let half = u64::MAX / 2;
         let svg = picture(
             &[span("a", 1, 0, 0, half), span("b", 1, 0, half, u64::MAX)],
@@ -375,12 +364,12 @@ mod tests {
     }
 
     #[test]
-    fn too_many_spans_are_cut_off_and_the_picture_says_so() {
+    fn picture_is_limited_and_reports_the_number_of_shown_tasks() {
         let spans: Vec<_> = (0..MAX_SPANS as u64 + 5)
             .map(|i| span("k", 0, 0, i * 10, i * 10 + 9))
             .collect();
         let svg = picture(&spans, 1);
         assert_eq!(hovers(&svg), 2 * MAX_SPANS);
-        assert!(svg.contains("8000 of 8005 tasks are drawn"));
+        assert!(svg.contains("shows 8000 of 8005 tasks"));
     }
 }

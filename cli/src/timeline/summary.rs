@@ -1,7 +1,7 @@
-//! What a timeline comes to. Pure: from spans to numbers.
+//! Computes the summary of a timeline from its spans.
 //!
-//! A queue is busy while at least one of its spans runs; all other time between the timeline's first start and its last
-//! end is gaps. So what a queue was busy and its gaps are the timeline's length.
+//! A queue is busy while at least one of its spans runs. All other time between the timeline's first start and last end
+//! is gaps, so a queue's busy time and gaps add up to the timeline's length.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use millstream::TraceSpan;
 use serde::Serialize;
 
-/// Gaps of a queue that are told.
+/// The number of longest gaps that are reported for each queue.
 const GAPS_MAX: usize = 3;
 
 #[derive(Debug, PartialEq, Serialize)]
@@ -17,12 +17,12 @@ pub(super) struct Summary {
     pub(super) spans: usize,
     pub(super) streams: usize,
     pub(super) clients: usize,
-    /// How often a queue was told to wait for another.
+    /// The waits of a queue for another.
     pub(super) waits: usize,
-    /// From the first start to the last end.
+    /// The time from the first start to the last end.
     pub(super) length_ns: u64,
     pub(super) queues: Vec<Queue>,
-    /// Those that took most in all come first.
+    /// The kernels, in descending order of total time.
     pub(super) kernels: Vec<Kernel>,
 }
 
@@ -31,21 +31,21 @@ pub(super) struct Queue {
     pub(super) queue: u32,
     pub(super) spans: usize,
     pub(super) busy_ns: u64,
-    /// Of the timeline's length: 0 to 1.
+    /// The busy share of the timeline's length, 0 to 1.
     pub(super) busy: f64,
-    /// The longest first.
+    /// The longest gaps, in descending order.
     pub(super) longest_gaps: Vec<Gap>,
 }
 
-/// A while in which a queue ran nothing.
+/// A time in which a queue ran nothing.
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Gap {
-    /// After the timeline's first start.
+    /// The start, relative to the timeline's first start.
     pub(super) start_ns: u64,
     pub(super) length_ns: u64,
 }
 
-/// All spans of one name.
+/// The spans of one name.
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Kernel {
     pub(super) name: String,
@@ -67,12 +67,12 @@ impl Summary {
             let took_ns = span.end_ns - span.start_ns;
             kernels.entry(&span.name).or_default().push(took_ns);
         }
-        let different = |numbers: &mut dyn Iterator<Item = u64>| {
+        let count_distinct = |numbers: &mut dyn Iterator<Item = u64>| {
             let all: BTreeSet<u64> = numbers.collect();
             all.len()
         };
-        let streams = different(&mut spans.iter().map(|span| span.stream));
-        let clients = different(&mut spans.iter().map(|span| span.client.into()));
+        let streams = count_distinct(&mut spans.iter().map(|span| span.stream));
+        let clients = count_distinct(&mut spans.iter().map(|span| span.client.into()));
         let length_ns = end_ns - start_ns;
         let mut kernels: Vec<Kernel> = kernels.into_iter().map(Kernel::of).collect();
         kernels.sort_by_key(|kernel| Reverse(kernel.total_ns));
@@ -93,7 +93,7 @@ impl Queue {
     fn of(queue: u32, mut times: Vec<(u64, u64)>, length_ns: u64) -> Self {
         times.sort_unstable();
         let (mut gaps, mut busy_until, mut idle_ns) = (Vec::new(), 0, 0);
-        // The end is where a span of no length would be.
+        // An empty span at the end closes the last gap.
         for (start_ns, end_ns) in times.iter().copied().chain([(length_ns, length_ns)]) {
             if start_ns > busy_until {
                 let gap = Gap {
@@ -125,7 +125,7 @@ impl Kernel {
             name: name.to_owned(),
             count: took_ns.len(),
             total_ns: took_ns.iter().sum(),
-            // Of an even number the greater of the two in the middle.
+            // The upper median, if the count is even.
             median_ns: took_ns.get(took_ns.len() / 2).copied().unwrap_or(0),
             greatest_ns: took_ns.last().copied().unwrap_or(0),
         }
@@ -144,9 +144,9 @@ mod tests {
         }
     }
 
-    /// Spans that overlap are busy once, and the ends of the timeline count.
+    /// Overlapping spans count once, and gaps at both ends of the timeline count.
     #[test]
-    fn what_is_busy_and_the_gaps_are_the_whole() {
+    fn busy_time_and_gaps_add_up_to_the_length() {
         let summary = Summary::of(&[
             span("a", 1, 0, 1_000, 1_100),
             span("a", 1, 0, 1_050, 1_200),
@@ -167,11 +167,11 @@ mod tests {
     }
 
     #[test]
-    fn what_took_most_comes_first() {
+    fn kernels_are_sorted_by_total_time() {
         let times = [5, 1, 9, 3].map(|ns| span("many", 1, 0, 100, 100 + ns));
         let one = span("one", 1, 0, 0, 1_000);
         let summary = Summary::of(&[&times[..], &[one]].concat());
-        let said = |name: &str, count, total_ns, median_ns, greatest_ns| Kernel {
+        let kernel = |name: &str, count, total_ns, median_ns, greatest_ns| Kernel {
             name: name.into(),
             count,
             total_ns,
@@ -179,14 +179,14 @@ mod tests {
             greatest_ns,
         };
         let expected = [
-            said("one", 1, 1_000, 1_000, 1_000),
-            said("many", 4, 18, 5, 9),
+            kernel("one", 1, 1_000, 1_000, 1_000),
+            kernel("many", 4, 18, 5, 9),
         ];
         assert_eq!(summary.kernels, expected);
     }
 
     #[test]
-    fn a_timeline_of_no_length_is_no_division_by_nothing() {
+    fn empty_timeline_has_a_busy_share_of_zero() {
         let summary = Summary::of(&[span("a", 1, 3, 7, 7)]);
         assert_eq!(summary.queues[0].busy, 0.0);
         assert!(summary.queues[0].longest_gaps.is_empty());

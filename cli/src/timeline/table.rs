@@ -1,4 +1,4 @@
-//! The summary of a timeline as text.
+//! Renders the summary of a timeline as text.
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
@@ -7,13 +7,13 @@ use super::Report;
 use super::summary::{Gap, Kernel, Queue};
 use crate::units::{counted, duration};
 
-/// Names in the table; all of them are in the JSON.
+/// The most names in the table. The JSON has all of them.
 const KERNELS_MAX: usize = 40;
 
 pub(super) fn render(report: &Report) -> String {
     let summary = &report.summary;
     let mut text = format!(
-        "{}: {} on {}, of {} of {}, in {}; {} between queues\n\n",
+        "{}: {} on {}, from {} of {}, in {}; {} between queues\n\n",
         report.file.display(),
         counted(summary.spans, "span"),
         counted(summary.queues.len(), "queue"),
@@ -24,19 +24,19 @@ pub(super) fn render(report: &Report) -> String {
     );
     let mut queues = table(["queue", "spans", "busy", "%", "longest gaps"]);
     queues.add_rows(summary.queues.iter().map(queue));
-    // Sentences, unlike the numbers before them.
+    // The gaps are text, so they are aligned to the left.
     if let Some(gaps) = queues.column_mut(4) {
         gaps.set_cell_alignment(CellAlignment::Left);
     }
-    let mut kernels = table(["task", "count", "total", "median", "greatest"]);
+    let mut kernels = table(["task", "count", "total", "median", "max"]);
     kernels.add_rows(summary.kernels.iter().take(KERNELS_MAX).map(kernel));
     text += &format!("{queues}\n\n{kernels}\n");
     let hidden = summary.kernels.len().saturating_sub(KERNELS_MAX);
     if hidden > 0 {
-        text += &format!("{hidden} more took less; `--json` tells them all\n");
+        text += &format!("{hidden} more with less total time; --json lists all\n");
     }
     if let Some(picture) = &report.picture {
-        text += &format!("\ndrawn in {}\n", picture.display());
+        text += &format!("\npicture  {}\n", picture.display());
     }
     text
 }
@@ -65,7 +65,7 @@ fn queue(queue: &Queue) -> [String; 5] {
 
 fn kernel(kernel: &Kernel) -> [String; 5] {
     [
-        // A name may be anything; one that steers the terminal, or breaks the line, does so in the JSON alone.
+        // A name in the file may have control characters, which must not reach the terminal.
         kernel.name.replace(char::is_control, "\u{fffd}"),
         kernel.count.to_string(),
         duration(kernel.total_ns),

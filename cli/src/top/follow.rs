@@ -1,4 +1,4 @@
-//! Reading what is published, and saying what is wrong with it: there is nothing yet, it is no frame, nobody writes it any more.
+//! Reads published frames, and detects a source that has ended or no longer writes.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,42 +9,42 @@ use super::frame::Frame;
 use super::publish::INTERVAL;
 use crate::exit::CommandError;
 
-/// Intervals without a frame, after which somebody is told.
+/// A source that has not written for this number of intervals is reported.
 const SILENT_MAX: u128 = 6;
 
-/// The frame that is there now.
+/// Reads the current frame.
 pub(crate) fn read(path: &Path) -> Result<Frame, CommandError> {
     let text = fs::read(path).map_err(|source| match source.kind() {
-        ErrorKind::NotFound => CommandError::NoPublication {
+        ErrorKind::NotFound => CommandError::MetricsMissing {
             path: path.to_owned(),
         },
-        _ => CommandError::PublicationUnreadable {
+        _ => CommandError::MetricsUnreadable {
             path: path.to_owned(),
             source,
         },
     })?;
-    serde_json::from_slice(&text).map_err(|source| CommandError::NoFrame {
+    serde_json::from_slice(&text).map_err(|source| CommandError::NotAMetricsFile {
         path: path.to_owned(),
         source,
     })
 }
 
-/// What is to be said of a frame besides what it says itself, at this time.
+/// Returns a notice if the source of the frame has ended or no longer writes.
 pub(crate) fn notice(frame: &Frame, now_ms: u64) -> Option<String> {
     let silent_ms = u128::from(now_ms.saturating_sub(frame.at_ms));
     match frame.is_last {
-        true => Some("it has ended; this is how".to_owned()),
+        true => Some("ended, this is the last frame".to_owned()),
         false if silent_ms > SILENT_MAX * INTERVAL.as_millis() => {
             let (pid, seconds) = (frame.pid, silent_ms / 1_000);
             Some(format!(
-                "nothing for {seconds} s: does process {pid} still run?"
+                "no frame for {seconds} s, check whether process {pid} still runs"
             ))
         }
         false => None,
     }
 }
 
-/// Milliseconds since 1970.
+/// Returns the milliseconds since 1970.
 pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -1,4 +1,4 @@
-//! A frame: what one device tells at one moment, as it is published and shown. Plain data, from a snapshot and the one before.
+//! A frame: the metrics of one device at one moment, computed from a snapshot and the previous one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,21 +7,21 @@ use millstream::Device;
 use millstream::metrics::{Histogram, Latencies, Metrics};
 use serde::{Deserialize, Serialize};
 
-/// Clients that a frame has room for, those with the most memory: a soak has thousands.
+/// The most clients of a frame, those with the most memory. A soak has thousands of clients.
 const CLIENTS_MAX: usize = 200;
 
-/// What is shown.
+/// The published metrics of a device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Frame {
-    /// What is at work: `soak` or `demo`.
+    /// The command that publishes: `soak` or `demo`.
     pub(crate) command: String,
     pub(crate) device: String,
     pub(crate) pid: u32,
     /// Seconds since the first frame.
     pub(crate) uptime_s: f64,
-    /// When it was published, in milliseconds since 1970.
+    /// The time of publication, in milliseconds since 1970.
     pub(crate) at_ms: u64,
-    /// No other will follow.
+    /// Whether this is the last frame of its source.
     pub(crate) is_last: bool,
     pub(crate) epoch: u64,
     pub(crate) tasks: u64,
@@ -37,16 +37,16 @@ pub(crate) struct Frame {
     pub(crate) mailbox_capacity: u64,
     pub(crate) queues: Vec<Queue>,
     pub(crate) memory: Memory,
-    /// By reason; those that there are.
+    /// The number of faults by reason, without zeros.
     pub(crate) faults: BTreeMap<String, u64>,
     pub(crate) slices_poisoned: u64,
     pub(crate) slices_waiting: u64,
     pub(crate) values_waiting: u64,
-    pub(crate) latencies: Option<Waits>,
-    /// Those with the most memory.
+    pub(crate) latencies: Option<LatencyQuantiles>,
+    /// The clients with the most memory.
     pub(crate) clients: Vec<Client>,
-    /// How many there are.
-    pub(crate) clients_in_all: u64,
+    /// The number of all clients.
+    pub(crate) clients_total: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ pub(crate) struct Queue {
     pub(crate) depth_max: u64,
     pub(crate) held: u64,
     pub(crate) streams: u64,
-    /// Of the time since the frame before, where the device tells.
+    /// The busy share of the time since the previous frame, 0 to 1, if the device reports it.
     pub(crate) busy: f64,
 }
 
@@ -80,16 +80,16 @@ pub(crate) struct Client {
     pub(crate) high_water: u64,
 }
 
-/// Latencies since the frame before, of a sample of tasks.
+/// Latencies of sampled tasks since the previous frame.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Waits {
+pub(crate) struct LatencyQuantiles {
     pub(crate) queued: Quantiles,
     pub(crate) runs: Quantiles,
     pub(crate) slices: Quantiles,
     pub(crate) values: Quantiles,
 }
 
-/// In nanoseconds.
+/// Quantiles of a latency, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Quantiles {
     pub(crate) count: u64,
@@ -99,7 +99,7 @@ pub(crate) struct Quantiles {
 }
 
 impl Quantiles {
-    /// Of what has come since; of all, where that is another epoch's.
+    /// Computes the quantiles of the values since `earlier`, or of all values if there is none.
     fn of(now: &Histogram, earlier: Option<&Histogram>) -> Self {
         let new = match earlier {
             Some(earlier) => now.since(earlier),
@@ -114,7 +114,7 @@ impl Quantiles {
     }
 }
 
-/// Whose frames these are.
+/// The source of frames.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     pub(crate) command: &'static str,
@@ -131,7 +131,7 @@ impl Source {
 }
 
 impl Frame {
-    /// The frame of a snapshot, `since` after the one before, if there was one.
+    /// Computes a frame from a snapshot, and the previous snapshot with the time since then.
     pub(crate) fn new(
         source: &Source,
         now: &Metrics,
@@ -139,7 +139,7 @@ impl Frame {
         uptime: Duration,
         at_ms: u64,
     ) -> Self {
-        // Another epoch counts from nothing.
+        // The counters of each epoch start at zero.
         let before = before.filter(|(before, _)| before.epoch == now.epoch);
         let rate = |now: u64, count: &dyn Fn(&Metrics) -> u64| {
             let (earlier, since) =
@@ -200,22 +200,25 @@ impl Frame {
             slices_poisoned: now.slices_poisoned,
             slices_waiting: now.collection.slices_waiting,
             values_waiting: now.collection.values_waiting,
-            latencies: now.latencies.as_ref().map(|now| waits(now, earlier)),
+            latencies: now
+                .latencies
+                .as_ref()
+                .map(|now| latency_quantiles(now, earlier)),
             clients: clients(now),
-            clients_in_all: now.clients.len() as u64,
+            clients_total: now.clients.len() as u64,
         }
     }
 
-    /// The device tells nothing any more, or not yet: what it has done stays, and it does no more.
-    pub(crate) fn stands_still(&mut self) {
+    /// Sets all rates to zero and keeps the counters, for a device that currently reports nothing.
+    pub(crate) fn clear_rates(&mut self) {
         self.tasks_per_second = 0.0;
         self.queues.iter_mut().for_each(|queue| queue.busy = 0.0);
     }
 }
 
-fn waits(now: &Latencies, earlier: Option<&Latencies>) -> Waits {
+fn latency_quantiles(now: &Latencies, earlier: Option<&Latencies>) -> LatencyQuantiles {
     let of = |which: fn(&Latencies) -> &Histogram| Quantiles::of(which(now), earlier.map(which));
-    Waits {
+    LatencyQuantiles {
         queued: of(|latencies| &latencies.queued_ns),
         runs: of(|latencies| &latencies.runs_ns),
         slices: of(|latencies| &latencies.slice_waits_ns),

@@ -1,17 +1,17 @@
-//! `millstream top`: what a soak or a demo is doing right now, from the frames that it publishes.
+//! `millstream top`: shows live metrics of a soak or demo, from the frames that it publishes.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
-//! | `frame` | what is shown of a device at one moment, as data |
+//! | `frame` | the metrics of a device at one moment, as data |
 //! | `publish` | a thread of the soak or demo that writes frames to a file |
-//! | `follow` | reads them, and says what is wrong |
-//! | `view` | draws them; pure |
+//! | `follow` | reads frames, and detects a source that has stopped |
+//! | `view` | draws a frame to a buffer |
 //! | `screen` | the terminal |
-//! | `once` | one of them as text |
+//! | `plain_text` | a frame as text |
 
 mod follow;
 mod frame;
-mod once;
+mod plain_text;
 mod publish;
 mod screen;
 mod view;
@@ -22,26 +22,26 @@ use crate::args::{METRICS_FILE, TopArgs};
 use crate::exit::{CommandError, Exit};
 use crate::output;
 
-pub(crate) use publish::{Publication, sampling};
-use view::Shown;
+pub(crate) use publish::{Publisher, sample_every};
+use view::View;
 
-/// Shows what is published.
+/// Runs the command.
 pub(crate) fn run(args: &TopArgs) -> Result<Exit, CommandError> {
     let path = args.file.as_deref().unwrap_or(Path::new(METRICS_FILE));
-    // Before the screen is taken: a name that is no good is told as ever.
+    // The first read comes before the terminal is taken over, so that a wrong path is an ordinary error.
     let frame = follow::read(path)?;
     if args.json {
         output::json(&frame)?;
         return Ok(Exit::Success);
     }
-    let mut shown = Shown {
+    let mut view = View {
         notice: follow::notice(&frame, follow::now_ms()),
-        ..Shown::default()
+        ..View::default()
     };
-    shown.take(frame);
+    view.update(frame);
     match args.once {
-        true => output::text(&once::text(&shown))?,
-        false => screen::run(path, shown)?,
+        true => output::text(&plain_text::render(&view))?,
+        false => screen::run(path, view)?,
     }
     Ok(Exit::Success)
 }

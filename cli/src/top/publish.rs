@@ -1,7 +1,7 @@
-//! Publishing frames: a file that is replaced as a whole, so that whoever reads it finds one frame, and never a part of one.
+//! Publishes frames to a file, which is replaced atomically, so that readers never see a partial frame.
 //!
-//! A file and not a socket: any number of watchers, none of which the writer knows or waits for; and what a writer that was killed
-//! leaves behind says when it was written.
+//! A file instead of a socket supports any number of readers without the writer waiting for them. The last frame of a
+//! killed writer remains, with its time.
 
 use std::fs;
 use std::io;
@@ -16,28 +16,30 @@ use millstream::{ComputeClient, Device};
 use super::frame::{Frame, Source};
 use crate::exit::CommandError;
 
-/// How often.
+/// The time between frames.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(500);
 
-/// One task of so many is followed for latencies.
+/// One task in this number is sampled for latencies.
 const SAMPLE_EVERY: u64 = 16;
 
-/// One task of how many is followed on a device that publishes to this file, or to none.
-pub(crate) fn sampling(path: Option<&Path>) -> u64 {
+/// Returns the sampling interval of latencies for a device that publishes to `path`: 0, which disables it, without a
+/// path.
+pub(crate) fn sample_every(path: Option<&Path>) -> u64 {
     path.map_or(0, |_| SAMPLE_EVERY)
 }
 
-/// How long the device may take to tell.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The timeout of a request for metrics.
+const METRICS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Frames of a device, published by a thread of its own until this is dropped.
-pub(crate) struct Publication {
+/// A thread that publishes the metrics of a device until this is dropped.
+pub(crate) struct Publisher {
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Publication {
-    /// Publishes to `path`, if there is one, what `device` tells; at once for the first time, so that a name that is no good is told before the work.
+impl Publisher {
+    /// Starts to publish the metrics of `device` to `path`, if there is one. Writes the first frame at once, so that a
+    /// wrong path fails before the work begins.
     pub(crate) fn start(
         path: Option<&Path>,
         command: &'static str,
@@ -46,13 +48,13 @@ impl Publication {
         let Some(path) = path else { return Ok(None) };
         let writer = Writer::new(path, Source::new(command, device), device.new_client());
         let (stop, stopped) = mpsc::channel();
-        let mut writer = writer.map_err(|source| CommandError::PublicationUnwritable {
+        let mut writer = writer.map_err(|source| CommandError::MetricsUnwritable {
             path: path.to_owned(),
             source,
         })?;
         let publish = move || {
             while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                // A full disk ends no soak: whoever watches sees that nothing comes.
+                // A full disk must not end the soak. Readers notice that no frame arrives.
                 let _ = writer.write(false);
             }
             let _ = writer.write(true);
@@ -67,20 +69,20 @@ impl Publication {
     }
 }
 
-impl Drop for Publication {
+impl Drop for Publisher {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic of it was told where it happened.
+            // The panic hook has reported a panic of the thread.
             let _ = thread.join();
         }
     }
 }
 
-/// Asks, and writes.
+/// Requests metrics and writes frames.
 struct Writer {
     path: PathBuf,
-    /// Beside it, so that it can take its place.
+    /// A temporary file in the same folder, which is renamed to `path`.
     draft: PathBuf,
     source: Source,
     client: ComputeClient,
@@ -109,20 +111,21 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Publishes what the device tells now. A device that is lost tells nothing until it is opened again; then its last frame stays.
+    /// Publishes the current metrics. While the device is lost it reports none, and the last frame is repeated without
+    /// rates.
     fn write(&mut self, is_last: bool) -> io::Result<()> {
         let at_ms = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let at_ms = u64::try_from(at_ms.as_millis()).unwrap_or(u64::MAX);
-        if let Ok(metrics) = self.client.metrics().wait_timeout(PATIENCE) {
+        if let Ok(metrics) = self.client.metrics().wait_timeout(METRICS_TIMEOUT) {
             let now = Instant::now();
             let before = self.last.as_ref().map(|(metrics, at)| (metrics, now - *at));
             let uptime = now - self.began;
             self.frame = Some(Frame::new(&self.source, &metrics, before, uptime, at_ms));
             self.last = Some((metrics, now));
         } else if let Some(frame) = &mut self.frame {
-            frame.stands_still();
+            frame.clear_rates();
         }
         let Some(frame) = &mut self.frame else {
             return Ok(());
@@ -134,7 +137,7 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// Where the last one could not take its place.
+    /// Removes the draft that remains if a rename failed.
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.draft);
     }
@@ -150,9 +153,8 @@ mod tests {
     use super::*;
     use crate::scratch::Scratch;
 
-    /// What it did is told still, and not that it goes on doing that.
     #[test]
-    fn a_device_that_is_gone_has_counts_and_no_rates() {
+    fn frame_of_a_closed_device_keeps_counters_and_has_zero_rates() {
         let folder = Scratch::new("publish");
         let path = folder.path().join("metrics.json");
         let device = Device::open(Cpu::default()).unwrap();
@@ -163,12 +165,15 @@ mod tests {
         stream.fill(&buffer, 2).unwrap();
         device.sync().wait().unwrap();
         writer.write(false).unwrap();
-        let at_work = follow::read(&path).unwrap();
-        assert!(at_work.tasks > 0 && at_work.tasks_per_second > 0.0);
+        let running = follow::read(&path).unwrap();
+        assert!(running.tasks > 0 && running.tasks_per_second > 0.0);
         device.close(Duration::from_secs(60));
         writer.write(false).unwrap();
-        let gone = follow::read(&path).unwrap();
-        assert_eq!((gone.tasks, gone.tasks_per_second), (at_work.tasks, 0.0));
-        assert!(gone.queues.iter().all(|queue| queue.busy == 0.0));
+        let closed = follow::read(&path).unwrap();
+        assert_eq!(
+            (closed.tasks, closed.tasks_per_second),
+            (running.tasks, 0.0)
+        );
+        assert!(closed.queues.iter().all(|queue| queue.busy == 0.0));
     }
 }

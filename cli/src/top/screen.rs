@@ -1,4 +1,4 @@
-//! The terminal: keys in, frames out, and as it was before in the end, however that comes about.
+//! The terminal: reads keys, draws frames, and restores the terminal however the command ends.
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -11,31 +11,31 @@ use ratatui::{DefaultTerminal, Frame as Canvas};
 use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use super::follow;
-use super::view::{self, Shown};
+use super::view::{self, View};
 use crate::exit::CommandError;
 
-/// How long a key is waited for before the file is looked at again.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// The time between reads of the file.
+const REFRESH_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Follows the file until somebody has seen enough.
-pub(crate) fn run(path: &Path, shown: Shown) -> Result<(), CommandError> {
+/// Follows the file until the user quits.
+pub(crate) fn run(path: &Path, view: View) -> Result<(), CommandError> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGHUP] {
-        // Refused for signals that cannot be caught only.
+        // Registration fails only for signals that cannot be caught.
         let _ = signal_hook::flag::register(signal, stop.clone());
     }
     if !io::stdout().is_terminal() {
-        // Keys would come from the terminal all the same, and what is drawn would go who knows where.
-        let source = io::Error::other("standard output is none");
+        // Keys would still come from the terminal, but the drawing would go to a pipe or file.
+        let source = io::Error::other("standard output is not a terminal");
         return Err(CommandError::Terminal { source });
     }
-    // A panic restores the terminal as well, and is told after that.
+    // ratatui's panic hook restores the terminal before the panic is reported.
     let mut terminal = ratatui::try_init().map_err(|source| {
-        // It may be half a screen by now. What cannot be restored was never changed.
+        // Initialization may have changed part of the terminal's state. If that cannot be restored, it was not changed.
         let _ = ratatui::try_restore();
         CommandError::Terminal { source }
     })?;
-    let outcome = follow_until(&mut terminal, path, shown, &stop);
+    let outcome = follow_until(&mut terminal, path, view, &stop);
     ratatui::restore();
     outcome.map_err(|source| CommandError::Terminal { source })
 }
@@ -43,17 +43,17 @@ pub(crate) fn run(path: &Path, shown: Shown) -> Result<(), CommandError> {
 fn follow_until(
     terminal: &mut DefaultTerminal,
     path: &Path,
-    mut shown: Shown,
+    mut view: View,
     stop: &AtomicBool,
 ) -> io::Result<()> {
-    // Relaxed: it says when, not what.
+    // Relaxed: no data depends on the flag.
     while !stop.load(Ordering::Relaxed) {
-        look(path, &mut shown);
-        terminal.draw(|canvas: &mut Canvas<'_>| view::draw(canvas.buffer_mut(), &shown))?;
-        if event::poll(LOOK_EVERY)?
+        refresh(path, &mut view);
+        terminal.draw(|canvas: &mut Canvas<'_>| view::draw(canvas.buffer_mut(), &view))?;
+        if event::poll(REFRESH_INTERVAL)?
             && let Event::Key(key) = event::read()?
             && key.kind == KeyEventKind::Press
-            && !heed(key, &mut shown)
+            && !handle_key(key, &mut view)
         {
             break;
         }
@@ -61,25 +61,25 @@ fn follow_until(
     Ok(())
 }
 
-/// Takes the frame that is there now.
-fn look(path: &Path, shown: &mut Shown) {
+/// Reads the current frame.
+fn refresh(path: &Path, view: &mut View) {
     match follow::read(path) {
         Ok(frame) => {
-            shown.notice = follow::notice(&frame, follow::now_ms());
-            shown.take(frame);
+            view.notice = follow::notice(&frame, follow::now_ms());
+            view.update(frame);
         }
-        Err(error) => shown.notice = Some(error.to_string()),
+        Err(error) => view.notice = Some(error.to_string()),
     }
 }
 
-/// Does what a key says; no, if that is to end.
-fn heed(key: KeyEvent, shown: &mut Shown) -> bool {
+/// Handles a key. Returns `false` if the user quits.
+fn handle_key(key: KeyEvent, view: &mut View) -> bool {
     match key.code {
-        // Keys come as they are typed: none of them is a signal.
+        // In raw mode Ctrl-C is a key and not a signal.
         KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
         KeyCode::Char('q') | KeyCode::Esc => return false,
-        KeyCode::Char('p') => shown.is_paused = !shown.is_paused,
-        KeyCode::Char('s') => shown.sort = shown.sort.next(),
+        KeyCode::Char('p') => view.is_paused = !view.is_paused,
+        KeyCode::Char('s') => view.sort = view.sort.next(),
         _ => {}
     }
     true
@@ -91,15 +91,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_do_what_the_last_line_says() {
-        let mut shown = Shown::default();
-        let press = |code, shown: &mut Shown| heed(KeyEvent::from(code), shown);
-        assert!(press(KeyCode::Char('p'), &mut shown) && shown.is_paused);
-        assert!(press(KeyCode::Char('p'), &mut shown) && !shown.is_paused);
-        assert!(press(KeyCode::Char('s'), &mut shown) && shown.sort == Sort::Tasks);
-        assert!(press(KeyCode::Char('c'), &mut shown), "not with Ctrl");
-        assert!(!press(KeyCode::Char('q'), &mut shown));
+    fn keys_pause_sort_and_quit() {
+        let mut view = View::default();
+        let press = |code, view: &mut View| handle_key(KeyEvent::from(code), view);
+        assert!(press(KeyCode::Char('p'), &mut view) && view.is_paused);
+        assert!(press(KeyCode::Char('p'), &mut view) && !view.is_paused);
+        assert!(press(KeyCode::Char('s'), &mut view) && view.sort == Sort::Tasks);
+        assert!(press(KeyCode::Char('c'), &mut view), "`c` without Ctrl");
+        assert!(!press(KeyCode::Char('q'), &mut view));
         let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert!(!heed(interrupt, &mut shown));
+        assert!(!handle_key(interrupt, &mut view));
     }
 }

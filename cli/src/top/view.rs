@@ -1,4 +1,4 @@
-//! What is on the screen, from what was read: pure. Any size will do; what has no room is left out from below.
+//! Draws a frame to a buffer of any size. The lower parts are omitted if the buffer is too small.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -14,28 +14,28 @@ use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table, Widget};
 use super::frame::{Client, Frame, Quantiles, Queue};
 use crate::units::bytes;
 
-/// Rates that are kept for the sparkline: as many as a wide terminal has columns.
+/// The rates that are kept for the sparkline: as many as a wide terminal has columns.
 const HISTORY_MAX: usize = 300;
 
-/// Characters of a queue's bar.
+/// The width of a queue's bar, in characters.
 const BAR: usize = 12;
 
-/// By what clients are sorted.
+/// The order of clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Sort {
-    /// Memory in use.
+    /// By memory in use.
     #[default]
     Memory,
-    /// Tasks done.
+    /// By completed tasks.
     Tasks,
-    /// Tasks that their streams hold.
+    /// By the tasks that their streams hold.
     Held,
-    /// Their names.
+    /// By name.
     Name,
 }
 
 impl Sort {
-    /// The next one in the round.
+    /// Returns the next order of the cycle.
     pub(crate) fn next(self) -> Self {
         match self {
             Self::Memory => Self::Tasks,
@@ -55,26 +55,26 @@ impl Sort {
     }
 }
 
-/// What is shown.
+/// The state of the view.
 #[derive(Debug, Default)]
-pub(crate) struct Shown {
+pub(crate) struct View {
     pub(crate) frame: Option<Frame>,
-    /// Tasks a second, the latest last.
+    /// The tasks per second, oldest first.
     pub(crate) rates: VecDeque<u64>,
     pub(crate) sort: Sort,
     pub(crate) is_paused: bool,
-    /// What is wrong with the source, if anything is.
+    /// A problem of the source, if there is one.
     pub(crate) notice: Option<String>,
 }
 
-impl Shown {
-    /// Shows this frame from now on, unless it is the one that is shown.
-    pub(crate) fn take(&mut self, frame: Frame) {
-        let is_shown = self
+impl View {
+    /// Shows `frame`, unless the view is paused or shows it already.
+    pub(crate) fn update(&mut self, frame: Frame) {
+        let is_current = self
             .frame
             .as_ref()
-            .is_some_and(|shown| shown.at_ms == frame.at_ms);
-        if is_shown || self.is_paused {
+            .is_some_and(|current| current.at_ms == frame.at_ms);
+        if is_current || self.is_paused {
             return;
         }
         if self.rates.len() == HISTORY_MAX {
@@ -85,11 +85,11 @@ impl Shown {
     }
 }
 
-/// Draws it on the whole buffer.
-pub(crate) fn draw(canvas: &mut Buffer, shown: &Shown) {
+/// Draws the view on the whole buffer.
+pub(crate) fn draw(canvas: &mut Buffer, view: &View) {
     let all = canvas.area;
-    let Some(frame) = &shown.frame else {
-        let text = shown
+    let Some(frame) = &view.frame else {
+        let text = view
             .notice
             .as_deref()
             .unwrap_or("waiting for the first frame");
@@ -118,7 +118,7 @@ pub(crate) fn draw(canvas: &mut Buffer, shown: &Shown) {
         clients,
         keys,
     ] = parts.areas(all);
-    heading(frame, shown).render(title, canvas);
+    heading(frame, view).render(title, canvas);
     Paragraph::new(counters(frame)).render(counts, canvas);
     queue_table(frame).render(queues, canvas);
     Paragraph::new(memory_line(frame)).render(memory, canvas);
@@ -126,17 +126,17 @@ pub(crate) fn draw(canvas: &mut Buffer, shown: &Shown) {
         table.render(latencies, canvas);
     }
     Paragraph::new(fault_lines(frame)).render(faults, canvas);
-    draw_rates(canvas, rates, shown);
-    client_table(frame, shown.sort).render(clients, canvas);
+    draw_rates(canvas, rates, view);
+    client_table(frame, view.sort).render(clients, canvas);
     let text = format!(
         "q quit   p {}   s sort by {}",
-        if shown.is_paused { "go on" } else { "pause" },
-        shown.sort.next().name()
+        if view.is_paused { "resume" } else { "pause" },
+        view.sort.next().name()
     );
     Line::from(text).dim().render(keys, canvas);
 }
 
-fn heading(frame: &Frame, shown: &Shown) -> Line<'static> {
+fn heading(frame: &Frame, view: &View) -> Line<'static> {
     let uptime = Duration::from_secs(frame.uptime_s as u64);
     let text = format!(
         "millstream {} on {}, process {}, {uptime:?}",
@@ -146,7 +146,7 @@ fn heading(frame: &Frame, shown: &Shown) -> Line<'static> {
     if frame.epoch > 0 {
         parts.push(Span::from(format!(", epoch {}", frame.epoch)));
     }
-    if let Some(notice) = &shown.notice {
+    if let Some(notice) = &view.notice {
         parts.push(Span::from(format!("  {notice}")).reversed());
     }
     Line::from(parts)
@@ -176,11 +176,11 @@ fn counters(frame: &Frame) -> Vec<Line<'static>> {
     ]
 }
 
-fn head<const N: usize>(names: [&'static str; N]) -> Row<'static> {
+fn header_row<const N: usize>(names: [&'static str; N]) -> Row<'static> {
     Row::new(names).style(Style::new().add_modifier(Modifier::UNDERLINED))
 }
 
-/// As many as a device can have: a file may say anything.
+/// Returns the queues, at most as many as a device can have: the file is not trusted.
 fn queues(frame: &Frame) -> &[Queue] {
     &frame.queues[..frame.queues.len().min(MAX_QUEUES)]
 }
@@ -203,7 +203,7 @@ fn queue_table(frame: &Frame) -> Table<'static> {
         ])
     };
     let widths = [5, 27, 6, 9, 9, 16].map(Constraint::Length);
-    Table::new(queues(frame).iter().enumerate().map(row), widths).header(head([
+    Table::new(queues(frame).iter().enumerate().map(row), widths).header(header_row([
         "queue",
         "in flight",
         "busy",
@@ -216,7 +216,7 @@ fn queue_table(frame: &Frame) -> Table<'static> {
 fn memory_line(frame: &Frame) -> Line<'static> {
     let memory = &frame.memory;
     Line::from(format!(
-        "memory   {} in use in {} slices, {} reserved, {} waiting, at most {}",
+        "memory   {} in use in {} slices, {} reserved, {} waiting, peak {}",
         bytes(memory.in_use),
         grouped(memory.slices),
         bytes(memory.reserved),
@@ -227,13 +227,13 @@ fn memory_line(frame: &Frame) -> Line<'static> {
 
 fn latency_table(frame: &Frame) -> Option<Table<'static>> {
     let latencies = frame.latencies.as_ref()?;
-    let row = |(name, told): (&'static str, Quantiles)| {
+    let row = |(name, latency): (&'static str, Quantiles)| {
         Row::new([
             name.to_owned(),
-            time(told.p50_ns, told.count),
-            time(told.p90_ns, told.count),
-            time(told.p99_ns, told.count),
-            grouped(told.count),
+            time(latency.p50_ns, latency.count),
+            time(latency.p90_ns, latency.count),
+            time(latency.p99_ns, latency.count),
+            grouped(latency.count),
         ])
     };
     let rows = [
@@ -244,7 +244,8 @@ fn latency_table(frame: &Frame) -> Option<Table<'static>> {
     ];
     let widths = [22, 10, 10, 10, 10].map(Constraint::Length);
     Some(
-        Table::new(rows.map(row), widths).header(head(["latency", "p50", "p90", "p99", "sampled"])),
+        Table::new(rows.map(row), widths)
+            .header(header_row(["latency", "p50", "p90", "p99", "samples"])),
     )
 }
 
@@ -260,7 +261,7 @@ fn fault_lines(frame: &Frame) -> Vec<Line<'static>> {
     vec![
         Line::from(format!("faults   {faults}")),
         Line::from(format!(
-            "slices   {} poisoned; to be freed: {} slices, {} values",
+            "slices   {} poisoned; waiting to be freed: {} slices, {} values",
             grouped(frame.slices_poisoned),
             grouped(frame.slices_waiting),
             grouped(frame.values_waiting)
@@ -268,12 +269,12 @@ fn fault_lines(frame: &Frame) -> Vec<Line<'static>> {
     ]
 }
 
-fn draw_rates(canvas: &mut Buffer, area: Rect, shown: &Shown) {
+fn draw_rates(canvas: &mut Buffer, area: Rect, view: &View) {
     let width = usize::from(area.width);
-    let skipped = shown.rates.len().saturating_sub(width);
-    let rates: Vec<u64> = shown.rates.iter().skip(skipped).copied().collect();
+    let skipped = view.rates.len().saturating_sub(width);
+    let rates: Vec<u64> = view.rates.iter().skip(skipped).copied().collect();
     let most = rates.iter().copied().max().unwrap_or(0);
-    let block = Block::new().title(format!("tasks/s, at most {}", grouped(most)));
+    let block = Block::new().title(format!("tasks/s, max {}", grouped(most)));
     Sparkline::default()
         .data(&rates)
         .block(block)
@@ -306,17 +307,17 @@ fn client_table(frame: &Frame, sort: Sort) -> Table<'static> {
         Constraint::Length(14),
         Constraint::Length(8),
     ];
-    let title = format!("{} clients", grouped(frame.clients_in_all));
+    let title = format!("{} clients", grouped(frame.clients_total));
     Table::new(clients.into_iter().map(row), widths)
-        .header(head([
-            "client", "in use", "at most", "streams", "tasks", "held",
+        .header(header_row([
+            "client", "in use", "peak", "streams", "tasks", "held",
         ]))
         .block(Block::new().title(title))
 }
 
-/// How full something is, with a mark as soon as it is not empty.
+/// Draws a bar of `now` out of `most`, with at least one block unless `now` is 0.
 fn bar(now: u64, most: u64) -> String {
-    // Twelve times the greatest number is one, too.
+    // `u128`, since the product can exceed `u64`.
     let filled = (u128::from(now.min(most)) * BAR as u128).div_ceil(u128::from(most.max(1)));
     let filled = filled as usize;
     "█".repeat(filled) + &"░".repeat(BAR - filled)
@@ -329,7 +330,7 @@ fn time(ns: u64, count: u64) -> String {
     }
 }
 
-/// A number with its thousands apart.
+/// Formats a number with separators between thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

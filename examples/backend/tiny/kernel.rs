@@ -1,4 +1,4 @@
-//! Kernels: choosing a source, and running the cubes of a launch.
+//! Kernels: chooses a source, and runs the cubes of a launch.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use millstream::{Cube, DeviceProperties, ExecutionMode, Kernel, KernelError, Nat
 
 use super::queue::Done;
 
-/// Finds the closure of a kernel. A compiler is called on the threads of those who prepare kernels.
+/// Finds the closure of a kernel. The runtime calls a compiler on the thread that prepares the kernel.
 pub struct TinyCompiler(DeviceProperties);
 
 impl TinyCompiler {
@@ -25,7 +25,7 @@ impl Compiler for TinyCompiler {
             .iter()
             .any(|source| matches!(source, Source::Native(_)))
         {
-            // What is made of a kernel is the backend's own affair; here it is the kernel itself.
+            // A backend chooses the type of its compiled kernels. Here it is the kernel itself.
             return Ok(kernel.clone());
         }
         Err(kernel.no_source(self.0.backend, &["native"]))
@@ -43,20 +43,20 @@ pub fn run_cubes(
         Source::Native(native) => Some(native),
         _ => None,
     });
-    let native = native.ok_or("it has no source in Rust")?;
-    let cubes = count_cubes(counts).ok_or("it has more cubes than can be counted")?;
+    let native = native.ok_or("the kernel has no source in Rust")?;
+    let cubes = count_cubes(counts).ok_or("the number of cubes overflows")?;
     if cubes == 0 {
         return Ok(Done::NoCube);
     }
     for index in 0..cubes {
         let cube = Cube::new(index, counts);
-        // SAFETY: the launch was checked; its pages are initialized and held by the task; the runtime keeps other tasks away
-        // from what it touches; each index comes once.
+        // SAFETY: the launch was checked. The task holds its pages, which are initialized. The runtime orders
+        // conflicting tasks, so none runs now. Each index is used once.
         let arguments =
             unsafe { NativeArgs::new(kernel.signature(), views, scalars, metadata, cube) };
         match mode {
             ExecutionMode::Checked => native(&cube, &arguments),
-            // SAFETY: whoever launched it so has promised that the kernel uses them as they are declared.
+            // SAFETY: the caller that launched the kernel unchecked has promised that it uses bindings as declared.
             ExecutionMode::Unchecked => native(&cube, &unsafe { arguments.unguarded() }),
         }
     }

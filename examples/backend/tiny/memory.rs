@@ -1,4 +1,4 @@
-//! The memory of the device: pages of the host's, and bindings as ranges of them.
+//! The memory of the device: pages of host memory, and bindings as ranges of pages.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use millstream::backend::{BoundSlice, NativeView, PageId, Refused};
 
 use super::ALIGNMENT;
 
-/// The pages that live.
+/// The allocated pages.
 pub struct Pages {
-    /// By the number of the page.
+    /// The pages, by number.
     pages: Vec<Option<Arc<Block>>>,
-    /// Where there is a limit.
+    /// The bytes that are left, if there is a limit.
     free_bytes: Option<u64>,
 }
 
@@ -24,7 +24,7 @@ impl Pages {
         }
     }
 
-    /// A page of zeros, if there is room.
+    /// Allocates a page of zeros.
     pub fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
         let free = self.free_bytes;
         if free.is_some_and(|free| bytes > free) {
@@ -48,7 +48,7 @@ impl Pages {
         }
     }
 
-    /// The bytes of a binding, if they are there.
+    /// Returns the bytes of a binding, or an error if they are not within a page.
     pub fn view(&self, slice: &BoundSlice) -> Result<View, Refused> {
         let page = match slice.page {
             _ if slice.len == 0 => None,
@@ -56,8 +56,8 @@ impl Pages {
             None => None,
         };
         let end = slice.offset.checked_add(slice.len);
-        let there = page.as_ref().map_or(0, |page| page.bytes());
-        if slice.len > 0 && end.is_none_or(|end| end > there) {
+        let page_bytes = page.as_ref().map_or(0, |page| page.bytes());
+        if slice.len > 0 && end.is_none_or(|end| end > page_bytes) {
             return Err(Refused::Task("a binding is not within its page".into()));
         }
         Ok(View {
@@ -68,7 +68,7 @@ impl Pages {
     }
 }
 
-/// The bytes of a binding. Tasks hold their pages, so a view outlives what the device thread does meanwhile.
+/// The bytes of a binding. A view holds its page, so it stays valid if the device thread frees the page meanwhile.
 pub struct View {
     page: Option<Arc<Block>>,
     offset: usize,
@@ -78,9 +78,9 @@ pub struct View {
 impl View {
     pub fn native(&self) -> NativeView {
         let start = match &self.page {
-            // SAFETY: the range lies in the page, which was checked by whoever made the view.
+            // SAFETY: `Pages::view` has checked that the range lies within the page.
             Some(page) => unsafe { page.pointer().add(self.offset) },
-            None => std::ptr::without_provenance_mut(ALIGNMENT as usize), // no bytes: never touched
+            None => std::ptr::without_provenance_mut(ALIGNMENT as usize), // no bytes, never dereferenced
         };
         NativeView {
             pointer: start,

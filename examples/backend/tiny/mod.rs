@@ -1,15 +1,15 @@
-//! A device: memory of the host, one queue, kernels in Rust.
+//! A device with host memory, one queue and kernels in Rust.
 //!
-//! The runtime validates, orders and owns; what is left for a backend is to do what it is told. Every call here runs on
-//! the device's thread and returns at once.
+//! The runtime validates, orders and owns; the backend only executes calls. Every call here runs on the device thread
+//! and returns at once.
 //!
-//! | file | what it is |
+//! | module | contents |
 //! | --- | --- |
-//! | `memory` | pages, and bindings as ranges of them |
-//! | `kernel` | choosing a source, running cubes |
-//! | `queue` | what runs tasks, and settles what became of them |
+//! | `memory` | pages, and bindings as ranges of pages |
+//! | `kernel` | chooses a source, and runs cubes |
+//! | `queue` | runs tasks, and settles their outcomes |
 
-#![allow(unreachable_pub, reason = "it is as in a crate of its own")]
+#![allow(unreachable_pub, reason = "written as a separate crate would write it")]
 
 mod kernel;
 mod memory;
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use millstream::backend::host_memory::{HostResources, check_launch, read_counts};
 use millstream::backend::{
     Backend, BoundCount, BoundSlice, Compiler, Cursor, CustomWork, HostContext, HostData, Landing,
-    Launch, Open, PageId, Pattern, Place, Point, Refused, Span, Strided, Thread, Timeline,
+    Launch, Open, PageId, Pattern, Point, Refused, Span, Strided, TaskPoint, Thread, Timeline,
     for_each_run,
 };
 use millstream::{
@@ -33,17 +33,17 @@ use kernel::{TinyCompiler, run_cubes};
 use memory::{Pages, View};
 use queue::{Done, Job, Queue, Work};
 
-/// Every page, and so every slice, starts at a multiple of this.
+/// Every page, and therefore every slice, starts at a multiple of this.
 const ALIGNMENT: u64 = 64;
 
-/// The kind of device: its options, of which it has one.
+/// The options of the device.
 #[derive(Clone, Default)]
 pub struct Tiny {
     memory_limit: Option<u64>,
 }
 
 impl Tiny {
-    /// The most bytes that it gives out.
+    /// Limits the memory of the device.
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit = Some(bytes);
         self
@@ -121,7 +121,7 @@ impl TinyDevice {
         slices.iter().map(|slice| self.pages.view(slice)).collect()
     }
 
-    fn push(&self, place: Place<'_>, bindings: &[BoundSlice], work: Work) {
+    fn push(&self, place: TaskPoint<'_>, bindings: &[BoundSlice], work: Work) {
         self.queue.push(Job {
             cursor: place.cursor,
             name: place.name.clone(),
@@ -133,7 +133,7 @@ impl TinyDevice {
 }
 
 impl Backend for TinyDevice {
-    /// What custom tasks and guards are given: bindings as slices.
+    /// The resources of custom tasks and guards: bindings as slices.
     type Resources = HostResources;
 
     fn properties(&self) -> &DeviceProperties {
@@ -163,11 +163,11 @@ impl Backend for TinyDevice {
         launch: &Launch<'_>,
     ) -> Result<(), Refused> {
         let kernel = launch.kernel.clone().downcast::<Kernel>();
-        let kernel =
-            kernel.map_err(|_| Refused::Task("it was compiled for another device".into()))?;
+        let kernel = kernel
+            .map_err(|_| Refused::Task("the kernel was compiled for another device".into()))?;
         check_launch(&kernel, launch)?;
         let (views, mut bindings) = (self.views(launch.bindings)?, launch.bindings.to_vec());
-        // A count that is read when the launch starts is one more thing that it reads.
+        // A dynamic count is read when the launch starts, so it is a further binding.
         let (known, read) = match launch.count {
             BoundCount::Static(counts) => (counts, None),
             BoundCount::Dynamic(slice) => {
@@ -179,12 +179,12 @@ impl Backend for TinyDevice {
         let mode = launch.mode;
         let work = move || {
             let views: Vec<_> = views.iter().map(View::native).collect();
-            // SAFETY: initialized, and nobody writes it meanwhile.
+            // SAFETY: the memory is initialized, and the runtime orders writers before or after this task.
             let counts = read.map_or(known, |view| unsafe { read_counts(view.native()) });
             run_cubes(&kernel, (&views, &scalars, &metadata), counts, mode)
         };
         let name = launch.name;
-        let place = Place {
+        let place = TaskPoint {
             queue,
             cursor,
             name,
@@ -195,7 +195,7 @@ impl Backend for TinyDevice {
 
     fn copy_in(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         target: &BoundSlice,
         layout: Option<&Strided>,
         source: HostData,
@@ -208,7 +208,7 @@ impl Backend for TinyDevice {
                 to.bytes,
                 from.len() as u64,
                 |strided, dense, bytes| {
-                    // SAFETY: both ranges lie within their sides; nobody else touches the target meanwhile.
+                    // SAFETY: both ranges lie within their buffers, and no other task accesses the target now.
                     unsafe {
                         let target = to.pointer.add(strided);
                         from.as_ptr()
@@ -225,7 +225,7 @@ impl Backend for TinyDevice {
 
     fn copy_out(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         source: &BoundSlice,
         layout: Option<&Strided>,
         landing: Arc<dyn Landing>,
@@ -238,7 +238,8 @@ impl Backend for TinyDevice {
                 from.bytes,
                 len as u64,
                 |strided, dense, bytes| {
-                    // SAFETY: both ranges lie within their sides; the landing is this queue's until the cursor passes.
+                    // SAFETY: both ranges lie within their buffers. The landing belongs to this queue until the cursor
+                    // has passed.
                     unsafe {
                         let source = from.pointer.add(strided);
                         source.copy_to_nonoverlapping(target.add(dense), bytes);
@@ -259,7 +260,7 @@ impl Backend for TinyDevice {
 
     fn copy(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         source: &BoundSlice,
         target: &BoundSlice,
     ) -> Result<(), Refused> {
@@ -267,7 +268,7 @@ impl Backend for TinyDevice {
         let work = move || {
             let (from, to) = (from.native(), to.native());
             let bytes = from.bytes.min(to.bytes) as usize;
-            // SAFETY: both have as many bytes; nobody else touches the target meanwhile.
+            // SAFETY: both have at least `bytes` bytes, and no other task accesses the target now.
             unsafe { from.pointer.copy_to(to.pointer, bytes) };
             Ok(Done::Written)
         };
@@ -277,7 +278,7 @@ impl Backend for TinyDevice {
 
     fn fill(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         target: &BoundSlice,
         pattern: Pattern,
     ) -> Result<(), Refused> {
@@ -286,7 +287,7 @@ impl Backend for TinyDevice {
             let (to, bytes) = (view.native(), pattern.bytes());
             let width = usize::from(pattern.width);
             for at in 0..to.bytes as usize {
-                // SAFETY: within the target, which nobody else touches meanwhile.
+                // SAFETY: `at` is within the target, which no other task accesses now.
                 unsafe { to.pointer.add(at).write(bytes[at % width]) };
             }
             Ok(Done::Written)
@@ -297,7 +298,7 @@ impl Backend for TinyDevice {
 
     fn custom(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         bindings: &[BoundSlice],
         work: CustomWork,
     ) -> Result<(), Refused> {
@@ -305,7 +306,7 @@ impl Backend for TinyDevice {
         let accesses: Vec<_> = bindings.iter().map(|binding| binding.access).collect();
         let work = move || {
             let bound = views.iter().map(View::native).zip(accesses);
-            // SAFETY: as for a launch; the resources are gone when the task ends.
+            // SAFETY: as for a launch. The resources are dropped before the task ends.
             let mut resources = unsafe { HostResources::new(bound, Some(QueueId(0))) };
             work(&mut resources).map_err(|refused| refused.to_string())?;
             Ok(Done::Written)
@@ -320,7 +321,7 @@ impl Backend for TinyDevice {
             .iter()
             .map(View::native)
             .zip(bindings.iter().map(|of| of.access));
-        // SAFETY: the runtime keeps the pages, and everybody else away from them, until the guard is gone.
+        // SAFETY: until the guard is dropped, the runtime keeps the pages and orders conflicting tasks after the guard.
         Ok(Box::new(unsafe { HostResources::new(bound, None) }))
     }
 
@@ -345,10 +346,10 @@ impl Backend for TinyDevice {
     }
 
     fn queue_wait(&mut self, _queue: QueueId, _point: Point) -> Result<(), Refused> {
-        Ok(()) // there is no other queue
+        Ok(()) // the device has only one queue
     }
 
-    fn flush(&mut self, _queue: QueueId, _cursor: Cursor) {} // nothing is held back
+    fn flush(&mut self, _queue: QueueId, _cursor: Cursor) {} // tasks run without a flush
 
     fn pump(&mut self, budget: Duration) -> bool {
         let start = Instant::now();
@@ -360,7 +361,7 @@ impl Backend for TinyDevice {
     }
 
     fn recovery(&mut self) -> Recovery {
-        Recovery::SameProcess // nothing outlives it but memory
+        Recovery::SameProcess // only memory outlives the device
     }
 
     fn take_spans(&mut self) -> Vec<Span> {
@@ -377,7 +378,7 @@ impl Drop for TinyDevice {
     fn drop(&mut self) {
         self.queue.stop();
         if let Some(thread) = self.thread.take_if(|thread| !thread.is_current()) {
-            let _ = thread.join(); // panics of users were caught and told
+            let _ = thread.join(); // `Queue::run` has caught panics of user code
         }
         self.queue.end();
     }

@@ -1,7 +1,8 @@
-//! A queue: tasks that run one after the other, and tell how far they are.
+//! The queue: runs tasks one after the other, and publishes its progress.
 //!
-//! The thread of the queue runs them, or whoever pumps a driven device. What a task owes is in [`Queue::run`]: it asks
-//! whether what it reads has failed, runs, says what became of what it writes, and only then publishes its cursor.
+//! The queue's thread runs the tasks, or on a driven device the thread that pumps. [`Queue::run`] has the duties of a
+//! task, in order: it checks whether the data that the task reads has failed, runs the task, settles its outputs, and
+//! only then publishes its cursor.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,64 +15,65 @@ use millstream::backend::{
 };
 use millstream::{Failure, FailureRef, QueueId, Reason};
 
-/// What a task did to what it was to write.
+/// How a task that succeeded treated its outputs.
 pub enum Done {
-    /// It wrote all of it.
+    /// It wrote its outputs.
     Written,
-    /// It was a launch of no cube, and wrote nothing.
+    /// It was a launch without cubes, and wrote nothing.
     NoCube,
 }
 
-/// What a task does, or why it is refused.
+/// The work of a task. The error is the reason of a refusal.
 pub type Work = Box<dyn FnOnce() -> Result<Done, String> + Send>;
 
 /// A task in the queue.
 pub struct Job {
-    /// Its position.
+    /// The position in the queue, or 0 for `forget`, which has none.
     pub cursor: Cursor,
-    /// Its name, for failures.
+    /// The name, for failures.
     pub name: Arc<str>,
-    /// What it touches.
+    /// The bytes that the task accesses.
     pub bindings: Vec<BoundSlice>,
-    /// What it does; nothing for a mark.
+    /// The work. `mark` and `forget` have none.
     pub work: Option<Work>,
-    /// Who waits for what it copies to the host.
+    /// The target of a copy to the host.
     pub landing: Option<Arc<dyn Landing>>,
 }
 
-/// What both ends of a queue see.
+/// The state that the device thread and the queue's thread share.
 pub struct Queue {
-    /// How far it is. Clients and the runtime wait on this, and on nothing else.
+    /// The published progress. Clients and the runtime wait only on this.
     pub timeline: Arc<Timeline>,
     table: Arc<Table>,
     opened: Instant,
-    /// Times of tasks that are kept anyway, for timelines.
-    traced: usize,
+    /// The most spans that are always kept, for timelines.
+    trace_capacity: usize,
     state: Mutex<State>,
-    news: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
     stopping: bool,
-    /// Times of tasks that nobody has taken, and how many may be.
+    /// The spans that were not taken yet.
     spans: Vec<Span>,
+    /// The most spans to keep.
     spans_max: usize,
 }
 
 impl Queue {
-    pub fn new(table: Arc<Table>, traced: usize) -> Self {
+    pub fn new(table: Arc<Table>, trace_capacity: usize) -> Self {
         Self {
             timeline: Arc::default(),
             table,
             opened: Instant::now(),
-            traced,
+            trace_capacity,
             state: Mutex::new(State {
-                spans_max: traced,
+                spans_max: trace_capacity,
                 ..State::default()
             }),
-            news: Condvar::new(),
+            changed: Condvar::new(),
         }
     }
 
@@ -79,27 +81,27 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends a task. Never waits: the runtime keeps the queue below `max_queue_depth`.
+    /// Appends a task without waiting: the runtime keeps the queue below `max_queue_depth`.
     pub fn push(&self, job: Job) {
         self.state().jobs.push_back(job);
-        self.news.notify_one();
+        self.changed.notify_one();
     }
 
-    /// Runs the next task, if there is one.
+    /// Runs the next task. Returns `false` if there is none.
     pub fn step(&self) -> bool {
         let job = self.state().jobs.pop_front();
         job.map(|job| self.run(job)).is_some()
     }
 
-    /// What the queue's thread does, until it is told to stop.
+    /// Runs tasks on the queue's thread until `stop` is called.
     pub fn serve(&self) {
-        // Kernels run here: a call in them that would wait answers `WouldDeadlock`.
+        // Kernels run on this thread. A call in a kernel that would wait returns `WouldDeadlock`.
         let _mark = mark_runtime_thread();
         loop {
             let mut state = self.state();
             while state.jobs.is_empty() && !state.stopping {
                 state = self
-                    .news
+                    .changed
                     .wait(state)
                     .unwrap_or_else(PoisonError::into_inner);
             }
@@ -114,17 +116,17 @@ impl Queue {
     fn run(&self, job: Job) {
         let Some(work) = job.work else {
             if job.cursor == 0 {
-                // It has no place: failures of these bytes are forgotten from here on.
+                // `forget` has no position. It heals these bytes.
                 return settle::outputs(&self.table, &job.bindings, &Ok(()));
             }
             return self.timeline.publish(job.cursor);
         };
         let start = self.opened.elapsed();
-        // This is also where a device with a driver gives the task's command to it, and not in the call of the trait: a
-        // closure before it may have failed meanwhile, and a command that reads what that closure was to write must not run.
-        // The command's end is awaited before its outputs are settled. Here all work is closures, so it is one call.
+        // A backend with a driver submits the task's command to the driver here, and not in the call of the trait: a
+        // closure before it may have failed meanwhile, and a command that reads the outputs of that closure must not
+        // run. It waits for the end of the command before it settles the outputs. Here all work is a closure.
         let outcome = match settle::inputs(&self.table, &job.bindings) {
-            // What it reads has failed. Who asked for the data is told of that failure itself.
+            // An input has failed. The landing receives that failure itself.
             Err(cause) => {
                 if let Some(landing) = &job.landing {
                     landing.fail(cause.clone());
@@ -132,20 +134,20 @@ impl Queue {
                 drop_quietly(work);
                 Err(settle::inherited(&job.name, cause))
             }
-            // Kernels are users' code: a panic ends the task, not the thread.
+            // Kernels are user code: a panic must end the task and not the thread.
             Ok(()) => match catch_unwind(AssertUnwindSafe(work)) {
                 Ok(Ok(done)) => Ok(done),
-                Ok(Err(why)) => Err(Failure::not_run(&job.name, Reason::Refused(why))),
+                Ok(Err(reason)) => Err(Failure::not_run(&job.name, Reason::Refused(reason))),
                 Err(panic) => Err(Failure::panicked(&job.name, panic_message(panic))),
             },
         };
         if let (Some(landing), Err(failure)) = (&job.landing, &outcome) {
-            landing.fail(failure.clone()); // the first failure stands
+            landing.fail(failure.clone()); // the landing keeps its first failure
         }
         let outcome = match outcome {
-            // Nothing was written: what had failed before has failed still.
+            // Nothing was written, so the outputs stay poisoned or clean.
             Ok(Done::NoCube) => Ok(()),
-            // Of a command as well, which cannot fail: this heals what it has overwritten.
+            // This heals the bytes that the task has overwritten. It applies to commands as well, which cannot fail.
             Ok(Done::Written) => {
                 settle::outputs(&self.table, &job.bindings, &Ok(()));
                 Ok(())
@@ -157,13 +159,13 @@ impl Queue {
             }
         };
         let start_ns = start.as_nanos() as u64;
-        self.note(job.cursor, start_ns, outcome.err());
-        // Everything that the task owned goes before its cursor passes.
+        self.record_span(job.cursor, start_ns, outcome.err());
+        // Everything that the task owned is dropped before its cursor is published.
         drop(job.landing);
         self.timeline.publish(job.cursor);
     }
 
-    fn note(&self, cursor: Cursor, start_ns: u64, failure: Option<FailureRef>) {
+    fn record_span(&self, cursor: Cursor, start_ns: u64, failure: Option<FailureRef>) {
         let mut state = self.state();
         if state.spans.len() < state.spans_max {
             state.spans.push(Span {
@@ -175,23 +177,23 @@ impl Queue {
         }
     }
 
-    /// The times of tasks so far, each once.
+    /// Takes the spans so far. Each is returned once.
     pub fn take_spans(&self) -> Vec<Span> {
         std::mem::take(&mut self.state().spans)
     }
 
-    /// From here on the times of so many tasks are kept, or of those that are kept anyway.
-    pub fn keep_spans(&self, room: usize) {
-        self.state().spans_max = room.max(self.traced);
+    /// Sets the most spans to keep, which is at least the capacity for timelines.
+    pub fn keep_spans(&self, count: usize) {
+        self.state().spans_max = count.max(self.trace_capacity);
     }
 
-    /// Tells the thread to end.
+    /// Stops the queue's thread.
     pub fn stop(&self) {
         self.state().stopping = true;
-        self.news.notify_all();
+        self.changed.notify_all();
     }
 
-    /// Nothing runs any more: what is left says so, and nobody waits for it.
+    /// Fails the remaining tasks and ends the timeline, which wakes all waiters. No task may run any more.
     pub fn end(&self) {
         let left = std::mem::take(&mut self.state().jobs);
         for job in left {
@@ -206,7 +208,7 @@ impl Queue {
     }
 }
 
-/// What a task owns may be users' code, whose destructors may panic.
+/// Drops the work of a task. It may own user values, whose destructors may panic.
 fn drop_quietly(work: Work) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(work))) {
         panic_message(panic);

@@ -1,17 +1,17 @@
 //! Door: published work is seen inside, and the owner does not sleep while work is left.
 
 use millstream_loom::{Bound, check};
-use millstream_sync::door::Door;
 use millstream_sync::facade::Arc;
 use millstream_sync::facade::atomic::{AtomicU32, Ordering};
 use millstream_sync::gate::Gate;
+use millstream_sync::handoff_lock::HandoffLock;
 
 use super::spinner;
 
 /// The number of posts, and how many of them were seen inside.
 struct Shared {
     posted: AtomicU32,
-    door: Door<u32>,
+    door: HandoffLock<u32>,
     gate: Gate,
 }
 
@@ -19,7 +19,7 @@ impl Shared {
     fn new() -> Arc<Self> {
         Arc::new(Self {
             posted: AtomicU32::new(0),
-            door: Door::new(0),
+            door: HandoffLock::new(0),
             gate: Gate::new(),
         })
     }

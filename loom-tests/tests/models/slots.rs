@@ -4,7 +4,7 @@ use super::{SPIN, gate, spinner};
 use millstream_loom::{Bound, Payload, check};
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::mailbox;
-use millstream_sync::slots::{Outlook, Sink, Slots};
+use millstream_sync::slots::{Availability, Sink, Slots};
 use std::sync::Arc;
 
 /// A sink whose device thread sleeps at the gate, if there is one.
@@ -206,10 +206,10 @@ fn wait_for_slot(
         if let Ok(slot) = table.acquire() {
             return Some(slot);
         }
-        match table.outlook() {
-            Outlook::Free => {}
-            Outlook::Held => return None,
-            Outlook::Returning { cursor, .. } => table.returns().wait(cursor, &SPIN).unwrap(),
+        match table.availability() {
+            Availability::Free => {}
+            Availability::Held => return None,
+            Availability::Returning { cursor, .. } => table.returns().wait(cursor, &SPIN).unwrap(),
         }
     }
 }

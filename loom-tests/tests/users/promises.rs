@@ -225,11 +225,11 @@ fn awaited_room_comes_without_a_pump() {
         let values = stream.create(&[0_u32]).unwrap();
         let (theirs, shared) = (stream.clone(), values.clone());
         let filling = thread::spawn(move || {
-            let mut gone = Box::pin(theirs.when_room(|stream| stream.fill(&shared, 1)));
+            let mut gone = Box::pin(theirs.when_ready(|stream| stream.fill(&shared, 1)));
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
             let _ = gone.as_mut().poll(&mut context);
         });
-        let filled = stream.when_room(|stream| stream.fill(&values, 2));
+        let filled = stream.when_ready(|stream| stream.fill(&values, 2));
         loom::future::block_on(filled).unwrap();
         filling.join().unwrap();
         loom::future::block_on(stream.sync()).unwrap();

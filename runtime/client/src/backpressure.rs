@@ -17,7 +17,7 @@
 //! | --- | --- | --- | --- |
 //! | plain | blocks, or drives | mailbox: blocks; credit: exceeds | mailbox: `NoRoomHere`; credit: exceeds |
 //! | `nowait` | returns `Busy` | mailbox: `Busy`; credit: exceeds | the same |
-//! | `when_room` | awaits | awaits | awaits |
+//! | `when_ready` | awaits | awaits | awaits |
 //!
 //! A thread of the runtime never waits for credit: the credit may be released only by a task behind a host function, or
 //! by a callback, that needs this very thread. So it exceeds the limit by up to a headroom, and beyond that gets
@@ -38,7 +38,7 @@
 //! Credit is granted in the order of the wait list, so no caller starves.
 //!
 //! The models `credit`, `mailbox` and `slots` of `loom-tests` and its `actors/pressure` check the waits; the modules
-//! `back_pressure`, `when_room`, `callbacks` and `memory` of the conformance suite check the table above.
+//! `back_pressure`, `when_ready`, `callbacks` and `memory` of the conformance suite check the table above.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};

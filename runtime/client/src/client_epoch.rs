@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use millstream_protocol::charge::Limit;
-use millstream_protocol::id::SeatId;
-use millstream_protocol::table::Hold;
+use millstream_protocol::id::ClientSlotId;
+use millstream_protocol::table::SlotRef;
 use millstream_sync::credit::Credit;
 
 use crate::DeviceShared;
@@ -25,7 +25,7 @@ pub(crate) struct ClientEpoch {
     pub(crate) device: Arc<DeviceShared>,
     /// Its slot in the table, whose drop notifies the device that the client is gone. `None` if the table was full; the
     /// client's streams are refused then, too.
-    hold: Option<Hold>,
+    hold: Option<SlotRef>,
     /// Credit for the tasks of all its streams, if they share one.
     pub(crate) tasks: Option<Arc<Credit>>,
     /// Credit for bytes of its uploads in flight.
@@ -53,7 +53,7 @@ impl ClientEpoch {
     }
 
     /// Returns its id in the device's table.
-    pub(crate) fn id(&self) -> Option<SeatId> {
-        self.hold.as_ref().map(|hold| SeatId(hold.id()))
+    pub(crate) fn id(&self) -> Option<ClientSlotId> {
+        self.hold.as_ref().map(|hold| ClientSlotId(hold.id()))
     }
 }

@@ -34,8 +34,8 @@ impl<H: HostBytes> HostBytes for Upload<H> {
         self.data.bytes()
     }
 
-    fn let_go(&mut self) {
-        self.data.let_go();
+    fn release(&mut self) {
+        self.data.release();
     }
 
     fn is_of_host_memory(&self) -> bool {
@@ -226,15 +226,15 @@ impl Stream {
     /// Acquires a permit for an upload of `bytes`.
     fn upload_permit(&self, wait: bool, bytes: usize) -> Result<Permit, Error> {
         let credit = self.uploads();
-        let asked = bytes as u64;
+        let requested = bytes as u64;
         // An upload above the whole limit takes all of it, and so goes alone.
-        let amount = asked.min(credit.limit());
+        let amount = requested.min(credit.limit());
         let headroom = match self.grants() {
             Some(_) => 0,
             None => self.device().settings().callback_upload_headroom,
         };
         self.permit(wait, credit, (amount, headroom), || Full::Uploads {
-            asked,
+            requested,
             in_use: credit.in_use(),
             limit: credit.limit(),
         })

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use millstream_protocol::backend::{Backend, Compiler};
 use millstream_protocol::channel::{ComputeChannel, Refusal, Slot};
-use millstream_protocol::device_status::Gone;
+use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::error::{Error, Full};
 use millstream_protocol::failure::{FailureRef, Reason};
 use millstream_protocol::id::Point;
@@ -34,9 +34,9 @@ pub struct DeviceShared {
     options: DeviceOptions,
     jobs: Arc<Credit>,
     tokens: Tokens,
-    gone: Arc<Gone>,
+    gone: Arc<DeviceStatus>,
     /// The tables of lost epochs of which objects still exist.
-    lost_epochs: Vec<(Weak<Table>, Arc<Gone>)>,
+    lost_epochs: Vec<(Weak<Table>, Arc<DeviceStatus>)>,
 }
 
 impl DeviceShared {
@@ -47,7 +47,7 @@ impl DeviceShared {
         channel: Box<dyn ComputeChannel>,
         table: Arc<Table>,
         options: DeviceOptions,
-        gone: Arc<Gone>,
+        gone: Arc<DeviceStatus>,
         before: Option<&Self>,
     ) -> Arc<Self> {
         let properties = backend.properties().clone();
@@ -79,7 +79,7 @@ impl DeviceShared {
     }
 
     /// Returns the tables of the lost epochs and of this one.
-    fn epochs_so_far(&self) -> Vec<(Weak<Table>, Arc<Gone>)> {
+    fn epochs_so_far(&self) -> Vec<(Weak<Table>, Arc<DeviceStatus>)> {
         let held = |(table, _): &&(Weak<Table>, _)| table.strong_count() > 0;
         let mut tables: Vec<_> = self.lost_epochs.iter().filter(held).cloned().collect();
         tables.push((Arc::downgrade(&self.table), self.gone.clone()));

@@ -1,4 +1,4 @@
-//! Credit that an awaited call has been granted so far: see `when_room`.
+//! Credit that an awaited call has been granted so far: see `when_ready`.
 
 use std::sync::Arc;
 

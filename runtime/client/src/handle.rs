@@ -8,7 +8,7 @@ use millstream_protocol::binding::Binding;
 use millstream_protocol::element::Element;
 use millstream_protocol::error::LaunchError;
 use millstream_protocol::id::SliceId;
-use millstream_protocol::table::Hold;
+use millstream_protocol::table::SlotRef;
 
 /// A reference-counted view of a range of device memory, as elements of `T`.
 ///
@@ -33,7 +33,7 @@ use millstream_protocol::table::Hold;
 // `repr(C)`: the layout is the same for every `T`, which `as_bytes` relies on.
 #[repr(C)]
 pub struct Handle<T: Element = u8> {
-    hold: Hold,
+    hold: SlotRef,
     /// Size of the whole slice, in bytes.
     slice_bytes: u64,
     /// Bytes cut off the front: a multiple of the element's size.
@@ -44,7 +44,7 @@ pub struct Handle<T: Element = u8> {
 }
 
 impl<T: Element> Handle<T> {
-    pub(crate) fn new(hold: Hold, slice_bytes: u64) -> Self {
+    pub(crate) fn new(hold: SlotRef, slice_bytes: u64) -> Self {
         Self {
             hold,
             slice_bytes,
@@ -179,7 +179,7 @@ impl<T: Element> Handle<T> {
     ///
     /// No other thread can create a second reference meanwhile: it would have to clone this one.
     #[inline]
-    pub fn can_mut(&self) -> bool {
+    pub fn is_unique(&self) -> bool {
         self.hold.is_unique()
     }
 
@@ -188,7 +188,11 @@ impl<T: Element> Handle<T> {
     /// # Errors
     /// Returns the handle unchanged if other references exist.
     pub fn try_unique(self) -> Result<Self, Self> {
-        if self.can_mut() { Ok(self) } else { Err(self) }
+        if self.is_unique() {
+            Ok(self)
+        } else {
+            Err(self)
+        }
     }
 
     /// Returns `true` if the two views share at least one byte.
@@ -200,11 +204,11 @@ impl<T: Element> Handle<T> {
     }
 
     /// Returns `true` if both views are of memory of the same device, in the same epoch.
-    pub fn is_of_the_same_device<U: Element>(&self, other: &Handle<U>) -> bool {
+    pub fn is_same_device<U: Element>(&self, other: &Handle<U>) -> bool {
         std::sync::Arc::ptr_eq(self.hold.table(), other.hold.table())
     }
 
-    pub(crate) fn hold(&self) -> &Hold {
+    pub(crate) fn hold(&self) -> &SlotRef {
         &self.hold
     }
 

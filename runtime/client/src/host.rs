@@ -142,7 +142,7 @@ impl Stream {
                 let _permit = permit;
                 function();
             }),
-            told: None,
+            on_failure: None,
         };
         self.submit_host(&bindings, function, work)
     }
@@ -184,7 +184,7 @@ impl Stream {
             return Ok(());
         }
         Err(Error::WrongBackend {
-            asked: O::NAME,
+            requested: O::NAME,
             actual: self.device().properties().backend,
         })
     }
@@ -250,7 +250,7 @@ impl Stream {
                     let _permit = permit;
                     give_guard::<O>(&answer, done, resources);
                 }),
-                told: Some(Box::new(move |error| send_once(&failed, Err(error)))),
+                on_failure: Some(Box::new(move |error| send_once(&failed, Err(error)))),
             }
         });
         match sent {

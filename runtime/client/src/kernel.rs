@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use millstream_protocol::id::KernelId;
 use millstream_protocol::kernel::Kernel;
-use millstream_protocol::table::Hold;
+use millstream_protocol::table::SlotRef;
 
 /// A kernel that is prepared for a device. Cheap to clone; launches need only a reference.
 #[derive(Clone)]
 pub struct KernelHandle {
-    pub(crate) hold: Hold,
+    pub(crate) hold: SlotRef,
     pub(crate) kernel: Arc<Kernel>,
 }
 

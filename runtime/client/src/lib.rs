@@ -35,7 +35,7 @@ mod slots;
 mod stream;
 mod tensors;
 mod typed_kernel;
-mod when_room;
+mod when_ready;
 
 pub(crate) use backpressure::{Permit, Requester};
 pub(crate) use client_epoch::{ClientEpoch, ClientLimits};

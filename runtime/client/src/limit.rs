@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use millstream_protocol::charge::Limit;
 use millstream_protocol::error::{Error, Full, MemoryError};
-use millstream_protocol::table::Hold;
+use millstream_protocol::table::SlotRef;
 use millstream_sync::facade::THREADS;
 
 use crate::Stream;
@@ -19,7 +19,7 @@ impl Stream {
     pub(crate) fn charge(
         &self,
         limit: &Arc<Limit>,
-        (hold, bytes): (&Hold, u64),
+        (hold, bytes): (&SlotRef, u64),
         wait: bool,
     ) -> Result<(), Error> {
         if !THREADS {
@@ -29,12 +29,12 @@ impl Stream {
         let live = limit.handles.try_acquire(bytes);
         live.map_err(|full| MemoryError::Limit {
             client: self.client().shared.name.clone(),
-            asked: bytes,
+            requested: bytes,
             in_use: full.in_use,
             limit: full.limit,
         })?;
         let full = || Full::Memory {
-            asked: bytes,
+            requested: bytes,
             in_use: limit.memory.in_use(),
             limit: limit.memory.limit(),
         };

@@ -143,11 +143,11 @@ impl<T: Send + 'static> Pending<T> {
 
     /// Returns `self` if the request was submitted, and otherwise the error: [`Error::Busy`] through
     /// [`Stream::nowait`](super::Stream::nowait), or arguments that do not fit. For use with
-    /// [`Stream::when_room`](super::Stream::when_room): `stream.when_room(|stream| stream.read(&values).asked())`.
+    /// [`Stream::when_ready`](super::Stream::when_ready): `stream.when_ready(|stream| stream.read(&values).submitted())`.
     ///
     /// # Errors
     /// The error that waiting for the answer would return.
-    pub fn asked(mut self) -> Result<Self, Error> {
+    pub fn submitted(mut self) -> Result<Self, Error> {
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Failed(error) => Err(error),
             state => {

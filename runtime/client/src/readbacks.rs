@@ -173,9 +173,9 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
             return Err(Returned { value: tag, error });
         }
         if sequence.credit.try_acquire(1).is_err() {
-            let asked = sequence.credit.in_use();
+            let requested = sequence.credit.in_use();
             let error = Error::Busy {
-                what: Full::Readbacks { asked },
+                what: Full::Readbacks { requested },
             };
             return Err(Returned { value: tag, error });
         }

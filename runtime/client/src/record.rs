@@ -37,7 +37,7 @@ use millstream_protocol::message::{Op, Registration, Task};
 use millstream_protocol::recording::{
     Parameters, RecordedOp, RecordedTask, RecordedWord, WordSlot, order_of,
 };
-use millstream_protocol::table::Hold;
+use millstream_protocol::table::SlotRef;
 
 use crate::arguments::{ArgumentWriter, Arguments, Bound, CubeCount, Packed, Untyped};
 use crate::handle::Handle;
@@ -51,7 +51,7 @@ pub struct Recorder<'a> {
     tasks: Vec<NewTask>,
     kernels: Vec<KernelHandle>,
     /// References that keep the recorded slices alive.
-    holds: Vec<Hold>,
+    holds: Vec<SlotRef>,
 }
 
 /// A task that was recorded.

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use millstream_protocol::binding::Binding;
 use millstream_protocol::element::Element;
-use millstream_protocol::error::{Error, LaunchError, ParameterMisfit};
+use millstream_protocol::error::{Error, LaunchError, ParameterMismatch};
 use millstream_protocol::id::{RecordingId, SliceId};
 use millstream_protocol::launch::INLINE_BINDINGS;
 use millstream_protocol::message::Op;
 use millstream_protocol::recording::{Parameter, RecordedTask, overlapping_task};
-use millstream_protocol::table::Hold;
+use millstream_protocol::table::SlotRef;
 use smallvec::SmallVec;
 
 use crate::arguments::ArgumentError;
@@ -26,7 +26,7 @@ pub struct Recording {
 }
 
 struct RecordingShared {
-    hold: Hold,
+    hold: SlotRef,
     parameters: Vec<Parameter>,
     /// The parameters' bindings as they were recorded: the initial bindings of a replay.
     bindings: Box<[Binding]>,
@@ -34,17 +34,17 @@ struct RecordingShared {
     /// The number of words that a replay provides.
     words: usize,
     /// Keeps the recorded slices and kernels alive.
-    _holds: Vec<Hold>,
+    _holds: Vec<SlotRef>,
     _kernels: Vec<KernelHandle>,
 }
 
 impl Recording {
     /// Creates a recording that is registered under `hold`; `holds` and `kernels` are the references that it keeps.
     pub(super) fn new(
-        hold: Hold,
+        hold: SlotRef,
         parameters: Vec<Parameter>,
         tasks: Arc<[RecordedTask]>,
-        holds: Vec<Hold>,
+        holds: Vec<SlotRef>,
         kernels: Vec<KernelHandle>,
     ) -> Self {
         let slots = tasks.iter().flat_map(|task| &task.slots);
@@ -295,7 +295,7 @@ impl<'a> ReplayArgs<'a> {
         let touched = &self.recording.bindings[index];
         let end = parameter.start() + parameter.size();
         if touched.offset < parameter.start() || touched.offset + touched.len > end {
-            return Err(parameter_error(index, ParameterMisfit::Part));
+            return Err(parameter_error(index, ParameterMismatch::Part));
         }
         self.bind_at(index, parameter.start(), handle)
     }
@@ -305,7 +305,7 @@ impl<'a> ReplayArgs<'a> {
             let parameters = self.recording.parameters.len();
             return Err(parameter_error(
                 index,
-                ParameterMisfit::Missing { parameters },
+                ParameterMismatch::Missing { parameters },
             ));
         };
         self.bind_at(index, recorded.base(), handle)
@@ -320,7 +320,7 @@ impl<'a> ReplayArgs<'a> {
     ) -> Result<(), ArgumentError> {
         self.check_handle(handle)?;
         if std::mem::replace(&mut self.is_bound[index], true) {
-            return Err(parameter_error(index, ParameterMisfit::Twice));
+            return Err(parameter_error(index, ParameterMismatch::Twice));
         }
         let bound = rebind(&self.recording.parameters[index], base, handle);
         self.bindings[index] = bound.map_err(|why| parameter_error(index, why))?;
@@ -376,13 +376,13 @@ impl RecordingShared {
             recorded.is_formal && recorded.binding.slice == bound.slice
         };
         if let Some(index) = self.parameters.iter().zip(bindings).position(unbound) {
-            return Err(parameter_error(index, ParameterMisfit::Unbound));
+            return Err(parameter_error(index, ParameterMismatch::Unbound));
         }
         // Recorded parameters never overlap. Rebound ones may, so then each task is checked again.
         let overlap = rebinds && overlap(bindings);
         if overlap && let Some(overlap) = overlapping_task(&self.tasks, bindings) {
             let (other, task) = (overlap.first, overlap.task);
-            let overlaps = ParameterMisfit::Overlap { other, task };
+            let overlaps = ParameterMismatch::Overlap { other, task };
             return Err(parameter_error(overlap.second, overlaps));
         }
         Ok(overlap)
@@ -395,18 +395,18 @@ fn rebind(
     recorded: &Parameter,
     base: u64,
     handle: &Handle<u8>,
-) -> Result<Binding, ParameterMisfit> {
+) -> Result<Binding, ParameterMismatch> {
     let touched = &recorded.binding;
     let before = touched.offset - base;
     let needed = before + touched.len;
     if handle.size() < needed && !recorded.may_be_shorter {
         let (recorded, given) = (needed, handle.size());
-        return Err(ParameterMisfit::TooSmall { recorded, given });
+        return Err(ParameterMismatch::TooSmall { recorded, given });
     }
     let (align, given) = (recorded.align, handle.start());
     // Alignments are sizes of elements, and so powers of two.
     if (given ^ base) & (align - 1) != 0 {
-        return Err(ParameterMisfit::Misaligned {
+        return Err(ParameterMismatch::Misaligned {
             align,
             recorded: base,
             given,
@@ -432,6 +432,6 @@ fn overlap(parameters: &[Binding]) -> bool {
 }
 
 #[cold]
-fn parameter_error(index: usize, misfit: ParameterMisfit) -> ArgumentError {
+fn parameter_error(index: usize, misfit: ParameterMismatch) -> ArgumentError {
     LaunchError::Parameter { index, misfit }.into()
 }

@@ -7,7 +7,7 @@ use millstream_protocol::error::{Error, MemoryError};
 use millstream_protocol::id::SliceId;
 use millstream_protocol::memory::AllocationMode;
 use millstream_protocol::message::{Op, Registration};
-use millstream_protocol::table::Hold;
+use millstream_protocol::table::SlotRef;
 
 use crate::Stream;
 use crate::handle::Handle;
@@ -62,7 +62,7 @@ impl Stream {
         let limit = self.device().properties().max_allocation_bytes;
         if bytes > limit {
             return Err(MemoryError::TooLarge {
-                asked: bytes,
+                requested: bytes,
                 limit,
             }
             .into());
@@ -77,7 +77,7 @@ impl Stream {
         wait: bool,
         bytes: u64,
         mode: Option<AllocationMode>,
-    ) -> Result<Hold, Error> {
+    ) -> Result<SlotRef, Error> {
         let hold = self.device().slot(wait)?;
         let limit = self.epoch().limit.as_ref();
         if let Some(limit) = limit.filter(|_| bytes > 0 && mode.is_some()) {
@@ -94,7 +94,7 @@ impl Stream {
     }
 
     /// Makes a slice that never has memory: a parameter, which replays bind.
-    pub(crate) fn formal(&self, bytes: u64) -> Result<Hold, Error> {
+    pub(crate) fn formal(&self, bytes: u64) -> Result<SlotRef, Error> {
         let device = self.device();
         let hold = device.slot(true)?;
         device.register(Registration::Parameter {

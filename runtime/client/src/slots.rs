@@ -1,11 +1,11 @@
-//! Acquires a slot of the device's table, and waits for one if the table is full (I8, I12): see [`Outlook`].
+//! Acquires a slot of the device's table, and waits for one if the table is full (I8, I12): see [`Availability`].
 
 use std::task::{Poll, Waker};
 
 use millstream_protocol::error::{Error, Full, MemoryError};
-use millstream_protocol::table::Hold;
+use millstream_protocol::table::SlotRef;
 use millstream_sync::facade::THREADS;
-use millstream_sync::slots::Outlook;
+use millstream_sync::slots::Availability;
 use millstream_sync::timeline::{Ended, Timeline, WaitKey};
 
 use crate::DeviceShared;
@@ -17,7 +17,7 @@ impl DeviceShared {
     /// # Errors
     /// [`MemoryError::TooManyHandles`] if live handles hold every slot; otherwise the errors of any wait for capacity.
     #[inline]
-    pub(crate) fn slot(&self, wait: bool) -> Result<Hold, Error> {
+    pub(crate) fn slot(&self, wait: bool) -> Result<SlotRef, Error> {
         match self.table().acquire() {
             Ok(hold) => Ok(hold),
             Err(_) => self.slot_slow(wait),
@@ -25,7 +25,7 @@ impl DeviceShared {
     }
 
     #[cold]
-    fn slot_slow(&self, wait: bool) -> Result<Hold, Error> {
+    fn slot_slow(&self, wait: bool) -> Result<SlotRef, Error> {
         let table = self.table();
         loop {
             if !THREADS {
@@ -36,11 +36,11 @@ impl DeviceShared {
             if table.returns().has_ended() {
                 return Err(self.terminal_error());
             }
-            let cursor = match (table.outlook(), table.acquire()) {
+            let cursor = match (table.availability(), table.acquire()) {
                 (_, Ok(hold)) => return Ok(hold),
-                (Outlook::Free, _) => continue,
-                (Outlook::Held, _) => return Err(MemoryError::TooManyHandles { limit }.into()),
-                (Outlook::Returning { held, cursor }, _) => match self.may_wait(wait) {
+                (Availability::Free, _) => continue,
+                (Availability::Held, _) => return Err(MemoryError::TooManyHandles { limit }.into()),
+                (Availability::Returning { held, cursor }, _) => match self.may_wait(wait) {
                     true => cursor,
                     false => return Err(self.no_room(wait, Full::Handles { held, limit })),
                 },
@@ -63,9 +63,9 @@ impl DeviceShared {
 
     /// Returns the wait for a slot if slots will return; for a call that failed with [`Error::Busy`].
     pub(super) fn slot_returns(&self) -> Option<SlotWait<'_>> {
-        match self.table().outlook() {
-            Outlook::Returning { cursor, .. } => Some(self.slot_wait(cursor)),
-            Outlook::Free | Outlook::Held => None,
+        match self.table().availability() {
+            Availability::Returning { cursor, .. } => Some(self.slot_wait(cursor)),
+            Availability::Free | Availability::Held => None,
         }
     }
 

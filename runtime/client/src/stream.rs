@@ -9,7 +9,7 @@ use millstream_protocol::element::Element;
 use millstream_protocol::error::{Error, Full};
 use millstream_protocol::id::StreamId;
 use millstream_protocol::message::{Op, Registration, Task};
-use millstream_protocol::table::Hold;
+use millstream_protocol::table::SlotRef;
 use millstream_sync::credit::Credit;
 use millstream_sync::reply::reply;
 
@@ -27,7 +27,7 @@ struct StreamShared {
     epoch: Arc<ClientEpoch>,
     credit: Arc<Credit>,
     /// The stream's slot in the table, or why it has none.
-    hold: Result<Hold, Error>,
+    hold: Result<SlotRef, Error>,
 }
 
 /// What a call does if it finds no room.
@@ -37,7 +37,7 @@ enum OnFull {
     Block,
     /// It returns [`Error::Busy`].
     Fail,
-    /// It uses credit that was granted to it before, or returns [`Error::Busy`]: see [`Stream::when_room`].
+    /// It uses credit that was granted to it before, or returns [`Error::Busy`]: see [`Stream::when_ready`].
     Granted(Arc<Grants>),
 }
 
@@ -47,7 +47,7 @@ enum OnFull {
 /// the mailbox. Tasks of different streams overlap, unless they touch the same bytes, which orders them.
 ///
 /// Calls may block if there is no room for the task. [`Stream::nowait`] returns a stream whose calls return
-/// [`Error::Busy`] instead, and [`Stream::when_room`] awaits room. In callbacks and host functions calls block only
+/// [`Error::Busy`] instead, and [`Stream::when_ready`] awaits room. In callbacks and host functions calls block only
 /// while the mailbox is full; they exceed the other limits by up to
 /// [`callback_headroom`](millstream_protocol::options::DeviceOptions::callback_headroom), and return
 /// [`Error::NoRoomHere`] beyond it.

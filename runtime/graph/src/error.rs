@@ -336,7 +336,7 @@ pub enum ScheduleError {
     #[error(
         "the dependencies of the schedule's items have a cycle: this is a bug in the graph compiler, please report it"
     )]
-    Circle,
+    Cycle,
     /// The buffer of an input is too small.
     #[error("the input `{name}` needs {expected} bytes for the lengths of the run, got {given}")]
     InputBytes {

@@ -11,10 +11,10 @@ use std::fmt;
 /// ```
 /// use millstream_ir::{Blocking, Rows};
 ///
-/// assert_eq!(Blocking::USUAL.to_string(), "usual");
-/// let blocking = Blocking::USUAL.vector(4).rows(Rows::Along);
+/// assert_eq!(Blocking::DEFAULT.to_string(), "usual");
+/// let blocking = Blocking::DEFAULT.vector(4).rows(Rows::Along);
 /// assert_eq!(blocking.to_string(), "vectors of 4, rows along");
-/// assert_eq!(Blocking::USUAL.tile(64, Blocking::ALL).to_string(), "tiles of 64 x all");
+/// assert_eq!(Blocking::DEFAULT.tile(64, Blocking::ALL).to_string(), "tiles of 64 x all");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
@@ -41,7 +41,7 @@ pub enum Rows {
 
 impl Blocking {
     /// No choice: the backend decides.
-    pub const USUAL: Self = Self {
+    pub const DEFAULT: Self = Self {
         vector: None,
         rows: None,
         tile: None,
@@ -74,7 +74,7 @@ impl Blocking {
 
 impl fmt::Display for Blocking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if *self == Self::USUAL {
+        if *self == Self::DEFAULT {
             return f.write_str("usual");
         }
         let mut before = "";

@@ -80,10 +80,10 @@ fn elementwise_launch_has_the_expected_lanes_and_cubes(
 ) {
     let nest = elementwise(lens.len(), dtype);
     let words = dense(lens, offset);
-    let found = geometry(&nest, &words, &[ALIGNED; 2], LIMITS, Blocking::USUAL);
+    let found = geometry(&nest, &words, &[ALIGNED; 2], LIMITS, Blocking::DEFAULT);
     assert_eq!(found, expected, "{nest}");
     // There is a function for the chosen kind.
-    let functions = lower::nest(&nest, Blocking::USUAL).unwrap_or_else(|error| panic!("{error}"));
+    let functions = lower::nest(&nest, Blocking::DEFAULT).unwrap_or_else(|error| panic!("{error}"));
     assert!(functions.iter().any(|(kind, _)| *kind == found.kind));
 }
 
@@ -95,13 +95,13 @@ fn unaligned_buffer_is_accessed_element_by_element(#[case] beside: u64) {
     let words = dense(&[4096], 0);
     for addresses in [[ALIGNED + beside, ALIGNED], [ALIGNED, ALIGNED + beside]] {
         assert_eq!(
-            geometry(&nest, &words, &addresses, LIMITS, Blocking::USUAL),
+            geometry(&nest, &words, &addresses, LIMITS, Blocking::DEFAULT),
             thread(1, 16)
         );
     }
     // Unknown addresses count as unaligned.
     assert_eq!(
-        geometry(&nest, &words, &[], LIMITS, Blocking::USUAL),
+        geometry(&nest, &words, &[], LIMITS, Blocking::DEFAULT),
         thread(1, 16)
     );
 }
@@ -135,7 +135,7 @@ fn kind_of_a_reduction_depends_on_lengths_and_strides(
     #[case] kind: Kind,
     #[case] cubes: u32,
 ) {
-    let found = geometry(&sums(), &words, &[ALIGNED; 2], LIMITS, Blocking::USUAL);
+    let found = geometry(&sums(), &words, &[ALIGNED; 2], LIMITS, Blocking::DEFAULT);
     assert_eq!(found, Geometry { kind, cubes });
 }
 
@@ -160,23 +160,23 @@ fn product_has_a_cube_for_each_tile(
     };
     // A negative length counts as 0.
     assert_eq!(
-        tiles(&matmul, words, Blocking::USUAL).cubes,
+        tiles(&matmul, words, Blocking::DEFAULT).cubes,
         if words[0] > i64::MAX as u64 { 0 } else { cubes }
     );
 }
 
 /// Returns the default blocking of a program, and all others.
 fn ways(program: &Program) -> impl Iterator<Item = Blocking> {
-    let usual = [Blocking::USUAL].into_iter();
+    let usual = [Blocking::DEFAULT].into_iter();
     usual.chain(lower::blockings(program))
 }
 
 /// A launch whose default kind is `Cube` uses the kind of its blocking.
 #[rstest]
-#[case(Blocking::USUAL, Kind::Cube, 1)]
-#[case(Blocking::USUAL.rows(Rows::Cube), Kind::Cube, 1)]
-#[case(Blocking::USUAL.rows(Rows::Along), Kind::Row, 1)]
-#[case(Blocking::USUAL.rows(Rows::Across), Kind::Thread { lanes: 1 }, 1)]
+#[case(Blocking::DEFAULT, Kind::Cube, 1)]
+#[case(Blocking::DEFAULT.rows(Rows::Cube), Kind::Cube, 1)]
+#[case(Blocking::DEFAULT.rows(Rows::Along), Kind::Row, 1)]
+#[case(Blocking::DEFAULT.rows(Rows::Across), Kind::Thread { lanes: 1 }, 1)]
 fn blocking_selects_the_kind_of_a_reduction(
     #[case] blocking: Blocking,
     #[case] kind: Kind,
@@ -191,12 +191,12 @@ fn blocking_selects_the_kind_of_a_reduction(
 fn blocking_limits_the_lanes_of_a_thread() {
     let nest = elementwise(1, "f32");
     let found = |vector, len| {
-        let blocking = Blocking::USUAL.vector(vector);
+        let blocking = Blocking::DEFAULT.vector(vector);
         geometry(&nest, &dense(&[len], 0), &[ALIGNED; 2], LIMITS, blocking)
     };
     let of = [1, 2].map(|vector| {
         lower::blockings(&Program::Nest(elementwise(1, "f32")))
-            .contains(&Blocking::USUAL.vector(vector))
+            .contains(&Blocking::DEFAULT.vector(vector))
     });
     assert_eq!(of, [true, true]);
     assert_eq!(found(1, 4096), thread(1, 16));
@@ -212,8 +212,14 @@ fn blocking_selects_the_tile_of_a_product() {
         batch: 0,
         epilogue: None,
     };
-    let cubes =
-        |rows, columns| tiles(&matmul, &[65, 200, 8], Blocking::USUAL.tile(rows, columns)).cubes;
+    let cubes = |rows, columns| {
+        tiles(
+            &matmul,
+            &[65, 200, 8],
+            Blocking::DEFAULT.tile(rows, columns),
+        )
+        .cubes
+    };
     assert_eq!((cubes(128, 128), cubes(32, 64)), (2, 12));
 }
 
@@ -228,7 +234,7 @@ fn chain_of_20_000_values_is_lowered() {
     }
     text += "store outer 0 %19999";
     let functions =
-        lower::nest(&nest(&text), Blocking::USUAL).unwrap_or_else(|error| panic!("{error}"));
+        lower::nest(&nest(&text), Blocking::DEFAULT).unwrap_or_else(|error| panic!("{error}"));
     assert!(
         functions
             .iter()
@@ -250,6 +256,6 @@ proptest! {
             }
         }
         let matmul = Matmul { dtype: DType::F32, partial: false, batch: 1, epilogue: None };
-        prop_assert!(tiles(&matmul, &words, Blocking::USUAL).cubes <= i32::MAX as u32);
+        prop_assert!(tiles(&matmul, &words, Blocking::DEFAULT).cubes <= i32::MAX as u32);
     }
 }

@@ -426,12 +426,12 @@ mod tests {
     fn long_lived_token_rings_for_open_devices_only_i12() {
         use millstream_sync::{facade::Edges, gate::Gate, mailbox::mailbox, slots::Slots};
 
-        use crate::table::{Outlet, Table};
+        use crate::table::{DropSink, Table};
         let token = CancelToken::new();
         let mut tables = Vec::new();
         for _ in 0..10 {
             let (sender, mut receiver) = mailbox(4, Arc::new(Gate::new()));
-            let outlet = Outlet::new(sender.probe(), Arc::new(Edges::default()));
+            let outlet = DropSink::new(sender.probe(), Arc::new(Edges::default()));
             let table: Arc<Table> = Slots::new(4, outlet);
             token.ring(&table);
             token.ring(&table);

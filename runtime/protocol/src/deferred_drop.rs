@@ -30,14 +30,14 @@ impl Drop for Release {
 }
 
 /// A value that leaves the server to be dropped on another thread.
-pub struct Leaving {
+pub struct DeferredDrop {
     // The order of the fields is the order of drops: the value is dropped before its release ends.
     #[allow(dead_code, reason = "it is held for its destructor")]
     value: Box<dyn Any + Send>,
     release: Option<Release>,
 }
 
-impl Leaving {
+impl DeferredDrop {
     /// Wraps a value that may own handles, and begins its release.
     pub fn new(value: Box<dyn Any + Send>, table: &Arc<Table>) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl Leaving {
     }
 }
 
-impl std::fmt::Debug for Leaving {
+impl std::fmt::Debug for DeferredDrop {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut out = f.debug_struct("Leaving");
         out.field("awaited", &self.release.is_some());

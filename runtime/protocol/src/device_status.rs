@@ -6,7 +6,7 @@
 //!   health is Lost in the same step
 //! ends timelines and credits ───────────────► waiters wake and call error()
 //! ```
-//! [`Gone::set_lost`] comes before the mailbox, the timelines or the credits end. So a caller that observes such an end
+//! [`DeviceStatus::set_lost`] comes before the mailbox, the timelines or the credits end. So a caller that observes such an end
 //! finds the reason here, and [`Vitals::health`] agrees with it (I5). Without a loss the end is a close.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ use crate::vitals::Vitals;
 
 /// The status of one epoch of a device. Shared by its clients, its thread and its backend.
 #[derive(Default)]
-pub struct Gone {
+pub struct DeviceStatus {
     epoch: u64,
     /// Set once, by the first loss.
     lost: OnceLock<Recovery>,
@@ -47,7 +47,7 @@ struct Credits {
     ended: bool,
 }
 
-impl Gone {
+impl DeviceStatus {
     /// Creates the status of an epoch of a device with these vitals.
     pub fn new(epoch: u64, vitals: Arc<Vitals>) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl Gone {
         });
     }
 
-    /// Stores the submission log of a lost device for a later [`Gone::take_log`].
+    /// Stores the submission log of a lost device for a later [`DeviceStatus::take_log`].
     pub fn leave_log(&self, log: SubmissionLog) {
         *lock(&self.log) = Some(log);
     }

@@ -35,7 +35,7 @@ pub enum Reason {
     /// The device had no memory for a slice.
     OutOfMemory {
         /// Bytes requested.
-        asked: u64,
+        requested: u64,
         /// Free bytes, inside and outside of pages, if the device reports them. Each free range may be too small.
         free: Option<u64>,
     },
@@ -164,21 +164,21 @@ impl fmt::Display for Failure {
         write!(f, "`{}` failed: ", root.task)?;
         match &root.reason {
             Reason::OutOfMemory {
-                asked,
+                requested,
                 free: Some(free),
             } => {
                 write!(
                     f,
                     "out of memory, requested {}, free {}",
-                    Bytes(*asked),
+                    Bytes(*requested),
                     Bytes(*free)
                 )?;
-                if free >= asked {
+                if free >= requested {
                     f.write_str(", but no free range is large enough")?;
                 }
             }
-            Reason::OutOfMemory { asked, free: None } => {
-                write!(f, "out of memory, requested {}", Bytes(*asked))?;
+            Reason::OutOfMemory { requested, free: None } => {
+                write!(f, "out of memory, requested {}", Bytes(*requested))?;
             }
             Reason::Panicked(message) => write!(f, "panicked with \"{message}\"")?,
             Reason::Input => f.write_str("its input failed")?,
@@ -249,7 +249,7 @@ mod tests {
         let root = Failure::not_run(
             &"blur".into(),
             Reason::OutOfMemory {
-                asked: 4 << 30,
+                requested: 4 << 30,
                 free: Some(1 << 30),
             },
         );
@@ -258,7 +258,7 @@ mod tests {
             "`blur` failed: out of memory, requested 4.0 GiB, free 1.0 GiB"
         );
         let fragmented = Reason::OutOfMemory {
-            asked: 1 << 20,
+            requested: 1 << 20,
             free: Some(2 << 20),
         };
         assert_eq!(

@@ -23,7 +23,7 @@ pub enum Feature {
     /// Clusters: cubes that run together and can access each other's shared memory.
     Clusters,
     /// The driver can capture and replay a batch.
-    Capture,
+    ConcurrentReplay,
 }
 
 impl fmt::Display for Feature {
@@ -37,7 +37,7 @@ impl fmt::Display for Feature {
             Feature::I64 => "i64",
             Feature::TensorMaps => "tensor maps",
             Feature::Clusters => "clusters",
-            Feature::Capture => "capture",
+            Feature::ConcurrentReplay => "capture",
         })
     }
 }

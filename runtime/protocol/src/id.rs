@@ -96,5 +96,5 @@ slot_ids! {
     /// A recording that is registered on a device.
     RecordingId: "recording";
     /// A client in one epoch of a device.
-    SeatId: "client";
+    ClientSlotId: "client";
 }

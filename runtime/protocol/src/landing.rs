@@ -89,7 +89,7 @@ impl<T: Element> VecLanding<T> {
 
 fn no_memory<T>(len: usize) -> MemoryError {
     MemoryError::Host {
-        asked: (len as u64).saturating_mul(size_of::<T>() as u64),
+        requested: (len as u64).saturating_mul(size_of::<T>() as u64),
     }
 }
 

@@ -270,8 +270,8 @@ struct Defined(Vec<Range<u64>>);
 impl Defined {
     fn add(&mut self, mut range: Range<u64>) {
         let first = self.0.partition_point(|other| other.end < range.start);
-        let behind = self.0[first..].partition_point(|other| other.start <= range.end);
-        let touched = first..first + behind;
+        let predecessors = self.0[first..].partition_point(|other| other.start <= range.end);
+        let touched = first..first + predecessors;
         if let (Some(low), Some(high)) = (
             self.0[touched.clone()].first(),
             self.0[touched.clone()].last(),

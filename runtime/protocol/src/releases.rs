@@ -10,7 +10,7 @@
 //! a reservation finds no memory
 //! are_open: open is 1, sets is_awaited            runs user code, drops the value: its last handle frees a slice
 //! the stream stays parked                         end: open is 0, takes is_awaited
-//!                                                 Outlet::ring wakes the device
+//!                                                 DropSink::ring wakes the device
 //! honours the drop, retries the reservation
 //! ```
 //! One lock orders the two sides: either `are_open` observes no open release, and its handles are dropped already, or

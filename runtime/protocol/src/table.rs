@@ -50,12 +50,12 @@ pub struct Shared {
 
 /// The receiver of last drops: the device's mailbox, which gives the stamp and is woken. It also has the state that
 /// every holder of the table may reach.
-pub struct Outlet {
+pub struct DropSink {
     mailbox: Probe<Task>,
     edges: Arc<Edges>,
     /// The device, if callers may step in for its thread. Weak, because the device owns the table.
     station: OnceLock<Weak<dyn StepIn>>,
-    /// Set by [`Outlet::ring`], taken by the device.
+    /// Set by [`DropSink::ring`], taken by the device.
     rung: AtomicBool,
     /// Failed tasks by reason, counted where a task fails.
     pub faults: SharedFaults,
@@ -65,7 +65,7 @@ pub struct Outlet {
     pub staging: Arc<Staging>,
 }
 
-impl Outlet {
+impl DropSink {
     /// Creates an outlet that notifies `mailbox`; `edges` are the device's.
     pub fn new(mailbox: Probe<Task>, edges: Arc<Edges>) -> Self {
         Self {
@@ -99,7 +99,7 @@ impl Outlet {
         self.wake();
     }
 
-    /// Returns `true` if a thread has rung since the last [`Outlet::take_ring`].
+    /// Returns `true` if a thread has rung since the last [`DropSink::take_ring`].
     #[inline]
     pub fn has_rung(&self) -> bool {
         // Relaxed: a hint; `take_ring` acquires.
@@ -123,7 +123,7 @@ impl Outlet {
     }
 }
 
-impl Sink for Outlet {
+impl Sink for DropSink {
     #[inline]
     fn stamp(&self) -> u64 {
         self.record_edge();
@@ -150,7 +150,7 @@ impl Ring for Table {
 }
 
 /// The table of all counted objects of a device: slices, kernels, recordings, streams and clients.
-pub type Table = Slots<Shared, Outlet>;
+pub type Table = Slots<Shared, DropSink>;
 
 /// A counted hold on an entry of the [`Table`].
-pub type Hold = Counted<Shared, Outlet>;
+pub type SlotRef = Counted<Shared, DropSink>;

@@ -222,7 +222,7 @@ impl Spawner {
             let (body, sender) = parts;
             sender.send(catch_unwind(AssertUnwindSafe(body)));
         }))));
-        let asked = ThreadBody {
+        let requested = ThreadBody {
             name: name.into(),
             role,
             start: start.clone(),
@@ -230,7 +230,7 @@ impl Spawner {
         let before = IN_SPAWN_FN.replace(true);
         // The calling thread may be opening a device, or a device may wait for it, so the function must not block.
         let marked = mark_runtime_thread();
-        let answer = catch_unwind(AssertUnwindSafe(|| spawn(asked)));
+        let answer = catch_unwind(AssertUnwindSafe(|| spawn(requested)));
         drop(marked);
         IN_SPAWN_FN.set(before);
         let why = match answer {

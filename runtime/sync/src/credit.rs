@@ -79,7 +79,7 @@ pub enum AcquireError {
     /// More than the whole budget was requested.
     TooLarge {
         /// The amount requested.
-        asked: u64,
+        requested: u64,
         /// The budget.
         limit: u64,
     },
@@ -89,8 +89,8 @@ impl fmt::Display for AcquireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ended => f.write_str("the budget has ended"),
-            Self::TooLarge { asked, limit } => {
-                write!(f, "cannot acquire {asked} of a budget of {limit}")
+            Self::TooLarge { requested, limit } => {
+                write!(f, "cannot acquire {requested} of a budget of {limit}")
             }
         }
     }
@@ -261,17 +261,17 @@ impl Credit {
 
     /// Fails if `amount` exceeds the whole budget: such a request would wait forever.
     fn check(&self, amount: u64) -> Result<(), AcquireError> {
-        let (asked, limit) = (amount, self.limit);
-        match asked > limit {
-            true => Err(AcquireError::TooLarge { asked, limit }),
+        let (requested, limit) = (amount, self.limit);
+        match requested > limit {
+            true => Err(AcquireError::TooLarge { requested, limit }),
             false => Ok(()),
         }
     }
 
     /// Returns a place for `amount`, for a caller that waits by polling. It enters the queue at its
     /// first poll.
-    pub fn place(&self, amount: u64) -> Place<&Self> {
-        Place::new(self, amount)
+    pub fn place(&self, amount: u64) -> QueuedRequest<&Self> {
+        QueuedRequest::new(self, amount)
     }
 
     /// Returns `true` if the budget has ended.
@@ -380,14 +380,14 @@ impl Credit {
 /// A place in the queue of a budget. Dropping it leaves the queue, and releases the credit if it
 /// was granted meanwhile.
 #[derive(Debug)]
-pub struct Place<C: Deref<Target = Credit>> {
+pub struct QueuedRequest<C: Deref<Target = Credit>> {
     credit: C,
     amount: u64,
     /// While the request is in the queue, or granted and not yet polled.
     ticket: Option<u64>,
 }
 
-impl<C: Deref<Target = Credit>> Place<C> {
+impl<C: Deref<Target = Credit>> QueuedRequest<C> {
     /// Creates a place for `amount` of `credit`, for a caller that waits by polling. It enters the
     /// queue at its first poll.
     pub fn new(credit: C, amount: u64) -> Self {
@@ -453,7 +453,7 @@ impl<C: Deref<Target = Credit>> Place<C> {
     }
 }
 
-impl<C: Deref<Target = Credit>> Drop for Place<C> {
+impl<C: Deref<Target = Credit>> Drop for QueuedRequest<C> {
     fn drop(&mut self) {
         self.leave();
     }

@@ -55,7 +55,7 @@ fn a_caller_that_cannot_wait_exceeds_the_budget_up_to_the_headroom() {
 fn acquiring_more_than_the_budget_fails_at_once() {
     let credit = Credit::new(10);
     let too_large = AcquireError::TooLarge {
-        asked: 11,
+        requested: 11,
         limit: 10,
     };
     assert_eq!(credit.acquire(11, &NEVER), Err(too_large));
@@ -165,8 +165,11 @@ fn a_place_is_kept_between_polls_and_released_by_its_drop() {
     drop(first);
     assert_eq!(second.poll(Waker::noop()), Poll::Ready(Ok(())));
     assert_eq!((credit.in_use(), credit.place(3).poll(Waker::noop())), {
-        let (asked, limit) = (3, 2);
-        (2, Poll::Ready(Err(AcquireError::TooLarge { asked, limit })))
+        let (requested, limit) = (3, 2);
+        (
+            2,
+            Poll::Ready(Err(AcquireError::TooLarge { requested, limit })),
+        )
     });
     credit.end();
     let ended = Poll::Ready(Err(AcquireError::Ended));

@@ -12,7 +12,7 @@
 //! let Err(Role::Leader(lead)) = flights.join(&"key", known) else { unreachable!() };
 //! let Err(Role::Follower(_)) = flights.join(&"key", known) else { unreachable!() };
 //! drop(lead);
-//! assert!(!flights.is_under_way(&"key"));
+//! assert!(!flights.is_in_flight(&"key"));
 //! ```
 
 use std::collections::HashMap;
@@ -88,7 +88,7 @@ impl<K: Hash + Eq + Clone> Flights<K> {
     }
 
     /// Returns `true` if a caller does the work for the key.
-    pub fn is_under_way(&self, key: &K) -> bool {
+    pub fn is_in_flight(&self, key: &K) -> bool {
         lock(&self.waiting).contains_key(key)
     }
 }
@@ -139,7 +139,7 @@ mod tests {
         });
         assert_eq!(looks.max(), Some(0));
         drop(lead);
-        assert!(!flights.is_under_way(&7));
+        assert!(!flights.is_in_flight(&7));
     }
 
     #[test]

@@ -36,7 +36,7 @@
 //! # Stepping in
 //! [`Gate::wake_unless`] calls a function if the sleeper sleeps, and wakes the sleeper only if that
 //! function returns `false`. So a waker can do the sleeper's work in its place, under the lock of
-//! [`Door`](crate::door::Door), whose protocol says why no work is left behind.
+//! [`HandoffLock`](crate::handoff_lock::HandoffLock), whose protocol says why no work is left behind.
 //!
 //! Checked by the models in `loom-tests/tests/models/gate.rs`; the mutants `gate_*` remove each
 //! fence and the last poll.

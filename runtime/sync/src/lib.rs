@@ -9,7 +9,7 @@
 //! | [`facade`] | atomics, `Arc`, `Mutex`, cells, threads, and the policy for spinning before parking |
 //! | [`gate`] | parks one thread; any number of wakers |
 //! | [`bell`] | parks any number of threads; any thread rings |
-//! | [`door`] | a lock whose owner sleeps while another thread does its work (stepping in) |
+//! | [`handoff_lock`] | a lock whose owner sleeps while another thread does its work (stepping in) |
 //! | [`mailbox`] | bounded ring, many producers, one consumer; messages are built and used in the slots |
 //! | [`overflow`] | a mailbox with one sender that never waits |
 //! | [`flight`] | runs the work for a key once, however many threads want it |
@@ -28,10 +28,10 @@
 pub mod bell;
 pub mod channel;
 pub mod credit;
-pub mod door;
 pub mod facade;
 pub mod flight;
 pub mod gate;
+pub mod handoff_lock;
 pub mod mailbox;
 pub mod overflow;
 pub mod payload;

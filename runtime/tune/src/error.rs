@@ -50,7 +50,7 @@ pub enum TuneError {
     #[error(
         "waiting for {key} of `{set}` would deadlock: this thread tunes it, or a thread that waits for this one does; use `Policy::UseDefault` here, or finish that tuning first"
     )]
-    TunedHere {
+    WouldDeadlock {
         /// The name of the set.
         set: Arc<str>,
         /// The key.

@@ -58,7 +58,7 @@ impl<K: TuneKey> Tuner<K> {
             match self.begin(set, key, inputs) {
                 Begun::Known(choice) => return Ok(choice),
                 Begun::Tuning(mut tuning) => loop {
-                    if let Progress::Done(done) = tuning.go_on(set, measure, true) {
+                    if let Progress::Done(done) = tuning.advance(set, measure, true) {
                         return done;
                     }
                 },

@@ -147,7 +147,7 @@ impl<K: TuneKey> Tuner<K> {
             Some(_) => return Fastest::Unchecked,
             None => {}
         }
-        match self.shared.flights.is_under_way(key) {
+        match self.shared.flights.is_in_flight(key) {
             true => Fastest::Pending,
             // A tuning may have ended between the two reads.
             false => match self.read().get(key) {

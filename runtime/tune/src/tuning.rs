@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  begin ──► Known: nothing to do
-//!     ├────► Tuning: this caller leads. go_on .. go_on ──► Done: the choice is published, then the flight ends
+//!     ├────► Tuning: this caller leads. advance .. advance ──► Done: the choice is published, then the flight ends
 //!     │                                     dropped ──► the flight ends without a result
 //!     └────► Elsewhere: another caller leads. wait ──► begin again, or the error if no candidate worked
 //! ```
@@ -11,9 +11,9 @@
 //! ```text
 //! leader                                       follower
 //! begin: leads the flight of the key
-//! go_on .. samples                             begin: Elsewhere
+//! advance .. samples                             begin: Elsewhere
 //!                                              wait: the wait graph allows it, sleeps
-//! go_on: Done. Inserts the choice, or the
+//! advance: Done. Inserts the choice, or the
 //!   error in `failed`; then ends the flight ─► wakes, reads `failed`
 //!                                              begin: Known, or the error
 //! ```
@@ -34,7 +34,7 @@ use crate::set::{Checksum, TunableSet};
 use crate::tuner::{KnownChoice, TuneKey, Tuner, lock, no_candidates, only_candidate};
 
 impl<K: TuneKey> Tuner<K> {
-    /// Begins to tune a key. The caller advances the tuning with [`Tuning::go_on`], on a driven device between pumps.
+    /// Begins to tune a key. The caller advances the tuning with [`Tuning::advance`], on a driven device between pumps.
     /// Never waits.
     pub fn begin<I: Clone, O>(
         &self,
@@ -121,11 +121,11 @@ impl<K: TuneKey> Elsewhere<K> {
     ///
     /// # Errors
     /// The error of the tuning, if it found no working candidate, so that tuning again is useless.
-    /// [`TuneError::TunedHere`] if this thread leads the tuning itself, or if the thread that leads it waits for this
+    /// [`TuneError::WouldDeadlock`] if this thread leads the tuning itself, or if the thread that leads it waits for this
     /// one.
     pub fn wait(self) -> Result<(), TuneError> {
         if !lock(&self.tuner.shared.waits).may_wait(&self.key) {
-            return Err(TuneError::TunedHere {
+            return Err(TuneError::WouldDeadlock {
                 set: self.set,
                 key: format!("{:?}", self.key),
             });
@@ -180,9 +180,9 @@ impl<K: TuneKey> Drop for Leadership<K> {
 /// The state of a tuning.
 #[derive(Debug)]
 pub enum Progress {
-    /// There is more to do: call [`Tuning::go_on`] again at once.
+    /// There is more to do: call [`Tuning::advance`] again at once.
     Going,
-    /// A sample is in progress on the device: call [`Tuning::go_on`] again after the device was pumped.
+    /// A sample is in progress on the device: call [`Tuning::advance`] again after the device was pumped.
     Waiting,
     /// The tuning has ended.
     Done(Result<Choice, TuneError>),
@@ -194,7 +194,7 @@ impl<K: TuneKey, I: Clone, O> Tuning<K, I, O> {
     /// With `wait`, it waits for the device, and at the end for the store of the tuner, if there is one. Without, it
     /// waits for neither; the result is saved by [`Tuner::save`], or together with the next choice that is waited
     /// for.
-    pub fn go_on(
+    pub fn advance(
         &mut self,
         set: &TunableSet<K, I, O>,
         measure: &mut dyn Measure,

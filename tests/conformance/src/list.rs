@@ -316,7 +316,7 @@ macro_rules! __list {
             refused_call_returns_its_value;
             refused_on_ready_returns_the_answer_and_the_callback [Threads];
         }
-        when_room {
+        when_ready {
             futures_get_room_for_tasks_in_request_order;
             future_that_awaits_room_ends_with_closed;
             future_awaits_room_in_the_mailbox [Driven];

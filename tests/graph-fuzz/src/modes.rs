@@ -218,7 +218,7 @@ fn plain(trial: &Trial<'_>, rig: &Rig, parts: Option<Parts>, bound: Bound) -> Re
     let roots: Vec<_> = trial.built.roots.iter().collect();
     let schedule = match parts {
         None => Schedule::create(&roots),
-        Some(parts) => Schedule::create_in_parts(&roots, parts),
+        Some(parts) => Schedule::create_split(&roots, parts),
     };
     let schedule = schedule.map_err(|error| format!("create: {error}"))?;
     for item in schedule.items() {

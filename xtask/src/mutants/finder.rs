@@ -1,4 +1,4 @@
-//! What finds a mutant: a model, a walk, the swarm, or tests.
+//! The checks that find mutants: models, walks, the swarm and tests.
 
 use std::fmt;
 use std::process::{Command, ExitStatus};
@@ -9,32 +9,32 @@ use super::tree::Tree;
 use crate::cargo::{Cargo, root};
 use crate::models::{PROGRAMS, Program};
 
-/// Programs within which the swarm must find a mutant.
+/// The number of programs within which the swarm must find a mutant.
 const SWARM_PROGRAMS: &str = "2000";
 
-/// What takes longer hangs, which is to be found.
-const PATIENCE_SECONDS: &str = "120";
+/// A check that takes longer counts as a hang, which finds the mutant.
+const TIMEOUT_SECONDS: &str = "120";
 
-/// Characters of what a check said that are kept.
-const WORDS_MAX: usize = 120;
+/// The most characters of a check's message that are kept.
+const MESSAGE_CHARS_MAX: usize = 120;
 
-/// A check that must fail.
+/// A check that must fail on the mutant.
 #[derive(Debug)]
 pub(super) enum Finder {
-    /// `models NAME`, `users NAME`, `walks NAME` or `actors NAME`: one of that program of `loom-tests`.
+    /// `models NAME`, `users NAME`, `walks NAME` or `actors NAME`: a model of that program of `loom-tests`.
     Model(Program, String),
-    /// `swarm`: its first programs.
+    /// `swarm`: the first [`SWARM_PROGRAMS`] programs of the swarm.
     Swarm,
-    /// `test ARGUMENTS`: Cargo's tests with these.
+    /// `test ARGUMENTS`: `cargo test` with these arguments.
     Tests(String),
 }
 
-/// A check that failed, as it must.
+/// The failure of a check, which found the mutant.
 pub(super) struct Found {
-    /// How soon: `program 12`, or `in 3.1 s`.
+    /// When it failed: `program 12`, or `in 3.1 s`.
     pub(super) after: String,
-    /// What it said first.
-    pub(super) said: String,
+    /// The first line of its message.
+    pub(super) message: String,
 }
 
 impl FromStr for Finder {
@@ -48,7 +48,7 @@ impl FromStr for Finder {
             ("test", _, false) => Ok(Self::Tests(rest.to_owned())),
             (_, Some(program), false) => Ok(Self::Model(*program, rest.to_owned())),
             _ => Err(format!(
-                "`{text}` finds nothing: `swarm`, `test ARGUMENTS`, or one of `models`, `users`, `walks` and `actors` with a name"
+                "expected `swarm`, `test ARGUMENTS`, or `models`, `users`, `walks` or `actors` with a name, got `{text}`"
             )),
         }
     }
@@ -65,15 +65,15 @@ impl fmt::Display for Finder {
 }
 
 impl Finder {
-    /// Builds it in a tree and runs it.
+    /// Builds the check in a tree and runs it.
     ///
     /// # Errors
-    /// It does not build, or does not fail.
+    /// The check could not be built, or passed.
     pub(super) fn run(&self, cargo: &Cargo, tree: &Tree) -> Result<Found, String> {
         let folder = tree.folder();
         let in_tree = |arguments: &str| {
             let mut command = cargo.command(arguments);
-            // What is built of the registry is the same as for us.
+            // The tree shares the target folder, and so the builds of dependencies.
             command.env("CARGO_TARGET_DIR", root().join("target"));
             command.current_dir(folder);
             command
@@ -82,32 +82,37 @@ impl Finder {
             Self::Model(program, name) => {
                 let built = program.build(cargo, folder)?;
                 if !built.models.iter().any(|known| known == name) {
-                    return Err(format!("there is no {self}"));
+                    return Err(format!("`{self}` does not exist"));
                 }
-                ended(&built.command(name))?.judged()
+                run_check(&built.command(name))?.judge()
             }
             Self::Swarm => {
                 build(&mut in_tree("build --quiet -p millstream-swarm"))?;
                 let run = format!(
                     "run --quiet -p millstream-swarm -- --programs {SWARM_PROGRAMS} --minutes 10 --whole"
                 );
-                let mut ended = ended(&in_tree(&run))?;
+                let mut ended = run_check(&in_tree(&run))?;
                 // `program 12 (seed 12) is wrong: ..`
-                let told = ended.told.split_once("program ");
-                if let Some((programs, rest)) = told.and_then(|(_, rest)| rest.split_once(" (")) {
-                    ended.after = format!("program {programs}");
-                    let said = rest.split_once("wrong: ").map_or(rest, |(_, said)| said);
-                    ended.told = said.to_owned();
+                let line = ended.output.split_once("program ");
+                if let Some((number, rest)) = line.and_then(|(_, rest)| rest.split_once(" (")) {
+                    ended.after = format!("program {number}");
+                    let message = rest
+                        .split_once("wrong: ")
+                        .map_or(rest, |(_, message)| message);
+                    ended.output = message.to_owned();
                 }
-                ended.judged()
+                ended.judge()
             }
             Self::Tests(arguments) => {
-                let (of_cargo, of_tests) = arguments.split_once(" -- ").unwrap_or((arguments, ""));
-                build(&mut in_tree(&format!("test --quiet {of_cargo} --no-run")))?;
-                let ended = ended(&in_tree(&format!("test --quiet {of_cargo} -- {of_tests}")))?;
+                let (for_cargo, for_tests) =
+                    arguments.split_once(" -- ").unwrap_or((arguments, ""));
+                build(&mut in_tree(&format!("test --quiet {for_cargo} --no-run")))?;
+                let ended = run_check(&in_tree(&format!(
+                    "test --quiet {for_cargo} -- {for_tests}"
+                )))?;
                 match ended.ran_no_test() {
-                    true => Err(format!("there is no {self}")),
-                    false => ended.judged(),
+                    true => Err(format!("`{self}` ran no test")),
+                    false => ended.judge(),
                 }
             }
         }
@@ -120,22 +125,22 @@ fn build(command: &mut Command) -> Result<(), String> {
         true => Ok(()),
         false => {
             let printed = String::from_utf8_lossy(&output.stderr);
-            Err(format!("it does not build:\n{printed}"))
+            Err(format!("the check could not be built:\n{printed}"))
         }
     }
 }
 
-/// How a check ended.
+/// A check that has ended.
 struct Ended {
     status: ExitStatus,
     after: String,
-    told: String,
+    output: String,
 }
 
-/// Runs a check to its end, or until it has had time enough.
-fn ended(check: &Command) -> Result<Ended, String> {
+/// Runs a check until it ends or [`TIMEOUT_SECONDS`] have passed.
+fn run_check(check: &Command) -> Result<Ended, String> {
     let mut command = Command::new("timeout");
-    command.arg("--kill-after=5").arg(PATIENCE_SECONDS);
+    command.arg("--kill-after=5").arg(TIMEOUT_SECONDS);
     command.arg(check.get_program()).args(check.get_args());
     command.envs(
         check
@@ -149,49 +154,49 @@ fn ended(check: &Command) -> Result<Ended, String> {
     let begun = Instant::now();
     let output = command
         .output()
-        .map_err(|error| format!("`timeout` does not start: {error}"))?;
+        .map_err(|error| format!("`timeout` could not be started: {error}"))?;
     let streams = [&output.stderr[..], &output.stdout[..]];
     Ok(Ended {
         status: output.status,
         after: format!("in {:.1} s", begun.elapsed().as_secs_f64()),
-        told: streams.map(String::from_utf8_lossy).join("\n"),
+        output: streams.map(String::from_utf8_lossy).join("\n"),
     })
 }
 
 impl Ended {
-    /// Whether Cargo's tests ended well because there were none.
+    /// Whether `cargo test` succeeded because it ran no test.
     fn ran_no_test(&self) -> bool {
         let mut results = self
-            .told
+            .output
             .lines()
             .filter(|line| line.starts_with("test result: "));
         self.status.success() && results.all(|line| line.contains(" 0 passed;"))
     }
 
-    /// A check that failed has found the mutant.
-    fn judged(self) -> Result<Found, String> {
-        // What `timeout` says of what it has ended.
+    /// Returns the failure of the check, or an error if it passed.
+    fn judge(self) -> Result<Found, String> {
+        // The exit code of `timeout` for a command that it has killed.
         const HANGS: i32 = 124;
-        let said = match self.status.code() {
-            Some(0) => return Err("it passes".to_owned()),
-            Some(HANGS) => format!("it hangs: {PATIENCE_SECONDS} s were not enough"),
-            _ => first_words(&self.told),
+        let message = match self.status.code() {
+            Some(0) => return Err("the check passed".to_owned()),
+            Some(HANGS) => format!("hangs: no result after {TIMEOUT_SECONDS} s"),
+            _ => first_message(&self.output),
         };
         let after = self.after;
-        Ok(Found { after, said })
+        Ok(Found { after, message })
     }
 }
 
-/// What a failed check said first: the line behind the first panic, or the first line.
-fn first_words(told: &str) -> String {
-    let mut lines = told
+/// Returns the message of the first panic, or else the first line of the output.
+fn first_message(output: &str) -> String {
+    let mut lines = output
         .lines()
         .skip_while(|line| !line.contains("panicked at"));
     let first = lines
         .nth(1)
-        .or_else(|| told.lines().find(|line| !line.trim().is_empty()));
-    let first = first.unwrap_or("it died without a word").trim();
-    first.chars().take(WORDS_MAX).collect()
+        .or_else(|| output.lines().find(|line| !line.trim().is_empty()));
+    let first = first.unwrap_or("failed without output").trim();
+    first.chars().take(MESSAGE_CHARS_MAX).collect()
 }
 
 #[cfg(test)]
@@ -199,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finder_is_read_as_it_is_shown() {
+    fn parsed_finder_prints_the_same_text() {
         for text in [
             "swarm",
             "models gate::x",
@@ -212,23 +217,23 @@ mod tests {
     }
 
     #[test]
-    fn the_first_words_are_those_of_the_panic() {
-        let told =
+    fn first_message_is_that_of_the_panic() {
+        let output =
             "running 1 test\nthread 'a' panicked at src/x.rs:1:2:\nraced with `b`\nnote: more";
-        assert_eq!(first_words(told), "raced with `b`");
-        assert_eq!(first_words("\nit is wrong\n"), "it is wrong");
-        assert_eq!(first_words(""), "it died without a word");
+        assert_eq!(first_message(output), "raced with `b`");
+        assert_eq!(first_message("\nan error\n"), "an error");
+        assert_eq!(first_message(""), "failed without output");
     }
 
     #[test]
-    fn what_passes_has_found_nothing_and_what_fails_or_hangs_has() {
+    fn only_a_failure_or_a_hang_finds_the_mutant() {
         let run = |script: &str| {
-            ended(Command::new("sh").args(["-c", script]))
+            run_check(Command::new("sh").args(["-c", script]))
                 .unwrap()
-                .judged()
+                .judge()
         };
         assert!(run("true").is_err());
-        assert_eq!(run("echo wrong >&2; exit 1").unwrap().said, "wrong");
-        assert!(run("exit 124").unwrap().said.starts_with("it hangs"));
+        assert_eq!(run("echo wrong >&2; exit 1").unwrap().message, "wrong");
+        assert!(run("exit 124").unwrap().message.starts_with("hangs"));
     }
 }

@@ -1,8 +1,9 @@
-//! Mutants: mistakes in the product, as patches, each with the checks that must find it.
+//! Mutation tests: patches that plant mistakes, each with the checks that must find it.
 //!
-//! A patch in `tests/mutants/` says in its first line what it breaks, and in lines `found-by:` what finds that ([`Mutant`]). The suite copies the
-//! tree, applies one patch after the other there, builds what must find it and requires that this fails. What every change runs is that all
-//! patches apply, and a few of them, chosen by the commit; `--all` runs all and writes their table in `docs/testing.md`.
+//! The first line of a patch in `tests/mutants/` describes the mistake, and its `found-by:` lines name the checks
+//! ([`Mutant`]). The suite copies the workspace, applies one patch after the other to the copy, and requires that each
+//! check fails. Every change checks that all patches apply, and runs a few, chosen by the commit. `--all` runs all
+//! patches and updates their table in `docs/testing.md`.
 
 mod finder;
 mod mutant;
@@ -16,21 +17,21 @@ use finder::Found;
 use mutant::Mutant;
 use tree::Tree;
 
-/// Mutants that every change runs.
+/// The number of mutants that every change runs.
 const FEW: usize = 3;
 
-/// Applies all patches, and runs some.
+/// Checks that all patches apply, and runs the chosen ones.
 pub(crate) fn run(cargo: &Cargo) -> Outcome {
     let mutants = Mutant::all(&root().join("tests/mutants"))?;
     let tree = Tree::copy()?;
     let stale = mutants.iter().filter_map(|mutant| {
-        let wrong = tree.check(&mutant.path).err()?;
-        Some(format!("{}: {wrong}", mutant.name))
+        let error = tree.check(&mutant.path).err()?;
+        Some(format!("{}: {error}", mutant.name))
     });
     let stale: Vec<_> = stale.collect();
     if !stale.is_empty() {
         return Err(format!(
-            "patches do not apply any more:\n{}",
+            "patches do not apply; adjust their context lines:\n{}",
             stale.join("\n")
         ));
     }
@@ -43,8 +44,8 @@ pub(crate) fn run(cargo: &Cargo) -> Outcome {
         tree.restore(&mutant.path)?;
         match found {
             Ok(found) => rows.push((mutant, found)),
-            Err(why) => {
-                println!("MISSED {}: {why}", mutant.name);
+            Err(reason) => {
+                println!("MISSED {}: {reason}", mutant.name);
                 missed.push(mutant.name.as_str());
             }
         }
@@ -55,24 +56,24 @@ pub(crate) fn run(cargo: &Cargo) -> Outcome {
     if cargo.all && cargo.only.is_none() {
         let page = root().join("docs/testing.md");
         let text = fs::read_to_string(&page).map_err(|error| error.to_string())?;
-        let text = table::put(&text, &rows)?;
+        let text = table::replace_table(&text, &rows)?;
         fs::write(&page, text).map_err(|error| error.to_string())?;
     }
     Ok(())
 }
 
-/// Runs everything that must find a mutant; the first that does not is an error.
+/// Runs all checks that must find a mutant. A check that does not is an error.
 fn found_by_all(cargo: &Cargo, tree: &Tree, mutant: &Mutant) -> Result<Vec<Found>, String> {
     let one = |finder: &finder::Finder| {
         let found = finder.run(cargo, tree)?;
-        let Found { after, said } = &found;
-        println!("found  {:<40} by {finder} {after}: {said}", mutant.name);
+        let Found { after, message } = &found;
+        println!("found  {:<40} by {finder} {after}: {message}", mutant.name);
         Ok(found)
     };
     mutant.finders.iter().map(one).collect()
 }
 
-/// Those that are asked for, or some that the commit chooses.
+/// Returns the mutants that the options choose, or a few that the commit chooses.
 fn chosen<'m>(cargo: &Cargo, mutants: &'m [Mutant]) -> Result<Vec<&'m Mutant>, String> {
     if let Some(only) = &cargo.only {
         let chosen: Vec<_> = mutants
@@ -89,8 +90,8 @@ fn chosen<'m>(cargo: &Cargo, mutants: &'m [Mutant]) -> Result<Vec<&'m Mutant>, S
     }
     let commit = tree::commit()?;
     let first = usize::from_str_radix(&commit[..commit.len().min(8)], 16)
-        .map_err(|_| format!("`{commit}` is no commit"))?;
-    // Far apart, since neighbours are about the same part.
+        .map_err(|_| format!("`{commit}` is not a commit"))?;
+    // The chosen mutants are far apart in the list, since neighbours concern the same part.
     let apart = mutants.len().div_ceil(FEW).max(1);
     let few =
         (0..FEW.min(mutants.len())).map(|turn| &mutants[(first + turn * apart) % mutants.len()]);

@@ -1,22 +1,22 @@
-//! A mutant: a patch, what it breaks, and what must find it.
+//! A mutant: a patch, its description, and the checks that must find it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::finder::Finder;
 
-/// A mistake in the product, as a patch:
+/// A patch that plants a mistake:
 ///
 /// ```text
-/// The cursor is read with a relaxed load.                          what it breaks, a sentence
-/// invariant: I5                                                    which one of `docs/design.md`
+/// The cursor is read with a relaxed load.                          the mistake, a sentence
+/// invariant: I5                                                    an invariant of `docs/design.md`
 /// found-by: models timeline::what_was_done_before_is_seen          what must fail; several lines, and each must
 ///
-/// --- a/runtime/sync/src/timeline.rs                               what `git apply` takes
+/// --- a/runtime/sync/src/timeline.rs                               a patch for `git apply`
 /// ```
 #[derive(Debug)]
 pub(super) struct Mutant {
-    /// Folder and file below `tests/mutants`, without the ending.
+    /// The path below `tests/mutants`, without the extension.
     pub(super) name: String,
     pub(super) path: PathBuf,
     pub(super) breaks: String,
@@ -25,7 +25,7 @@ pub(super) struct Mutant {
 }
 
 impl Mutant {
-    /// All below a folder, in the order of their names.
+    /// Reads all patches below a folder, sorted by name.
     pub(super) fn all(folder: &Path) -> Result<Vec<Self>, String> {
         let mut paths = Vec::new();
         patches(folder, &mut paths).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -35,43 +35,44 @@ impl Mutant {
             let text = fs::read_to_string(&path).map_err(|error| error.to_string())?;
             let name = path.strip_prefix(folder).unwrap_or(&path);
             let name = name.with_extension("").to_string_lossy().into_owned();
-            let read = Self::read(name, path, &text);
-            mutants.push(read?);
+            mutants.push(Self::parse(name, path, &text)?);
         }
         match mutants.is_empty() {
-            true => Err(format!("there are no patches below {}", folder.display())),
+            true => Err(format!("no patches below {}", folder.display())),
             false => Ok(mutants),
         }
     }
 
-    fn read(name: String, path: PathBuf, text: &str) -> Result<Self, String> {
-        let wrong = |what: &str| format!("{name}.patch: {what}");
+    fn parse(name: String, path: PathBuf, text: &str) -> Result<Self, String> {
+        let error = |reason: &str| format!("{name}.patch: {reason}");
         let (head, _) = text
             .split_once("\n--- ")
-            .ok_or_else(|| wrong("there is no patch in it"))?;
+            .ok_or_else(|| error("expected a line that begins with `--- `"))?;
         let mut lines = head.lines();
         let breaks = lines.next().unwrap_or_default().trim().to_owned();
         if !breaks.ends_with('.') {
-            return Err(wrong(
-                "its first line is no sentence that says what it breaks",
+            return Err(error(
+                "expected a sentence with a full stop in the first line",
             ));
         }
         let (mut invariant, mut finders) = (String::new(), Vec::new());
         for line in lines.filter(|line| !line.trim().is_empty()) {
             match line.split_once(": ") {
-                Some(("invariant", which)) => which.clone_into(&mut invariant),
+                Some(("invariant", name)) => name.clone_into(&mut invariant),
                 Some(("found-by", finder)) => {
-                    finders.push(finder.parse().map_err(|error: String| wrong(&error))?);
+                    finders.push(finder.parse().map_err(|reason: String| error(&reason))?);
                 }
                 _ => {
-                    return Err(wrong(&format!(
-                        "`{line}` is neither `invariant: ` nor `found-by: `"
+                    return Err(error(&format!(
+                        "expected `invariant: ` or `found-by: `, got `{line}`"
                     )));
                 }
             }
         }
         if invariant.is_empty() || finders.is_empty() {
-            return Err(wrong("it needs a line `invariant: `, and one `found-by: `"));
+            return Err(error(
+                "expected a line `invariant: ` and a line `found-by: `",
+            ));
         }
         Ok(Self {
             name,
@@ -99,20 +100,20 @@ fn patches(folder: &Path, into: &mut Vec<PathBuf>) -> std::io::Result<()> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Mutant, String> {
-        Mutant::read("a/b".to_owned(), PathBuf::new(), text)
+    fn parse(text: &str) -> Result<Mutant, String> {
+        Mutant::parse("a/b".to_owned(), PathBuf::new(), text)
     }
 
     #[test]
-    fn a_patch_says_what_it_breaks_and_what_finds_it() {
-        let text = "A drop wakes nobody.\ninvariant: I5\nfound-by: swarm\nfound-by: models slots::x\n\n--- a/x.rs\n+++ b/x.rs\n@@\n";
-        let mutant = read(text).unwrap();
-        assert_eq!(mutant.breaks, "A drop wakes nobody.");
+    fn patch_has_a_description_and_finders() {
+        let text = "A drop wakes no thread.\ninvariant: I5\nfound-by: swarm\nfound-by: models slots::x\n\n--- a/x.rs\n+++ b/x.rs\n@@\n";
+        let mutant = parse(text).unwrap();
+        assert_eq!(mutant.breaks, "A drop wakes no thread.");
         assert_eq!(mutant.finders.len(), 2);
     }
 
     #[test]
-    fn a_patch_without_that_is_refused() {
+    fn patch_without_description_invariant_or_finder_is_refused() {
         let patch = "\n--- a/x.rs\n+++ b/x.rs\n";
         for head in [
             "",
@@ -123,8 +124,8 @@ mod tests {
             "A sentence.\ninvariant: I1\nfound-by: models",
             "A sentence.\ninvariant: I1\nfound-by: swarm\nmore",
         ] {
-            assert!(read(&format!("{head}\n{patch}")).is_err(), "{head}");
+            assert!(parse(&format!("{head}\n{patch}")).is_err(), "{head}");
         }
-        assert!(read("A sentence.\ninvariant: I1\nfound-by: swarm\n").is_err());
+        assert!(parse("A sentence.\ninvariant: I1\nfound-by: swarm\n").is_err());
     }
 }

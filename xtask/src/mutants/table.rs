@@ -6,12 +6,13 @@ use super::mutant::Mutant;
 const BEGIN: &str = "<!-- mutants: written by `cargo xtask mutants --all` -->\n";
 const END: &str = "<!-- end of mutants -->\n";
 
-/// The page with a table of what found which mutant, in place of the one that it has.
-pub(super) fn put(page: &str, rows: &[(&Mutant, Vec<Found>)]) -> Result<String, String> {
+/// Returns the page with its table of mutants replaced.
+pub(super) fn replace_table(page: &str, rows: &[(&Mutant, Vec<Found>)]) -> Result<String, String> {
     let marked = page
         .split_once(BEGIN)
         .and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let (before, after) = marked.ok_or("docs/testing.md has no place for the table of mutants")?;
+    let (before, after) =
+        marked.ok_or("docs/testing.md lacks the marks of the table of mutants")?;
     let mut table = String::from(
         "| mutant | what it breaks | | found by | how soon |\n| --- | --- | --- | --- | --- |\n",
     );
@@ -37,12 +38,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_takes_the_place_of_the_one_before() {
+    fn new_table_replaces_the_previous_one() {
         let page = format!("before\n{BEGIN}\nold\n\n{END}after\n");
-        let written = put(&page, &[]).unwrap();
+        let written = replace_table(&page, &[]).unwrap();
         assert!(written.starts_with("before\n") && written.ends_with("after\n"));
         assert!(!written.contains("old") && written.contains("| mutant |"));
-        assert_eq!(put(&written, &[]).unwrap(), written);
-        assert!(put("nothing", &[]).is_err());
+        assert_eq!(replace_table(&written, &[]).unwrap(), written);
+        assert!(replace_table("no marks", &[]).is_err());
     }
 }

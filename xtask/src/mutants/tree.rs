@@ -1,4 +1,4 @@
-//! The tree that mutants are made in: a copy of ours, below `target`.
+//! The copy of the workspace that patches are applied to, below `target`.
 
 use std::fs;
 use std::io;
@@ -7,13 +7,13 @@ use std::process::Command;
 
 use crate::cargo::{output, root};
 
-/// A copy of the files that Git knows, or would.
+/// A copy of all files that Git does not ignore.
 pub(crate) struct Tree {
     folder: PathBuf,
 }
 
 impl Tree {
-    /// Copies what differs from the copy that is there, so that Cargo builds no more than it must.
+    /// Updates the copy. Unchanged files are not written, so that Cargo rebuilds as little as possible.
     pub(super) fn copy() -> Result<Self, String> {
         let tree = Self {
             folder: root().join("target/mutants/tree"),
@@ -37,7 +37,7 @@ impl Tree {
         &self.folder
     }
 
-    /// Would a patch apply?
+    /// Checks whether a patch applies.
     pub(super) fn check(&self, patch: &Path) -> Result<(), String> {
         self.git_apply(patch, &["--check"])
     }
@@ -47,7 +47,7 @@ impl Tree {
         self.git_apply(patch, &[])
     }
 
-    /// Takes a patch back.
+    /// Reverses a patch.
     pub(super) fn restore(&self, patch: &Path) -> Result<(), String> {
         self.git_apply(patch, &["--reverse"])
     }
@@ -55,7 +55,7 @@ impl Tree {
     fn git_apply(&self, patch: &Path, options: &[&str]) -> Result<(), String> {
         let mut command = Command::new("git");
         command.arg("apply").args(options).arg(patch);
-        // Not in our repository, where it would leave out what lies in an ignored folder.
+        // Hides the workspace's repository, in which Git would skip files of the ignored folder `target`.
         command.env("GIT_CEILING_DIRECTORIES", root().join("target/mutants"));
         command.env_remove("GIT_DIR").current_dir(&self.folder);
         let ended = command.output().map_err(|error| error.to_string())?;
@@ -68,17 +68,17 @@ impl Tree {
     fn copy_file(&self, name: &str) -> io::Result<()> {
         let (from, to) = (root().join(name), self.folder.join(name));
         let bytes = fs::read(&from)?;
-        if fs::read(&to).is_ok_and(|there| there == bytes) {
+        if fs::read(&to).is_ok_and(|existing| existing == bytes) {
             return Ok(());
         }
         if let Some(folder) = to.parent() {
             fs::create_dir_all(folder)?;
         }
-        // With its permissions: there are scripts.
+        // `fs::copy` keeps permissions, which scripts need.
         fs::copy(from, to).map(drop)
     }
 
-    /// What is there, by paths from its folder.
+    /// Returns the files of the copy, as paths relative to its folder.
     fn files(&self) -> io::Result<Vec<String>> {
         let (mut folders, mut files) = (vec![self.folder.clone()], Vec::new());
         while let Some(folder) = folders.pop() {
@@ -95,7 +95,7 @@ impl Tree {
     }
 }
 
-/// The commit that is checked out.
+/// Returns the commit that is checked out.
 pub(super) fn commit() -> Result<String, String> {
     let mut command = Command::new("git");
     output(command.args(["rev-parse", "HEAD"]).current_dir(root()))

@@ -1,15 +1,15 @@
-//! Cycles in a directed graph of names.
+//! Finds cycles in a directed graph of names.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// For each name those that it names, each with the reason.
-pub(crate) type Arrows = BTreeMap<String, BTreeMap<String, String>>;
+/// The edges from each name to others, each with its reason.
+pub(crate) type Edges = BTreeMap<String, BTreeMap<String, String>>;
 
-/// The strongly connected components of more than one name: those that all reach each other, sorted.
-pub(crate) fn components(arrows: &Arrows) -> Vec<Vec<String>> {
-    let reached: BTreeMap<_, _> = arrows
+/// Returns the strongly connected components that have a cycle, sorted.
+pub(crate) fn components(edges: &Edges) -> Vec<Vec<String>> {
+    let reached: BTreeMap<_, _> = edges
         .keys()
-        .map(|from| (from, reach(arrows, from)))
+        .map(|from| (from, reach(edges, from)))
         .collect();
     let components: BTreeSet<Vec<_>> = reached
         .iter()
@@ -24,12 +24,12 @@ pub(crate) fn components(arrows: &Arrows) -> Vec<Vec<String>> {
     components.into_iter().collect()
 }
 
-/// What is reached from `from` by one arrow or more.
-fn reach(arrows: &Arrows, from: &str) -> BTreeSet<String> {
+/// Returns the names that are reachable from `from` by at least one edge.
+fn reach(edges: &Edges, from: &str) -> BTreeSet<String> {
     let mut reached = BTreeSet::new();
     let mut open = vec![from];
     while let Some(from) = open.pop() {
-        for to in arrows.get(from).into_iter().flat_map(BTreeMap::keys) {
+        for to in edges.get(from).into_iter().flat_map(BTreeMap::keys) {
             if reached.insert(to.clone()) {
                 open.push(to);
             }
@@ -38,24 +38,24 @@ fn reach(arrows: &Arrows, from: &str) -> BTreeSet<String> {
     reached
 }
 
-/// A shortest cycle within a component, as `a -> b -> a`, and the reason for each of its arrows.
-pub(crate) fn shortest(arrows: &Arrows, component: &[String]) -> String {
+/// Returns a shortest cycle of a component, as `a -> b -> a`, with the reason for each edge.
+pub(crate) fn shortest(edges: &Edges, component: &[String]) -> String {
     let cycles = component
         .iter()
-        .filter_map(|start| cycle_through(arrows, start));
+        .filter_map(|start| cycle_through(edges, start));
     let cycle = cycles.min_by_key(Vec::len).unwrap();
     let reasons = cycle
         .windows(2)
-        .map(|pair| format!("\n    {}", arrows[pair[0]][pair[1]]));
+        .map(|pair| format!("\n    {}", edges[pair[0]][pair[1]]));
     cycle.join(" -> ") + &reasons.collect::<String>()
 }
 
-/// A shortest way from `start` back to it.
-fn cycle_through<'a>(arrows: &'a Arrows, start: &'a str) -> Option<Vec<&'a str>> {
+/// Returns a shortest path from `start` back to itself.
+fn cycle_through<'a>(edges: &'a Edges, start: &'a str) -> Option<Vec<&'a str>> {
     let mut before = BTreeMap::<&str, &str>::new();
     let mut open = VecDeque::from([start]);
     while let Some(from) = open.pop_front() {
-        for to in arrows.get(from).into_iter().flat_map(BTreeMap::keys) {
+        for to in edges.get(from).into_iter().flat_map(BTreeMap::keys) {
             if before.contains_key(to.as_str()) {
                 continue;
             }
@@ -63,10 +63,10 @@ fn cycle_through<'a>(arrows: &'a Arrows, start: &'a str) -> Option<Vec<&'a str>>
             open.push_back(to);
         }
     }
-    let mut way = vec![start, before.get(start)?];
-    while way.last() != Some(&start) {
-        way.push(before[way.last()?]);
+    let mut path = vec![start, before.get(start)?];
+    while path.last() != Some(&start) {
+        path.push(before[path.last()?]);
     }
-    way.reverse();
-    Some(way)
+    path.reverse();
+    Some(path)
 }

@@ -1,15 +1,15 @@
-//! Modules of a crate depend on each other one way: a cycle of modules fails here, and is printed.
+//! Checks that modules of a crate with the same parent do not depend on each other in a cycle, and prints cycles.
 //!
-//! The rule is about modules with the same parent, at every depth: what one names, or one of its descendants, makes an arrow
-//! to the sibling that has it. An item counts for the module that defines it, through whatever re-exports the path goes.
-//! Paths are those of `use` items and of code, bodies of functions and arguments of macros included; tests, docs and
-//! attributes are left out.
+//! The rule holds at every depth. If a module or one of its descendants names an item of a sibling or of the sibling's
+//! descendants, that is an edge to the sibling. An item belongs to the module that defines it, whatever re-exports the
+//! path uses. Paths come from `use` items and from code, including bodies of functions and arguments of macros; tests,
+//! docs and attributes are ignored.
 //!
-//! What it does not see: methods and fields, which no path names, and a module and its own parent. A parent may use its
-//! children and a child the items of its parent.
+//! The check does not see methods and fields, which no path names, and ignores edges between a module and its parent: a
+//! parent may use its children, and a child may use items of its parent.
 #![allow(
     clippy::unwrap_used,
-    reason = "a test says what it expects by unwrapping"
+    reason = "a test states its expectations by unwrapping"
 )]
 
 mod cycles;
@@ -25,7 +25,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// The roots of all crates of the workspace.
+/// Returns the root files of all crates of the workspace.
 fn crates() -> Vec<String> {
     let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
     let (_, behind) = manifest.split_once("members = [").unwrap();
@@ -42,14 +42,14 @@ fn crates() -> Vec<String> {
 }
 
 #[test]
-fn modules_with_one_parent_have_no_cycle() {
+fn sibling_modules_have_no_cycle() {
     let mut found = Vec::new();
     for file in crates() {
         let tree = tree::read(&root().join(&file));
-        for (parent, arrows) in resolve::siblings(&tree) {
+        for (parent, edges) in resolve::siblings(&tree) {
             let parent = parent.join("::");
-            for component in cycles::components(&arrows) {
-                let cycle = cycles::shortest(&arrows, &component);
+            for component in cycles::components(&edges) {
+                let cycle = cycles::shortest(&edges, &component);
                 let modules = component.join(", ");
                 found.push(format!("{file} {parent}: {modules}\n  {cycle}"));
             }
@@ -57,39 +57,39 @@ fn modules_with_one_parent_have_no_cycle() {
     }
     assert!(
         found.is_empty(),
-        "modules that reach each other:\n{}",
+        "modules depend on each other in a cycle:\n{}",
         found.join("\n")
     );
 }
 
 #[test]
-fn a_cycle_is_found_through_imports_exports_and_macros() {
+fn cycles_through_imports_exports_and_macros_are_found() {
     let cycles = |source: &str| {
         let siblings = resolve::siblings(&tree::read_text(source));
-        let found = siblings.iter().flat_map(|(parent, arrows)| {
-            cycles::components(arrows)
+        let found = siblings.iter().flat_map(|(parent, edges)| {
+            cycles::components(edges)
                 .into_iter()
-                .map(|component| (parent.join("::"), cycles::shortest(arrows, &component)))
+                .map(|component| (parent.join("::"), cycles::shortest(edges, &component)))
         });
         let lines =
             found.map(|(parent, cycle)| format!("{parent}: {}", cycle.lines().next().unwrap()));
         lines.collect::<Vec<_>>()
     };
     let none: [&str; 0] = [];
-    // By `use`, by a path in a body, and by a path in a macro's tokens.
+    // Edges by `use`, by a path in a body, and by a path in a macro's tokens.
     let ring = "
         mod a { use crate::{b::B, b as c}; }
         mod b { pub struct B; fn f() { let _ = crate::c::one(); } }
         mod c { pub fn one() { println!(\"{}\", crate::a::x()); } }";
     assert_eq!(cycles(ring), [": a -> b -> c -> a"]);
-    // An item that the root exports is its module's.
+    // An item that the root re-exports belongs to its module.
     let exported = "
         pub use b::B;
         use a::A as Renamed;
         mod a { use crate::B; pub struct A; }
         mod b { pub struct B(super::Renamed); }";
     assert_eq!(cycles(exported), [": a -> b -> a"]);
-    // Siblings in a folder, deeper levels included; the folder is none of its own.
+    // Siblings below the root, including deeper levels. The parent itself is no sibling.
     let folder = "
         mod outer {
             pub use one::One;
@@ -98,12 +98,12 @@ fn a_cycle_is_found_through_imports_exports_and_macros() {
             mod two { pub mod deep { pub struct Two(super::super::One); } }
         }";
     assert_eq!(cycles(folder), ["outer: one -> two -> one"]);
-    // By a glob, and within a function.
+    // Edges by a glob, and within a function.
     let glob = "
         mod a { pub struct A; fn f() { use crate::b::*; B::new(); } }
         mod b { use crate::a::*; pub struct B(A); }";
     assert_eq!(cycles(glob), [": a -> b -> a"]);
-    // Tests, docs, other crates and visibilities are no arrows; a parent and its child may know each other.
+    // Tests, docs, other crates and visibilities are no edges. A parent and its child may depend on each other.
     let fine = "
         mod a {
             //! See [`crate::b::B`].
@@ -119,7 +119,7 @@ fn a_cycle_is_found_through_imports_exports_and_macros() {
     assert_eq!(cycles(fine), none);
 }
 
-/// What `package` depends on of the workspace, its tests apart.
+/// Returns the workspace crates that `package` depends on, without dev-dependencies.
 fn dependencies(package: &str) -> BTreeSet<String> {
     let manifest = fs::read_to_string(root().join(package).join("Cargo.toml")).unwrap();
     let (_, behind) = manifest.split_once("[dependencies]").unwrap();
@@ -129,9 +129,9 @@ fn dependencies(package: &str) -> BTreeSet<String> {
     ours.map(str::to_owned).collect()
 }
 
-/// Clients and the server meet in the protocol alone, which is also all that a backend knows.
+/// Clients and the server share only the protocol, and a backend depends on the protocol and not on them.
 #[test]
-fn crates_know_only_what_they_stand_on() {
+fn crates_depend_only_on_lower_layers() {
     assert!(!dependencies("runtime/protocol").contains("client"));
     for package in [
         "runtime/client",

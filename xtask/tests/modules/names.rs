@@ -1,4 +1,4 @@
-//! What the items of one module define, import and name, by the syntax alone.
+//! Collects the names that the items of a module define, import and use, from the syntax alone.
 
 use std::collections::BTreeSet;
 
@@ -6,26 +6,26 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Expr, ExprLit, ImplItem, Item, Lit, Meta, TraitItem, UseTree};
 
-/// One name that a `use` item brings into scope, or all of a module.
+/// A name that a `use` item brings into scope, or a glob.
 pub(crate) struct Import {
-    /// The name in scope; `None` is a glob.
+    /// The name in scope, or `None` for a glob.
     pub(crate) name: Option<String>,
-    /// What it stands for.
+    /// The imported path.
     pub(crate) path: Vec<String>,
 }
 
-/// What the items of one module say; of child modules only the names.
+/// The names of one module. Of child modules only their own names are collected.
 #[derive(Default)]
 pub(crate) struct Names {
-    /// The names of modules and items that are defined.
+    /// The names of defined modules and items.
     pub(crate) defined: BTreeSet<String>,
-    /// What `use` items bring into scope, those within functions included.
+    /// The imports of `use` items, including those within functions.
     pub(crate) imports: Vec<Import>,
-    /// All paths in the code, those of `use` items included.
+    /// All paths in the code, including those of `use` items.
     pub(crate) paths: Vec<Vec<String>>,
 }
 
-/// Collects what `items` define, import and name.
+/// Collects the names of `items`.
 pub(crate) fn of(items: &[Item]) -> Names {
     let mut names = Names::default();
     for item in items {
@@ -41,7 +41,7 @@ pub(crate) fn of(items: &[Item]) -> Names {
     names
 }
 
-/// The attributes of an item, and its name if it has one.
+/// Returns the attributes of an item, and its name if it has one.
 fn described(item: &Item) -> Option<(&[Attribute], Option<String>)> {
     let (attributes, ident) = match item {
         Item::Const(item) => (&item.attrs, Some(&item.ident)),
@@ -63,7 +63,7 @@ fn described(item: &Item) -> Option<(&[Attribute], Option<String>)> {
     Some((attributes, ident.map(ToString::to_string)))
 }
 
-/// Whether `#[test]`, `#[cfg(test)]` or `#[cfg(all(test, ..))]` keeps the item out of the product.
+/// Whether the attributes restrict an item to tests: `#[test]`, `#[cfg(test)]` or `#[cfg(all(test, ..))]`.
 pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         Meta::Path(path) => path.is_ident("test"),
@@ -84,7 +84,7 @@ fn requires_test(condition: TokenStream) -> bool {
     }
 }
 
-/// The file that `#[path = ".."]` says.
+/// Returns the file of a `#[path = ".."]` attribute.
 pub(crate) fn path_attribute(attributes: &[Attribute]) -> Option<String> {
     attributes
         .iter()
@@ -103,7 +103,7 @@ pub(crate) fn path_attribute(attributes: &[Attribute]) -> Option<String> {
 impl<'ast> Visit<'ast> for Names {
     fn visit_item(&mut self, item: &'ast Item) {
         let tests = described(item).is_some_and(|(attributes, _)| is_test(attributes));
-        // A child module speaks for itself.
+        // Child modules are collected separately.
         if !tests && !matches!(item, Item::Mod(_)) {
             visit::visit_item(self, item);
         }
@@ -151,7 +151,7 @@ impl<'ast> Visit<'ast> for Names {
         }
     }
 
-    // Links of docs and arguments of lints are no use of what they name, and neither is `pub(in path)`.
+    // Doc links, arguments of lints and `pub(in path)` are no dependencies.
     fn visit_attribute(&mut self, _: &'ast Attribute) {}
 
     fn visit_vis_restricted(&mut self, _: &'ast syn::VisRestricted) {}
@@ -215,7 +215,7 @@ impl Names {
         self.imports.push(Import { name, path });
     }
 
-    /// Adds the paths in the tokens of a macro, which need not be Rust: `name::name`, `crate::name`, `name::{name, ..}`.
+    /// Adds the paths in the tokens of a macro, which may not be Rust: `name::name`, `crate::name`, `name::{name, ..}`.
     fn add_tokens(&mut self, tokens: TokenStream) {
         let tokens: Vec<_> = tokens.into_iter().collect();
         let mut at = 0;
@@ -226,7 +226,7 @@ impl Names {
                     1
                 }
                 TokenTree::Ident(_) => self.add_token_path(&[], &tokens, at),
-                // `::name` is another crate's, and `$name::name` is known where the macro is used.
+                // `$name::name` is resolved at the use of the macro; `::name` (below) is another crate's.
                 TokenTree::Punct(dollar) if dollar.as_char() == '$' => match tokens.get(at + 1) {
                     Some(TokenTree::Ident(word)) if word != "crate" => {
                         1 + path_at(&tokens, at + 1).1
@@ -239,7 +239,7 @@ impl Names {
         }
     }
 
-    /// Adds the path that starts at `at`, behind `before`, and says how many tokens it takes.
+    /// Adds the path that starts at `at`, prefixed by `before`, and returns its number of tokens.
     fn add_token_path(&mut self, before: &[String], tokens: &[TokenTree], at: usize) -> usize {
         let (segments, taken) = path_at(tokens, at);
         let path: Vec<_> = before.iter().cloned().chain(segments).collect();
@@ -258,7 +258,7 @@ impl Names {
     }
 }
 
-/// The names joined by `::` from `at` on, and how many tokens they are.
+/// Returns the names joined by `::` from `at` on, and their number of tokens.
 fn path_at(tokens: &[TokenTree], at: usize) -> (Vec<String>, usize) {
     let mut segments = Vec::new();
     let mut next = at;

@@ -1,6 +1,6 @@
-//! The modules of a crate, as its `mod` items declare them, with what each defines, imports and names.
+//! Reads the modules of a crate, as its `mod` items declare them, with the names of each.
 //!
-//! Test code is left out: items with `#[cfg(test)]`, and functions with `#[test]`. Nothing is resolved here, see `resolve`.
+//! Items with `#[cfg(test)]` and functions with `#[test]` are ignored. `resolve` resolves the paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,31 +10,31 @@ use syn::{Item, ItemMod};
 
 use crate::names::{self, Import};
 
-/// The place of a module: names of modules from the root of the crate, which is the empty list.
-pub(crate) type Place = Vec<String>;
+/// The path of a module from the root of the crate, whose path is empty.
+pub(crate) type ModulePath = Vec<String>;
 
-/// One module, without its children.
+/// A module, without its children.
 #[derive(Default)]
 pub(crate) struct Module {
-    /// The names of its child modules and of the items that it defines.
+    /// The names of its child modules and of its items.
     pub(crate) defined: BTreeSet<String>,
-    /// What its `use` items bring into scope, those within functions included.
+    /// The imports of `use` items, including those within functions.
     pub(crate) imports: Vec<Import>,
-    /// The paths that its code names, those of `use` items included.
+    /// The paths in its code, including those of `use` items.
     pub(crate) paths: Vec<Vec<String>>,
 }
 
 /// All modules of one crate.
-pub(crate) type Tree = BTreeMap<Place, Module>;
+pub(crate) type Tree = BTreeMap<ModulePath, Module>;
 
-/// Reads the crate whose root is the file `root`.
+/// Reads the crate with the root file `root`.
 pub(crate) fn read(root: &Path) -> Tree {
     let mut tree = Tree::new();
     add_file(&mut tree, Vec::new(), root, root.parent().unwrap());
     tree
 }
 
-/// Reads the crate that is the text `source`, for tests of this test.
+/// Reads a crate from the text `source`, for tests of this check.
 pub(crate) fn read_text(source: &str) -> Tree {
     let mut tree = Tree::new();
     let items = syn::parse_file(source).unwrap().items;
@@ -42,8 +42,8 @@ pub(crate) fn read_text(source: &str) -> Tree {
     tree
 }
 
-/// Adds the module in `file`, whose children lie in `folder`.
-fn add_file(tree: &mut Tree, place: Place, file: &Path, folder: &Path) {
+/// Adds the module in `file`. `folder` has the files of its children.
+fn add_file(tree: &mut Tree, place: ModulePath, file: &Path, folder: &Path) {
     let text =
         fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let parsed =
@@ -51,7 +51,7 @@ fn add_file(tree: &mut Tree, place: Place, file: &Path, folder: &Path) {
     add(tree, place, &parsed.items, file, folder);
 }
 
-fn add(tree: &mut Tree, place: Place, items: &[Item], file: &Path, folder: &Path) {
+fn add(tree: &mut Tree, place: ModulePath, items: &[Item], file: &Path, folder: &Path) {
     let found = names::of(items);
     let module = tree.entry(place.clone()).or_default();
     module.defined.extend(found.defined);
@@ -64,7 +64,7 @@ fn add(tree: &mut Tree, place: Place, items: &[Item], file: &Path, folder: &Path
         }
         let name = child.ident.to_string();
         let inside = folder.join(&name);
-        let place: Place = place.iter().cloned().chain([name]).collect();
+        let place: ModulePath = place.iter().cloned().chain([name]).collect();
         if let Some((_, items)) = &child.content {
             add(tree, place, items, file, &inside);
             continue;
@@ -74,7 +74,7 @@ fn add(tree: &mut Tree, place: Place, items: &[Item], file: &Path, folder: &Path
     }
 }
 
-/// The file of a module that `parent` declares, and the folder of its own children.
+/// Returns the file of a module that `parent` declares, and the folder of its children.
 fn file_of(child: &ItemMod, parent: &Path, inside: &Path) -> (PathBuf, PathBuf) {
     if let Some(path) = names::path_attribute(&child.attrs) {
         let path = parent.parent().unwrap().join(path);

@@ -147,7 +147,7 @@ fn copy_with_unequal_lengths_fails_and_touches_nothing() {
     rig.wait(point).unwrap();
     assert_eq!(landing.take().unwrap(), [1, 1]);
     let name = "copy".into();
-    let place = millstream_protocol::backend::Place {
+    let place = millstream_protocol::backend::TaskPoint {
         queue: Q0,
         cursor: 1000,
         name: &name,

@@ -21,9 +21,9 @@ fn held(rig: &Rig) -> Arc<dyn Held> {
 
 /// Fills a slice, and holds the fill if its worker sleeps.
 fn fill_held(rig: &mut Rig, slice: &Slice, value: u32) -> Point {
-    rig.device.hold_back();
+    rig.device.defer_start();
     let point = rig.fill(Q0, &slice.write(), value);
-    let done = rig.device.let_go(Large::Hold);
+    let done = rig.device.start_deferred(Large::Hold);
     assert_eq!((done.ran, done.queues), (false, 1));
     point
 }
@@ -69,9 +69,9 @@ fn worker_runs_held_user_code() {
     let (ran, runs) = mpsc::channel::<ThreadId>();
     for _ in 0..100 {
         let ran = ran.clone();
-        rig.device.hold_back();
+        rig.device.defer_start();
         let point = rig.custom(Q0, &[], move |_| ran.send(thread::current().id()).unwrap());
-        assert!(!rig.device.let_go(Large::Hold).ran);
+        assert!(!rig.device.start_deferred(Large::Hold).ran);
         held.run(LONG);
         rig.wait(point).unwrap();
         assert_ne!(runs.recv().unwrap(), thread::current().id());

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use millstream_cpu::{Cpu, CpuDevice, CpuResources};
 use millstream_protocol::access::Access;
 use millstream_protocol::backend::{
-    Backend, BoundCount, BoundSlice, HostContext, HostData, Launch, Open, Place,
+    Backend, BoundCount, BoundSlice, HostContext, HostData, Launch, Open, TaskPoint,
 };
 use millstream_protocol::failure::FailureRef;
 use millstream_protocol::id::{Point, QueueId, SliceId};
@@ -20,7 +20,7 @@ use millstream_protocol::launch::Pattern;
 use millstream_protocol::layout::Strided;
 use millstream_protocol::memory::PageId;
 use millstream_protocol::message::Task;
-use millstream_protocol::table::{Hold, Outlet, Table};
+use millstream_protocol::table::{DropSink, SlotRef, Table};
 use millstream_sync::facade::SpinPolicy;
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Receiver, mailbox};
@@ -32,7 +32,7 @@ pub(crate) const Q1: QueueId = QueueId(1);
 #[derive(Clone)]
 pub(crate) struct Slice {
     page: PageId,
-    hold: Hold,
+    hold: SlotRef,
     bytes: u64,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Rig {
 pub(crate) fn table() -> (Arc<Table>, Receiver<Task>) {
     let (sender, receiver) = mailbox(2, Arc::new(Gate::new()));
     (
-        Table::new(1000, Outlet::new(sender.probe(), Arc::default())),
+        Table::new(1000, DropSink::new(sender.probe(), Arc::default())),
         receiver,
     )
 }
@@ -193,7 +193,7 @@ impl Rig {
     ) -> Point {
         let point = self.next(queue);
         let name: Arc<str> = "custom".into();
-        let place = Place {
+        let place = TaskPoint {
             queue,
             cursor: point.cursor,
             name: &name,
@@ -222,7 +222,7 @@ impl Rig {
     ) -> Point {
         let point = self.next(queue);
         let name: Arc<str> = "copy in".into();
-        let place = Place {
+        let place = TaskPoint {
             queue,
             cursor: point.cursor,
             name: &name,
@@ -240,7 +240,7 @@ impl Rig {
     ) -> Point {
         let point = self.next(queue);
         let name: Arc<str> = "copy".into();
-        let place = Place {
+        let place = TaskPoint {
             queue,
             cursor: point.cursor,
             name: &name,
@@ -252,7 +252,7 @@ impl Rig {
     pub(crate) fn fill(&mut self, queue: QueueId, target: &BoundSlice, value: u32) -> Point {
         let point = self.next(queue);
         let name: Arc<str> = "fill".into();
-        let place = Place {
+        let place = TaskPoint {
             queue,
             cursor: point.cursor,
             name: &name,
@@ -270,7 +270,7 @@ impl Rig {
     ) -> (Point, Arc<Words>) {
         let point = self.next(queue);
         let name: Arc<str> = "copy out".into();
-        let place = Place {
+        let place = TaskPoint {
             queue,
             cursor: point.cursor,
             name: &name,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_protocol::backend::{
-    Backend, BoundSlice, Compiler, HostData, Launch, Place, Plan, Prepared, Replay, Span,
+    Backend, BoundSlice, Compiler, HostData, Launch, Plan, Prepared, Replay, Span, TaskPoint,
 };
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::{Cursor, Point, QueueId};
@@ -30,7 +30,7 @@ use crate::replay::QueueStates;
 impl Backend for CudaDevice {
     type Resources = CudaResources;
 
-    const WORKS_BY_ITSELF: bool = true;
+    const RUNS_WITHOUT_PUMP: bool = true;
 
     fn properties(&self) -> &DeviceProperties {
         &self.properties
@@ -79,7 +79,7 @@ impl Backend for CudaDevice {
 
     fn copy_in(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         target: &BoundSlice,
         layout: Option<&Strided>,
         source: HostData,
@@ -92,7 +92,7 @@ impl Backend for CudaDevice {
 
     fn copy_out(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         source: &BoundSlice,
         layout: Option<&Strided>,
         landing: Arc<dyn Landing>,
@@ -105,7 +105,7 @@ impl Backend for CudaDevice {
 
     fn copy(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         source: &BoundSlice,
         target: &BoundSlice,
     ) -> Result<(), Refused> {
@@ -117,7 +117,7 @@ impl Backend for CudaDevice {
 
     fn fill(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         target: &BoundSlice,
         pattern: Pattern,
     ) -> Result<(), Refused> {
@@ -157,7 +157,7 @@ impl Backend for CudaDevice {
 
     fn custom(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         bindings: &[BoundSlice],
         work: CustomWork,
     ) -> Result<(), Refused> {
@@ -246,7 +246,7 @@ impl Backend for CudaDevice {
         any
     }
 
-    fn is_under_way(&self) -> bool {
+    fn has_running_tasks(&self) -> bool {
         self.driven && self.queues.iter().any(Queue::is_busy)
     }
 }

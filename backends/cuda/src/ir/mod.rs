@@ -87,7 +87,7 @@ impl Printed {
         blocking: Blocking,
         use_library: bool,
     ) -> Result<Self, String> {
-        if blocking != Blocking::USUAL && !lower::blockings(program).contains(&blocking) {
+        if blocking != Blocking::DEFAULT && !lower::blockings(program).contains(&blocking) {
             return Err(format!(
                 "unsupported blocking ({blocking}); query `blockings` for the supported ones"
             ));
@@ -111,7 +111,7 @@ impl Printed {
                 &mut text,
                 &name,
                 &Arc::new(Program::Nest(nest)),
-                Blocking::USUAL,
+                Blocking::DEFAULT,
             )
         });
         Ok(Self {

@@ -12,7 +12,7 @@ pub use cache::KernelCache;
 pub(crate) use compile::Failure;
 use compile::OutputFormat;
 pub use inspect::{Compiled, compile_for, cuda_c, ptx_for};
-pub use survey::{KeptKernels, kept_kernels};
+pub use survey::{CachedKernels, cached_kernels};
 
 /// Returns the compiler's version, major and minor.
 ///

@@ -8,7 +8,7 @@ use super::cache::{Cache, read};
 /// The contents of the cache of compiled kernels.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub struct KeptKernels {
+pub struct CachedKernels {
     /// The folder of the cache.
     pub folder: PathBuf,
     /// Number of files.
@@ -21,12 +21,12 @@ pub struct KeptKernels {
 
 /// Reports on this user's cache of compiled kernels, for all versions of the compiler. Returns `None` if the system has
 /// no cache folder for the user. Reads each file, which takes some milliseconds.
-pub fn kept_kernels() -> Option<KeptKernels> {
+pub fn cached_kernels() -> Option<CachedKernels> {
     Cache::default_folder().map(|folder| survey(&folder))
 }
 
-fn survey(folder: &Path) -> KeptKernels {
-    let mut kept = KeptKernels {
+fn survey(folder: &Path) -> CachedKernels {
+    let mut kept = CachedKernels {
         folder: folder.to_owned(),
         kernels: 0,
         bytes: 0,

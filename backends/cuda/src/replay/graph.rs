@@ -62,7 +62,7 @@ impl Graph {
         // The nodes of each task that its direct successors depend on.
         let mut ends: Vec<Vec<CUgraphNode>> = Vec::with_capacity(order.len());
         for task in 0..order.len() {
-            let predecessors = order.behind(task).iter();
+            let predecessors = order.predecessors(task).iter();
             let nodes = predecessors
                 .flat_map(|other| &ends[*other as usize])
                 .copied();

@@ -145,7 +145,7 @@ fn every_lowering_computes_the_nest(#[case] case: Case) {
     let mut expected = before.clone();
     naive::run(&nest, &mut expected, &case.words);
     let program = Program::Nest(nest.clone());
-    let blockings = [Blocking::USUAL].into_iter();
+    let blockings = [Blocking::DEFAULT].into_iter();
     let blockings = blockings.chain(lower::blockings(&program));
     let lowerings = blockings.flat_map(|blocking| lower::nest(&nest, blocking).unwrap());
     for (kind, function) in lowerings {

@@ -30,7 +30,7 @@ impl Code {
     /// such blocking.
     pub fn compile(program: &Program, options: Options) -> Result<Self, CompileError> {
         let (processor, blocking) = (Level::of_processor(), options.blocking);
-        if blocking != Blocking::USUAL && !Self::blockings(program).contains(&blocking) {
+        if blocking != Blocking::DEFAULT && !Self::blockings(program).contains(&blocking) {
             return Err(CompileError::Blocking(blocking));
         }
         Self::compile_for(program, processor.of_vectors(blocking.vector), options)

@@ -54,11 +54,11 @@ fn with_rows_of_one(mut nest: Nest) -> Nest {
 
 /// Returns the blockings of a nest, with registers of these lengths besides the usual ones.
 pub(crate) fn blockings(nest: &Nest, vectors: &[u8]) -> Vec<Blocking> {
-    let narrow = vectors.iter().map(|len| Blocking::USUAL.vector(*len));
+    let narrow = vectors.iter().map(|len| Blocking::DEFAULT.vector(*len));
     let mut found: Vec<Blocking> = narrow.collect();
     if nest.inner > 0 {
         for rows in [Rows::Along, Rows::Across] {
-            let blocking = Blocking::USUAL.rows(rows);
+            let blocking = Blocking::DEFAULT.rows(rows);
             found.push(blocking);
             found.extend(vectors.iter().map(|len| blocking.vector(*len)));
         }

@@ -15,7 +15,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            blocking: Blocking::USUAL,
+            blocking: Blocking::DEFAULT,
             machine_code: true,
         }
     }

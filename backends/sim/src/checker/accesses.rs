@@ -10,7 +10,7 @@ use millstream_protocol::access::Access;
 use millstream_protocol::id::{Point, SliceId};
 use millstream_protocol::memory::PageId;
 
-use super::violation::{Place, Touch};
+use super::violation::{AccessSite, Touch};
 use crate::ranges::RangeMap;
 
 /// The last access of one kind to a byte.
@@ -32,7 +32,7 @@ impl LastAccess {
     fn touch(&self) -> Touch {
         Touch {
             task: self.task.clone(),
-            place: Place::Queue(self.point),
+            place: AccessSite::Queue(self.point),
             access: self.access,
             slice: self.slice,
         }

@@ -75,7 +75,7 @@ use millstream_protocol::memory::PageId;
 use order::Order;
 pub use order::Waits;
 use slices::Slices;
-pub use violation::{Bytes, Place, Touch, Violation};
+pub use violation::{AccessSite, Bytes, Touch, Violation};
 
 /// A range of a binding that a kernel declares as written and did not store.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -156,7 +156,7 @@ impl Checker {
     pub(crate) fn task(&mut self, point: Point, name: &Arc<str>, bindings: &[BoundSlice]) {
         self.violations.extend(self.order.issue(point));
         for bound in bindings {
-            let Some((bytes, touch)) = self.touch(bound, name, Place::Queue(point)) else {
+            let Some((bytes, touch)) = self.touch(bound, name, AccessSite::Queue(point)) else {
                 continue;
             };
             let (page, range) = (bytes.page, bytes.range.clone());
@@ -188,7 +188,7 @@ impl Checker {
             self.violations.push(Violation::Unwritten {
                 task: Touch {
                     task: name.clone(),
-                    place: Place::Queue(point),
+                    place: AccessSite::Queue(point),
                     access: bound.access,
                     slice: bound.slice,
                 },
@@ -201,7 +201,7 @@ impl Checker {
     /// refusal.
     pub(crate) fn refused(&mut self, point: Point, name: &Arc<str>, bindings: &[BoundSlice]) {
         for bound in bindings {
-            self.touch(bound, name, Place::Queue(point));
+            self.touch(bound, name, AccessSite::Queue(point));
         }
     }
 
@@ -212,7 +212,7 @@ impl Checker {
         let guard = self.guards_made;
         let host = self.host.clone();
         for bound in bindings {
-            let Some((bytes, touch)) = self.touch(bound, &host, Place::Host(guard)) else {
+            let Some((bytes, touch)) = self.touch(bound, &host, AccessSite::Host(guard)) else {
                 continue;
             };
             let (page, range) = (bytes.page, bytes.range);
@@ -251,7 +251,7 @@ impl Checker {
         &mut self,
         bound: &BoundSlice,
         name: &Arc<str>,
-        place: Place,
+        place: AccessSite,
     ) -> Option<(Bytes, Touch)> {
         let page = bound.page.filter(|_| bound.len > 0)?;
         let range = bound.offset..bound.offset.saturating_add(bound.len);
@@ -279,7 +279,7 @@ impl Checker {
             let bound = bindings.iter().find(conflicts)?;
             Some(Touch {
                 task: self.host.clone(),
-                place: Place::Host(*guard),
+                place: AccessSite::Host(*guard),
                 access: bound.access,
                 slice: bound.slice,
             })

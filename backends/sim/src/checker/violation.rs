@@ -10,7 +10,7 @@ use millstream_protocol::memory::PageId;
 
 /// The place of an access: a point of a queue, or the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum AccessSite {
     /// A task at this point.
     Queue(Point),
     /// A guard of the host, by its number.
@@ -23,7 +23,7 @@ pub struct Touch {
     /// The task's name.
     pub task: Arc<str>,
     /// The place of the access.
-    pub place: Place,
+    pub place: AccessSite,
     /// The kind of access.
     pub access: Access,
     /// The slice that the task bound.
@@ -39,8 +39,10 @@ impl fmt::Display for Touch {
             ..
         } = self;
         match self.place {
-            Place::Queue(point) => write!(f, "`{task}` on {point} ({access} of {slice})"),
-            Place::Host(guard) => write!(f, "`{task}` {guard} on the host ({access} of {slice})"),
+            AccessSite::Queue(point) => write!(f, "`{task}` on {point} ({access} of {slice})"),
+            AccessSite::Host(guard) => {
+                write!(f, "`{task}` {guard} on the host ({access} of {slice})")
+            }
         }
     }
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_protocol::access::Access;
-use millstream_protocol::backend::{Backend, BoundSlice, HostContext, Open, Place};
+use millstream_protocol::backend::{Backend, BoundSlice, HostContext, Open, TaskPoint};
 use millstream_protocol::id::{Point, QueueId, SliceId};
 use millstream_protocol::launch::Pattern;
 use millstream_protocol::memory::PageId;
 use millstream_protocol::message::Task;
-use millstream_protocol::table::{Outlet, Table};
+use millstream_protocol::table::{DropSink, Table};
 use millstream_sim::{Checks, Findings, Sim, SimDevice, Violation};
 use millstream_sync::facade::SpinPolicy;
 use millstream_sync::gate::Gate;
@@ -34,7 +34,7 @@ impl Calls {
     /// A driven device with one page, and slice `A` of 16 bytes on it.
     fn new(sim: Sim) -> Self {
         let (sender, receiver) = mailbox(2, Arc::new(Gate::new()));
-        let table = Table::new(1000, Outlet::new(sender.probe(), Arc::default()));
+        let table = Table::new(1000, DropSink::new(sender.probe(), Arc::default()));
         let findings = sim.findings();
         let context = HostContext {
             gone: Default::default(),
@@ -65,7 +65,7 @@ impl Calls {
             slice: A,
             slice_offset: 0,
         };
-        let place = Place {
+        let place = TaskPoint {
             queue,
             cursor,
             name: &name,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use millstream_protocol::backend::{
-    Backend, BoundSlice, Compiler, HostContext, HostData, Launch, Open, Place,
+    Backend, BoundSlice, Compiler, HostContext, HostData, Launch, Open, TaskPoint,
 };
 use millstream_protocol::error::Refused;
 use millstream_protocol::error::{KernelError, OpenError};
@@ -196,7 +196,7 @@ impl Backend for NullDevice {
 
     fn copy_in(
         &mut self,
-        _: Place<'_>,
+        _: TaskPoint<'_>,
         target: &BoundSlice,
         _: Option<&Strided>,
         source: HostData,
@@ -207,7 +207,7 @@ impl Backend for NullDevice {
 
     fn copy_out(
         &mut self,
-        _: Place<'_>,
+        _: TaskPoint<'_>,
         source: &BoundSlice,
         _: Option<&Strided>,
         landing: Arc<dyn Landing>,
@@ -221,19 +221,19 @@ impl Backend for NullDevice {
         Ok(())
     }
 
-    fn copy(&mut self, _: Place<'_>, _: &BoundSlice, _: &BoundSlice) -> Result<(), Refused> {
+    fn copy(&mut self, _: TaskPoint<'_>, _: &BoundSlice, _: &BoundSlice) -> Result<(), Refused> {
         Err(Refused::Task(
             "the null device has no copies: no measurement needs them".into(),
         ))
     }
 
-    fn fill(&mut self, _: Place<'_>, _: &BoundSlice, _: Pattern) -> Result<(), Refused> {
+    fn fill(&mut self, _: TaskPoint<'_>, _: &BoundSlice, _: Pattern) -> Result<(), Refused> {
         Err(Refused::Task(
             "the null device has no fills: no measurement needs them".into(),
         ))
     }
 
-    fn custom(&mut self, _: Place<'_>, _: &[BoundSlice], work: CustomWork) -> Result<(), Refused> {
+    fn custom(&mut self, _: TaskPoint<'_>, _: &[BoundSlice], work: CustomWork) -> Result<(), Refused> {
         work(&mut ())
     }
 

@@ -14,7 +14,7 @@ use millstream_protocol::memory::AllocationMode;
 use millstream_protocol::message::{Op, Registration, Task};
 use millstream_protocol::options::{DeviceOptions, Strategy};
 use millstream_protocol::priority::Priority;
-use millstream_protocol::table::{Hold, Outlet, Table};
+use millstream_protocol::table::{SlotRef, DropSink, Table};
 use millstream_server::server::Server;
 use millstream_sync::credit::Credit;
 use millstream_sync::gate::Gate;
@@ -35,7 +35,7 @@ const BURST: u64 = 256;
 struct Bench {
     server: Server<NullDevice>,
     table: Arc<Table>,
-    holds: Vec<Hold>,
+    holds: Vec<SlotRef>,
     /// The receiver of the mailbox that drops would wake.
     _mailbox: Receiver<Task>,
 }
@@ -52,7 +52,7 @@ impl Bench {
         let (sender, receiver) = mailbox::<Task>(2, Arc::new(Gate::new()));
         let table = Slots::new(
             options.settings().max_handles,
-            Outlet::new(sender.probe(), Arc::default()),
+            DropSink::new(sender.probe(), Arc::default()),
         );
         Self {
             server: Server::new(

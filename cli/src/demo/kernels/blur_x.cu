@@ -1,4 +1,4 @@
-// Along the row: the taps, and at the edges the last pixel again. A cube is a row.
+// Blurs along the rows; the edges repeat the outermost pixel. A cube computes one row.
 extern "C" __global__ void blur_x(const float* src, const float* taps, float* dst, unsigned width) {
     const float* row = src + (size_t)blockIdx.x * width;
     for (int x = threadIdx.x; x < (int)width; x += blockDim.x) {

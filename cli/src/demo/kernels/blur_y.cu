@@ -1,4 +1,4 @@
-// Across the rows: the taps, and at the edges the last row again. A cube is a row.
+// Blurs along the columns; the edges repeat the outermost row. A cube computes one row.
 extern "C" __global__ void blur_y(const float* src, const float* taps, float* dst, unsigned width) {
     const int y = blockIdx.x, last = gridDim.x - 1;
     for (unsigned x = threadIdx.x; x < width; x += blockDim.x) {

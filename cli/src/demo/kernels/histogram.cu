@@ -1,4 +1,4 @@
-// How many pixels there are of each level. A cube counts a stretch of pixels in its shared memory first.
+// Counts the pixels of each level. A cube counts a chunk of pixels in shared memory before it adds to `bins`.
 extern "C" __global__ void histogram(const unsigned char* image, unsigned* bins, unsigned pixels) {
     __shared__ unsigned counted[LEVELS];
     for (unsigned bin = threadIdx.x; bin < LEVELS; bin += blockDim.x) {

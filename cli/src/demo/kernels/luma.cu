@@ -1,4 +1,4 @@
-// How bright each pixel looks, from 0 to 1. A cube is a row.
+// Computes the luma of each pixel, from 0 to 1. A cube computes one row.
 extern "C" __global__ void luma(const unsigned char* rgb, float* light, unsigned width) {
     const size_t row = (size_t)blockIdx.x * width;
     for (unsigned x = threadIdx.x; x < width; x += blockDim.x) {

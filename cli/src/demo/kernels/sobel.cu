@@ -1,4 +1,4 @@
-// How steep the picture is, by Sobel. A cube is a row.
+// Computes the Sobel gradient. A cube computes one row.
 extern "C" __global__ void sobel(const float* src, float* edges, unsigned width) {
     const int y = blockIdx.x;
     const float* above = src + (size_t)max(y - 1, 0) * width;

@@ -1,4 +1,4 @@
-// Ink where it is steep, on paper that keeps a little of the light. A cube is a row.
+// Draws edges as ink on paper that keeps a little of the light. A cube computes one row.
 extern "C" __global__ void tone(const float* light, const float* edges, unsigned char* image, unsigned width) {
     const size_t row = (size_t)blockIdx.x * width;
     for (unsigned x = threadIdx.x; x < width; x += blockDim.x) {

@@ -14,9 +14,9 @@ use millstream_protocol::element::Element;
 use millstream_protocol::error::LaunchError;
 use millstream_protocol::kernel::{BindingSpec, ScalarSpec, Share, Signature};
 use millstream_protocol::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline, Metadata, TensorMap};
-use millstream_protocol::message::Rare;
+use millstream_protocol::message::TaskExtras;
 use millstream_protocol::message::{Extra, Task};
-use millstream_protocol::table::{Hold, Table};
+use millstream_protocol::table::{SlotRef, Table};
 
 use crate::arguments::ArgumentCount;
 use crate::arguments::mismatch::{
@@ -39,7 +39,7 @@ pub struct ArgumentWriter<'a> {
     words: Option<&'a mut [u64; INLINE_WORDS]>,
     extra: &'a mut Option<Box<Extra>>,
     /// Receives a reference to each handle, for a recording.
-    holds: Option<&'a mut Vec<Hold>>,
+    holds: Option<&'a mut Vec<SlotRef>>,
 }
 
 /// The packed arguments of one task.
@@ -100,7 +100,7 @@ impl Packed {
             }
         }
         if let Some(more) = self.extra.take() {
-            task.extra = Rare::of(more);
+            task.extra = TaskExtras::of(more);
         }
     }
 }
@@ -212,7 +212,7 @@ impl<'a> ArgumentWriter<'a> {
     }
 
     /// Adds a reference to every handle to `holds`.
-    pub(crate) fn with_holds(mut self, holds: &'a mut Vec<Hold>) -> Self {
+    pub(crate) fn with_holds(mut self, holds: &'a mut Vec<SlotRef>) -> Self {
         self.holds = Some(holds);
         self
     }

@@ -113,17 +113,17 @@ impl<K: Hash + Eq + Clone, V: Clone> LruMap<K, V> {
 #[non_exhaustive]
 pub struct CacheStats {
     /// The number of kernel lookups.
-    pub kernels_asked: u64,
+    pub kernel_lookups: u64,
     /// The number of kernel lookups that compiled the kernel.
     pub kernels_compiled: u64,
     /// The number of cached kernels.
-    pub kernels_kept: usize,
+    pub cached_kernels: usize,
     /// The number of schedule lookups.
-    pub schedules_asked: u64,
+    pub schedule_lookups: u64,
     /// The number of schedule lookups that planned and recorded the schedule.
     pub schedules_recorded: u64,
     /// The number of cached schedules.
-    pub schedules_kept: usize,
+    pub cached_schedules: usize,
 }
 
 impl Default for GraphCache {
@@ -148,12 +148,12 @@ impl GraphCache {
         let kernels = lock(&self.kernels);
         let schedules = lock(&self.schedules);
         CacheStats {
-            kernels_asked: kernels.lookups,
+            kernel_lookups: kernels.lookups,
             kernels_compiled: kernels.lookups - kernels.hits,
-            kernels_kept: kernels.values.len(),
-            schedules_asked: schedules.lookups,
+            cached_kernels: kernels.values.len(),
+            schedule_lookups: schedules.lookups,
             schedules_recorded: schedules.lookups - schedules.hits,
-            schedules_kept: schedules.values.len(),
+            cached_schedules: schedules.values.len(),
         }
     }
 
@@ -179,7 +179,7 @@ impl GraphCache {
             return tuner.blockings(client, steps, memory);
         }
         let _ = (client, memory);
-        Ok(vec![Blocking::USUAL; steps.items.len()])
+        Ok(vec![Blocking::DEFAULT; steps.items.len()])
     }
 
     /// Returns the kernel of a program; compiles it on a miss. The lock is not held during compilation, so two threads

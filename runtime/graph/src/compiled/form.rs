@@ -8,7 +8,7 @@ use millstream_ir::{Blocking, Program};
 
 use crate::compiled::Slots;
 use crate::lazy::callee::Callee;
-use crate::memory::{Memory, Parameter, Place};
+use crate::memory::{Memory, Parameter, ParameterRole};
 use crate::schedule::Steps;
 use crate::schedule::item::{WordValue, Work};
 
@@ -28,7 +28,7 @@ struct FormItem {
     callee: FormCallee,
     cubes: [u32; 3],
     /// The place of each binding.
-    bindings: Vec<(Place, u64, u64)>,
+    bindings: Vec<(ParameterRole, u64, u64)>,
     words: Vec<FormWord>,
 }
 
@@ -54,7 +54,7 @@ impl Form {
         blockings: &[Blocking],
         slots: &mut Slots,
     ) -> Self {
-        let mut known: HashMap<u32, (Place, u64, u64)> = HashMap::new();
+        let mut known: HashMap<u32, (ParameterRole, u64, u64)> = HashMap::new();
         let items = steps.items.iter().enumerate().map(|(index, item)| {
             let callee = match &item.work {
                 Work::Program(program) => {
@@ -62,7 +62,7 @@ impl Form {
                     FormCallee::Program(program.clone(), blockings[index])
                 }
                 Work::Custom(custom) => match &custom.callee {
-                    Callee::Ssa(program) => FormCallee::Program(program.clone(), Blocking::USUAL),
+                    Callee::Ssa(program) => FormCallee::Program(program.clone(), Blocking::DEFAULT),
                     Callee::Kernel(kernel) => FormCallee::Kernel(Arc::as_ptr(kernel) as usize),
                 },
             };

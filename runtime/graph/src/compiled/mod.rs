@@ -69,7 +69,7 @@ use crate::compiled::form::Form;
 use crate::error::ScheduleError;
 use crate::lazy::callee::Callee;
 use crate::lazy::scalar::Scalar;
-use crate::memory::{Memory, Place, Root};
+use crate::memory::{Memory, ParameterRole, Root};
 use crate::schedule::item::{Item, WordValue, Work};
 use crate::schedule::walk::Local;
 use crate::schedule::{Schedule, Steps};
@@ -90,7 +90,7 @@ pub(crate) struct Compiled {
     client: ComputeClient,
     recording: Recording,
     /// The place of each parameter of the recording.
-    parameters: Vec<Place>,
+    parameters: Vec<ParameterRole>,
     temporary_bytes: u64,
     /// The memory of temporaries: one allocation for each queue, so that runs on different queues overlap. Allocated at
     /// the first use.
@@ -237,7 +237,7 @@ impl Schedule {
             return Err(ScheduleError::ForeignDevice);
         }
         // A driver that replays a recording as a graph runs independent items at the same time.
-        let overlaps = client.properties().has(Feature::Capture);
+        let overlaps = client.properties().has(Feature::ConcurrentReplay);
         Memory::new(&self.shared, overlaps)
     }
 }
@@ -263,7 +263,7 @@ impl Names {
                         user_kernels.push(kernel.clone());
                         client.kernel((**kernel).clone())?
                     }
-                    Callee::Ssa(program) => cache.kernel(client, program, Blocking::USUAL)?,
+                    Callee::Ssa(program) => cache.kernel(client, program, Blocking::DEFAULT)?,
                 },
             });
         }
@@ -275,7 +275,7 @@ impl Names {
         };
         let recording = recorder.record(client, &kernels)?;
         let handles = recorder.handles;
-        let mut parameters: Vec<Option<Place>> = vec![None; recording.parameters()];
+        let mut parameters: Vec<Option<ParameterRole>> = vec![None; recording.parameters()];
         for (place, handle) in &handles {
             if let Some(index) = recording.parameter_of(handle) {
                 parameters[index] = Some(*place);
@@ -298,7 +298,7 @@ impl Names {
 impl CompiledSchedule {
     /// Returns the root that is computed into an output.
     fn root_of(&self, output: usize) -> usize {
-        let is_it = |root: &Root| root.place == Place::Output(output);
+        let is_it = |root: &Root| root.place == ParameterRole::Output(output);
         let mut roots = self.names.memory.roots.iter();
         roots.position(is_it).unwrap_or(output)
     }
@@ -337,7 +337,7 @@ struct Recorder<'a> {
     memory: &'a Memory,
     slots: &'a mut Slots,
     /// The handle that stands for each place while recording.
-    handles: Vec<(Place, Handle<u8>)>,
+    handles: Vec<(ParameterRole, Handle<u8>)>,
 }
 
 impl Recorder<'_> {
@@ -351,8 +351,10 @@ impl Recorder<'_> {
             for parameter in self.memory.parameters() {
                 let bytes = parameter.bytes as usize;
                 let handle = match parameter.place {
-                    Place::Input(_) => recorder.parameter::<u8>(bytes)?,
-                    Place::Output(_) | Place::Arena => recorder.scratch::<u8>(bytes)?,
+                    ParameterRole::Input(_) => recorder.parameter::<u8>(bytes)?,
+                    ParameterRole::Output(_) | ParameterRole::Arena => {
+                        recorder.scratch::<u8>(bytes)?
+                    }
                 };
                 if parameter.may_be_shorter {
                     // SAFETY: a run checks that the handle has all bytes for its lengths, and its words pass these
@@ -406,7 +408,7 @@ impl Recorder<'_> {
         for written in &item.writes {
             let output = self.steps.storage(written.node);
             let is_first = touched.insert(output);
-            let is_input = matches!(self.memory.place(output).0, Place::Input(_));
+            let is_input = matches!(self.memory.place(output).0, ParameterRole::Input(_));
             let is_fresh = is_first || written.overwrites;
             if is_fresh && !is_input && merged != Some(written.binding) {
                 // The program has no binding for the output that takes the place of an input.

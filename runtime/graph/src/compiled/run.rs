@@ -31,7 +31,7 @@ use crate::lazy::scalar::Scalar;
 use crate::literal::Literal;
 #[cfg(feature = "tune")]
 use crate::memory::Source;
-use crate::memory::{Input, Place};
+use crate::memory::{Input, ParameterRole};
 use crate::schedule::hold::Hold;
 use crate::size::{Size, Symbol};
 
@@ -149,7 +149,7 @@ impl Run<'_> {
     pub fn output<T: Element>(mut self, root: usize, handle: &Handle<T>) -> Self {
         let found = self.compiled.names.memory.roots.get(root);
         match found.map(|root| (root.place, root.dtype)) {
-            Some((Place::Output(index), dtype)) => {
+            Some((ParameterRole::Output(index), dtype)) => {
                 if let Err(error) = check_elements::<T>(dtype, || format!("root {root}")) {
                     return self.refuse(error);
                 }
@@ -243,9 +243,9 @@ impl Run<'_> {
         let mut bound: SmallVec<[(usize, &Handle<u8>); 8]> = SmallVec::new();
         for (index, place) in shared.parameters.iter().enumerate() {
             let handle = match place {
-                Place::Input(input) => self.inputs[*input].as_ref(),
-                Place::Output(output) => self.outputs[*output].as_ref(),
-                Place::Arena => arena.as_ref(),
+                ParameterRole::Input(input) => self.inputs[*input].as_ref(),
+                ParameterRole::Output(output) => self.outputs[*output].as_ref(),
+                ParameterRole::Arena => arena.as_ref(),
             };
             bound.extend(handle.map(|handle| (index, handle)));
         }
@@ -349,7 +349,7 @@ impl Run<'_> {
     /// Returns the memory for temporaries: the arena of this stream, of as many as the device has queues.
     fn arena(&self, stream: &Stream) -> Result<Option<Handle<u8>>, ScheduleError> {
         let shared = &*self.compiled.shared;
-        if !shared.parameters.contains(&Place::Arena) {
+        if !shared.parameters.contains(&ParameterRole::Arena) {
             return Ok(None);
         }
         let bytes = shared.temporary_bytes.max(1);
@@ -373,9 +373,9 @@ impl Run<'_> {
                 .map(|length| length.map(|length| length as u64))
                 .collect::<Result<_, _>>()?;
             let handle = match root.place {
-                Place::Input(index) => self.inputs[index].clone(),
-                Place::Output(index) => self.outputs[index].clone(),
-                Place::Arena => None,
+                ParameterRole::Input(index) => self.inputs[index].clone(),
+                ParameterRole::Output(index) => self.outputs[index].clone(),
+                ParameterRole::Arena => None,
             };
             let Some(whole) = handle else {
                 continue;

@@ -2,7 +2,7 @@
 //! *arena*.
 //!
 //! # Protocol
-//! [`Memory::new`] assigns a [`Place`] to each storage (the first version of a buffer) in four steps:
+//! [`Memory::new`] assigns a [`ParameterRole`] to each storage (the first version of a buffer) in four steps:
 //!
 //! 1. Every root gets a place: an input keeps its own, any other root is an output.
 //! 2. Every other storage that an item uses is an input or a temporary. A temporary records the items that use it: its
@@ -43,7 +43,7 @@ use crate::size::Size;
 
 /// What a parameter of the recording stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Place {
+pub(crate) enum ParameterRole {
     /// An input: an index into [`Memory::inputs`].
     Input(usize),
     /// An output: an index into [`Memory::outputs`].
@@ -55,7 +55,7 @@ pub(crate) enum Place {
 /// A parameter of the recording.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Parameter {
-    pub(crate) place: Place,
+    pub(crate) place: ParameterRole,
     /// The number of bytes, with every length at its maximum.
     pub(crate) bytes: u64,
     /// Whether a run with smaller lengths may bind fewer bytes.
@@ -98,7 +98,7 @@ pub(crate) struct OutputBuffer {
 /// A root: its place, and its elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Root {
-    pub(crate) place: Place,
+    pub(crate) place: ParameterRole,
     pub(crate) dtype: DType,
     pub(crate) shape: Shape,
 }
@@ -119,7 +119,7 @@ pub(crate) struct Memory {
     pub(crate) inputs: Vec<Input>,
     pub(crate) outputs: Vec<OutputBuffer>,
     pub(crate) roots: Vec<Root>,
-    places: HashMap<Local, (Place, u64, u64)>,
+    places: HashMap<Local, (ParameterRole, u64, u64)>,
     arena_bytes: u64,
     unplanned_bytes: u64,
     /// The rewritten programs, by item.
@@ -166,7 +166,7 @@ impl Memory {
             }
         }
         for written in steps.items.iter().flat_map(Item::written) {
-            if let (Place::Input(index), ..) = memory.place(steps.storage(written)) {
+            if let (ParameterRole::Input(index), ..) = memory.place(steps.storage(written)) {
                 memory.inputs[index].is_stored = true;
             }
         }
@@ -186,15 +186,15 @@ impl Memory {
     /// Makes every run need all bytes of a buffer, whatever its lengths.
     fn require_full_size(&mut self, storage: Local) {
         let (size, bytes) = match self.place(storage).0 {
-            Place::Input(index) => {
+            ParameterRole::Input(index) => {
                 let input = &mut self.inputs[index];
                 (&mut input.size, input.bytes)
             }
-            Place::Output(index) => {
+            ParameterRole::Output(index) => {
                 let output = &mut self.outputs[index];
                 (&mut output.size, output.bytes)
             }
-            Place::Arena => return,
+            ParameterRole::Arena => return,
         };
         *size = Size::fixed(bytes as i64);
     }
@@ -203,7 +203,7 @@ impl Memory {
         let storage = steps.storage(root);
         if !self.add_external(steps, storage)? && !self.places.contains_key(&storage) {
             let (bytes, size) = (bytes(steps, storage)?, size(steps, storage)?);
-            let place = Place::Output(self.outputs.len());
+            let place = ParameterRole::Output(self.outputs.len());
             self.outputs.push(OutputBuffer { bytes, size });
             self.places.insert(storage, (place, 0, bytes));
         }
@@ -237,7 +237,7 @@ impl Memory {
             _ => return Ok(false),
         };
         let (bytes, size) = (bytes(steps, storage)?, size(steps, storage)?);
-        let place = Place::Input(self.inputs.len());
+        let place = ParameterRole::Input(self.inputs.len());
         self.inputs.push(Input {
             source,
             name,
@@ -309,17 +309,17 @@ impl Memory {
             let offset = plan.offsets[place];
             self.unplanned_bytes = self.unplanned_bytes.saturating_add(life.bytes);
             self.places
-                .insert(*storage, (Place::Arena, offset, life.bytes));
+                .insert(*storage, (ParameterRole::Arena, offset, life.bytes));
         }
         Ok(())
     }
 
     /// Returns the place of a storage, its offset there, and its number of bytes.
-    pub(crate) fn place(&self, storage: Local) -> (Place, u64, u64) {
+    pub(crate) fn place(&self, storage: Local) -> (ParameterRole, u64, u64) {
         self.places
             .get(&storage)
             .copied()
-            .unwrap_or((Place::Arena, 0, 0))
+            .unwrap_or((ParameterRole::Arena, 0, 0))
     }
 
     /// Returns the places that an item's program is bound to. A program in place has one binding less than the item.
@@ -327,7 +327,7 @@ impl Memory {
         &'a self,
         steps: &'a Steps,
         index: usize,
-    ) -> impl Iterator<Item = (Place, u64, u64)> + 'a {
+    ) -> impl Iterator<Item = (ParameterRole, u64, u64)> + 'a {
         let item = &steps.items[index];
         let merged = self.programs.get(&index).map(|merged| merged.output);
         let bindings = item.bindings.iter().enumerate();
@@ -342,18 +342,19 @@ impl Memory {
             may_be_shorter: size.known().is_none(),
         };
         let inputs = self.inputs.iter().enumerate();
-        let inputs =
-            inputs.map(|(index, input)| parameter(Place::Input(index), input.bytes, &input.size));
+        let inputs = inputs
+            .map(|(index, input)| parameter(ParameterRole::Input(index), input.bytes, &input.size));
         let outputs = self.outputs.iter().enumerate();
-        let outputs = outputs
-            .map(|(index, output)| parameter(Place::Output(index), output.bytes, &output.size));
+        let outputs = outputs.map(|(index, output)| {
+            parameter(ParameterRole::Output(index), output.bytes, &output.size)
+        });
         // Temporaries of 0 bytes need a binding, too.
         let has_temporaries = self
             .places
             .values()
-            .any(|(place, ..)| *place == Place::Arena);
+            .any(|(place, ..)| *place == ParameterRole::Arena);
         let arena = has_temporaries.then_some(Parameter {
-            place: Place::Arena,
+            place: ParameterRole::Arena,
             bytes: self.arena_bytes.max(1),
             may_be_shorter: false,
         });

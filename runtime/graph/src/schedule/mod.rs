@@ -131,14 +131,14 @@ impl Schedule {
     /// [`ScheduleError::NoRoots`], [`ScheduleError::Graph`] with the first refused operation,
     /// [`ScheduleError::Graphs`], [`ScheduleError::Devices`].
     pub fn create(roots: &[&LazyBuffer]) -> Result<Self, ScheduleError> {
-        Self::create_in_parts(roots, Parts::default())
+        Self::create_split(roots, Parts::default())
     }
 
     /// Creates the schedule of these roots, and splits reductions of few long rows as `parts` says.
     ///
     /// # Errors
     /// As [`Schedule::create`].
-    pub fn create_in_parts(roots: &[&LazyBuffer], parts: Parts) -> Result<Self, ScheduleError> {
+    pub fn create_split(roots: &[&LazyBuffer], parts: Parts) -> Result<Self, ScheduleError> {
         let span = tracing::debug_span!(target: "millstream", "schedule", roots = roots.len());
         let _entered = span.enter();
         let (steps, _) = schedule(Walk::new(roots)?, &parts)?;
@@ -341,7 +341,7 @@ fn check_devices(walk: &Walk) -> Result<(), ScheduleError> {
     let Some(first) = handles.next() else {
         return Ok(());
     };
-    if handles.all(|handle| handle.is_of_the_same_device(first)) {
+    if handles.all(|handle| handle.is_same_device(first)) {
         Ok(())
     } else {
         Err(ScheduleError::Devices)

@@ -36,7 +36,7 @@
 //! # Invariants
 //! * At most one store is in place for each base.
 //! * After `resolve` no reader of a base depends on the store into it, so `sort` always finds an order. If it did not,
-//!   the schedule would fail with [`ScheduleError::Circle`] instead of computing a wrong value.
+//!   the schedule would fail with [`ScheduleError::Cycle`] instead of computing a wrong value.
 //!
 //! `tests/graph` (`storing`, `hard_cases`, `random`) and `tests/graph-fuzz` compare schedules with stores and readers
 //! in any order with their meaning; the tests of `anti_dependencies` state that resolving is linear.
@@ -213,7 +213,7 @@ impl<'a> Versions<'a> {
     /// Orders the items by their true, anti and output dependencies.
     ///
     /// # Errors
-    /// [`ScheduleError::Circle`] if the dependencies have a cycle, which resolved versions exclude.
+    /// [`ScheduleError::Cycle`] if the dependencies have a cycle, which resolved versions exclude.
     pub(crate) fn sort(&mut self) -> Result<(), ScheduleError> {
         let count = self.items.len();
         let mut writers: HashMap<Local, Vec<usize>> = HashMap::new();
@@ -270,7 +270,7 @@ impl<'a> Versions<'a> {
                 "the dependencies of items have a cycle: {:?}",
                 self.items
             );
-            return Err(ScheduleError::Circle);
+            return Err(ScheduleError::Cycle);
         }
         let mut items: Vec<Option<Item>> = self.items.drain(..).map(Some).collect();
         self.items = order

@@ -35,7 +35,7 @@ const EACH_FACTOR: i64 = 16;
 /// let x = graph.input("x", DType::F32, [1000, 1000]);
 /// let sum = (&x * &x).sum(..);
 /// assert_eq!(Schedule::create_one(&sum)?.items().len(), 2, "parts, and their sum");
-/// let whole = Schedule::create_in_parts(&[&sum], Parts::never())?;
+/// let whole = Schedule::create_split(&[&sum], Parts::never())?;
 /// assert_eq!(whole.items().len(), 1);
 /// # Ok::<(), millstream_graph::ScheduleError>(())
 /// ```

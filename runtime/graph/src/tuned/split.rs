@@ -70,7 +70,7 @@ impl Schedule {
         };
         let mut found: Vec<(&str, ProgramKey, Self)> = Vec::new();
         for (name, parts) in candidates() {
-            let schedule = Self::create_in_parts(roots, parts)?;
+            let schedule = Self::create_split(roots, parts)?;
             if let Some(key) = tuner.key_of(&schedule)
                 && found.iter().all(|(_, known, _)| *known != key)
             {

@@ -127,7 +127,7 @@ impl GraphTuner {
         let items = 0..steps.items.len();
         let blocking = |item| {
             let program = TunableProgram::new(self, client, (steps, memory), item);
-            program.map_or(Ok(Blocking::USUAL), |program| {
+            program.map_or(Ok(Blocking::DEFAULT), |program| {
                 program.blocking(self, client, self.policy)
             })
         };
@@ -204,7 +204,7 @@ impl TunableProgram {
         };
         Some(Self {
             key,
-            blockings: [Blocking::USUAL].into_iter().chain(others).collect(),
+            blockings: [Blocking::DEFAULT].into_iter().chain(others).collect(),
             trial: Trial::new(program, steps, memory, index)?,
         })
     }

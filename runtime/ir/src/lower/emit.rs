@@ -1,7 +1,7 @@
 //! Emits the values and stores of a nest at one index.
 
 use crate::nest::{Access, AccessId, Nest, Op, Scatter, Stride, ValueId, Word};
-use crate::ssa::{Builder, Place, Val, Var};
+use crate::ssa::{Builder, MemoryRef, Val, Var};
 use crate::{BinaryOp, CompareOp, DType};
 
 /// Emits code for a nest.
@@ -11,7 +11,7 @@ pub(super) struct Emit<'k, 'n> {
     /// The launch words of the nest, `u64`.
     pub(super) words: &'n [Val<'k>],
     /// The buffers of the nest.
-    pub(super) buffers: Vec<Place<'k>>,
+    pub(super) buffers: Vec<MemoryRef<'k>>,
     /// The number of elements of a thread: neighbours along the last outer axis, whose index is that of the first.
     pub(super) lanes: u8,
     /// The value that a load through access 0 returns, if it is not in memory: an element of a product.
@@ -255,7 +255,7 @@ impl<'k> Emit<'k, '_> {
     fn scatter(
         &self,
         scatter: &Scatter,
-        buffer: Place<'k>,
+        buffer: MemoryRef<'k>,
         place: Val<'k>,
         (index, value): (Val<'k>, Val<'k>),
     ) {

@@ -15,7 +15,7 @@
 
 use super::emit::{Emit, Values};
 use super::passes::Plan;
-use crate::ssa::{Axis, Builder, Function, Place, Position, SsaError, Val};
+use crate::ssa::{Axis, Builder, Function, MemoryRef, Position, SsaError, Val};
 use crate::{Blocking, DType, Matmul};
 
 /// Rows and columns of a tile by default.
@@ -32,7 +32,7 @@ const THREADS_PER_AXIS: u32 = 16;
 pub(super) fn blockings() -> impl Iterator<Item = Blocking> {
     TILES
         .iter()
-        .map(|[rows, columns]| Blocking::USUAL.tile(*rows, *columns))
+        .map(|[rows, columns]| Blocking::DEFAULT.tile(*rows, *columns))
 }
 
 /// The tiles of a launch.
@@ -73,7 +73,7 @@ pub fn matmul(matmul: &Matmul, blocking: Blocking) -> Result<Function, SsaError>
     let (lhs, rhs) = (k.read("lhs", dtype), k.read("rhs", dtype));
     let out = k.update("out", dtype);
     let more = matmul.epilogue.iter().flat_map(|nest| &nest.buffers[1..]);
-    let more: Vec<Place<'_>> = more
+    let more: Vec<MemoryRef<'_>> = more
         .enumerate()
         .map(|(index, buffer)| k.param(format!("b{}", index + 1), buffer.dtype, buffer.mode))
         .collect();
@@ -113,8 +113,8 @@ struct Tile<'k, 'n> {
     words: &'n [Val<'k>],
     /// Rows and columns.
     shape: [u32; 2],
-    left: Place<'k>,
-    right: Place<'k>,
+    left: MemoryRef<'k>,
+    right: MemoryRef<'k>,
 }
 
 impl<'k> Tile<'k, '_> {
@@ -160,8 +160,8 @@ impl<'k> Tile<'k, '_> {
     /// the matrix are zero.
     fn copy_piece(
         &self,
-        (to, width): (Place<'k>, u32),
-        from: Place<'k>,
+        (to, width): (MemoryRef<'k>, u32),
+        from: MemoryRef<'k>,
         (base, [stride, stride_k]): (Val<'k>, [Val<'k>; 2]),
         ([start, start_k], [len, len_k]): ([Val<'k>; 2], [Val<'k>; 2]),
     ) {
@@ -191,7 +191,7 @@ impl<'k> Tile<'k, '_> {
     /// Returns the sums of a thread: for each row its columns.
     fn sums(
         &self,
-        [lhs, rhs]: [Place<'k>; 2],
+        [lhs, rhs]: [MemoryRef<'k>; 2],
         batch: &[Val<'k>],
         [row, column]: [Val<'k>; 2],
     ) -> Vec<Vec<Val<'k>>> {
@@ -250,7 +250,7 @@ impl<'k> Tile<'k, '_> {
     fn store(
         &self,
         sums: Vec<Vec<Val<'k>>>,
-        buffers: Vec<Place<'k>>,
+        buffers: Vec<MemoryRef<'k>>,
         batch: Vec<Val<'k>>,
         [row, column]: [Val<'k>; 2],
     ) {
@@ -298,7 +298,7 @@ fn epilogue<'k>(emit: &Emit<'k, '_>, at: &[Val<'k>]) {
 }
 
 /// Loads neighbours from shared memory with the widest possible accesses.
-fn load_wide<'k>(from: Place<'k>, at: Val<'k>, count: u32) -> Vec<Val<'k>> {
+fn load_wide<'k>(from: MemoryRef<'k>, at: Val<'k>, count: u32) -> Vec<Val<'k>> {
     let lanes = (crate::ssa::ACCESS_BYTES_MAX / from.dtype().size()).min(count as usize) as u8;
     let starts = (0..count as u8).step_by(usize::from(lanes));
     let wide = starts.map(|start| from.get_wide(at + i64::from(start), lanes));

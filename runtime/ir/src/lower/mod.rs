@@ -108,7 +108,7 @@ pub fn nest(nest: &Nest, blocking: Blocking) -> Result<Vec<(Kind, Function)>, Ss
 /// Returns the blockings of a program on a GPU besides the default, which chooses among some of these by the launch
 /// words.
 pub fn blockings(program: &Program) -> Vec<Blocking> {
-    let usual = Blocking::USUAL;
+    let usual = Blocking::DEFAULT;
     match program {
         Program::Nest(nest) if reduces(nest) && !scatters(nest) => {
             let ways = [Rows::Across, Rows::Along, Rows::Cube];

@@ -1,6 +1,6 @@
 //! Reductions: the accumulator of a thread, and the combination of the threads of a team.
 
-use crate::ssa::{Builder, Place, Scope, Val};
+use crate::ssa::{Builder, MemoryRef, Scope, Val};
 use crate::{BinaryOp, CompareOp, DType, ReduceOp};
 
 /// The index of a thread that has seen no element. No element has it.
@@ -11,9 +11,9 @@ pub(super) struct Accumulator<'k> {
     k: &'k Builder,
     op: ReduceOp,
     /// The result so far, one for each lane.
-    best: Place<'k>,
+    best: MemoryRef<'k>,
     /// The index of the result, for reductions that return it.
-    index: Option<Place<'k>>,
+    index: Option<MemoryRef<'k>>,
     lanes: u8,
 }
 

@@ -1,32 +1,32 @@
 //! The user's interface of a builder: buffers, constants, positions, loops and branches. `builder` has the state.
 
-use super::handles::{Operand, Place, Val, Var};
+use super::handles::{MemoryRef, Operand, Val, Var};
 use super::{Array, Axis, Builder, Memory, Op, Param, Position, Scalar, Stmt, Type};
 use crate::DType;
 use crate::nest::BufferMode;
 
 impl Builder {
     /// Adds a read-only buffer.
-    pub fn read(&self, name: impl Into<String>, dtype: DType) -> Place<'_> {
+    pub fn read(&self, name: impl Into<String>, dtype: DType) -> MemoryRef<'_> {
         self.param(name, dtype, BufferMode::Read)
     }
 
     /// Adds a buffer of which a launch writes every byte and reads none.
-    pub fn write(&self, name: impl Into<String>, dtype: DType) -> Place<'_> {
+    pub fn write(&self, name: impl Into<String>, dtype: DType) -> MemoryRef<'_> {
         self.param(name, dtype, BufferMode::Write)
     }
 
     /// Adds a buffer that is written in part, or read and written.
-    pub fn update(&self, name: impl Into<String>, dtype: DType) -> Place<'_> {
+    pub fn update(&self, name: impl Into<String>, dtype: DType) -> MemoryRef<'_> {
         self.param(name, dtype, BufferMode::Update)
     }
 
     /// Adds a buffer.
-    pub fn param(&self, name: impl Into<String>, dtype: DType, mode: BufferMode) -> Place<'_> {
+    pub fn param(&self, name: impl Into<String>, dtype: DType, mode: BufferMode) -> MemoryRef<'_> {
         let name = name.into();
         let param = Param { name, dtype, mode };
         let place = self.add_param(param);
-        Place::new(self, Memory::Param(place), dtype)
+        MemoryRef::new(self, Memory::Param(place), dtype)
     }
 
     /// Adds a launch word, and reads it.
@@ -39,19 +39,19 @@ impl Builder {
 
     /// Adds an array that the threads of a cube share. As for all arrays and variables, a number is appended to a name
     /// that is taken.
-    pub fn shared(&self, name: impl Into<String>, dtype: DType, len: u32) -> Place<'_> {
+    pub fn shared(&self, name: impl Into<String>, dtype: DType, len: u32) -> MemoryRef<'_> {
         let name = self.unique_name(name.into());
         let array = Array { name, dtype, len };
         let index = self.add_shared(array);
-        Place::new(self, Memory::Shared(index), dtype)
+        MemoryRef::new(self, Memory::Shared(index), dtype)
     }
 
     /// Adds an array of each thread.
-    pub fn local(&self, name: impl Into<String>, dtype: DType, len: u32) -> Place<'_> {
+    pub fn local(&self, name: impl Into<String>, dtype: DType, len: u32) -> MemoryRef<'_> {
         let name = self.unique_name(name.into());
         let array = Array { name, dtype, len };
         let index = self.add_local(array);
-        Place::new(self, Memory::Local(index), dtype)
+        MemoryRef::new(self, Memory::Local(index), dtype)
     }
 
     /// Adds a variable with this initial value. An integer without type is an `i64`.

@@ -26,7 +26,7 @@ pub enum Operand<'k> {
 
 /// A buffer or an array.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'k> {
+pub struct MemoryRef<'k> {
     builder: &'k Builder,
     memory: Memory,
     dtype: DType,
@@ -34,7 +34,7 @@ pub struct Place<'k> {
 
 /// A variable of each thread.
 #[derive(Clone, Copy, Debug)]
-pub struct Var<'k>(Place<'k>);
+pub struct Var<'k>(MemoryRef<'k>);
 
 impl<'k> Val<'k> {
     pub(super) fn new(builder: &'k Builder, id: ValueId, of: Type) -> Self {
@@ -240,7 +240,7 @@ impl<'k> ops::Not for Val<'k> {
     }
 }
 
-impl<'k> Place<'k> {
+impl<'k> MemoryRef<'k> {
     pub(super) fn new(builder: &'k Builder, memory: Memory, dtype: DType) -> Self {
         Self {
             builder,
@@ -295,13 +295,13 @@ impl<'k> Place<'k> {
 }
 
 impl<'k> Var<'k> {
-    pub(super) fn new(place: Place<'k>) -> Self {
+    pub(super) fn new(place: MemoryRef<'k>) -> Self {
         Self(place)
     }
 
     /// Loads the variable.
     pub fn get(self) -> Val<'k> {
-        let Place {
+        let MemoryRef {
             builder,
             memory,
             dtype,

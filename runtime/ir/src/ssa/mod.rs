@@ -41,7 +41,7 @@ mod uniform;
 
 pub use builder::Builder;
 pub use error::SsaError;
-pub use handles::{Operand, Place, Val, Var};
+pub use handles::{MemoryRef, Operand, Val, Var};
 
 use crate::nest::BufferMode;
 use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};

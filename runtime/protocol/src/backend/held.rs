@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What [`Backend::let_go`](super::Backend::let_go) does with tasks that are too large to run on the calling thread.
+/// What [`Backend::start_deferred`](super::Backend::start_deferred) does with tasks that are too large to run on the calling thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Large {
     /// The backend's threads start them.
@@ -12,9 +12,9 @@ pub enum Large {
     Hold,
 }
 
-/// The result of [`Backend::let_go`](super::Backend::let_go).
+/// The result of [`Backend::start_deferred`](super::Backend::start_deferred).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct LetGo {
+pub struct StartOutcome {
     /// Whether any task ran.
     pub ran: bool,
     /// The queues that received tasks, one bit each.

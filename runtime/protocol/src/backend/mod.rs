@@ -20,7 +20,7 @@
 //!   it.
 //! - After [`Backend::flush`], the timeline reaches the flushed cursor without further calls.
 //! - A loss is reported by [`Refused::Lost`] or [`PageError::Lost`] from a call, or from any thread by
-//!   [`Gone::set_lost`](crate::device_status::Gone::set_lost) and then the end of the timelines.
+//!   [`DeviceStatus::set_lost`](crate::device_status::DeviceStatus::set_lost) and then the end of the timelines.
 //!
 //! # The order of calls
 //! Two queues, the task on queue 1 reads what the first task on queue 0 writes:
@@ -29,12 +29,12 @@
 //!   call                         queue 0                          queue 1
 //!   launch(q0, cursor 1, write)  enqueued
 //!   launch(q0, cursor 2, ..)     enqueued
-//!   flush(q0, cursor 2)          event recorded behind cursor 2
+//!   flush(q0, cursor 2)          event recorded predecessors cursor 2
 //!   queue_wait(q1, q0 at 1)                                       waits for that event
-//!   launch(q1, cursor 1, read)                                    enqueued behind the wait
+//!   launch(q1, cursor 1, read)                                    enqueued predecessors the wait
 //!   copy_out(q1, cursor 2) Err                                    not enqueued
 //!   mark(q1, cursor 2)                                            keeps the place of the refused task
-//!   flush(q1, cursor 2)                                           event recorded behind cursor 2
+//!   flush(q1, cursor 2)                                           event recorded predecessors cursor 2
 //! ```
 //! The point `q0 at 1` lies inside the batch that ended with cursor 2: a backend with one event per batch waits for
 //! that event. The flush may come in the call just before the wait, so a backend whose `flush` hands work to another
@@ -61,12 +61,12 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use held::{Held, Large, LetGo};
+pub use held::{Held, Large, StartOutcome};
 use millstream_ir::{Blocking, Program};
 use millstream_sync::timeline::Timeline;
 pub use open::{HostContext, Open};
 pub use plan::{BoundPlan, Call, Plan, Replay, Step};
-pub use task::{BoundCount, BoundSlice, HostData, Launch, Place};
+pub use task::{BoundCount, BoundSlice, HostData, Launch, TaskPoint};
 
 use crate::error::{KernelError, Refused};
 use crate::failure::FailureRef;
@@ -120,8 +120,8 @@ pub trait Backend: Send + 'static {
     type Resources: Send + 'static;
 
     /// Whether a driven device of this kind makes progress without [`Backend::pump`]. If so, callers that wait query
-    /// [`Backend::is_under_way`].
-    const WORKS_BY_ITSELF: bool = false;
+    /// [`Backend::has_running_tasks`].
+    const RUNS_WITHOUT_PUMP: bool = false;
 
     /// Returns the properties of the device.
     fn properties(&self) -> &DeviceProperties;
@@ -165,7 +165,7 @@ pub trait Backend: Send + 'static {
     /// As [`Backend::launch`].
     fn copy_in(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         target: &BoundSlice,
         layout: Option<&Strided>,
         source: HostData,
@@ -178,7 +178,7 @@ pub trait Backend: Send + 'static {
     /// As [`Backend::launch`].
     fn copy_out(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         source: &BoundSlice,
         layout: Option<&Strided>,
         landing: Arc<dyn Landing>,
@@ -190,7 +190,7 @@ pub trait Backend: Send + 'static {
     /// As [`Backend::launch`].
     fn copy(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         source: &BoundSlice,
         target: &BoundSlice,
     ) -> Result<(), Refused>;
@@ -201,7 +201,7 @@ pub trait Backend: Send + 'static {
     /// As [`Backend::launch`].
     fn fill(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         target: &BoundSlice,
         pattern: Pattern,
     ) -> Result<(), Refused>;
@@ -212,7 +212,7 @@ pub trait Backend: Send + 'static {
     /// As [`Backend::launch`].
     fn custom(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         bindings: &[BoundSlice],
         work: CustomWork,
     ) -> Result<(), Refused>;
@@ -290,19 +290,19 @@ pub trait Backend: Send + 'static {
     }
 
     /// Whether the calls of this trait may come from any thread, one at a time. If so, a caller that is about to wait
-    /// may make the calls itself while the device thread sleeps, between [`Backend::hold_back`] and
-    /// [`Backend::let_go`].
+    /// may make the calls itself while the device thread sleeps, between [`Backend::defer_start`] and
+    /// [`Backend::start_deferred`].
     const CALLERS_STEP_IN: bool = false;
 
-    /// Allows the backend to delay the start of tasks that are issued from here on, until [`Backend::let_go`], which
+    /// Allows the backend to delay the start of tasks that are issued from here on, until [`Backend::start_deferred`], which
     /// always follows.
-    fn hold_back(&mut self) {}
+    fn defer_start(&mut self) {}
 
-    /// Starts the tasks that were issued since [`Backend::hold_back`]. Small tasks may run on the calling thread, but
+    /// Starts the tasks that were issued since [`Backend::defer_start`]. Small tasks may run on the calling thread, but
     /// no user code. `large` decides about the others. Does not wait.
-    fn let_go(&mut self, large: Large) -> LetGo {
+    fn start_deferred(&mut self, large: Large) -> StartOutcome {
         let _ = large;
-        LetGo::default()
+        StartOutcome::default()
     }
 
     /// Returns the runner of tasks that [`Large::Hold`] holds. Called once, when the device is opened. `None` if the
@@ -313,7 +313,7 @@ pub trait Backend: Send + 'static {
 
     /// Returns `true` if work is in progress that completes without [`Backend::pump`] and notifies no waker. A caller
     /// that waits for a driven device then polls again soon.
-    fn is_under_way(&self) -> bool {
+    fn has_running_tasks(&self) -> bool {
         false
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use millstream_sync::facade::SpinPolicy;
 
 use crate::backend::Backend;
-use crate::device_status::Gone;
+use crate::device_status::DeviceStatus;
 use crate::error::OpenError;
 use crate::staging::HostMemory;
 use crate::table::Table;
@@ -21,10 +21,10 @@ pub struct HostContext {
     pub trace_capacity: usize,
     /// How long the backend's own threads spin before they park.
     pub spin: SpinPolicy,
-    /// Reports a loss that the backend notices outside of calls. The backend calls [`Gone::set_lost`] before it ends
+    /// Reports a loss that the backend notices outside of calls. The backend calls [`DeviceStatus::set_lost`] before it ends
     /// its timelines, so that callers that wait on them receive
     /// [`Error::DeviceLost`](crate::error::Error::DeviceLost).
-    pub gone: Arc<Gone>,
+    pub gone: Arc<DeviceStatus>,
     /// Starts all of the backend's own threads.
     pub spawner: Spawner,
 }

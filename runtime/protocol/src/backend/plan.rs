@@ -21,7 +21,7 @@
 use std::sync::Arc;
 
 use super::Backend;
-use super::task::{BoundCount, BoundSlice, Launch, Place};
+use super::task::{BoundCount, BoundSlice, Launch, TaskPoint};
 use crate::error::Refused;
 use crate::hazard::order::Order;
 use crate::id::{Cursor, QueueId};
@@ -255,7 +255,7 @@ impl<'a> Replay<'a> {
     ) -> Result<(), Refused> {
         let (queue, cursor) = (self.queue, self.first + task as Cursor);
         let name = &self.plan.calls[task].name;
-        let place = Place {
+        let place = TaskPoint {
             queue,
             cursor,
             name,

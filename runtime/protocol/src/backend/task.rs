@@ -59,7 +59,7 @@ pub struct Launch<'a> {
 
 /// The queue, the cursor and the name of a task.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub struct TaskPoint<'a> {
     /// The queue.
     pub queue: QueueId,
     /// The cursor.

@@ -24,7 +24,7 @@ pub enum Full {
     /// The bytes of a client's uploads in flight.
     Uploads {
         /// Bytes of the upload that found no room.
-        asked: u64,
+        requested: u64,
         /// Bytes in flight.
         in_use: u64,
         /// The limit, in bytes.
@@ -34,7 +34,7 @@ pub enum Full {
     /// free.
     Memory {
         /// Bytes requested.
-        asked: u64,
+        requested: u64,
         /// Bytes of the client's slices, including dropped ones whose tasks have not completed.
         in_use: u64,
         /// The limit, in bytes.
@@ -58,7 +58,7 @@ pub enum Full {
     /// The readbacks of a sequence that were requested and not taken.
     Readbacks {
         /// Readbacks in the sequence, which equals its capacity.
-        asked: u64,
+        requested: u64,
     },
 }
 
@@ -72,7 +72,7 @@ impl Full {
             | Full::Memory { in_use, .. }
             | Full::Jobs { in_use, .. } => *in_use,
             Full::Handles { limit, .. } => u64::from(*limit),
-            Full::Readbacks { asked } => *asked,
+            Full::Readbacks { requested } => *requested,
         }
     }
 
@@ -131,24 +131,24 @@ impl fmt::Display for Full {
                 }
             }
             Full::Uploads {
-                asked,
+                requested,
                 in_use,
                 limit,
             } => write!(
                 f,
                 "no room for an upload of {}: {} of at most {} are in flight (`max_upload_bytes`)",
-                Bytes(*asked),
+                Bytes(*requested),
                 Bytes(*in_use),
                 Bytes(*limit)
             ),
             Full::Memory {
-                asked,
+                requested,
                 in_use,
                 limit,
             } => write!(
                 f,
                 "no room for a reservation of {}: {} of at most {} are in use, some of them by tasks that have not completed (`hard_limit`)",
-                Bytes(*asked),
+                Bytes(*requested),
                 Bytes(*in_use),
                 Bytes(*limit)
             ),
@@ -160,10 +160,10 @@ impl fmt::Display for Full {
                 f,
                 "the client has {in_use} of at most {limit} pending host functions, callbacks and values to drop (`max_jobs`)"
             ),
-            Full::Readbacks { asked } => {
+            Full::Readbacks { requested } => {
                 write!(
                     f,
-                    "the sequence is full with {asked} readbacks that were not taken"
+                    "the sequence is full with {requested} readbacks that were not taken"
                 )
             }
         }

@@ -188,7 +188,7 @@ pub enum LaunchError {
         /// The parameter, in order of first use.
         index: usize,
         /// Why it cannot be bound.
-        misfit: ParameterMisfit,
+        misfit: ParameterMismatch,
     },
     /// A replay binds a handle to memory that no task of the recording accesses.
     #[error(
@@ -225,7 +225,7 @@ fn scalar_hint(declared: DType) -> String {
 /// Why a handle cannot be bound to a parameter of a recording: the recorded and the given value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum ParameterMisfit {
+pub enum ParameterMismatch {
     /// The recording has no such parameter.
     Missing {
         /// Parameters of the recording.
@@ -262,7 +262,7 @@ pub enum ParameterMisfit {
     },
 }
 
-impl fmt::Display for ParameterMisfit {
+impl fmt::Display for ParameterMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing { parameters } => {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use full::Full;
-pub use launch::{LaunchError, ParameterMisfit};
+pub use launch::{LaunchError, ParameterMismatch};
 pub use refused::Refused;
 
 use crate::failure::{Bytes, FailureRef, distinguishable};
@@ -93,10 +93,10 @@ pub enum Error {
         what: Full,
     },
     /// A call that is specific to one backend was made on a device of another backend.
-    #[error("this call requires a device of backend `{asked}`, got `{actual}`")]
+    #[error("this call requires a device of backend `{requested}`, got `{actual}`")]
     WrongBackend {
         /// The backend that the call requires.
-        asked: &'static str,
+        requested: &'static str,
         /// The backend of the device.
         actual: &'static str,
     },
@@ -149,30 +149,30 @@ impl Error {
 #[non_exhaustive]
 pub enum MemoryError {
     /// The reservation would exceed the client's hard limit.
-    #[error("client `{client}` requested {} and uses {} of its hard limit of {}; drop handles, or raise `hard_limit`", Bytes(*.asked), Bytes(*.in_use), Bytes(*.limit))]
+    #[error("client `{client}` requested {} and uses {} of its hard limit of {}; drop handles, or raise `hard_limit`", Bytes(*.requested), Bytes(*.in_use), Bytes(*.limit))]
     Limit {
         /// The client's name.
         client: Arc<str>,
         /// Bytes requested.
-        asked: u64,
+        requested: u64,
         /// Bytes that the client uses.
         in_use: u64,
         /// The limit.
         limit: u64,
     },
     /// The request exceeds the largest single allocation of the device.
-    #[error("requested {}, the device allocates at most {} at once", distinguishable(*.asked, *.limit)[0], distinguishable(*.asked, *.limit)[1])]
+    #[error("requested {}, the device allocates at most {} at once", distinguishable(*.requested, *.limit)[0], distinguishable(*.requested, *.limit)[1])]
     TooLarge {
         /// Bytes requested.
-        asked: u64,
+        requested: u64,
         /// The device's limit.
         limit: u64,
     },
     /// The host has no memory for the result of a readback.
-    #[error("the host has no memory for a readback of {}; read it in parts", Bytes(*.asked))]
+    #[error("the host has no memory for a readback of {}; read it in parts", Bytes(*.requested))]
     Host {
         /// Bytes requested.
-        asked: u64,
+        requested: u64,
     },
     /// A length overflowed.
     #[error("{elements} elements of {element_bytes} bytes overflow the address space")]

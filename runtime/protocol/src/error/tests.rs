@@ -89,19 +89,19 @@ fn every_launch_error() -> Vec<LaunchError> {
         },
     ];
     let misfits = [
-        ParameterMisfit::Missing { parameters: 2 },
-        ParameterMisfit::Twice,
-        ParameterMisfit::Part,
-        ParameterMisfit::TooSmall {
+        ParameterMismatch::Missing { parameters: 2 },
+        ParameterMismatch::Twice,
+        ParameterMismatch::Part,
+        ParameterMismatch::TooSmall {
             recorded: 8,
             given: 4,
         },
-        ParameterMisfit::Misaligned {
+        ParameterMismatch::Misaligned {
             align: 4,
             recorded: 0,
             given: 1,
         },
-        ParameterMisfit::Overlap { other: 1, task: 0 },
+        ParameterMismatch::Overlap { other: 1, task: 0 },
     ];
     all.extend(misfits.map(|misfit| LaunchError::Parameter { index: 3, misfit }));
     all
@@ -111,12 +111,15 @@ fn every_memory_error() -> [MemoryError; 5] {
     [
         MemoryError::Limit {
             client: "c".into(),
-            asked: 3,
+            requested: 3,
             in_use: 2,
             limit: 4,
         },
-        MemoryError::TooLarge { asked: 9, limit: 8 },
-        MemoryError::Host { asked: 9 },
+        MemoryError::TooLarge {
+            requested: 9,
+            limit: 8,
+        },
+        MemoryError::Host { requested: 9 },
         MemoryError::SizeOverflow {
             elements: 9,
             element_bytes: 8,
@@ -155,7 +158,7 @@ fn every_full() -> [Full; 6] {
         Full::Mailbox { messages: 16 },
         Full::Stream { held: 8, limit: 8 },
         Full::Uploads {
-            asked: 2,
+            requested: 2,
             in_use: 7,
             limit: 8,
         },
@@ -164,7 +167,7 @@ fn every_full() -> [Full; 6] {
             limit: 4,
         },
         Full::Handles { held: 3, limit: 4 },
-        Full::Readbacks { asked: 3 },
+        Full::Readbacks { requested: 3 },
     ]
 }
 
@@ -206,7 +209,7 @@ fn every_error() -> Vec<Error> {
         },
         Error::WouldDeadlock,
         Error::WrongBackend {
-            asked: "cuda",
+            requested: "cuda",
             actual: "cpu",
         },
         Error::NoLog,
@@ -321,7 +324,7 @@ fn counts_are_displayed_in_singular_and_plural() {
 #[test]
 fn sizes_that_round_alike_are_displayed_exactly() {
     let error = MemoryError::TooLarge {
-        asked: (256 << 20) + 1,
+        requested: (256 << 20) + 1,
         limit: 256 << 20,
     };
     assert_eq!(

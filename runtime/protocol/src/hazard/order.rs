@@ -2,7 +2,7 @@
 //! others, so that independent tasks may run concurrently.
 //!
 //! [`Order::of`] enters the tasks in one [access log](super::log) per space and collects the conflicts of each task.
-//! [`Order::is_before`] answers for the transitive closure of these conflicts. [`Order::behind`] has the transitive
+//! [`Order::is_before`] answers for the transitive closure of these conflicts. [`Order::predecessors`] has the transitive
 //! reduction: the edges that no other path implies.
 
 use std::collections::HashMap;
@@ -39,14 +39,14 @@ pub struct Touch {
 ///     vec![touch(0, Access::Read), touch(1, Access::Read), touch(2, Access::Write)],
 ///     vec![touch(2, Access::Read)],
 /// ]);
-/// assert_eq!(order.behind(2), [0, 1]);
-/// assert_eq!(order.behind(3), [2]);
+/// assert_eq!(order.predecessors(2), [0, 1]);
+/// assert_eq!(order.predecessors(3), [2]);
 /// assert!(order.is_before(0, 3) && !order.is_before(0, 1));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Order {
     /// The direct predecessors of each task, ascending. A task comes after its other predecessors through these.
-    behind: Vec<Vec<u32>>,
+    predecessors: Vec<Vec<u32>>,
     before: Closure,
 }
 
@@ -58,7 +58,7 @@ impl Order {
         };
         // These logs merge no segments: unlike the history of a slice, a list of tasks is bounded.
         let mut logs: HashMap<u32, AccessLog<{ usize::MAX }>> = HashMap::new();
-        let mut behind = Vec::with_capacity(tasks.len());
+        let mut predecessors = Vec::with_capacity(tasks.len());
         let mut conflicts: Vec<u32> = Vec::new();
         for (task, touches) in tasks.iter().enumerate() {
             conflicts.clear();
@@ -81,23 +81,26 @@ impl Order {
                     },
                 );
             }
-            behind.push(before.add(task, &mut conflicts));
+            predecessors.push(before.add(task, &mut conflicts));
         }
-        Self { behind, before }
+        Self {
+            predecessors,
+            before,
+        }
     }
 
     /// Orders each task after the one before it.
     fn sequential(tasks: usize) -> Self {
-        let behind = (0..tasks as u32).map(|task| task.checked_sub(1).into_iter().collect());
+        let predecessors = (0..tasks as u32).map(|task| task.checked_sub(1).into_iter().collect());
         Self {
-            behind: behind.collect(),
+            predecessors: predecessors.collect(),
             before: Closure::total(),
         }
     }
 
     /// Returns the direct predecessors of a task, ascending.
-    pub fn behind(&self, task: usize) -> &[u32] {
-        &self.behind[task]
+    pub fn predecessors(&self, task: usize) -> &[u32] {
+        &self.predecessors[task]
     }
 
     /// Returns `true` if `task` comes before `later`, directly or transitively.
@@ -107,12 +110,12 @@ impl Order {
 
     /// Returns the number of tasks.
     pub fn len(&self) -> usize {
-        self.behind.len()
+        self.predecessors.len()
     }
 
     /// Returns `true` if there are no tasks.
     pub fn is_empty(&self) -> bool {
-        self.behind.is_empty()
+        self.predecessors.is_empty()
     }
 }
 
@@ -154,15 +157,15 @@ impl Closure {
         conflicts.dedup();
         // From the last to the first: a task that comes before a later conflict is implied by it, so its bit is set
         // already.
-        let mut behind = Vec::new();
+        let mut predecessors = Vec::new();
         for other in conflicts.iter().rev() {
             if !self.has(task, *other as usize) {
                 self.set(task, *other as usize);
-                behind.push(*other);
+                predecessors.push(*other);
             }
         }
-        behind.reverse();
-        behind
+        predecessors.reverse();
+        predecessors
     }
 
     /// Adds the edge from `other` to the later `task`, and from all that come before `other`.
@@ -223,10 +226,10 @@ mod tests {
                 let known: Vec<bool> = (0..task).map(|other| order.is_before(other, task)).collect();
                 prop_assert_eq!(&before, &known);
                 reached.push(before);
-                for other in order.behind(task) {
+                for other in order.predecessors(task) {
                     prop_assert!(conflict(&tasks[task], &tasks[*other as usize]));
                     // No direct predecessor comes before another one: each edge is needed.
-                    let mut others = order.behind(task).iter();
+                    let mut others = order.predecessors(task).iter();
                     prop_assert!(!others.any(|by| by > other && reached[*by as usize][*other as usize]));
                 }
             }
@@ -237,8 +240,8 @@ mod tests {
     fn more_tasks_than_the_limit_are_ordered_sequentially_i12() {
         let tasks = vec![vec![]; TASKS_MAX + 1];
         let order = Order::of(&tasks);
-        assert_eq!(order.behind(0), [0_u32; 0]);
-        assert!((1..tasks.len()).all(|task| order.behind(task) == [task as u32 - 1]));
+        assert_eq!(order.predecessors(0), [0_u32; 0]);
+        assert!((1..tasks.len()).all(|task| order.predecessors(task) == [task as u32 - 1]));
         assert!(order.is_before(0, TASKS_MAX) && !order.is_before(2, 1));
     }
 
@@ -260,7 +263,7 @@ mod tests {
         let order = Order::of(&tasks);
         let before: Vec<usize> = (0..74).filter(|task| order.is_before(*task, 73)).collect();
         assert_eq!(before, [0, 1, 2, 3]);
-        assert_eq!(order.behind(3), [2]);
+        assert_eq!(order.predecessors(3), [2]);
         assert!(!order.is_before(0, 1) && !order.is_before(3, 2) && !order.is_before(3, 72));
     }
 }

@@ -321,7 +321,7 @@ fn taken_twice(spec: &BindingSpec, index: usize) -> ! {
 
 /// Panics because the kernel accesses a binding otherwise than it declares it, and names the right access.
 #[cold]
-fn misused(spec: &BindingSpec, index: usize, asked: DType) -> ! {
+fn misused(spec: &BindingSpec, index: usize, requested: DType) -> ! {
     let BindingSpec { name, dtype, .. } = spec;
     let (declared, take) = match (spec.share, spec.access) {
         (Share::Whole, _) => ("read", "read"),
@@ -330,8 +330,8 @@ fn misused(spec: &BindingSpec, index: usize, asked: DType) -> ! {
         (Share::Atomic, _) => ("updated atomically", "atomics"),
         (Share::Raw, _) => ("raw", "raw"),
     };
-    if *dtype != asked {
-        panic!("binding {index} `{name}` is declared as {dtype}, not {asked}");
+    if *dtype != requested {
+        panic!("binding {index} `{name}` is declared as {dtype}, not {requested}");
     }
     panic!("binding {index} `{name}` is declared as {declared}: take `args.{take}({index})`");
 }

@@ -42,12 +42,12 @@ const _: () = assert!(align_of::<Extra>() > TERMS && align_of::<Terms>() > TERMS
 /// The pointer is null, or from `Box::into_raw`, or, with the tag, from `Arc::into_raw`. It owns the value that it
 /// was made from.
 #[derive(Default)]
-pub struct Rare(Option<NonNull<()>>, PhantomData<(Box<Extra>, Arc<Terms>)>);
+pub struct TaskExtras(Option<NonNull<()>>, PhantomData<(Box<Extra>, Arc<Terms>)>);
 
 // SAFETY: the value is a `Box<Extra>` or an `Arc<Terms>`. The bound states for the compiler that both are `Send`.
-unsafe impl Send for Rare where (Box<Extra>, Arc<Terms>): Send {}
+unsafe impl Send for TaskExtras where (Box<Extra>, Arc<Terms>): Send {}
 
-impl Rare {
+impl TaskExtras {
     /// Creates a value from a box.
     pub fn of(more: Box<Extra>) -> Self {
         // SAFETY: a box is not null.
@@ -149,7 +149,7 @@ impl Rare {
     }
 }
 
-impl Drop for Rare {
+impl Drop for TaskExtras {
     #[inline(always)]
     fn drop(&mut self) {
         if self.0.is_some() {
@@ -167,7 +167,7 @@ mod tests {
     fn terms_and_a_box_are_set_in_any_order_and_dropped_together() {
         let terms = Arc::new(Terms::of(&CancelToken::new()));
         let shared = || Arc::strong_count(&terms) - 1;
-        let mut rare = Rare::default();
+        let mut rare = TaskExtras::default();
         assert!(rare.is_none() && rare.terms().is_none() && rare.more().is_none());
         rare.put_under(terms.clone());
         assert!(!rare.is_none() && rare.terms().is_some() && rare.more().is_none());
@@ -176,11 +176,11 @@ mod tests {
         assert_eq!(rare.more().map(|more| more.words.len()), Some(1));
         drop(rare);
         assert_eq!(shared(), 0);
-        let mut rare = Rare::of(Box::default());
+        let mut rare = TaskExtras::of(Box::default());
         rare.put_under(terms.clone());
         rare.put_under(terms.clone());
         assert!(rare.more().is_some() && shared() == 1);
-        rare = Rare::default();
+        rare = TaskExtras::default();
         rare.put_under(terms.clone());
         rare.put_under(terms.clone());
         assert_eq!(shared(), 1);

@@ -21,7 +21,7 @@ pub trait HostBytes: Send + 'static {
 
     /// Frees the memory of the bytes before the copy to the device ends, after the bytes were copied elsewhere.
     /// Afterwards the bytes are empty.
-    fn let_go(&mut self) {}
+    fn release(&mut self) {}
 
     /// Returns `true` if the bytes lie in a block of the device's own [`HostMemory`](crate::staging::HostMemory),
     /// which stays allocated until `self` is dropped.
@@ -35,7 +35,7 @@ impl<T: Element> HostBytes for Vec<T> {
         bytemuck::cast_slice(self)
     }
 
-    fn let_go(&mut self) {
+    fn release(&mut self) {
         *self = Vec::new();
     }
 }
@@ -45,7 +45,7 @@ impl<T: Element> HostBytes for Box<[T]> {
         bytemuck::cast_slice(self)
     }
 
-    fn let_go(&mut self) {
+    fn release(&mut self) {
         *self = Box::default();
     }
 }
@@ -55,7 +55,7 @@ impl<T: Element> HostBytes for Arc<[T]> {
         bytemuck::cast_slice(self)
     }
 
-    fn let_go(&mut self) {
+    fn release(&mut self) {
         *self = Arc::default();
     }
 }
@@ -69,7 +69,7 @@ pub struct HostWork {
     /// The code. Dropping the [`HostDone`] ends the task, at once or later (a guard).
     pub run: HostFn,
     /// Called on the device thread, with the error, if the code cannot run.
-    pub told: Option<FailFn>,
+    pub on_failure: Option<FailFn>,
 }
 
 /// User code for a host thread. Its arguments are the end of the task, and the resources if it requested them.

@@ -15,7 +15,7 @@ use crate::binding::Binding;
 use crate::cancel::Terms;
 use crate::error::Error;
 use crate::hazard::order::Order;
-use crate::id::{ClientId, KernelId, Point, RecordingId, SeatId, SliceId, StreamId};
+use crate::id::{ClientId, ClientSlotId, KernelId, Point, RecordingId, SliceId, StreamId};
 use crate::kernel::BackendKernel;
 use crate::kernel::{ExecutionMode, Kernel};
 use crate::landing::Landing;
@@ -30,7 +30,7 @@ mod extras;
 mod host;
 
 pub use ask::{Ask, Scope};
-pub use extras::{Extra, Rare};
+pub use extras::{Extra, TaskExtras};
 pub use host::{CustomWork, FailFn, HostBytes, HostDone, HostFn, HostSource, HostWork};
 
 /// One entry of a stream.
@@ -45,7 +45,7 @@ pub struct Task {
     /// The operation.
     pub op: Op,
     /// The rare parts.
-    pub extra: Rare,
+    pub extra: TaskExtras,
     /// The ranges that the task accesses.
     pub bindings: Inline<Binding, INLINE_BINDINGS>,
     /// The packed scalars of a launch, or the bytes of a small copy in. The first `word_count` are initialized.
@@ -204,7 +204,7 @@ pub enum Registration {
         /// The client's name.
         client_name: Arc<str>,
         /// The client's own slot. The device keeps the client's accounts until it is dropped.
-        seat: Option<SeatId>,
+        seat: Option<ClientSlotId>,
         /// The priority of the client.
         priority: Priority,
         /// Its share of the turns among streams of its priority.
@@ -226,7 +226,7 @@ impl Task {
             stream,
             mode: ExecutionMode::Checked,
             op,
-            extra: Rare::default(),
+            extra: TaskExtras::default(),
             bindings: Inline::new(),
             word_count: 0,
             words: [const { MaybeUninit::uninit() }; INLINE_WORDS],

@@ -209,7 +209,7 @@ impl HostBytes for Staged {
         }
     }
 
-    fn let_go(&mut self) {
+    fn release(&mut self) {
         if let StagedIn::Block(block, _, home) =
             std::mem::replace(&mut self.0, StagedIn::Vec(Vec::new()))
         {
@@ -224,7 +224,7 @@ impl HostBytes for Staged {
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        self.let_go();
+        self.release();
     }
 }
 

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use millstream_protocol::backend::{Backend, BoundCount, BoundSlice, HostData, Launch, Place};
+use millstream_protocol::backend::{Backend, BoundCount, BoundSlice, HostData, Launch, TaskPoint};
 use millstream_protocol::deferred_drop::Release;
 use millstream_protocol::error::Refused;
 use millstream_protocol::failure::FailureRef;
@@ -169,8 +169,8 @@ impl<B: Backend> Device<B> {
     }
 }
 
-fn place<'a>(point: Point, name: &'a Arc<str>) -> Place<'a> {
-    Place {
+fn place<'a>(point: Point, name: &'a Arc<str>) -> TaskPoint<'a> {
+    TaskPoint {
         queue: point.queue,
         cursor: point.cursor,
         name,

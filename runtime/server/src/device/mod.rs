@@ -21,12 +21,12 @@
 //!
 //! 1. It sets `is_lost`. From here on no page is allocated or freed, also in the step of the server that found the
 //!    loss.
-//! 2. It hands the submission log to [`Gone`].
-//! 3. It sets the state that other threads read ([`Gone::set_lost`]). This comes last: a caller that sees the loss
+//! 2. It hands the submission log to [`DeviceStatus`].
+//! 3. It sets the state that other threads read ([`DeviceStatus::set_lost`]). This comes last: a caller that sees the loss
 //!    finds the log.
 //!
 //! The server answers callers only after the call returned, so each caller that receives `DeviceLost` finds the device
-//! lost (I5). The actor then calls `Server::wreck`, which answers everything that is held.
+//! lost (I5). The actor then calls `Server::end_epoch`, which answers everything that is held.
 //!
 //! # What checks it
 //!
@@ -43,7 +43,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use millstream_protocol::backend::{Backend, BoundSlice, Plan, Prepared, Replay, Span};
-use millstream_protocol::device_status::Gone;
+use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::error::{Error, Refused};
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
 use millstream_protocol::id::{Cursor, Point, QueueId, SliceId};
@@ -57,10 +57,10 @@ use crate::observers::log_writer::LogWriter;
 pub(crate) struct Device<B: Backend> {
     backend: B,
     /// The state that other threads read: whether and why the device has ended.
-    gone: Arc<Gone>,
+    gone: Arc<DeviceStatus>,
     is_lost: bool,
     is_closed: bool,
-    /// The submission log, if it is enabled. If the device is lost, [`Gone`] gets it.
+    /// The submission log, if it is enabled. If the device is lost, [`DeviceStatus`] gets it.
     log: Option<Box<LogWriter>>,
 }
 
@@ -77,12 +77,12 @@ impl<B: Backend> Device<B> {
     }
 
     /// Shares the end of the device with other threads through `gone`.
-    pub(crate) fn share_end(&mut self, gone: Arc<Gone>) {
+    pub(crate) fn share_end(&mut self, gone: Arc<DeviceStatus>) {
         self.gone = gone;
     }
 
     /// Returns the state that other threads read.
-    pub(crate) fn gone(&self) -> &Gone {
+    pub(crate) fn gone(&self) -> &DeviceStatus {
         &self.gone
     }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use millstream_protocol::access::Access;
-use millstream_protocol::backend::{Backend, BoundSlice, Compiler, HostData, Launch, Place};
+use millstream_protocol::backend::{Backend, BoundSlice, Compiler, HostData, Launch, TaskPoint};
 use millstream_protocol::error::{Error, Refused};
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
 use millstream_protocol::id::{Cursor, Point, QueueId, SliceId};
@@ -14,7 +14,7 @@ use millstream_protocol::layout::Strided;
 use millstream_protocol::memory::{PageError, PageId};
 use millstream_protocol::message::{CopyOut, CustomWork, Op, Task};
 use millstream_protocol::properties::DeviceProperties;
-use millstream_protocol::table::{Outlet, Table};
+use millstream_protocol::table::{DropSink, Table};
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::mailbox;
 use millstream_sync::reply::reply;
@@ -71,7 +71,7 @@ impl Backend for Scripted {
 
     fn copy_in(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         _: &BoundSlice,
         _: Option<&Strided>,
         _: HostData,
@@ -81,7 +81,7 @@ impl Backend for Scripted {
 
     fn copy_out(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         _: &BoundSlice,
         _: Option<&Strided>,
         _: Arc<dyn Landing>,
@@ -89,15 +89,25 @@ impl Backend for Scripted {
         self.answer("copy out", place.cursor)
     }
 
-    fn copy(&mut self, place: Place<'_>, _: &BoundSlice, _: &BoundSlice) -> Result<(), Refused> {
+    fn copy(
+        &mut self,
+        place: TaskPoint<'_>,
+        _: &BoundSlice,
+        _: &BoundSlice,
+    ) -> Result<(), Refused> {
         self.answer("copy", place.cursor)
     }
 
-    fn fill(&mut self, place: Place<'_>, _: &BoundSlice, _: Pattern) -> Result<(), Refused> {
+    fn fill(&mut self, place: TaskPoint<'_>, _: &BoundSlice, _: Pattern) -> Result<(), Refused> {
         self.answer("fill", place.cursor)
     }
 
-    fn custom(&mut self, place: Place<'_>, _: &[BoundSlice], _: CustomWork) -> Result<(), Refused> {
+    fn custom(
+        &mut self,
+        place: TaskPoint<'_>,
+        _: &[BoundSlice],
+        _: CustomWork,
+    ) -> Result<(), Refused> {
         self.answer("custom", place.cursor)
     }
 
@@ -148,7 +158,7 @@ fn calls(device: &Device<Scripted>) -> &[(&'static str, u64)] {
 
 fn table() -> Arc<Table> {
     let (sender, _) = mailbox(2, Arc::new(Gate::new()));
-    Slots::new(2, Outlet::new(sender.probe(), Arc::default()))
+    Slots::new(2, DropSink::new(sender.probe(), Arc::default()))
 }
 
 fn at(cursor: Cursor) -> Point {

@@ -336,7 +336,7 @@ impl Hazards {
                     binding.key == Binding::UNRESOLVED,
                     "a task names a slice that was removed (I4)"
                 );
-                Err(Unbound::Gone)
+                Err(Unbound::DeviceStatus)
             }
         }
     }

@@ -43,7 +43,7 @@ pub(crate) enum Backing {
 /// The reason why a binding cannot be handed to a backend.
 pub(crate) enum Unbound {
     /// The slice does not exist.
-    Gone,
+    DeviceStatus,
     /// The task reads poisoned bytes, or the slice got no memory.
     Failed(FailureRef),
     /// The reservation of the slice has not been served.

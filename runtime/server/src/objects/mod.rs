@@ -10,7 +10,7 @@ use std::sync::Arc;
 use links::{Kind, Links};
 use millstream_protocol::backend::{BoundPlan, Call, Plan, Prepared};
 use millstream_protocol::hazard::order::Order;
-use millstream_protocol::id::{ClientId, KernelId, RecordingId, SeatId, SliceId, StreamId};
+use millstream_protocol::id::{ClientId, ClientSlotId, KernelId, RecordingId, SliceId, StreamId};
 use millstream_protocol::kernel::{BackendKernel, Kernel};
 use millstream_protocol::message::{Op, Task};
 use millstream_protocol::recording::{RecordedOp, RecordedTask};
@@ -204,7 +204,7 @@ impl Objects {
 
     /// Adds a client, unless it is known. Returns `true` if it is new; then the server keeps its account until its slot
     /// is dropped.
-    pub(crate) fn add_client(&mut self, client: ClientId, seat: SeatId) -> bool {
+    pub(crate) fn add_client(&mut self, client: ClientId, seat: ClientSlotId) -> bool {
         let is_new = self.links.at(seat.index()).is_none();
         if is_new {
             let key = self.clients.insert(client) as u32;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use millstream_protocol::id::{Cursor, Point, QueueId};
-use millstream_protocol::message::Rare;
+use millstream_protocol::message::TaskExtras;
 
 use super::Scheduler;
 use super::actor::Parked;
@@ -129,7 +129,7 @@ impl Scheduler {
                 terms.never_began_on_host();
             }
             // The terms have counted it: the rest of the task, which the stream still holds, must not end them again.
-            held.task.extra = Rare::default();
+            held.task.extra = TaskExtras::default();
         }
     }
 

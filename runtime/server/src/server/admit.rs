@@ -5,7 +5,7 @@ use millstream_protocol::binding::Binding;
 use millstream_protocol::cancel::Terms;
 use millstream_protocol::error::Error;
 use millstream_protocol::id::{Point, QueueId, StreamId};
-use millstream_protocol::message::{Op, Rare, Reply, Task};
+use millstream_protocol::message::{Op, Reply, Task, TaskExtras};
 
 use super::Server;
 use super::op_flags::OpFlags;
@@ -64,7 +64,7 @@ impl<B: Backend> Server<B> {
     /// Processes drops before a sync, and sets the time before a task with a deadline.
     fn prepare_special(&mut self, message: &Task, flags: OpFlags) {
         if flags.has(OpFlags::SYNC) {
-            self.honour_drops();
+            self.process_drops();
         }
         if let Some(since) = message.terms().and_then(Terms::since) {
             // The time that the caller has seen has passed for the server as well.
@@ -77,7 +77,7 @@ impl<B: Backend> Server<B> {
         let reserves = matches!(message.op, Op::Reserve { .. });
         if reserves && self.admit_reserve(stream, message) {
             self.scheduler.release_credit(stream);
-            message.extra = Rare::default();
+            message.extra = TaskExtras::default();
             return;
         }
         let mut held = self.scheduler.take_block();
@@ -120,7 +120,7 @@ impl<B: Backend> Server<B> {
     fn refuse(&mut self, message: &mut Task) {
         debug_assert!(false, "a task names an unknown stream");
         self.observers.count().failures += 1;
-        message.extra = Rare::default();
+        message.extra = TaskExtras::default();
         let foreign = Error::Foreign { what: "stream" };
         match std::mem::replace(&mut message.op, Op::Taken) {
             Op::CopyOut(copy) => copy.reply.send(Err(foreign)),

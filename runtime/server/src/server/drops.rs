@@ -4,7 +4,7 @@
 use std::any::Any;
 
 use millstream_protocol::backend::Backend;
-use millstream_protocol::deferred_drop::Leaving;
+use millstream_protocol::deferred_drop::DeferredDrop;
 use millstream_protocol::id::Point;
 use millstream_protocol::table::Table;
 use smallvec::SmallVec;
@@ -26,7 +26,7 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Returns `true` if there is work for [`Server::honour_drops`]. Costs only loads.
+    /// Returns `true` if there is work for [`Server::process_drops`]. Costs only loads.
     #[inline]
     pub fn has_drops(&self) -> bool {
         self.table.has_dropped() || self.table.sink().has_rung()
@@ -34,7 +34,7 @@ impl<B: Backend> Server<B> {
 
     /// Processes the drops that the mailbox has passed: every task that could name them was admitted. If the table's
     /// bell has rung, also notes that a token may have been cancelled.
-    pub fn honour_drops(&mut self) {
+    pub fn process_drops(&mut self) {
         if self.table.sink().take_ring() {
             self.waiting_callers.note_cancel();
         }
@@ -124,7 +124,7 @@ impl<B: Backend> Server<B> {
 
     /// Drops `value` on another thread once these points have passed.
     pub(super) fn collect_after(&mut self, value: Box<dyn Any + Send>, after: Points) {
-        let value = Leaving::new(value, &self.table);
+        let value = DeferredDrop::new(value, &self.table);
         self.effects.push(Effect::Collect { value, after });
     }
 

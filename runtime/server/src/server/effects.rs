@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 
-use millstream_protocol::deferred_drop::Leaving;
+use millstream_protocol::deferred_drop::DeferredDrop;
 use millstream_protocol::id::Point;
 use millstream_protocol::message::HostWork;
 
@@ -24,7 +24,7 @@ pub enum Effect {
     /// Drop this value on another thread, once the points have passed.
     Collect {
         /// The value.
-        value: Leaving,
+        value: DeferredDrop,
         /// The points that must have passed.
         after: Points,
     },

@@ -131,7 +131,7 @@ impl<B: Backend> Server<B> {
 
 /// Answers the caller of a host function that does not run, if it waits for an answer.
 pub(super) fn answer_caller(work: &mut HostWork, error: Error) {
-    if let Some(answer) = work.told.take() {
+    if let Some(answer) = work.on_failure.take() {
         answer(error);
     }
 }

@@ -5,7 +5,7 @@ use millstream_protocol::backend::{Backend, BoundSlice};
 use millstream_protocol::binding::Binding;
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
 use millstream_protocol::id::{Point, QueueId};
-use millstream_protocol::message::Rare;
+use millstream_protocol::message::TaskExtras;
 use millstream_protocol::message::{Op, Task};
 
 use super::Server;
@@ -220,7 +220,7 @@ impl<B: Backend> Server<B> {
         let names = self.objects.names();
         match why {
             Unbound::Failed(failure) => failure,
-            Unbound::Gone => Failure::not_run(&names.other, Reason::Lost),
+            Unbound::DeviceStatus => Failure::not_run(&names.other, Reason::Lost),
             Unbound::Pending => Failure::not_run(&names.reserve, Reason::Lost),
             Unbound::Beyond { end, bytes } => {
                 let why = format!("a binding ends at byte {end} of a slice of {bytes} bytes");
@@ -253,7 +253,7 @@ impl<B: Backend> Server<B> {
             {
                 self.remove_waiting_caller((stream, sequence), terms.deadline());
             }
-            held.task.extra = Rare::default();
+            held.task.extra = TaskExtras::default();
         }
         self.scheduler.put_block(held);
         if finished.stream_dropped {

@@ -1,17 +1,17 @@
 //! Loss: what the server does once its device is lost.
 //!
 //! The call of the backend that reports the loss sets the state ([`Device::lose`](crate::device)); the rest of that
-//! step touches no page. The actor then calls [`Server::wreck`]. Afterwards the server only refuses: it answers every
+//! step touches no page. The actor then calls [`Server::end_epoch`]. Afterwards the server only refuses: it answers every
 //! held and every later message with [`Error::DeviceLost`](millstream_protocol::error::Error::DeviceLost) (I5), and
 //! frees nothing on the device. User code in tasks is handed to the actors, to be dropped on another thread.
 
 use std::sync::Arc;
 
 use millstream_protocol::backend::Backend;
-use millstream_protocol::device_status::Gone;
+use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::health::Recovery;
 use millstream_protocol::id::Point;
-use millstream_protocol::message::Rare;
+use millstream_protocol::message::TaskExtras;
 use millstream_protocol::message::{HostSource, Op, Registration, Task};
 
 use super::host::answer_caller;
@@ -20,13 +20,13 @@ use crate::points::Points;
 
 impl<B: Backend> Server<B> {
     /// Sets the state through which other threads see the end of the device.
-    pub fn with_gone(mut self, gone: Arc<Gone>) -> Self {
+    pub fn with_gone(mut self, gone: Arc<DeviceStatus>) -> Self {
         self.device.share_end(gone);
         self
     }
 
-    /// Returns `true` if the device is lost. Then the actor must call [`Server::wreck`], and afterwards only
-    /// [`Server::lose`], [`Server::honour_drops`], [`Server::host_finished`] and [`Server::take_effect`].
+    /// Returns `true` if the device is lost. Then the actor must call [`Server::end_epoch`], and afterwards only
+    /// [`Server::lose`], [`Server::process_drops`], [`Server::host_finished`] and [`Server::take_effect`].
     #[inline]
     pub fn is_lost(&self) -> bool {
         self.device.is_lost()
@@ -65,7 +65,7 @@ impl<B: Backend> Server<B> {
 
     /// Answers everything that is held, and forgets all objects of the lost device. Called once, after the mailbox was
     /// closed and the timelines were ended.
-    pub fn wreck(&mut self) {
+    pub fn end_epoch(&mut self) {
         self.device.gone().end_credits();
         self.table.sink().staging.end();
         self.scheduler.end_credits();
@@ -121,7 +121,7 @@ impl<B: Backend> Server<B> {
                 _ => terms.removed(),
             }
         }
-        task.extra = Rare::default();
+        task.extra = TaskExtras::default();
         if let Op::Reserve { .. } = task.op
             && let Some(binding) = task.bindings.first()
             && let Some(slot) = self.table.slot(binding.slice.index())

@@ -137,7 +137,10 @@ impl<B: Backend> Server<B> {
         let (_, _, bytes) = self.hazards.describe(slice);
         let free = self.memory.free_bytes();
         self.log_memory("out of memory", bytes);
-        let reason = Reason::OutOfMemory { asked: bytes, free };
+        let reason = Reason::OutOfMemory {
+            requested: bytes,
+            free,
+        };
         self.fail_slice(
             slice,
             Failure::not_run(&self.objects.names().reserve, reason),

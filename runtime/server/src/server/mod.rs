@@ -35,7 +35,7 @@
 //!
 //! # Protocol
 //!
-//! The actor calls in each turn: `admit` for a burst of messages, `honour_drops`, `host_finished`, `progress`,
+//! The actor calls in each turn: `admit` for a burst of messages, `process_drops`, `host_finished`, `progress`,
 //! `flush_all`, and takes the effects. While it does so:
 //!
 //! 1. **Admission.** The mailbox is one order, and all hazards are judged in it (I1, I2). `admit_task` either passes a

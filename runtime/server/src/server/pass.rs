@@ -8,7 +8,7 @@ use millstream_protocol::backend::Backend;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::failure::FailureRef;
 use millstream_protocol::id::{Point, QueueId};
-use millstream_protocol::message::{Op, Rare, Task};
+use millstream_protocol::message::{Op, Task, TaskExtras};
 
 use super::Server;
 use super::op_flags::OpFlags;
@@ -164,7 +164,7 @@ impl<B: Backend> Server<B> {
         }
         // Parts of the message that the backend did not take are dropped here, since the mailbox drops nothing.
         task.op = Op::Taken;
-        task.extra = Rare::default();
+        task.extra = TaskExtras::default();
     }
 
     /// Issues the waits of the task that will be at `place`.

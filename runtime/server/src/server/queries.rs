@@ -20,7 +20,7 @@ impl<B: Backend> Server<B> {
     /// Answers a query. An answer to a caller that has gone away is dropped.
     pub(super) fn answer_query(&mut self, query: Ask) {
         // A caller that drops a value and then queries must observe the drop.
-        self.honour_drops();
+        self.process_drops();
         match query {
             Ask::Sync { scope, reply } => self.sync(&scope, reply),
             Ask::Flush { scope } => {
@@ -109,7 +109,7 @@ impl<B: Backend> Server<B> {
                 name: self.objects.names().other.clone(),
                 resources: false,
                 run: run_part(shared.clone()),
-                told: Some(fail_part(shared.clone())),
+                on_failure: Some(fail_part(shared.clone())),
             }));
             let flags = OpFlags::of(&part.op);
             self.admit_task(&mut part, flags, false);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::failure::{Failure, Reason};
-use millstream_protocol::id::{ClientId, SeatId, SliceId};
+use millstream_protocol::id::{ClientId, ClientSlotId, SliceId};
 use millstream_protocol::message::Registration;
 
 use super::Server;
@@ -68,7 +68,7 @@ impl<B: Backend> Server<B> {
     }
 
     /// Adds the client of a stream. Its account is kept until its slot is dropped.
-    fn add_client(&mut self, client: ClientId, name: &Arc<str>, seat: Option<SeatId>) {
+    fn add_client(&mut self, client: ClientId, name: &Arc<str>, seat: Option<ClientSlotId>) {
         if seat.is_some_and(|seat| self.objects.add_client(client, seat)) {
             self.memory.accounts_mut().open(client, name.clone());
         }

@@ -19,14 +19,14 @@ use super::Server;
 use super::host::answer_caller;
 
 /// A held task: the key of its stream, and its sequence there.
-type Place = (u32, u64);
+type HeldTaskId = (u32, u64);
 
 /// The held tasks under terms for whose answers callers wait.
 #[derive(Default)]
 pub(super) struct WaitingCallers {
-    all: BTreeSet<Place>,
+    all: BTreeSet<HeldTaskId>,
     /// The tasks with a deadline, by deadline.
-    timed: BTreeSet<(Instant, Place)>,
+    timed: BTreeSet<(Instant, HeldTaskId)>,
     /// Whether a token may have been cancelled since the last check.
     cancelled: bool,
     /// The time, if any task has had a deadline.
@@ -77,13 +77,13 @@ impl WaitingCallers {
         self.cancelled = false;
     }
 
-    fn add(&mut self, place: Place, deadline: Option<Instant>) {
+    fn add(&mut self, place: HeldTaskId, deadline: Option<Instant>) {
         self.all.insert(place);
         self.timed
             .extend(deadline.map(|deadline| (deadline, place)));
     }
 
-    fn remove(&mut self, place: Place, deadline: Option<Instant>) {
+    fn remove(&mut self, place: HeldTaskId, deadline: Option<Instant>) {
         self.all.remove(&place);
         if let Some(deadline) = deadline {
             self.timed.remove(&(deadline, place));
@@ -91,7 +91,7 @@ impl WaitingCallers {
     }
 
     /// Returns the tasks whose terms may have withdrawn them by now.
-    fn candidates(&mut self) -> Vec<Place> {
+    fn candidates(&mut self) -> Vec<HeldTaskId> {
         if std::mem::take(&mut self.cancelled) {
             return self.all.iter().copied().collect();
         }
@@ -106,7 +106,7 @@ impl WaitingCallers {
 fn has_waiting_caller(task: &Task) -> bool {
     match &task.op {
         Op::CopyOut(_) => true,
-        Op::Host(work) => work.told.is_some(),
+        Op::Host(work) => work.on_failure.is_some(),
         _ => false,
     }
 }
@@ -128,7 +128,7 @@ impl<B: Backend> Server<B> {
 
     /// Removes the entry of a task that has left its stream.
     #[cold]
-    pub(super) fn remove_waiting_caller(&mut self, place: Place, deadline: Option<Instant>) {
+    pub(super) fn remove_waiting_caller(&mut self, place: HeldTaskId, deadline: Option<Instant>) {
         self.waiting_callers.remove(place, deadline);
     }
 

@@ -83,7 +83,7 @@ pub mod thread {
     }
 
     /// Lets another thread of the model run.
-    pub fn nap(_: Duration) {
+    pub fn sleep(_: Duration) {
         yield_now();
     }
 

@@ -116,7 +116,7 @@ pub mod thread {
     }
 
     /// Lets other threads run.
-    pub fn nap(_: Duration) {
+    pub fn sleep(_: Duration) {
         yield_now();
     }
 

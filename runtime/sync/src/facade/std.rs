@@ -44,7 +44,7 @@ pub mod thread {
     }
 
     /// Sleeps. For polling a state that nothing signals; keep the time short.
-    pub fn nap(time: Duration) {
+    pub fn sleep(time: Duration) {
         std::thread::sleep(time);
     }
 

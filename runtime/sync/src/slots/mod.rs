@@ -43,21 +43,21 @@
 //!    its handles happened before, so their positions lie before the stamp (I4).
 //! 4. Slots do not move and live as long as the table; each counted slot keeps the table alive.
 //! 5. A caller that finds the table full waits while a dropped slot is still to be recycled, and is
-//!    woken when one has been (`outlook`).
+//!    woken when one has been (`availability`).
 //!
 //! Checked by the models in `loom-tests/tests/models/slots.rs` and by the walk
 //! `a_slot_outlives_the_messages_that_name_it`; the mutants `count_*`, `dropped_*`, `free_list_*`
 //! and `slot_*` remove orderings, the tag of the free list, and wakes.
 
+mod availability;
 mod counted;
-mod outlook;
 mod segments;
 mod table;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
+pub use availability::Availability;
 pub use counted::Counted;
-pub use outlook::Outlook;
 pub use table::{Exhausted, Slot, SlotId, Slots};
 
 /// The device thread, as seen by a dropped handle: the mailbox's probe.

@@ -154,7 +154,7 @@ fn candidate_that_chooses_for_its_own_key_gets_an_error_i5() {
     let set = TunableSet::new("chooses again", move |_: &u32, inputs: &u32| {
         assert!(matches!(
             generator(*inputs),
-            Err(TuneError::TunedHere { .. })
+            Err(TuneError::WouldDeadlock { .. })
         ));
         *inputs
     })
@@ -199,7 +199,7 @@ fn wait_that_would_close_a_cycle_is_an_error_i5() {
             let mut measure = Virtual::exact(&costs);
             let next = (key + 1) % THREADS;
             let choice = inner.choose(&pair(), &next, &x, &mut measure, Policy::Wait);
-            let in_cycle = matches!(choice, Err(TuneError::TunedHere { .. }));
+            let in_cycle = matches!(choice, Err(TuneError::WouldDeadlock { .. }));
             errors.fetch_add(u32::from(in_cycle), Ordering::Relaxed);
             choice.map(|_| x)
         });

@@ -55,7 +55,7 @@ fn driven_tuning_advances_between_pumps_i8() {
     };
     let mut pumps = 0;
     let choice = loop {
-        match tuning.go_on(&set, &mut measure, false) {
+        match tuning.advance(&set, &mut measure, false) {
             Progress::Going => {}
             Progress::Waiting => {
                 measure.pumped = true;
@@ -118,7 +118,7 @@ fn choice_tuned_without_waiting_is_stored_by_a_save_i8() {
         let Begun::Tuning(mut tuning) = tuner.begin(&set, &key, &0) else {
             panic!("no other caller tunes the key");
         };
-        while !matches!(tuning.go_on(&set, measure, wait), Progress::Done(_)) {}
+        while !matches!(tuning.advance(&set, measure, wait), Progress::Done(_)) {}
     };
     tune(1, false, &mut measure);
     assert_eq!((tuner.fastest(&1), times()), (Fastest::Hit(1), 0));
@@ -175,7 +175,7 @@ fn tuning_has_ended_for_all_before_it_is_dropped_i5() {
             panic!("no other caller tunes the key");
         };
         let mut finish = || loop {
-            if let Progress::Done(done) = tuning.go_on(set, &mut clock, true) {
+            if let Progress::Done(done) = tuning.advance(set, &mut clock, true) {
                 break done;
             }
         };
@@ -197,7 +197,7 @@ fn thread_that_tunes_a_key_cannot_wait_for_it_i5() {
     let mut clock = Virtual::exact(&costs);
     let choice = tuner.choose(&set, &1, &0, &mut clock, Policy::Wait);
     assert!(
-        matches!(choice, Err(TuneError::TunedHere { .. })),
+        matches!(choice, Err(TuneError::WouldDeadlock { .. })),
         "{choice:?}"
     );
     let choice = tuner.choose(&set, &1, &0, &mut clock, Policy::UseDefault);
@@ -215,7 +215,7 @@ fn tuning_continues_only_with_the_set_that_it_was_begun_with() {
         panic!("no other caller tunes the key");
     };
     let mut clock = Virtual::exact(&costs);
-    let done = tuning.go_on(&two, &mut clock, true);
+    let done = tuning.advance(&two, &mut clock, true);
     assert!(
         matches!(done, Progress::Done(Err(TuneError::OtherSet { .. }))),
         "{done:?}"

@@ -123,7 +123,7 @@ pub(crate) fn readback_sequence_is_ordered_tagged_and_bounded(on: On) {
     assert!(matches!(
         refused.error,
         Error::Busy {
-            what: Full::Readbacks { asked: 3 }
+            what: Full::Readbacks { requested: 3 }
         }
     ));
     if let Some(driver) = &mut rig.driver {

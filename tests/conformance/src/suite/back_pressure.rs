@@ -215,7 +215,7 @@ pub(crate) fn upload_limit_of_a_client_replaces_that_of_the_device(on: On) {
     assert_eq!(
         full(stream.nowait().write(&values, &[2; 600])),
         Full::Uploads {
-            asked: 600,
+            requested: 600,
             in_use: 600,
             limit: 1_000
         }

@@ -154,9 +154,9 @@ pub(crate) fn user_code_may_exceed_the_limits_only_up_to_the_headroom(on: On) {
              cannot wait for room; submit from a thread of your own, or raise `callback_headroom`"
         );
     }
-    let (asked, in_use, limit) = (1_000, 3_000, 2_000);
+    let (requested, in_use, limit) = (1_000, 3_000, 2_000);
     let full = Full::Uploads {
-        asked,
+        requested,
         in_use,
         limit,
     };

@@ -44,7 +44,7 @@ pub(crate) fn readback_larger_than_host_memory_is_an_error_i5(on: On) {
         stream.read_many([&huge]).wait().map(drop),
     ] {
         let error = result.unwrap_err();
-        let expected = Error::Memory(MemoryError::Host { asked: 1 << 60 });
+        let expected = Error::Memory(MemoryError::Host { requested: 1 << 60 });
         assert_eq!(error.to_string(), expected.to_string());
     }
 }
@@ -199,9 +199,9 @@ pub(crate) fn can_mut_is_true_only_for_a_sole_handle(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let handle = stream.create(&[1_u32, 2]).unwrap();
-    assert!(handle.can_mut());
+    assert!(handle.is_unique());
     let view = handle.slice(..1).unwrap();
-    assert!(!handle.can_mut() && !view.can_mut());
+    assert!(!handle.is_unique() && !view.is_unique());
     let handle = handle.try_unique().unwrap_err();
     drop(view);
     assert!(handle.try_unique().is_ok());
@@ -315,7 +315,7 @@ pub(crate) fn full_slot_table_is_an_error_in_user_code_and_awaited_by_a_future(o
         ),
         "{refused:?}"
     );
-    let awaited = stream.when_room(|stream| stream.empty::<u32>(1));
+    let awaited = stream.when_ready(|stream| stream.empty::<u32>(1));
     let mut awaited = Box::pin(awaited);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(awaited.as_mut().poll(&mut context).is_pending());
@@ -419,7 +419,7 @@ pub(crate) fn hard_limit_returns_busy_while_tasks_hold_the_memory_and_an_error_w
             matches!(
                 what,
                 Full::Memory {
-                    asked: 600,
+                    requested: 600,
                     in_use: 600,
                     limit: 1_000
                 }

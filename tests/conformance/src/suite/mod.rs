@@ -25,5 +25,5 @@ pub(crate) mod soft_limits;
 pub(crate) mod stepping_in;
 pub(crate) mod untyped;
 pub(crate) mod views;
-pub(crate) mod when_room;
+pub(crate) mod when_ready;
 pub(crate) mod withdrawal;

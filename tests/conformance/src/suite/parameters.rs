@@ -2,8 +2,8 @@
 //! message (I1, I2, I5, I7, I8).
 
 use millstream::{
-    CancelToken, DeviceOptions, Error, Handle, Kernel, KernelHandle, LaunchError, ParameterMisfit,
-    Reason, RecordedWord, Recorder, Recording, Stream, read, update, write,
+    CancelToken, DeviceOptions, Error, Handle, Kernel, KernelHandle, LaunchError,
+    ParameterMismatch, Reason, RecordedWord, Recorder, Recording, Stream, read, update, write,
 };
 
 use crate::support::*;
@@ -288,7 +288,7 @@ pub(crate) fn incomplete_replay_is_refused_and_submits_nothing(on: On) {
     let error = recording.replay_args(&stream, &[output], &[1]).unwrap_err();
     let misfit = LaunchError::Parameter {
         index: 0,
-        misfit: ParameterMisfit::Unbound,
+        misfit: ParameterMismatch::Unbound,
     };
     assert!(matches!(error, Error::Launch { why, .. } if why == misfit));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use millstream::backend::{
     Backend, BackendKernel, BoundSlice, Compiler, Cursor, CustomWork, HostContext, HostData,
-    Landing, Launch, Open, PageId, Pattern, Place, Point, Refused, Strided, Timeline,
+    Landing, Launch, Open, PageId, Pattern, Point, Refused, Strided, TaskPoint, Timeline,
 };
 use millstream::{
     Cpu, DeviceProperties, Feature, Kernel, KernelError, OpenError, PageError, QueueId,
@@ -125,7 +125,7 @@ impl Backend for AlteredDevice {
 
     fn copy_in(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         target: &BoundSlice,
         layout: Option<&Strided>,
         source: HostData,
@@ -135,7 +135,7 @@ impl Backend for AlteredDevice {
 
     fn copy_out(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         source: &BoundSlice,
         layout: Option<&Strided>,
         landing: Arc<dyn Landing>,
@@ -145,7 +145,7 @@ impl Backend for AlteredDevice {
 
     fn copy(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         source: &BoundSlice,
         target: &BoundSlice,
     ) -> Result<(), Refused> {
@@ -154,7 +154,7 @@ impl Backend for AlteredDevice {
 
     fn fill(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         target: &BoundSlice,
         pattern: Pattern,
     ) -> Result<(), Refused> {
@@ -167,7 +167,7 @@ impl Backend for AlteredDevice {
 
     fn custom(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         bindings: &[BoundSlice],
         work: CustomWork,
     ) -> Result<(), Refused> {

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use millstream::backend::{
-    Backend, BoundSlice, Compiler, CustomWork, Held, HostContext, HostData, Large, Launch, LetGo,
-    Open, Place, Refused, Span,
+    Backend, BoundSlice, Compiler, CustomWork, Held, HostContext, HostData, Large, Launch, Open,
+    Refused, Span, StartOutcome, TaskPoint,
 };
 use millstream::{Cpu, DeviceProperties, OpenError, PageError, QueueId, Recovery};
 use millstream_protocol::id::Point;
@@ -126,12 +126,12 @@ impl Backend for FaultyDevice {
 
     const CALLERS_STEP_IN: bool = CpuDevice::CALLERS_STEP_IN;
 
-    fn hold_back(&mut self) {
-        self.inner.hold_back();
+    fn defer_start(&mut self) {
+        self.inner.defer_start();
     }
 
-    fn let_go(&mut self, large: Large) -> LetGo {
-        self.inner.let_go(large)
+    fn start_deferred(&mut self, large: Large) -> StartOutcome {
+        self.inner.start_deferred(large)
     }
 
     fn held(&self) -> Option<Arc<dyn Held>> {
@@ -174,7 +174,7 @@ impl Backend for FaultyDevice {
 
     fn copy_in(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         target: &BoundSlice,
         layout: Option<&Strided>,
         source: HostData,
@@ -185,7 +185,7 @@ impl Backend for FaultyDevice {
 
     fn copy_out(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         source: &BoundSlice,
         layout: Option<&Strided>,
         landing: Arc<dyn Landing>,
@@ -196,7 +196,7 @@ impl Backend for FaultyDevice {
 
     fn copy(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         source: &BoundSlice,
         target: &BoundSlice,
     ) -> Result<(), Refused> {
@@ -206,7 +206,7 @@ impl Backend for FaultyDevice {
 
     fn fill(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         target: &BoundSlice,
         pattern: Pattern,
     ) -> Result<(), Refused> {
@@ -216,7 +216,7 @@ impl Backend for FaultyDevice {
 
     fn custom(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         bindings: &[BoundSlice],
         work: CustomWork,
     ) -> Result<(), Refused> {

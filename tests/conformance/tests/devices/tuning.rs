@@ -104,7 +104,7 @@ fn driven_device_is_tuned_while_it_is_pumped_i8() {
         panic!("no other caller tunes the key");
     };
     let chosen = loop {
-        match tuning.go_on(&set, &mut clock, false) {
+        match tuning.advance(&set, &mut clock, false) {
             Progress::Going => {}
             Progress::Waiting => _ = driver.pump(std::time::Duration::from_millis(1)),
             Progress::Done(done) => break done.unwrap(),

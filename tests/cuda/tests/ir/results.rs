@@ -29,7 +29,7 @@ fn compare(case: &Case, special: bool) {
             }
         }
     };
-    for (kind, function) in lower::nest(&nest, Blocking::USUAL).unwrap() {
+    for (kind, function) in lower::nest(&nest, Blocking::DEFAULT).unwrap() {
         if let Kind::Thread { lanes } = kind
             && nest.outer > 0
             && !case.words[nest.outer - 1].is_multiple_of(u64::from(lanes))
@@ -41,7 +41,7 @@ fn compare(case: &Case, special: bool) {
         check(&format!("{kind:?}"), after);
     }
     let program = Program::Nest(nest.clone());
-    let blockings = [Blocking::USUAL].into_iter();
+    let blockings = [Blocking::DEFAULT].into_iter();
     for blocking in blockings.chain(lower::blockings(&program)) {
         let after = gpu.run_blocked(program.clone(), blocking, 1, &before, &case.words);
         check(&format!("nest, {blocking}"), after);

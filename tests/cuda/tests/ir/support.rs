@@ -101,7 +101,7 @@ impl Gpu {
         buffers: &[Vec<u8>],
         words: &[u64],
     ) -> Vec<Vec<u8>> {
-        self.run_blocked(program, Blocking::USUAL, cubes, buffers, words)
+        self.run_blocked(program, Blocking::DEFAULT, cubes, buffers, words)
     }
 
     /// As [`Self::run`], with a blocking.

@@ -69,7 +69,7 @@ pub(crate) struct MatmulCode {
 pub(crate) fn blockings() -> Vec<Blocking> {
     let tiles = TILES.iter();
     tiles
-        .map(|[rows, columns]| Blocking::USUAL.tile(*rows, *columns))
+        .map(|[rows, columns]| Blocking::DEFAULT.tile(*rows, *columns))
         .collect()
 }
 
@@ -140,7 +140,7 @@ impl MatmulCode {
         }
         // The epilogue is split as the product is.
         let of_epilogue = Options {
-            blocking: Blocking::USUAL,
+            blocking: Blocking::DEFAULT,
             ..options
         };
         let epilogue = matmul.epilogue.as_ref();

@@ -252,7 +252,7 @@ pub(crate) fn distance(dtype: DType, a: u64, b: u64) -> u64 {
 
 /// Returns each level of this processor, with each direction of rows.
 fn configurations(nest: &Nest) -> impl Iterator<Item = (Processor, Blocking)> {
-    let usual = Blocking::USUAL;
+    let usual = Blocking::DEFAULT;
     let mut configurations = vec![usual];
     if nest.inner > 0 {
         configurations.extend([Rows::Along, Rows::Across].map(|rows| usual.rows(rows)));

@@ -15,7 +15,7 @@ use millstream_protocol::message::{Ask, Scope};
 use millstream_protocol::message::{CopyOut, HostSource, Op, Registration, Task, Ticket};
 use millstream_protocol::priority::Priority;
 use millstream_protocol::recording::{Parameters, RecordedOp, RecordedTask, order_of};
-use millstream_protocol::table::Hold;
+use millstream_protocol::table::SlotRef;
 use millstream_sync::credit::Credit;
 use millstream_sync::reply::{ReplyReceiver, reply};
 
@@ -25,14 +25,14 @@ pub(super) const CLIENT: ClientId = ClientId(0);
 
 /// A stream as a client has it.
 pub(super) struct Stream {
-    pub(super) hold: Hold,
+    pub(super) hold: SlotRef,
     pub(super) credit: Arc<Credit>,
     pub(super) client: ClientId,
 }
 
 /// A slice as a client has it.
 pub(super) struct Slice {
-    pub(super) hold: Hold,
+    pub(super) hold: SlotRef,
     pub(super) bytes: u64,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Answer {
 
 /// A recording as a client has it.
 pub(super) struct Recording {
-    pub(super) hold: Hold,
+    pub(super) hold: SlotRef,
     pub(super) parameters: Vec<Binding>,
     pub(super) tasks: Arc<[RecordedTask]>,
 }
@@ -170,7 +170,7 @@ impl Rig {
     }
 
     /// Creates a kernel whose launches may have any number of bindings.
-    pub(super) fn kernel(&mut self) -> Hold {
+    pub(super) fn kernel(&mut self) -> SlotRef {
         let kernel = (0..8).fold(Kernel::new("run"), |kernel, index| {
             kernel.updates::<u8>(format!("binding {index}"))
         });
@@ -225,7 +225,7 @@ impl Rig {
     pub(super) fn launch(
         &mut self,
         stream: &Stream,
-        kernel: &Hold,
+        kernel: &SlotRef,
         number: u64,
         bindings: &[Binding],
     ) {
@@ -242,7 +242,7 @@ impl Rig {
     pub(super) fn launch_counted(
         &mut self,
         stream: &Stream,
-        kernel: &Hold,
+        kernel: &SlotRef,
         number: u64,
         bindings: &[Binding],
         count: LaunchCount,
@@ -332,7 +332,11 @@ impl Rig {
     }
 
     /// Creates a recording of launches, each a number and bindings.
-    pub(super) fn record(&mut self, kernel: &Hold, launches: &[(u64, Vec<Binding>)]) -> Recording {
+    pub(super) fn record(
+        &mut self,
+        kernel: &SlotRef,
+        launches: &[(u64, Vec<Binding>)],
+    ) -> Recording {
         let op = RecordedOp::Launch {
             kernel: KernelId(kernel.id()),
             count: LaunchCount::Static([1; 3]),

@@ -55,13 +55,13 @@ impl Rig {
         stream: &Stream,
         bindings: &[Binding],
         run: HostFn,
-        told: Option<Box<dyn FnOnce(Error) + Send>>,
+        on_failure: Option<Box<dyn FnOnce(Error) + Send>>,
     ) {
         let work = HostWork {
             name: "host".into(),
             resources: true,
             run,
-            told,
+            on_failure,
         };
         self.submit(stream, Op::Host(Box::new(work)), bindings);
     }
@@ -89,7 +89,7 @@ impl Rig {
         let (sender, receiver) = reply();
         let sender = Arc::new(Mutex::new(Some(sender)));
         let (failing, ledger) = (sender.clone(), self.ledger.clone());
-        let told = move |error| {
+        let on_failure = move |error| {
             ledger.get().coverage.note("guard over failed data");
             let sender = failing
                 .lock()
@@ -116,7 +116,7 @@ impl Rig {
                 since,
             });
         };
-        self.submit_host(stream, bindings, Box::new(run), Some(Box::new(told)));
+        self.submit_host(stream, bindings, Box::new(run), Some(Box::new(on_failure)));
         Answer::of(receiver)
     }
 

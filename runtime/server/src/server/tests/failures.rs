@@ -90,7 +90,7 @@ fn host_function_without_resources_poisons_its_outputs_i6() {
         name: "guard".into(),
         resources: true,
         run: Box::new(|_, _| panic!("it ran")),
-        told: Some(Box::new(move |failure| sender.send(failure).unwrap())),
+        on_failure: Some(Box::new(move |failure| sender.send(failure).unwrap())),
     };
     rig.submit(&a, Op::Host(Box::new(work)), &[x.update(), y.read()]);
     rig.rest();

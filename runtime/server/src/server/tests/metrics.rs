@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use millstream_protocol::message::Op;
 use millstream_protocol::metrics::{Histogram, Latencies, Metrics};
 use millstream_protocol::options::DeviceOptions;
-use millstream_protocol::table::Hold;
+use millstream_protocol::table::SlotRef;
 
 use super::build::{Slice, Stream};
 use super::rig::Rig;
@@ -15,7 +15,7 @@ use crate::observers::meter::Meter;
 struct Timed {
     rig: Rig,
     clock: Arc<AtomicU64>,
-    kernel: Hold,
+    kernel: SlotRef,
 }
 
 impl Timed {
@@ -156,7 +156,7 @@ fn slice_dropped_with_a_held_task_waits_from_its_drop_on() {
     timed.rig.admit();
     let (_stream, slice) = one;
     drop(slice);
-    timed.at(50).rig.server.honour_drops();
+    timed.at(50).rig.server.process_drops();
     assert_eq!(timed.metrics().collection.slices_waiting, 1);
     timed.at(60).rig.rest();
     timed.at(90).rig.step(0);

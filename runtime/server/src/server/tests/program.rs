@@ -12,7 +12,7 @@ use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::memory::MemoryOptions;
 use millstream_protocol::options::{DeviceOptions, Strategy as Order};
-use millstream_protocol::table::Hold;
+use millstream_protocol::table::SlotRef;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -70,7 +70,7 @@ pub(super) const RECORDED: u64 = 1 << 32;
 pub(super) struct Run {
     pub(super) rig: Rig,
     pub(super) device: Device,
-    pub(super) kernel: Hold,
+    pub(super) kernel: SlotRef,
     pub(super) streams: Vec<Stream>,
     pub(super) slices: Vec<Slice>,
     pub(super) points: Vec<(Slice, Option<u64>)>,

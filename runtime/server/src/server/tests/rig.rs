@@ -4,11 +4,11 @@
 use std::any::Any;
 use std::sync::{Arc, Mutex};
 
-use millstream_protocol::deferred_drop::Leaving;
+use millstream_protocol::deferred_drop::DeferredDrop;
 use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::message::{HostDone, HostWork, Task};
 use millstream_protocol::options::DeviceOptions;
-use millstream_protocol::table::{Outlet, Table};
+use millstream_protocol::table::{DropSink, Table};
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Receiver, Sender, mailbox};
 use millstream_sync::slots::Slots;
@@ -41,7 +41,7 @@ pub(super) struct Rig {
     hosts: Vec<Host>,
     pub(super) guards: Guards,
     ends: Ends,
-    collects: Vec<(Leaving, Points)>,
+    collects: Vec<(DeferredDrop, Points)>,
     /// The points that wake the device: its own, and those that the GC actor watches.
     wanted: Vec<Point>,
     watched: Vec<Point>,
@@ -57,7 +57,7 @@ impl Rig {
         let ledger = Shared::new(Ledger::new(queues, memory_bytes));
         let backend = Script::new(ledger.clone(), memory_bytes);
         let (sender, receiver) = mailbox(64, Arc::new(Gate::new()));
-        let table = Slots::new(1 << 16, Outlet::new(sender.probe(), Arc::default()));
+        let table = Slots::new(1 << 16, DropSink::new(sender.probe(), Arc::default()));
         Self {
             server: Server::new(backend, options.settings().clone(), table.clone()),
             ledger,
@@ -122,7 +122,7 @@ impl Rig {
         }
         let mut worked = taken > 0;
         if taken > 0 || self.server.has_drops() {
-            self.server.honour_drops();
+            self.server.process_drops();
             worked = true;
         }
         let ends = std::mem::take(&mut *self.ends.lock().unwrap());

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream_protocol::backend::{
-    Backend, BoundCount, BoundSlice, Compiler, HostData, Launch, Place,
+    Backend, BoundCount, BoundSlice, Compiler, HostData, Launch, TaskPoint,
 };
 use millstream_protocol::error::KernelError;
 use millstream_protocol::error::Refused;
@@ -106,7 +106,7 @@ impl Script {
     /// Takes a copy, or refuses it.
     fn copy_as(
         &mut self,
-        place: &Place<'_>,
+        place: &TaskPoint<'_>,
         bindings: &[BoundSlice],
         effect: Effect,
         (what, refused): (&'static str, &'static str),
@@ -143,7 +143,7 @@ impl Script {
     }
 }
 
-fn at(place: &Place<'_>) -> Point {
+fn at(place: &TaskPoint<'_>) -> Point {
     Point::new(place.queue, place.cursor)
 }
 
@@ -188,7 +188,7 @@ impl Backend for Script {
 
     fn copy_in(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         target: &BoundSlice,
         _layout: Option<&Strided>,
         source: HostData,
@@ -200,7 +200,7 @@ impl Backend for Script {
 
     fn copy_out(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         source: &BoundSlice,
         _layout: Option<&Strided>,
         landing: Arc<dyn Landing>,
@@ -217,7 +217,7 @@ impl Backend for Script {
 
     fn copy(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         source: &BoundSlice,
         target: &BoundSlice,
     ) -> Result<(), Refused> {
@@ -227,7 +227,7 @@ impl Backend for Script {
 
     fn fill(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         target: &BoundSlice,
         pattern: Pattern,
     ) -> Result<(), Refused> {
@@ -237,7 +237,7 @@ impl Backend for Script {
 
     fn custom(
         &mut self,
-        place: Place<'_>,
+        place: TaskPoint<'_>,
         bindings: &[BoundSlice],
         work: CustomWork,
     ) -> Result<(), Refused> {

@@ -1,4 +1,4 @@
-//! `Stream::when_room`: futures that await room get it in the order of their requests, or end with the device (I5, I8,
+//! `Stream::when_ready`: futures that await room get it in the order of their requests, or end with the device (I5, I8,
 //! I12).
 
 use std::pin::Pin;
@@ -43,9 +43,9 @@ pub(crate) fn futures_get_room_for_tasks_in_request_order(on: On) {
     let guard = on.guard(&other, (update(&values),)).unwrap();
     (1..3).for_each(|value| stream.nowait().fill(&values, value).unwrap());
     let wakes = Arc::new(WakeCount::default());
-    let create = |value: u32| stream.when_room(move |stream| stream.create(&[value; 100]));
+    let create = |value: u32| stream.when_ready(move |stream| stream.create(&[value; 100]));
     let (mut dropped, mut first) = (Box::pin(create(3)), Box::pin(create(4)));
-    let mut last = Box::pin(stream.when_room(|stream| stream.fill(&values, 5)));
+    let mut last = Box::pin(stream.when_ready(|stream| stream.fill(&values, 5)));
     assert!(poll(dropped.as_mut(), &wakes).is_pending());
     assert!(poll(first.as_mut(), &wakes).is_pending());
     assert!(poll(last.as_mut(), &wakes).is_pending());
@@ -82,7 +82,7 @@ pub(crate) fn future_that_awaits_room_ends_with_closed(on: On) {
     let guard = on.guard(&other, (update(&values),)).unwrap();
     while stream.nowait().fill(&values, 1).is_ok() {}
     let wakes = Arc::new(WakeCount::default());
-    let mut waits = Box::pin(stream.when_room(|stream| stream.fill(&values, 2)));
+    let mut waits = Box::pin(stream.when_ready(|stream| stream.fill(&values, 2)));
     assert!(poll(waits.as_mut(), &wakes).is_pending());
     match rig.driver {
         Some(driver) => drop(driver),
@@ -100,8 +100,8 @@ pub(crate) fn future_awaits_room_in_the_mailbox(on: On) {
     let values = stream.create(&[0_u32; 1_000]).unwrap();
     while stream.nowait().fill(&values, 1).is_ok() {}
     let wakes = Arc::new(WakeCount::default());
-    let mut read = Box::pin(stream.when_room(|stream| stream.read(&values).asked()));
-    let mut dropped = Box::pin(stream.when_room(|stream| stream.fill(&values, 9)));
+    let mut read = Box::pin(stream.when_ready(|stream| stream.read(&values).submitted()));
+    let mut dropped = Box::pin(stream.when_ready(|stream| stream.fill(&values, 9)));
     assert!(poll(dropped.as_mut(), &wakes).is_pending());
     assert!(poll(read.as_mut(), &wakes).is_pending());
     drop(dropped);
@@ -123,7 +123,7 @@ pub(crate) fn future_awaits_room_for_uploads_and_jobs(on: On) {
     let guard = on.guard(&other, (update(&values),)).unwrap();
     stream.nowait().write(&values, &[1; 600]).unwrap();
     let mut data = vec![2_u8; 600];
-    let write = stream.when_room(|stream| {
+    let write = stream.when_ready(|stream| {
         let made = stream.create_owned(std::mem::take(&mut data));
         made.map_err(|returned| returned.restore(&mut data))
     });
@@ -133,7 +133,7 @@ pub(crate) fn future_awaits_room_for_uploads_and_jobs(on: On) {
     let (sender, received) = mpsc::channel();
     let mut ran = Some(move || sender.send(()).unwrap());
     stream.host("first", (), || ()).unwrap();
-    let mut host = Box::pin(stream.when_room(|stream| {
+    let mut host = Box::pin(stream.when_ready(|stream| {
         let Some(function) = ran.take() else {
             unreachable!("a refused call returns the function");
         };
@@ -153,7 +153,7 @@ pub(crate) fn future_awaits_room_for_uploads_and_jobs(on: On) {
         .new_stream();
     another.fill(&values, 3).unwrap();
     let beside = rig.client().new_stream();
-    let never = beside.when_room(|_| another.nowait().fill(&values, 3));
+    let never = beside.when_ready(|_| another.nowait().fill(&values, 3));
     assert!(matches!(pollster::block_on(never), Err(Error::Busy { .. })));
     drop(guard);
     let made = pollster::block_on(write).unwrap();
@@ -166,7 +166,7 @@ pub(crate) fn future_awaits_room_for_uploads_and_jobs(on: On) {
         .max_tasks(1)
         .build()
         .new_stream();
-    let never = pollster::block_on(tiny.when_room(|stream| stream.create(&[1_u32])));
+    let never = pollster::block_on(tiny.when_ready(|stream| stream.create(&[1_u32])));
     assert!(matches!(never, Err(Error::Busy { .. })));
 }
 
@@ -178,13 +178,13 @@ pub(crate) fn many_futures_that_await_room_all_complete(on: On) {
     let handle = async |number: u32| -> Result<Vec<u32>, Error> {
         let stream = client.new_stream();
         let numbers = vec![number; 500];
-        let values = stream.when_room(|stream| stream.create(&numbers)).await?;
-        let other = stream.when_room(|stream| stream.empty::<u32>(500)).await?;
+        let values = stream.when_ready(|stream| stream.create(&numbers)).await?;
+        let other = stream.when_ready(|stream| stream.empty::<u32>(500)).await?;
         stream
-            .when_room(|stream| stream.copy(&values, &other))
+            .when_ready(|stream| stream.copy(&values, &other))
             .await?;
         stream
-            .when_room(|stream| stream.read(&other).asked())
+            .when_ready(|stream| stream.read(&other).submitted())
             .await?
             .await
     };

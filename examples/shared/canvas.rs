@@ -1,37 +1,37 @@
-//! A picture that is drawn on: rectangles, lines and letters.
+//! A canvas for pictures: draws rectangles, lines and text.
 
 use std::path::Path;
 
 use image::{ImageError, Rgb, RgbImage};
 
-use super::lettering::Face;
+use super::glyphs::Face;
 
-/// Ink of letters.
+/// The colour of text.
 pub(crate) const INK: Rgb<u8> = Rgb([40, 44, 52]);
-/// Ink of what explains.
+/// The colour of explanations.
 pub(crate) const PALE: Rgb<u8> = Rgb([118, 124, 136]);
-/// Lines of scales.
+/// The colour of grid lines.
 pub(crate) const RULE: Rgb<u8> = Rgb([228, 230, 234]);
 
-/// Where letters stand from a place.
+/// The horizontal alignment of text.
 #[derive(Clone, Copy)]
-pub(crate) enum From {
-    /// Right of it.
+pub(crate) enum Align {
+    /// The text begins at the position.
     Left,
-    /// On both sides.
+    /// The text is centred at the position.
     Middle,
-    /// Left of it.
+    /// The text ends at the position.
     Right,
 }
 
-/// A picture, white at first.
-pub(crate) struct Paper {
+/// A picture, initially white.
+pub(crate) struct Canvas {
     image: RgbImage,
     title: Face,
     label: Face,
 }
 
-impl Paper {
+impl Canvas {
     pub(crate) fn new(width: u32, height: u32) -> Result<Self, ImageError> {
         Ok(Self {
             image: RgbImage::from_pixel(width, height, Rgb([255; 3])),
@@ -40,24 +40,24 @@ impl Paper {
         })
     }
 
-    /// A title at the top, and a line below that explains.
-    pub(crate) fn head(&mut self, title: &str, line: &str) {
+    /// Writes a title at the top, and a line of explanation below it.
+    pub(crate) fn heading(&mut self, title: &str, line: &str) {
         self.title.draw(&mut self.image, (24, 16), title, INK);
         self.label.draw(&mut self.image, (25, 52), line, PALE);
     }
 
-    /// Letters, with their upper edge at `y`.
-    pub(crate) fn write(&mut self, from: From, (x, y): (u32, u32), text: &str, ink: Rgb<u8>) {
+    /// Writes text with its upper edge at `y`.
+    pub(crate) fn write(&mut self, align: Align, (x, y): (u32, u32), text: &str, ink: Rgb<u8>) {
         let width = self.label.width(text);
-        let left = match from {
-            From::Left => x,
-            From::Middle => x.saturating_sub(width / 2),
-            From::Right => x.saturating_sub(width),
+        let left = match align {
+            Align::Left => x,
+            Align::Middle => x.saturating_sub(width / 2),
+            Align::Right => x.saturating_sub(width),
         };
         self.label.draw(&mut self.image, (left, y), text, ink);
     }
 
-    /// One pixel; nothing where the paper ends.
+    /// Sets a pixel. Positions outside of the picture are ignored.
     pub(crate) fn dot(&mut self, (x, y): (u32, u32), ink: Rgb<u8>) {
         if let Some(pixel) = self.image.get_pixel_mut_checked(x, y) {
             *pixel = ink;
@@ -70,7 +70,7 @@ impl Paper {
         }
     }
 
-    /// The edge of a rectangle, so thick, within it.
+    /// Draws the border of a rectangle, `thick` pixels wide, inside of it.
     pub(crate) fn frame(
         &mut self,
         (x, y): (u32, u32),
@@ -84,7 +84,7 @@ impl Paper {
         self.fill((x + width - thick, y), (thick, height), ink);
     }
 
-    /// A round pen at a place between pixels: what it half covers it half colours.
+    /// Draws an antialiased disc with its centre between pixels.
     pub(crate) fn pen(&mut self, (x, y): (f32, f32), radius: f32, ink: Rgb<u8>, strength: f32) {
         let reach =
             |at: f32| (at - radius - 1.0).max(0.0) as u32..(at + radius + 2.0).max(0.0) as u32;
@@ -97,9 +97,9 @@ impl Paper {
         }
     }
 
-    /// A line from place to place, drawn with a round pen.
-    pub(crate) fn line(&mut self, places: &[(f32, f32)], radius: f32, ink: Rgb<u8>) {
-        for pair in places.windows(2) {
+    /// Draws lines between consecutive points with a round pen.
+    pub(crate) fn line(&mut self, points: &[(f32, f32)], radius: f32, ink: Rgb<u8>) {
+        for pair in points.windows(2) {
             let (from, to) = (pair[0], pair[1]);
             let steps = (to.0 - from.0).hypot(to.1 - from.1).ceil().max(1.0) as u32;
             for step in 0..=steps {
@@ -115,7 +115,7 @@ impl Paper {
     }
 }
 
-/// So much of the second colour in the first.
+/// Mixes two colours. `share` is that of the second one, from 0 to 1.
 pub(crate) fn mix(from: Rgb<u8>, to: Rgb<u8>, share: f32) -> Rgb<u8> {
     let channel = |index: usize| {
         let (from, to) = (f32::from(from.0[index]), f32::from(to.0[index]));
@@ -124,22 +124,22 @@ pub(crate) fn mix(from: Rgb<u8>, to: Rgb<u8>, share: f32) -> Rgb<u8> {
     Rgb([channel(0), channel(1), channel(2)])
 }
 
-/// A colour of a scale of colours, which lie at equal steps from 0 to 1.
-pub(crate) fn on_scale(scale: &[Rgb<u8>], share: f32) -> Rgb<u8> {
-    let place = share.clamp(0.0, 1.0) * (scale.len() - 1) as f32;
-    let below = (place as usize).min(scale.len().saturating_sub(2));
+/// Interpolates a scale of colours at equal steps from 0 to 1.
+pub(crate) fn scale_colour(scale: &[Rgb<u8>], share: f32) -> Rgb<u8> {
+    let position = share.clamp(0.0, 1.0) * (scale.len() - 1) as f32;
+    let below = (position as usize).min(scale.len().saturating_sub(2));
     mix(
         scale[below],
         scale[(below + 1).min(scale.len() - 1)],
-        place - below as f32,
+        position - below as f32,
     )
 }
 
-/// Round numbers from 0 to the last, some six of them.
+/// Returns round numbers from 0 to `last`, about six of them.
 pub(crate) fn ticks(last: usize) -> impl Iterator<Item = usize> {
     let mut step = 1;
     while last / step > 8 {
-        // 1, 2, 5, 10 and so on.
+        // The steps are 1, 2, 5, 10 and so on.
         step = if step.to_string().starts_with('2') {
             step / 2 * 5
         } else {

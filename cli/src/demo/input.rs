@@ -1,7 +1,7 @@
-//! The album: which files of a folder are photographs, and in which rounds they are developed.
+//! The input folder: finds its photographs and splits them into rounds.
 //!
-//! A file that is no photograph is an answer (`Skipped`), never an error of the run. Names come
-//! back sorted, so that runs are alike. Nothing is decoded here: `photos.rs` does that.
+//! A file that is not a photograph is `Skipped`; it never ends the run. Names are sorted, so that
+//! runs are repeatable. This module decodes nothing; `photos.rs` does.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -9,23 +9,22 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::files::{Found, Skipped};
+use super::files::{PhotoFile, Skipped};
 use super::photos;
 use crate::exit::CommandError;
 
-/// What is held in memory at once: each pixel takes 8 bytes on the host (photograph, reference,
-/// result).
+/// The pixels in memory at once. Each takes 8 bytes on the host (photograph, reference, result).
 const MAX_ROUND_PIXELS: u64 = 128_000_000;
 
-/// What a folder holds.
+/// The files of an input folder.
 #[derive(Debug, Default)]
-pub(crate) struct Album {
-    pub(crate) found: Vec<Found>,
+pub(crate) struct Input {
+    pub(crate) photos: Vec<PhotoFile>,
     pub(crate) skipped: Vec<Skipped>,
 }
 
-/// The folder to use when none is named: that of the current directory, else that of the clone
-/// which this program was built from.
+/// Returns the default input folder: `assets/photos` of the current directory, or else of the
+/// clone that this program was built from.
 pub(crate) fn default_folder() -> Result<PathBuf, CommandError> {
     let here = PathBuf::from("assets/photos");
     if here.is_dir() {
@@ -39,8 +38,8 @@ pub(crate) fn default_folder() -> Result<PathBuf, CommandError> {
 }
 
 /// Lists the photographs directly inside `folder`. Folders and names that begin with a dot are
-/// passed over; any other file is either found or skipped with a reason.
-pub(crate) fn find(folder: &Path) -> Result<Album, CommandError> {
+/// ignored; any other file that is not a photograph is skipped with a reason.
+pub(crate) fn find(folder: &Path) -> Result<Input, CommandError> {
     let unreadable = |source| CommandError::InputUnreadable {
         path: folder.to_owned(),
         source,
@@ -65,7 +64,7 @@ pub(crate) fn find(folder: &Path) -> Result<Album, CommandError> {
     }
     paths.sort();
 
-    let mut album = Album::default();
+    let mut input = Input::default();
     let mut outputs = HashSet::new();
     for path in paths {
         let file = path
@@ -74,39 +73,39 @@ pub(crate) fn find(folder: &Path) -> Result<Album, CommandError> {
         match photos::size(&path) {
             Ok((width, height)) => {
                 let output = unique_output(&path, &mut outputs);
-                album.found.push(Found {
+                input.photos.push(PhotoFile {
                     path,
                     file,
                     output,
                     pixels: u64::from(width) * u64::from(height),
                 });
             }
-            Err(reason) => album.skipped.push(Skipped {
+            Err(reason) => input.skipped.push(Skipped {
                 file,
                 reason: reason.to_string(),
             }),
         }
     }
-    Ok(album)
+    Ok(input)
 }
 
-/// Cuts the album into rounds that fit into memory; every round has at least one photograph.
-pub(crate) fn rounds(found: &[Found]) -> Vec<&[Found]> {
-    rounds_within(found, MAX_ROUND_PIXELS)
+/// Splits the photographs into rounds that fit in memory. Every round has at least one photograph.
+pub(crate) fn rounds(photos: &[PhotoFile]) -> Vec<&[PhotoFile]> {
+    rounds_within(photos, MAX_ROUND_PIXELS)
 }
 
-fn rounds_within(found: &[Found], pixels_max: u64) -> Vec<&[Found]> {
+fn rounds_within(photos: &[PhotoFile], pixels_max: u64) -> Vec<&[PhotoFile]> {
     let mut rounds = Vec::new();
     let (mut start, mut pixels) = (0, 0);
-    for (index, photo) in found.iter().enumerate() {
+    for (index, photo) in photos.iter().enumerate() {
         if index > start && pixels + photo.pixels > pixels_max {
-            rounds.push(&found[start..index]);
+            rounds.push(&photos[start..index]);
             (start, pixels) = (index, 0);
         }
         pixels += photo.pixels;
     }
-    if start < found.len() {
-        rounds.push(&found[start..]);
+    if start < photos.len() {
+        rounds.push(&photos[start..]);
     }
     rounds
 }
@@ -116,7 +115,7 @@ fn is_hidden(path: &Path) -> bool {
         .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
-/// `cat.jpg` becomes `cat.png`; where that is taken (say, by `cat.png`), `cat-jpg.png`, and so on.
+/// Returns the name of the result: `cat.png` for `cat.jpg`, or `cat-jpg.png` if another photograph has taken that.
 fn unique_output(path: &Path, taken: &mut HashSet<String>) -> String {
     let part = |part: Option<&OsStr>| {
         part.map_or_else(String::new, |part| part.to_string_lossy().into_owned())
@@ -125,7 +124,7 @@ fn unique_output(path: &Path, taken: &mut HashSet<String>) -> String {
     let mut candidates = [format!("{stem}.png"), format!("{stem}-{extension}.png")]
         .into_iter()
         .chain((2u64..).map(|n| format!("{stem}-{extension}-{n}.png")));
-    // Case is ignored, as some file systems do. The candidates never end, and `taken` does.
+    // Names are compared without case, as some file systems do. There are more candidates than taken names.
     candidates
         .find(|name| taken.insert(name.to_lowercase()))
         .unwrap_or_default()
@@ -136,8 +135,8 @@ mod tests {
     use super::*;
     use crate::scratch::Scratch;
 
-    fn found(pixels: u64) -> Found {
-        Found {
+    fn photo(pixels: u64) -> PhotoFile {
+        PhotoFile {
             path: "x".into(),
             file: "x".into(),
             output: "x".into(),
@@ -146,50 +145,50 @@ mod tests {
     }
 
     #[test]
-    fn photographs_are_found_in_order() {
+    fn photographs_are_sorted_by_name() {
         let folder = Scratch::new("photos_in_order");
         folder.photograph("b.png", 5, 3);
         folder.photograph("a.jpg", 16, 8);
-        let album = find(folder.path()).unwrap();
-        let names: Vec<_> = album
-            .found
+        let input = find(folder.path()).unwrap();
+        let names: Vec<_> = input
+            .photos
             .iter()
-            .map(|found| found.file.as_str())
+            .map(|photo| photo.file.as_str())
             .collect();
         assert_eq!(names, ["a.jpg", "b.png"]);
-        assert!(album.skipped.is_empty());
-        assert_eq!(album.found[1].pixels, 15);
+        assert!(input.skipped.is_empty());
+        assert_eq!(input.photos[1].pixels, 15);
     }
 
     #[test]
-    fn what_is_no_photograph_is_skipped_with_its_reason() {
+    fn other_files_are_skipped_with_a_reason() {
         let folder = Scratch::new("photos_skipped");
         folder.photograph("good.png", 2, 2);
         fs::write(folder.path().join("empty.png"), b"").unwrap();
         fs::write(folder.path().join("notes.txt"), b"hello").unwrap();
         fs::write(folder.path().join("noise.jpg"), [0xff, 0xd8, 0xff, 1, 2, 3]).unwrap();
-        fs::write(folder.path().join(".hidden"), b"left alone").unwrap();
+        fs::write(folder.path().join(".hidden"), b"ignored").unwrap();
         fs::create_dir(folder.path().join("inner.png")).unwrap();
-        let album = find(folder.path()).unwrap();
-        assert_eq!(album.found.len(), 1);
-        let skipped: Vec<_> = album
+        let input = find(folder.path()).unwrap();
+        assert_eq!(input.photos.len(), 1);
+        let skipped: Vec<_> = input
             .skipped
             .iter()
             .map(|s| (s.file.as_str(), s.reason.as_str()))
             .collect();
-        assert_eq!(skipped[0], ("empty.png", "it is empty"));
+        assert_eq!(skipped[0], ("empty.png", "empty file"));
         assert_eq!(skipped[1].0, "noise.jpg");
         assert!(
-            skipped[1].1.starts_with("it cannot be decoded"),
+            skipped[1].1.starts_with("cannot be decoded"),
             "{}",
             skipped[1].1
         );
-        assert_eq!(skipped[2], ("notes.txt", "it is neither JPEG nor PNG"));
+        assert_eq!(skipped[2], ("notes.txt", "neither JPEG nor PNG"));
         assert_eq!(skipped.len(), 3);
     }
 
     #[test]
-    fn results_of_files_that_differ_by_extension_or_case_do_not_collide() {
+    fn files_that_differ_by_extension_or_case_get_distinct_results() {
         let mut taken = HashSet::new();
         let names: Vec<_> = ["cat.jpg", "cat.png", "CAT.jpg", "CAT.JPG", "dog"]
             .map(|name| unique_output(Path::new(name), &mut taken))
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_folder_and_a_file_are_told_apart() {
+    fn missing_folder_and_plain_file_give_different_errors() {
         let folder = Scratch::new("photos_missing");
         let nowhere = folder.path().join("nowhere");
         assert!(matches!(
@@ -222,11 +221,11 @@ mod tests {
     }
 
     #[test]
-    fn rounds_hold_every_photograph_once_and_stay_within_the_limit() {
-        let album: Vec<_> = [3, 3, 3, 20, 1, 9].map(found).into();
-        let sizes: Vec<_> = rounds_within(&album, 10)
+    fn rounds_have_every_photograph_once_and_stay_within_the_limit() {
+        let photos: Vec<_> = [3, 3, 3, 20, 1, 9].map(photo).into();
+        let sizes: Vec<_> = rounds_within(&photos, 10)
             .into_iter()
-            .map(<[Found]>::len)
+            .map(<[PhotoFile]>::len)
             .collect();
         assert_eq!(sizes, [3, 1, 2]);
         assert!(rounds_within(&[], 10).is_empty());

@@ -53,13 +53,13 @@ use std::time::Instant;
 
 /// State that one thread at a time works on: its owner, or a visitor.
 #[derive(Debug, Default)]
-pub struct Door<T> {
+pub struct HandoffLock<T> {
     inside: Mutex<T>,
     /// Whether a visitor has found the door locked since this was last cleared.
     again: AtomicBool,
 }
 
-impl<T> Door<T> {
+impl<T> HandoffLock<T> {
     /// Creates an unlocked door.
     pub fn new(inside: T) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl<T> Door<T> {
         }
     }
 
-    /// Locks the door. Blocks while another thread is inside. For the owner; it leaves by [`Door::leave`].
+    /// Locks the door. Blocks while another thread is inside. For the owner; it leaves by [`HandoffLock::leave`].
     pub fn enter(&self) -> MutexGuard<'_, T> {
         lock(&self.inside)
     }
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_failed_try_is_reported_once_by_leave() {
-        let door = Door::new(());
+        let door = HandoffLock::new(());
         let inside = door.enter();
         assert!(door.look().is_none());
         assert!(door.try_enter().is_none());
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn posted_work_is_taken_by_the_owner_or_by_a_visitor() {
         const EACH: usize = if cfg!(miri) { 50 } else { 20_000 };
-        let shared = Arc::new((Door::new(0), Gate::new(), AtomicUsize::new(0)));
+        let shared = Arc::new((HandoffLock::new(0), Gate::new(), AtomicUsize::new(0)));
         let posters: Vec<_> = (0..2)
             .map(|_| {
                 let shared = shared.clone();

@@ -1,8 +1,9 @@
-//! A row of bars, one character each: how a figure went over time.
+//! A plot in one line of text: bars of one character each.
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// At most `width` bars from zero to the greatest value; values that share one are averaged.
+/// Plots the values with at most `width` bars, from zero to the greatest value. A bar of several values shows their
+/// mean.
 pub(crate) fn line(values: &[f64], width: usize) -> String {
     let columns = width.clamp(1, values.len().max(1));
     let most = values.iter().copied().fold(0.0, f64::max);
@@ -25,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bars_grow_with_values_and_never_exceed_the_width() {
+    fn bars_scale_with_values_and_do_not_exceed_the_width() {
         assert_eq!(line(&[0.0, 7.0, 3.5], 10), "▁█▅");
         assert_eq!(line(&[], 10), "");
         assert_eq!(line(&[0.0; 4], 10), "▁▁▁▁");

@@ -27,7 +27,7 @@
 //!  adds the grant to `Grants`
 //!  attempt: spends the grant, sends
 //! ```
-//! The models `credit` (places) and `mailbox` (tasks that wait) of `loom-tests` and the module `when_room` of
+//! The models `credit` (places) and `mailbox` (tasks that wait) of `loom-tests` and the module `when_ready` of
 //! the conformance suite check this.
 
 use std::future::poll_fn;
@@ -36,7 +36,7 @@ use std::task::{Context, Poll};
 
 use millstream_protocol::channel::ComputeChannel;
 use millstream_protocol::error::{Error, Full};
-use millstream_sync::credit::{AcquireError, Credit, Place};
+use millstream_sync::credit::{AcquireError, Credit, QueuedRequest};
 use millstream_sync::mailbox::RoomPlace;
 
 use crate::Stream;
@@ -61,9 +61,9 @@ impl Stream {
     ///         let uploaded = stream.create_owned(std::mem::take(&mut request));
     ///         uploaded.map_err(|returned| returned.restore(&mut request))
     ///     };
-    ///     let values = stream.when_room(upload).await?;
-    ///     stream.when_room(|stream| stream.fill(&values, 0.5)).await?;
-    ///     stream.when_room(|stream| stream.read(&values).asked()).await?.await
+    ///     let values = stream.when_ready(upload).await?;
+    ///     stream.when_ready(|stream| stream.fill(&values, 0.5)).await?;
+    ///     stream.when_ready(|stream| stream.read(&values).submitted()).await?.await
     /// }
     /// ```
     ///
@@ -78,7 +78,7 @@ impl Stream {
     /// The errors of `attempt`; [`Error::DeviceLost`] or [`Error::Closed`] if the device ends during the wait.
     /// [`Error::Busy`] if waiting cannot help: for a request above the whole limit, for a sequence of readbacks, which
     /// waits for its consumer, and for limits of other streams.
-    pub async fn when_room<T>(
+    pub async fn when_ready<T>(
         &self,
         mut attempt: impl FnMut(&Stream) -> Result<T, Error>,
     ) -> Result<T, Error> {
@@ -143,7 +143,7 @@ impl Waiting<'_> {
         let lacks_tasks = Arc::ptr_eq(credit, tasks);
         self.grants
             .release(|granted| !lacks_tasks || Arc::ptr_eq(granted, tasks));
-        let mut place = Place::new(credit.clone(), amount);
+        let mut place = QueuedRequest::new(credit.clone(), amount);
         poll_fn(|context| polled(self.channel(), || place.poll(context.waker()))).await
     }
 

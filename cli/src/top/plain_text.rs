@@ -1,20 +1,20 @@
-//! One frame as text, for whoever has no terminal.
+//! Renders one frame as text, without a terminal.
 
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 
-use super::view::{self, Shown};
+use super::view::{self, View};
 
-/// Wide enough for every line; as high as what there is.
+/// The size of the buffer: wide enough for every line, and high enough for many clients.
 const WIDTH: u16 = 100;
 const HEIGHT: u16 = 40;
 
-/// The frame as a screen of it would look.
-pub(crate) fn text(shown: &Shown) -> String {
+/// Renders the frame as the screen would show it, without the line of keys.
+pub(crate) fn render(view: &View) -> String {
     let mut canvas = Buffer::empty(Rect::new(0, 0, WIDTH, HEIGHT));
-    view::draw(&mut canvas, shown);
+    view::draw(&mut canvas, view);
     let mut lines = lines(&canvas);
-    // The keys are of no use here, nor are lines that nothing stands on.
+    // The last line lists keys, which have no effect here.
     lines.pop();
     while lines.last().is_some_and(String::is_empty) {
         lines.pop();
@@ -22,7 +22,7 @@ pub(crate) fn text(shown: &Shown) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The lines of a screen without what is blank at their ends.
+/// Returns the lines of a buffer without trailing blanks.
 pub(crate) fn lines(buffer: &Buffer) -> Vec<String> {
     let width = usize::from(buffer.area.width.max(1));
     let line = |cells: &[Cell]| {

@@ -1,7 +1,7 @@
-//! Writes what came back: one PNG for each drawing, and the small pictures of the contact sheet.
+//! Writes the results: a PNG for each drawing, the contact sheet and the timeline.
 //!
-//! All folders are made, and found to be writable, before the device is opened: a run must not
-//! end with nothing to show for it.
+//! The folders are created and checked to be writable before the device is opened, so that a run
+//! cannot compute results and then fail to store them.
 
 use std::fs;
 use std::io;
@@ -18,15 +18,15 @@ use super::sheet::{self, Pair};
 use super::workers::{self, Prepared};
 use crate::exit::CommandError;
 
-/// Where the results go, and the pairs gathered so far.
-pub(crate) struct Gallery {
+/// The output folder, and the pairs of the contact sheet so far.
+pub(crate) struct Results {
     files: Files,
     pairs: Vec<Pair>,
-    hung: usize,
+    written: usize,
 }
 
-impl Gallery {
-    /// Makes the output folders; `input` must be another folder.
+impl Results {
+    /// Creates the output folders. `input` must be another folder.
     pub(crate) fn new(output: &Path, input: &Path) -> Result<Self, CommandError> {
         let files = Files {
             drawings: output.join("photos"),
@@ -51,7 +51,7 @@ impl Gallery {
         Ok(Self {
             files,
             pairs: Vec::new(),
-            hung: 0,
+            written: 0,
         })
     }
 
@@ -59,9 +59,9 @@ impl Gallery {
         &self.files
     }
 
-    /// Writes the drawings of a round on all cores; `equal` says which photographs were right.
-    /// Returns each drawing's file, in the order of `drawings`.
-    pub(crate) fn hang(
+    /// Writes the drawings of a round on all cores. `equal` returns whether a photograph's results
+    /// were correct. Returns the file of each drawing, in the order of `drawings`.
+    pub(crate) fn write(
         &mut self,
         photos: &[Prepared],
         drawings: &[(usize, Drawing)],
@@ -70,14 +70,14 @@ impl Gallery {
     ) -> Result<Vec<PathBuf>, CommandError> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let next = AtomicUsize::new(0);
-        let room = sheet::MAX_PAIRS.saturating_sub(self.hung);
+        let pairs_left = sheet::MAX_PAIRS.saturating_sub(self.written);
         let mut written = workers::on_threads(cores.min(drawings.len()), |_| {
             let mut written = Vec::new();
             while let Some((index, (photo, drawing))) = workers::take(&next, drawings) {
                 let source = &photos[*photo].photo;
                 let path = self.files.drawings.join(&source.output);
                 let result = save_grey(&path, &drawing.image, source.width, source.height);
-                let pair = (index < room)
+                let pair = (index < pairs_left)
                     .then(|| Pair::cut(source, &drawing.image, &drawing.histogram, equal(*photo)))
                     .flatten();
                 written.push((index, result.map(|()| (path, pair))));
@@ -86,7 +86,7 @@ impl Gallery {
             written
         })?;
         written.sort_by_key(|(index, _)| *index);
-        self.hung += drawings.len();
+        self.written += drawings.len();
         let mut paths = Vec::with_capacity(written.len());
         for (_, result) in written {
             let (path, pair) = result?;
@@ -98,7 +98,7 @@ impl Gallery {
 
     /// Writes the contact sheet and the timeline.
     pub(crate) fn finish(&self, subtitle: &str, timeline: &str) -> Result<(), CommandError> {
-        let hidden = self.hung.saturating_sub(sheet::MAX_PAIRS);
+        let hidden = self.written.saturating_sub(sheet::MAX_PAIRS);
         let more = if hidden > 0 {
             format!(" · {hidden} more are not shown")
         } else {
@@ -114,7 +114,7 @@ impl Gallery {
 }
 
 fn save_grey(path: &Path, pixels: &[u8], width: u32, height: u32) -> Result<(), CommandError> {
-    // `save_buffer` asserts this; a drawing of a wrong length is reported as different elsewhere.
+    // `save_buffer` panics on a wrong length. The check has already reported such a drawing as different.
     if pixels.len() as u64 != u64::from(width) * u64::from(height) {
         return Ok(());
     }
@@ -142,41 +142,41 @@ mod tests {
     use crate::scratch::Scratch;
 
     #[test]
-    fn the_folders_are_made_and_nothing_is_left_in_them() {
-        let scratch = Scratch::new("gallery_made");
+    fn output_folders_are_created_empty() {
+        let scratch = Scratch::new("results_created");
         let output = scratch.path().join("a/b/c");
-        let gallery = Gallery::new(&output, scratch.path()).unwrap();
-        assert!(gallery.files().drawings.is_dir());
-        assert_eq!(fs::read_dir(&gallery.files().drawings).unwrap().count(), 0);
+        let results = Results::new(&output, scratch.path()).unwrap();
+        assert!(results.files().drawings.is_dir());
+        assert_eq!(fs::read_dir(&results.files().drawings).unwrap().count(), 0);
     }
 
     #[test]
-    fn a_file_in_the_way_is_unwritable() {
-        let scratch = Scratch::new("gallery_file");
+    fn output_path_that_is_a_file_is_unwritable() {
+        let scratch = Scratch::new("results_file");
         let output = scratch.path().join("taken");
         fs::write(&output, b"").unwrap();
         assert!(matches!(
-            Gallery::new(&output, scratch.path()),
+            Results::new(&output, scratch.path()),
             Err(CommandError::OutputUnwritable { .. })
         ));
     }
 
     #[test]
-    fn results_never_land_among_the_photographs() {
-        let scratch = Scratch::new("gallery_same");
+    fn output_folder_must_differ_from_the_input_folder() {
+        let scratch = Scratch::new("results_same");
         assert!(matches!(
-            Gallery::new(scratch.path(), scratch.path()),
+            Results::new(scratch.path(), scratch.path()),
             Err(CommandError::OutputIsInput { .. })
         ));
         assert_eq!(
             fs::read_dir(scratch.path()).unwrap().count(),
             0,
-            "a folder was made there"
+            "a folder was created in the input folder"
         );
         let inner = scratch.path().join("photos");
         fs::create_dir(&inner).unwrap();
         assert!(matches!(
-            Gallery::new(scratch.path(), &inner),
+            Results::new(scratch.path(), &inner),
             Err(CommandError::OutputIsInput { .. })
         ));
     }

@@ -28,7 +28,7 @@ use crate::timeline::Timeline;
 
 /// Whether a caller that found the table full can expect a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outlook {
+pub enum Availability {
     /// A slot may be free by now.
     Free,
     /// All slots are held: only their holders can make room.
@@ -45,14 +45,14 @@ pub enum Outlook {
 impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
     /// Returns what a caller can expect whose [`Slots::acquire`] found no slot. Never waits.
     #[cold]
-    pub fn outlook(&self) -> Outlook {
+    pub fn availability(&self) -> Availability {
         // Before the bit is set: the publication that the bit causes is the next one.
         let cursor = self.returns.completed() + 1;
         // Relaxed: a guess for the exchange. It is not older than the cursor, which was acquired.
         let mut head = self.free.load(Ordering::Relaxed);
         while head & WAITED_FOR == 0 {
             if unpack(head).0 != NIL || !self.has_made_all() {
-                return Outlook::Free;
+                return Availability::Free;
             }
             // Release: pairs with the fence in `publish_return`; the cursor was read before.
             let (won, lost) = (Ordering::Release, Ordering::Relaxed);
@@ -65,8 +65,8 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
             }
         }
         match self.held(head) {
-            held if held >= self.limit => Outlook::Held,
-            held => Outlook::Returning { held, cursor },
+            held if held >= self.limit => Availability::Held,
+            held => Availability::Returning { held, cursor },
         }
     }
 
@@ -85,7 +85,7 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
     /// Publishes that a slot that was waited for is free. All waiters try again. For the device thread only.
     #[cold]
     pub(super) fn publish_return(&self) {
-        // Acquire: pairs with the Release in `outlook`.
+        // Acquire: pairs with the Release in `availability`.
         fence(Ordering::Acquire);
         self.returns.publish(self.returns.completed() + 1);
     }

@@ -1,40 +1,41 @@
-//! Threads of equal clients, all with the same work: how alike are they served?
+//! Threads of equal clients with the same work, which measure how fairly the device serves them.
 
 use millstream::CubeCount;
 use millstream_testkit::{Contents, Count, Dice, End, Kernels, Pattern, Wanted, add, answer};
 
 use super::worker::Load;
 
-/// Equal clients beside the mixed load.
-pub(crate) const EVEN_CLIENTS: usize = 4;
-/// Launches for each of which is waited together.
+/// The number of equal clients, in addition to the mixed load.
+pub(crate) const EQUAL_CLIENTS: usize = 4;
+/// The launches before each wait.
 const LAUNCHES: u32 = 8;
-/// Elements of the buffer that is worked on.
+/// The elements of the buffer that the launches update.
 const ELEMENTS: usize = 1024;
-/// One wait in this many reads the data and checks it.
+/// One wait in this number reads and checks the data.
 const READ_EVERY: u64 = 32;
 
-/// Works until the soak ends; how often it was done.
+/// Works until the soak ends, and returns the number of completed rounds.
 pub(crate) fn work(load: &Load, dice: &mut Dice, until: impl Fn() -> bool) -> u64 {
     let mut done = 0;
     while !until() && load.is_running() {
-        // A lost device, or an injected fault: from the start.
-        if life(load, dice, &until, &mut done) == Err(End::Wrong) {
+        // After a lost device or an injected fault a new client starts.
+        if client_rounds(load, dice, &until, &mut done) == Err(End::Wrong) {
             break;
         }
     }
     done
 }
 
-fn life(
+/// Runs rounds with one client until the soak ends, a task fails or the device is lost.
+fn client_rounds(
     load: &Load,
     dice: &mut Dice,
     until: &impl Fn() -> bool,
     done: &mut u64,
 ) -> Result<(), End> {
     let ground = &load.ground;
-    let refused = |error: millstream::Error| ground.refused("even", &error);
-    let client = load.device.client_builder().name("even").build();
+    let refused = |error: millstream::Error| ground.refused("equal client", &error);
+    let client = load.device.client_builder().name("equal").build();
     let kernels = Kernels::native(&client).map_err(refused)?;
     let stream = client.new_stream();
     let mut pattern = Pattern { base: 1, stride: 1 };
@@ -48,17 +49,22 @@ fn life(
         pattern.base = pattern.base.wrapping_add(LAUNCHES);
         if done.is_multiple_of(READ_EVERY) {
             let wanted = Wanted {
-                what: "even read",
+                what: "read of an equal client",
                 contents: Contents::defined(ELEMENTS, pattern, ground.excuses),
                 excuses: ground.excuses,
             };
-            let read = answer(ground, dice, "even read", stream.read(&buffer))?;
+            let read = answer(
+                ground,
+                dice,
+                "read of an equal client",
+                stream.read(&buffer),
+            )?;
             wanted.check(&ground.tally, &read)?;
             if read.is_err() {
                 return Ok(());
             }
         } else {
-            let synced = answer(ground, dice, "even sync", stream.sync())?;
+            let synced = answer(ground, dice, "sync of an equal client", stream.sync())?;
             synced.map_err(refused)?;
         }
         *done += 1;

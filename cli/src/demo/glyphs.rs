@@ -1,13 +1,13 @@
-//! Draws short lines of text into a picture, from two small atlases of glyphs.
+//! Draws lines of text into a picture from two glyph atlases.
 //!
-//! The atlases (`cli/assets/`) hold printable ASCII, Latin-1 and the ellipsis in a fixed grid,
-//! white on black. No shaping, no line breaks; a character that is not there becomes `?`.
+//! The atlases (`cli/assets/`) have printable ASCII, Latin-1 and the ellipsis in a fixed grid,
+//! white on black. There is no shaping and no line breaking; a missing character becomes `?`.
 
 use image::{GrayImage, ImageError, Rgb, RgbImage};
 
 /// Glyphs per row of an atlas.
 const COLUMNS: u32 = 16;
-/// Printable ASCII, then printable Latin-1, then the ellipsis: the order of the atlases.
+// An atlas has printable ASCII, then printable Latin-1, then the ellipsis.
 const ASCII: usize = '~' as usize - ' ' as usize + 1;
 const LATIN: usize = 'ÿ' as usize - '¡' as usize + 1;
 const GLYPHS: usize = ASCII + LATIN + 1;
@@ -36,19 +36,19 @@ const TITLE_ADVANCES: [u8; GLYPHS] = [
     19, 17, 26,
 ];
 
-/// One size of letters.
+/// A font of one size.
 pub(crate) struct Face {
     atlas: GrayImage,
     advances: &'static [u8; GLYPHS],
 }
 
 impl Face {
-    /// Small letters for labels, 18 pixels high.
+    /// Loads the small font for labels, 18 pixels high.
     pub(crate) fn label() -> Result<Self, ImageError> {
         Self::from_png(include_bytes!("../../assets/label.png"), &LABEL_ADVANCES)
     }
 
-    /// Large bold letters for a title, 32 pixels high.
+    /// Loads the large bold font for titles, 32 pixels high.
     pub(crate) fn title() -> Result<Self, ImageError> {
         Self::from_png(include_bytes!("../../assets/title.png"), &TITLE_ADVANCES)
     }
@@ -65,19 +65,19 @@ impl Face {
         (self.atlas.width() / COLUMNS, self.atlas.height() / rows)
     }
 
-    /// The height of a line, in pixels.
+    /// Returns the height of a line, in pixels.
     pub(crate) fn height(&self) -> u32 {
         self.cell().1
     }
 
-    /// The width of `text`, in pixels.
+    /// Returns the width of `text`, in pixels.
     pub(crate) fn width(&self, text: &str) -> u32 {
         text.chars()
             .map(|c| u32::from(self.advances[glyph(c)]))
             .sum()
     }
 
-    /// `text`, cut off with an ellipsis where it is wider than `width_max`.
+    /// Returns `text`, truncated with an ellipsis if it is wider than `width_max`.
     pub(crate) fn fitted(&self, text: &str, width_max: u32) -> String {
         if self.width(text) <= width_max {
             return text.to_owned();
@@ -93,7 +93,7 @@ impl Face {
         fitted + "…"
     }
 
-    /// Draws `text` with its upper left corner at (x, y); what lies outside the picture is cut off.
+    /// Draws `text` with its upper left corner at (x, y), clipped to the picture.
     pub(crate) fn draw(
         &self,
         picture: &mut RgbImage,
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_atlases_fit_their_grid_and_every_letter_has_ink() {
+    fn every_glyph_of_both_atlases_has_ink() {
         for face in [Face::label().unwrap(), Face::title().unwrap()] {
             for c in ('!'..='~').chain('®'..='ÿ').chain(['…']) {
                 let mut picture = RgbImage::new(40, 40);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn long_text_is_fitted_and_short_text_is_kept() {
+    fn long_text_is_truncated_and_short_text_is_kept() {
         let face = Face::label().unwrap();
         assert_eq!(face.fitted("cat.jpg", 400), "cat.jpg");
         let long = face.fitted("a_photograph_with_a_very_long_name.jpg", 120);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn drawing_outside_the_picture_is_harmless() {
+    fn text_outside_the_picture_is_clipped() {
         let face = Face::title().unwrap();
         face.draw(
             &mut RgbImage::new(10, 10),
