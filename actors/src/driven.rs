@@ -10,7 +10,7 @@
 //! | kernels (`Backend::pump`) | a pump, a wait | yes |
 //! | host functions, callbacks, destructors (`run_user_code`) | after a step | no |
 //!
-//! The thread inside never waits, neither for room nor for user code (decision 32). A kernel that finds the mailbox
+//! The thread inside never waits, neither for room nor for user code (decision 29). A kernel that finds the mailbox
 //! full gets [`Refusal::NoWait`]. User code runs outside the lock, so it may submit. If it finds the mailbox full, its
 //! thread takes the messages and runs neither kernels nor other user code meanwhile, so user code never nests.
 //!
@@ -377,7 +377,7 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
                 Err(Refusal::Full) if Inside::get() => break Err(Refusal::NoWait),
                 Err(Refusal::Full) if self.make_room() => {}
                 // Another thread is inside and will take the messages. User code may wait for that: the thread inside
-                // never waits for room or for user code (decision 32).
+                // never waits for room or for user code (decision 29).
                 Err(Refusal::Full) if is_runtime_thread() && !runs_user_code() => {
                     break Err(Refusal::NoWait);
                 }

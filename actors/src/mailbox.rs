@@ -59,7 +59,7 @@ impl ComputeChannel for MailboxChannel {
                 other => other,
             });
         }
-        // User code may wait here: the device thread makes room and never waits for user code (decision 32).
+        // User code may wait here: the device thread makes room and never waits for user code (decision 29).
         self.sender.reserve().map_err(|_closed| Refusal::Closed)
     }
 

@@ -36,7 +36,7 @@
 //!  push(a)
 //!  try_enter: shut; again = true            leave() returns true: enters once more, runs a
 //! ```
-//! The loom models `door` check the handshake, and `tests/backend/held.rs` checks held tasks. Decision 28
+//! The loom models `door` check the handshake, and `tests/backend/held.rs` checks held tasks. Decision 25
 //! (`docs/decisions`) has the reasons and the measurements.
 
 use std::sync::Arc;

@@ -8,7 +8,7 @@
 //! | [`place`] | computes coordinates |
 //! | [`svg`] | writes the SVG |
 //!
-//! `docs/decisions/0036-schedules-are-drawn-by-hand.md` explains why no other crate does this.
+//! `docs/decisions/0033-draw-has-its-own-parser-and-layout.md` explains why no other crate does this.
 
 mod boxes;
 mod dot;

@@ -22,7 +22,7 @@
 //! A thread of the runtime never waits for credit: the credit may be released only by a task behind a host function, or
 //! by a callback, that needs this very thread. So it exceeds the limit by up to a headroom, and beyond that gets
 //! `NoRoomHere`; `hard_limit` has no headroom. The device's turn makes room in the mailbox and does not need a thread
-//! of user code, so callbacks may wait for it (decision 32).
+//! of user code, so callbacks may wait for it (decision 29).
 //!
 //! # Example: a full stream
 //! ```text
