@@ -15,7 +15,7 @@ fn opening_a_missing_gpu_returns_a_typed_error_i5() {
         panic!("{error:?}");
     };
     assert!(
-        why.contains("install") || why.contains("look at") || why.contains("choose"),
+        why.contains("install") || why.contains("check") || why.contains("choose"),
         "{why}"
     );
     match millstream::cuda::gpus() {
@@ -32,7 +32,7 @@ fn a_queue_count_out_of_range_is_refused_with_the_valid_range() {
         assert_eq!(
             error.to_string(),
             format!(
-                "option `queues` is {queues}, it must be from 1 to 16, and to 14 beside priority queues"
+                "option `queues` is {queues}, it must be from 1 to 16, or from 1 to 14 with priority queues"
             )
         );
     }

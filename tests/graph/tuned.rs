@@ -133,7 +133,7 @@ fn unknown_program_is_an_error_with_a_frozen_tuner(on: On) {
     let refused = model.schedule.compile_with_cache(&client, &cache);
     let error = refused.err().unwrap();
     assert!(matches!(error, ScheduleError::Tuning(_)), "{error}");
-    assert!(error.to_string().contains("tune it before"), "{error}");
+    assert!(error.to_string().contains("tune the key before"), "{error}");
     let refused = model.schedule.tune(&client, &GraphCache::default());
     assert!(matches!(refused, Err(ScheduleError::NoTuner)));
 }
