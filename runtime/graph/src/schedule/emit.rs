@@ -156,7 +156,7 @@ fn call(walk: &Walk, group: &Group) -> Option<Item> {
             let member = group.members.iter().find(|member| member.use_id == at)?;
             match member.operands.first() {
                 Some(operand) if matches!(member.pattern, AccessPattern::Whole(None)) => {
-                    at = *operand
+                    at = *operand;
                 }
                 _ => return Some(member.node),
             }

@@ -123,7 +123,7 @@ impl Analysis<'_> {
                     self.check_convergence(otherwise, converged)?;
                 }
                 Stmt::For { body, .. } => {
-                    self.check_convergence(body, converged && self.is_uniform_loop(stmt))?
+                    self.check_convergence(body, converged && self.is_uniform_loop(stmt))?;
                 }
                 _ => {}
             }
