@@ -8,7 +8,7 @@ use crossbeam_channel::{Sender, TrySendError, bounded};
 use millstream_sync::payload::panic_message;
 use millstream_tune::{Measure, Policy, TunableSet, TuneKey, Tuner};
 
-/// The most keys that wait to be tuned (I12).
+/// The maximum number of queued keys (I12).
 const WAITING_MAX: usize = 256;
 
 type Job = Box<dyn FnOnce(&mut dyn Measure) + Send>;
@@ -31,7 +31,7 @@ type Job = Box<dyn FnOnce(&mut dyn Measure) + Send>;
 /// );
 /// let tuner = Tuner::new();
 /// let background = Background::start(HostClock::new())?;
-/// // On the path of a frame: never waits.
+/// // In a frame: `fastest` and `tune` never wait.
 /// if tuner.fastest(&7) == Fastest::Miss {
 ///     background.tune(&tuner, &set, 7, 21);
 /// }
@@ -56,10 +56,10 @@ impl Background {
         let builder = thread::Builder::new().name("millstream tuner".into());
         let thread = builder.spawn(move || {
             for job in receiver {
-                // A panic of an input generator fails one key, not the thread.
+                // A panic, for example of the set's generator of inputs, fails this key and does not end the thread.
                 if let Err(payload) = catch_unwind(AssertUnwindSafe(|| job(&mut measure))) {
                     let why = panic_message(payload);
-                    tracing::warn!(target: "millstream::tune", why, "key is not tuned: tuning it panicked");
+                    tracing::warn!(target: "millstream::tune", why, "tuning a key panicked; the key stays untuned");
                 }
             }
         })?;
@@ -69,8 +69,8 @@ impl Background {
         })
     }
 
-    /// Queues a key for tuning; it is skipped if it is known by then. Never waits: returns `false` if too many keys are
-    /// queued.
+    /// Queues a key for tuning. The thread skips the key if its fastest candidate is known by then. Never waits:
+    /// returns `false` if the queue of keys is full.
     pub fn tune<K, I, O>(
         &self,
         tuner: &Tuner<K>,
@@ -86,7 +86,7 @@ impl Background {
         let (tuner, set) = (tuner.clone(), set.clone());
         let job: Job = Box::new(move |measure| {
             if let Err(why) = tuner.choose(&set, &key, &inputs, measure, Policy::Wait) {
-                tracing::warn!(target: "millstream::tune", %why, "key is not tuned");
+                tracing::warn!(target: "millstream::tune", %why, "tuning a key failed; the key stays untuned");
             }
         });
         let sent = self.jobs.as_ref().map(|jobs| jobs.try_send(job));
@@ -103,7 +103,7 @@ impl Background {
 
     fn end(&mut self) {
         drop(self.jobs.take());
-        // A job may have held the last reference: this is the thread itself then, which ends without being joined.
+        // If a job drops this `Background`, this code runs on the tuning thread, which cannot join itself.
         let thread = self.thread.take();
         let is_other = |thread: &JoinHandle<()>| thread.thread().id() != thread::current().id();
         if let Some(thread) = thread.filter(is_other) {

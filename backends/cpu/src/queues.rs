@@ -1,9 +1,9 @@
 //! The device's side of all queues: appends entries, and knows which workers still have to be woken.
 //!
-//! Between [`Queues::defer_start`] and [`Queues::start_deferred`] an entry wakes no worker; its queue notes that a wake is
-//! pending. `start_deferred` then runs the small entries on the calling thread and wakes the workers for the others, or
-//! leaves these to [`Queues::held`], which the caller runs after it has left the device. The module `executor` has
-//! the protocol.
+//! Between [`Queues::defer_start`] and [`Queues::start_deferred`] a pushed entry wakes no worker; its queue notes that
+//! a wake is pending. `start_deferred` then runs the small entries on the calling thread. It wakes the workers for the
+//! others, or leaves these to [`Queues::held`], which the caller runs after it has left the device. The module
+//! `executor` has the protocol.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,7 +61,7 @@ impl Queue {
 }
 
 impl Queues {
-    /// Creates a list without queues.
+    /// Creates the device's side without any queue.
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
@@ -78,8 +78,8 @@ impl Queues {
         &self.all
     }
 
-    /// Appends the entry that `build` makes from an empty one to a queue, in place. If `build` refuses, the entry in
-    /// the queue does nothing.
+    /// Appends an entry to a queue: `build` fills an empty entry in place. If `build` refuses, the entry stays in the
+    /// queue and does nothing.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -88,10 +88,10 @@ impl Queues {
         mut build: impl FnMut(&mut Entry) -> Result<(), Refused>,
     ) -> Result<(), Refused> {
         match self.all.get_mut(queue.index()) {
-            Some(place) if !self.shared.timelines[queue.index()].has_ended() => {
+            Some(state) if !self.shared.timelines[queue.index()].has_ended() => {
                 let mut outcome = Ok(());
-                place.wake_pending |= self.defers_wakes;
-                place.feed.push(cursor, self.defers_wakes, |entry| {
+                state.wake_pending |= self.defers_wakes;
+                state.feed.push(cursor, self.defers_wakes, |entry| {
                     if let Err(refused) = build(entry) {
                         entry.cancel();
                         outcome = Err(refused);
@@ -103,25 +103,25 @@ impl Queues {
         }
     }
 
-    /// From now on entries wake no worker, until [`Queues::start_deferred`].
+    /// Pushed entries wake no worker from now on, until [`Queues::start_deferred`].
     pub(crate) fn defer_start(&mut self) {
         self.defers_wakes = true;
     }
 
-    /// Runs the small entries that were held back. Wakes the workers for the others, or leaves them to
-    /// [`Queues::held`].
+    /// Runs the small entries that were pushed since [`Queues::defer_start`]. `large` decides about the others: wakes
+    /// the workers for them, or leaves them to [`Queues::held`].
     pub(crate) fn start_deferred(&mut self, large: Large) -> StartOutcome {
         self.defers_wakes = false;
-        let mut done = StartOutcome::default();
+        let mut outcome = StartOutcome::default();
         for (index, queue) in self.all.iter_mut().enumerate() {
             if std::mem::take(&mut queue.wake_pending)
                 && let Some(executor) = &queue.executor
             {
-                done.queues |= 1 << index;
-                done.ran |= executor.run_small(&self.shared, large);
+                outcome.queues |= 1 << index;
+                outcome.ran |= executor.run_small(&self.shared, large);
             }
         }
-        done
+        outcome
     }
 
     /// Returns a handle that runs the held tasks of the queues that exist now.

@@ -3,11 +3,12 @@
 /// The content of a cell without a figure.
 const NONE: &str = "-";
 
-/// Formats a value with three significant digits and at most six decimals: 0.0123, 1.23, 12.3, 123, 12300.
+/// Formats a value with three significant digits, but keeps all digits before the point and at most six after it:
+/// 0.0123, 1.23, 12.3, 123, 12345.
 pub fn digits(value: f64) -> String {
     let decimals = match value.abs() {
         0.0 => 0,
-        size => (2 - size.log10().floor() as i64).clamp(0, 6) as usize,
+        magnitude => (2 - magnitude.log10().floor() as i64).clamp(0, 6) as usize,
     };
     format!("{value:.decimals$}")
 }
@@ -32,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digits_has_three_significant_digits() {
+    fn values_have_three_significant_digits() {
         let actual = [0.0, 0.012_34, 1.234, 12.34, 123.4, 12_345.0, -2.0].map(digits);
         let expected = ["0", "0.0123", "1.23", "12.3", "123", "12345", "-2.00"];
         assert_eq!(actual, expected);
@@ -41,8 +42,12 @@ mod tests {
     }
 
     #[test]
-    fn missing_value_is_a_dash() {
-        assert_eq!(digits_or_dash(None) + &ratio(None), "--");
+    fn missing_values_are_dashes() {
+        assert_eq!([digits_or_dash(None), ratio(None)], ["-", "-"]);
+    }
+
+    #[test]
+    fn ratios_and_percentages_are_rounded() {
         assert_eq!(ratio(Some(0.256)), "0.26");
         assert_eq!(percent(0.0456), "4.6 %");
     }

@@ -1,4 +1,5 @@
-//! Threads of equal clients with the same work, which measure how fairly the device serves them.
+//! The work of one thread of the equal clients. All of them do the same work, so the numbers of rounds that they
+//! complete show how fairly the device serves equal clients.
 
 use millstream::CubeCount;
 use millstream_testkit::{Contents, Count, Dice, End, Kernels, Pattern, Wanted, add, answer};
@@ -7,19 +8,19 @@ use super::worker::Load;
 
 /// The number of equal clients, in addition to the mixed load.
 pub(crate) const EQUAL_CLIENTS: usize = 4;
-/// The launches before each wait.
+/// The number of launches of a round, before it waits.
 const LAUNCHES: u32 = 8;
-/// The elements of the buffer that the launches update.
+/// The number of elements of the buffer that the launches update.
 const ELEMENTS: usize = 1024;
-/// One wait in this number reads and checks the data.
+/// One round in this number reads and checks the data. The others only wait for the launches.
 const READ_EVERY: u64 = 32;
 
 /// Works until the soak ends, and returns the number of completed rounds.
-pub(crate) fn work(load: &Load, dice: &mut Dice, until: impl Fn() -> bool) -> u64 {
+pub(crate) fn work(load: &Load, dice: &mut Dice, has_ended: impl Fn() -> bool) -> u64 {
     let mut done = 0;
-    while !until() && load.is_running() {
-        // After a lost device or an injected fault a new client starts.
-        if client_rounds(load, dice, &until, &mut done) == Err(End::Wrong) {
+    while !has_ended() && load.is_running() {
+        // A lost device or an injected fault ends this client, and the loop goes on with a new one.
+        if client_rounds(load, dice, &has_ended, &mut done) == Err(End::Wrong) {
             break;
         }
     }
@@ -30,7 +31,7 @@ pub(crate) fn work(load: &Load, dice: &mut Dice, until: impl Fn() -> bool) -> u6
 fn client_rounds(
     load: &Load,
     dice: &mut Dice,
-    until: &impl Fn() -> bool,
+    has_ended: &impl Fn() -> bool,
     done: &mut u64,
 ) -> Result<(), End> {
     let ground = &load.ground;
@@ -42,7 +43,7 @@ fn client_rounds(
     let buffer = stream
         .create(&pattern.elements(ELEMENTS))
         .map_err(refused)?;
-    while !until() {
+    while !has_ended() {
         for _ in 0..LAUNCHES {
             add(&stream, &kernels, &buffer, 1, CubeCount::single()).map_err(refused)?;
         }

@@ -1,4 +1,5 @@
-//! Mailbox: accepted messages are not lost, waiting senders get room, and a close answers all.
+//! Mailbox: the receiver gets every accepted message, a sender that waits for room is woken, and a
+//! close wakes all waiting senders.
 
 use super::{gate, spinner};
 use millstream_loom::{Bound, check};
@@ -8,10 +9,12 @@ use std::future::poll_fn;
 use std::mem::MaybeUninit;
 use std::task::{Poll, Waker};
 
+/// Creates a mailbox with room for two messages.
 fn small<T: Send>() -> (Sender<T>, Receiver<T>) {
     mailbox(2, gate())
 }
 
+/// Creates a full mailbox with the messages 0 and 1.
 fn full() -> (Sender<u32>, Receiver<u32>) {
     let (tx, rx) = small();
     tx.try_send(0).unwrap();
@@ -46,19 +49,19 @@ fn messages_of_one_sender_arrive_in_order() {
     );
 }
 
-/// Messages are received in the order of their reservations, in whatever order they are committed.
+/// The order of the commits does not matter.
 #[test]
 fn messages_arrive_in_the_order_of_their_reservations() {
     check(
         "mailbox: two reserved slots, committed in reverse",
-        // SAFETY: the slot is this thread's until its mailbox commits it.
         Bound::TwoThreads,
         |sides| {
             let (tx, rx) = small();
             let send = move || {
                 let slots = [(); 2].map(|()| tx.try_reserve().unwrap());
                 for (message, slot) in slots.into_iter().enumerate().rev() {
-                    // SAFETY: the slot is this thread's alone until it is committed, to the mailbox where it was reserved.
+                    // SAFETY: the slot belongs to this thread until it is committed, and it was
+                    // reserved in this mailbox.
                     unsafe {
                         slot.as_ptr()
                             .write(MaybeUninit::new(Box::new(message as u32)));
@@ -149,15 +152,15 @@ fn deep_two_senders_wait_for_room() {
     two_senders_wait_for_room_within(Bound::ThreeThreads);
 }
 
-/// Sends as a task: tries, and is woken when there may be room. Not at a gate, whose fences would
-/// hide missing fences of the mailbox.
+/// Sends from an async task, which the mailbox wakes when there may be room. The task does not sleep
+/// at a gate, because the fences of a gate would hide that the mailbox lacks one.
 fn send_as_a_task(tx: &Sender<u32>, message: u32) -> bool {
     let mut place = RoomPlace::new();
     let send = poll_fn(|context| match tx.try_send(message) {
         Ok(_) => Poll::Ready(true),
         Err(TrySendError::Closed(_)) => Poll::Ready(false),
         Err(TrySendError::Full(_)) => match tx.poll_room(&mut place, context.waker()) {
-            // The only sender: no other takes the room first.
+            // This is the only sender, so no other sender takes the room first.
             Poll::Ready(Ok(())) => Poll::Ready(tx.try_send(message).is_ok()),
             Poll::Ready(Err(_)) => Poll::Ready(false),
             Poll::Pending => Poll::Pending,
@@ -190,7 +193,7 @@ fn closing_releases_a_waiting_task() {
             let (tx, mut rx) = full();
             let close = move || {
                 rx.close();
-                rx // keeps the accepted messages: no room is made
+                rx // not drained: the accepted messages leave no room
             };
             let (rx, sent) = sides.run(close, move || send_as_a_task(&tx, 2));
             assert!(!sent);
@@ -199,7 +202,8 @@ fn closing_releases_a_waiting_task() {
     );
 }
 
-/// Two tasks, one for each message, wait in front of the thread, are woken, and never poll again.
+/// Two tasks wait for room before a thread does. The receiver takes two messages and wakes both tasks,
+/// which never poll again. The thread must be woken nevertheless.
 #[test]
 fn dropped_tasks_do_not_absorb_the_wake_of_a_thread() {
     check(
@@ -254,6 +258,7 @@ fn an_upgraded_probe_keeps_the_mailbox_open() {
     );
 }
 
+/// A sender that reads the tail after its send sees at least its own message.
 #[test]
 fn the_tail_covers_earlier_sends() {
     check(
@@ -262,11 +267,11 @@ fn the_tail_covers_earlier_sends() {
         |sides| {
             let (tx, _rx) = small();
             let (other, probe) = (tx.clone(), tx.probe());
-            let (tail, _) = sides.run(
+            let ((position, tail), _) = sides.run(
                 move || (tx.send(1).unwrap(), probe.tail()),
                 move || other.send(2).unwrap(),
             );
-            assert!(tail.1 > tail.0);
+            assert!(tail > position);
         },
     );
 }
@@ -293,7 +298,7 @@ fn closing_releases_a_blocked_sender() {
             let (tx, mut rx) = full();
             let close = move || {
                 rx.close();
-                rx // keeps the accepted messages: no room is made
+                rx // not drained: the accepted messages leave no room
             };
             let (rx, sent) = sides.run(close, move || tx.send(2).is_ok());
             assert!(!sent);

@@ -124,14 +124,14 @@ impl<K: TuneKey> Elsewhere<K> {
     /// [`TuneError::WouldDeadlock`] if this thread leads the tuning itself, or if the thread that leads it waits for this
     /// one.
     pub fn wait(self) -> Result<(), TuneError> {
-        if !lock(&self.tuner.shared.waits).may_wait(&self.key) {
+        if !lock(&self.tuner.shared.waits).try_wait(&self.key) {
             return Err(TuneError::WouldDeadlock {
                 set: self.set,
                 key: format!("{:?}", self.key),
             });
         }
         self.follow.wait(&SpinPolicy::default());
-        lock(&self.tuner.shared.waits).has_waited();
+        lock(&self.tuner.shared.waits).end_wait();
         match lock(&self.tuner.shared.failed).get(&self.key) {
             Some(why) => Err(why.clone()),
             None => Ok(()),
@@ -166,14 +166,14 @@ impl<K: TuneKey> Leadership<K> {
         let current = Some(thread::current().id());
         if self.thread != current {
             self.thread = current;
-            lock(&self.tuner.shared.waits).tunes(&self.key);
+            lock(&self.tuner.shared.waits).start_tuning(&self.key);
         }
     }
 }
 
 impl<K: TuneKey> Drop for Leadership<K> {
     fn drop(&mut self) {
-        lock(&self.tuner.shared.waits).ended(&self.key);
+        lock(&self.tuner.shared.waits).end_tuning(&self.key);
     }
 }
 

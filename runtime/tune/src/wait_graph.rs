@@ -10,7 +10,8 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::thread::{self, ThreadId};
 
-/// Changed under one lock, so the last of several threads that would wait in a cycle observes the others (I5).
+/// The graph of one tuner, which accesses it under one lock. So if several threads are about to wait in a cycle, the
+/// last one finds the waits of the others (I5).
 pub(crate) struct WaitGraph<K> {
     tune: HashMap<K, ThreadId>,
     wait: HashMap<ThreadId, K>,
@@ -27,19 +28,19 @@ impl<K> Default for WaitGraph<K> {
 
 impl<K: Hash + Eq + Clone> WaitGraph<K> {
     /// Registers the calling thread as the one that tunes a key.
-    pub(crate) fn tunes(&mut self, key: &K) {
+    pub(crate) fn start_tuning(&mut self, key: &K) {
         self.tune.insert(key.clone(), thread::current().id());
     }
 
-    /// Removes the thread that tunes a key.
-    pub(crate) fn ended(&mut self, key: &K) {
+    /// Records that no thread tunes a key any more.
+    pub(crate) fn end_tuning(&mut self, key: &K) {
         self.tune.remove(key);
     }
 
     /// Registers that the calling thread is about to wait for a key. Returns `false`, and registers nothing, if the
     /// thread that tunes the key waits for the calling one, directly or through other threads.
     #[must_use]
-    pub(crate) fn may_wait(&mut self, key: &K) -> bool {
+    pub(crate) fn try_wait(&mut self, key: &K) -> bool {
         let here = thread::current().id();
         let mut wanted = Some(key);
         // Each thread waits for one key, so a path has at most as many edges as there are waiting threads.
@@ -54,7 +55,7 @@ impl<K: Hash + Eq + Clone> WaitGraph<K> {
     }
 
     /// Removes the wait of the calling thread.
-    pub(crate) fn has_waited(&mut self) {
+    pub(crate) fn end_wait(&mut self) {
         self.wait.remove(&thread::current().id());
     }
 }

@@ -13,10 +13,12 @@ use super::{Code, Context, CuStream};
 
 /// `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD`
 const RELEASE_THRESHOLD: u32 = 4;
-/// Every context of the process may use the memory. It is not write-combined, because the processor reads readbacks.
+/// `CU_MEMHOSTALLOC_PORTABLE`: every context of the process may use the memory. The flag for write-combined memory is
+/// not set, because the processor reads readbacks, and such reads would be slow.
 const PORTABLE: u32 = 1;
 
-/// Allocates pages: from a pool of the driver that keeps freed memory, on a stream used for allocations only.
+/// Allocates and frees pages, from a memory pool of the driver if the GPU has one. The pool keeps freed memory for
+/// later pages. Its stream runs nothing but allocations and frees.
 pub(crate) struct PagePool {
     context: Arc<Context>,
     stream: CuStream,
@@ -28,7 +30,7 @@ pub(crate) struct PagePool {
 unsafe impl Send for PagePool {}
 
 impl PagePool {
-    /// Creates a pool of the driver if `pooled`.
+    /// Creates an allocator of pages, with a memory pool of the driver if `pooled`.
     pub(crate) fn new(context: &Arc<Context>, pooled: bool) -> Result<Self, Code> {
         let stream = CuStream::new(context, 0)?;
         let mut pages = Self {
@@ -73,9 +75,12 @@ impl PagePool {
         Code::check(unsafe {
             (api.allocate_from_pool)(&raw mut address, bytes, pool, self.stream.raw())
         })?;
-        // The memory is valid in the order of the pool's stream, on which nothing else runs, so this does not wait.
-        let there = self.stream.synchronize();
-        there.map(|()| address).inspect_err(|_| self.free(address))
+        // The memory is valid once the stream has reached the allocation. Nothing but allocations and frees runs on
+        // the stream, so this returns soon.
+        let reached = self.stream.synchronize();
+        reached
+            .map(|()| address)
+            .inspect_err(|_| self.free(address))
     }
 
     /// Frees memory that no stream uses any more.
@@ -93,7 +98,7 @@ impl PagePool {
 }
 
 impl Drop for PagePool {
-    /// Destroys the pool. The driver completes the frees on its stream first.
+    /// Destroys the pool. The driver first completes the frees that are pending on the stream.
     fn drop(&mut self) {
         if let Some(pool) = self.pool {
             self.context.destroy("cuMemPoolDestroy", |api| {
@@ -104,7 +109,7 @@ impl Drop for PagePool {
     }
 }
 
-/// Pinned memory of the host: the GPU copies to and from it without the processor.
+/// Pinned memory of the host, which the GPU reads and writes directly in copies.
 pub(crate) struct Pinned {
     context: Arc<Context>,
     start: NonNull<u8>,

@@ -15,7 +15,7 @@ use super::compile::{Failure, Output, compile, options, version};
 /// The magic number of a file. The digest of the binary and the binary follow.
 const MAGIC: &[u8; 8] = b"MSCUBIN1";
 
-/// How a device's CUDA C kernels were prepared since it was opened.
+/// A report on the cache of compiled CUDA C kernels: its folder, and its use since the device was opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct KernelCache {
@@ -51,7 +51,7 @@ impl Cache {
         Some(base?.join("millstream").join("cuda"))
     }
 
-    /// Returns the counters.
+    /// Returns the folder and the counters.
     pub(crate) fn report(&self) -> KernelCache {
         // Relaxed: statistics.
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -90,7 +90,7 @@ impl Cache {
         if let Some(path) = path
             && let Err(error) = write(&path, &binary)
         {
-            tracing::warn!(target: "millstream::cuda", path = %path.display(), %error, "a compiled kernel cannot be written to the cache");
+            tracing::warn!(target: "millstream::cuda", path = %path.display(), %error, "cannot write a compiled kernel to the cache");
         }
         Ok(binary)
     }
@@ -120,12 +120,13 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
+/// Reads a binary. Returns `None` if there is no file, or if it is damaged or not a file of this cache.
 pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
     let file = fs::read(path).ok()?;
     let (digest, binary) = file.strip_prefix(MAGIC)?.split_at_checked(32)?;
     let intact = Sha256::digest(binary).as_slice() == digest;
     if !intact {
-        tracing::warn!(target: "millstream::cuda", path = %path.display(), "a compiled kernel is damaged; compiling it again");
+        tracing::warn!(target: "millstream::cuda", path = %path.display(), "a file of the kernel cache is damaged; compiling the kernel again");
     }
     intact.then(|| binary.to_vec())
 }
@@ -137,13 +138,13 @@ pub(super) fn write(path: &Path, binary: &[u8]) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     // Relaxed: the numbers only need to differ.
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let beside = folder.join(format!("{}-{number}.tmp", std::process::id()));
+    let temporary = folder.join(format!("{}-{number}.tmp", std::process::id()));
     let digest = Sha256::digest(binary);
-    let written = fs::write(&beside, [MAGIC, digest.as_slice(), binary].concat())
-        .and_then(|()| fs::rename(&beside, path));
+    let written = fs::write(&temporary, [MAGIC, digest.as_slice(), binary].concat())
+        .and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
-        // Best effort: the write error is the one to return.
-        let _ = fs::remove_file(&beside);
+        // Best effort: this returns the error of the write, not of the removal.
+        let _ = fs::remove_file(&temporary);
     }
     written
 }
@@ -168,9 +169,9 @@ mod tests {
             fs::write(&path, &intact[..cut]).unwrap();
             assert_eq!(read(&path), None, "cut at {cut}");
         }
-        let mut other = intact.clone();
-        *other.last_mut().unwrap() ^= 1;
-        fs::write(&path, &other).unwrap();
+        let mut damaged = intact.clone();
+        *damaged.last_mut().unwrap() ^= 1;
+        fs::write(&path, &damaged).unwrap();
         assert_eq!(read(&path), None);
         fs::remove_dir_all(folder).unwrap();
     }

@@ -10,17 +10,18 @@ use crate::memory::{Buffer, checked_index};
 pub(crate) struct Code {
     function: Function,
     threads: usize,
-    /// The first column of each value; it has one column per lane.
+    /// The index of the first column of each value. A value has one column per lane.
     columns: Vec<usize>,
     columns_len: usize,
-    /// The first element of each shared array, and of each local array.
+    /// The index of the first element of each shared array.
     shared: Vec<usize>,
     shared_len: usize,
+    /// The index of the first element of each local array.
     locals: Vec<usize>,
     locals_len: usize,
 }
 
-/// Returns the start of each of these consecutive ranges, and the end of the last one.
+/// Lays ranges of these lengths one after the other. Returns the start of each range, and the end of the last one.
 fn starts(lens: impl Iterator<Item = usize>) -> (Vec<usize>, usize) {
     let mut end = 0;
     let starts = lens.map(|len| {
@@ -33,7 +34,7 @@ fn starts(lens: impl Iterator<Item = usize>) -> (Vec<usize>, usize) {
 
 impl Code {
     pub(crate) fn new(function: Function) -> Self {
-        let lanes = function.values.iter().map(|of| usize::from(of.lanes));
+        let lanes = function.values.iter().map(|ty| usize::from(ty.lanes));
         let (columns, columns_len) = starts(lanes);
         let len = |array: &millstream_ir::ssa::Array| array.len as usize;
         let (shared, shared_len) = starts(function.shared.iter().map(len));
@@ -59,7 +60,7 @@ pub(crate) struct Scratch {
     shared: Vec<u64>,
     /// For each element, a column with all threads.
     locals: Vec<u64>,
-    /// Thread lists that no block needs now.
+    /// Unused lists of threads, kept so that blocks allocate none.
     spare: Vec<Vec<u32>>,
 }
 
@@ -78,8 +79,8 @@ impl<'a> Machine<'a> {
         cube: &'a Cube,
         arguments: &'a NativeArgs<'a>,
     ) -> Self {
-        // Values are written before they are read, so old ones may remain. Locals start as zeros. Shared arrays are
-        // undefined, but are cleared so that runs do not differ.
+        // Values are written before they are read, so the values of the previous cube may remain. Locals start as
+        // zeros. The content of shared arrays is undefined at the start; clearing them makes runs repeatable.
         scratch.columns.resize(code.columns_len * code.threads, 0);
         scratch.shared.clear();
         scratch.shared.resize(code.shared_len, 0);
@@ -103,9 +104,9 @@ impl<'a> Machine<'a> {
 
     /// Returns an empty list of threads.
     fn take_list(&mut self) -> Vec<u32> {
-        let mut take_list = self.scratch.spare.pop().unwrap_or_default();
-        take_list.clear();
-        take_list
+        let mut list = self.scratch.spare.pop().unwrap_or_default();
+        list.clear();
+        list
     }
 
     fn type_of(&self, value: ValueId) -> Type {
@@ -121,7 +122,7 @@ impl<'a> Machine<'a> {
         self.scratch.columns[self.column(value, lane) + thread as usize]
     }
 
-    /// Computes a lane for these threads.
+    /// Sets one lane of a value to the result of `f`, for each of these threads.
     fn fill(
         &mut self,
         (value, lane): (ValueId, u8),
@@ -146,7 +147,7 @@ impl<'a> Machine<'a> {
                 }
                 Stmt::AtomicAdd { to, at, value } => {
                     for thread in threads {
-                        self.add((*to, *at), *value, *thread);
+                        self.atomic_add((*to, *at), *value, *thread);
                     }
                 }
                 Stmt::If {
@@ -172,7 +173,7 @@ impl<'a> Machine<'a> {
                     body,
                     ..
                 } => self.for_loop([*index, *start, *end, *step], body, threads),
-                // All threads are at this statement already.
+                // Each statement runs for all threads before the next one begins, so no thread has to wait.
                 Stmt::Barrier => {}
                 other => panic!("the interpreter does not support `{other:?}`"),
             }
@@ -195,7 +196,7 @@ impl<'a> Machine<'a> {
                 break;
             }
             self.block(body, &active);
-            // Saturating: an index past the greatest number ends the loop.
+            // Saturating: a sum beyond `i64::MAX` ends the loop.
             let next = |m: &Self, thread| {
                 let [index, step] = [index, step].map(|value| m.get(value, 0, thread) as i64);
                 index.saturating_add(step) as u64
@@ -218,7 +219,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Returns the checked index of an access by a thread.
+    /// Returns the index of the first element that a thread accesses. Panics if the access is out of bounds or
+    /// misaligned.
     fn element_index(
         &self,
         (memory, at): (Memory, Option<ValueId>),
@@ -245,29 +247,29 @@ impl<'a> Machine<'a> {
     }
 
     /// Reads the element at a checked index.
-    fn element(&self, memory: Memory, place: usize, thread: u32) -> u64 {
+    fn element(&self, memory: Memory, index: usize, thread: u32) -> u64 {
         match memory {
             // SAFETY: the index is within the buffer; buffers are aligned (checked at launch) and live during it.
-            Memory::Param(param) => unsafe { self.buffer(param).load(place) },
+            Memory::Param(param) => unsafe { self.buffer(param).load(index) },
             Memory::Shared(array) => {
-                self.scratch.shared[self.code.shared[usize::from(array)] + place]
+                self.scratch.shared[self.code.shared[usize::from(array)] + index]
             }
             Memory::Local(array) => {
-                let element = self.code.locals[usize::from(array)] + place;
+                let element = self.code.locals[usize::from(array)] + index;
                 self.scratch.locals[element * self.code.threads + thread as usize]
             }
         }
     }
 
-    fn set_element(&mut self, memory: Memory, place: usize, thread: u32, bits: u64) {
+    fn set_element(&mut self, memory: Memory, index: usize, thread: u32, bits: u64) {
         match memory {
             // SAFETY: as in `element`; the verifier refuses stores to read-only buffers.
-            Memory::Param(param) => unsafe { self.buffer(param).store(place, bits) },
+            Memory::Param(param) => unsafe { self.buffer(param).store(index, bits) },
             Memory::Shared(array) => {
-                self.scratch.shared[self.code.shared[usize::from(array)] + place] = bits;
+                self.scratch.shared[self.code.shared[usize::from(array)] + index] = bits;
             }
             Memory::Local(array) => {
-                let element = self.code.locals[usize::from(array)] + place;
+                let element = self.code.locals[usize::from(array)] + index;
                 self.scratch.locals[element * self.code.threads + thread as usize] = bits;
             }
         }
@@ -275,29 +277,29 @@ impl<'a> Machine<'a> {
 
     fn store(&mut self, to: (Memory, Option<ValueId>), value: ValueId, thread: u32) {
         let lanes = self.type_of(value).lanes;
-        let place = self.element_index(to, lanes, thread);
+        let index = self.element_index(to, lanes, thread);
         for lane in 0..lanes {
             let bits = self.get(value, lane, thread);
-            self.set_element(to.0, place + usize::from(lane), thread, bits);
+            self.set_element(to.0, index + usize::from(lane), thread, bits);
         }
     }
 
-    fn add(&mut self, (to, at): (Memory, ValueId), value: ValueId, thread: u32) {
+    fn atomic_add(&mut self, (to, at): (Memory, ValueId), value: ValueId, thread: u32) {
         let dtype = self.type_of(value).dtype;
         let Some(sum) = scalar::binary(millstream_ir::BinaryOp::Add, dtype) else {
             return;
         };
-        let place = self.element_index((to, Some(at)), 1, thread);
+        let index = self.element_index((to, Some(at)), 1, thread);
         let more = self.get(value, 0, thread);
         match to {
             // SAFETY: as in `set_element`; the verifier allows atomic additions only to elements of 4 and 8 bytes.
             Memory::Param(param) => unsafe {
-                self.buffer(param).update(place, |bits| sum(bits, more));
+                self.buffer(param).update(index, |bits| sum(bits, more));
             },
-            // All threads of a cube run on one thread of the host.
+            // All threads of a cube run on one thread of the host, so this needs no atomic operation.
             _ => {
-                let bits = self.element(to, place, thread);
-                self.set_element(to, place, thread, sum(bits, more));
+                let bits = self.element(to, index, thread);
+                self.set_element(to, index, thread, sum(bits, more));
             }
         }
     }
@@ -322,39 +324,38 @@ impl<'a> Machine<'a> {
     fn load(&mut self, value: ValueId, from: (Memory, Option<ValueId>), threads: &[u32]) {
         let lanes = self.type_of(value).lanes;
         for thread in threads {
-            let place = self.element_index(from, lanes, *thread);
+            let index = self.element_index(from, lanes, *thread);
             for lane in 0..lanes {
-                let bits = self.element(from.0, place + usize::from(lane), *thread);
+                let bits = self.element(from.0, index + usize::from(lane), *thread);
                 let column = self.column(value, lane);
                 self.scratch.columns[column + *thread as usize] = bits;
             }
         }
     }
 
-    /// Combines the values of all threads, or of each row of threads. All threads are active, which the verifier
-    /// ensures.
+    /// Combines the values of all threads, or of each row of threads. The verifier ensures that all threads are active.
     fn reduce(&mut self, value: ValueId, scope: Scope, a: ValueId, f: scalar::Binary) {
         let threads = self.code.threads;
-        let together = match scope {
+        let group = match scope {
             Scope::Cube => threads,
             Scope::Row => self.code.function.threads[0] as usize,
         };
         let (from, to) = (self.column(a, 0), self.column(value, 0));
-        for first in (0..threads).step_by(together) {
-            let active = &self.scratch.columns[from + first..from + first + together];
-            let made = active.iter().copied().reduce(f).unwrap_or_default();
-            self.scratch.columns[to + first..to + first + together].fill(made);
+        for first in (0..threads).step_by(group) {
+            let values = &self.scratch.columns[from + first..from + first + group];
+            let combined = values.iter().copied().reduce(f).unwrap_or_default();
+            self.scratch.columns[to + first..to + first + group].fill(combined);
         }
     }
 
     /// Computes one lane of an operation on values.
     fn compute(&mut self, to: (ValueId, u8), op: &Op, threads: &[u32]) {
         let lane = to.1;
-        let of = self.type_of(to.0);
+        let ty = self.type_of(to.0);
         match op {
             Op::Const(bits) => self.fill(to, threads, |_, _| *bits),
             Op::Scalar(index) => {
-                let word = scalar::of_word(of.dtype, self.arguments.scalar(usize::from(*index)));
+                let word = scalar::of_word(ty.dtype, self.arguments.scalar(usize::from(*index)));
                 self.fill(to, threads, |_, _| word);
             }
             Op::Position(position, axis) => {
@@ -370,12 +371,12 @@ impl<'a> Machine<'a> {
             }
             Op::Bits(a) => self.fill(to, threads, |m, thread| m.get(*a, lane, thread)),
             Op::Unary(op, a) => {
-                if let Some(f) = scalar::unary(*op, of.dtype) {
+                if let Some(f) = scalar::unary(*op, ty.dtype) {
                     self.map_unary(to, *a, f, threads);
                 }
             }
             Op::Binary(op, a, b) => {
-                if let Some(f) = scalar::binary(*op, of.dtype) {
+                if let Some(f) = scalar::binary(*op, ty.dtype) {
                     self.map_binary(to, (*a, *b), f, threads);
                 }
             }
@@ -388,11 +389,11 @@ impl<'a> Machine<'a> {
                 m.get(if taken { *a } else { *b }, lane, thread)
             }),
             Op::Cast(a) => {
-                let f = scalar::cast(self.type_of(*a).dtype, of.dtype);
+                let f = scalar::cast(self.type_of(*a).dtype, ty.dtype);
                 self.map_unary(to, *a, f, threads);
             }
             Op::Fma(a, b, c) => {
-                if let Some(f) = scalar::fma(of.dtype) {
+                if let Some(f) = scalar::fma(ty.dtype) {
                     self.fill(to, threads, |m, thread| {
                         let [a, b, c] = [*a, *b, *c].map(|value| m.get(value, lane, thread));
                         f(a, b, c)

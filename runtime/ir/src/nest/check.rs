@@ -1,4 +1,4 @@
-//! Checks nests.
+//! Checks nests: every reference names an existing item, types fit, and accesses respect the modes of their buffers.
 
 use crate::DType;
 use crate::nest::{Access, AccessId, BufferMode, Level, Nest, Op, Store, Stride, ValueId, Word};
@@ -7,7 +7,7 @@ use crate::nest::{Access, AccessId, BufferMode, Level, Nest, Op, Store, Stride, 
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum NestError {
-    /// A count exceeds the range of an index.
+    /// The nest has more items of a kind than an index can name.
     TooMany {
         /// The kind of item.
         what: &'static str,
@@ -16,13 +16,13 @@ pub enum NestError {
         /// The limit.
         limit: usize,
     },
-    /// A name refers to nothing.
+    /// A reference names an item that does not exist.
     Missing {
         /// The kind of item.
         what: &'static str,
-        /// The index.
+        /// The index that the reference names.
         index: usize,
-        /// The place of the reference.
+        /// The item that contains the reference, such as `value 3`.
         place: String,
     },
     /// An access does not have one stride for each axis.
@@ -34,9 +34,9 @@ pub enum NestError {
         /// The number of axes.
         axes: usize,
     },
-    /// A type does not fit.
+    /// An item has or uses a wrong type.
     Type {
-        /// The place.
+        /// The item, such as `value 3`.
         place: String,
         /// The expected type.
         expected: String,
@@ -50,7 +50,7 @@ pub enum NestError {
         /// The reason.
         why: &'static str,
     },
-    /// A store at the level of rows has a value or a place that differs within a row.
+    /// A store that runs once for each row has a value or an address that differs within the row.
     Level {
         /// The store.
         store: usize,
@@ -75,7 +75,10 @@ impl std::fmt::Display for NestError {
                 access,
                 strides,
                 axes,
-            } => write!(f, "access {access} has {strides} strides for {axes} axes"),
+            } => write!(
+                f,
+                "access {access} has {strides} strides, expected {axes}: one for each axis"
+            ),
             NestError::Type {
                 place,
                 expected,
@@ -84,7 +87,7 @@ impl std::fmt::Display for NestError {
             NestError::Mode { buffer, why } => write!(f, "buffer {buffer} {why}"),
             NestError::Level { store } => write!(
                 f,
-                "store {store} is at the level of rows, but its value or its place differs within a row"
+                "store {store} runs once for each row, but its value or its address differs within the row"
             ),
             NestError::Epilogue { why } => write!(f, "the epilogue of a product {why}"),
         }
@@ -93,14 +96,14 @@ impl std::fmt::Display for NestError {
 
 impl std::error::Error for NestError {}
 
-/// The most words, values or accesses.
+/// The maximum number of words, values, accesses and buffers each: a nest names them by 16-bit indices.
 const COUNT_MAX: usize = u16::MAX as usize;
 
 impl Nest {
     /// Checks the nest.
     ///
     /// # Errors
-    /// The first error.
+    /// The first violation.
     pub fn check(&self) -> Result<(), NestError> {
         let counts = [
             ("words", self.words),
@@ -137,10 +140,10 @@ impl Nest {
         if usize::from(access.buffer) >= self.buffers.len() {
             return Err(missing("buffer", access.buffer, place()));
         }
-        let (access_index, strides, axes) = (index, access.strides.len(), self.rank());
+        let (strides, axes) = (access.strides.len(), self.rank());
         if strides != axes {
             return Err(NestError::Rank {
-                access: access_index,
+                access: index,
                 strides,
                 axes,
             });
@@ -148,11 +151,11 @@ impl Nest {
         access
             .offset
             .iter()
-            .try_for_each(|word| self.has_word(*word, place))?;
+            .try_for_each(|word| self.check_word(*word, place))?;
         access
             .strides
             .iter()
-            .try_for_each(|stride| self.has_stride(*stride, place))
+            .try_for_each(|stride| self.check_stride(*stride, place))
     }
 
     fn check_value(&self, index: usize) -> Result<(), NestError> {
@@ -163,68 +166,68 @@ impl Nest {
                 return Err(missing("value", *operand, place()));
             }
         }
-        let of = |id: &ValueId| self.values[usize::from(*id)].dtype;
+        let type_of = |id: &ValueId| self.values[usize::from(*id)].dtype;
         let same =
             |expected: DType, given: DType| expect(place, expected == given, expected, given);
         match &value.op {
             Op::Const(_) => Ok(()),
-            Op::Word(word) => self.has_word(*word, place),
+            Op::Word(word) => self.check_word(*word, place),
             Op::Index(axis) if usize::from(*axis) < self.rank() => same(DType::I64, value.dtype),
             Op::Index(axis) => Err(missing("axis", *axis, place())),
-            Op::Load(access) => same(self.loads(*access, place)?, value.dtype),
+            Op::Load(access) => same(self.loaded_type(*access, place)?, value.dtype),
             Op::Gather {
                 access,
                 index,
                 stride,
                 len,
             } => {
-                same(self.loads(*access, place)?, value.dtype)?;
-                self.has_stride(*stride, place)?;
-                self.has_word(*len, place)?;
-                same(DType::I64, of(index))
+                same(self.loaded_type(*access, place)?, value.dtype)?;
+                self.check_stride(*stride, place)?;
+                self.check_word(*len, place)?;
+                same(DType::I64, type_of(index))
             }
             Op::Unary(op, a) => {
                 expect(
                     place,
-                    op.takes(of(a)),
+                    op.takes(type_of(a)),
                     format!("a type that `{op}` supports"),
-                    of(a),
+                    type_of(a),
                 )?;
-                same(of(a), value.dtype)
+                same(type_of(a), value.dtype)
             }
             Op::Binary(op, a, b) => {
                 expect(
                     place,
-                    op.takes(of(a)),
+                    op.takes(type_of(a)),
                     format!("a type that `{op}` supports"),
-                    of(a),
+                    type_of(a),
                 )?;
-                same(of(a), of(b))?;
-                same(of(a), value.dtype)
+                same(type_of(a), type_of(b))?;
+                same(type_of(a), value.dtype)
             }
             Op::Compare(_, a, b) => {
-                same(of(a), of(b))?;
+                same(type_of(a), type_of(b))?;
                 same(DType::Bool, value.dtype)
             }
             Op::Select(condition, a, b) => {
-                same(DType::Bool, of(condition))?;
-                same(of(a), of(b))?;
-                same(of(a), value.dtype)
+                same(DType::Bool, type_of(condition))?;
+                same(type_of(a), type_of(b))?;
+                same(type_of(a), value.dtype)
             }
             Op::Cast(_) => Ok(()),
             Op::Random { seed, counter } => {
-                self.has_word(*seed, place)?;
-                same(DType::I64, of(counter))?;
+                self.check_word(*seed, place)?;
+                same(DType::I64, type_of(counter))?;
                 same(DType::U32, value.dtype)
             }
             Op::Reduce(op, a) => {
                 expect(
                     place,
-                    op.takes(of(a)),
+                    op.takes(type_of(a)),
                     format!("a type that `{op}` supports"),
-                    of(a),
+                    type_of(a),
                 )?;
-                same(op.output(of(a)), value.dtype)
+                same(op.output(type_of(a)), value.dtype)
             }
         }
     }
@@ -251,8 +254,8 @@ impl Nest {
         let given = self.values[usize::from(store.value)].dtype;
         expect(place, given == buffer.dtype, buffer.dtype, given)?;
         if let Some(scatter) = &store.scatter {
-            self.has_stride(scatter.stride, place)?;
-            self.has_word(scatter.len, place)?;
+            self.check_stride(scatter.stride, place)?;
+            self.check_word(scatter.len, place)?;
             let given = self.values[usize::from(scatter.index)].dtype;
             expect(place, given == DType::I64, DType::I64, given)?;
             if buffer.mode != BufferMode::Update {
@@ -263,18 +266,22 @@ impl Nest {
                 return Err(NestError::Mode { buffer, why });
             }
         }
-        let moves = self.access_level(store.access) == Level::Inner
+        let differs_in_row = self.access_level(store.access) == Level::Inner
             || scattered
                 .chain([store.value])
                 .any(|id| levels[usize::from(id)] == Level::Inner);
-        if store.level == Level::Outer && moves {
+        if store.level == Level::Outer && differs_in_row {
             return Err(NestError::Level { store: index });
         }
         Ok(())
     }
 
-    /// Returns the type of the elements that an access loads.
-    fn loads(&self, access: AccessId, place: impl Fn() -> String) -> Result<DType, NestError> {
+    /// Returns the type of the elements that an access loads, if its buffer is readable.
+    fn loaded_type(
+        &self,
+        access: AccessId,
+        place: impl Fn() -> String,
+    ) -> Result<DType, NestError> {
         let Some(found) = self.accesses.get(usize::from(access)) else {
             return Err(missing("access", access, place()));
         };
@@ -289,16 +296,16 @@ impl Nest {
         Ok(buffer.dtype)
     }
 
-    fn has_word(&self, word: Word, place: impl Fn() -> String) -> Result<(), NestError> {
+    fn check_word(&self, word: Word, place: impl Fn() -> String) -> Result<(), NestError> {
         if usize::from(word) < self.words {
             return Ok(());
         }
         Err(missing("word", word, place()))
     }
 
-    fn has_stride(&self, stride: Stride, place: impl Fn() -> String) -> Result<(), NestError> {
+    fn check_stride(&self, stride: Stride, place: impl Fn() -> String) -> Result<(), NestError> {
         match stride {
-            Stride::Word(word) => self.has_word(word, place),
+            Stride::Word(word) => self.check_word(word, place),
             Stride::Zero | Stride::One => Ok(()),
         }
     }
@@ -310,6 +317,7 @@ fn missing(what: &'static str, index: u16, place: String) -> NestError {
     NestError::Missing { what, index, place }
 }
 
+/// Returns a [`NestError::Type`] unless `fits`.
 fn expect(
     place: impl Fn() -> String,
     fits: bool,

@@ -110,7 +110,8 @@ impl Segments {
 }
 
 impl<const MAX: usize> AccessLog<MAX> {
-    /// Creates the log of memory that `residue` still uses: reuse of memory is one more hazard (I4 follows from I2).
+    /// Creates the log of a slice in reused memory. The points of `residue` still use the memory. They enter the log as
+    /// writes, so the next task is ordered after them like after any other write (I4 follows from I2).
     pub fn with_residue(bytes: u64, residue: impl IntoIterator<Item = Point>) -> Self {
         let mut log = Self::default();
         let mut segment = Segment::new(0..bytes);
@@ -142,9 +143,9 @@ impl<const MAX: usize> AccessLog<MAX> {
         }
     }
 
-    /// Enters the task at `point` if its conflicts are all with its own queue, which orders them, and one comparison
-    /// shows that. Returns `false` and changes nothing otherwise; the caller then calls [`AccessLog::conflicts`] and
-    /// [`AccessLog::admit`].
+    /// The shortcut for a task that was issued at `point`. Enters the task if the log has one segment with exactly
+    /// these bytes and all conflicts are with tasks of the same queue, which runs them in order. Otherwise returns
+    /// `false` and changes nothing; the caller then calls [`AccessLog::conflicts`] and [`AccessLog::admit`].
     #[inline(always)]
     pub fn enter_own(&mut self, start: u64, end: u64, access: Access, point: Point) -> bool {
         let segment = match &mut self.segments {
@@ -193,6 +194,7 @@ impl<const MAX: usize> AccessLog<MAX> {
         }
     }
 
+    /// Enters a task whose range is not exactly that of the only segment.
     fn admit_part(&mut self, range: Range<u64>, access: Access, used: Use) {
         if access.writes()
             && let Segments::One(segment) = &mut self.segments
@@ -242,6 +244,7 @@ impl<const MAX: usize> AccessLog<MAX> {
     }
 }
 
+/// Adds a use of exactly the bytes of a segment.
 #[inline(always)]
 fn enter(segment: &mut Segment, access: Access, used: Use) {
     if access.writes() {

@@ -1,5 +1,6 @@
-//! Histograms with fixed buckets, each an eighth of a power of two wide. So a quantile is at most 6.25 % off,
-//! whatever was recorded. All histograms have the same buckets, so sums and differences of histograms are histograms.
+//! Histograms with fixed buckets: the values from one power of two to the next are split into eight buckets, so a
+//! quantile is at most 6.25 % off. All histograms have the same buckets, so sums and differences of histograms are
+//! histograms.
 //!
 //! Recording does not allocate. A [`Histogram`] has one writer; a [`SharedHistogram`] has any number of them.
 
@@ -8,8 +9,9 @@ use std::ops::Range;
 
 use millstream_sync::facade::Figure;
 
-/// The number of buckets per power of two, as a power of two: 8. Values below 8 have a bucket each.
+/// The binary logarithm of [`SPLIT`].
 const SPLIT_BITS: u32 = 3;
+/// The number of buckets per power of two. Each value below it has a bucket of its own.
 const SPLIT: usize = 1 << SPLIT_BITS;
 
 /// The number of buckets: those of the values below [`SPLIT`], then `SPLIT` for each further power of two.
@@ -35,7 +37,7 @@ fn bounds(bucket: usize) -> (u64, u64) {
     }
 }
 
-/// The number of recorded values per bucket (see the module).
+/// A histogram: the number of recorded values in each bucket, their sum, and the greatest of them.
 ///
 /// ```
 /// use millstream_protocol::metrics::Histogram;
@@ -82,8 +84,8 @@ impl Histogram {
         self.greatest = self.greatest.max(other.greatest);
     }
 
-    /// Returns the values that were recorded since `earlier`, an older state of this histogram. The greatest value
-    /// remains that of all values.
+    /// Returns a histogram of the values that were recorded since `earlier`, an older state of this histogram. Its
+    /// greatest value is that of all values, because the buckets do not tell which value is newer.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut later = self.clone();
         for (own, less) in later.counts.iter_mut().zip(earlier.counts.iter()) {
@@ -114,12 +116,12 @@ impl Histogram {
         self.greatest
     }
 
-    /// Returns the value that a fraction `part` of all values does not exceed: 0.5 gives the median, and one value in
-    /// a hundred exceeds that of 0.99. The result is the middle of its bucket, but not more than the greatest value;
-    /// 0 if the histogram is empty. `part` is clamped to the range from 0 to 1.
+    /// Returns the value that a fraction `part` of all values does not exceed: 0.5 gives the median, and 0.99 a
+    /// value that one value in a hundred exceeds. The result is the middle of its bucket, but not more than the
+    /// greatest value; 0 if the histogram is empty. `part` is clamped to the range from 0 to 1.
     pub fn quantile(&self, part: f64) -> u64 {
         let part = if part >= 0.0 { part.min(1.0) } else { 0.0 };
-        // The least quantile is the first value.
+        // A quantile of 0 is the least value, which has rank 1.
         let rank = ((part * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
         for (value, count) in self.buckets_at_middle() {
@@ -137,7 +139,7 @@ impl Histogram {
         let filled = filled.filter(|(_, count)| **count > 0);
         filled.map(|(index, count)| {
             let (least, width) = bounds(index);
-            // The last bucket ends with the greatest `u64`.
+            // Saturating: the last bucket would end at 2^64.
             (least..least.saturating_add(width), *count)
         })
     }
@@ -219,7 +221,7 @@ mod tests {
         (any::<u64>(), 0..64_u32).prop_map(|(value, shift)| value >> shift)
     }
 
-    fn of(values: &[u64]) -> Histogram {
+    fn histogram_of(values: &[u64]) -> Histogram {
         let mut histogram = Histogram::new();
         values.iter().for_each(|value| histogram.record(*value));
         histogram
@@ -246,13 +248,13 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with the sorted list of all values.
+        /// Compares each quantile with the sorted list of all values.
         #[test]
         fn quantile_is_off_by_at_most_a_sixteenth(
             values in prop::collection::vec(value(), 1..300),
             part in 0.0..=1.0_f64,
         ) {
-            let histogram = of(&values);
+            let histogram = histogram_of(&values);
             let mut sorted = values;
             sorted.sort_unstable();
             let rank = ((part * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len());
@@ -265,14 +267,14 @@ mod tests {
         }
 
         #[test]
-        fn merged_histograms_can_be_subtracted_again(
+        fn since_returns_what_was_merged_into_the_earlier_histogram(
             first in prop::collection::vec(value(), 0..50),
             second in prop::collection::vec(0..1_u64 << 40, 0..50),
         ) {
-            let (earlier, more) = (of(&first), of(&second));
+            let (earlier, more) = (histogram_of(&first), histogram_of(&second));
             let mut all = earlier.clone();
             all.merge(&more);
-            let both = of(&[first.clone(), second].concat());
+            let both = histogram_of(&[first.clone(), second].concat());
             prop_assert_eq!(&all, &both);
             let later = all.since(&earlier);
             prop_assert_eq!(&later.counts, &more.counts);
@@ -283,7 +285,7 @@ mod tests {
         fn shared_histogram_equals_a_histogram_of_the_same_values(values in prop::collection::vec(0..1_u64 << 40, 0..50)) {
             let shared = SharedHistogram::default();
             values.iter().for_each(|value| shared.record(*value));
-            prop_assert_eq!(shared.look(), of(&values));
+            prop_assert_eq!(shared.look(), histogram_of(&values));
         }
     }
 }

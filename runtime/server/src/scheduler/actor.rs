@@ -16,17 +16,17 @@ use super::task::HeldTask;
 /// The reason why the first held task of a stream cannot be issued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Parked {
-    /// None: it can be issued, unless it awaits tasks of other streams.
+    /// Not parked: the task can be issued, unless it awaits tasks of other streams.
     No,
-    /// It is a reservation that waits for memory.
+    /// The task is a reservation that waits for memory.
     Memory,
-    /// It is a host function that waits until its dependencies have completed.
+    /// The task is a host function that waits until its dependencies have completed.
     HostWaits,
-    /// It is a host function that runs.
+    /// The task is a host function that is running.
     HostRuns,
 }
 
-/// The most issued tasks whose credit is given back together.
+/// The maximum number of issued tasks whose credit is given back together.
 const CREDIT_CHUNK_MAX: u64 = 32;
 
 /// Returns the number of issued tasks whose credit is given back together, for a stream that may hold `limit` tasks.
@@ -37,7 +37,7 @@ pub(super) fn credit_chunk(limit: u64) -> u64 {
 /// A task of another stream that waits until one of this stream is issued.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Waiter {
-    /// The sequence of this stream's task.
+    /// The sequence of this stream's task that must be issued first.
     pub(super) sequence: u64,
     /// The stream that waits.
     pub(super) stream: u32,
@@ -80,11 +80,12 @@ pub(crate) struct StreamActor {
     pub(super) parked: Parked,
     /// Whether it is in the turns of its queue.
     pub(super) waits_for_turn: bool,
-    /// Tasks that it issued in its present turn, if a full queue interrupted that.
+    /// The number of tasks that it issued in its last turn, if a full queue interrupted that turn; else 0.
     pub(super) turn_issued: usize,
-    /// Tasks of other streams that wait until a held task is issued, the one with the earliest such task first.
+    /// Tasks of other streams, each of which waits until a held task of this stream is issued; ordered by that held
+    /// task.
     pub(super) waiters: BinaryHeap<Reverse<Waiter>>,
-    /// Credit of issued tasks that was not given back yet.
+    /// The number of issued tasks whose credit was not given back yet.
     pub(super) unreleased: u64,
     /// The number of issued tasks whose credit is given back together.
     pub(super) credit_chunk: u64,
@@ -180,8 +181,8 @@ impl StreamActor {
         self.held.get_mut(index).map(|held| &mut **held)
     }
 
-    /// Counts an issued task, and gives credit back if a chunk is complete. The credit that is kept back is less than a
-    /// quarter of the limit, so callers still find room.
+    /// Counts an issued task, and gives credit back if a chunk is complete. The stream keeps back less than a quarter
+    /// of the limit, so callers still find room.
     #[inline(always)]
     pub(super) fn release_credit(&mut self) {
         self.unreleased += 1;
@@ -196,7 +197,8 @@ impl StreamActor {
         self.unreleased = 0;
     }
 
-    /// Returns `true` if its first held task can be tried.
+    /// Returns `true` if the server can try to issue its first held task: the stream is not parked, and the task awaits
+    /// no task of another stream.
     #[inline]
     pub(super) fn can_issue(&self) -> bool {
         self.parked == Parked::No && self.held.front().is_some_and(|held| held.awaits.is_empty())

@@ -1,4 +1,4 @@
-//! When a stream joins the turns of its queue, and how many tasks it may issue in one turn.
+//! Turns of streams: decides when a stream joins the turns of its queue, and how many tasks it may issue in one turn.
 
 use millstream_protocol::id::QueueId;
 use millstream_protocol::message::Op;
@@ -9,14 +9,15 @@ use super::Scheduler;
 /// A turn of a stream on its queue.
 pub(crate) struct Turn {
     pub(crate) stream: u32,
-    /// The number of tasks that it may issue.
+    /// The number of tasks that the stream may issue in this turn.
     pub(crate) quantum: usize,
-    /// The number of them that it has issued already, because a full queue interrupted this turn.
+    /// The number of tasks that the stream issued in this turn before a full queue interrupted it; 0 if none did.
     pub(crate) issued: usize,
 }
 
 impl Scheduler {
-    /// Adds a stream whose first task can be tried to the turns of its queue, unless it is there.
+    /// Adds a stream to the turns of its queue if the server can try to issue the stream's first held task. Does
+    /// nothing if the stream is in the turns already.
     #[inline]
     pub(super) fn join_turns(&mut self, stream: u32) {
         let actor = &mut self.streams[stream as usize];
@@ -30,7 +31,7 @@ impl Scheduler {
         }
     }
 
-    /// As [`Scheduler::join_turns`], for a stream that may have been removed with its last task.
+    /// Same as [`Scheduler::join_turns`]. Does nothing if the stream was removed, which may happen with its last task.
     #[inline]
     pub(crate) fn resume(&mut self, stream: u32) {
         if self.contains(stream) {
@@ -44,7 +45,7 @@ impl Scheduler {
         !self.queues[queue.index()].turns.is_empty()
     }
 
-    /// Starts the next turn on a queue.
+    /// Starts the next turn on a queue, if a stream waits for one.
     pub(crate) fn next_turn(&mut self, queue: QueueId) -> Option<Turn> {
         let stream = self.queues[queue.index()].turns.next()?;
         let quantum = match self.strategy {
@@ -60,8 +61,8 @@ impl Scheduler {
         })
     }
 
-    /// Returns `true` if the first held task of a stream is work, not only a place in the order. Only work counts
-    /// against the quantum.
+    /// Returns `false` if the first held task of a stream only has a place in the order (an answer, a mark or a
+    /// deferred drop). All other tasks count against the quantum.
     #[inline]
     pub(crate) fn first_does_work(&self, stream: u32) -> bool {
         let first = self.first_held(stream);
@@ -69,8 +70,8 @@ impl Scheduler {
             .is_some_and(|held| matches!(held.task.op, Op::Answer(_) | Op::Mark | Op::DropAfter(_)))
     }
 
-    /// Puts a turn back that a full queue interrupted: it is the next one again. A stream is in the turns at most once;
-    /// a task that it finished in software may have put it there, so that place is removed.
+    /// Puts back a turn that a full queue interrupted, as the next turn. A stream is in the turns at most once: if it
+    /// joined them again during the turn (when one of its tasks finished without a queue), that place is removed.
     pub(crate) fn put_back(&mut self, queue: QueueId, stream: u32, issued: usize) {
         let turns = &mut self.queues[queue.index()].turns;
         let actor = &mut self.streams[stream as usize];

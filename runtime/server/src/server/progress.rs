@@ -1,4 +1,4 @@
-//! Progress: the consequences of completions.
+//! Progress: processes completions, names the points that must wake the device thread, and ends the server.
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::failure::{Failure, Reason};
@@ -9,7 +9,9 @@ use super::{Effect, Server};
 use crate::points::Points;
 
 impl<B: Backend> Server<B> {
-    /// Refreshes all queues and processes their progress. Returns `true` if there was any.
+    /// Reads the progress of all queues and acts on it: prunes clocks, recycles slots, frees memory, starts host
+    /// functions, serves the reservation wait list and the profiles. Also answers callers of withdrawn tasks. Returns
+    /// `true` if a queue has progressed.
     #[inline]
     pub fn progress(&mut self) -> bool {
         let moved = self.scheduler.progress();
@@ -47,8 +49,8 @@ impl<B: Backend> Server<B> {
         self.scheduler.can_flush()
     }
 
-    /// Iterates over the points that let the server go on when they pass, at most one for each queue. They must wake a
-    /// device thread that has nothing else to do.
+    /// Iterates over the points that the server waits for, at most one for each queue. When one of them passes, the
+    /// caller must wake the device thread.
     pub fn wanted(&self) -> impl Iterator<Item = Point> {
         let memory_is_awaited = !self.memory.is_wait_list_empty();
         let queues = self.scheduler.numbered_queues();
@@ -75,7 +77,7 @@ impl<B: Backend> Server<B> {
         self.scheduler.last_points()
     }
 
-    /// Requests a watch of the last point that freed memory waits for, once per point.
+    /// Requests a wake-up at the last point of each queue that freed slots or memory wait for, once for each point.
     pub fn watch_freed(&mut self) {
         for (id, queue) in self.scheduler.numbered_queues() {
             let busy = self.memory.oldest_busy(id);
@@ -115,8 +117,8 @@ impl<B: Backend> Server<B> {
         }
         let gone = self.device.gone();
         self.observers.profiles_mut().lose(|| gone.error());
-        // User code that was to run is dropped here, which answers its callers (I5). Values to collect stay: the device
-        // may use them.
+        // Drops host functions that were ready to run, which answers their callers (I5). Values to collect stay, since
+        // the device may use them.
         self.effects.forget_hosts();
         left
     }
@@ -126,7 +128,7 @@ impl<B: Backend> Server<B> {
         self.memory.usage().reserved
     }
 
-    /// Frees the pages that no slice uses, once nothing runs any more. Returns their bytes.
+    /// Frees all empty pages. Returns their bytes.
     pub fn free_pages(&mut self) -> u64 {
         self.memory.cleanup(&mut self.device)
     }

@@ -14,7 +14,8 @@ use crate::faulty::Faulty;
 use crate::loss_rig::*;
 use crate::support::{self, Valve, add_one, held, launch_update};
 
-/// I5, I10: every request to a device that is lost meanwhile is answered, and nothing is freed on it.
+/// I5, I10: if a device is lost at a launch while eight threads use it, each request is answered, and no page is freed
+/// on the lost device.
 #[apply(every_device)]
 fn loss_at_the_nth_launch_answers_every_caller(#[case] on: On) {
     for nth in [1, 2, 7, 40, 150] {
@@ -65,9 +66,10 @@ fn loss_at_the_nth_launch_answers_every_caller(#[case] on: On) {
     }
 }
 
-/// I5: the slot of a lost slice is recycled without its charge, so the next call that takes the slot returns the loss.
+/// I5: if the device is lost, a dropped slice is no longer charged to its client's hard limit when its slot is
+/// recycled, so a later allocation that takes the slot returns the loss.
 #[test]
-fn slice_of_a_lost_device_leaves_its_slot_uncharged_i5() {
+fn recycled_slot_of_a_lost_device_has_no_charge_i5() {
     let sim = Sim::seed(7).faults(Faults::none().lost_at_run(1));
     let (device, mut driver) = Device::open_driven(sim, DeviceOptions::default()).unwrap();
     let client = device.client_builder().hard_limit(1 << 20).build();
@@ -80,21 +82,18 @@ fn slice_of_a_lost_device_leaves_its_slot_uncharged_i5() {
     assert_eq!(lost_epoch(stream.empty::<u32>(4)), 0);
 }
 
-/// I5: an allocation may detect the loss as well.
+/// I5: a loss that an allocation detects is reported as a loss, not as a lack of memory.
 #[apply(every_device)]
 fn loss_at_an_allocation_is_reported_as_a_loss(#[case] on: On) {
     let (rig, switch) = open(on, Recovery::NewProcess);
     switch.lose_at_page(1);
     let stream = rig.client().new_stream();
     let values = stream.empty::<u32>(1 << 20).unwrap();
-    assert_eq!(
-        lost_epoch(stream.read(&values).wait_timeout(PATIENCE)),
-        0,
-        "the loss is not reported as a lack of memory"
-    );
+    assert_eq!(lost_epoch(stream.read(&values).wait_timeout(PATIENCE)), 0);
 }
 
-/// I5: a loss that the device detects without a call reaches every caller that waits, whatever it waits for.
+/// I5: a loss that no call of the backend reports (the timelines end) reaches every caller that waits: for a readback,
+/// a sync, a resource or room in its stream.
 #[apply(every_device)]
 fn loss_without_a_failed_call_reaches_every_waiting_caller(#[case] on: On) {
     let options = DeviceOptions::default().max_held(4);
@@ -110,7 +109,7 @@ fn loss_without_a_failed_call_reaches_every_waiting_caller(#[case] on: On) {
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| client.new_stream().read(&values).wait_timeout(PATIENCE));
         let syncer = scope.spawn(|| rig.device.sync().wait_timeout(PATIENCE));
-        let another = scope.spawn(|| {
+        let resource = scope.spawn(|| {
             let stream = client.new_stream();
             let mut pending = stream.get_resource::<Faulty>((read(&values),));
             pending.wait_timeout(PATIENCE).map(drop)
@@ -129,7 +128,7 @@ fn loss_without_a_failed_call_reaches_every_waiting_caller(#[case] on: On) {
         switch.lose_now();
         assert_eq!(lost_epoch(reader.join().unwrap()), 0);
         assert_eq!(lost_epoch(syncer.join().unwrap()), 0);
-        assert_eq!(lost_epoch(another.join().unwrap()), 0);
+        assert_eq!(lost_epoch(resource.join().unwrap()), 0);
         assert_eq!(lost_epoch(sender.join().unwrap()), 0);
     });
     // I4: a guard keeps its memory, even after the device was reopened.
@@ -139,9 +138,9 @@ fn loss_without_a_failed_call_reaches_every_waiting_caller(#[case] on: On) {
     drop(guard);
 }
 
-/// I10: a device that only another process can open again is neither freed nor dropped.
+/// I10: if only another process can open a lost device again, no page is freed and the backend is not dropped.
 #[apply(every_device)]
-fn device_lost_for_the_process_is_neither_freed_nor_dropped(#[case] on: On) {
+fn backend_lost_for_the_process_is_neither_freed_nor_dropped(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::NewProcess);
     let stream = rig.client().new_stream();
     let values = stream.create(&[1_u32; 1_000]).unwrap();
@@ -165,8 +164,8 @@ fn device_lost_for_the_process_is_neither_freed_nor_dropped(#[case] on: On) {
     );
 }
 
-/// I5, I10: a broken GPU invalidates the context of the process. Every caller receives the loss, with the information
-/// that only another process can open the device again.
+/// I5, I10: an error that invalidates the CUDA context of the process is a loss: every caller receives it, and only
+/// another process can open the device again.
 #[rstest]
 fn broken_gpu_is_lost_for_the_process_i5(
     #[values(support::On::Cuda, support::On::CudaOneQueue, support::On::CudaDriven)]
@@ -183,7 +182,7 @@ fn broken_gpu_is_lost_for_the_process_i5(
     let values = stream.create(&[1_u32; 100]).unwrap();
     session.break_at(nth, code);
     let mut requests = Vec::new();
-    // Later launches are refused, and some of these may be.
+    // The driver refuses launches after the break, so the loop may end early.
     while launch_update(&stream, &add_one, &values).is_ok() && requests.len() < 20 {
         requests.push(stream.read(&values));
     }
@@ -209,10 +208,10 @@ impl Drop for SendDroppingThread {
     }
 }
 
-/// I4: values that unfinished work may use are kept and counted. I6: user code that will not run is dropped on the GC
-/// thread, not on the device thread.
+/// I4: after a loss, values that unfinished tasks may use are kept and counted. I6: user code that will not run is
+/// dropped on the GC thread, not on the device thread.
 #[apply(every_threaded_device)]
-fn values_in_use_are_parked_after_a_loss_and_pending_code_is_dropped(#[case] on: On) {
+fn values_in_use_are_kept_after_a_loss_and_pending_code_is_dropped(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::NewProcess);
     let client = rig.client();
     let valve = Valve::new();
@@ -245,7 +244,7 @@ fn values_in_use_are_parked_after_a_loss_and_pending_code_is_dropped(#[case] on:
     valve.open();
 }
 
-/// I5, I10: a device may be lost during its close.
+/// I5, I10: if the device is lost during its close, the close ends, and each request is answered.
 #[apply(every_device)]
 fn loss_during_close_ends_the_close_and_answers_every_request(#[case] on: On) {
     for nth in 1..=12 {
@@ -265,8 +264,8 @@ fn loss_during_close_ends_the_close_and_answers_every_request(#[case] on: On) {
             .collect();
         switch.lose_at_launch(nth);
         let report = match on {
-            // The close of a driven device does not wait for a guard, so the guard is dropped first; the close then
-            // issues the tasks that it held.
+            // The close of a driven device does not wait for a guard. So the test drops the guard first, and the close
+            // issues the tasks that waited for it.
             On::Driven => {
                 drop(guard);
                 close(rig)
@@ -315,7 +314,7 @@ fn loss_at_a_compilation_is_reported_to_every_caller(#[case] driven: bool) {
     assert!(kernel().is_ok());
 }
 
-/// I6: a host function whose turn came but that never ran is counted as withdrawn, not as finished.
+/// I6: a host function that was ready to run when the device was lost is counted as withdrawn, not as finished.
 #[test]
 fn host_function_prevented_by_a_loss_is_withdrawn_i6() {
     let (mut rig, switch) = open(On::Driven, Recovery::SameProcess);
@@ -326,10 +325,10 @@ fn host_function_prevented_by_a_loss_is_withdrawn_i6() {
     let token = CancelToken::new();
     let ran = Arc::new(AtomicBool::new(false));
     let runs = ran.clone();
-    // The device admits both in one turn, so it is lost before the user code begins.
+    // The device admits the host function and the launch in one turn, so it is lost before the host function starts.
     switch.lose_at_launch(1);
-    let request = client.new_stream().with_cancel(&token);
-    request
+    let cancellable = client.new_stream().with_cancel(&token);
+    cancellable
         .host("late", (), move || runs.store(true, Ordering::SeqCst))
         .unwrap();
     launch_update(&stream, &add_one, &values).unwrap();
@@ -340,7 +339,7 @@ fn host_function_prevented_by_a_loss_is_withdrawn_i6() {
     assert_eq!((tally.finished, tally.running), (0, 0), "{tally:?}");
 }
 
-/// The submission log can be taken after a loss, when it is needed most, and replayed.
+/// The submission log of a lost device can be taken once, and the reopened device can repeat it.
 #[apply(every_device)]
 fn submission_log_of_a_lost_device_can_be_taken(#[case] on: On) {
     let options = DeviceOptions::default().log_submissions(1 << 20);
@@ -359,7 +358,7 @@ fn submission_log_of_a_lost_device_can_be_taken(#[case] on: On) {
     assert_eq!(
         lost_epoch(rig.device.take_log()),
         0,
-        "the log can be taken once"
+        "the log was taken already"
     );
     rig.device.reopen().unwrap();
     let client = rig.client();

@@ -170,8 +170,8 @@ impl Session {
         lines(self.controls.launched)
     }
 
-    /// Returns a description of each instantiated graph: `6 nodes, 5 edges, longest way 4`. The longest way is the
-    /// number of nodes on the longest path.
+    /// Returns a description of each instantiated graph: `6 nodes, 5 edges, longest path 4`. The path is
+    /// counted in nodes.
     pub fn graphs(&self) -> Vec<String> {
         lines(self.controls.graphs)
     }

@@ -137,7 +137,7 @@ fn independent_branches_of_a_replay_are_not_ordered_i1_i2(#[values(1, 2, 3, 4, 5
     }
     // Three edges from fills to launches, two to the launch that adds `b` to `a`, two to the launch that adds `c`.
     // There is no edge from `c`'s launch to the launch that adds `b`.
-    assert_eq!(gpu.graphs(), ["8 nodes, 7 edges, longest way 4"]);
+    assert_eq!(gpu.graphs(), ["8 nodes, 7 edges, longest path 4"]);
     drop((recording, x, a, b, c, stream, saxpy, client, device));
     gpu.assert_clean();
 }
@@ -201,7 +201,7 @@ fn a_replay_orders_tasks_whose_arguments_overlap_i2(#[values(1, 2, 3, 4, 5, 6)] 
         let launches = gpu.calls("cuGraphLaunch") - before;
         assert_eq!(launches, launched, "turn {turn}");
     }
-    assert_eq!(gpu.graphs(), ["6 nodes, 3 edges, longest way 2"]);
+    assert_eq!(gpu.graphs(), ["6 nodes, 3 edges, longest path 2"]);
     drop((
         recording, parameters, both, x, stream, saxpy, client, device,
     ));

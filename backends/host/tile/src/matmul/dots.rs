@@ -1,16 +1,21 @@
-//! Dot products, straight from memory: products of few rows with a matrix whose columns are contiguous (transposed,
-//! as in decoding), or of few columns with a matrix whose rows are contiguous. Each element of the matrix is used
-//! only a few times, so reading it dominates, and packing it, as `gemm` does, would read and write it once more.
+//! Matrix products of few rows or few columns, as dot products that read the large matrix in place.
 //!
-//! An element is summed the same way whichever elements it is computed with, so results depend on the lengths alone.
+//! Either the left side has few rows and the columns of the right side are contiguous (a transposed matrix, as in
+//! decoding), or the right side has few columns and the rows of the left side are contiguous. Each element of the large
+//! matrix is used only a few times, so most of the time goes into reading it. Packing it first, as `gemm` does, would
+//! read and write it once more.
+//!
+//! The order in which an element is summed does not depend on the elements that are computed with it. So results do not
+//! depend on how a product is split.
 
 use super::{Matrix, Product};
 use crate::level::{Arithmetic, Level, Work, work};
 use crate::number::Number;
 use crate::scratch::Scratch;
 
-/// With more rows than this, packing is cheap compared to the rest.
+/// The maximum number of rows, or columns, of the small side. With more, packing is cheap compared to the arithmetic.
 const ROWS_MAX: usize = 16;
+
 /// A float type, with a fused multiply-add where the processor has one.
 pub(super) trait Real: Number {
     fn mul_add<A: Arithmetic>(a: Self, b: Self, c: Self) -> Self;
@@ -30,16 +35,17 @@ impl Real for f64 {
     }
 }
 
-/// The side whose dot products make up a product.
+/// The small side of a product that is computed by dot products.
 #[derive(Clone, Copy)]
 pub(super) enum Dots {
-    /// Few rows of the left side.
+    /// The left side has few rows.
     Rows,
-    /// Few columns of the right side.
+    /// The right side has few columns.
     Columns,
 }
 
 impl Dots {
+    /// Returns the small side of a product; `None` if dot products do not suit the product.
     pub(super) fn of(product: &Product<'_>) -> Option<Self> {
         if product.m <= ROWS_MAX && product.rhs.row == 1 {
             Some(Self::Rows)
@@ -55,8 +61,8 @@ impl Product<'_> {
     /// Computes the product by dot products with `L` partial sums each.
     ///
     /// # Safety
-    /// Every element lies in its binding, and the output overlaps neither side. The processor has the level. `dots`
-    /// belongs to this product, or to one that this is a part of.
+    /// Every element lies in its binding, and the output overlaps neither side. The processor supports `level`. `dots`
+    /// is [`Dots::of`] this product, or of a product that contains this one.
     pub(super) unsafe fn dots<T: Real, const L: usize>(&self, dots: Dots, level: Level) {
         // SAFETY: the caller's promises, for the product or its transpose.
         unsafe {
@@ -86,6 +92,10 @@ impl Product<'_> {
         }
     }
 
+    /// Computes the product for [`Dots::Rows`]. Copies the left rows first if they are not contiguous.
+    ///
+    /// # Safety
+    /// As for [`Product::dots`].
     unsafe fn dots_of_rows<T: Real, const L: usize>(&self, level: Level) {
         let (m, k, lhs) = (self.m, self.k, self.lhs);
         if lhs.column == 1 {
@@ -123,7 +133,9 @@ impl Product<'_> {
 /// A product with contiguous left rows.
 struct Rows<'a, T, const L: usize> {
     product: &'a Product<'a>,
+    /// The first element of the first left row.
     left: *const T,
+    /// The distance from one left row to the next, in elements.
     step: isize,
 }
 
@@ -137,7 +149,7 @@ impl<T: Real, const L: usize> Work for Rows<'_, T, L> {
         for column in (0..n).step_by(COLUMNS) {
             let columns = (n - column).min(COLUMNS);
             let mut row = 0;
-            // The columns stay in the cache for the next rows. A block has as many sums as there are registers.
+            // The columns stay in the cache for the next rows. The sums of a larger block would not fit in registers.
             while row < m {
                 let rows = (m - row).min(4);
                 // SAFETY: these rows and columns exist.
@@ -166,6 +178,10 @@ impl<T: Real, const L: usize> Work for Rows<'_, T, L> {
 }
 
 impl<T: Real, const L: usize> Rows<'_, T, L> {
+    /// Computes the elements of `R` rows and `C` columns.
+    ///
+    /// # Safety
+    /// As for [`Product::dots`]; the rows and columns exist.
     #[inline(always)]
     unsafe fn block<A: Arithmetic, const R: usize, const C: usize>(
         &self,

@@ -1,4 +1,4 @@
-//! Streams.
+//! The functions that create, destroy, query and wait for streams.
 
 use std::collections::VecDeque;
 
@@ -10,10 +10,10 @@ use crate::code::Code;
 use crate::state::State;
 use crate::stream::Stream;
 
-/// The stream does not synchronize with the legacy default stream.
+/// `CU_STREAM_NON_BLOCKING`: the stream does not synchronize with the legacy default stream.
 const NON_BLOCKING: u32 = 1;
 
-/// Returns the last point of a stream, or `None` if it is unused.
+/// Returns the point of a stream's last operation, or `None` if the stream is unused.
 fn last(state: &mut State, call: &str, stream: u64) -> Result<Option<Point>, Code> {
     state.check_safe(call)?;
     let why = "queries a captured stream, whose operations are not executed";
@@ -58,13 +58,13 @@ functions! {
     cuStreamCreateWithPriority(stream: Out<u64>, flags: u32, priority: i32) Context |state| {
         create(state, &stream, flags, priority)
     };
-    // The queued operations are still executed.
+    // The fake still executes the queued operations, as a driver does.
     cuStreamDestroy_v2(stream: u64) Ending |state| {
         let call = "cuStreamDestroy_v2";
         state.check_not_captured(call, stream, "destroys a captured stream")?;
-        let of = state.known_stream(call, stream)?;
-        of.destroyed = true;
-        if of.queue.is_empty() && !of.busy {
+        let found = state.known_stream(call, stream)?;
+        found.destroyed = true;
+        if found.queue.is_empty() && !found.busy {
             state.streams.live.remove(&stream);
         }
         Ok(())
@@ -79,7 +79,7 @@ functions! {
     cuStreamGetFlags(stream: u64, flags: Out<u32>) Context |state| {
         flags.put(state.known_stream("cuStreamGetFlags", stream)?.flags)
     };
-    // For the default streams, the current context.
+    // The handles 0 to 2 are the default streams, which belong to the current context.
     cuStreamGetCtx(stream: u64, context: Out<u64>) Context |state| match stream {
         0..=2 => context.put(state.current),
         _ => context.put(state.known_stream("cuStreamGetCtx", stream)?.context),

@@ -88,7 +88,7 @@ impl Executable {
             }
         }
         let (nodes, longest) = (self.nodes.len(), lengths.into_iter().max().unwrap_or(0));
-        format!("{nodes} nodes, {edges} edges, longest way {longest}")
+        format!("{nodes} nodes, {edges} edges, longest path {longest}")
     }
 
     /// Returns `true` if the edges have a cycle.
