@@ -133,7 +133,7 @@ pub mod memory {
 pub mod kernel {
     pub use millstream_client::arguments::{
         Argument, ArgumentError, ArgumentType, ArgumentTypes, ArgumentWriter, Arguments, Bound,
-        CubeCount, LaunchArgs, Read, Update, Write, bind, read, update, write,
+        CubeCount, LaunchArgs, Read, ScalarParameter, Update, Write, bind, read, update, write,
     };
     pub use millstream_client::{IntoBindings, KernelHandle, TypedKernel};
     pub use millstream_protocol::argument::{ArgumentKind, ArgumentKinds};
@@ -155,7 +155,7 @@ pub mod error {
     pub use millstream_cpu::ResourceError;
     pub use millstream_protocol::error::{
         Error, Full, KernelError, LaunchError, MemoryError, OpenError, ParameterMismatch,
-        ProfileError, ReopenError,
+        ProfileError, ReopenError, ScalarMismatch,
     };
     pub use millstream_protocol::failure::{Bytes, Extent, Failure, FailureRef, Origin, Reason};
     pub use millstream_protocol::memory::PageError;

@@ -8,7 +8,9 @@
 //!    memory that exists, or parameters, which are slices without memory that each replay binds.
 //! 2. Adding a task also extends the byte range and the alignment that the recording needs of each slice it touches. So
 //!    the set of slices, in order of first use, becomes the recording's parameter list; see [`Parameters`].
-//! 3. [`Recorder::finish`] rewrites each binding to (parameter index, offset), computes which tasks depend on which
+//! 3. Scalars are fixed, or set by each replay: [`Recorder::scalar`] for one scalar, [`Recorder::launch_words`] for whole
+//!    words. Both become words of the replay; see `scalar_words`.
+//! 4. [`Recorder::finish`] rewrites each binding to (parameter index, offset), computes which tasks depend on which
 //!    (`order_of`), and registers the recording with the device in one message. Nothing runs before a replay.
 //!
 //! A recording keeps a reference to every slice and kernel that it names, so replays need no further lookups (I4).
@@ -37,11 +39,15 @@ use millstream_protocol::message::{Op, Registration, Task};
 use millstream_protocol::recording::{
     Parameters, RecordedOp, RecordedTask, RecordedWord, WordSlot, order_of,
 };
-use millstream_protocol::table::SlotRef;
 
-use crate::arguments::{ArgumentWriter, Arguments, Bound, CubeCount, Packed, Untyped};
+use crate::arguments::{
+    ArgumentWriter, Arguments, Bound, CubeCount, Packed, RecordedArguments, RecorderKey,
+    ScalarParameter, ScalarPlace, Untyped,
+};
 use crate::handle::Handle;
 use crate::launch::check_own_count;
+use crate::replay::{Holds, ReplayWords};
+use crate::scalar_words::ScalarWordsBuilder;
 use crate::{KernelHandle, Recording, Stream};
 
 /// Records tasks instead of submitting them.
@@ -50,8 +56,9 @@ pub struct Recorder<'a> {
     parameters: Parameters,
     tasks: Vec<NewTask>,
     kernels: Vec<KernelHandle>,
-    /// References that keep the recorded slices alive.
-    holds: Vec<SlotRef>,
+    recorded: RecordedArguments,
+    /// The number of scalar parameters.
+    scalars: u32,
 }
 
 /// A task that was recorded.
@@ -60,7 +67,16 @@ struct NewTask {
     task: Task,
     /// One for each binding.
     shapes: Vec<Shape>,
-    slots: Box<[WordSlot]>,
+    scalars: ReplayedScalars,
+}
+
+/// The scalars of a task that each replay sets. Either list is empty.
+#[derive(Default)]
+struct ReplayedScalars {
+    /// Whole words.
+    slots: Vec<WordSlot>,
+    /// Scalar parameters, in ascending order of offsets.
+    places: Vec<ScalarPlace>,
 }
 
 /// What a recording needs to know of a binding beyond the binding itself: its alignment, and whether it may
@@ -96,27 +112,33 @@ impl Stream {
             parameters: Parameters::default(),
             tasks: Vec::new(),
             kernels: Vec::new(),
-            holds: Vec::new(),
+            recorded: RecordedArguments {
+                holds: Vec::new(),
+                key: RecorderKey::new(),
+                places: Vec::new(),
+            },
+            scalars: 0,
         }
     }
 }
 
 impl Recorder<'_> {
-    /// Records a launch.
+    /// Records a launch. A scalar may be a [`ScalarParameter`], whose value each replay sets.
     ///
     /// # Errors
-    /// Same as [`Stream::launch`].
+    /// Same as [`Stream::launch`]; [`LaunchError::ScalarParameter`] for a scalar parameter of another recorder.
     pub fn launch(
         &mut self,
         kernel: &KernelHandle,
         count: impl Into<CubeCount>,
         arguments: impl Arguments,
     ) -> Result<(), Error> {
-        self.record_launch(kernel, count.into(), &arguments, Box::default())
+        self.record_launch(kernel, count.into(), &arguments, Vec::new())
     }
 
     /// Records a launch as [`Stream::launch_words`] makes it. A word may be a slot, whose value each replay provides
-    /// ([`ReplayArgs::words`](super::ReplayArgs::words)).
+    /// ([`ReplayArgs::words`](super::ReplayArgs::words)). For programs that generate kernels and so have scalars as words;
+    /// other programs use [`Recorder::scalar`].
     ///
     /// ```
     /// # use millstream_client::{KernelHandle, Recording, Stream};
@@ -172,7 +194,7 @@ impl Recorder<'_> {
         kernel: &KernelHandle,
         count: CubeCount,
         arguments: &impl Arguments,
-        slots: Box<[WordSlot]>,
+        slots: Vec<WordSlot>,
     ) -> Result<(), Error> {
         let device = self.stream.device();
         if !Arc::ptr_eq(kernel.hold.table(), device.table()) {
@@ -181,8 +203,9 @@ impl Recorder<'_> {
         let signature = kernel.kernel.signature();
         let mut packed = Packed::new();
         let given = arguments.count();
+        self.recorded.places.clear();
         let fits = ArgumentWriter::new(signature, device.table(), &mut packed, given)
-            .and_then(|writer| arguments.write(&mut writer.with_holds(&mut self.holds)));
+            .and_then(|writer| arguments.write(&mut writer.recorded_by(&mut self.recorded)));
         fits.map_err(|error| device.argument_error(error, kernel.name()))?;
         self.stream.check_count(kernel, &count)?;
         let mut task = Task::new(None, Op::Taken);
@@ -198,7 +221,7 @@ impl Recorder<'_> {
                 let bindings = task.all_bindings().copied();
                 check_own_count(kernel, handle, bindings)?;
                 task.push_binding(handle.binding(Access::Read));
-                self.holds.push(handle.hold().clone());
+                self.recorded.holds.push(handle.hold().clone());
                 LaunchCount::Dynamic
             }
         };
@@ -212,7 +235,10 @@ impl Recorder<'_> {
             kernel: kernel.id(),
             count,
         };
-        self.add_task(op, task, shapes, slots);
+        let mut places = std::mem::take(&mut self.recorded.places);
+        places.sort_unstable_by_key(|place| place.offset);
+        let scalars = ReplayedScalars { slots, places };
+        self.add_task(op, task, shapes, scalars);
         Ok(())
     }
 
@@ -226,12 +252,18 @@ impl Recorder<'_> {
         target: &Handle<T>,
     ) -> Result<(), Error> {
         let (from, to) = self.stream.check_copy(source, target)?;
-        self.holds
+        self.recorded
+            .holds
             .extend([source.hold().clone(), target.hold().clone()]);
         let mut task = Task::new(None, Op::Taken);
         task.push_binding(from);
         task.push_binding(to);
-        self.add_task(RecordedOp::Copy, task, Vec::new(), Box::default());
+        self.add_task(
+            RecordedOp::Copy,
+            task,
+            Vec::new(),
+            ReplayedScalars::default(),
+        );
         Ok(())
     }
 
@@ -241,11 +273,11 @@ impl Recorder<'_> {
     /// Same as [`Stream::fill`].
     pub fn fill<T: Element>(&mut self, target: &Handle<T>, value: T) -> Result<(), Error> {
         self.stream.check_handle(target)?;
-        self.holds.push(target.hold().clone());
+        self.recorded.holds.push(target.hold().clone());
         let mut task = Task::new(None, Op::Taken);
         task.push_binding(target.binding(Access::Write));
         let op = RecordedOp::Fill(Pattern::of(value));
-        self.add_task(op, task, Vec::new(), Box::default());
+        self.add_task(op, task, Vec::new(), ReplayedScalars::default());
         Ok(())
     }
 
@@ -256,7 +288,7 @@ impl Recorder<'_> {
     /// Same as [`Stream::empty`].
     pub fn empty<T: Element>(&mut self, len: usize) -> Result<Handle<T>, Error> {
         let handle = self.stream.empty(len)?;
-        self.holds.push(handle.hold().clone());
+        self.recorded.holds.push(handle.hold().clone());
         Ok(handle)
     }
 
@@ -297,6 +329,32 @@ impl Recorder<'_> {
         Ok(handle)
     }
 
+    /// Creates a scalar parameter: a scalar of launches whose value each replay sets with
+    /// [`ReplayArgs::set`](super::ReplayArgs::set). Pass a reference to it in place of the number, to one launch or to
+    /// several. `T` is the type that the kernel declares: `u64` for a `usize`, `u8` for a `bool`.
+    ///
+    /// ```
+    /// # use millstream_client::{KernelHandle, Stream};
+    /// # use millstream_protocol::error::Error;
+    /// # use millstream_client::handle::Handle;
+    /// use millstream_client::arguments::{CubeCount, update};
+    /// # fn f(stream: &Stream, integrate: &KernelHandle, world: &Handle<f32>, times: &[f32]) -> Result<(), Error> {
+    /// let mut recorder = stream.recorder();
+    /// let dt = recorder.scalar::<f32>();
+    /// recorder.launch(integrate, CubeCount::single(), (update(world), &dt, 9.81_f32))?;
+    /// let step = recorder.finish()?;
+    /// for time in times {
+    ///     step.set(&dt, *time).replay(stream)?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn scalar<T: Element>(&mut self) -> ScalarParameter<T> {
+        let index = self.scalars;
+        self.scalars += 1;
+        ScalarParameter::new(index, self.recorded.key.clone())
+    }
+
     /// Allows replays to bind fewer bytes to a parameter than it was made with. Tasks then receive only the part of
     /// their binding that lies within the handle. For inputs and results whose lengths are words of the replay.
     ///
@@ -315,7 +373,7 @@ impl Recorder<'_> {
         op: RecordedOp,
         task: Task,
         mut shapes: Vec<Shape>,
-        slots: Box<[WordSlot]>,
+        scalars: ReplayedScalars,
     ) {
         let align = match &op {
             RecordedOp::Launch { .. } => size_of::<u32>() as u64,
@@ -336,7 +394,7 @@ impl Recorder<'_> {
             op,
             task,
             shapes,
-            slots,
+            scalars,
         });
     }
 
@@ -346,10 +404,13 @@ impl Recorder<'_> {
     /// [`Error::Closed`].
     pub fn finish(mut self) -> Result<Recording, Error> {
         let parameters = self.parameters.finished();
+        let slots = self.tasks.iter().flat_map(|task| &task.scalars.slots);
+        let words = slots.map(|slot| slot.slot + 1).max().unwrap_or(0);
+        let mut scalars = ScalarWordsBuilder::new(self.recorded.key, self.scalars, words);
         let tasks: Arc<[RecordedTask]> = self
             .tasks
             .drain(..)
-            .map(|new| recorded(&self.parameters, new))
+            .map(|new| recorded(&self.parameters, &mut scalars, new))
             .collect();
         let device = self.stream.device();
         let hold = device.slot(true)?;
@@ -364,13 +425,25 @@ impl Recorder<'_> {
             hold,
             parameters,
             tasks,
-            self.holds,
-            self.kernels,
+            ReplayWords {
+                own: words as usize,
+                scalars: scalars.finish(),
+            },
+            Holds {
+                _slices: self.recorded.holds,
+                _kernels: self.kernels,
+            },
         ))
     }
 }
 
-fn recorded(parameters: &Parameters, new: NewTask) -> RecordedTask {
+fn recorded(
+    parameters: &Parameters,
+    scalars: &mut ScalarWordsBuilder,
+    new: NewTask,
+) -> RecordedTask {
+    let ReplayedScalars { mut slots, places } = new.scalars;
+    slots.extend(scalars.add(new.task.scalars(), &places));
     let bindings = new.task.all_bindings().zip(&new.shapes);
     let more = new.task.extra.more();
     RecordedTask {
@@ -379,7 +452,7 @@ fn recorded(parameters: &Parameters, new: NewTask) -> RecordedTask {
             .map(|(binding, shape)| parameters.relative(binding, shape.aliases))
             .collect(),
         scalars: new.task.scalars().into(),
-        slots: new.slots,
+        slots: slots.into(),
         metadata: more.map(|extra| extra.metadata.clone()).unwrap_or_default(),
         tensor_maps: more
             .map(|extra| extra.tensor_maps.clone())

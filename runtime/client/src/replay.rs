@@ -12,8 +12,9 @@ use millstream_protocol::recording::{Parameter, RecordedTask, overlapping_task};
 use millstream_protocol::table::SlotRef;
 use smallvec::SmallVec;
 
-use crate::arguments::ArgumentError;
+use crate::arguments::{ArgumentError, ScalarParameter};
 use crate::handle::Handle;
+use crate::scalar_words::{ScalarValues, ScalarWords};
 use crate::{KernelHandle, Stream};
 
 /// Tasks that were checked and resolved once, and can be replayed any number of times.
@@ -31,24 +32,32 @@ struct RecordingShared {
     /// The parameters' bindings as they were recorded: the initial bindings of a replay.
     bindings: Box<[Binding]>,
     tasks: Arc<[RecordedTask]>,
-    /// The number of words that a replay provides.
-    words: usize,
-    /// Keeps the recorded slices and kernels alive.
-    _holds: Vec<SlotRef>,
-    _kernels: Vec<KernelHandle>,
+    words: ReplayWords,
+    _holds: Holds,
+}
+
+/// The words of a replay: first those that [`ReplayArgs::words`] sets, then those of scalar parameters.
+pub(super) struct ReplayWords {
+    /// The number of words that [`ReplayArgs::words`] sets.
+    pub(super) own: usize,
+    pub(super) scalars: ScalarWords,
+}
+
+/// References that keep what was recorded alive.
+pub(super) struct Holds {
+    pub(super) _slices: Vec<SlotRef>,
+    pub(super) _kernels: Vec<KernelHandle>,
 }
 
 impl Recording {
-    /// Creates a recording that is registered under `hold`; `holds` and `kernels` are the references that it keeps.
+    /// Creates a recording that is registered under `hold`.
     pub(super) fn new(
         hold: SlotRef,
         parameters: Vec<Parameter>,
         tasks: Arc<[RecordedTask]>,
-        holds: Vec<SlotRef>,
-        kernels: Vec<KernelHandle>,
+        words: ReplayWords,
+        holds: Holds,
     ) -> Self {
-        let slots = tasks.iter().flat_map(|task| &task.slots);
-        let words = slots.map(|slot| slot.slot as usize + 1).max().unwrap_or(0);
         let shared = RecordingShared {
             hold,
             bindings: parameters.iter().map(|known| known.binding).collect(),
@@ -56,7 +65,6 @@ impl Recording {
             tasks,
             words,
             _holds: holds,
-            _kernels: kernels,
         };
         Self {
             shared: Arc::new(shared),
@@ -73,9 +81,10 @@ impl Recording {
         self.shared.parameter_of(handle.id())
     }
 
-    /// Returns the number of words that a replay provides: one more than the greatest slot, or 0.
+    /// Returns the number of words that [`ReplayArgs::words`] sets: one more than the greatest slot, or 0. Scalar
+    /// parameters are not among them.
     pub fn words(&self) -> usize {
-        self.shared.words
+        self.shared.words.own
     }
 
     /// Returns the number of tasks.
@@ -93,7 +102,7 @@ impl Recording {
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Closed`]; [`Error::Launch`] if the recording has parameters without memory, or
-    /// slots: use [`Recording::bind`] then.
+    /// slots, or scalar parameters: use [`Recording::bind`] or [`Recording::set`] then.
     pub fn replay(&self, stream: &Stream) -> Result<(), Error> {
         ReplayArgs::new(self).replay(stream)
     }
@@ -125,6 +134,15 @@ impl Recording {
         handle: &'a Handle<T>,
     ) -> ReplayArgs<'a> {
         ReplayArgs::new(self).bind(parameter, handle)
+    }
+
+    /// Starts the arguments of a replay by setting the value of a scalar parameter, which
+    /// [`Recorder::scalar`](super::Recorder::scalar) returned.
+    ///
+    /// [`ReplayArgs::replay`] returns an error if no launch of the recording takes the parameter.
+    #[inline]
+    pub fn set<T: Element>(&self, scalar: &ScalarParameter<T>, value: T) -> ReplayArgs<'_> {
+        ReplayArgs::new(self).set(scalar, value)
     }
 
     /// As [`Recording::replay_args`], for handles of one element type and without words. May block while the mailbox is
@@ -193,10 +211,11 @@ impl std::fmt::Debug for Recording {
     }
 }
 
-/// The arguments of one replay: a handle for each parameter, and the words. [`Recording::bind`] starts them.
+/// The arguments of one replay: a handle for each parameter, a value for each scalar parameter, and the words.
+/// [`Recording::bind`] and [`Recording::set`] start them.
 ///
-/// The arguments are checked and resolved on the caller's stack, and allocate nothing for up to 8 parameters and 16
-/// words (I9). [`ReplayArgs::replay`] returns an error if an argument does not fit.
+/// The arguments are checked and resolved on the caller's stack, and allocate nothing for up to 8 parameters, 16 scalar
+/// parameters and 16 words (I9). [`ReplayArgs::replay`] returns an error if an argument does not fit.
 ///
 /// They borrow the handles until the replay (I4): a binding is plain numbers, so a slice whose last handle was dropped
 /// before the replay is sent would be freed before the replay is admitted.
@@ -218,6 +237,7 @@ pub struct ReplayArgs<'a> {
     bindings: SmallVec<[Binding; INLINE_BINDINGS]>,
     is_bound: SmallVec<[bool; INLINE_BINDINGS]>,
     words: &'a [u64],
+    scalars: ScalarValues,
     /// The first error.
     error: Option<ArgumentError>,
 }
@@ -245,6 +265,7 @@ impl<'a> ReplayArgs<'a> {
             bindings: SmallVec::from_slice(&recording.bindings),
             is_bound: SmallVec::from_elem(false, recording.bindings.len()),
             words: &[],
+            scalars: ScalarValues::new(&recording.words.scalars),
             error: None,
         }
     }
@@ -254,6 +275,15 @@ impl<'a> ReplayArgs<'a> {
     pub fn bind<T: Element>(mut self, parameter: &Handle<T>, handle: &'a Handle<T>) -> Self {
         let bound = self.bind_named(parameter.as_bytes(), handle.as_bytes());
         self.keep_error(bound);
+        self
+    }
+
+    /// Sets the value of a scalar parameter, as [`Recording::set`].
+    #[inline]
+    pub fn set<T: Element>(mut self, scalar: &ScalarParameter<T>, value: T) -> Self {
+        let known = &self.recording.words.scalars;
+        let set = self.scalars.set(known, scalar, value);
+        self.keep_error(set);
         self
     }
 
@@ -269,7 +299,8 @@ impl<'a> ReplayArgs<'a> {
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Closed`]; [`Error::Launch`] with [`LaunchError::NotAParameter`] for a handle that
-    /// the recording does not touch, with [`LaunchError::WordCount`], and with [`LaunchError::Parameter`] if a
+    /// the recording does not touch, with [`LaunchError::WordCount`], with [`LaunchError::ScalarParameter`] if a scalar
+    /// parameter is set twice, not at all, or belongs to another recording, and with [`LaunchError::Parameter`] if a
     /// parameter is bound twice, or has no memory and is not bound, if a handle is too small or differs in alignment,
     /// or if handles overlap so that a task would read what it writes although its kernel does not allow that.
     pub fn replay(self, stream: &Stream) -> Result<(), Error> {
@@ -334,6 +365,17 @@ impl<'a> ReplayArgs<'a> {
         }
     }
 
+    /// Checks all arguments together. Returns `true` if two parameters overlap, one of which is written.
+    fn check(&self) -> Result<bool, ArgumentError> {
+        let shared = self.recording;
+        if self.words.len() != shared.words.own {
+            let (expected, given) = (shared.words.own, self.words.len());
+            return Err(LaunchError::WordCount { expected, given }.into());
+        }
+        self.scalars.check(&shared.words.scalars)?;
+        shared.check(&self.bindings, self.is_bound.contains(&true))
+    }
+
     fn submit(self, stream: &Stream, wait: bool) -> Result<(), Error> {
         let (shared, device) = (self.recording, stream.device());
         let table = shared.hold.table();
@@ -342,7 +384,7 @@ impl<'a> ReplayArgs<'a> {
         }
         let overlap = match self.error {
             Some(error) => Err(error),
-            None => shared.check(&self.bindings, self.is_bound.contains(&true), self.words),
+            None => self.check(),
         };
         let overlap = overlap.map_err(|error| device.argument_error(error, &"replay".into()))?;
         let op = Op::Replay {
@@ -351,7 +393,7 @@ impl<'a> ReplayArgs<'a> {
         };
         stream.submit(wait, op, |task| {
             task.set_bindings(&self.bindings);
-            task.set_scalars(self.words);
+            self.scalars.set_after(self.words, task);
         })
     }
 }
@@ -361,17 +403,8 @@ impl RecordingShared {
         self.bindings.iter().position(|known| known.slice == slice)
     }
 
-    /// Checks all arguments of a replay together. Returns `true` if two parameters overlap, one of which is written.
-    fn check(
-        &self,
-        bindings: &[Binding],
-        rebinds: bool,
-        words: &[u64],
-    ) -> Result<bool, ArgumentError> {
-        if words.len() != self.words {
-            let (expected, given) = (self.words, words.len());
-            return Err(LaunchError::WordCount { expected, given }.into());
-        }
+    /// Checks all bindings of a replay together. Returns `true` if two parameters overlap, one of which is written.
+    fn check(&self, bindings: &[Binding], rebinds: bool) -> Result<bool, ArgumentError> {
         let unbound = |(recorded, bound): (&Parameter, &Binding)| {
             recorded.is_formal && recorded.binding.slice == bound.slice
         };
