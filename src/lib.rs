@@ -82,11 +82,11 @@ pub mod device {
     pub use millstream_actors::{Device, Driver};
     pub use millstream_cpu::Cpu;
     pub use millstream_protocol::health::{Health, Recovery};
+    pub use millstream_protocol::health_state::HealthWatch;
     pub use millstream_protocol::id::{MAX_QUEUES, QueueId};
     pub use millstream_protocol::options::{DeviceOptions, LogLevel, Logs, Strategy};
     pub use millstream_protocol::properties::{DeviceProperties, Feature};
     pub use millstream_protocol::threads::{Spawner, ThreadBody, ThreadRole};
-    pub use millstream_protocol::vitals::HealthWatch;
     pub use millstream_sync::facade::SpinPolicy;
 }
 

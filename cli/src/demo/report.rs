@@ -62,8 +62,8 @@ impl ProfileFacts {
             tasks: kernel.tasks,
             total_ms: milliseconds(kernel.total),
             mean_ms: milliseconds(kernel.mean()),
-            least_ms: milliseconds(kernel.least),
-            greatest_ms: milliseconds(kernel.greatest),
+            least_ms: milliseconds(kernel.min),
+            greatest_ms: milliseconds(kernel.max),
         };
         Self {
             clock: profile.busy.clock.to_string(),

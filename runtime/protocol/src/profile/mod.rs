@@ -183,9 +183,9 @@ pub struct KernelProfile {
     /// The total of these times.
     pub total: Duration,
     /// The shortest time.
-    pub least: Duration,
+    pub min: Duration,
     /// The longest time.
-    pub greatest: Duration,
+    pub max: Duration,
 }
 
 impl KernelProfile {
@@ -228,7 +228,7 @@ impl fmt::Display for Profile {
         )?;
         for kernel in &self.kernels {
             let [total, mean, least, greatest] =
-                [kernel.total, kernel.mean(), kernel.least, kernel.greatest]
+                [kernel.total, kernel.mean(), kernel.min, kernel.max]
                     .map(|time| format!("{time:.2?}"));
             writeln!(
                 f,
