@@ -31,9 +31,12 @@
 //! ```
 //! `driven/tests` and the model program `actors` (`closing`) of `loom-tests` check these cases.
 
+use super::core::is_inside;
 use super::*;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use millstream_protocol::marks::mark_runtime_thread;
 
 use crate::actor::DeferredTeardown;
 use crate::host::discard_panic;
@@ -120,7 +123,7 @@ impl<B: Backend> DeferredTeardown for Remainder<B> {
 
 impl<B: Backend> Direct<B> {
     pub(super) fn shut_down(&self, deadline: Option<Instant>) -> Report {
-        if Inside::get() && !self.may_shut_down() {
+        if is_inside() && !self.may_shut_down() {
             return Report::default();
         }
         with_stack(|| self.shut_down_here(deadline))
