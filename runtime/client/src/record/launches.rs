@@ -15,10 +15,14 @@ use crate::arguments::{ArgumentWriter, Arguments, Bound, CubeCount, Packed, Unty
 use crate::launch::check_own_count;
 
 impl Recorder<'_> {
-    /// Records a launch. A scalar may be a [`ScalarParameter`], whose value each replay sets.
+    /// Records a launch. A scalar may be a [`ScalarParameter`](crate::arguments::ScalarParameter), whose value each
+    /// replay sets.
     ///
     /// # Errors
-    /// Same as [`Stream::launch`]; [`LaunchError::ScalarParameter`] for a scalar parameter of another recorder.
+    /// Same as [`Stream::launch`](crate::Stream::launch); [`LaunchError::ScalarParameter`] for a scalar parameter of
+    /// another recorder.
+    ///
+    /// [`LaunchError::ScalarParameter`]: millstream_protocol::error::LaunchError::ScalarParameter
     pub fn launch(
         &mut self,
         kernel: &KernelHandle,
@@ -28,9 +32,9 @@ impl Recorder<'_> {
         self.record_launch(kernel, count.into(), &arguments, Vec::new())
     }
 
-    /// Records a launch as [`Stream::launch_words`] makes it. A word may be a slot, whose value each replay provides
-    /// ([`ReplayArgs::words`](super::ReplayArgs::words)). For programs that generate kernels and so have scalars as words;
-    /// other programs use [`Recorder::scalar`].
+    /// Records a launch as [`Stream::launch_words`](crate::Stream::launch_words) makes it. A word may be a slot, whose
+    /// value each replay provides ([`ReplayArgs::words`](crate::ReplayArgs::words)). For programs that generate kernels
+    /// and so have scalars as words; other programs use [`Recorder::scalar`].
     ///
     /// ```
     /// # use millstream_client::{KernelHandle, Recording, Stream};
@@ -51,7 +55,7 @@ impl Recorder<'_> {
     /// ```
     ///
     /// # Errors
-    /// Same as [`Stream::launch_words`].
+    /// Same as [`Stream::launch_words`](crate::Stream::launch_words).
     pub fn launch_words(
         &mut self,
         kernel: &KernelHandle,
