@@ -2,7 +2,7 @@
 //!
 //! # What runs when, and under which lock
 //! Messages go through the same mailbox as on a device with threads, so both kinds of device have one total order of
-//! messages (I1). The lock is a [`HandoffLock`] around [`Core`]; `core::Inside` marks the thread that holds it.
+//! messages (I1). The lock is a [`HandoffLock`] around [`Core`]; `Inside` marks the thread that holds it.
 //!
 //! | code | runs when | inside the lock |
 //! | --- | --- | --- |
@@ -74,6 +74,7 @@ mod closing;
 mod core;
 mod driver;
 mod inline;
+mod inside;
 mod model;
 #[cfg(test)]
 mod tests;

@@ -10,8 +10,8 @@ use millstream_protocol::message::Task;
 use millstream_sync::facade::{lock, with_stack};
 use millstream_sync::mailbox::{Refused, Reserved, RoomPlace};
 
-use super::core::is_inside;
 use super::inline::UserJob;
+use super::inside::is_inside;
 use super::{DRIVE_BUDGET, Direct, DirectChannel};
 use crate::host::run_job;
 

@@ -31,7 +31,7 @@
 //! ```
 //! `driven/tests` and the model program `actors` (`closing`) of `loom-tests` check these cases.
 
-use super::core::is_inside;
+use super::inside::is_inside;
 use super::*;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,4 @@
-//! The state of a driven device under its lock, and a turn of it; and the mark of the thread that is inside.
+//! The state of a driven device under its lock, and a turn of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use millstream_protocol::backend::Backend;
 use millstream_protocol::marks::mark_runtime_thread;
 use millstream_sync::facade::with_stack;
-use millstream_sync::thread_flag;
 
 use super::closing::{Attempt, Remainder};
 use super::inline::Inline;
+use super::inside::InsideMark;
 use crate::actor::DeviceActor;
 
 /// The state that a turn needs.
@@ -54,31 +54,5 @@ impl<B: Backend> Core<B> {
         let _inside = InsideMark::enter();
         let Self { actor, inline, .. } = self;
         actor.as_mut().is_some_and(|actor| actor.turn(inline))
-    }
-}
-
-thread_flag! {
-    /// Whether the thread is inside a driven device, under its lock.
-    Inside
-}
-
-/// Returns `true` if the calling thread is inside a driven device.
-pub(super) fn is_inside() -> bool {
-    Inside::get()
-}
-
-/// Marks the thread as inside the device until dropped.
-struct InsideMark;
-
-impl InsideMark {
-    fn enter() -> Self {
-        Inside::set(true);
-        Self
-    }
-}
-
-impl Drop for InsideMark {
-    fn drop(&mut self) {
-        Inside::set(false);
     }
 }

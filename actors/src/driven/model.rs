@@ -8,7 +8,7 @@ use std::task::{Wake, Waker};
 use millstream_protocol::backend::Backend;
 use millstream_sync::facade::THREADS;
 
-use super::core::is_inside;
+use super::inside::is_inside;
 use super::{DRIVE_BUDGET, Direct, DirectChannel};
 
 impl<B: Backend> DirectChannel<B> {
