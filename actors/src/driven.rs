@@ -58,7 +58,7 @@ use std::time::{Duration, Instant};
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::device_status::DeviceStatus;
-use millstream_protocol::marks::mark_user_code;
+use millstream_protocol::marks::{mark_runtime_thread, mark_user_code};
 use millstream_protocol::message::Task;
 use millstream_protocol::report::Report;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
@@ -71,7 +71,6 @@ use crate::gc::Gc;
 
 mod channel;
 mod closing;
-mod core;
 mod driver;
 mod inline;
 mod inside;
@@ -79,16 +78,62 @@ mod model;
 #[cfg(test)]
 mod tests;
 
-use self::core::Core;
+use closing::{Attempt, Remainder};
 pub use driver::Driver;
 pub(crate) use driver::DriverShared;
 use inline::{Idle, Inline, UserJob};
+use inside::InsideMark;
 
 /// How long one step of a waiting thread lets the backend run before the thread checks for its answer.
 const DRIVE_BUDGET: Duration = Duration::from_micros(200);
 
 /// How long a waiting thread sleeps at a time while the backend works without being pumped.
 const NAP: Duration = Duration::from_micros(50);
+
+/// The state that a turn needs.
+struct Core<B: Backend> {
+    /// `None` once the device is closed.
+    actor: Option<DeviceActor<B>>,
+    /// What the close has left behind, until it is freed.
+    remainder: Option<Arc<Remainder<B>>>,
+    inline: Inline,
+}
+
+impl<B: Backend> Core<B> {
+    /// Takes one turn of everything. Returns `true` if anything was done.
+    fn turn(&mut self, budget: Duration) -> bool {
+        with_stack(|| self.turn_here(budget))
+    }
+
+    fn turn_here(&mut self, budget: Duration) -> bool {
+        let mut worked = self.take_messages();
+        let _mark = mark_runtime_thread();
+        let _inside = InsideMark::enter();
+        let Self {
+            actor,
+            remainder,
+            inline,
+        } = self;
+        let Some(actor) = actor else {
+            return remainder
+                .take_if(|remainder| remainder.free(false) != Attempt::InUse)
+                .is_some();
+        };
+        if !actor.server.is_lost() {
+            worked |= actor.server.backend_mut().pump(budget);
+        }
+        worked |= actor.turn(inline);
+        worked | inline.collect()
+    }
+
+    /// Takes the device's own turn: makes decisions, and runs no code of users.
+    fn take_messages(&mut self) -> bool {
+        let _mark = mark_runtime_thread();
+        let _inside = InsideMark::enter();
+        let Self { actor, inline, .. } = self;
+        actor.as_mut().is_some_and(|actor| actor.turn(inline))
+    }
+}
 
 /// The channel of a driven device.
 pub(crate) struct DirectChannel<B: Backend>(Arc<Direct<B>>);

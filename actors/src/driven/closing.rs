@@ -36,8 +36,6 @@ use super::*;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use millstream_protocol::marks::mark_runtime_thread;
-
 use crate::actor::DeferredTeardown;
 use crate::host::discard_panic;
 
