@@ -128,9 +128,12 @@ pub(crate) fn build_parts<O: Open>(
     let backend = kind.open(context)?;
     backend.properties().check()?;
     if let Some(lost) = before.map(DeviceShared::properties)
-        && lost != backend.properties()
+        && let Some((field, expected, given)) = lost.difference(backend.properties())
     {
         return Err(OpenError::Another {
+            field,
+            expected,
+            given,
             lost: lost.name.clone(),
             opened: backend.properties().name.clone(),
         });

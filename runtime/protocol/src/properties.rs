@@ -52,6 +52,34 @@ impl DeviceProperties {
         self.features.contains(&feature)
     }
 
+    /// Returns the first field in which `other` differs, with both values.
+    pub fn difference(&self, other: &Self) -> Option<(&'static str, String, String)> {
+        macro_rules! first_of {
+            ($($field:ident)*) => {
+                [$((stringify!($field), &self.$field as &dyn fmt::Debug, &other.$field as &dyn fmt::Debug, self.$field == other.$field)),*]
+            };
+        }
+        // Destructured, so that a new field does not compile until it is compared.
+        let Self {
+            backend: _,
+            name: _,
+            queues: _,
+            queue_priorities: _,
+            compute_units: _,
+            alignment: _,
+            pitch_alignment: _,
+            memory_bytes: _,
+            max_allocation_bytes: _,
+            max_cube_count: _,
+            max_bindings: _,
+            max_queue_depth: _,
+            features: _,
+        } = self;
+        let fields = first_of!(backend name queues queue_priorities compute_units alignment pitch_alignment memory_bytes max_allocation_bytes max_cube_count max_bindings max_queue_depth features);
+        let (field, mine, theirs, _) = fields.into_iter().find(|(.., equal)| !equal)?;
+        Some((field, format!("{mine:?}"), format!("{theirs:?}")))
+    }
+
     /// Checks the properties that a backend reports. The check runs when a device is opened, so that a mistake of the
     /// backend fails the opening and not the first task.
     ///

@@ -55,7 +55,7 @@ pub(crate) fn offsets_past_the_end_overflowing_sizes_and_foreign_handles_give_ty
     let foreign_handle = foreign.create(&[1_u32, 2, 3]).unwrap();
     assert!(matches!(
         stream.copy(&foreign_handle, &values),
-        Err(Error::Foreign { what: "handle" })
+        Err(Error::Foreign { what: "handle", .. })
     ));
     assert!(matches!(
         stream.read(&foreign_handle).wait(),
@@ -67,7 +67,7 @@ pub(crate) fn offsets_past_the_end_overflowing_sizes_and_foreign_handles_give_ty
     ));
     assert!(matches!(
         launch_update(&foreign, &add_one(&client), &foreign_handle),
-        Err(Error::Foreign { what: "kernel" })
+        Err(Error::Foreign { what: "kernel", .. })
     ));
     assert!(matches!(
         launch_error(stream.write(&values, &[1])),
@@ -104,11 +104,11 @@ pub(crate) fn arguments_that_do_not_match_the_signature_are_refused(on: On) {
     );
     assert_eq!(
         message(stream.launch(&set, one(), (write(&a), 1_f32, 4_u32))),
-        "`set` was not accepted: scalar `value` is declared as u32, the call passes f32: write a literal as `5_u32`, and a value as `value as u32`"
+        "`set` was not accepted: scalar `value` is declared as u32, got f32: write a literal as `5_u32`, and a value as `value as u32`"
     );
     assert_eq!(
         message(stream.launch(&transfer, one(), (update(&a), write(&b), 4_u32))),
-        "`transfer` was not accepted: binding `src` is declared as read, the call passes update"
+        "`transfer` was not accepted: binding `src` must be bound with `read`, got `update`: pass `read(&handle)`"
     );
     assert!(matches!(
         launch_error(stream.launch(&transfer, one(), (read(&floats), write(&b), 4_u32))),

@@ -266,7 +266,7 @@ fn profiles_of_a_lost_epoch_are_lost(#[case] on: On) {
     for token in [pending, forgotten] {
         let unknown = client.end_profile(token).wait();
         assert!(
-            matches!(unknown, Err(Error::Profile(ProfileError::Unknown))),
+            matches!(unknown, Err(Error::Profile(ProfileError::Unknown { .. }))),
             "{unknown:?}"
         );
     }
