@@ -268,12 +268,12 @@ fn errors_name_the_operation_the_reason_and_the_location() {
     let sum = graph.buffer(&mine, [6]) + graph.buffer(&theirs, [6]);
     assert!(matches!(
         Schedule::create_one(&sum),
-        Err(ScheduleError::Devices)
+        Err(ScheduleError::Devices { .. })
     ));
     let lone = Schedule::create_one(&(graph.buffer(&mine, [6]) + 1.0)).unwrap();
     let foreign = lone.compile(&two.client());
     assert!(
-        matches!(foreign, Err(ScheduleError::ForeignDevice)),
+        matches!(foreign, Err(ScheduleError::ForeignDevice { .. })),
         "{:?}",
         foreign.err()
     );

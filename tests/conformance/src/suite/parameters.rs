@@ -158,7 +158,13 @@ pub(crate) fn parameter_is_identified_by_its_handle_i5(on: On) {
     }
     let error = args().replay(&foreign).unwrap_err();
     assert!(
-        matches!(error, Error::Foreign { what: "recording", .. }),
+        matches!(
+            error,
+            Error::Foreign {
+                what: "recording",
+                ..
+            }
+        ),
         "{error}"
     );
     assert_eq!(stream.read(&out).wait().unwrap(), [2, 3, 4, 5, 6, 7, 0, 0]);

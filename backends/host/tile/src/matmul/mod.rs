@@ -133,7 +133,7 @@ impl MatmulCode {
         options: Options,
     ) -> Result<Self, CompileError> {
         if matmul.dtype == DType::Bool {
-            return Err(CompileError::Value(0));
+            return Err(CompileError::Product(matmul.dtype));
         }
         if matmul.batch + 2 > crate::AXES_MAX {
             return Err(CompileError::Axes(matmul.batch + 2));
@@ -271,7 +271,7 @@ impl MatmulCode {
             }
         }
         let (lens, rest) = words.split_at(axes + 3);
-        let all = Axes::of(lens).ok_or(PrepareError::InvalidLengths)?;
+        let all = Axes::of(lens).ok_or_else(|| PrepareError::lengths(lens))?;
         let (m, n, k) = (all.lens[axes], all.lens[axes + 1], all.lens[axes + 2]);
         let offsets = &rest[3 * (axes + 2)..];
         let matrix = |index: usize, rows: usize, columns: usize| {
@@ -325,7 +325,7 @@ impl MatmulCode {
         let size = self.matmul.dtype.size();
         let elements = (view.bytes / size as u64) as i64;
         if !view.pointer.addr().is_multiple_of(size) {
-            return Err(PrepareError::Unaligned { binding: index });
+            return Err(PrepareError::unaligned(index, view, size));
         }
         let lens = batch.iter().map(|len| *len as usize).chain(lens);
         let mut found = Some((offset as i64, offset as i64));
