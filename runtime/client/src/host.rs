@@ -320,7 +320,7 @@ mod tests {
         let work = on_resources(|_: &mut u32| panic!("the closure ran"));
         assert_eq!(
             work(&mut "no number"),
-            Err(Refused::Task("its backend did not provide u32".into()))
+            Err(Refused::Task(foreign_resources::<u32>()))
         );
         let work = on_resources(|number: &mut u32| *number += 1);
         let mut number = 1_u32;

@@ -54,30 +54,29 @@ impl DeviceProperties {
 
     /// Returns the first field in which `other` differs, with both values.
     pub fn difference(&self, other: &Self) -> Option<(&'static str, String, String)> {
-        macro_rules! first_of {
-            ($($field:ident)*) => {
-                [$((stringify!($field), &self.$field as &dyn fmt::Debug, &other.$field as &dyn fmt::Debug, self.$field == other.$field)),*]
-            };
+        // Names all fields in the pattern, so that a new field does not compile until it is compared.
+        macro_rules! texts {
+            ($($field:ident),*) => {{
+                let Self { $($field),* } = self;
+                [$((stringify!($field), format!("{:?}", $field), format!("{:?}", other.$field))),*]
+            }};
         }
-        // Destructured, so that a new field does not compile until it is compared.
-        let Self {
-            backend: _,
-            name: _,
-            queues: _,
-            queue_priorities: _,
-            compute_units: _,
-            alignment: _,
-            pitch_alignment: _,
-            memory_bytes: _,
-            max_allocation_bytes: _,
-            max_cube_count: _,
-            max_bindings: _,
-            max_queue_depth: _,
-            features: _,
-        } = self;
-        let fields = first_of!(backend name queues queue_priorities compute_units alignment pitch_alignment memory_bytes max_allocation_bytes max_cube_count max_bindings max_queue_depth features);
-        let (field, mine, theirs, _) = fields.into_iter().find(|(.., equal)| !equal)?;
-        Some((field, format!("{mine:?}"), format!("{theirs:?}")))
+        let fields = texts!(
+            backend,
+            name,
+            queues,
+            queue_priorities,
+            compute_units,
+            alignment,
+            pitch_alignment,
+            memory_bytes,
+            max_allocation_bytes,
+            max_cube_count,
+            max_bindings,
+            max_queue_depth,
+            features
+        );
+        fields.into_iter().find(|(_, mine, theirs)| mine != theirs)
     }
 
     /// Checks the properties that a backend reports. The check runs when a device is opened, so that a mistake of the

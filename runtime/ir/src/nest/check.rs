@@ -241,7 +241,7 @@ impl Nest {
         if buffer.mode == BufferMode::Read {
             let (buffer, why) = (
                 usize::from(access.buffer),
-                "is read-only, but the nest stores to it",
+                "is read-only, but the nest stores to it: declare it as `write` or `update`",
             );
             return Err(NestError::Mode { buffer, why });
         }
@@ -289,7 +289,7 @@ impl Nest {
         if buffer.mode == BufferMode::Write {
             let (buffer, why) = (
                 usize::from(found.buffer),
-                "is write-only, but the nest loads from it",
+                "is write-only, but the nest loads from it: declare it as `update`",
             );
             return Err(NestError::Mode { buffer, why });
         }

@@ -48,7 +48,7 @@ impl Function {
         }
         for name in all {
             if !seen.insert(name) {
-                let (name, why) = (name.clone(), "is used twice");
+                let (name, why) = (name.clone(), "is used twice: give each item its own");
                 return Err(SsaError::Name { name, why });
             }
         }
@@ -274,7 +274,8 @@ impl Check<'_> {
                         if function.params[usize::from(*param)].mode == BufferMode::Write =>
                     {
                         let name = function.params[usize::from(*param)].name.clone();
-                        let why = "is write-only, but the function loads from it";
+                        let why =
+                            "is write-only, but the function loads from it: declare it as updated";
                         Err(SsaError::Mode { name, why })
                     }
                     _ => Ok(()),
@@ -413,7 +414,7 @@ impl Check<'_> {
         }
         let (name, why) = (
             param.name.clone(),
-            "is read-only, but the function stores to it",
+            "is read-only, but the function stores to it: declare it as written or updated",
         );
         Err(SsaError::Mode { name, why })
     }

@@ -142,6 +142,16 @@ pub enum LaunchError {
         /// Bytes of one element.
         element_bytes: u64,
     },
+    /// The extent of a layout overflows.
+    #[error(
+        "a layout of shape {shape:?} with elements of {element_bytes} bytes reaches beyond 2^64 bytes; use smaller lengths or strides"
+    )]
+    LayoutOverflow {
+        /// The lengths.
+        shape: Box<[u64]>,
+        /// Bytes of one element.
+        element_bytes: u64,
+    },
     /// A view would start or end within an element.
     #[error(
         "{bytes} bytes are not a multiple of the element size of {element_bytes} bytes: slice at a multiple of {element_bytes}, or cast the handle to `u8` to slice at any byte"

@@ -71,6 +71,10 @@ fn every_launch_error() -> Vec<LaunchError> {
             elements: 9,
             element_bytes: 8,
         },
+        LaunchError::LayoutOverflow {
+            shape: [u64::MAX, 2].into(),
+            element_bytes: 8,
+        },
         LaunchError::Indivisible {
             bytes: 9,
             element_bytes: 8,

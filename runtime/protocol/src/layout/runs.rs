@@ -35,7 +35,9 @@ pub fn for_each_run(
     });
     debug_assert!(!outside, "the runs of a layout lie within its extent");
     if outside {
-        return Err("its layout reaches outside of the binding".to_owned());
+        return Err(format!(
+            "its layout reaches outside of the binding of {strided_bytes} bytes, or the {dense_bytes} bytes on the host"
+        ));
     }
     Ok(())
 }

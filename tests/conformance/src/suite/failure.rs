@@ -196,7 +196,7 @@ pub(crate) fn kernel_that_misuses_its_arguments_fails_and_the_message_names_the_
     );
     assert_eq!(
         message_of(|args| args.chunk::<f32>(1)[0] = 1.0),
-        "\"binding 1 `dst` is declared as u32, not f32\""
+        "\"binding 1 `dst` is declared as u32, not f32: take it as u32\""
     );
     assert_eq!(
         message_of(|args| {

@@ -133,7 +133,7 @@ pub(crate) fn untyped_arguments_that_do_not_match_are_refused(on: On) {
     );
     assert_eq!(
         refused(&front, (&back, Access::ReadWrite), &[4]),
-        "binding `dst` is declared as write, the call passes update"
+        "binding `dst` must be bound with `write`, got `update`: pass `write(&handle)`"
     );
     assert_eq!(
         refused(&front, (&part(12..28), Access::Write), &[4]),
@@ -150,7 +150,7 @@ pub(crate) fn untyped_arguments_that_do_not_match_are_refused(on: On) {
     assert!(matches!(error, millstream::Error::Launch { why, .. } if why == count));
     // A typed launch takes no bytes in place of elements.
     let typed = stream.launch(&transfer, one(), (read(&front), write(&back), 4_u32));
-    assert!(error_text(typed).contains("`src` is declared as u32, the call passes u8"));
+    assert!(error_text(typed).contains("`src` is declared as u32, got elements of u8"));
 }
 
 pub(crate) fn half_precision_values_are_elements(on: On) {

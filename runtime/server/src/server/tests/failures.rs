@@ -132,7 +132,7 @@ fn refused_copy_out_fails_the_answer_and_not_the_data_i7() {
         rig.drain();
         assert_eq!(
             failed(&rig, &mut answer).unwrap(),
-            "`copy out` failed: the device refused it, scripted"
+            "`copy out` (of `read`) failed: the device refused it, scripted"
         );
         assert_eq!(rig.order(0), [1]);
         for slice in &slices {
