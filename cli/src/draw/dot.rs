@@ -340,7 +340,7 @@ mod tests {
         );
         assert_eq!(
             error("digraph { subgraph x {} }"),
-            "line 1: subgraphs are not supported"
+            "line 1: subgraphs are not supported; draw a file that `Schedule::dot` wrote"
         );
     }
 }

@@ -453,7 +453,7 @@ mod tests {
         .to_string();
         assert_eq!(
             text,
-            "the process had 3 threads before the soak and 5 after it"
+            "the process has 5 threads after the soak, expected 3 as before it"
         );
         assert_eq!(Violation::Wrong(one()).to_string(), "wrong data: planted");
     }

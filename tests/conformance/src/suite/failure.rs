@@ -202,7 +202,7 @@ pub(crate) fn kernel_that_misuses_its_arguments_fails_and_the_message_names_the_
         message_of(|args| {
             let _ = args.read::<u32>(3)[0];
         }),
-        "\"binding 3 is not declared, the kernel has 3\""
+        "\"binding 3 is not declared, the kernel declares 3, counted from 0\""
     );
     assert_eq!(
         message_of(|args| {

@@ -125,11 +125,11 @@ pub(crate) fn untyped_arguments_that_do_not_match_are_refused(on: On) {
     );
     assert_eq!(
         refused(&part(1..17), (&back, Access::Write), &[4]),
-        "binding `src` starts at byte 1, which is not a multiple of its element size of 4 bytes"
+        "binding `src` starts at byte 1, which is not a multiple of its element size of 4 bytes: slice at a multiple of 4, or copy the data to a new slice"
     );
     assert_eq!(
         refused(&part(0..15), (&back, Access::Write), &[4]),
-        "15 bytes are not a multiple of the element size of 4 bytes: slice at a multiple of 4, or cast the handle to `u8` to slice at any byte"
+        "binding `src` has 15 bytes, which are not a multiple of its element size of 4 bytes: pass whole elements"
     );
     assert_eq!(
         refused(&front, (&back, Access::ReadWrite), &[4]),
@@ -137,7 +137,7 @@ pub(crate) fn untyped_arguments_that_do_not_match_are_refused(on: On) {
     );
     assert_eq!(
         refused(&front, (&part(12..28), Access::Write), &[4]),
-        "bindings `src` and `dst` overlap and one of them is written; copy one of them first"
+        "bindings `src` and `dst` overlap in 4 bytes and one of them is written; copy one of them first"
     );
     let bindings = [read(&front)];
     let error = stream
