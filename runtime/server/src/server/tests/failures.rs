@@ -113,7 +113,7 @@ fn refused_copy_in_poisons_its_target_i7() {
     rig.copy_in(&a, vec![1; 64], x.write());
     assert_eq!(
         read(&mut rig, &a, &x).unwrap(),
-        "`copy in` failed: the device refused it, scripted"
+        "`copy in` (of `create` or `write`) failed: the device refused it, scripted"
     );
 }
 
