@@ -144,7 +144,8 @@ fn reopening_with_a_different_device_is_refused(#[case] on: On) {
     let another = rig.device.reopen_with(Cpu::default().queues(3).threads(2));
     let another = another.unwrap_err().to_string();
     assert!(
-        another.ends_with("`queues` must be 2, got 3; reopen the same device"),
+        another.contains("`queues` must be ")
+            && another.ends_with(", got 3; reopen the same device"),
         "{another}"
     );
     rig.device.reopen().unwrap();
