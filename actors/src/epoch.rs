@@ -132,10 +132,10 @@ pub(crate) fn build_parts<O: Open>(
     {
         return Err(OpenError::Another {
             field,
-            expected,
-            given,
-            lost: lost.name.clone(),
-            opened: backend.properties().name.clone(),
+            expected: expected.into(),
+            given: given.into(),
+            lost: lost.name.as_str().into(),
+            opened: backend.properties().name.as_str().into(),
         });
     }
     let queues = 0..backend.properties().queues;

@@ -337,13 +337,13 @@ pub enum OpenError {
         /// The first field of [`DeviceProperties`](crate::properties::DeviceProperties) that differs.
         field: &'static str,
         /// Its value for the lost device.
-        expected: String,
+        expected: Box<str>,
         /// Its value for the opened device.
-        given: String,
+        given: Box<str>,
         /// The name of the device that was lost.
-        lost: String,
+        lost: Box<str>,
         /// The name of the device that was opened.
-        opened: String,
+        opened: Box<str>,
     },
 }
 
