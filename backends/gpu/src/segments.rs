@@ -28,6 +28,11 @@ impl Segment {
         self.width * self.rows
     }
 
+    /// Returns the offset in GPU memory of the end of the last row.
+    pub fn end(&self) -> u64 {
+        self.strided + self.pitch * self.rows.saturating_sub(1) + self.width
+    }
+
     /// Returns `true` if the segment lies within `dense` bytes of host memory and `bytes` bytes of GPU memory.
     fn is_within(&self, dense: u64, bytes: u64) -> bool {
         let rows = self.width.checked_mul(self.rows);

@@ -1,0 +1,349 @@
+//! Compiles kernels: turns sources into compute pipelines. Runs on the thread that prepares the kernel.
+
+use std::ffi::CStr;
+use std::sync::Arc;
+
+use ash::vk;
+use millstream_ir::lower::{self, Kind, Limits};
+use millstream_ir::ssa::Function;
+use millstream_ir::{Blocking, Program};
+use millstream_protocol::backend::Compiler;
+use millstream_protocol::error::KernelError;
+use millstream_protocol::kernel::{BackendKernel, Kernel, Source};
+use millstream_protocol::properties::DeviceProperties;
+use millstream_spirv::{Buffers, Features, Parameters, Target};
+
+use crate::driver::{Code, Context, Interface, Pipeline};
+use crate::module::{VulkanLaunch, entry_point};
+use crate::parameters::PARAMETERS_MAX;
+
+/// Cubes of 256 threads that a multiprocessor of a GPU runs at once.
+const CUBES_PER_UNIT: u32 = 6;
+
+/// The most bytes of the parameter block of a user's module that are push constants: every device has as many.
+const PUSHED_MAX: u32 = 128;
+
+/// A compiled kernel.
+pub(crate) struct VulkanKernel {
+    context: Arc<Context>,
+    /// The entry points, from which each launch of a program selects one. Never empty.
+    entries: Vec<Entry>,
+    /// `None` for a module of the user.
+    program: Option<Arc<Program>>,
+    blocking: Blocking,
+    limits: Limits,
+    /// Words of metadata of each launch.
+    pub(crate) metadata_words: usize,
+}
+
+/// One entry point.
+pub(crate) struct Entry {
+    /// The launches that it is for; `None` if the program is not a nest.
+    kind: Option<Kind>,
+    /// `None` only while the kernel is dropped.
+    pipeline: Option<Pipeline>,
+    /// Bytes of the parameter block.
+    pub(crate) parameter_bytes: u32,
+    /// Whether the push constants hold the address of the parameter block instead of the block.
+    pub(crate) is_spilled: bool,
+    /// Whether the block ends with the cube counts.
+    pub(crate) has_counts: bool,
+    /// Whether the buffers are descriptors.
+    pub(crate) has_descriptors: bool,
+}
+
+impl Entry {
+    /// Returns the pipeline and its layout.
+    #[inline]
+    pub(crate) fn pipeline(&self) -> (vk::Pipeline, vk::PipelineLayout) {
+        let pipeline = self.pipeline.as_ref();
+        pipeline.map_or_else(Default::default, |pipeline| (pipeline.raw, pipeline.layout))
+    }
+}
+
+impl VulkanKernel {
+    /// Returns the entry point and the cube count of a launch. `cubes` is the count that the caller passed, which only an
+    /// SSA function uses. Allocates nothing.
+    pub(crate) fn select(
+        &self,
+        cubes: [u32; 3],
+        words: &[u64],
+        addresses: &[u64],
+    ) -> (&Entry, [u32; 3]) {
+        let first = &self.entries[0];
+        match self.program.as_deref() {
+            Some(Program::Nest(nest)) => {
+                let geometry = lower::geometry(nest, words, addresses, self.limits, self.blocking);
+                let of_kind = |entry: &&Entry| entry.kind == Some(geometry.kind);
+                let found = self.entries.iter().find(of_kind);
+                (found.unwrap_or(first), [geometry.cubes, 1, 1])
+            }
+            Some(Program::Matmul(matmul)) => {
+                let tiles = lower::tiles(matmul, words, self.blocking);
+                (first, [tiles.cubes, 1, 1])
+            }
+            _ => (first, cubes),
+        }
+    }
+}
+
+impl Drop for VulkanKernel {
+    /// Tasks in flight may still use the pipelines.
+    fn drop(&mut self) {
+        let pipelines = self
+            .entries
+            .iter_mut()
+            .filter_map(|entry| entry.pipeline.take());
+        pipelines.for_each(|pipeline| self.context.retire(pipeline));
+    }
+}
+
+/// Prepares kernels for one GPU.
+pub(crate) struct VulkanCompiler {
+    context: Arc<Context>,
+    properties: DeviceProperties,
+    target: Target,
+}
+
+impl VulkanCompiler {
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        properties: &DeviceProperties,
+        descriptors: bool,
+    ) -> Self {
+        let gpu = &context.gpu;
+        let buffers = match descriptors {
+            true => Buffers::Descriptors,
+            false => Buffers::Addresses,
+        };
+        Self {
+            target: Target {
+                buffers,
+                parameter_bytes_max: gpu.limits.max_push_constants_size,
+                features: features(gpu.features),
+            },
+            context: context.clone(),
+            properties: properties.clone(),
+        }
+    }
+
+    /// Lowers a function and creates its pipeline.
+    fn entry(
+        &self,
+        kernel: &Kernel,
+        kind: Option<Kind>,
+        function: &Function,
+    ) -> Result<Entry, KernelError> {
+        let failed = |log: String| KernelError::Compile {
+            kernel: kernel.name().clone(),
+            log,
+        };
+        self.check_limits(function).map_err(failed)?;
+        let module = millstream_spirv::lower(function, &self.target)
+            .map_err(|error| failed(error.to_string()))?;
+        let is_spilled = module.parameters == Parameters::Spilled;
+        let has_descriptors = self.target.buffers == Buffers::Descriptors;
+        let words = function.params.len() + function.scalars.len();
+        let interface = Interface {
+            push_bytes: match is_spilled {
+                true => size_of::<u64>() as u32,
+                false => module.parameter_bytes,
+            },
+            descriptors: match has_descriptors {
+                true => function.params.len() as u32,
+                false => 0,
+            },
+        };
+        if module.parameter_bytes as usize > PARAMETERS_MAX * size_of::<u64>() {
+            return Err(failed(format!(
+                "expected at most {PARAMETERS_MAX} bindings and launch words, got {words}"
+            )));
+        }
+        // SAFETY: the lowering makes valid modules, for the features of this device.
+        let pipeline = unsafe { self.pipeline(kernel, &module.words, c"main", interface) };
+        Ok(Entry {
+            kind,
+            pipeline: Some(pipeline?),
+            parameter_bytes: module.parameter_bytes,
+            is_spilled,
+            has_counts: module.parameter_bytes as usize > words * size_of::<u64>(),
+            has_descriptors,
+        })
+    }
+
+    /// Creates a pipeline.
+    ///
+    /// # Safety
+    /// As for [`Pipeline::new`].
+    pub(crate) unsafe fn pipeline(
+        &self,
+        kernel: &Kernel,
+        words: &[u32],
+        entry: &CStr,
+        interface: Interface,
+    ) -> Result<Pipeline, KernelError> {
+        let cache = vk::PipelineCache::null();
+        // SAFETY: as the caller guarantees.
+        let pipeline = unsafe { Pipeline::new(&self.context, words, entry, interface, cache) };
+        pipeline.map_err(|code: Code| match code.is_loss() {
+            true => KernelError::Lost {
+                kernel: kernel.name().clone(),
+            },
+            false => KernelError::Compile {
+                kernel: kernel.name().clone(),
+                log: code.to_string(),
+            },
+        })
+    }
+
+    /// Returns a kernel without entry points.
+    fn empty(&self, program: Option<Arc<Program>>, blocking: Blocking) -> VulkanKernel {
+        VulkanKernel {
+            context: self.context.clone(),
+            entries: Vec::new(),
+            program,
+            blocking,
+            limits: Limits {
+                cubes_at_once: self.properties.compute_units as u32 * CUBES_PER_UNIT,
+            },
+            metadata_words: 0,
+        }
+    }
+
+    /// Creates the pipeline of a user's module.
+    fn module(&self, kernel: &Kernel, words: &[u32]) -> Result<VulkanKernel, KernelError> {
+        let failed = |log: String| KernelError::Compile {
+            kernel: kernel.name().clone(),
+            log,
+        };
+        let options: VulkanLaunch = kernel.extension().copied().unwrap_or_default();
+        let name = entry_point(words, kernel.name()).map_err(failed)?;
+        let signature = kernel.signature();
+        let parameters = signature.bindings().len() + signature.scalar_words();
+        let metadata = options.metadata_words.div_ceil(2);
+        let block = parameters.saturating_add(metadata);
+        if block > PARAMETERS_MAX {
+            return Err(failed(format!(
+                "expected at most {PARAMETERS_MAX} words of bindings, scalars and metadata, got {block}"
+            )));
+        }
+        let parameter_bytes = (block * size_of::<u64>()) as u32;
+        let is_spilled = parameter_bytes > PUSHED_MAX;
+        let interface = Interface {
+            push_bytes: match is_spilled {
+                true => size_of::<u64>() as u32,
+                false => parameter_bytes,
+            },
+            descriptors: 0,
+        };
+        // SAFETY: the author of the kernel vouches for the module, as for any code that a device runs.
+        let pipeline = unsafe { self.pipeline(kernel, words, &name, interface) }?;
+        let mut compiled = self.empty(None, Blocking::DEFAULT);
+        compiled.metadata_words = options.metadata_words;
+        compiled.entries.push(Entry {
+            kind: None,
+            pipeline: Some(pipeline),
+            parameter_bytes,
+            is_spilled,
+            has_counts: false,
+            has_descriptors: false,
+        });
+        Ok(compiled)
+    }
+
+    /// Returns an error if a cube of the function exceeds the limits of the device.
+    fn check_limits(&self, function: &Function) -> Result<(), String> {
+        let limits = &self.context.gpu.limits;
+        let [x, y, z] = function.threads;
+        let most = limits.max_compute_work_group_invocations;
+        let threads = function
+            .threads
+            .iter()
+            .map(|axis| u64::from(*axis))
+            .product::<u64>();
+        let axes = function
+            .threads
+            .iter()
+            .zip(limits.max_compute_work_group_size);
+        if threads > u64::from(most) || axes.into_iter().any(|(axis, most)| *axis > most) {
+            return Err(format!(
+                "expected cubes of 1 to {most} threads, got {x} x {y} x {z}"
+            ));
+        }
+        Ok(())
+    }
+
+    fn program(
+        &self,
+        kernel: &Kernel,
+        program: &Arc<Program>,
+    ) -> Result<VulkanKernel, KernelError> {
+        let blocking = kernel.extension().copied().unwrap_or_default();
+        let failed = |log: String| KernelError::Compile {
+            kernel: kernel.name().clone(),
+            log,
+        };
+        if blocking != Blocking::DEFAULT && !lower::blockings(program).contains(&blocking) {
+            return Err(failed(format!(
+                "unsupported blocking ({blocking}); query `blockings` for the supported ones"
+            )));
+        }
+        let functions = match program.as_ref() {
+            Program::Nest(nest) => lower::nest(nest, blocking).map(|functions| {
+                let functions = functions.into_iter();
+                functions
+                    .map(|(kind, function)| (Some(kind), function))
+                    .collect()
+            }),
+            Program::Matmul(matmul) => lower::matmul(matmul, blocking).map(|f| vec![(None, f)]),
+            Program::Ssa(function) => Ok(vec![(None, function.clone())]),
+            _ => {
+                return Err(failed(
+                    "this backend does not support this kind of program".to_owned(),
+                ));
+            }
+        };
+        let functions: Vec<_> = functions.map_err(|error| failed(error.to_string()))?;
+        let mut compiled = self.empty(Some(program.clone()), blocking);
+        for (kind, function) in functions {
+            compiled.entries.push(self.entry(kernel, kind, &function)?);
+        }
+        match compiled.entries.is_empty() {
+            false => Ok(compiled),
+            true => Err(failed("the program has no entry point".to_owned())),
+        }
+    }
+}
+
+impl Compiler for VulkanCompiler {
+    fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError> {
+        kernel.check_needs(&self.properties)?;
+        for source in kernel.sources() {
+            match source {
+                Source::Ir(program) => return Ok(Arc::new(self.program(kernel, program)?)),
+                Source::SpirV(words) => return Ok(Arc::new(self.module(kernel, words)?)),
+                _ => {}
+            }
+        }
+        Err(kernel.no_source("vulkan", &["SPIR-V", "IR"]))
+    }
+
+    fn blockings(&self, program: &Program) -> Vec<Blocking> {
+        lower::blockings(program)
+    }
+}
+
+/// Converts the features of a device to those of the lowering.
+fn features(has: crate::driver::Features) -> Features {
+    Features {
+        f64: has.f64,
+        i8: has.i8,
+        i16: has.i16,
+        storage_8: has.storage_8,
+        storage_16: has.storage_16,
+        buffer_i64_atomics: has.i64_atomics,
+        shared_i64_atomics: has.shared_i64_atomics,
+        preserve_f32: has.preserves_nan,
+        ..Features::default()
+    }
+}

@@ -1,0 +1,71 @@
+//! The parameter block of a launch: the addresses of its bindings, its words, and its cube count. `millstream_spirv`
+//! has the layout.
+
+use millstream_protocol::error::Refused;
+
+/// The most words of a parameter block.
+pub(crate) const PARAMETERS_MAX: usize = 512;
+
+/// Scratch space for the parameters of one launch.
+pub(crate) struct Block {
+    words: Box<[u64; PARAMETERS_MAX]>,
+    len: usize,
+}
+
+impl Block {
+    pub(crate) fn new() -> Self {
+        Self {
+            words: Box::new([0; PARAMETERS_MAX]),
+            len: 0,
+        }
+    }
+
+    /// Removes all parameters.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Adds words. Words beyond the end of the block are dropped: the kernel was checked when it was compiled.
+    #[inline]
+    pub(crate) fn push(&mut self, words: &[u64]) {
+        let room = &mut self.words[self.len..];
+        let count = words.len().min(room.len());
+        room[..count].copy_from_slice(&words[..count]);
+        self.len += count;
+    }
+
+    /// Adds the words of metadata, of which the kernel expects `expected`.
+    #[inline]
+    pub(crate) fn push_metadata(&mut self, words: &[u32], expected: usize) -> Result<(), Refused> {
+        if words.len() != expected {
+            return Err(Refused::Task(format!(
+                "expected {expected} words of metadata, got {}",
+                words.len()
+            )));
+        }
+        for pair in words.chunks(2) {
+            let high = pair.get(1).copied().unwrap_or_default();
+            self.push(&[u64::from(pair[0]) | u64::from(high) << 32]);
+        }
+        Ok(())
+    }
+
+    /// Adds the cube count.
+    #[inline]
+    pub(crate) fn push_counts(&mut self, [x, y, z]: [u32; 3]) {
+        self.push(&[u64::from(x) | u64::from(y) << 32, u64::from(z)]);
+    }
+
+    /// Returns the first `bytes` bytes. What was not added is 0 or from an earlier launch.
+    #[inline]
+    pub(crate) fn bytes(&self, bytes: u32) -> &[u8] {
+        &bytemuck::cast_slice(self.words.as_slice())[..bytes as usize]
+    }
+
+    /// The number of words.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+}
