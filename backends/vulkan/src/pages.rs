@@ -9,9 +9,6 @@ use millstream_protocol::memory::{PageError, PageId};
 
 use crate::driver::{Buffer, Code, Context, Purpose};
 
-/// The alignment of slices, in bytes: at least the alignment of storage buffers' offsets on every device.
-pub(crate) const ALIGNMENT: u64 = 256;
-
 /// Where a binding lies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Location {

@@ -6,8 +6,7 @@ use std::thread::available_parallelism;
 use ash::vk;
 use millstream_protocol::properties::{DeviceProperties, Feature};
 
-use crate::driver::Gpu;
-use crate::pages::ALIGNMENT;
+use crate::driver::{ALIGNMENT, Gpu};
 
 /// Most tasks in flight on a queue.
 const QUEUE_DEPTH_MAX: usize = 256;

@@ -66,28 +66,8 @@ pub(crate) struct Queue {
     batch: Batch,
     /// Whether the open segment writes memory that the host may read.
     copies_out: bool,
-    /// Whether user code has recorded commands since the last barrier.
-    has_foreign: bool,
     /// Command buffers of the open batch that have completed already.
     finished: Vec<Commands>,
-}
-
-/// The commands that a barrier covers.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Commanded {
-    /// Those of our tasks: launches and copies.
-    Tasks,
-    /// Commands of any kind, which user code has recorded or will record.
-    Anything,
-}
-
-impl Commanded {
-    fn of(has_foreign: bool) -> Self {
-        match has_foreign {
-            true => Self::Anything,
-            false => Self::Tasks,
-        }
-    }
 }
 
 /// A part of a batch: waits, then commands.
@@ -127,7 +107,6 @@ impl Queue {
             free: Vec::new(),
             batch: Batch::default(),
             copies_out: false,
-            has_foreign: false,
             finished: Vec::new(),
         }
     }
@@ -146,40 +125,20 @@ impl Queue {
         };
         if needs_barrier {
             // SAFETY: this thread records the command buffer.
-            unsafe {
-                barrier(
-                    &self.context,
-                    commands.raw(),
-                    Commanded::of(self.has_foreign),
-                )
-            };
-            self.has_foreign = false;
+            unsafe { barrier(&self.context, commands.raw()) };
         }
         Ok(commands)
     }
 
-    /// Returns the command buffer for commands of user code, after a barrier that covers all kinds of commands.
+    /// Returns the command buffer for commands of user code, after a barrier if the task needs one.
     pub(crate) fn record_foreign(
         &mut self,
         bindings: &[BoundSlice],
     ) -> Result<vk::CommandBuffer, Code> {
-        self.has_foreign = true;
-        self.accesses.clear();
-        self.accesses.add(bindings.iter());
-        self.open_commands()?;
-        let commands = self
-            .open
-            .commands
-            .as_ref()
-            .map(Commands::raw)
-            .unwrap_or_default();
-        // SAFETY: this thread records the command buffer.
-        unsafe { barrier(&self.context, commands, Commanded::Anything) };
-        if let Some(commands) = &mut self.open.commands {
-            // User code may bind another pipeline.
-            commands.bound = vk::Pipeline::null();
-        }
-        Ok(commands)
+        let commands = self.record(bindings.iter())?;
+        // User code may bind another pipeline.
+        commands.bound = vk::Pipeline::null();
+        Ok(commands.raw())
     }
 
     /// Submits everything that was recorded, and waits until it has completed. Blocks the calling thread.
@@ -202,7 +161,7 @@ impl Queue {
         self.open_commands()?;
         if let Some(commands) = &self.open.commands {
             // SAFETY: this thread records the command buffer.
-            unsafe { barrier(&self.context, commands.raw(), Commanded::Tasks) };
+            unsafe { barrier(&self.context, commands.raw()) };
         }
         Ok(())
     }
@@ -267,7 +226,7 @@ impl Queue {
         let wait = vk::SemaphoreSubmitInfo::default()
             .semaphore(semaphore)
             .value(value)
-            .stage_mask(vk::PipelineStageFlags2::ALL_COMMANDS);
+            .stage_mask(STAGES);
         waits.push(wait);
         Ok(())
     }
@@ -407,36 +366,30 @@ impl Queue {
     }
 }
 
+/// The stages of our commands, and of those that user code may record without barriers of its own.
+const STAGES: vk::PipelineStageFlags2 = vk::PipelineStageFlags2::from_raw(
+    vk::PipelineStageFlags2::COMPUTE_SHADER.as_raw()
+        | vk::PipelineStageFlags2::ALL_TRANSFER.as_raw()
+        | vk::PipelineStageFlags2::DRAW_INDIRECT.as_raw(),
+);
+/// Their writes.
+const WRITES: vk::AccessFlags2 = vk::AccessFlags2::from_raw(
+    vk::AccessFlags2::SHADER_WRITE.as_raw() | vk::AccessFlags2::TRANSFER_WRITE.as_raw(),
+);
+/// Their reads.
+const READS: vk::AccessFlags2 = vk::AccessFlags2::from_raw(
+    vk::AccessFlags2::SHADER_READ.as_raw()
+        | vk::AccessFlags2::TRANSFER_READ.as_raw()
+        | vk::AccessFlags2::INDIRECT_COMMAND_READ.as_raw(),
+);
+
 /// Records a barrier between everything before and everything after.
 ///
 /// # Safety
 /// This thread records the command buffer.
-unsafe fn barrier(context: &Context, commands: vk::CommandBuffer, covered: Commanded) {
-    use vk::{AccessFlags2 as Memory, PipelineStageFlags2 as Stage};
-    let (stages, writes, all) = match covered {
-        Commanded::Tasks => (
-            Stage::COMPUTE_SHADER | Stage::ALL_TRANSFER | Stage::DRAW_INDIRECT,
-            Memory::SHADER_WRITE | Memory::TRANSFER_WRITE,
-            Memory::SHADER_READ
-                | Memory::SHADER_WRITE
-                | Memory::TRANSFER_READ
-                | Memory::TRANSFER_WRITE
-                | Memory::INDIRECT_COMMAND_READ,
-        ),
-        Commanded::Anything => (
-            Stage::ALL_COMMANDS,
-            Memory::MEMORY_WRITE,
-            Memory::MEMORY_READ | Memory::MEMORY_WRITE,
-        ),
-    };
-    let barriers = [vk::MemoryBarrier2::default()
-        .src_stage_mask(stages)
-        .src_access_mask(writes)
-        .dst_stage_mask(stages)
-        .dst_access_mask(all)];
-    let info = vk::DependencyInfo::default().memory_barriers(&barriers);
+unsafe fn barrier(context: &Context, commands: vk::CommandBuffer) {
     // SAFETY: as the caller guarantees.
-    unsafe { context.barrier(commands, &info) };
+    unsafe { record_barrier(context, commands, STAGES, READS | WRITES) };
 }
 
 /// Records a barrier that makes what was written visible to the host.
@@ -444,12 +397,22 @@ unsafe fn barrier(context: &Context, commands: vk::CommandBuffer, covered: Comma
 /// # Safety
 /// This thread records the command buffer.
 unsafe fn make_visible_to_host(context: &Context, commands: vk::CommandBuffer) {
-    use vk::{AccessFlags2 as Memory, PipelineStageFlags2 as Stage};
+    let (stage, access) = (vk::PipelineStageFlags2::HOST, vk::AccessFlags2::HOST_READ);
+    // SAFETY: as the caller guarantees.
+    unsafe { record_barrier(context, commands, stage, access) };
+}
+
+unsafe fn record_barrier(
+    context: &Context,
+    commands: vk::CommandBuffer,
+    stages_after: vk::PipelineStageFlags2,
+    accesses_after: vk::AccessFlags2,
+) {
     let barriers = [vk::MemoryBarrier2::default()
-        .src_stage_mask(Stage::ALL_COMMANDS)
-        .src_access_mask(Memory::MEMORY_WRITE)
-        .dst_stage_mask(Stage::HOST)
-        .dst_access_mask(Memory::HOST_READ)];
+        .src_stage_mask(STAGES)
+        .src_access_mask(WRITES)
+        .dst_stage_mask(stages_after)
+        .dst_access_mask(accesses_after)];
     let info = vk::DependencyInfo::default().memory_barriers(&barriers);
     // SAFETY: as the caller guarantees.
     unsafe { context.barrier(commands, &info) };

@@ -7,7 +7,7 @@ layout(buffer_reference, scalar) buffer Words { uint at[]; };
 layout(push_constant, scalar) uniform Block { Words values; uint by; uint n; };
 
 void main() {
-    for (uint i = gl_GlobalInvocationID.x; i < n; i += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
+    for (uint i = gl_GlobalInvocationID.x; i < n; i += gl_NumWorkGroups.x * 256) {
         values.at[i] += by;
     }
 }

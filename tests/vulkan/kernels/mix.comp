@@ -7,7 +7,7 @@ layout(buffer_reference, scalar) buffer Words { uint at[]; };
 layout(push_constant, scalar) uniform Block { Words src; Words dst; uint n; };
 
 void main() {
-    for (uint i = gl_GlobalInvocationID.x; i < n; i += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
+    for (uint i = gl_GlobalInvocationID.x; i < n; i += gl_NumWorkGroups.x * 256) {
         dst.at[i] = dst.at[i] * 31 + src.at[i];
     }
 }

@@ -11,10 +11,10 @@ use millstream_sync::timeline::Timeline;
 use super::VulkanDevice;
 use crate::completer::{Shared, serve};
 use crate::driver::{
-    Buffer, Context, Gpu, Instance, Purpose, QueueFamily, TimelineSemaphore, refused,
+    ALIGNMENT, Buffer, Context, Gpu, Instance, Purpose, QueueFamily, TimelineSemaphore, refused,
 };
 use crate::kernel::VulkanCompiler;
-use crate::pages::{ALIGNMENT, Pages};
+use crate::pages::Pages;
 use crate::parameters::Block;
 use crate::properties::properties;
 use crate::queue::{Queue, QueueConfig};

@@ -53,9 +53,9 @@ impl VulkanResources {
         &self.context.device
     }
 
-    /// Returns the command buffer of a custom task. Commands that are recorded to it are ordered in place of the task;
-    /// the task has a barrier before it if it needs one, and must record barriers between its own commands. `None` for
-    /// a guard.
+    /// Returns the command buffer of a custom task. Commands that are recorded to it are ordered in place of the task.
+    /// The barriers before and after the task cover compute shaders, copies and indirect commands; the task records
+    /// barriers between its own commands, and around commands of other stages. `None` for a guard.
     pub fn commands(&self) -> Option<vk::CommandBuffer> {
         Some(self.commands).filter(|commands| *commands != vk::CommandBuffer::null())
     }

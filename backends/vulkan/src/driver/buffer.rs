@@ -10,6 +10,12 @@ use millstream_gpu::{BLOCK_BYTES, StagingBlock};
 
 use super::{Code, Context};
 
+/// The alignment of device addresses of buffers, in bytes.
+pub(crate) const ALIGNMENT: u64 = 256;
+
+/// The smallest buffer with memory of its own; smaller ones share memory.
+const DEDICATED_BYTES_MIN: u64 = 1 << 20;
+
 /// What a buffer is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
@@ -61,7 +67,8 @@ impl Buffer {
             bytes,
         };
         // SAFETY: the buffer is alive.
-        let requirements = unsafe { device.get_buffer_memory_requirements(raw) };
+        let mut requirements = unsafe { device.get_buffer_memory_requirements(raw) };
+        requirements.alignment = requirements.alignment.max(ALIGNMENT);
         let location = match purpose {
             Purpose::Page if context.gpu.has_unified_memory() => MemoryLocation::CpuToGpu,
             Purpose::Page => MemoryLocation::GpuOnly,
@@ -73,9 +80,9 @@ impl Buffer {
             requirements,
             location,
             linear: true,
-            allocation_scheme: match purpose {
-                Purpose::Page => AllocationScheme::DedicatedBuffer(raw),
-                _ => AllocationScheme::GpuAllocatorManaged,
+            allocation_scheme: match bytes >= DEDICATED_BYTES_MIN {
+                true => AllocationScheme::DedicatedBuffer(raw),
+                false => AllocationScheme::GpuAllocatorManaged,
             },
         };
         let allocated = context.with_allocator(|allocator| allocator.allocate(&request));

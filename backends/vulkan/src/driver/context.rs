@@ -9,6 +9,9 @@ use millstream_protocol::error::OpenError;
 use super::instance::unavailable;
 use super::{Code, Gpu, Instance, Pipeline, refused};
 
+/// Bytes of memory that small buffers share.
+const SHARED_BYTES: u64 = 4 << 20;
+
 /// A logical device. Destroyed when the last owner of one of its objects is dropped.
 pub(crate) struct Context {
     pub(crate) device: ash::Device,
@@ -72,9 +75,10 @@ impl Context {
         if has.push_descriptors {
             extensions.push(khr::push_descriptor::NAME.as_ptr());
         }
+        let mut features = vk::PhysicalDeviceFeatures2::default().features(basic);
         let info = vk::DeviceCreateInfo::default()
             .queue_create_infos(&infos)
-            .enabled_features(&basic)
+            .push_next(&mut features)
             .enabled_extension_names(&extensions)
             .push_next(&mut of_1_1)
             .push_next(&mut of_1_2)
@@ -91,7 +95,7 @@ impl Context {
             physical_device: gpu.raw,
             debug_settings: gpu_allocator::AllocatorDebugSettings::default(),
             buffer_device_address: true,
-            allocation_sizes: gpu_allocator::AllocationSizes::default(),
+            allocation_sizes: gpu_allocator::AllocationSizes::new(SHARED_BYTES, SHARED_BYTES),
         });
         let allocator = match allocator {
             Ok(allocator) => allocator,

@@ -9,7 +9,7 @@ mod pipeline;
 mod requirements;
 mod semaphore;
 
-pub(crate) use buffer::{Buffer, Mapped, Purpose};
+pub(crate) use buffer::{ALIGNMENT, Buffer, Mapped, Purpose};
 pub(crate) use code::{Code, refused};
 pub(crate) use context::Context;
 pub(crate) use instance::{Instance, MessageHandler};

@@ -47,11 +47,20 @@ pub(crate) fn checked(options: Vulkan) -> Opening<Vulkan> {
         return Opening::checked(options, messages);
     }
     let heard = messages.0.clone();
-    let options = options
-        .validation(Validation::Synchronization)
-        .on_message(move |message| lock(&heard).push(message.clone()));
+    let options = options.validation(Validation::Synchronization);
+    let options = options.on_message(move |message| {
+        if !ACCEPTED.contains(&message.id.as_str()) {
+            lock(&heard).push(message.clone());
+        }
+    });
     Opening::checked(options, messages)
 }
+
+/// Advice that does not apply.
+const ACCEPTED: &[&str] = &[
+    // glslang writes it for SPIR-V 1.5, where it is not deprecated.
+    "BestPractices-SpirvDeprecated_WorkgroupSize",
+];
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -81,7 +90,11 @@ impl Subject for OnVulkan {
             Mode::OneQueue => 1,
             Mode::Threads | Mode::Driven => 2,
         };
-        checked(Vulkan::ordinal(0).queues(queues))
+        let options = Vulkan::ordinal(0).queues(queues);
+        checked(match setting.memory_bytes {
+            Some(bytes) => options.memory_limit(bytes),
+            None => options,
+        })
     }
 
     fn unavailable(&self) -> Option<&'static str> {
