@@ -1,0 +1,301 @@
+//! Loads, stores and atomic additions.
+
+use millstream_ir::ssa::{Memory, Type, ValueId};
+use millstream_ir::DType;
+use rspirv::spirv::{Capability, Op, StorageClass, Word};
+
+use crate::body::{Body, Lane, Role, Unit};
+use crate::emit::Scope;
+use crate::{Buffers, LowerError};
+
+/// An element of memory.
+struct Place {
+    pointer: Word,
+    /// The type of the element.
+    stored: DType,
+    /// The alignment of an access by a device address.
+    aligned: Option<u32>,
+}
+
+impl Unit {
+    /// Returns `true` if the device adds to this memory by one instruction.
+    pub(crate) fn adds_natively(&self, memory: Memory, dtype: DType) -> bool {
+        let features = &self.target.features;
+        let is_shared = matches!(memory, Memory::Shared(_));
+        match (dtype, is_shared) {
+            (DType::F32, false) => features.buffer_f32_atomic_add,
+            (DType::F32, true) => features.shared_f32_atomic_add,
+            (DType::F64, false) => features.buffer_f64_atomic_add,
+            (DType::F64, true) => features.shared_f64_atomic_add,
+            _ => true,
+        }
+    }
+}
+
+impl Body<'_> {
+    /// Returns the element `lane` elements behind the index, as an element of type `stored`, which has the size of the
+    /// type of the memory.
+    fn place(&mut self, memory: Memory, at: Option<ValueId>, lane: u8, stored: DType) -> Place {
+        let index = self.index(at, lane);
+        let element = match memory {
+            Memory::Local(_) => self.unit.emit.of(stored),
+            _ => self.unit.emit.stored(stored),
+        };
+        match memory {
+            Memory::Param(param) => self.element_of_buffer(param, index, element, stored),
+            Memory::Shared(array) => {
+                let variable = self.interface().0.shared[usize::from(array)].variable;
+                let pointer = self.unit.emit.pointer(StorageClass::Workgroup, element);
+                let pointer = self
+                    .unit
+                    .emit
+                    .op(Op::AccessChain, pointer, &[variable, index.id]);
+                let aligned = None;
+                Place {
+                    pointer,
+                    stored,
+                    aligned,
+                }
+            }
+            Memory::Local(local) => {
+                let variable = self.locals[usize::from(local)];
+                let pointer = match self.function.locals[usize::from(local)].len {
+                    // A variable of its own, not an array.
+                    0 | 1 => variable,
+                    _ => {
+                        let pointer = self.unit.emit.pointer(StorageClass::Function, element);
+                        let emit = &mut self.unit.emit;
+                        emit.op(Op::AccessChain, pointer, &[variable, index.id])
+                    }
+                };
+                let aligned = None;
+                Place {
+                    pointer,
+                    stored,
+                    aligned,
+                }
+            }
+        }
+    }
+
+    /// Returns the index of an element, `i64`.
+    fn index(&mut self, at: Option<ValueId>, lane: u8) -> Lane {
+        let at = match at {
+            Some(at) => self.get(at, 0),
+            None => self.constant(DType::I64, 0),
+        };
+        match (at.bits, lane) {
+            (_, 0) => at,
+            (Some(bits), _) => self.constant(DType::I64, bits.wrapping_add(lane.into())),
+            _ => {
+                let lane = self.constant(DType::I64, lane.into()).id;
+                let of = self.unit.emit.of(DType::I64);
+                let id = self.unit.emit.op(Op::IAdd, of, &[at.id, lane]);
+                Lane { id, bits: None }
+            }
+        }
+    }
+
+    fn element_of_buffer(&mut self, param: u16, index: Lane, element: Word, stored: DType) -> Place {
+        let bytes = stored.size() as u32;
+        let (interface, unit) = self.interface();
+        let start = interface.starts[usize::from(param)];
+        let of = unit.emit.of(DType::U64);
+        if unit.target.buffers == Buffers::Addresses {
+            let emit = &mut unit.emit;
+            let shift = emit.u64(bytes.trailing_zeros().into());
+            let offset = match (bytes, index.bits) {
+                (1, _) => index.id,
+                (_, Some(bits)) => emit.u64(bits.wrapping_mul(bytes.into())),
+                _ => emit.op(Op::ShiftLeftLogical, of, &[index.id, shift]),
+            };
+            let address = emit.op(Op::IAdd, of, &[start, offset]);
+            let pointer = emit.pointer(StorageClass::PhysicalStorageBuffer, element);
+            let pointer = emit.op(Op::ConvertUToPtr, pointer, &[address]);
+            let aligned = Some(bytes);
+            return Place {
+                pointer,
+                stored,
+                aligned,
+            };
+        }
+        let variable = interface.descriptor(unit, param, element, bytes);
+        let emit = &mut unit.emit;
+        let index = emit.op(Op::IAdd, of, &[start, index.id]);
+        // A range of a descriptor has less than 2^32 bytes.
+        let narrow = emit.of(DType::U32);
+        let index = emit.op(Op::UConvert, narrow, &[index]);
+        let first = emit.u32(0);
+        let pointer = emit.pointer(StorageClass::StorageBuffer, element);
+        let pointer = emit.op(Op::AccessChain, pointer, &[variable, first, index]);
+        let aligned = None;
+        Place {
+            pointer,
+            stored,
+            aligned,
+        }
+    }
+
+    /// Returns the type of a memory, which a checked function has, and the type that its elements are stored as.
+    fn types(&mut self, memory: Memory) -> Result<(DType, DType), LowerError> {
+        let Some((_, dtype)) = self.function.memory(memory) else {
+            return Err(self.unsupported(format!("{memory:?}")));
+        };
+        let stored = match memory {
+            Memory::Shared(array) => self.interface().0.shared[usize::from(array)].stored,
+            _ => dtype,
+        };
+        Ok((dtype, stored))
+    }
+
+    /// Lowers a load; a wide one lane by lane.
+    pub(crate) fn load(
+        &mut self,
+        memory: Memory,
+        at: Option<ValueId>,
+        of: Type,
+    ) -> Result<Vec<Lane>, LowerError> {
+        let (dtype, stored) = self.types(memory)?;
+        let lanes = (0..of.lanes).map(|lane| {
+            let place = self.place(memory, at, lane, stored);
+            let is_byte = dtype == DType::Bool && !matches!(memory, Memory::Local(_));
+            let emit = &mut self.unit.emit;
+            let id = if is_byte {
+                let byte = emit.of(DType::U8);
+                let loaded = emit.load(byte, place.pointer, place.aligned);
+                let wide = self.cast(DType::U8, DType::U32, loaded);
+                self.cast(DType::U32, DType::Bool, wide)
+            } else {
+                let element = emit.of(stored);
+                let loaded = emit.load(element, place.pointer, place.aligned);
+                self.reinterpret(stored, dtype, loaded)
+            };
+            Lane { id, bits: None }
+        });
+        Ok(lanes.collect())
+    }
+
+    /// Lowers a store; a wide one lane by lane.
+    pub(crate) fn store(
+        &mut self,
+        memory: Memory,
+        at: Option<ValueId>,
+        value: ValueId,
+    ) -> Result<(), LowerError> {
+        if let Role::Routine { result, .. } = &mut self.role
+            && matches!(memory, Memory::Param(_))
+        {
+            *result = Some(self.values[value as usize][0].id);
+            return Ok(());
+        }
+        let (dtype, stored) = self.types(memory)?;
+        for lane in 0..self.of(value).lanes {
+            let place = self.place(memory, at, lane, stored);
+            let mut id = self.get(value, lane).id;
+            if dtype == DType::Bool && !matches!(memory, Memory::Local(_)) {
+                let wide = self.cast(DType::Bool, DType::U32, id);
+                id = self.cast(DType::U32, DType::U8, wide);
+            } else {
+                id = self.reinterpret(dtype, stored, id);
+            }
+            self.unit.emit.store(place.pointer, id, place.aligned);
+        }
+        Ok(())
+    }
+
+    /// Lowers an atomic addition.
+    pub(crate) fn atomic_add(
+        &mut self,
+        memory: Memory,
+        at: ValueId,
+        value: ValueId,
+    ) -> Result<(), LowerError> {
+        let (dtype, _) = self.types(memory)?;
+        let value = self.get(value, 0);
+        let is_native = self.unit.adds_natively(memory, dtype);
+        let stored = match dtype {
+            DType::F32 if !is_native => DType::U32,
+            DType::F64 if !is_native => DType::U64,
+            dtype => dtype,
+        };
+        self.declare_atomic(memory, dtype, is_native);
+        let place = self.place(memory, Some(at), 0, stored);
+        if !is_native {
+            return self.exchange(&place, dtype, value);
+        }
+        let emit = &mut self.unit.emit;
+        let (scope, relaxed) = (scope_of(memory), 0);
+        let [scope, relaxed] = [scope as u32, relaxed].map(|number| emit.u32(number));
+        let of = emit.of(dtype);
+        let op = match dtype.is_float() {
+            true => Op::AtomicFAddEXT,
+            false => Op::AtomicIAdd,
+        };
+        emit.op(op, of, &[place.pointer, scope, relaxed, value.id]);
+        Ok(())
+    }
+
+    /// Declares what an atomic addition uses. The requirements are checked already.
+    fn declare_atomic(&mut self, memory: Memory, dtype: DType, is_native: bool) {
+        let emit = &mut self.unit.emit;
+        let is_shared = matches!(memory, Memory::Shared(_));
+        let used = &mut emit.used;
+        let (feature, capability) = match (dtype, is_native, is_shared) {
+            (DType::F32, false, _) | (DType::I32 | DType::U32, ..) => return,
+            (DType::F32, _, false) => (&mut used.buffer_f32_atomic_add, None),
+            (DType::F32, _, true) => (&mut used.shared_f32_atomic_add, None),
+            (DType::F64, true, false) => (&mut used.buffer_f64_atomic_add, None),
+            (DType::F64, true, true) => (&mut used.shared_f64_atomic_add, None),
+            (_, _, false) => (&mut used.buffer_i64_atomics, Some(Capability::Int64Atomics)),
+            (_, _, true) => (&mut used.shared_i64_atomics, Some(Capability::Int64Atomics)),
+        };
+        *feature = true;
+        match (capability, dtype) {
+            (Some(capability), _) => emit.needs(capability),
+            (None, DType::F32) => emit.needs(Capability::AtomicFloat32AddEXT),
+            (None, _) => emit.needs(Capability::AtomicFloat64AddEXT),
+        }
+        if capability.is_none() {
+            emit.extends("SPV_EXT_shader_atomic_float_add");
+        }
+    }
+
+    /// Adds to a float by compare-and-exchange of its bits.
+    fn exchange(&mut self, place: &Place, dtype: DType, value: Lane) -> Result<(), LowerError> {
+        let stored = place.stored;
+        let emit = &mut self.unit.emit;
+        let (bits, bool) = (emit.of(stored), emit.bool());
+        let [scope, relaxed] = [Scope::Device as u32, 0].map(|number| emit.u32(number));
+        let [head, next, end, expected, found] = [0; 5].map(|_| emit.id());
+        let first = emit.op(Op::AtomicLoad, bits, &[place.pointer, scope, relaxed]);
+        let before = emit.label();
+        emit.branch(head);
+        emit.open(head);
+        emit.phi(expected, bits, [(first, before), (found, next)]);
+        emit.looping(end, next, false);
+        emit.branch(next);
+        emit.open(next);
+        let old = Lane {
+            id: self.reinterpret(stored, dtype, expected),
+            bits: None,
+        };
+        let of = self.unit.emit.of(dtype);
+        let sum = self.unit.emit.exact(Op::FAdd, of, &[old.id, value.id]);
+        let sum = self.reinterpret(dtype, stored, sum);
+        let emit = &mut self.unit.emit;
+        let operands = [place.pointer, scope, relaxed, relaxed, sum, expected];
+        emit.op_as(found, Op::AtomicCompareExchange, bits, &operands);
+        let done = emit.op(Op::IEqual, bool, &[found, expected]);
+        emit.branch_if(done, end, head);
+        emit.open(end);
+        Ok(())
+    }
+}
+
+/// Returns the threads that an atomic addition orders with.
+fn scope_of(memory: Memory) -> Scope {
+    match memory {
+        Memory::Shared(_) => Scope::Cube,
+        _ => Scope::Device,
+    }
+}
