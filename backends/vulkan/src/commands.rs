@@ -6,9 +6,13 @@ use std::sync::Arc;
 use ash::vk;
 
 use crate::driver::{Code, Context, Mapped, Purpose};
+use crate::properties::QUEUE_DEPTH_MAX;
+use crate::trace::Timestamp;
 
 /// Bytes of a block of parameters.
 const BLOCK_BYTES: usize = 64 << 10;
+/// The most timestamps of a command buffer: two for each task that a queue may have in flight.
+const TIMESTAMPS_MAX: u32 = 2 * QUEUE_DEPTH_MAX as u32;
 /// Parameters start at multiples of this.
 const ALIGNMENT: usize = 16;
 
@@ -24,6 +28,12 @@ pub(crate) struct Commands {
     filled: (usize, usize),
     /// The pipeline that was bound last.
     pub(crate) bound: vk::Pipeline,
+    /// Timestamps, created when the first one is written.
+    timestamps: vk::QueryPool,
+    /// The number of timestamps written since the last reset.
+    stamped: u32,
+    /// Whether the timestamps must be reset before the next one.
+    is_first_stamp: bool,
 }
 
 impl Commands {
@@ -42,6 +52,9 @@ impl Commands {
             parameters: Vec::new(),
             filled: (0, 0),
             bound: vk::Pipeline::null(),
+            timestamps: vk::QueryPool::null(),
+            stamped: 0,
+            is_first_stamp: true,
         };
         let info = vk::CommandBufferAllocateInfo::default()
             .command_pool(pool)
@@ -64,6 +77,7 @@ impl Commands {
     pub(crate) unsafe fn begin(&mut self) -> Result<(), Code> {
         self.bound = vk::Pipeline::null();
         self.filled = (0, 0);
+        self.is_first_stamp = true;
         let device = &self.context.device;
         let info = vk::CommandBufferBeginInfo::default()
             .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
@@ -76,6 +90,35 @@ impl Commands {
                 .begin_command_buffer(self.buffer, &info)
                 .map_err(Code::of("vkBeginCommandBuffer"))
         }
+    }
+
+    /// Writes a timestamp once everything before has completed. Returns `None` if there is no more room for one.
+    pub(crate) fn stamp(&mut self) -> Result<Option<Timestamp>, Code> {
+        let device = &self.context.device;
+        if self.timestamps == vk::QueryPool::null() {
+            let info = vk::QueryPoolCreateInfo::default()
+                .query_type(vk::QueryType::TIMESTAMP)
+                .query_count(TIMESTAMPS_MAX);
+            // SAFETY: the info is valid.
+            self.timestamps = unsafe { device.create_query_pool(&info, None) }
+                .map_err(Code::of("vkCreateQueryPool"))?;
+        }
+        if self.is_first_stamp {
+            self.is_first_stamp = false;
+            self.stamped = 0;
+            // SAFETY: this thread records the command buffer; the results of its last submission were read.
+            unsafe {
+                device.cmd_reset_query_pool(self.buffer, self.timestamps, 0, TIMESTAMPS_MAX);
+            }
+        }
+        if self.stamped == TIMESTAMPS_MAX {
+            return Ok(None);
+        }
+        let query = self.stamped;
+        self.stamped += 1;
+        // SAFETY: this thread records the command buffer, and the query was reset.
+        unsafe { self.context.timestamp(self.buffer, self.timestamps, query) };
+        Ok(Some((self.timestamps, query)))
     }
 
     /// Ends recording.
@@ -112,6 +155,11 @@ impl Drop for Commands {
     fn drop(&mut self) {
         // SAFETY: created once, destroyed once with its command buffer, whose submission has completed, or the device
         // is lost.
-        unsafe { self.context.device.destroy_command_pool(self.pool, None) };
+        unsafe {
+            self.context.device.destroy_command_pool(self.pool, None);
+            self.context
+                .device
+                .destroy_query_pool(self.timestamps, None);
+        }
     }
 }

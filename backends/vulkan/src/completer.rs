@@ -17,6 +17,7 @@ use millstream_sync::channel::Receiver;
 use millstream_sync::timeline::Timeline;
 
 use crate::driver::{Code, Mapped, TimelineSemaphore};
+use crate::trace::{Timing, Tracer};
 
 /// A staging range of memory that host and device access.
 pub(crate) type Staged = millstream_gpu::Staged<Mapped>;
@@ -33,6 +34,9 @@ pub(crate) struct Batch {
     /// blocks are kept because they count against the client's limit of upload bytes, which bounds the number of blocks
     /// (I12).
     pub(crate) sources: Vec<Box<dyn HostBytes>>,
+    /// The timed tasks, while spans are recorded.
+    pub(crate) timings: Vec<Timing>,
+    pub(crate) tracer: Option<Arc<Tracer>>,
 }
 
 /// The state that the device thread and the queue threads share.
@@ -66,22 +70,27 @@ pub(crate) fn serve(
             std::mem::forget(batch);
             return;
         }
-        complete(batch, timeline);
+        complete(queue, batch, timeline);
     }
 }
 
 /// Completes a batch whose work has completed on the device.
-pub(crate) fn complete(batch: Batch, timeline: &Timeline) {
+pub(crate) fn complete(queue: QueueId, batch: Batch, timeline: &Timeline) {
     let Batch {
         cursor,
         readbacks,
         staged,
         sources,
+        timings,
+        tracer,
     } = batch;
     for readback in &readbacks {
         // SAFETY: the device has completed the copies, and a barrier has made their writes visible to the host; only
         // this code writes the landing before the cursor is published.
         unsafe { readback.land() };
+    }
+    if let Some(tracer) = tracer {
+        tracer.complete(queue, &timings);
     }
     // Before the publication: a device thread that observes the cursor reuses the blocks.
     drop((readbacks, staged, sources));

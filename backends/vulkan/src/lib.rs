@@ -18,6 +18,7 @@
 //! | `accesses` | which tasks of a queue need a barrier before them |
 //! | `completer` | progress: the thread that waits for a queue's semaphore |
 //! | `copies`, `fill`, `upload` | copies between host and device and within the device; fills; memory for long uploads |
+//! | `trace` | start and end times of tasks, by the device's clock |
 //! | `pages` | device memory, and where bindings lie in it |
 //! | `kernel`, `module` | compiles sources to pipelines; the interface of users' modules |
 //! | `parameters` | the parameters of a launch |
@@ -36,6 +37,7 @@ mod pages;
 mod parameters;
 mod properties;
 mod queue;
+mod trace;
 mod upload;
 
 pub use device::{VulkanBinding, VulkanDevice, VulkanResources};

@@ -25,12 +25,12 @@ use std::ffi::CString;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct VulkanLaunch {
-    /// The number of words of metadata that each launch passes.
+    /// The most words of metadata that a launch passes. Missing ones are 0.
     pub metadata_words: usize,
 }
 
 impl VulkanLaunch {
-    /// Sets the number of words of metadata that each launch passes.
+    /// Sets the most words of metadata that a launch passes. Missing ones are 0.
     #[must_use]
     pub fn metadata_words(mut self, words: usize) -> Self {
         self.metadata_words = words;

@@ -35,18 +35,18 @@ impl Block {
         self.len += count;
     }
 
-    /// Adds the words of metadata, of which the kernel expects `expected`.
+    /// Adds the words of metadata, of which the kernel expects `expected`. Missing words are 0.
     #[inline]
     pub(crate) fn push_metadata(&mut self, words: &[u32], expected: usize) -> Result<(), Refused> {
-        if words.len() != expected {
+        if words.len() > expected {
             return Err(Refused::Task(format!(
-                "expected {expected} words of metadata, got {}",
+                "expected at most {expected} words of metadata, got {}; set their number with `VulkanLaunch`",
                 words.len()
             )));
         }
-        for pair in words.chunks(2) {
-            let high = pair.get(1).copied().unwrap_or_default();
-            self.push(&[u64::from(pair[0]) | u64::from(high) << 32]);
+        let word = |at: usize| u64::from(words.get(at).copied().unwrap_or_default());
+        for at in (0..expected).step_by(2) {
+            self.push(&[word(at) | word(at + 1) << 32]);
         }
         Ok(())
     }

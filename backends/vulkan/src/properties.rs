@@ -9,7 +9,7 @@ use millstream_protocol::properties::{DeviceProperties, Feature};
 use crate::driver::{ALIGNMENT, Gpu};
 
 /// Most tasks in flight on a queue.
-const QUEUE_DEPTH_MAX: usize = 256;
+pub(crate) const QUEUE_DEPTH_MAX: usize = 256;
 /// Most bindings of one launch, so that its parameters need no allocation.
 pub(crate) const BINDINGS_MAX: usize = 32;
 /// The number of multiprocessors of a GPU whose driver does not report it.

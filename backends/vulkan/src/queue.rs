@@ -23,7 +23,7 @@ use std::sync::Arc;
 use ash::vk;
 use millstream_gpu::{Completer, Readback};
 use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::id::Cursor;
+use millstream_protocol::id::{Cursor, QueueId};
 use millstream_protocol::message::HostBytes;
 use millstream_sync::timeline::Timeline;
 use smallvec::SmallVec;
@@ -32,6 +32,7 @@ use crate::accesses::Accesses;
 use crate::commands::Commands;
 use crate::completer::{Batch, Staged, complete};
 use crate::driver::{Code, Context, Mapped, TimelineSemaphore};
+use crate::trace::{Timestamp, Timing, Tracer};
 
 /// The number of segments of a batch, and of waits of a segment, that need no allocation.
 const INLINE: usize = 4;
@@ -40,6 +41,7 @@ type Waits = SmallVec<[vk::SemaphoreSubmitInfo<'static>; INLINE]>;
 
 /// A queue of the device.
 pub(crate) struct Queue {
+    id: QueueId,
     context: Arc<Context>,
     raw: vk::Queue,
     family: u32,
@@ -66,6 +68,10 @@ pub(crate) struct Queue {
     batch: Batch,
     /// Whether the open segment writes memory that the host may read.
     copies_out: bool,
+    /// `Some` while spans are recorded.
+    pub(crate) tracer: Option<Arc<Tracer>>,
+    /// The timestamp before the task that is being recorded.
+    started: Option<Timestamp>,
     /// Command buffers of the open batch that have completed already.
     finished: Vec<Commands>,
 }
@@ -79,11 +85,13 @@ struct Segment {
 
 /// The configuration of a queue.
 pub(crate) struct QueueConfig {
+    pub(crate) id: QueueId,
     pub(crate) raw: vk::Queue,
     pub(crate) family: u32,
     pub(crate) timeline: Arc<Timeline>,
     pub(crate) semaphore: Arc<TimelineSemaphore>,
     pub(crate) completer: Option<Completer<Batch>>,
+    pub(crate) tracer: Option<Arc<Tracer>>,
     /// Most batches in flight.
     pub(crate) depth: usize,
 }
@@ -91,6 +99,7 @@ pub(crate) struct QueueConfig {
 impl Queue {
     pub(crate) fn new(context: &Arc<Context>, config: QueueConfig) -> Self {
         Self {
+            id: config.id,
             context: context.clone(),
             raw: config.raw,
             family: config.family,
@@ -107,6 +116,8 @@ impl Queue {
             free: Vec::new(),
             batch: Batch::default(),
             copies_out: false,
+            tracer: config.tracer,
+            started: None,
             finished: Vec::new(),
         }
     }
@@ -126,6 +137,9 @@ impl Queue {
         if needs_barrier {
             // SAFETY: this thread records the command buffer.
             unsafe { barrier(&self.context, commands.raw()) };
+        }
+        if self.tracer.is_some() {
+            self.started = commands.stamp().ok().flatten();
         }
         Ok(commands)
     }
@@ -193,10 +207,33 @@ impl Queue {
         }
     }
 
-    /// Notes that the task at this cursor is recorded, or has no commands.
+    /// Notes that the task at this cursor is recorded.
     #[inline]
     pub(crate) fn issue(&mut self, cursor: Cursor) {
         self.issued = cursor;
+        if let Some(start) = self.started.take() {
+            self.stamp_end(cursor, start);
+        }
+    }
+
+    /// Notes a cursor without commands.
+    pub(crate) fn skip(&mut self, cursor: Cursor) {
+        self.started = None;
+        self.issued = cursor;
+    }
+
+    /// Writes the timestamp after a task. A task without times is better than a refused task.
+    #[cold]
+    fn stamp_end(&mut self, cursor: Cursor, start: Timestamp) {
+        let Ok(()) = self.open_commands() else { return };
+        let end = self
+            .open
+            .commands
+            .as_mut()
+            .and_then(|commands| commands.stamp().ok()?);
+        if let Some(end) = end {
+            self.batch.timings.push(Timing { cursor, start, end });
+        }
     }
 
     /// Adds a readback to the open batch.
@@ -268,10 +305,13 @@ impl Queue {
         let commands = commands.chain(finished.drain(..));
         in_flight.extend(commands.map(|commands| (cursor, commands)));
         self.submitted = cursor;
-        let batch = Batch {
+        let mut batch = Batch {
             cursor,
             ..std::mem::take(&mut self.batch)
         };
+        if !batch.timings.is_empty() {
+            batch.tracer.clone_from(&self.tracer);
+        }
         match &self.completer {
             // This fails only if the thread has ended after a loss, which ended all timelines. The device may still
             // write to the memory of the batch.
@@ -329,7 +369,7 @@ impl Queue {
         let reached = self.semaphore.value()?;
         let mut any = false;
         while let Some(batch) = self.to_poll.pop_front_if(|batch| batch.cursor <= reached) {
-            complete(batch, &self.timeline);
+            complete(self.id, batch, &self.timeline);
             any = true;
         }
         Ok(any)
@@ -338,6 +378,37 @@ impl Queue {
     /// Returns `true` if a batch is in flight.
     pub(crate) fn is_busy(&self) -> bool {
         !self.to_poll.is_empty()
+    }
+
+    pub(crate) fn family(&self) -> u32 {
+        self.family
+    }
+
+    /// Returns the value of the queue's clock. Waits for the queue, which must be idle; called while the device is
+    /// opened.
+    pub(crate) fn now(&self) -> Result<u64, Code> {
+        let mut commands = Commands::new(&self.context, self.family)?;
+        // SAFETY: the command buffer is new.
+        unsafe { commands.begin() }?;
+        let Some((pool, query)) = commands.stamp()? else {
+            return Ok(0);
+        };
+        commands.end()?;
+        let buffers = [vk::CommandBufferSubmitInfo::default().command_buffer(commands.raw())];
+        let info = [vk::SubmitInfo2::default().command_buffer_infos(&buffers)];
+        let mut value = [0_u64];
+        let device = &self.context.device;
+        // SAFETY: no other thread uses the queue yet; the command buffer is alive until the queue is idle.
+        unsafe {
+            self.context.submit(self.raw, &info)?;
+            device
+                .queue_wait_idle(self.raw)
+                .map_err(Code::of("vkQueueWaitIdle"))?;
+            device
+                .get_query_pool_results(pool, query, &mut value, vk::QueryResultFlags::TYPE_64)
+                .map_err(Code::of("vkGetQueryPoolResults"))?;
+        }
+        Ok(value[0])
     }
 
     pub(crate) fn semaphore(&self) -> vk::Semaphore {

@@ -1,11 +1,12 @@
 //! The implementation of [`Backend`], called by the device thread.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_protocol::backend::{Backend, BoundSlice, Compiler, HostData, Launch, TaskPoint};
+use millstream_protocol::backend::{
+    Backend, BoundSlice, Compiler, HostData, Launch, Span, TaskPoint,
+};
 use millstream_protocol::error::Refused;
 use millstream_protocol::health::Recovery;
 use millstream_protocol::id::{Cursor, Point, QueueId};
@@ -14,6 +15,7 @@ use millstream_protocol::launch::Pattern;
 use millstream_protocol::layout::Strided;
 use millstream_protocol::memory::{PageError, PageId};
 use millstream_protocol::message::CustomWork;
+use millstream_protocol::profile::ClockSource;
 use millstream_protocol::properties::DeviceProperties;
 use millstream_sync::payload::panic_message;
 use millstream_sync::timeline::Timeline;
@@ -134,7 +136,7 @@ impl Backend for VulkanDevice {
     }
 
     fn mark(&mut self, queue: QueueId, cursor: Cursor) {
-        self.queues[queue.index()].issue(cursor);
+        self.queues[queue.index()].skip(cursor);
     }
 
     fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
@@ -178,7 +180,25 @@ impl Backend for VulkanDevice {
         self.driven && self.queues.iter().any(|queue| queue.is_busy())
     }
 
-    fn raw(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-        None
+    fn take_spans(&mut self) -> Vec<Span> {
+        let tracer = self.tracer.as_ref();
+        tracer.map_or_else(Vec::new, |tracer| tracer.take())
+    }
+
+    fn record_spans(&mut self, room: usize) -> usize {
+        self.set_span_recording(room);
+        self.properties.max_queue_depth
+    }
+
+    fn clock(&self) -> ClockSource {
+        ClockSource::Device {
+            name: "Vulkan timestamps",
+        }
+    }
+
+    fn busy_ns(&self, queue: QueueId) -> u64 {
+        // During a profile only some tasks are timed, so the sum would not be the queue's busy time.
+        let tracer = self.tracer.as_ref().filter(|_| self.span_capacity > 0);
+        tracer.map_or(0, |tracer| tracer.busy_ns(queue))
     }
 }

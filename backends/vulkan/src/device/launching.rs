@@ -62,7 +62,7 @@ impl VulkanDevice {
             }
         }
         self.block.push(launch.scalars);
-        if kernel.metadata_words > 0 {
+        if kernel.metadata_words > 0 || !launch.metadata.is_empty() {
             self.block
                 .push_metadata(launch.metadata, kernel.metadata_words)?;
         }

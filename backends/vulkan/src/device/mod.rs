@@ -28,6 +28,7 @@ use crate::kernel::VulkanCompiler;
 use crate::pages::Pages;
 use crate::parameters::Block;
 use crate::queue::Queue;
+use crate::trace::Tracer;
 use crate::upload::UploadMemory;
 
 /// An open Vulkan device.
@@ -51,6 +52,10 @@ pub struct VulkanDevice {
     retired: Vec<(Vec<Cursor>, Vec<Pipeline>)>,
     pub(crate) context: Arc<Context>,
     shared: Arc<Shared>,
+    /// `None` if the device has no timestamps.
+    tracer: Option<Arc<Tracer>>,
+    /// The number of spans to keep for the whole life of the device; 0 if they were not requested at opening.
+    span_capacity: usize,
     driven: bool,
     /// Whether a submission was refused. The order of later tasks would not be guaranteed, so all of them are refused.
     order_lost: bool,
@@ -71,6 +76,20 @@ impl VulkanDevice {
     fn lose(&mut self, code: &Code) {
         self.order_lost = true;
         self.shared.lose(code);
+    }
+
+    /// Enables spans with room for `room` spans per queue; 0 restores the setting from opening.
+    fn set_span_recording(&mut self, room: usize) {
+        let capacity = self
+            .span_capacity
+            .max(room.saturating_mul(self.queues.len()));
+        let tracer = self.tracer.clone().filter(|_| capacity > 0);
+        if let Some(tracer) = &tracer {
+            tracer.set_capacity(capacity);
+        }
+        for queue in &mut self.queues {
+            queue.tracer.clone_from(&tracer);
+        }
     }
 
     fn wait_for(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {

@@ -11,13 +11,15 @@ use millstream_sync::timeline::Timeline;
 use super::VulkanDevice;
 use crate::completer::{Shared, serve};
 use crate::driver::{
-    ALIGNMENT, Buffer, Context, Gpu, Instance, Purpose, QueueFamily, TimelineSemaphore, refused,
+    ALIGNMENT, Buffer, Code, Context, Gpu, Instance, Purpose, QueueFamily, TimelineSemaphore,
+    refused,
 };
 use crate::kernel::VulkanCompiler;
 use crate::pages::Pages;
 use crate::parameters::Block;
 use crate::properties::properties;
 use crate::queue::{Queue, QueueConfig};
+use crate::trace::{Clock, Tracer};
 use crate::upload::UploadMemory;
 
 /// The resolved options of a device.
@@ -77,6 +79,8 @@ impl VulkanDevice {
             retired: Vec::new(),
             context: context.clone(),
             shared: shared.clone(),
+            tracer: None,
+            span_capacity: host.trace_capacity,
             driven: host.driven,
             order_lost: false,
             properties,
@@ -99,17 +103,46 @@ impl VulkanDevice {
             device.queues.push(Queue::new(
                 &context,
                 QueueConfig {
+                    id,
                     raw,
                     family,
                     timeline: timeline.clone(),
                     semaphore,
                     completer,
+                    tracer: None,
                     depth,
                 },
             ));
         }
+        device.tracer = clocks(&context, &device.queues)?
+            .map(|clocks| Arc::new(Tracer::new(&context, clocks, host.trace_capacity)));
+        device.set_span_recording(0);
         Ok(device)
     }
+}
+
+/// Reads the clock of each queue, which begins now. `None` if one has no timestamps.
+fn clocks(context: &Arc<Context>, queues: &[Queue]) -> Result<Option<Box<[Clock]>>, OpenError> {
+    let families = &context.gpu.families;
+    let period_ns = f64::from(context.gpu.limits.timestamp_period);
+    let bits = |queue: &Queue| {
+        let family = families
+            .iter()
+            .find(|family| family.index == queue.family())?;
+        Some(family.timestamp_bits).filter(|bits| *bits > 0)
+    };
+    let clocks = queues.iter().map(|queue| {
+        let Some(bits) = bits(queue) else {
+            return Ok(None);
+        };
+        let origin = queue.now()?;
+        Ok(Some(Clock {
+            origin,
+            bits,
+            period_ns,
+        }))
+    });
+    clocks.collect::<Result<Option<_>, Code>>().map_err(refused)
 }
 
 /// Assigns `count` queues to queues of the driver, given by family and index: to different ones as long as there are

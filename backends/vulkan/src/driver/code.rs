@@ -28,16 +28,6 @@ impl Code {
     pub(crate) fn is_loss(self) -> bool {
         self.result == vk::Result::ERROR_DEVICE_LOST
     }
-
-    /// Whether the error means that there is no memory, of the device or of the host.
-    pub(crate) fn is_out_of_memory(self) -> bool {
-        matches!(
-            self.result,
-            vk::Result::ERROR_OUT_OF_DEVICE_MEMORY
-                | vk::Result::ERROR_OUT_OF_HOST_MEMORY
-                | vk::Result::ERROR_TOO_MANY_OBJECTS
-        )
-    }
 }
 
 impl From<Code> for Refused {

@@ -6,7 +6,7 @@ use ash::{khr, vk};
 use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
 use millstream_protocol::error::OpenError;
 
-use super::instance::unavailable;
+use super::instance::{change, unavailable};
 use super::{Code, Gpu, Instance, Pipeline, refused};
 
 /// Bytes of memory that small buffers share.
@@ -84,6 +84,7 @@ impl Context {
             .push_next(&mut of_1_2)
             .push_next(&mut synchronization);
         let vulkan = &instance.raw;
+        let _turn = change();
         // SAFETY: the physical device belongs to the instance, and everything that `info` points to lives until the
         // call returns.
         let device = unsafe { vulkan.create_device(gpu.raw, &info, None) }
@@ -164,6 +165,28 @@ impl Context {
         }
     }
 
+    /// Records a timestamp, which is written once all earlier commands have completed.
+    ///
+    /// # Safety
+    /// The command buffer is being recorded, by this thread alone, and the query was reset.
+    pub(crate) unsafe fn timestamp(
+        &self,
+        commands: vk::CommandBuffer,
+        pool: vk::QueryPool,
+        query: u32,
+    ) {
+        let stage = vk::PipelineStageFlags2::BOTTOM_OF_PIPE;
+        // SAFETY: as the caller guarantees.
+        unsafe {
+            match &self.synchronization {
+                Some(functions) => functions.cmd_write_timestamp2(commands, stage, pool, query),
+                None => self
+                    .device
+                    .cmd_write_timestamp2(commands, stage, pool, query),
+            }
+        }
+    }
+
     /// Keeps the pipeline of a dropped kernel until [`Context::take_retired`].
     pub(crate) fn retire(&self, pipeline: Pipeline) {
         lock(&self.retired).push(pipeline);
@@ -197,6 +220,7 @@ impl Drop for Context {
             .allocator
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner) = None;
+        let _turn = change();
         // SAFETY: all objects of the device hold the context, so they are destroyed; the device is idle or lost.
         unsafe { self.device.destroy_device(None) };
     }

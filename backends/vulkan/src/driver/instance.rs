@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_void};
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ash::{ext, vk};
 use millstream_protocol::error::OpenError;
@@ -86,6 +86,15 @@ fn loader() -> Result<&'static ash::Entry, OpenError> {
     })
 }
 
+/// Serializes what adds and removes instances and devices: the loader looks devices up in its list of instances without
+/// a lock of its own, so that a device that is opened while another one closes would crash (seen with 1.4.309).
+static CHANGES: Mutex<()> = Mutex::new(());
+
+/// Waits for the turn to create or destroy an instance or a device.
+pub(crate) fn change() -> MutexGuard<'static, ()> {
+    CHANGES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Returns the error for a machine without a usable driver.
 pub(crate) fn unavailable(why: String) -> OpenError {
     OpenError::Unavailable {
@@ -137,8 +146,11 @@ impl Instance {
         if validation == Validation::Synchronization {
             info = info.push_next(&mut features);
         }
+        let turn = change();
         // SAFETY: everything that `info` points to lives until the call returns.
-        let raw = unsafe { entry.create_instance(&info, None) }
+        let created = unsafe { entry.create_instance(&info, None) };
+        drop(turn);
+        let raw = created
             .map_err(Code::of("vkCreateInstance"))
             .map_err(refused)?;
         let mut instance = Self {
@@ -163,6 +175,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
+        let _turn = change();
         // SAFETY: created once, destroyed once; everything created from the instance was destroyed before.
         unsafe {
             if let Some(messenger) = &self.messenger {

@@ -106,7 +106,7 @@ impl Subject for OnVulkan {
             has.rust_kernels = false;
             has.holds_kernels = false;
             has.one_queue = mode == Mode::OneQueue;
-            has.clock = Clock::Host;
+            has.clock = Clock::Device;
         })
     }
 

@@ -36,7 +36,9 @@ impl<'k> Math<'k> {
         let is_even = (bits & self.whole(1)).eq(self.whole(0));
         let is_inexact = error.lt(0.0) | error.compare(CompareOp::Gt, 0.0);
         // The error moves an even sum to its odd neighbour.
-        let same = error.compare(CompareOp::Gt, 0.0).eq(sum.compare(CompareOp::Gt, 0.0));
+        let same = error
+            .compare(CompareOp::Gt, 0.0)
+            .eq(sum.compare(CompareOp::Gt, 0.0));
         let one = self.whole(1);
         let moved = same.select(bits + one, bits - one);
         self.of_bits((is_even & is_inexact).select(moved, bits))
