@@ -105,7 +105,9 @@ impl Body<'_> {
             (false, true) => Op::SRem,
             (false, false) => Op::UMod,
         };
-        if b.bits.is_some_and(|bits| bits != 0 && !(signed && bits == mask(dtype))) {
+        if b.bits
+            .is_some_and(|bits| bits != 0 && !(signed && bits == mask(dtype)))
+        {
             return Ok(self.unit.emit.op(instruction, of, &[a.id, b.id]));
         }
         let [zero, one, minus_one] = [0, 1, mask(dtype)].map(|bits| self.constant(dtype, bits).id);
@@ -195,7 +197,11 @@ impl Body<'_> {
             CompareOp::Eq => pick(Op::FOrdEqual, Op::IEqual, Op::IEqual),
             CompareOp::Ne => pick(Op::FUnordNotEqual, Op::INotEqual, Op::INotEqual),
             CompareOp::Lt => pick(Op::FOrdLessThan, Op::SLessThan, Op::ULessThan),
-            CompareOp::Le => pick(Op::FOrdLessThanEqual, Op::SLessThanEqual, Op::ULessThanEqual),
+            CompareOp::Le => pick(
+                Op::FOrdLessThanEqual,
+                Op::SLessThanEqual,
+                Op::ULessThanEqual,
+            ),
             CompareOp::Gt => pick(Op::FOrdGreaterThan, Op::SGreaterThan, Op::UGreaterThan),
             CompareOp::Ge => pick(
                 Op::FOrdGreaterThanEqual,

@@ -189,7 +189,9 @@ impl<'m> Body<'m> {
         *feature = true;
         let of = self.unit.emit.of(dtype);
         let made = self.unit.emit.glsl(GlslStd450Op::Fma, of, &operands);
-        self.unit.emit.decorate(made, spirv::Decoration::NoContraction, &[]);
+        self.unit
+            .emit
+            .decorate(made, spirv::Decoration::NoContraction, &[]);
         made
     }
 }

@@ -63,7 +63,8 @@ impl Body<'_> {
     /// floats within the range: from the least integer on, below the power of two behind the greatest one.
     fn to_integer(&mut self, from: DType, to: DType, a: Word) -> Word {
         let bits = 8 * to.size() as u32;
-        let [least, most] = [f64::NEG_INFINITY, f64::INFINITY].map(|end| Number::Float(end).bits(to));
+        let [least, most] =
+            [f64::NEG_INFINITY, f64::INFINITY].map(|end| Number::Float(end).bits(to));
         let (start, end) = match is_signed(to) {
             true => (-(2_f64.powi(bits as i32 - 1)), 2_f64.powi(bits as i32 - 1)),
             false => (0.0, 2_f64.powi(bits as i32)),

@@ -1,7 +1,7 @@
 //! Statements: branches and loops with merge blocks, and barriers.
 
-use millstream_ir::ssa::{Block, Stmt, ValueId};
 use millstream_ir::DType;
+use millstream_ir::ssa::{Block, Stmt, ValueId};
 use rspirv::spirv::Op;
 
 use crate::LowerError;
@@ -81,7 +81,12 @@ impl Body<'_> {
         }
     }
 
-    fn branch(&mut self, condition: Lane, then: &Block, otherwise: &Block) -> Result<(), LowerError> {
+    fn branch(
+        &mut self,
+        condition: Lane,
+        then: &Block,
+        otherwise: &Block,
+    ) -> Result<(), LowerError> {
         match condition.bits {
             Some(0) => return self.block(otherwise),
             Some(_) => return self.block(then),

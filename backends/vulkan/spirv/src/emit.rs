@@ -6,8 +6,8 @@ use millstream_ir::DType;
 use rspirv::binary::Assemble;
 use rspirv::dr::{Builder, InsertPoint, Instruction, Operand};
 use rspirv::spirv::{
-    self, AddressingModel, Capability, Decoration, ExecutionMode, GlslStd450Op, LoopControl, MemoryAccess,
-    MemoryModel, Op, SelectionControl, StorageClass, Word,
+    self, AddressingModel, Capability, Decoration, ExecutionMode, GlslStd450Op, LoopControl,
+    MemoryAccess, MemoryModel, Op, SelectionControl, StorageClass, Word,
 };
 
 use crate::Features;

@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use millstream_ir::ssa::{Axis, Block, Function, Memory, Op as IrOp, Position, Scope, Stmt};
 use millstream_ir::DType;
+use millstream_ir::ssa::{Axis, Block, Function, Memory, Op as IrOp, Position, Scope, Stmt};
 use rspirv::spirv::{BuiltIn, Capability, Decoration, Op, StorageClass, Word};
 
 use crate::body::{Body, Lane, Role, Unit};
@@ -83,12 +83,15 @@ impl Interface {
         };
         let is_spilled = layout.parameters == Parameters::Spilled;
         if unit.target.buffers == Buffers::Addresses || is_spilled {
-            unit.emit
-                .needs(Capability::PhysicalStorageBufferAddresses);
+            unit.emit.needs(Capability::PhysicalStorageBufferAddresses);
             unit.emit.extends("SPV_KHR_physical_storage_buffer");
         }
         if layout.bytes > 0 {
-            let words = if is_spilled { 1 } else { layout.bytes / WORD_BYTES };
+            let words = if is_spilled {
+                1
+            } else {
+                layout.bytes / WORD_BYTES
+            };
             let block = unit.emit.word_block(words);
             interface.block = unit.emit.global(StorageClass::PushConstant, block);
         }
@@ -99,7 +102,8 @@ impl Interface {
     fn declare_shared(&mut self, unit: &mut Unit, function: &Function) {
         for (index, array) in function.shared.iter().enumerate() {
             let memory = Memory::Shared(index as u16);
-            let by_bits = adds_to(&function.body, memory) && !unit.adds_natively(memory, array.dtype);
+            let by_bits =
+                adds_to(&function.body, memory) && !unit.adds_natively(memory, array.dtype);
             let stored = match array.dtype {
                 DType::F32 if by_bits => DType::U32,
                 DType::F64 if by_bits => DType::U64,
@@ -117,7 +121,11 @@ impl Interface {
         reduced_types(function, &function.body, &mut reduced);
         for dtype in reduced {
             // A bool as 32 bits, which every device has in shared memory.
-            let stored = if dtype == DType::Bool { DType::U32 } else { dtype };
+            let stored = if dtype == DType::Bool {
+                DType::U32
+            } else {
+                dtype
+            };
             let element = unit.emit.of(stored);
             let of = unit.emit.array(element, threads);
             let variable = unit.emit.global(StorageClass::Workgroup, of);
@@ -127,7 +135,13 @@ impl Interface {
     }
 
     /// Returns the variable of a descriptor with elements of this type.
-    pub(crate) fn descriptor(&mut self, unit: &mut Unit, param: u16, element: Word, bytes: u32) -> Word {
+    pub(crate) fn descriptor(
+        &mut self,
+        unit: &mut Unit,
+        param: u16,
+        element: Word,
+        bytes: u32,
+    ) -> Word {
         *self.descriptors.entry((param, element)).or_insert_with(|| {
             let block = unit.emit.buffer_block(element, bytes);
             let variable = unit.emit.global(StorageClass::StorageBuffer, block);
@@ -163,9 +177,7 @@ impl Body<'_> {
             if unit.target.buffers == Buffers::Descriptors {
                 let shift = unit.emit.u64(param.dtype.size().trailing_zeros().into());
                 let of = unit.emit.of(DType::U64);
-                start = unit
-                    .emit
-                    .op(Op::ShiftRightLogical, of, &[start, shift]);
+                start = unit.emit.op(Op::ShiftRightLogical, of, &[start, shift]);
             }
             interface.starts.push(start);
         }
@@ -248,10 +260,7 @@ impl Body<'_> {
         if axis % 2 == 1 {
             let half = self.constant(DType::U64, 32).id;
             let of = self.unit.emit.of(DType::U64);
-            word = self
-                .unit
-                .emit
-                .op(Op::ShiftRightLogical, of, &[word, half]);
+            word = self.unit.emit.op(Op::ShiftRightLogical, of, &[word, half]);
         }
         let given = self.cast(DType::U64, DType::U32, word);
         let is_given = self.cast(DType::U32, DType::Bool, given);

@@ -47,6 +47,7 @@
 
 mod arithmetic;
 mod body;
+pub mod cases;
 mod cast;
 mod control;
 mod emit;
@@ -135,7 +136,10 @@ pub fn lower(function: &Function, target: &Target) -> Result<Module, LowerError>
     while let Some((routine, id)) = unit.routines.take_missing() {
         let function = routine.function(&target.features);
         let parameters = routine.parameters();
-        let parameters: Vec<_> = parameters.into_iter().map(|dtype| unit.emit.of(dtype)).collect();
+        let parameters: Vec<_> = parameters
+            .into_iter()
+            .map(|dtype| unit.emit.of(dtype))
+            .collect();
         let result = unit.emit.of(routine.result());
         let arguments = unit.emit.begin(id, result, &parameters);
         let role = Role::Routine {

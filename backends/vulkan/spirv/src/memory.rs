@@ -1,7 +1,7 @@
 //! Loads, stores and atomic additions.
 
-use millstream_ir::ssa::{Memory, Type, ValueId};
 use millstream_ir::DType;
+use millstream_ir::ssa::{Memory, Type, ValueId};
 use rspirv::spirv::{Capability, Op, StorageClass, Word};
 
 use crate::body::{Body, Lane, Role, Unit};
@@ -96,7 +96,13 @@ impl Body<'_> {
         }
     }
 
-    fn element_of_buffer(&mut self, param: u16, index: Lane, element: Word, stored: DType) -> Place {
+    fn element_of_buffer(
+        &mut self,
+        param: u16,
+        index: Lane,
+        element: Word,
+        stored: DType,
+    ) -> Place {
         let bytes = stored.size() as u32;
         let (interface, unit) = self.interface();
         let start = interface.starts[usize::from(param)];

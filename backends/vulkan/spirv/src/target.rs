@@ -98,7 +98,9 @@ features! {
 #[non_exhaustive]
 pub enum LowerError {
     /// The device lacks a type.
-    #[error("kernel `{kernel}` computes with {dtype}, which needs the feature `{feature}` of the device: use another type, or another device")]
+    #[error(
+        "kernel `{kernel}` computes with {dtype}, which needs the feature `{feature}` of the device: use another type, or another device"
+    )]
     Type {
         /// The name of the function.
         kernel: String,
@@ -108,7 +110,9 @@ pub enum LowerError {
         feature: &'static str,
     },
     /// The device lacks buffers with elements of a type.
-    #[error("buffer `{buffer}` of kernel `{kernel}` has elements of type {dtype}, which needs the feature `{feature}` of the device: store 32-bit elements, or use another device")]
+    #[error(
+        "buffer `{buffer}` of kernel `{kernel}` has elements of type {dtype}, which needs the feature `{feature}` of the device: store 32-bit elements, or use another device"
+    )]
     Storage {
         /// The name of the function.
         kernel: String,
@@ -120,7 +124,9 @@ pub enum LowerError {
         feature: &'static str,
     },
     /// The device lacks atomics of a type.
-    #[error("kernel `{kernel}` adds to `{memory}` of type {dtype} atomically, which needs the feature `{feature}` of the device: add a 32-bit type, or reduce instead")]
+    #[error(
+        "kernel `{kernel}` adds to `{memory}` of type {dtype} atomically, which needs the feature `{feature}` of the device: add a 32-bit type, or reduce instead"
+    )]
     Atomic {
         /// The name of the function.
         kernel: String,
@@ -132,7 +138,9 @@ pub enum LowerError {
         feature: &'static str,
     },
     /// The function has an operation that this version does not lower, or was not checked.
-    #[error("kernel `{kernel}` has `{what}`, which this version does not lower: check the function, or update the crate")]
+    #[error(
+        "kernel `{kernel}` has `{what}`, which this version does not lower: check the function, or update the crate"
+    )]
     Unsupported {
         /// The name of the function.
         kernel: String,

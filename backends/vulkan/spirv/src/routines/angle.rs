@@ -246,7 +246,9 @@ impl<'k> Math<'k> {
 
     fn by_window_f64(self, x: Val<'k>) -> Reduced<'k> {
         let (offset, significand) = self.window_start(x);
-        let table = self.k.local("table", DType::U64, TWO_OVER_PI_F64.len() as u32);
+        let table = self
+            .k
+            .local("table", DType::U64, TWO_OVER_PI_F64.len() as u32);
         for (at, word) in TWO_OVER_PI_F64.iter().enumerate() {
             table.set(at as i64, self.k.bits(DType::U64, *word));
         }
@@ -262,9 +264,8 @@ impl<'k> Math<'k> {
         let one = self.whole(1);
         let carry = middle.lt(low_high).select(one, self.whole(0));
         let high = significand * high + middle_high + carry;
-        let joined = |high: Val<'k>, low: Val<'k>| {
-            self.shift_left(high, 2) | self.shift_right(low, 62)
-        };
+        let joined =
+            |high: Val<'k>, low: Val<'k>| self.shift_left(high, 2) | self.shift_right(low, 62);
         let (fraction, below) = (joined(high, middle), joined(middle, low));
         let quarters = self.shift_right(high, 62) + self.shift_right(fraction, 63);
 

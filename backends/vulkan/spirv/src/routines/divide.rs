@@ -53,7 +53,12 @@ impl<'k> Math<'k> {
 
     /// Returns the bits of `significand + rest`, scaled by the exponent and rounded once. The rest is between -1/2 and
     /// 1/2; only its sign counts.
-    fn composed(self, significand: Val<'k>, rest: Val<'k>, exponent: Val<'k>) -> Val<'k> {
+    pub(super) fn composed(
+        self,
+        significand: Val<'k>,
+        rest: Val<'k>,
+        exponent: Val<'k>,
+    ) -> Val<'k> {
         let digits = self.digits();
         let leading = 1_i64 << digits;
         let largest = 2 * self.bias() + 1;
@@ -79,13 +84,7 @@ impl<'k> Math<'k> {
         found.bits(self.unsigned())
     }
 
-    fn special_quotient(
-        self,
-        a: Val<'k>,
-        b: Val<'k>,
-        found: Val<'k>,
-        sign: Val<'k>,
-    ) -> Val<'k> {
+    fn special_quotient(self, a: Val<'k>, b: Val<'k>, found: Val<'k>, sign: Val<'k>) -> Val<'k> {
         let infinity = self.whole(self.infinity_bits());
         let nan = self.whole(self.infinity_bits() | (1 << (self.digits() - 1)));
         let zero = self.whole(0);
@@ -144,13 +143,16 @@ impl<'k> Math<'k> {
         let digits = self.digits();
         // A rest has `digits + 1` bits; as many more fit the integer.
         let at_once = if self.is_f64() { 11 } else { 8 };
-        let rest = self.k.var("rest", dividend.significand % divisor.significand);
+        let rest = self
+            .k
+            .var("rest", dividend.significand % divisor.significand);
         let count = (dividend.exponent - divisor.exponent).cast(millstream_ir::DType::I64);
         let is_finite = over.lt(self.infinity_bits()) & under.compare(CompareOp::Gt, self.whole(0));
-        self.k.range(0, is_finite.select(count, 0), at_once, |done| {
-            let more = (count - done).min(at_once).cast(self.unsigned());
-            rest.set(rest.get().binary(BinaryOp::Shl, more) % divisor.significand);
-        });
+        self.k
+            .range(0, is_finite.select(count, 0), at_once, |done| {
+                let more = (count - done).min(at_once).cast(self.unsigned());
+                rest.set(rest.get().binary(BinaryOp::Shl, more) % divisor.significand);
+            });
         let rest = rest.get();
 
         // The rest counts units of the last digit of the divisor. It is representable, as a subnormal if need be.
@@ -158,19 +160,22 @@ impl<'k> Math<'k> {
         let scale = divisor.exponent - (self.bias() + digits);
         let exponent = self.shift_right(converted, digits) + scale;
         let normal = converted + self.shift_left(scale, digits);
-        let up = rest.binary(BinaryOp::Shl, (divisor.exponent - 1).max(0).bits(self.unsigned()));
+        let up = rest.binary(
+            BinaryOp::Shl,
+            (divisor.exponent - 1).max(0).bits(self.unsigned()),
+        );
         let both = up.binary(
             BinaryOp::Shr,
             (-divisor.exponent + 1).max(0).bits(self.unsigned()),
         );
-        let is_normal = exponent.compare(CompareOp::Gt, 0) & rest.compare(CompareOp::Ne, self.whole(0));
+        let is_normal =
+            exponent.compare(CompareOp::Gt, 0) & rest.compare(CompareOp::Ne, self.whole(0));
         let found = is_normal.select(normal.bits(self.unsigned()), both);
         let found = over.lt(under).select(over, found);
 
         let infinity = self.whole(self.infinity_bits());
-        let is_nan = over.compare(CompareOp::Ge, infinity)
-            | under.eq(self.whole(0))
-            | infinity.lt(under);
+        let is_nan =
+            over.compare(CompareOp::Ge, infinity) | under.eq(self.whole(0)) | infinity.lt(under);
         let found = self.of_bits(found | self.sign(self.bits(a)));
         is_nan.select(self.number(f64::NAN), found)
     }

@@ -47,7 +47,9 @@ impl<'k> Math<'k> {
     fn to_bf16(self, bits: Val<'k>) -> Val<'k> {
         let high = self.shift_right(bits, 16);
         let near = self.shift_right(bits + (high & 1) + 0x7fff, 16);
-        let is_nan = self.magnitude(bits).compare(CompareOp::Gt, self.infinity_bits());
+        let is_nan = self
+            .magnitude(bits)
+            .compare(CompareOp::Gt, self.infinity_bits());
         is_nan.select(high | 0x40, near).cast(DType::U16)
     }
 

@@ -30,12 +30,20 @@ impl<'k> Math<'k> {
 
     /// Returns the unsigned integer of the size of a float.
     pub(super) fn unsigned(self) -> DType {
-        if self.is_f64() { DType::U64 } else { DType::U32 }
+        if self.is_f64() {
+            DType::U64
+        } else {
+            DType::U32
+        }
     }
 
     /// Returns the signed integer of the size of a float.
     pub(super) fn signed(self) -> DType {
-        if self.is_f64() { DType::I64 } else { DType::I32 }
+        if self.is_f64() {
+            DType::I64
+        } else {
+            DType::I32
+        }
     }
 
     /// Returns the bits of the significand behind the leading one.
@@ -65,8 +73,17 @@ impl<'k> Math<'k> {
 
     /// Returns an unsigned integer of the size of a float.
     pub(super) fn whole(self, value: i64) -> Val<'k> {
-        let mask = if self.is_f64() { u64::MAX } else { u32::MAX.into() };
-        self.k.bits(self.unsigned(), value as u64 & mask)
+        self.k.bits(self.unsigned(), self.bits_of(value))
+    }
+
+    /// Returns the bits of an integer of the size of a float.
+    pub(super) fn bits_of(self, value: i64) -> u64 {
+        let mask = if self.is_f64() {
+            u64::MAX
+        } else {
+            u32::MAX.into()
+        };
+        value as u64 & mask
     }
 
     /// Returns `a * b + c`, rounded once or twice.

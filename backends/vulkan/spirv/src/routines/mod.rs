@@ -116,10 +116,13 @@ impl Routine {
         let arguments = parameters.map(|(index, dtype)| k.scalar(format!("a{index}"), dtype));
         let arguments: Vec<_> = arguments.collect();
         let result = k.write("result", self.result());
-        let (fused, argument) = (|dtype| match dtype {
-            DType::F64 => features.fused_f64,
-            _ => features.fused_f32,
-        }, |index: usize| arguments[index]);
+        let (fused, argument) = (
+            |dtype| match dtype {
+                DType::F64 => features.fused_f64,
+                _ => features.fused_f32,
+            },
+            |index: usize| arguments[index],
+        );
         let math = |dtype| Math {
             k: &k,
             float: dtype,

@@ -16,8 +16,7 @@ pub(super) fn random<'k>(k: &'k Builder, seed: Val<'k>, counter: Val<'k>) -> Val
     let mut x = [low(counter), high(counter), zero, zero];
     let mut key = [low(seed), high(seed)];
     for _ in 0..ROUNDS {
-        let [a, b] = [(0, 0), (1, 2)]
-            .map(|(by, word)| x[word].cast(DType::U64) * MULTIPLIERS[by]);
+        let [a, b] = [(0, 0), (1, 2)].map(|(by, word)| x[word].cast(DType::U64) * MULTIPLIERS[by]);
         x = [
             high(b) ^ x[1] ^ key[0],
             low(b),
