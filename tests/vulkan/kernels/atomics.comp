@@ -1,14 +1,13 @@
 #version 460
-#extension GL_EXT_buffer_reference : require
-#extension GL_EXT_scalar_block_layout : require
-#extension GL_EXT_shader_explicit_arithmetic_types : require
-layout(local_size_x = 256) in;
-layout(buffer_reference, scalar) buffer Words { uint at[]; };
-layout(push_constant, scalar) uniform Block { Words a; Words b; };
+#extension GL_GOOGLE_include_directive : require
+#include "arguments.glsl"
+BUFFER(0)
+BUFFER(1)
+layout(push_constant, scalar) uniform Block { WORDS(a); WORDS(b); };
 
 void main() {
     if (gl_LocalInvocationIndex == 0) {
-        atomicAdd(a.at[0], 1);
-        atomicAdd(b.at[0], 1);
+        atomicAdd(AT(0, a, 0), 1);
+        atomicAdd(AT(1, b, 0), 1);
     }
 }

@@ -1,13 +1,11 @@
 #version 460
-#extension GL_EXT_buffer_reference : require
-#extension GL_EXT_scalar_block_layout : require
-#extension GL_EXT_shader_explicit_arithmetic_types : require
-layout(local_size_x = 256) in;
-layout(buffer_reference, scalar) buffer Words { uint at[]; };
-layout(push_constant, scalar) uniform Block { Words cubes; };
+#extension GL_GOOGLE_include_directive : require
+#include "arguments.glsl"
+BUFFER(0)
+layout(push_constant, scalar) uniform Block { WORDS(cubes); };
 
 void main() {
     if (gl_LocalInvocationIndex == 0) {
-        atomicAdd(cubes.at[0], 1);
+        atomicAdd(AT(0, cubes, 0), 1);
     }
 }

@@ -1,9 +1,6 @@
 #version 460
-#extension GL_EXT_buffer_reference : require
-#extension GL_EXT_scalar_block_layout : require
-#extension GL_EXT_shader_explicit_arithmetic_types : require
-layout(local_size_x = 256) in;
-layout(buffer_reference, scalar) buffer Words { uint at[]; };
+#extension GL_GOOGLE_include_directive : require
+#include "arguments.glsl"
 
 // A gate: whether it is open, and the number of arrivals.
 layout(buffer_reference, scalar) volatile coherent buffer Gate { uint is_open; uint arrivals; };
@@ -14,11 +11,12 @@ void pass(Gate gate) {
     }
 }
 
-layout(push_constant, scalar) uniform Block { Words values; Gate gate; };
+BUFFER(0)
+layout(push_constant, scalar) uniform Block { WORDS(values); Gate gate; };
 
 void main() {
     if (gl_LocalInvocationIndex == 0) {
         pass(gate);
-        values.at[0] += 1;
+        AT(0, values, 0) += 1;
     }
 }

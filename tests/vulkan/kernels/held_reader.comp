@@ -1,9 +1,6 @@
 #version 460
-#extension GL_EXT_buffer_reference : require
-#extension GL_EXT_scalar_block_layout : require
-#extension GL_EXT_shader_explicit_arithmetic_types : require
-layout(local_size_x = 256) in;
-layout(buffer_reference, scalar) buffer Words { uint at[]; };
+#extension GL_GOOGLE_include_directive : require
+#include "arguments.glsl"
 
 // A gate: whether it is open, and the number of arrivals.
 layout(buffer_reference, scalar) volatile coherent buffer Gate { uint is_open; uint arrivals; };
@@ -14,11 +11,13 @@ void pass(Gate gate) {
     }
 }
 
-layout(push_constant, scalar) uniform Block { Words src; Words dst; Gate gate; };
+BUFFER(0)
+BUFFER(1)
+layout(push_constant, scalar) uniform Block { WORDS(src); WORDS(dst); Gate gate; };
 
 void main() {
     if (gl_LocalInvocationIndex == 0) {
         pass(gate);
-        dst.at[0] = src.at[0];
+        AT(1, dst, 0) = AT(0, src, 0);
     }
 }

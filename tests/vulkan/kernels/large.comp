@@ -1,9 +1,8 @@
 #version 460
-#extension GL_EXT_buffer_reference : require
-#extension GL_EXT_scalar_block_layout : require
-#extension GL_EXT_shader_explicit_arithmetic_types : require
-layout(local_size_x = 256) in;
-layout(buffer_reference, scalar) buffer Words { uint at[]; };
+#extension GL_GOOGLE_include_directive : require
+// More arguments than push constants have room for: the push constants are the address of the block. Its buffers are
+// always addresses.
+#include "arguments.glsl"
 layout(buffer_reference, scalar) buffer Longs { uint64_t at[]; };
 layout(buffer_reference, scalar) buffer Arguments {
     Words inputs[11];

@@ -1,8 +1,8 @@
 //! Casts between types: floats to integers truncate and saturate, NaN becomes 0; integers keep their low bits; halves
 //! are converted by their bits, and rounded once.
 
+use millstream_ir::DType;
 use millstream_ir::scalar::Number;
-use millstream_ir::{CompareOp, DType};
 use rspirv::spirv::{Op, Word};
 
 use crate::arithmetic::is_signed;
@@ -28,7 +28,7 @@ impl Body<'_> {
             }
             (_, DType::F16 | DType::Bf16) => self.call(Routine::Narrow(from, to), &[a]),
             _ if from.is_float() && to.is_float() => self.convert(Op::FConvert, to, a),
-            _ if from.is_float() => self.to_integer(from, to, a),
+            _ if from.is_float() => self.truncated(from, to, a),
             _ if to.is_float() && is_signed(from) => self.convert(Op::ConvertSToF, to, a),
             _ if to.is_float() => self.convert(Op::ConvertUToF, to, a),
             _ if from.size() == to.size() => a,
@@ -61,7 +61,7 @@ impl Body<'_> {
 
     /// Truncates a float and saturates. The instruction is undefined beyond the range of the integer, so it only gets
     /// floats within the range: from the least integer on, below the power of two behind the greatest one.
-    fn to_integer(&mut self, from: DType, to: DType, a: Word) -> Word {
+    fn truncated(&mut self, from: DType, to: DType, a: Word) -> Word {
         let bits = 8 * to.size() as u32;
         let [least, most] =
             [f64::NEG_INFINITY, f64::INFINITY].map(|end| Number::Float(end).bits(to));
@@ -74,16 +74,16 @@ impl Body<'_> {
             body.unit.emit.constant(from, bits)
         };
         let (start, end, zero) = (float(self, start), float(self, end), float(self, 0.0));
-        let mut compare = |op, b| match self.compare(op, from, a, b) {
-            Ok(made) => made,
-            Err(_) => unreachable!("floats have all comparisons"),
-        };
-        let (reaches, below, beyond) = (
-            compare(CompareOp::Ge, start),
-            compare(CompareOp::Lt, start),
-            compare(CompareOp::Ge, end),
+        let bool = self.unit.emit.bool();
+        let mut compare = |op, b| self.unit.emit.op(op, bool, &[a, b]);
+        let (reaches, within) = (
+            compare(Op::FOrdGreaterThanEqual, start),
+            compare(Op::FOrdLessThan, end),
         );
-        let within = compare(CompareOp::Lt, end);
+        let (below, beyond) = (
+            compare(Op::FOrdLessThan, start),
+            compare(Op::FOrdGreaterThanEqual, end),
+        );
 
         // 8 and 16 bits through 32 bits, which every device converts.
         let wide = match (is_signed(to), bits) {
@@ -97,7 +97,7 @@ impl Body<'_> {
             false => Op::ConvertFToU,
         };
         let emit = &mut self.unit.emit;
-        let (bool, float, of) = (emit.bool(), emit.of(from), emit.of(to));
+        let (float, of) = (emit.of(from), emit.of(to));
         let fits = emit.op(Op::LogicalAnd, bool, &[reaches, within]);
         let given = emit.op(Op::Select, float, &[fits, a, zero]);
         let wide_type = emit.of(wide);

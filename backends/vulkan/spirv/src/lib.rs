@@ -47,6 +47,7 @@
 
 mod arithmetic;
 mod body;
+pub mod cases;
 mod cast;
 mod control;
 mod emit;
@@ -56,6 +57,7 @@ mod reduce;
 mod requirements;
 mod routines;
 mod target;
+mod wide;
 
 #[cfg(test)]
 mod tests;

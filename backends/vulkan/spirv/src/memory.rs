@@ -8,13 +8,11 @@ use crate::body::{Body, Lane, Role, Unit};
 use crate::emit::Scope;
 use crate::{Buffers, LowerError};
 
-/// An element of memory.
-struct Place {
-    pointer: Word,
-    /// The type of the element.
-    stored: DType,
+/// An element of memory, or a vector of neighbours.
+pub(crate) struct Place {
+    pub(crate) pointer: Word,
     /// The alignment of an access by a device address.
-    aligned: Option<u32>,
+    pub(crate) aligned: Option<u32>,
 }
 
 impl Unit {
@@ -41,45 +39,36 @@ impl Body<'_> {
             Memory::Local(_) => self.unit.emit.of(stored),
             _ => self.unit.emit.stored(stored),
         };
-        match memory {
-            Memory::Param(param) => self.element_of_buffer(param, index, element, stored),
+        let (class, variable) = match memory {
+            Memory::Param(param) => {
+                return self.buffer_place(param, index, element, stored.into());
+            }
             Memory::Shared(array) => {
                 let variable = self.interface().0.shared[usize::from(array)].variable;
-                let pointer = self.unit.emit.pointer(StorageClass::Workgroup, element);
-                let pointer = self
-                    .unit
-                    .emit
-                    .op(Op::AccessChain, pointer, &[variable, index.id]);
-                let aligned = None;
-                Place {
-                    pointer,
-                    stored,
-                    aligned,
-                }
+                (StorageClass::Workgroup, variable)
             }
-            Memory::Local(local) => {
-                let variable = self.locals[usize::from(local)];
-                let pointer = match self.function.locals[usize::from(local)].len {
-                    // A variable of its own, not an array.
-                    0 | 1 => variable,
-                    _ => {
-                        let pointer = self.unit.emit.pointer(StorageClass::Function, element);
-                        let emit = &mut self.unit.emit;
-                        emit.op(Op::AccessChain, pointer, &[variable, index.id])
-                    }
-                };
-                let aligned = None;
-                Place {
-                    pointer,
-                    stored,
-                    aligned,
-                }
+            Memory::Local(local) => (StorageClass::Function, self.locals[usize::from(local)]),
+        };
+        let is_variable = match memory {
+            Memory::Local(local) => self.function.locals[usize::from(local)].len <= 1,
+            _ => false,
+        };
+        let emit = &mut self.unit.emit;
+        let pointer = match is_variable {
+            true => variable,
+            false => {
+                let pointer = emit.pointer(class, element);
+                emit.op(Op::AccessChain, pointer, &[variable, index.id])
             }
+        };
+        Place {
+            pointer,
+            aligned: None,
         }
     }
 
     /// Returns the index of an element, `i64`.
-    fn index(&mut self, at: Option<ValueId>, lane: u8) -> Lane {
+    pub(crate) fn index(&mut self, at: Option<ValueId>, lane: u8) -> Lane {
         let at = match at {
             Some(at) => self.get(at, 0),
             None => self.constant(DType::I64, 0),
@@ -96,49 +85,55 @@ impl Body<'_> {
         }
     }
 
-    fn element_of_buffer(
+    /// Returns a place for an element of a buffer, or for a vector of neighbours: `element` is its type in memory, `of`
+    /// that of the value. A vector is aligned to its size, and so are the starts of buffers that are accessed by one.
+    pub(crate) fn buffer_place(
         &mut self,
         param: u16,
         index: Lane,
         element: Word,
-        stored: DType,
+        of: Type,
     ) -> Place {
-        let bytes = stored.size() as u32;
+        let bytes = of.dtype.size() as u32;
+        let all_bytes = bytes * u32::from(of.lanes);
         let (interface, unit) = self.interface();
         let start = interface.starts[usize::from(param)];
-        let of = unit.emit.of(DType::U64);
+        let whole = unit.emit.of(DType::U64);
         if unit.target.buffers == Buffers::Addresses {
             let emit = &mut unit.emit;
-            let shift = emit.u64(bytes.trailing_zeros().into());
             let offset = match (bytes, index.bits) {
                 (1, _) => index.id,
                 (_, Some(bits)) => emit.u64(bits.wrapping_mul(bytes.into())),
-                _ => emit.op(Op::ShiftLeftLogical, of, &[index.id, shift]),
+                _ => {
+                    let shift = emit.u64(bytes.trailing_zeros().into());
+                    emit.op(Op::ShiftLeftLogical, whole, &[index.id, shift])
+                }
             };
-            let address = emit.op(Op::IAdd, of, &[start, offset]);
+            let address = match index.bits {
+                Some(0) => start,
+                _ => emit.op(Op::IAdd, whole, &[start, offset]),
+            };
             let pointer = emit.pointer(StorageClass::PhysicalStorageBuffer, element);
             let pointer = emit.op(Op::ConvertUToPtr, pointer, &[address]);
-            let aligned = Some(bytes);
-            return Place {
-                pointer,
-                stored,
-                aligned,
-            };
+            let aligned = Some(all_bytes);
+            return Place { pointer, aligned };
         }
-        let variable = interface.descriptor(unit, param, element, bytes);
+        let variable = interface.descriptor(unit, param, element, all_bytes);
         let emit = &mut unit.emit;
-        let index = emit.op(Op::IAdd, of, &[start, index.id]);
-        // A range of a descriptor has less than 2^32 bytes.
+        let mut index = emit.op(Op::IAdd, whole, &[start, index.id]);
+        if of.lanes > 1 {
+            let shift = emit.u64(of.lanes.trailing_zeros().into());
+            index = emit.op(Op::ShiftRightLogical, whole, &[index, shift]);
+        }
+        // A range of a descriptor has less than 2^32 elements.
         let narrow = emit.of(DType::U32);
         let index = emit.op(Op::UConvert, narrow, &[index]);
         let first = emit.u32(0);
         let pointer = emit.pointer(StorageClass::StorageBuffer, element);
         let pointer = emit.op(Op::AccessChain, pointer, &[variable, first, index]);
-        let aligned = None;
         Place {
             pointer,
-            stored,
-            aligned,
+            aligned: None,
         }
     }
 
@@ -154,13 +149,16 @@ impl Body<'_> {
         Ok((dtype, stored))
     }
 
-    /// Lowers a load; a wide one lane by lane.
+    /// Lowers a load.
     pub(crate) fn load(
         &mut self,
         memory: Memory,
         at: Option<ValueId>,
         of: Type,
     ) -> Result<Vec<Lane>, LowerError> {
+        if let Some(lanes) = self.load_wide(memory, at, of) {
+            return Ok(lanes);
+        }
         let (dtype, stored) = self.types(memory)?;
         let lanes = (0..of.lanes).map(|lane| {
             let place = self.place(memory, at, lane, stored);
@@ -181,7 +179,7 @@ impl Body<'_> {
         Ok(lanes.collect())
     }
 
-    /// Lowers a store; a wide one lane by lane.
+    /// Lowers a store.
     pub(crate) fn store(
         &mut self,
         memory: Memory,
@@ -192,6 +190,9 @@ impl Body<'_> {
             && matches!(memory, Memory::Param(_))
         {
             *result = Some(self.values[value as usize][0].id);
+            return Ok(());
+        }
+        if self.store_wide(memory, at, value) {
             return Ok(());
         }
         let (dtype, stored) = self.types(memory)?;
@@ -227,7 +228,8 @@ impl Body<'_> {
         self.declare_atomic(memory, dtype, is_native);
         let place = self.place(memory, Some(at), 0, stored);
         if !is_native {
-            return self.exchange(&place, dtype, value);
+            self.exchange(&place, stored, dtype, value);
+            return Ok(());
         }
         let emit = &mut self.unit.emit;
         let (scope, relaxed) = (scope_of(memory), 0);
@@ -267,8 +269,7 @@ impl Body<'_> {
     }
 
     /// Adds to a float by compare-and-exchange of its bits.
-    fn exchange(&mut self, place: &Place, dtype: DType, value: Lane) -> Result<(), LowerError> {
-        let stored = place.stored;
+    fn exchange(&mut self, place: &Place, stored: DType, dtype: DType, value: Lane) {
         let emit = &mut self.unit.emit;
         let (bits, bool) = (emit.of(stored), emit.bool());
         let [scope, relaxed] = [Scope::Device as u32, 0].map(|number| emit.u32(number));
@@ -294,7 +295,6 @@ impl Body<'_> {
         let done = emit.op(Op::IEqual, bool, &[found, expected]);
         emit.branch_if(done, end, head);
         emit.open(end);
-        Ok(())
     }
 }
 

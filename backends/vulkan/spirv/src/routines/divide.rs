@@ -53,7 +53,12 @@ impl<'k> Math<'k> {
 
     /// Returns the bits of `significand + rest`, scaled by the exponent and rounded once. The rest is between -1/2 and
     /// 1/2; only its sign counts.
-    fn composed(self, significand: Val<'k>, rest: Val<'k>, exponent: Val<'k>) -> Val<'k> {
+    pub(super) fn composed(
+        self,
+        significand: Val<'k>,
+        rest: Val<'k>,
+        exponent: Val<'k>,
+    ) -> Val<'k> {
         let digits = self.digits();
         let leading = 1_i64 << digits;
         let largest = 2 * self.bias() + 1;

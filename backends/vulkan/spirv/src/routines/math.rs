@@ -73,12 +73,17 @@ impl<'k> Math<'k> {
 
     /// Returns an unsigned integer of the size of a float.
     pub(super) fn whole(self, value: i64) -> Val<'k> {
+        self.k.bits(self.unsigned(), self.bits_of(value))
+    }
+
+    /// Returns the bits of an integer of the size of a float.
+    pub(super) fn bits_of(self, value: i64) -> u64 {
         let mask = if self.is_f64() {
             u64::MAX
         } else {
             u32::MAX.into()
         };
-        self.k.bits(self.unsigned(), value as u64 & mask)
+        value as u64 & mask
     }
 
     /// Returns `a * b + c`, rounded once or twice.

@@ -1,1 +1,7 @@
-//! Tests.
+//! Tests of modules: that they are valid, and that routines compute what the reference does.
+
+mod machine;
+mod operations;
+mod programs;
+mod routines;
+mod validity;
