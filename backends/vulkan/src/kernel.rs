@@ -217,6 +217,12 @@ impl VulkanCompiler {
             log,
         };
         let options: VulkanLaunch = kernel.extension().copied().unwrap_or_default();
+        if options.descriptors && self.context.push_descriptor.is_none() {
+            return Err(failed(
+                "the device lacks VK_KHR_push_descriptor; use addresses, or another device"
+                    .to_owned(),
+            ));
+        }
         let name = entry_point(words, kernel.name()).map_err(failed)?;
         let signature = kernel.signature();
         let parameters = signature.bindings().len() + signature.scalar_words();
@@ -234,7 +240,10 @@ impl VulkanCompiler {
                 true => size_of::<u64>() as u32,
                 false => parameter_bytes,
             },
-            descriptors: 0,
+            descriptors: match options.descriptors {
+                true => signature.bindings().len() as u32,
+                false => 0,
+            },
         };
         // SAFETY: the author of the kernel vouches for the module, as for any code that a device runs.
         let pipeline = unsafe { self.pipeline(kernel, words, &name, interface) }?;
@@ -246,7 +255,7 @@ impl VulkanCompiler {
             parameter_bytes,
             is_spilled,
             has_counts: false,
-            has_descriptors: false,
+            has_descriptors: options.descriptors,
         });
         Ok(compiled)
     }

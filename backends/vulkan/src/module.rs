@@ -12,6 +12,10 @@ use std::ffi::CString;
 ///    multiple of eight bytes on;
 /// 3. the words of metadata, if any.
 ///
+/// With [`VulkanLaunch::descriptors`] the buffers are storage buffers of descriptor set 0, numbered in declared order,
+/// and the first words of the block are not addresses: each is the byte offset of the first element in the range of its
+/// descriptor, because descriptors begin at multiples of a device's alignment.
+///
 /// A block of at most 128 bytes is the push constants. Of a longer one the push constants hold the device address, a
 /// `u64`. In GLSL:
 ///
@@ -27,6 +31,8 @@ use std::ffi::CString;
 pub struct VulkanLaunch {
     /// The most words of metadata that a launch passes. Missing ones are 0.
     pub metadata_words: usize,
+    /// Whether the buffers are descriptors instead of addresses.
+    pub descriptors: bool,
 }
 
 impl VulkanLaunch {
@@ -34,6 +40,14 @@ impl VulkanLaunch {
     #[must_use]
     pub fn metadata_words(mut self, words: usize) -> Self {
         self.metadata_words = words;
+        self
+    }
+
+    /// Sets whether the entry point receives its buffers as descriptors instead of addresses. The device must have the
+    /// extension `VK_KHR_push_descriptor`.
+    #[must_use]
+    pub fn descriptors(mut self, enabled: bool) -> Self {
+        self.descriptors = enabled;
         self
     }
 }

@@ -111,14 +111,13 @@ impl Subject for OnVulkan {
     }
 
     fn twin(&self, kernel: Kernel) -> Kernel {
-        let words = kernel.extension::<MetadataWords>().copied();
-        let kernel = match module(kernel.name()) {
-            Some(module) => kernel.spirv(module),
-            None => kernel,
-        };
-        match words {
-            Some(MetadataWords(words)) => {
-                kernel.with(VulkanLaunch::default().metadata_words(words))
+        let mut options = VulkanLaunch::default();
+        if let Some(MetadataWords(words)) = kernel.extension() {
+            options = options.metadata_words(*words);
+        }
+        match module(kernel.name()) {
+            Some((module, descriptors)) => {
+                kernel.spirv(module).with(options.descriptors(descriptors))
             }
             None => kernel,
         }
@@ -155,27 +154,23 @@ impl Subject for OnVulkan {
     }
 }
 
-/// Returns the SPIR-V of a kernel of the suite: glslang's output for the GLSL beside it.
-fn module(kernel: &str) -> Option<Vec<u32>> {
-    let bytes: &[u8] = match kernel {
-        "add" => include_bytes!("../../kernels/add.spv"),
-        "add_one" => include_bytes!("../../kernels/add_one.spv"),
-        "atomics" => include_bytes!("../../kernels/atomics.spv"),
-        "count_cubes" => include_bytes!("../../kernels/count_cubes.spv"),
-        "held" => include_bytes!("../../kernels/held.spv"),
-        "held_reader" => include_bytes!("../../kernels/held_reader.spv"),
-        "large" => include_bytes!("../../kernels/large.spv"),
-        "mix" => include_bytes!("../../kernels/mix.spv"),
-        "places" => include_bytes!("../../kernels/places.spv"),
-        "set" => include_bytes!("../../kernels/set.spv"),
-        "sum" => include_bytes!("../../kernels/sum.spv"),
-        "transfer" => include_bytes!("../../kernels/transfer.spv"),
-        _ => return None,
-    };
+/// Returns the SPIR-V of a kernel of the suite, and whether it has descriptors: glslang's output for the GLSL in
+/// `kernels`. With descriptors the validation layer sees the accesses.
+fn module(kernel: &str) -> Option<(Vec<u32>, bool)> {
+    macro_rules! files {
+        ($($name:literal),*; $long:literal) => {
+            match kernel {
+                $($name => (include_bytes!(concat!("../../kernels/descriptors/", $name, ".spv")).as_slice(), true),)*
+                $long => (include_bytes!(concat!("../../kernels/addresses/", $long, ".spv")).as_slice(), false),
+                _ => return None,
+            }
+        };
+    }
+    let (bytes, descriptors) = files!(
+        "add", "add_one", "atomics", "count_cubes", "held", "held_reader", "mix", "places", "set", "sum", "transfer";
+        "large"
+    );
     let words = bytes.chunks_exact(4);
-    Some(
-        words
-            .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
-            .collect(),
-    )
+    let word = |word: &[u8]| u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+    Some((words.map(word).collect(), descriptors))
 }
