@@ -86,11 +86,11 @@ pub mod device {
     pub use millstream_actors::{Device, Driver};
     pub use millstream_cpu::Cpu;
     pub use millstream_protocol::health::{Health, Recovery};
+    pub use millstream_protocol::health_state::HealthWatch;
     pub use millstream_protocol::id::{MAX_QUEUES, QueueId};
     pub use millstream_protocol::options::{DeviceOptions, LogLevel, Logs, Strategy};
     pub use millstream_protocol::properties::{DeviceProperties, Feature};
     pub use millstream_protocol::threads::{Spawner, ThreadBody, ThreadRole};
-    pub use millstream_protocol::vitals::HealthWatch;
     pub use millstream_sync::facade::SpinPolicy;
 }
 
@@ -137,7 +137,7 @@ pub mod memory {
 pub mod kernel {
     pub use millstream_client::arguments::{
         Argument, ArgumentError, ArgumentType, ArgumentTypes, ArgumentWriter, Arguments, Bound,
-        CubeCount, LaunchArgs, Read, Update, Write, bind, read, update, write,
+        CubeCount, LaunchArgs, Read, ScalarParameter, Update, Write, bind, read, update, write,
     };
     pub use millstream_client::{IntoBindings, KernelHandle, TypedKernel};
     pub use millstream_protocol::argument::{ArgumentKind, ArgumentKinds};
@@ -159,7 +159,7 @@ pub mod error {
     pub use millstream_cpu::ResourceError;
     pub use millstream_protocol::error::{
         Error, Full, KernelError, LaunchError, MemoryError, OpenError, ParameterMismatch,
-        ProfileError, ReopenError,
+        ProfileError, ReopenError, ScalarMismatch,
     };
     pub use millstream_protocol::failure::{Bytes, Extent, Failure, FailureRef, Origin, Reason};
     pub use millstream_protocol::memory::PageError;

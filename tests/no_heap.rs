@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use millstream::{
     CancelToken, ComputeClient, Cpu, CubeCount, Device, DeviceOptions, Handle, Kernel,
-    KernelHandle, Read, RecordedWord, Recording, ReplayArgs, Stream, TypedKernel, Write, read,
-    update, write,
+    KernelHandle, LaunchArgs, Read, RecordedWord, Recording, ReplayArgs, ScalarParameter, Stream,
+    TypedKernel, Write, read, update, write,
 };
 
 /// The arguments of `Rig::three`.
@@ -227,6 +227,29 @@ impl Rig {
         assert_eq!(last, expected);
     }
 
+    /// Records a kernel with eight scalar parameters.
+    fn recorded_scalars(&self) -> (Recording, [ScalarParameter<u64>; 8]) {
+        let (mut recorder, b) = (self.stream.recorder(), &self.buffers);
+        let scalars = [(); 8].map(|()| recorder.scalar::<u64>());
+        let args = LaunchArgs::new().arg(read(&b[0])).arg(read(&b[1]));
+        let args = scalars.iter().fold(args.arg(write(&b[2])), LaunchArgs::arg);
+        recorder
+            .launch(&self.three, CubeCount::single(), args)
+            .unwrap();
+        (recorder.finish().unwrap(), scalars)
+    }
+
+    fn replays_with_scalars(&self, recorded: &(Recording, [ScalarParameter<u64>; 8]), rounds: u64) {
+        let (recording, scalars) = recorded;
+        for round in 0..rounds {
+            let scalars = scalars.iter();
+            let args = scalars.fold(ReplayArgs::new(recording), |args, scalar| {
+                args.set(scalar, round)
+            });
+            args.replay(&self.stream).unwrap();
+        }
+    }
+
     /// Returns the allocations of `work` after warm-up, once the device has drained.
     fn steady(&self, work: impl Fn()) -> u64 {
         for _ in 0..20 {
@@ -303,6 +326,12 @@ fn launches_and_recycled_buffers_allocate_nothing_i9() {
             replays(&rig.stream, 100),
             replays(&rig.stream, 1),
             "replays with parameters and words allocate"
+        );
+        let recording = rig.recorded_scalars();
+        assert_eq!(
+            rig.steady(|| rig.replays_with_scalars(&recording, 100)),
+            0,
+            "replays with scalar parameters allocate"
         );
     }
 }

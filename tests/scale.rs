@@ -23,21 +23,21 @@ static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
 // SAFETY: every call is forwarded to the system allocator; counting touches no memory of the caller.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // Relaxed: a figure.
+        // Relaxed: a statistic.
         LIVE_BYTES.fetch_add(layout.size() as i64, Ordering::Relaxed);
         // SAFETY: the caller's promise is forwarded.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // Relaxed: a figure.
+        // Relaxed: a statistic.
         LIVE_BYTES.fetch_sub(layout.size() as i64, Ordering::Relaxed);
         // SAFETY: the caller's promise is forwarded.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Relaxed: a figure.
+        // Relaxed: a statistic.
         LIVE_BYTES.fetch_add(size as i64 - layout.size() as i64, Ordering::Relaxed);
         // SAFETY: the caller's promise is forwarded.
         unsafe { System.realloc(pointer, layout, size) }
@@ -119,7 +119,7 @@ fn waves_leave_nothing(device: &Device) {
             number < WARM_UP || reserved == before,
             "device memory grew, wave {number}"
         );
-        // Relaxed: a figure. The sync above comes after all drops.
+        // Relaxed: a statistic. The sync above comes after all drops.
         live.push(LIVE_BYTES.load(Ordering::Relaxed));
         if number >= WAVES && live[number] - live[number - WAVES] <= GROWTH_MAX_BYTES {
             return;

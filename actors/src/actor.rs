@@ -140,7 +140,7 @@ pub(crate) struct DeviceActor<B: Backend> {
     sink_full: bool,
     /// Points that wake us, registered while idle.
     watches: Vec<(QueueId, WaitKey)>,
-    wanted_points: Vec<Point>,
+    awaited_points: Vec<Point>,
 }
 
 impl<B: Backend> DeviceActor<B> {
@@ -163,14 +163,14 @@ impl<B: Backend> DeviceActor<B> {
             loss_handled: false,
             sink_full: false,
             watches: Vec::new(),
-            wanted_points: Vec::new(),
+            awaited_points: Vec::new(),
         }
     }
 
     /// Takes one turn. Returns `true` if there was anything to do.
     pub(crate) fn turn(&mut self, sink: &mut impl EffectSink) -> bool {
         if self.server.wants_time() {
-            self.server.tell_time(Instant::now());
+            self.server.set_time(Instant::now());
         }
         // Checked once a burst, so that a log that is off costs no message anything.
         let taken = match self.server.is_logged() {
@@ -253,7 +253,7 @@ impl<B: Backend> DeviceActor<B> {
         let server = &mut self.server;
         while self
             .receiver
-            .try_recv_emptied(|task| server.lose(task))
+            .try_recv_emptied(|task| server.answer_lost(task))
             .is_some()
         {
             worked = true;
@@ -303,7 +303,7 @@ impl<B: Backend> DeviceActor<B> {
             || self.server.has_drops()
             || !self.control.is_empty()
             || self
-                .wanted_points
+                .awaited_points
                 .iter()
                 .any(|point| self.timelines[point.queue.index()].completed() >= point.cursor)
     }
@@ -317,13 +317,13 @@ impl<B: Backend> DeviceActor<B> {
             self.server.watch_freed();
             self.carry_out(sink);
         }
-        self.wanted_points.clear();
-        self.wanted_points.extend(self.server.wanted());
+        self.awaited_points.clear();
+        self.awaited_points.extend(self.server.awaited_points());
         if self.closing && !self.server.is_lost() {
             // A close also waits for what is in flight. On a lost device that never completes.
-            self.wanted_points.extend(self.server.last_points());
+            self.awaited_points.extend(self.server.last_points());
         }
-        for point in &self.wanted_points {
+        for point in &self.awaited_points {
             let timeline = &self.timelines[point.queue.index()];
             if let Some(key) = timeline.register(point.cursor, waker) {
                 self.watches.push((point.queue, key));
@@ -344,7 +344,7 @@ impl<B: Backend> DeviceActor<B> {
         for (queue, key) in self.watches.drain(..) {
             self.timelines[queue.index()].cancel(key);
         }
-        self.wanted_points.clear();
+        self.awaited_points.clear();
     }
 
     /// Blocks until no user code runs that may access the memory of a closed device.
@@ -398,7 +398,7 @@ impl<B: Backend> DeviceActor<B> {
         let mut refuse_all = || {
             left += server.abandon();
             // User code may keep the mailbox alive beyond the close; its callers do not wait for that (I5).
-            receiver.finish_with(|task| server.lose(task));
+            receiver.finish_with(|task| server.answer_lost(task));
         };
         while let Err(panic) = catch_unwind(AssertUnwindSafe(&mut refuse_all)) {
             payload::end(panic);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use millstream_client::{ClientBuilder, ComputeClient, DeviceEpochs, Pending};
 use millstream_protocol::error::{Error, ReopenError};
 use millstream_protocol::health::Health;
+use millstream_protocol::health_state::HealthWatch;
 use millstream_protocol::journal::SubmissionLog;
 use millstream_protocol::marks::is_runtime_thread;
 use millstream_protocol::message::Scope;
@@ -15,7 +16,6 @@ use millstream_protocol::options::DeviceOptions;
 use millstream_protocol::profile::{Profile, ProfileToken};
 use millstream_protocol::properties::DeviceProperties;
 use millstream_protocol::report::{MemoryReport, Report, Stats, TraceSpan};
-use millstream_protocol::vitals::HealthWatch;
 use millstream_sync::facade::{Mutex, lock, thread};
 
 use crate::driven::{Driver, DriverShared};
@@ -85,7 +85,7 @@ impl Device {
 
     /// Returns the health of the device. Never blocks.
     pub fn health(&self) -> Health {
-        self.epochs.vitals().health()
+        self.epochs.health_state().health()
     }
 
     /// Watches the health of the device, from now on.
@@ -101,7 +101,7 @@ impl Device {
     /// # }
     /// ```
     pub fn watch_health(&self) -> HealthWatch {
-        self.epochs.vitals().watch()
+        self.epochs.health_state().watch()
     }
 
     /// Returns the device's counters. Blocks for one round trip.
@@ -196,7 +196,7 @@ impl Device {
         if is_runtime_thread() {
             drop(running);
             if matches!(self.health(), Health::Lost { .. }) {
-                self.epochs.vitals().change(Health::Closed);
+                self.epochs.health_state().change(Health::Closed);
             }
             return Report::default();
         }
@@ -211,7 +211,7 @@ impl Device {
         }
         let reported = thread.map(DeviceThreadHandle::report);
         if first || reported.is_some() {
-            self.epochs.vitals().change(Health::Closed);
+            self.epochs.health_state().change(Health::Closed);
         }
         match reported {
             Some(mut report) => {
@@ -258,7 +258,7 @@ impl Drop for Device {
             self.close(DROP_TIMEOUT);
         } else if self.driven.is_none() {
             // Lost, and not reopened: notify watchers that nothing will follow.
-            self.epochs.vitals().change(Health::Closed);
+            self.epochs.health_state().change(Health::Closed);
         }
     }
 }

@@ -157,7 +157,7 @@ impl Gc {
 
     fn park(&self, action: Action) {
         if let Action::Drop(value) = action {
-            // Relaxed: a figure.
+            // Relaxed: a statistic.
             self.parked.fetch_add(1, Ordering::Relaxed);
             self.gone.park_value();
             std::mem::forget(value);
@@ -166,7 +166,7 @@ impl Gc {
 
     /// Returns the number of values that are never dropped, because the work that uses them never completed.
     pub(crate) fn parked(&self) -> u64 {
-        // Relaxed: a figure.
+        // Relaxed: a statistic.
         self.parked.load(Ordering::Relaxed)
     }
 
@@ -269,7 +269,7 @@ impl GcThread {
 
     /// Returns the number of values that are never dropped, because the work that uses them never completed.
     pub(crate) fn parked(&self) -> u64 {
-        // Relaxed: a figure, final once the thread was joined.
+        // Relaxed: a statistic, final once the thread was joined.
         self.parked.load(Ordering::Relaxed)
     }
 

@@ -12,10 +12,10 @@ use millstream_protocol::channel::{ComputeChannel, Job, Refusal, StepIn};
 use millstream_protocol::deferred_drop::DeferredDrop;
 use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::health::Recovery;
+use millstream_protocol::health_state::HealthState;
 use millstream_protocol::marks::{is_runtime_thread, mark_runtime_thread, runs_user_code};
 use millstream_protocol::message::Task;
 use millstream_protocol::report::Report;
-use millstream_protocol::vitals::Vitals;
 use millstream_server::points::Points;
 use millstream_sync::facade::{Mutex, SpinPolicy, Spinner, lock, thread};
 use millstream_sync::mailbox::{Refused, Reserved, RoomPlace, Sender};
@@ -130,12 +130,12 @@ pub(crate) struct EpochEnd {
 }
 
 impl EpochEnd {
-    /// Creates the end of an epoch of the device with these vitals.
-    pub(crate) fn of(epoch: u64, vitals: &Arc<Vitals>) -> Self {
+    /// Creates the end of an epoch of the device with this health.
+    pub(crate) fn of(epoch: u64, health_state: &Arc<HealthState>) -> Self {
         Self {
             deadline: Deadline::default(),
             closer: Arc::default(),
-            gone: Arc::new(DeviceStatus::new(epoch, vitals.clone())),
+            gone: Arc::new(DeviceStatus::new(epoch, health_state.clone())),
         }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use millstream_client::DeviceEpochs;
 use millstream_protocol::backend::Open;
 use millstream_protocol::error::OpenError;
+use millstream_protocol::health_state::HealthState;
 use millstream_protocol::options::DeviceOptions;
-use millstream_protocol::vitals::Vitals;
 use millstream_sync::facade::{Mutex, THREADS};
 
 use crate::device::Device;
@@ -36,11 +36,11 @@ impl Device {
             device.driver = Some(driver);
             return Ok(device);
         }
-        let vitals = Arc::new(Vitals::default());
+        let health_state = Arc::new(HealthState::default());
         let reopen_fn = reopen_fn(&kind);
-        let opened = open_threads(kind, &options, EpochEnd::of(0, &vitals), None)?;
+        let opened = open_threads(kind, &options, EpochEnd::of(0, &health_state), None)?;
         Ok(Self {
-            epochs: DeviceEpochs::new(opened.shared, vitals),
+            epochs: DeviceEpochs::new(opened.shared, health_state),
             options,
             running: Mutex::new(opened.running),
             driven: None,
@@ -58,12 +58,12 @@ impl Device {
         kind: O,
         options: DeviceOptions,
     ) -> Result<(Self, Driver), OpenError> {
-        let vitals = Arc::new(Vitals::default());
+        let health_state = Arc::new(HealthState::default());
         let reopen_fn = reopen_fn(&kind);
-        let (opened, driven) = open_driven(kind, &options, EpochEnd::of(0, &vitals), None)?;
-        let driver = DriverShared::new(driven, vitals.clone());
+        let (opened, driven) = open_driven(kind, &options, EpochEnd::of(0, &health_state), None)?;
+        let driver = DriverShared::new(driven, health_state.clone());
         let device = Self {
-            epochs: DeviceEpochs::new(opened.shared, vitals),
+            epochs: DeviceEpochs::new(opened.shared, health_state),
             options,
             running: Mutex::new(opened.running),
             driven: Some(driver.clone()),

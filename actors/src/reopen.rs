@@ -88,7 +88,7 @@ impl Device {
         };
         let report = self.end_epoch()?;
         let before = self.epochs.current();
-        let end = EpochEnd::of(epoch, self.epochs.vitals());
+        let end = EpochEnd::of(epoch, self.epochs.health_state());
         let installed = match &self.driven {
             None => {
                 let opened = open_threads(kind, &self.options, end, Some(&before))?;

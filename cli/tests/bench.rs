@@ -65,25 +65,16 @@ fn quick_run_has_every_row_and_compares_with_an_earlier_run() {
     for row in rows {
         let of = |name: &str| row[name].as_f64().unwrap();
         assert_eq!(of("samples"), 3.0);
-        assert!(0.0 <= of("least") && of("least") <= of("median"), "{row}");
-        assert!(
-            of("median") <= of("most") && of("most").is_finite(),
-            "{row}"
-        );
+        assert!(0.0 <= of("min") && of("min") <= of("median"), "{row}");
+        assert!(of("median") <= of("max") && of("max").is_finite(), "{row}");
         // Times are positive. The number of waits depends on scheduling.
-        assert!(row["unit"] == "%" || of("least") > 0.0, "{row}");
+        assert!(row["unit"] == "%" || of("min") > 0.0, "{row}");
     }
 
     // The earlier run lacks one row, and another row was a million times as fast in it.
     let mut before = report.clone();
     before["rows"][1]["name"] = "removed row".into();
-    for figure in [
-        "least",
-        "lower_quartile",
-        "median",
-        "upper_quartile",
-        "most",
-    ] {
+    for figure in ["min", "lower_quartile", "median", "upper_quartile", "max"] {
         let less = before["rows"][0][figure].as_f64().unwrap() / 1e6;
         before["rows"][0][figure] = less.into();
     }
@@ -120,7 +111,7 @@ fn simulator_is_measured_and_printed_as_a_table() {
 #[test]
 fn usage_errors_exit_with_2_before_anything_is_measured() {
     let folder = folder("wrong");
-    let row = r#"{"name":"x","unit":"ns","median":2.0,"lower_quartile":1.0,"upper_quartile":3.0,"least":1.0,"most":0.5,"samples":3}"#;
+    let row = r#"{"name":"x","unit":"ns","median":2.0,"lower_quartile":1.0,"upper_quartile":3.0,"min":1.0,"max":0.5,"samples":3}"#;
     let report = format!(
         r#"{{"version":"","exit_code":0,"device":{{"backend":"","name":"","queues":1,"threads":1}},"quick":true,
         "debug_build":true,"seconds":1.0,"rows":[{row}],"left_out":[]}}"#

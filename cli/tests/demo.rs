@@ -248,7 +248,7 @@ fn short_soak_has_no_violations_and_reports_its_counts() {
         assert_eq!(report["counts"]["clients"], 9);
         let count = |name: &str| report["counts"][name].as_u64().unwrap();
         assert!(count("steps") >= 9 * 20, "{report}");
-        assert!(count("data") > 0 && count("given") > 0, "{report}");
+        assert!(count("data") > 0 && count("closures") > 0, "{report}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Checks the links between the pages of the documentation, and the guide's table of contents.
+//! Checks the links between the pages of the documentation, and the tables of contents of the guide and of the book.
 //!
 //! Examples in the pages are doc tests (`src/lib.rs`); rustdoc checks links in doc comments.
 
@@ -7,7 +7,10 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 /// Folders with files of other projects, or with build outputs.
-const SKIPPED_FOLDERS: [&str; 3] = ["target", "out", "shared"];
+const SKIPPED_FOLDERS: [&str; 4] = ["target", "out", "book", "shared"];
+
+/// The address of the repository's files.
+const REPOSITORY: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/");
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -99,12 +102,15 @@ fn joined(page: &Path, link: &str) -> PathBuf {
 
 /// Returns the error of a link, if it is broken.
 fn link_error(page: &Path, link: &str) -> Option<String> {
-    if link.is_empty() || link.contains("://") {
+    let of_repository = link.strip_prefix(REPOSITORY);
+    if link.is_empty() || (link.contains("://") && of_repository.is_none()) {
         return None;
     }
-    let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let path = of_repository.unwrap_or(link);
+    let (file, anchor) = path.split_once('#').unwrap_or((path, ""));
     let target = match file {
         "" => page.to_owned(),
+        file if of_repository.is_some() => root().join(file),
         file => joined(page, file),
     };
     let broken = |why: &str| Some(format!("{}: `{link}` {why}", page.display()));
@@ -141,6 +147,39 @@ fn the_guide_lists_each_of_its_pages_once() {
     assert_eq!(listed, present);
 }
 
+/// `docs/SUMMARY.md` is the book's table of contents: mdBook leaves out the pages that it does not name.
+#[test]
+fn the_book_lists_each_of_its_pages_once() {
+    let folder = root().join("docs");
+    let summary = folder.join("SUMMARY.md");
+    let listed = targets(&fs::read_to_string(&summary).unwrap());
+    let mut listed: Vec<_> = listed.iter().map(|page| joined(&summary, page)).collect();
+    listed.sort();
+    let own = pages().into_iter();
+    let present: Vec<_> = own
+        .filter(|page| page.starts_with(&folder) && *page != summary)
+        .collect();
+    assert_eq!(listed, present);
+}
+
+/// mdBook turns the link to a page into one to its HTML, which exists only in the book.
+#[test]
+fn pages_of_the_book_link_to_other_pages_of_the_repository_by_their_address() {
+    let folder = root().join("docs");
+    let mut errors = Vec::new();
+    for page in pages().iter().filter(|page| page.starts_with(&folder)) {
+        let links = targets(&fs::read_to_string(page).unwrap());
+        let leaves = |link: &&String| {
+            let file = link.split('#').next().unwrap_or_default();
+            let is_page = file.ends_with(".md") && !file.contains("://");
+            is_page && !joined(page, file).starts_with(&folder)
+        };
+        let leaving = links.iter().filter(leaves);
+        errors.extend(leaving.map(|link| format!("{}: `{link}`", page.display())));
+    }
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
+}
+
 /// The code that the guide shows is part of the example.
 #[test]
 fn the_backend_in_the_guide_is_that_of_the_example() {
@@ -174,6 +213,8 @@ fn a_broken_link_is_reported() {
     assert_eq!(errors("testing.md#the-swarm"), "");
     assert_eq!(errors("https://example.org/none.md"), "");
     assert!(errors("none.md").ends_with("leads to no file"));
+    assert_eq!(errors(&format!("{REPOSITORY}docs/testing.md")), "");
+    assert!(errors(&format!("{REPOSITORY}none.md")).ends_with("leads to no file"));
     assert!(errors("testing.md#the-swan").ends_with("names no heading of that page"));
     assert!(errors("../../x.md").ends_with("leads out of the repository"));
 }

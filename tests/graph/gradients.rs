@@ -265,6 +265,35 @@ fn gradient_at_a_corner_is_shared_or_zero() {
     );
 }
 
+/// A gradient of zeros is no error, so these are the mistakes that `grad` documents.
+#[test]
+fn gradient_by_a_buffer_that_the_result_does_not_use_is_zero() {
+    let rig = On::Cpu.open();
+    let stream = rig.client().new_stream();
+    let graph = Graph::new();
+    let buffer = |values: &[f32]| {
+        let len = values.len();
+        graph.buffer(&stream.create(values).unwrap(), [len])
+    };
+    let (w, unused) = (buffer(&[1.0, 2.0]), buffer(&[5.0]));
+    let values = |buffer: &LazyBuffer| buffer.eval(&stream).unwrap().values::<f32>().unwrap();
+    let grad = |loss: LazyBuffer, by: &LazyBuffer| values(&loss.grad([by])[0]);
+    assert_eq!(grad(w.square(), &w), [2.0, 4.0]);
+    assert_eq!(grad(w.square(), &unused), [0.0]);
+    let (view, same) = (w.reshape([1, 2]), w.cast(DType::F64));
+    assert_eq!(grad(w.square(), &view), [0.0; 2], "a view made beside it");
+    let of_cast = w.square().grad([&same])[0].cast(DType::F32);
+    assert_eq!(values(&of_cast), [0.0; 2], "a cast made beside it");
+    assert_eq!(grad(w.detach().square(), &w), [0.0; 2]);
+    let whole = w.cast(DType::I32).cast(DType::F32);
+    assert_eq!(grad(whole, &w), [0.0; 2], "through integers");
+    let stored = w.set(&buffer(&[3.0, 4.0]));
+    assert_eq!(grad(stored.square(), &w), [0.0; 2], "an earlier version");
+    assert_eq!(grad(stored.square(), &stored), [6.0, 8.0]);
+    let loss = Schedule::create_one(&w.square()).unwrap();
+    assert!(loss.takes(&w) && !loss.takes(&unused));
+}
+
 #[test]
 fn gradient_by_integers_other_graphs_or_through_calls_is_refused() {
     let graph = Graph::new();

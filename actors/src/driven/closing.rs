@@ -31,6 +31,7 @@
 //! ```
 //! `driven/tests` and the model program `actors` (`closing`) of `loom-tests` check these cases.
 
+use super::inside::is_inside;
 use super::*;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -120,7 +121,7 @@ impl<B: Backend> DeferredTeardown for Remainder<B> {
 
 impl<B: Backend> Direct<B> {
     pub(super) fn shut_down(&self, deadline: Option<Instant>) -> Report {
-        if Inside::get() && !self.may_shut_down() {
+        if is_inside() && !self.may_shut_down() {
             return Report::default();
         }
         with_stack(|| self.shut_down_here(deadline))

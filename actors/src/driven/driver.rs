@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millstream_protocol::health::Health;
+use millstream_protocol::health_state::HealthState;
 use millstream_protocol::report::Report;
-use millstream_protocol::vitals::Vitals;
 use millstream_sync::facade::{Mutex, THREADS, lock};
 
 use super::Driven;
@@ -13,7 +13,7 @@ use super::Driven;
 /// The current epoch of a driven device, shared by its `Driver` and its `Device`.
 pub(crate) struct DriverShared {
     state: Mutex<DriverState>,
-    vitals: Arc<Vitals>,
+    health_state: Arc<HealthState>,
 }
 
 struct DriverState {
@@ -22,13 +22,13 @@ struct DriverState {
 }
 
 impl DriverShared {
-    pub(crate) fn new(device: Arc<dyn Driven>, vitals: Arc<Vitals>) -> Arc<Self> {
+    pub(crate) fn new(device: Arc<dyn Driven>, health_state: Arc<HealthState>) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(DriverState {
                 current: device,
                 closed: false,
             }),
-            vitals,
+            health_state,
         })
     }
 
@@ -56,7 +56,7 @@ impl DriverShared {
             state.current.clone()
         };
         let report = current.shut_down(deadline);
-        self.vitals.change(Health::Closed);
+        self.health_state.change(Health::Closed);
         report
     }
 }

@@ -8,13 +8,14 @@ use std::task::{Wake, Waker};
 use millstream_protocol::backend::Backend;
 use millstream_sync::facade::THREADS;
 
-use super::{DRIVE_BUDGET, Direct, DirectChannel, Inside};
+use super::inside::is_inside;
+use super::{DRIVE_BUDGET, Direct, DirectChannel};
 
 impl<B: Backend> DirectChannel<B> {
     /// In a model, runs the device on the calling thread until there is nothing to do, if code of the user waits for
     /// it.
     pub(super) fn run_model(&self) {
-        if THREADS || !self.idle.is_awaited() || Inside::get() {
+        if THREADS || !self.idle.is_awaited() || is_inside() {
             return;
         }
         let waker = Waker::from(Arc::new(ModelWaker(Arc::downgrade(&self.0))));

@@ -102,7 +102,7 @@ fn a_device_that_wants_a_point_of_an_ended_timeline_considers_itself_lost() {
     // The queue is full and does not run.
     assert!(!actor.prepare_idle(Waker::noop(), &mut Full));
     actor.end_idle();
-    assert_eq!(actor.server.wanted().count(), 1);
+    assert_eq!(actor.server.awaited_points().count(), 1);
     // Ended, and no control was sent.
     let ended = Timeline::new();
     ended.end();

@@ -15,7 +15,7 @@ use millstream_protocol::backend::Compiler;
 use millstream_protocol::error::KernelError;
 use millstream_protocol::kernel::{BackendKernel, Kernel, NativeKernel, NativeView};
 use millstream_protocol::properties::DeviceProperties;
-use millstream_sync::facade::Figure;
+use millstream_sync::facade::Statistic;
 use millstream_sync::payload::panic_message;
 
 use crate::team::TeamHandle;
@@ -38,8 +38,8 @@ impl Compiler for CpuCompiler {
         Ok(Arc::new(CpuKernel {
             body: Body::compile(kernel, &self.properties, self.machine_code)?,
             kernel: kernel.clone(),
-            cube_cost: Figure::new(0),
-            cost: Figure::new(0),
+            cube_cost: Statistic::new(0),
+            cost: Statistic::new(0),
         }))
     }
 
@@ -54,10 +54,10 @@ pub(crate) struct CpuKernel {
     body: Body,
     /// The recent cost of one cube in 1 / `COST_UNIT` nanoseconds; 0 while unknown. Queues that run the kernel at the
     /// same time overwrite each other, which is harmless.
-    cube_cost: Figure,
+    cube_cost: Statistic,
     /// For a program: the bytes of the last launch in the upper half, its nanoseconds in the lower. 0 while unknown,
     /// and always 0 for kernels that callers never run themselves.
-    cost: Figure,
+    cost: Statistic,
 }
 
 /// Returns the number of bytes of all views.

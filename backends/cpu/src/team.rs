@@ -1,5 +1,5 @@
-//! The threads that share the cubes of launches: a [`millstream_sync::team`] with one seat per queue, because a queue
-//! runs one launch at a time. That module has the protocol and its models; this one starts the threads.
+//! The threads that share the cubes of launches: a [`millstream_sync::team`] with one submitter per queue, because a
+//! queue runs one launch at a time. That module has the protocol and its models; this one starts the threads.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use millstream_protocol::marks::mark_runtime_thread;
 use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::facade::SpinPolicy;
 use millstream_sync::payload::panic_message;
-use millstream_sync::team::{Seat, Work, team};
+use millstream_sync::team::{Submitter, Work, team};
 
 millstream_sync::__thread_local! {
     /// The id of the team that the calling thread works for; 0 for none.
@@ -26,7 +26,7 @@ pub(crate) struct Team {
 /// One queue's access to the team.
 pub(crate) struct TeamHandle {
     team: u64,
-    seat: Seat,
+    submitter: Submitter,
 }
 
 impl Team {
@@ -56,8 +56,11 @@ impl Team {
             })?;
             team.threads.push(thread);
         }
-        let seat = |seat| TeamHandle { team: id, seat };
-        Ok((team, handles.into_iter().map(seat).collect()))
+        let submitter = |submitter| TeamHandle {
+            team: id,
+            submitter,
+        };
+        Ok((team, handles.into_iter().map(submitter).collect()))
     }
 
     /// Returns `true` if the calling thread works for this team's device, as a member or as a queue's worker.
@@ -96,7 +99,7 @@ impl TeamHandle {
     /// Returns the number of threads that may share a job, including the caller.
     #[inline]
     pub(crate) fn threads(&self) -> usize {
-        self.seat.threads()
+        self.submitter.threads()
     }
 
     /// Runs the pieces `from..pieces` on the calling thread and its helpers, each piece exactly once, and returns how
@@ -113,7 +116,7 @@ impl TeamHandle {
         helpers: usize,
         work: &Work<'_>,
     ) -> Result<u64, String> {
-        let shared = self.seat.share(from, pieces, helpers, work);
+        let shared = self.submitter.share(from, pieces, helpers, work);
         shared.map_err(panic_message)
     }
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use millstream_protocol::backend::Span;
 use millstream_protocol::failure::FailureRef;
 use millstream_protocol::id::Point;
-use millstream_sync::facade::{Figure, Mutex, lock};
+use millstream_sync::facade::{Mutex, Statistic, lock};
 
 /// The spans that a log allocates initially.
 const SPANS_PREALLOCATED: usize = 1024;
@@ -25,15 +25,15 @@ pub(crate) struct SpanLog {
     capacity_min: u64,
     /// The capacity now. The device thread changes it before it queues a task that is to be recorded, and the queue's
     /// runner reads it after it took that task, so the queue orders the two.
-    capacity: Figure,
+    capacity: Statistic,
     spans: Mutex<VecDeque<Span>>,
     /// The busy time of all bursts that have ended.
-    past_ns: Figure,
+    past_ns: Statistic,
     /// The start of the current burst, since the epoch; 0 while the queue pauses.
-    burst_start_ns: Figure,
+    burst_start_ns: Statistic,
     /// The greatest busy time that was returned. It keeps the result from decreasing, because the two above are not
     /// read at once.
-    reported_ns: Figure,
+    reported_ns: Statistic,
 }
 
 impl SpanLog {
@@ -41,11 +41,11 @@ impl SpanLog {
         Self {
             epoch,
             capacity_min: capacity as u64,
-            capacity: Figure::new(capacity as u64),
+            capacity: Statistic::new(capacity as u64),
             spans: Mutex::new(VecDeque::with_capacity(capacity.min(SPANS_PREALLOCATED))),
-            past_ns: Figure::new(0),
-            burst_start_ns: Figure::new(0),
-            reported_ns: Figure::new(0),
+            past_ns: Statistic::new(0),
+            burst_start_ns: Statistic::new(0),
+            reported_ns: Statistic::new(0),
         }
     }
 

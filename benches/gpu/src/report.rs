@@ -1,6 +1,6 @@
 //! The results of a run: its rows and its environment, as `--json` writes them and `import` reads them.
 
-use millstream_harness::{Better, Figure, Limit};
+use millstream_harness::{Better, Limit, Summary};
 use serde::{Deserialize, Serialize};
 
 /// The version of the file format. Increase it if older files would be misread.
@@ -55,8 +55,8 @@ pub(crate) struct Row {
     pub(crate) measure: String,
     pub(crate) unit: String,
     pub(crate) better: Better,
-    pub(crate) raw: Option<Figure>,
-    pub(crate) ours: Option<Figure>,
+    pub(crate) raw: Option<Summary>,
+    pub(crate) ours: Option<Summary>,
     /// Our performance relative to raw: above 1 is better, in any unit.
     pub(crate) ratio: Option<f64>,
     pub(crate) target: Option<Target>,
@@ -89,13 +89,13 @@ impl Row {
         }
     }
 
-    pub(crate) fn raw(mut self, figure: Figure) -> Self {
-        self.raw = Some(figure);
+    pub(crate) fn raw(mut self, summary: Summary) -> Self {
+        self.raw = Some(summary);
         self
     }
 
-    pub(crate) fn ours(mut self, figure: Figure) -> Self {
-        self.ours = Some(figure);
+    pub(crate) fn ours(mut self, summary: Summary) -> Self {
+        self.ours = Some(summary);
         self
     }
 
@@ -144,10 +144,10 @@ mod tests {
     use super::*;
 
     fn row(better: Better, raw: f64, ours: f64) -> Row {
-        let figure = |value| Figure::of(&[value]).unwrap();
+        let summary = |value| Summary::of(&[value]).unwrap();
         Row::new("a", "b", better)
-            .raw(figure(raw))
-            .ours(figure(ours))
+            .raw(summary(raw))
+            .ours(summary(ours))
             .target(Target::OfRaw(0.95))
             .judged()
     }

@@ -1,6 +1,6 @@
 //! Prints rows as a table for terminals or as Markdown.
 
-use millstream_harness::{Figure, Table, digits_or_dash, ratio};
+use millstream_harness::{Summary, Table, digits_or_dash, ratio};
 
 use crate::report::{Report, Row, Target};
 
@@ -66,7 +66,7 @@ pub(crate) fn summary(report: &Report) -> String {
 }
 
 fn cells(row: &Row, missed: &str) -> [String; 7] {
-    let median = |figure: Option<Figure>| digits_or_dash(figure.map(|figure| figure.median));
+    let median = |summary: Option<Summary>| digits_or_dash(summary.map(|summary| summary.median));
     let verdict = match (&row.failure, row.reached) {
         (Some(_), _) => "failed",
         (None, Some(true)) => "reached",

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Figure, digits};
+use crate::{Summary, digits};
 
 /// Whether lower or higher figures are better.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// Compares a figure with that of an earlier run.
-    pub fn of(now: &Figure, before: &Figure, better: Better) -> Self {
+    pub fn of(now: &Summary, before: &Summary, better: Better) -> Self {
         let lower = now.upper_quartile < before.lower_quartile;
         let higher = now.lower_quartile > before.upper_quartile;
         match (lower, higher) {
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn verdict_is_within_noise_if_the_quartiles_overlap() {
-        let of = |samples: &[f64]| Figure::of(samples).unwrap();
+        let of = |samples: &[f64]| Summary::of(samples).unwrap();
         let (low, high) = (of(&[1.0, 1.1, 1.2]), of(&[2.0, 2.1, 2.2]));
         let wide = of(&[1.0, 1.5, 2.1]);
         for (now, before, better, verdict) in [

@@ -1,7 +1,7 @@
 //! The code that the benches share, from a sample to a printed table.
 //!
 //! Alternatives are sampled in turn, so that a machine that slows down affects all of them ([`alternate`]). The samples
-//! of an alternative become a [`Figure`]: the median, and the spread of the samples. Figures are compared with each
+//! of an alternative become a [`Summary`]: the median, and the spread of the samples. Figures are compared with each
 //! other ([`Verdict`]) or with a [`Limit`], and shown as a [`Table`] or a [`Plot`]. Figures and verdicts implement
 //! serde's traits, for callers that write JSON.
 //!
@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | `turns` | the order in which alternatives are sampled |
 //! | `timing` | time per run, and the number of runs that fill a sample |
-//! | `figure` | order statistics of samples |
+//! | `summary` | order statistics of samples |
 //! | `judge` | comparisons of figures, and limits |
 //! | `format` | numbers as text |
 //! | `table`, `plot` | text, Markdown and SVG |
@@ -36,18 +36,18 @@
 //! # Ok::<_, Infallible>(())
 //! ```
 
-mod figure;
 mod format;
 mod judge;
 mod plot;
+mod summary;
 mod table;
 mod timing;
 mod turns;
 
-pub use figure::{Figure, median, quantile};
 pub use format::{digits, digits_or_dash, percent, ratio};
 pub use judge::{Better, Limit, Verdict};
 pub use plot::{Axis, Mark, Plot};
+pub use summary::{Summary, median, quantile};
 pub use table::Table;
 pub use timing::{ns_each, runs_to_fill, time_each};
 pub use turns::{Sampler, Turn, alternate, take_turns, turns};

@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::Figure;
+use crate::Summary;
 
 /// The warm-up round: [`take_turns`] discards its samples.
 const WARM_UP: usize = 0;
@@ -58,7 +58,7 @@ pub fn take_turns<S, E>(
     Ok(samples)
 }
 
-/// Samples alternatives in turn, after one warm-up round, and returns the figure of each.
+/// Samples alternatives in turn, after one warm-up round, and returns the summary of each.
 ///
 /// Zero `rounds` count as one.
 ///
@@ -68,10 +68,10 @@ pub fn take_turns<S, E>(
 pub fn alternate<const N: usize, E>(
     rounds: usize,
     samplers: [Sampler<'_, E>; N],
-) -> Result<[Figure; N], E> {
+) -> Result<[Summary; N], E> {
     let samples = take_turns(N, 0..=rounds.max(1), |turn| samplers[turn.index]())?;
     Ok(std::array::from_fn(|index| {
-        Figure::of(&samples[index]).expect("each alternative has a sample for each round")
+        Summary::of(&samples[index]).expect("each alternative has a sample for each round")
     }))
 }
 
@@ -90,8 +90,8 @@ mod tests {
         };
         let [a, b] = alternate(2, [&mut || sample('a'), &mut || sample('b')]).unwrap();
         assert_eq!(*order.borrow(), "abbaab");
-        assert_eq!((a.samples, a.least, a.most), (2, 4.0, 5.0));
-        assert_eq!((b.least, b.most), (3.0, 6.0));
+        assert_eq!((a.samples, a.min, a.max), (2, 4.0, 5.0));
+        assert_eq!((b.min, b.max), (3.0, 6.0));
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn zero_rounds_count_as_one() {
-        let [figure] = alternate::<1, ()>(0, [&mut || Ok(7.0)]).unwrap();
-        assert_eq!((figure.samples, figure.median), (1, 7.0));
+        let [summary] = alternate::<1, ()>(0, [&mut || Ok(7.0)]).unwrap();
+        assert_eq!((summary.samples, summary.median), (1, 7.0));
     }
 }

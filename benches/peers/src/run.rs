@@ -7,7 +7,7 @@ use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, Output};
 
-use millstream_harness::{Figure, take_turns};
+use millstream_harness::{Summary, take_turns};
 
 use crate::instruments::callgrind;
 use crate::measures::instructions;
@@ -167,7 +167,7 @@ fn cell_of(samples: Option<&Samples>, side: Side, figure: &str) -> Cell {
         .iter()
         .find_map(|sample| sample.as_ref().err().cloned());
     Cell {
-        figure: Figure::of(&values),
+        summary: Summary::of(&values),
         failure,
     }
 }

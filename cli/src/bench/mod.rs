@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use millstream::sim::Sim;
 use millstream::{Cpu, Cuda, Device, OpenError};
-use millstream_harness::{Figure, take_turns};
+use millstream_harness::{Summary, take_turns};
 
 use self::load::Load;
 use self::report::{Comparison, DeviceFacts, Measured, Report};
@@ -134,7 +134,7 @@ fn sample_in_turn(mut rows: Vec<Row>, rounds: usize) -> Result<Vec<Measured>, Co
             name: row.name,
             unit: row.unit,
             threads: row.threads,
-            figure: Figure::of(&samples)?,
+            summary: Summary::of(&samples)?,
         })
     });
     Ok(measured.collect())
@@ -169,7 +169,7 @@ mod tests {
         let rows = vec![row("a", &order), row("b", &order)];
         let rows = sample_in_turn(rows, 2).unwrap();
         assert_eq!(*order.borrow(), "abbaab");
-        let of = |row: &Measured| (row.figure.samples, row.figure.least, row.figure.most);
+        let of = |row: &Measured| (row.summary.samples, row.summary.min, row.summary.max);
         assert_eq!((of(&rows[0]), of(&rows[1])), ((2, 4.0, 5.0), (2, 3.0, 6.0)));
     }
 
@@ -206,6 +206,6 @@ mod tests {
             "{left_out:?}"
         );
         assert_eq!(report.rows.len() + left_out.len(), 20);
-        assert!(report.rows.iter().all(|row| row.figure.median > 0.0));
+        assert!(report.rows.iter().all(|row| row.summary.median > 0.0));
     }
 }

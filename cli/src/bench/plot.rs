@@ -32,8 +32,8 @@ fn launches(row: &Measured) -> Option<Mark> {
     let threads = row.threads?;
     Some(Mark {
         name: row.name.clone(),
-        value: row.figure.median,
-        range: [row.figure.lower_quartile, row.figure.upper_quartile],
+        value: row.summary.median,
+        range: [row.summary.lower_quartile, row.summary.upper_quartile],
         colour: "#0969da",
         note: format!("{} by {threads}", row.unit.word()),
     })

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use millstream::Device;
-use millstream_harness::{Figure, Verdict};
+use millstream_harness::{Summary, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::rows::{LeftOut, Unit};
@@ -57,7 +57,7 @@ pub(super) struct Measured {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) threads: Option<usize>,
     #[serde(flatten)]
-    pub(super) figure: Figure,
+    pub(super) summary: Summary,
 }
 
 /// A comparison of this run with an earlier one.
@@ -95,7 +95,7 @@ impl Comparison {
         for row in &now.rows {
             let same = |other: &&Measured| other.name == row.name && other.unit == row.unit;
             match before.rows.iter().find(same) {
-                Some(before) => changes.push(Change::of(row, &before.figure)),
+                Some(before) => changes.push(Change::of(row, &before.summary)),
                 None => only_here.push(row.name.clone()),
             }
         }
@@ -113,8 +113,8 @@ impl Comparison {
 }
 
 impl Change {
-    fn of(row: &Measured, before: &Figure) -> Self {
-        let now = &row.figure;
+    fn of(row: &Measured, before: &Summary) -> Self {
+        let now = &row.summary;
         let ratio = match before.median == now.median {
             true => 1.0, // also if both are 0
             false => now.median / before.median,
@@ -140,7 +140,7 @@ pub(super) fn read(path: &Path) -> Result<Report, CommandError> {
             path: path.to_owned(),
             source,
         })?;
-    match report.rows.iter().find(|row| !row.figure.is_sound()) {
+    match report.rows.iter().find(|row| !row.summary.is_sound()) {
         None => Ok(report),
         Some(row) => Err(CommandError::InvalidBenchReport {
             path: path.to_owned(),
@@ -158,7 +158,7 @@ pub(super) mod tests {
             name: name.to_owned(),
             unit,
             threads,
-            figure: Figure::of(samples).unwrap(),
+            summary: Summary::of(samples).unwrap(),
         };
         let million = Unit::MillionPerSecond;
         Report {

@@ -16,7 +16,7 @@ pub(super) fn render(report: &Report) -> String {
         device.backend,
         counted(device.queues, "queue"),
         counted(
-            report.rows.first().map_or(0, |row| row.figure.samples),
+            report.rows.first().map_or(0, |row| row.summary.samples),
             "sample"
         ),
         report.seconds,
@@ -45,14 +45,14 @@ pub(super) fn render(report: &Report) -> String {
 fn plain_table(report: &Report) -> Table {
     let mut table = Table::new(["operation", "median", "", "spread", "min", "max"], 1..6);
     for row in &report.rows {
-        let figure = &row.figure;
+        let summary = &row.summary;
         table.row([
             row.name.clone(),
-            digits(figure.median),
+            digits(summary.median),
             row.unit.word().to_owned(),
-            percent(figure.spread()),
-            digits(figure.least),
-            digits(figure.most),
+            percent(summary.spread()),
+            digits(summary.min),
+            digits(summary.max),
         ]);
     }
     table
@@ -83,9 +83,9 @@ fn comparison_table(report: &Report, compared: &Comparison) -> Table {
         };
         table.row([
             row.name.clone(),
-            digits(row.figure.median),
+            digits(row.summary.median),
             row.unit.word().to_owned(),
-            percent(row.figure.spread()),
+            percent(row.summary.spread()),
             before,
             ratio,
             noise,

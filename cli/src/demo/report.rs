@@ -51,8 +51,8 @@ pub(crate) struct KernelFacts {
     pub(crate) tasks: u64,
     pub(crate) total_ms: f64,
     pub(crate) mean_ms: f64,
-    pub(crate) least_ms: f64,
-    pub(crate) greatest_ms: f64,
+    pub(crate) min_ms: f64,
+    pub(crate) max_ms: f64,
 }
 
 impl ProfileFacts {
@@ -62,8 +62,8 @@ impl ProfileFacts {
             tasks: kernel.tasks,
             total_ms: milliseconds(kernel.total),
             mean_ms: milliseconds(kernel.mean()),
-            least_ms: milliseconds(kernel.least),
-            greatest_ms: milliseconds(kernel.greatest),
+            min_ms: milliseconds(kernel.min),
+            max_ms: milliseconds(kernel.max),
         };
         Self {
             clock: profile.busy.clock.to_string(),

@@ -103,8 +103,8 @@ fn kernels(profile: &ProfileFacts) -> Table {
         let times = [
             (kernel.total_ms, 1),
             (kernel.mean_ms, 3),
-            (kernel.least_ms, 3),
-            (kernel.greatest_ms, 3),
+            (kernel.min_ms, 3),
+            (kernel.max_ms, 3),
         ];
         let words = [kernel.name.clone(), kernel.tasks.to_string()];
         let times = times.map(|(ms, decimals)| figure(Some(ms), decimals));

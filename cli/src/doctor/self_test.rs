@@ -9,7 +9,7 @@ use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use millstream::{ComputeClient, Device, Kernel, Source};
-use millstream_testkit::{Dice, End, Ground, Kernels, Program, Sizes};
+use millstream_testkit::{Dice, End, Kernels, Program, ProgramConfig, Sizes};
 use serde::Serialize;
 
 use crate::demo::counted;
@@ -57,18 +57,18 @@ fn with_ptx(kernel: Kernel) -> Kernel {
 }
 
 fn run_program(client: &ComputeClient, sources: impl Fn(Kernel) -> Kernel) -> Result<(), String> {
-    let ground = Ground {
+    let config = ProgramConfig {
         sizes: Sizes::UpTo(ELEMENTS_MAX),
         buffers_max: BUFFERS_MAX,
         streams_max: STREAMS_MAX,
         patience: PATIENCE,
-        ..Ground::small(ELEMENTS_MAX)
+        ..ProgramConfig::small(ELEMENTS_MAX)
     };
-    let tally = ground.tally.clone();
+    let tally = config.tally.clone();
     let kernels = Kernels::prepared(|kernel| client.kernel(sources(kernel))).map_err(refused)?;
     let dice = &mut Dice::new(SEED, 0);
     let run = || -> Result<(), End> {
-        let mut program = Program::new(ground, vec![client.clone()], kernels, dice)?;
+        let mut program = Program::new(config, vec![client.clone()], kernels, dice)?;
         for _ in 0..STEPS {
             program.plain_step(dice)?;
         }

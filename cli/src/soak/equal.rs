@@ -2,7 +2,7 @@
 //! complete show how fairly the device serves equal clients.
 
 use millstream::CubeCount;
-use millstream_testkit::{Contents, Count, Dice, End, Kernels, Pattern, Wanted, add, answer};
+use millstream_testkit::{Contents, Count, Dice, End, Expected, Kernels, Pattern, add, answer};
 
 use super::worker::Load;
 
@@ -34,8 +34,8 @@ fn client_rounds(
     has_ended: &impl Fn() -> bool,
     done: &mut u64,
 ) -> Result<(), End> {
-    let ground = &load.ground;
-    let refused = |error: millstream::Error| ground.refused("equal client", &error);
+    let config = &load.config;
+    let refused = |error: millstream::Error| config.refused("equal client", &error);
     let client = load.device.client_builder().name("equal").build();
     let kernels = Kernels::native(&client).map_err(refused)?;
     let stream = client.new_stream();
@@ -49,27 +49,27 @@ fn client_rounds(
         }
         pattern.base = pattern.base.wrapping_add(LAUNCHES);
         if done.is_multiple_of(READ_EVERY) {
-            let wanted = Wanted {
+            let expected = Expected {
                 what: "read of an equal client",
-                contents: Contents::defined(ELEMENTS, pattern, ground.excuses),
-                excuses: ground.excuses,
+                contents: Contents::defined(ELEMENTS, pattern, config.allowed),
+                allowed: config.allowed,
             };
             let read = answer(
-                ground,
+                config,
                 dice,
                 "read of an equal client",
                 stream.read(&buffer),
             )?;
-            wanted.check(&ground.tally, &read)?;
+            expected.check(&config.tally, &read)?;
             if read.is_err() {
                 return Ok(());
             }
         } else {
-            let synced = answer(ground, dice, "sync of an equal client", stream.sync())?;
+            let synced = answer(config, dice, "sync of an equal client", stream.sync())?;
             synced.map_err(refused)?;
         }
         *done += 1;
-        ground.tally.one(Count::Even);
+        config.tally.increment(Count::EqualClientTasks);
     }
     Ok(())
 }

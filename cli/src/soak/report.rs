@@ -146,7 +146,7 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
         "answers",
         format!(
             "{} requested, {} received, {} withdrawn; {} with correct data, {} with an expected failure",
-            count(Count::Asked),
+            count(Count::Requests),
             count(Count::Answered),
             count(Count::Withdrawn),
             count(Count::Data),
@@ -169,12 +169,12 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
         "user code",
         format!(
             "{} submitted, {} ended, {} called; {} values to drop, {} dropped; {} tasks with a token or deadline",
-            count(Count::Given),
+            count(Count::Closures),
             count(Count::Ended),
             count(Count::Called),
             count(Count::Values),
             count(Count::Dropped),
-            count(Count::Terms),
+            count(Count::Cancellable),
         ),
     )?;
     if let Some(memory) = &report.memory {

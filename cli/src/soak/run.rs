@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use millstream::sim::{Call, Faults, Findings, Sim};
 use millstream::{Cpu, Device, DeviceOptions, Health, MemoryOptions, Report as Closing};
-use millstream_testkit::{BOOM, Count, Dice, Excuses, Ground, Sizes, Tally};
+use millstream_testkit::{AllowedFailures, BOOM, Count, Dice, ProgramConfig, Sizes, Tally};
 
 use super::equal::{self, EQUAL_CLIENTS};
 use super::report::{Report, Settings};
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &SoakArgs) -> Result<Report, CommandError> {
     let settings = Settings::of(args);
     let threads_before = system::threads();
     let soak = Soak::open(args)?;
-    system::stop_on_interrupt(&soak.load.ground.tally.stop);
+    system::stop_on_interrupt(&soak.load.config.tally.stop);
     silence_intended_panics();
     let device = &soak.load.device;
     let publisher = Publisher::start(args.publish.as_deref(), "soak", device)?;
@@ -102,21 +102,21 @@ impl Soak {
             Backend::Cpu => ELEMENTS_MAX,
             Backend::Sim => ELEMENTS_MAX_SIM,
         };
-        let excuses = match faults {
-            true => Excuses::INJECTED.and(Excuses::LOST),
-            false => Excuses::NONE,
+        let allowed = match faults {
+            true => AllowedFailures::INJECTED.and(AllowedFailures::LOST),
+            false => AllowedFailures::NONE,
         };
-        let ground = Ground {
-            excuses: excuses.and(Excuses::MEMORY),
+        let config = ProgramConfig {
+            allowed: allowed.and(AllowedFailures::MEMORY),
             sizes: Sizes::UpTo(elements_max),
             buffers_max: BUFFERS_MAX,
             streams_max: STREAMS_MAX,
             patience: ANSWER_TIMEOUT,
-            ..Ground::small(elements_max)
+            ..ProgramConfig::small(elements_max)
         };
         let load = Load {
             device: opened.map_err(|source| CommandError::Open { source })?,
-            ground,
+            config,
             // The size of the largest buffer, so that clients often reach the limit.
             limit_bytes: (elements_max * size_of::<u32>()) as u64,
         };
@@ -132,7 +132,7 @@ impl Soak {
 
     /// Runs all threads until the rounds are done, the time is over, or Ctrl-C.
     fn work(&self, args: &SoakArgs) -> Result<(Vec<u64>, Watch), CommandError> {
-        let (load, tally) = (&self.load, &self.load.ground.tally);
+        let (load, tally) = (&self.load, &self.load.config.tally);
         let working = &AtomicUsize::new(args.threads as usize);
         let seconds = args.rounds.is_none().then_some(args.seconds());
         let mut watch = Watch::new(seconds);
@@ -177,7 +177,7 @@ impl Soak {
     fn reopen_on_loss(&self, working: &AtomicUsize) {
         let mut watch = self.load.device.watch_health();
         // Relaxed: a later value only delays the end. No data depends on the counter.
-        while working.load(Ordering::Relaxed) > 0 && !self.load.ground.tally.stopped() {
+        while working.load(Ordering::Relaxed) > 0 && !self.load.config.tally.stopped() {
             if let Health::Lost { epoch, .. } = watch.health() {
                 self.reopen(epoch + 1, true);
             }
@@ -192,7 +192,7 @@ impl Soak {
             Ok(report) if report.threads_left > 0 => {
                 let left = report.threads_left;
                 self.load
-                    .ground
+                    .config
                     .tally
                     .note_unexpected(format!("the reopened device left {left} threads"));
             }
@@ -204,7 +204,7 @@ impl Soak {
             }
             Err(error) => self
                 .load
-                .ground
+                .config
                 .tally
                 .note_unexpected(format!("the device could not be reopened: {error}")),
         }
@@ -251,17 +251,17 @@ impl Soak {
         let closing = self.load.device.close(ANSWER_TIMEOUT);
         let next = Findings::default();
         self.take_findings(next);
-        let tally = self.load.ground.tally.clone();
+        let tally = self.load.config.tally.clone();
         let losses = self.losses.load(Ordering::Relaxed);
         let parked = self.parked.load(Ordering::Relaxed);
         let checked = self.findings.as_ref().map(|_| lock(&self.checked).clone());
         drop(self);
-        let [wrong, unexpected, unanswered] = tally.wrongs();
+        let [wrong, unexpected, unanswered] = tally.violations();
         let figures = Figures {
-            asked: tally.get(Count::Asked),
+            asked: tally.get(Count::Requests),
             answered: tally.get(Count::Answered),
             withdrawn: tally.get(Count::Withdrawn),
-            given: tally.get(Count::Given),
+            given: tally.get(Count::Closures),
             ended: tally.get(Count::Ended),
             values: tally.get(Count::Values),
             dropped: tally.get(Count::Dropped),

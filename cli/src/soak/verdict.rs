@@ -1,6 +1,6 @@
 //! Judges the figures of a soak. A pure function: it reads no clock, no device and no file.
 
-use millstream_testkit::Wrongs;
+use millstream_testkit::Violations;
 use serde::Serialize;
 
 /// The growth of memory, by the trend of the samples after the warm-up, that is no violation.
@@ -51,7 +51,7 @@ pub(crate) struct Closed {
 /// The findings of the simulator's checker.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Checked {
-    pub(crate) violations: Wrongs,
+    pub(crate) violations: Violations,
     /// Waits between queues that other waits implied.
     pub(crate) needless_waits: u64,
 }
@@ -69,11 +69,11 @@ pub(crate) struct Figures {
     /// The values that lost devices keep, because their unfinished work may use them.
     pub(crate) parked: u64,
     /// Wrong data.
-    pub(crate) wrong: Wrongs,
+    pub(crate) wrong: Violations,
     /// Errors that no fault or limit explains.
-    pub(crate) unexpected: Wrongs,
+    pub(crate) unexpected: Violations,
     /// Answers that did not arrive in time.
-    pub(crate) unanswered: Wrongs,
+    pub(crate) unanswered: Violations,
     /// `None` if the device did not respond.
     pub(crate) left: Option<Left>,
     pub(crate) closed: Closed,
@@ -89,11 +89,11 @@ pub(crate) struct Figures {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum Violation {
     #[error("wrong data: {}", summary(.0))]
-    Wrong(Wrongs),
+    Wrong(Violations),
     #[error("unexpected errors: {}", summary(.0))]
-    Unexpected(Wrongs),
+    Unexpected(Violations),
     #[error("answers that did not arrive in time: {}", summary(.0))]
-    Unanswered(Wrongs),
+    Unanswered(Violations),
     #[error("{asked} answers requested, but {answered} received and {withdrawn} withdrawn")]
     Answers {
         asked: u64,
@@ -128,7 +128,7 @@ pub(crate) enum Violation {
     )]
     Unfair { least: u64, most: u64 },
     #[error("findings of the simulator's checker: {}", summary(.0))]
-    Checker(Wrongs),
+    Checker(Violations),
     #[error("{0} waits between queues were redundant")]
     RedundantWaits(u64),
 }
@@ -136,9 +136,9 @@ pub(crate) enum Violation {
 const MIB: f64 = (1 << 20) as f64;
 
 /// Returns the first sentence, preceded by the number of sentences if there are more.
-fn summary(wrongs: &Wrongs) -> String {
-    let first = wrongs.sentences.first().map_or("", String::as_str);
-    match wrongs.seen {
+fn summary(violations: &Violations) -> String {
+    let first = violations.sentences.first().map_or("", String::as_str);
+    match violations.seen {
         1 => first.to_owned(),
         seen => format!("{seen}, the first: {first}"),
     }
@@ -213,12 +213,12 @@ pub(crate) fn judge(figures: &Figures) -> Vec<Violation> {
         closed,
         ..
     } = *figures;
-    let wrongs = |wrongs: &Wrongs| (wrongs.seen > 0, wrongs.clone());
-    let (seen, wrong) = wrongs(&figures.wrong);
+    let found = |kind: &Violations| (kind.seen > 0, kind.clone());
+    let (seen, wrong) = found(&figures.wrong);
     check(seen, Violation::Wrong(wrong));
-    let (seen, unexpected) = wrongs(&figures.unexpected);
+    let (seen, unexpected) = found(&figures.unexpected);
     check(seen, Violation::Unexpected(unexpected));
-    let (seen, unanswered) = wrongs(&figures.unanswered);
+    let (seen, unanswered) = found(&figures.unanswered);
     check(seen, Violation::Unanswered(unanswered));
     let answers = Violation::Answers {
         asked,
@@ -254,7 +254,7 @@ pub(crate) fn judge(figures: &Figures) -> Vec<Violation> {
         check(unfair, Violation::Unfair { least, most });
     }
     if let Some(checked) = &figures.checked {
-        let (seen, findings) = wrongs(&checked.violations);
+        let (seen, findings) = found(&checked.violations);
         check(seen, Violation::Checker(findings));
         let redundant = checked.needless_waits;
         check(redundant > 0, Violation::RedundantWaits(redundant));
@@ -296,8 +296,8 @@ mod tests {
         }
     }
 
-    fn one() -> Wrongs {
-        Wrongs {
+    fn one() -> Violations {
+        Violations {
             seen: 1,
             sentences: vec!["planted".into()],
         }

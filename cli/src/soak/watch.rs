@@ -64,7 +64,7 @@ impl Watch {
             self.samples.push(sample);
         }
         self.bar.set_position(sample.second as u64);
-        let violations = tally.violations() as usize;
+        let violations = tally.violation_count() as usize;
         self.bar.set_message(format!(
             "{:.0} steps/s · {} clients · {} answers · {} · {} · {}",
             sample.steps_per_second,

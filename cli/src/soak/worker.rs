@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use millstream::{ComputeClient, Device, Health, Priority};
-use millstream_testkit::{Count, Dice, End, Ground, Kernels, Program};
+use millstream_testkit::{Count, Dice, End, Kernels, Program, ProgramConfig};
 
 /// How often a thread checks for the end of the soak while the device is lost.
 const LOST_POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -16,7 +16,7 @@ const STEPS_EXTRA: usize = 200;
 pub(crate) struct Load {
     pub(crate) device: Device,
     /// What every program may do, and which failures are expected.
-    pub(crate) ground: Ground,
+    pub(crate) config: ProgramConfig,
     /// The hard limit of the clients that have one.
     pub(crate) limit_bytes: u64,
 }
@@ -25,7 +25,7 @@ impl Load {
     /// Waits until the device runs. Returns `false` if the soak ends first.
     pub(crate) fn is_running(&self) -> bool {
         let mut watch = self.device.watch_health();
-        while !self.ground.tally.stopped() {
+        while !self.config.tally.stopped() {
             match watch.health() {
                 Health::Running { .. } => return true,
                 Health::Lost { .. } => drop(watch.wait_timeout(LOST_POLL_INTERVAL)),
@@ -35,9 +35,9 @@ impl Load {
         false
     }
 
-    /// Creates a client with random limits, priority and weight, and the ground of its program.
-    fn client(&self, dice: &mut Dice) -> (ComputeClient, Ground) {
-        let mut ground = self.ground.clone();
+    /// Creates a client with random limits, priority and weight, and the config of its program.
+    fn client(&self, dice: &mut Dice) -> (ComputeClient, ProgramConfig) {
+        let mut config = self.config.clone();
         let mut builder = self
             .device
             .client_builder()
@@ -46,7 +46,7 @@ impl Load {
             .weight(1 + dice.below(4) as u32);
         if dice.one_in(3) {
             builder = builder.hard_limit(self.limit_bytes);
-            ground.limit_bytes = Some(self.limit_bytes);
+            config.limit_bytes = Some(self.limit_bytes);
         }
         if dice.one_in(3) {
             builder = builder.max_tasks(1 + dice.below(16) as u64);
@@ -54,7 +54,7 @@ impl Load {
         if dice.one_in(3) {
             builder = builder.max_upload_bytes(1 + dice.below(100_000) as u64);
         }
-        (builder.build(), ground)
+        (builder.build(), config)
     }
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn work(load: &Load, dice: &mut Dice, rounds: Option<u64>) {
     while rounds.is_none_or(|rounds| done < rounds) && load.is_running() {
         done += 1;
         let ended = session(load, dice);
-        if ended == Err(End::Wrong) && load.ground.tally.violations() > VIOLATIONS_MAX {
+        if ended == Err(End::Wrong) && load.config.tally.violation_count() > VIOLATIONS_MAX {
             return;
         }
     }
@@ -77,13 +77,13 @@ pub(crate) fn work(load: &Load, dice: &mut Dice, rounds: Option<u64>) {
 /// Runs one client's random program, and checks every answer.
 fn session(load: &Load, dice: &mut Dice) -> Result<(), End> {
     let steps = STEPS_MIN + dice.below(STEPS_EXTRA);
-    let (client, ground) = load.client(dice);
-    let kernels = Kernels::native(&client).map_err(|error| ground.refused("kernel", &error))?;
-    let mut program = Program::new(ground, vec![client], kernels, dice)?;
+    let (client, config) = load.client(dice);
+    let kernels = Kernels::native(&client).map_err(|error| config.refused("kernel", &error))?;
+    let mut program = Program::new(config, vec![client], kernels, dice)?;
     for _ in 0..steps {
-        load.ground.tally.one(Count::Steps);
+        load.config.tally.increment(Count::Steps);
         program.step(dice)?;
-        if load.ground.tally.stopped() {
+        if load.config.tally.stopped() {
             break;
         }
     }

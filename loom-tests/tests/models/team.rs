@@ -2,17 +2,17 @@
 
 use super::SPIN;
 use millstream_loom::{Bound, Payload, check};
-use millstream_sync::team::{Member, Seat, Team, team};
+use millstream_sync::team::{Member, Submitter, Team, team};
 
-/// Creates a team of one member and one seat.
-fn pair() -> (Team, Member, Seat) {
-    let (team, mut members, mut seats) = team(1, 1, SPIN);
-    (team, members.pop().unwrap(), seats.pop().unwrap())
+/// Creates a team of one member and one submitter.
+fn pair() -> (Team, Member, Submitter) {
+    let (team, mut members, mut submitters) = team(1, 1, SPIN);
+    (team, members.pop().unwrap(), submitters.pop().unwrap())
 }
 
 /// Posts a job with a piece for each cell, and asserts that each ran once. Only the team
 /// synchronizes the pieces' writes, and the cells are dropped before the next job.
-fn share<const PIECES: usize>(seat: &mut Seat) {
+fn share<const PIECES: usize>(submitter: &mut Submitter) {
     let cells = [(); PIECES].map(|()| Payload::new(0));
     let work = |range: std::ops::Range<u64>| {
         for piece in range {
@@ -20,7 +20,7 @@ fn share<const PIECES: usize>(seat: &mut Seat) {
             cell.set(cell.get() + 1);
         }
     };
-    let own = seat.share(0, PIECES as u64, 1, &work);
+    let own = submitter.share(0, PIECES as u64, 1, &work);
     assert!(own.is_ok_and(|own| own <= PIECES as u64));
     cells.iter().for_each(|cell| assert_eq!(cell.get(), 1));
 }
@@ -36,9 +36,9 @@ fn the_stop_ends_a_member() {
 #[test]
 fn each_piece_runs_once_and_its_writes_are_visible() {
     check("team: one job of two pieces", Bound::TwoThreads, |sides| {
-        let (team, member, mut seat) = pair();
+        let (team, member, mut submitter) = pair();
         let post = move || {
-            share::<2>(&mut seat);
+            share::<2>(&mut submitter);
             team.stop();
         };
         sides.run(post, move || member.serve());
@@ -48,10 +48,10 @@ fn each_piece_runs_once_and_its_writes_are_visible() {
 #[test]
 fn a_late_member_leaves_the_next_job_alone() {
     check("team: two jobs in a row", Bound::TwoThreads, |sides| {
-        let (team, member, mut seat) = pair();
+        let (team, member, mut submitter) = pair();
         let post = move || {
-            share::<1>(&mut seat);
-            share::<1>(&mut seat);
+            share::<1>(&mut submitter);
+            share::<1>(&mut submitter);
             team.stop();
         };
         sides.run(post, move || member.serve());
@@ -61,10 +61,10 @@ fn a_late_member_leaves_the_next_job_alone() {
 #[test]
 fn a_panic_is_returned_after_all_members_have_left() {
     check("team: a piece that panics", Bound::TwoThreads, |sides| {
-        let (team, member, mut seat) = pair();
+        let (team, member, mut submitter) = pair();
         let post = move || {
             let cell = Payload::new(0);
-            let shared = seat.share(0, 1, 1, &|_| {
+            let shared = submitter.share(0, 1, 1, &|_| {
                 cell.set(1);
                 std::panic::resume_unwind(Box::new(()));
             });
@@ -79,16 +79,16 @@ fn a_panic_is_returned_after_all_members_have_left() {
 #[test]
 fn two_seats_share_one_member() {
     check(
-        "team: two seats, one member",
+        "team: two submitters, one member",
         Bound::ThreeThreads,
         |sides| {
-            let (team, mut members, mut seats) = team(1, 2, SPIN);
+            let (team, mut members, mut submitters) = team(1, 2, SPIN);
             let (member, mut second, mut first) = (
                 members.pop().unwrap(),
-                seats.pop().unwrap(),
-                seats.pop().unwrap(),
+                submitters.pop().unwrap(),
+                submitters.pop().unwrap(),
             );
-            // The seats may finish in either order; the later one stops the team.
+            // The submitters may finish in either order; the later one stops the team.
             let team = std::sync::Arc::new((team, std::sync::atomic::AtomicU32::new(0)));
             let other = team.clone();
             let stop_last = |team: &(Team, std::sync::atomic::AtomicU32)| {

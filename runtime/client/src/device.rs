@@ -10,7 +10,7 @@ use millstream_protocol::error::{Error, Full};
 use millstream_protocol::failure::{FailureRef, Reason};
 use millstream_protocol::id::Point;
 use millstream_protocol::journal::SubmissionLog;
-use millstream_protocol::message::{Ask, Scope};
+use millstream_protocol::message::{DeviceRequest, Scope};
 use millstream_protocol::message::{Op, Registration, Task};
 use millstream_protocol::options::{DeviceOptions, Settings};
 use millstream_protocol::properties::DeviceProperties;
@@ -232,7 +232,7 @@ impl DeviceShared {
     pub fn flush(&self, scope: Scope) -> Result<(), Error> {
         self.send(
             true,
-            Task::new(None, Op::Ask(Box::new(Ask::Flush { scope }))),
+            Task::new(None, Op::Device(Box::new(DeviceRequest::Flush { scope }))),
         )
     }
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use millstream_protocol::health::Health;
+use millstream_protocol::health_state::HealthState;
 use millstream_protocol::id::ClientId;
 use millstream_protocol::properties::DeviceProperties;
-use millstream_protocol::vitals::Vitals;
 use millstream_sync::facade::{Mutex, MutexGuard, lock};
 
 use crate::DeviceShared;
@@ -19,17 +19,17 @@ pub struct DeviceEpochs {
     current: Mutex<Arc<DeviceShared>>,
     /// The same in every epoch.
     properties: DeviceProperties,
-    vitals: Arc<Vitals>,
+    health_state: Arc<HealthState>,
     clients: AtomicU32,
 }
 
 impl DeviceEpochs {
     /// Creates the state of a device in its first epoch.
-    pub fn new(first: Arc<DeviceShared>, vitals: Arc<Vitals>) -> Arc<Self> {
+    pub fn new(first: Arc<DeviceShared>, health_state: Arc<HealthState>) -> Arc<Self> {
         Arc::new(Self {
             properties: first.properties().clone(),
             current: Mutex::new(first),
-            vitals,
+            health_state,
             clients: AtomicU32::new(0),
         })
     }
@@ -43,7 +43,7 @@ impl DeviceEpochs {
     pub fn begin_epoch(&self, next: Arc<DeviceShared>) {
         let epoch = next.epoch();
         *self.slot() = next;
-        self.vitals.change(Health::Running { epoch });
+        self.health_state.change(Health::Running { epoch });
     }
 
     /// Returns the properties of the device.
@@ -52,8 +52,8 @@ impl DeviceEpochs {
     }
 
     /// Returns the health record of the device.
-    pub fn vitals(&self) -> &Arc<Vitals> {
-        &self.vitals
+    pub fn health_state(&self) -> &Arc<HealthState> {
+        &self.health_state
     }
 
     pub(crate) fn next_client(&self) -> ClientId {

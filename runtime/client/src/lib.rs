@@ -30,6 +30,7 @@ mod replay;
 mod reserve;
 pub mod resubmit;
 mod returned;
+mod scalar_words;
 mod sequence_devices;
 mod slots;
 mod stream;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use millstream_protocol::error::Error;
-use millstream_protocol::message::{Ask, Scope};
+use millstream_protocol::message::{DeviceRequest, Scope};
 use millstream_protocol::message::{Op, Task};
 use millstream_protocol::profile::{Profile, ProfileToken};
 use millstream_sync::reply::reply;
@@ -20,8 +20,8 @@ impl DeviceShared {
     pub fn start_profile(&self, wait: bool, scope: Scope) -> Result<ProfileToken, Error> {
         let number = self.tokens().next();
         let token = ProfileToken::new((self.tokens().device, self.epoch()), number, Instant::now());
-        let ask = Ask::StartProfile { number, scope };
-        self.send(wait, Task::new(None, Op::Ask(Box::new(ask))))?;
+        let request = DeviceRequest::StartProfile { number, scope };
+        self.send(wait, Task::new(None, Op::Device(Box::new(request))))?;
         Ok(token)
     }
 
@@ -32,12 +32,12 @@ impl DeviceShared {
             return Pending::failed(requester, error.into());
         }
         let (sender, receiver) = reply();
-        let ask = Ask::EndProfile {
+        let request = DeviceRequest::EndProfile {
             number: token.number(),
             calls: token.started().elapsed(),
             reply: sender,
         };
-        match self.send(wait, Task::new(None, Op::Ask(Box::new(ask)))) {
+        match self.send(wait, Task::new(None, Op::Device(Box::new(request)))) {
             Ok(()) => Pending::value(requester, receiver),
             Err(error) => Pending::failed(requester, error),
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use millstream_protocol::error::Error;
 use millstream_protocol::journal::SubmissionLog;
-use millstream_protocol::message::{Ask, Op, Scope, Task};
+use millstream_protocol::message::{DeviceRequest, Op, Scope, Task};
 use millstream_protocol::metrics::Metrics;
 use millstream_protocol::report::{MemoryReport, Stats, TraceSpan};
 use millstream_sync::reply::{ReplySender, reply};
@@ -15,10 +15,10 @@ impl DeviceShared {
     /// Sends a query. May block while the mailbox is full.
     pub(crate) fn query<T: Send + 'static>(
         self: &Arc<Self>,
-        query: impl FnOnce(ReplySender<Result<T, Error>>) -> Ask,
+        query: impl FnOnce(ReplySender<Result<T, Error>>) -> DeviceRequest,
     ) -> Pending<T> {
         let (sender, receiver) = reply();
-        match self.send(true, Task::new(None, Op::Ask(Box::new(query(sender))))) {
+        match self.send(true, Task::new(None, Op::Device(Box::new(query(sender))))) {
             Ok(()) => Pending::value(Requester::Device(self.clone()), receiver),
             Err(error) => Pending::failed(Requester::Device(self.clone()), error),
         }
@@ -28,11 +28,11 @@ impl DeviceShared {
     /// while the mailbox is full.
     pub fn sync(self: &Arc<Self>, scope: Scope) -> Pending<()> {
         let (sender, receiver) = reply();
-        let ask = Ask::Sync {
+        let request = DeviceRequest::Sync {
             scope,
             reply: sender,
         };
-        match self.send(true, Task::new(None, Op::Ask(Box::new(ask)))) {
+        match self.send(true, Task::new(None, Op::Device(Box::new(request)))) {
             Ok(()) => Pending::ticket(Requester::Device(self.clone()), receiver, Finish::Value(())),
             Err(error) => Pending::failed(Requester::Device(self.clone()), error),
         }
@@ -40,13 +40,13 @@ impl DeviceShared {
 
     /// Queries the counters. May block while the mailbox is full.
     pub fn stats(self: &Arc<Self>) -> Pending<Stats> {
-        self.query(Ask::Stats)
+        self.query(DeviceRequest::Stats)
     }
 
     /// Queries everything that is counted and measured. May block while the mailbox is full.
     pub fn metrics(self: &Arc<Self>) -> Pending<Metrics> {
         let mailbox_depth = self.channel().depth() as u64;
-        self.query(|reply| Ask::Metrics {
+        self.query(|reply| DeviceRequest::Metrics {
             mailbox_depth,
             reply,
         })
@@ -54,27 +54,27 @@ impl DeviceShared {
 
     /// Queries the memory usage, in total and per client. May block while the mailbox is full.
     pub fn memory(self: &Arc<Self>) -> Pending<MemoryReport> {
-        self.query(Ask::Memory)
+        self.query(DeviceRequest::Memory)
     }
 
     /// Returns unused pages to the device; yields the number of bytes. May block while the mailbox is full.
     pub fn cleanup(self: &Arc<Self>) -> Pending<u64> {
-        self.query(Ask::Cleanup)
+        self.query(DeviceRequest::Cleanup)
     }
 
     /// Reports to the device thread that the device is lost; the answer is the error that every call returns from then
     /// on.
     pub(crate) fn report_lost(self: &Arc<Self>) -> Pending<()> {
-        self.query(Ask::Lost)
+        self.query(DeviceRequest::Lost)
     }
 
     /// Takes the submissions logged since the last call. May block while the mailbox is full.
     pub fn log(self: &Arc<Self>) -> Pending<SubmissionLog> {
-        self.query(Ask::Log)
+        self.query(DeviceRequest::Log)
     }
 
     /// Takes the spans recorded since the last call. May block while the mailbox is full.
     pub fn trace(self: &Arc<Self>) -> Pending<Vec<TraceSpan>> {
-        self.query(Ask::Trace)
+        self.query(DeviceRequest::Trace)
     }
 }

@@ -8,7 +8,9 @@
 //!    memory that exists, or parameters, which are slices without memory that each replay binds.
 //! 2. Adding a task also extends the byte range and the alignment that the recording needs of each slice it touches. So
 //!    the set of slices, in order of first use, becomes the recording's parameter list; see [`Parameters`].
-//! 3. [`Recorder::finish`] rewrites each binding to (parameter index, offset), computes which tasks depend on which
+//! 3. Scalars are fixed, or set by each replay: [`Recorder::scalar`] for one scalar, [`Recorder::launch_words`] for whole
+//!    words. Both become words of the replay; see `scalar_words`.
+//! 4. [`Recorder::finish`] rewrites each binding to (parameter index, offset), computes which tasks depend on which
 //!    (`order_of`), and registers the recording with the device in one message. Nothing runs before a replay.
 //!
 //! A recording keeps a reference to every slice and kernel that it names, so replays need no further lookups (I4).
@@ -25,23 +27,22 @@
 //! The modules `recordings`, `parameters` and `replays` of the conformance suite, and `replaying` of its device tests,
 //! check this; the order of tasks is checked by the tests of `hazard/order` in the protocol crate.
 
+mod launches;
+
 use std::sync::Arc;
 
 use millstream_protocol::access::Access;
 use millstream_protocol::element::Element;
 use millstream_protocol::error::{Error, LaunchError};
 use millstream_protocol::id::RecordingId;
-use millstream_protocol::kernel::BindingSpec;
-use millstream_protocol::launch::{LaunchCount, Pattern};
+use millstream_protocol::launch::Pattern;
 use millstream_protocol::message::{Op, Registration, Task};
-use millstream_protocol::recording::{
-    Parameters, RecordedOp, RecordedTask, RecordedWord, WordSlot, order_of,
-};
-use millstream_protocol::table::SlotRef;
+use millstream_protocol::recording::{Parameters, RecordedOp, RecordedTask, WordSlot, order_of};
 
-use crate::arguments::{ArgumentWriter, Arguments, Bound, CubeCount, Packed, Untyped};
+use crate::arguments::{RecordedArguments, RecorderKey, ScalarParameter, ScalarPlace};
 use crate::handle::Handle;
-use crate::launch::check_own_count;
+use crate::replay::{Holds, ReplayWords};
+use crate::scalar_words::ScalarWordsBuilder;
 use crate::{KernelHandle, Recording, Stream};
 
 /// Records tasks instead of submitting them.
@@ -50,8 +51,9 @@ pub struct Recorder<'a> {
     parameters: Parameters,
     tasks: Vec<NewTask>,
     kernels: Vec<KernelHandle>,
-    /// References that keep the recorded slices alive.
-    holds: Vec<SlotRef>,
+    recorded: RecordedArguments,
+    /// The number of scalar parameters.
+    scalars: u32,
 }
 
 /// A task that was recorded.
@@ -60,7 +62,16 @@ struct NewTask {
     task: Task,
     /// One for each binding.
     shapes: Vec<Shape>,
-    slots: Box<[WordSlot]>,
+    scalars: ReplayedScalars,
+}
+
+/// The scalars of a task that each replay sets. Either list is empty.
+#[derive(Default)]
+struct ReplayedScalars {
+    /// Whole words.
+    slots: Vec<WordSlot>,
+    /// Scalar parameters, in ascending order of offsets.
+    places: Vec<ScalarPlace>,
 }
 
 /// What a recording needs to know of a binding beyond the binding itself: its alignment, and whether it may
@@ -96,126 +107,17 @@ impl Stream {
             parameters: Parameters::default(),
             tasks: Vec::new(),
             kernels: Vec::new(),
-            holds: Vec::new(),
+            recorded: RecordedArguments {
+                holds: Vec::new(),
+                key: RecorderKey::new(),
+                places: Vec::new(),
+            },
+            scalars: 0,
         }
     }
 }
 
 impl Recorder<'_> {
-    /// Records a launch.
-    ///
-    /// # Errors
-    /// Same as [`Stream::launch`].
-    pub fn launch(
-        &mut self,
-        kernel: &KernelHandle,
-        count: impl Into<CubeCount>,
-        arguments: impl Arguments,
-    ) -> Result<(), Error> {
-        self.record_launch(kernel, count.into(), &arguments, Box::default())
-    }
-
-    /// Records a launch as [`Stream::launch_words`] makes it. A word may be a slot, whose value each replay provides
-    /// ([`ReplayArgs::words`](super::ReplayArgs::words)).
-    ///
-    /// ```
-    /// # use millstream_client::{KernelHandle, Recording, Stream};
-    /// # use millstream_protocol::error::Error;
-    /// # use millstream_client::handle::Handle;
-    /// use millstream_client::arguments::{CubeCount, read, write};
-    /// use millstream_protocol::recording::RecordedWord;
-    /// # fn f(stream: &Stream, scale: &KernelHandle, x: &Handle<f32>, y: &Handle<f32>) -> Result<(), Error> {
-    /// let mut recorder = stream.recorder();
-    /// let (a, b) = (recorder.parameter::<f32>(64)?, recorder.parameter::<f32>(64)?);
-    /// let words = [RecordedWord::Value(64), RecordedWord::Slot(0)];
-    /// let bindings = [read(a.as_bytes()), write(b.as_bytes())];
-    /// recorder.launch_words(scale, CubeCount::single(), &bindings, &words)?;
-    /// let step = recorder.finish()?;
-    /// let factor = u64::from(0.5_f32.to_bits());
-    /// step.bind(&a, x).bind(&b, y).words(&[factor]).replay(stream)
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// Same as [`Stream::launch_words`].
-    pub fn launch_words(
-        &mut self,
-        kernel: &KernelHandle,
-        count: impl Into<CubeCount>,
-        bindings: &[Bound<'_, u8>],
-        words: &[RecordedWord],
-    ) -> Result<(), Error> {
-        let values = words.iter().map(|word| match word {
-            RecordedWord::Value(value) => *value,
-            RecordedWord::Slot(_) => 0,
-        });
-        let values: Vec<u64> = values.collect();
-        let slot = |(index, word): (usize, &RecordedWord)| match word {
-            RecordedWord::Value(_) => None,
-            RecordedWord::Slot(slot) => Some(WordSlot {
-                word: index as u32,
-                slot: *slot,
-            }),
-        };
-        let slots = words.iter().enumerate().filter_map(slot).collect();
-        let arguments = Untyped {
-            signature: kernel.kernel.signature(),
-            bindings,
-            words: &values,
-            metadata: &[],
-        };
-        self.record_launch(kernel, count.into(), &arguments, slots)
-    }
-
-    fn record_launch(
-        &mut self,
-        kernel: &KernelHandle,
-        count: CubeCount,
-        arguments: &impl Arguments,
-        slots: Box<[WordSlot]>,
-    ) -> Result<(), Error> {
-        let device = self.stream.device();
-        if !Arc::ptr_eq(kernel.hold.table(), device.table()) {
-            return Err(device.foreign("kernel", kernel.hold.table()));
-        }
-        let signature = kernel.kernel.signature();
-        let mut packed = Packed::new();
-        let given = arguments.count();
-        let fits = ArgumentWriter::new(signature, device.table(), &mut packed, given)
-            .and_then(|writer| arguments.write(&mut writer.with_holds(&mut self.holds)));
-        fits.map_err(|error| device.argument_error(error, kernel.name()))?;
-        self.stream.check_count(kernel, &count)?;
-        let mut task = Task::new(None, Op::Taken);
-        packed.move_to(&mut task);
-        if matches!(count, CubeCount::Static(x, y, z) if [x, y, z].contains(&0)) {
-            // No cube runs, so a replay must not treat the declared outputs as written.
-            task.all_bindings_mut()
-                .for_each(|binding| binding.access = Access::Read);
-        }
-        let count = match &count {
-            CubeCount::Static(x, y, z) => LaunchCount::Static([*x, *y, *z]),
-            CubeCount::Dynamic(handle) => {
-                let bindings = task.all_bindings().copied();
-                check_own_count(kernel, handle, bindings)?;
-                task.push_binding(handle.binding(Access::Read));
-                self.holds.push(handle.hold().clone());
-                LaunchCount::Dynamic
-            }
-        };
-        self.kernels.push(kernel.clone());
-        let shape = |spec: &BindingSpec| Shape {
-            align: spec.dtype.size() as u64,
-            aliases: signature.aliases() && spec.share.is_shared_by_pointer(),
-        };
-        let shapes = signature.bindings().iter().map(shape).collect();
-        let op = RecordedOp::Launch {
-            kernel: kernel.id(),
-            count,
-        };
-        self.add_task(op, task, shapes, slots);
-        Ok(())
-    }
-
     /// Records a copy.
     ///
     /// # Errors
@@ -226,12 +128,18 @@ impl Recorder<'_> {
         target: &Handle<T>,
     ) -> Result<(), Error> {
         let (from, to) = self.stream.check_copy(source, target)?;
-        self.holds
+        self.recorded
+            .holds
             .extend([source.hold().clone(), target.hold().clone()]);
         let mut task = Task::new(None, Op::Taken);
         task.push_binding(from);
         task.push_binding(to);
-        self.add_task(RecordedOp::Copy, task, Vec::new(), Box::default());
+        self.add_task(
+            RecordedOp::Copy,
+            task,
+            Vec::new(),
+            ReplayedScalars::default(),
+        );
         Ok(())
     }
 
@@ -241,11 +149,11 @@ impl Recorder<'_> {
     /// Same as [`Stream::fill`].
     pub fn fill<T: Element>(&mut self, target: &Handle<T>, value: T) -> Result<(), Error> {
         self.stream.check_handle(target)?;
-        self.holds.push(target.hold().clone());
+        self.recorded.holds.push(target.hold().clone());
         let mut task = Task::new(None, Op::Taken);
         task.push_binding(target.binding(Access::Write));
         let op = RecordedOp::Fill(Pattern::of(value));
-        self.add_task(op, task, Vec::new(), Box::default());
+        self.add_task(op, task, Vec::new(), ReplayedScalars::default());
         Ok(())
     }
 
@@ -256,7 +164,7 @@ impl Recorder<'_> {
     /// Same as [`Stream::empty`].
     pub fn empty<T: Element>(&mut self, len: usize) -> Result<Handle<T>, Error> {
         let handle = self.stream.empty(len)?;
-        self.holds.push(handle.hold().clone());
+        self.recorded.holds.push(handle.hold().clone());
         Ok(handle)
     }
 
@@ -297,6 +205,32 @@ impl Recorder<'_> {
         Ok(handle)
     }
 
+    /// Creates a scalar parameter: a scalar of launches whose value each replay sets with
+    /// [`ReplayArgs::set`](super::ReplayArgs::set). Pass a reference to it in place of the number, to one launch or to
+    /// several. `T` is the type that the kernel declares: `u64` for a `usize`, `u8` for a `bool`.
+    ///
+    /// ```
+    /// # use millstream_client::{KernelHandle, Stream};
+    /// # use millstream_protocol::error::Error;
+    /// # use millstream_client::handle::Handle;
+    /// use millstream_client::arguments::{CubeCount, update};
+    /// # fn f(stream: &Stream, integrate: &KernelHandle, world: &Handle<f32>, times: &[f32]) -> Result<(), Error> {
+    /// let mut recorder = stream.recorder();
+    /// let dt = recorder.scalar::<f32>();
+    /// recorder.launch(integrate, CubeCount::single(), (update(world), &dt, 9.81_f32))?;
+    /// let step = recorder.finish()?;
+    /// for time in times {
+    ///     step.set(&dt, *time).replay(stream)?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn scalar<T: Element>(&mut self) -> ScalarParameter<T> {
+        let index = self.scalars;
+        self.scalars += 1;
+        ScalarParameter::new(index, self.recorded.key.clone())
+    }
+
     /// Allows replays to bind fewer bytes to a parameter than it was made with. Tasks then receive only the part of
     /// their binding that lies within the handle. For inputs and results whose lengths are words of the replay.
     ///
@@ -315,7 +249,7 @@ impl Recorder<'_> {
         op: RecordedOp,
         task: Task,
         mut shapes: Vec<Shape>,
-        slots: Box<[WordSlot]>,
+        scalars: ReplayedScalars,
     ) {
         let align = match &op {
             RecordedOp::Launch { .. } => size_of::<u32>() as u64,
@@ -336,7 +270,7 @@ impl Recorder<'_> {
             op,
             task,
             shapes,
-            slots,
+            scalars,
         });
     }
 
@@ -346,10 +280,13 @@ impl Recorder<'_> {
     /// [`Error::Closed`].
     pub fn finish(mut self) -> Result<Recording, Error> {
         let parameters = self.parameters.finished();
+        let slots = self.tasks.iter().flat_map(|task| &task.scalars.slots);
+        let words = slots.map(|slot| slot.slot + 1).max().unwrap_or(0);
+        let mut scalars = ScalarWordsBuilder::new(self.recorded.key, self.scalars, words);
         let tasks: Arc<[RecordedTask]> = self
             .tasks
             .drain(..)
-            .map(|new| recorded(&self.parameters, new))
+            .map(|new| recorded(&self.parameters, &mut scalars, new))
             .collect();
         let device = self.stream.device();
         let hold = device.slot(true)?;
@@ -364,13 +301,25 @@ impl Recorder<'_> {
             hold,
             parameters,
             tasks,
-            self.holds,
-            self.kernels,
+            ReplayWords {
+                own: words as usize,
+                scalars: scalars.finish(),
+            },
+            Holds {
+                _slices: self.recorded.holds,
+                _kernels: self.kernels,
+            },
         ))
     }
 }
 
-fn recorded(parameters: &Parameters, new: NewTask) -> RecordedTask {
+fn recorded(
+    parameters: &Parameters,
+    scalars: &mut ScalarWordsBuilder,
+    new: NewTask,
+) -> RecordedTask {
+    let ReplayedScalars { mut slots, places } = new.scalars;
+    slots.extend(scalars.add(new.task.scalars(), &places));
     let bindings = new.task.all_bindings().zip(&new.shapes);
     let more = new.task.extra.more();
     RecordedTask {
@@ -379,7 +328,7 @@ fn recorded(parameters: &Parameters, new: NewTask) -> RecordedTask {
             .map(|(binding, shape)| parameters.relative(binding, shape.aliases))
             .collect(),
         scalars: new.task.scalars().into(),
-        slots: new.slots,
+        slots: slots.into(),
         metadata: more.map(|extra| extra.metadata.clone()).unwrap_or_default(),
         tensor_maps: more
             .map(|extra| extra.tensor_maps.clone())

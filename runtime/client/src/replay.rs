@@ -1,19 +1,21 @@
 //! [`Recording`], and its replay as one message.
 
+mod args;
+
 use std::sync::Arc;
+
+pub use args::ReplayArgs;
 
 use millstream_protocol::binding::Binding;
 use millstream_protocol::element::Element;
 use millstream_protocol::error::{Error, LaunchError, ParameterMismatch};
-use millstream_protocol::id::{RecordingId, SliceId};
-use millstream_protocol::launch::INLINE_BINDINGS;
-use millstream_protocol::message::Op;
+use millstream_protocol::id::SliceId;
 use millstream_protocol::recording::{Parameter, RecordedTask, overlapping_task};
 use millstream_protocol::table::SlotRef;
-use smallvec::SmallVec;
 
-use crate::arguments::ArgumentError;
+use crate::arguments::{ArgumentError, ScalarParameter};
 use crate::handle::Handle;
+use crate::scalar_words::ScalarWords;
 use crate::{KernelHandle, Stream};
 
 /// Tasks that were checked and resolved once, and can be replayed any number of times.
@@ -31,24 +33,32 @@ struct RecordingShared {
     /// The parameters' bindings as they were recorded: the initial bindings of a replay.
     bindings: Box<[Binding]>,
     tasks: Arc<[RecordedTask]>,
-    /// The number of words that a replay provides.
-    words: usize,
-    /// Keeps the recorded slices and kernels alive.
-    _holds: Vec<SlotRef>,
-    _kernels: Vec<KernelHandle>,
+    words: ReplayWords,
+    _holds: Holds,
+}
+
+/// The words of a replay: first those that [`ReplayArgs::words`] sets, then those of scalar parameters.
+pub(super) struct ReplayWords {
+    /// The number of words that [`ReplayArgs::words`] sets.
+    pub(super) own: usize,
+    pub(super) scalars: ScalarWords,
+}
+
+/// References that keep what was recorded alive.
+pub(super) struct Holds {
+    pub(super) _slices: Vec<SlotRef>,
+    pub(super) _kernels: Vec<KernelHandle>,
 }
 
 impl Recording {
-    /// Creates a recording that is registered under `hold`; `holds` and `kernels` are the references that it keeps.
+    /// Creates a recording that is registered under `hold`.
     pub(super) fn new(
         hold: SlotRef,
         parameters: Vec<Parameter>,
         tasks: Arc<[RecordedTask]>,
-        holds: Vec<SlotRef>,
-        kernels: Vec<KernelHandle>,
+        words: ReplayWords,
+        holds: Holds,
     ) -> Self {
-        let slots = tasks.iter().flat_map(|task| &task.slots);
-        let words = slots.map(|slot| slot.slot as usize + 1).max().unwrap_or(0);
         let shared = RecordingShared {
             hold,
             bindings: parameters.iter().map(|known| known.binding).collect(),
@@ -56,7 +66,6 @@ impl Recording {
             tasks,
             words,
             _holds: holds,
-            _kernels: kernels,
         };
         Self {
             shared: Arc::new(shared),
@@ -73,9 +82,10 @@ impl Recording {
         self.shared.parameter_of(handle.id())
     }
 
-    /// Returns the number of words that a replay provides: one more than the greatest slot, or 0.
+    /// Returns the number of words that [`ReplayArgs::words`] sets: one more than the greatest slot, or 0. Scalar
+    /// parameters are not among them.
     pub fn words(&self) -> usize {
-        self.shared.words
+        self.shared.words.own
     }
 
     /// Returns the number of tasks.
@@ -93,7 +103,7 @@ impl Recording {
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Closed`]; [`Error::Launch`] if the recording has parameters without memory, or
-    /// slots: use [`Recording::bind`] then.
+    /// slots, or scalar parameters: use [`Recording::bind`] or [`Recording::set`] then.
     pub fn replay(&self, stream: &Stream) -> Result<(), Error> {
         ReplayArgs::new(self).replay(stream)
     }
@@ -125,6 +135,15 @@ impl Recording {
         handle: &'a Handle<T>,
     ) -> ReplayArgs<'a> {
         ReplayArgs::new(self).bind(parameter, handle)
+    }
+
+    /// Starts the arguments of a replay by setting the value of a scalar parameter, which
+    /// [`Recorder::scalar`](super::Recorder::scalar) returned.
+    ///
+    /// [`ReplayArgs::replay`] returns an error if no launch of the recording takes the parameter.
+    #[inline]
+    pub fn set<T: Element>(&self, scalar: &ScalarParameter<T>, value: T) -> ReplayArgs<'_> {
+        ReplayArgs::new(self).set(scalar, value)
     }
 
     /// As [`Recording::replay_args`], for handles of one element type and without words. May block while the mailbox is
@@ -193,185 +212,13 @@ impl std::fmt::Debug for Recording {
     }
 }
 
-/// The arguments of one replay: a handle for each parameter, and the words. [`Recording::bind`] starts them.
-///
-/// The arguments are checked and resolved on the caller's stack, and allocate nothing for up to 8 parameters and 16
-/// words (I9). [`ReplayArgs::replay`] returns an error if an argument does not fit.
-///
-/// They borrow the handles until the replay (I4): a binding is plain numbers, so a slice whose last handle was dropped
-/// before the replay is sent would be freed before the replay is admitted.
-///
-/// ```compile_fail,E0505
-/// # use millstream_client::{Recording, Stream};
-/// # use millstream_protocol::error::Error;
-/// # use millstream_client::handle::Handle;
-/// # fn f(stream: &Stream, step: &Recording, parameter: &Handle<f32>, values: Handle<f32>) -> Result<(), Error> {
-/// let args = step.bind(parameter, &values);
-/// drop(values); // allowed after `replay`
-/// args.replay(stream)
-/// # }
-/// ```
-#[must_use = "nothing runs before `replay`"]
-pub struct ReplayArgs<'a> {
-    recording: &'a RecordingShared,
-    /// One for each parameter: the recorded binding, until a handle is bound.
-    bindings: SmallVec<[Binding; INLINE_BINDINGS]>,
-    is_bound: SmallVec<[bool; INLINE_BINDINGS]>,
-    words: &'a [u64],
-    /// The first error.
-    error: Option<ArgumentError>,
-}
-
-impl<'a> ReplayArgs<'a> {
-    /// Creates the arguments of a replay with the recorded memory, for use in a loop.
-    ///
-    /// ```
-    /// # use millstream_client::{Recording, ReplayArgs, Stream};
-    /// # use millstream_protocol::error::Error;
-    /// # use millstream_client::handle::Handle;
-    /// # fn f(stream: &Stream, step: &Recording, parameters: &[Handle<f32>], values: &[Handle<f32>]) -> Result<(), Error> {
-    /// let mut args = ReplayArgs::new(step);
-    /// for (parameter, value) in parameters.iter().zip(values) {
-    ///     args = args.bind(parameter, value);
-    /// }
-    /// args.replay(stream)
-    /// # }
-    /// ```
-    #[inline]
-    pub fn new(recording: &'a Recording) -> Self {
-        let recording = &*recording.shared;
-        Self {
-            recording,
-            bindings: SmallVec::from_slice(&recording.bindings),
-            is_bound: SmallVec::from_elem(false, recording.bindings.len()),
-            words: &[],
-            error: None,
-        }
-    }
-
-    /// Binds `handle` in place of `parameter`, as [`Recording::bind`].
-    #[inline]
-    pub fn bind<T: Element>(mut self, parameter: &Handle<T>, handle: &'a Handle<T>) -> Self {
-        let bound = self.bind_named(parameter.as_bytes(), handle.as_bytes());
-        self.keep_error(bound);
-        self
-    }
-
-    /// Sets the values of all slots ([`RecordedWord::Slot`](millstream_protocol::recording::RecordedWord)).
-    #[inline]
-    pub fn words(mut self, words: &'a [u64]) -> Self {
-        self.words = words;
-        self
-    }
-
-    /// Replays the recording on `stream`. Sends one message. May block while the mailbox is full, unless the stream is
-    /// a [`Stream::nowait`].
-    ///
-    /// # Errors
-    /// [`Error::Foreign`], [`Error::Closed`]; [`Error::Launch`] with [`LaunchError::NotAParameter`] for a handle that
-    /// the recording does not touch, with [`LaunchError::WordCount`], and with [`LaunchError::Parameter`] if a
-    /// parameter is bound twice, or has no memory and is not bound, if a handle is too small or differs in alignment,
-    /// or if handles overlap so that a task would read what it writes although its kernel does not allow that.
-    pub fn replay(self, stream: &Stream) -> Result<(), Error> {
-        self.submit(stream, stream.waits())
-    }
-
-    #[inline]
-    fn keep_error(&mut self, bound: Result<(), ArgumentError>) {
-        if let Err(error) = bound {
-            self.error.get_or_insert(error);
-        }
-    }
-
-    fn bind_named(
-        &mut self,
-        parameter: &Handle<u8>,
-        handle: &'a Handle<u8>,
-    ) -> Result<(), ArgumentError> {
-        self.check_handle(parameter)?;
-        let Some(index) = self.recording.parameter_of(parameter.id()) else {
-            return Err(LaunchError::NotAParameter.into());
-        };
-        let touched = &self.recording.bindings[index];
-        let end = parameter.start() + parameter.size();
-        if touched.offset < parameter.start() || touched.offset + touched.len > end {
-            return Err(parameter_error(index, ParameterMismatch::Part));
-        }
-        self.bind_at(index, parameter.start(), handle)
-    }
-
-    fn bind_index(&mut self, index: usize, handle: &'a Handle<u8>) -> Result<(), ArgumentError> {
-        let Some(recorded) = self.recording.parameters.get(index) else {
-            let parameters = self.recording.parameters.len();
-            return Err(parameter_error(
-                index,
-                ParameterMismatch::Missing { parameters },
-            ));
-        };
-        self.bind_at(index, recorded.base(), handle)
-    }
-
-    /// Binds a handle that starts where byte `base` of the recorded slice was.
-    fn bind_at(
-        &mut self,
-        index: usize,
-        base: u64,
-        handle: &'a Handle<u8>,
-    ) -> Result<(), ArgumentError> {
-        self.check_handle(handle)?;
-        if std::mem::replace(&mut self.is_bound[index], true) {
-            return Err(parameter_error(index, ParameterMismatch::Twice));
-        }
-        let bound = rebind(&self.recording.parameters[index], base, handle);
-        self.bindings[index] = bound.map_err(|why| parameter_error(index, why))?;
-        Ok(())
-    }
-
-    fn check_handle(&self, handle: &Handle<u8>) -> Result<(), ArgumentError> {
-        match Arc::ptr_eq(handle.hold().table(), self.recording.hold.table()) {
-            true => Ok(()),
-            false => Err(ArgumentError::foreign(handle.hold().table())),
-        }
-    }
-
-    fn submit(self, stream: &Stream, wait: bool) -> Result<(), Error> {
-        let (shared, device) = (self.recording, stream.device());
-        let table = shared.hold.table();
-        if !Arc::ptr_eq(table, device.table()) {
-            return Err(device.foreign("recording", table));
-        }
-        let overlap = match self.error {
-            Some(error) => Err(error),
-            None => shared.check(&self.bindings, self.is_bound.contains(&true), self.words),
-        };
-        let overlap = overlap.map_err(|error| device.argument_error(error, &"replay".into()))?;
-        let op = Op::Replay {
-            recording: RecordingId(shared.hold.id()),
-            overlap,
-        };
-        stream.submit(wait, op, |task| {
-            task.set_bindings(&self.bindings);
-            task.set_scalars(self.words);
-        })
-    }
-}
-
 impl RecordingShared {
     fn parameter_of(&self, slice: SliceId) -> Option<usize> {
         self.bindings.iter().position(|known| known.slice == slice)
     }
 
-    /// Checks all arguments of a replay together. Returns `true` if two parameters overlap, one of which is written.
-    fn check(
-        &self,
-        bindings: &[Binding],
-        rebinds: bool,
-        words: &[u64],
-    ) -> Result<bool, ArgumentError> {
-        if words.len() != self.words {
-            let (expected, given) = (self.words, words.len());
-            return Err(LaunchError::WordCount { expected, given }.into());
-        }
+    /// Checks all bindings of a replay together. Returns `true` if two parameters overlap, one of which is written.
+    fn check(&self, bindings: &[Binding], rebinds: bool) -> Result<bool, ArgumentError> {
         let unbound = |(recorded, bound): (&Parameter, &Binding)| {
             recorded.is_formal && recorded.binding.slice == bound.slice
         };
@@ -387,39 +234,6 @@ impl RecordingShared {
         }
         Ok(overlap)
     }
-}
-
-/// Returns the binding of a handle that replaces a parameter from byte `base` on.
-#[inline]
-fn rebind(
-    recorded: &Parameter,
-    base: u64,
-    handle: &Handle<u8>,
-) -> Result<Binding, ParameterMismatch> {
-    let touched = &recorded.binding;
-    let before = touched.offset - base;
-    let needed = before + touched.len;
-    if handle.size() < needed && !recorded.may_be_shorter {
-        let (recorded, given) = (needed, handle.size());
-        return Err(ParameterMismatch::TooSmall { recorded, given });
-    }
-    let (align, given) = (recorded.align, handle.start());
-    // Alignments are sizes of elements, and so powers of two.
-    if (given ^ base) & (align - 1) != 0 {
-        return Err(ParameterMismatch::Misaligned {
-            align,
-            recorded: base,
-            given,
-        });
-    }
-    let before = before.min(handle.size());
-    let len = touched.len.min(handle.size() - before);
-    Ok(Binding::new(
-        handle.id(),
-        given + before,
-        len,
-        touched.access,
-    ))
 }
 
 /// Returns `true` if two of the bindings overlap and one of the two is written.

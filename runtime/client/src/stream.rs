@@ -72,7 +72,7 @@ impl Stream {
                 id,
                 client: client.shared.id,
                 client_name: client.shared.name.clone(),
-                seat: epoch.id(),
+                client_slot: epoch.id(),
                 priority: client.shared.priority,
                 weight: client.shared.weight,
                 soft_limit: client.shared.soft_limit,

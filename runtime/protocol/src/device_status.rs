@@ -6,8 +6,8 @@
 //!   health is Lost in the same step
 //! ends timelines and credits ───────────────► waiters wake and call error()
 //! ```
-//! [`DeviceStatus::set_lost`] comes before the mailbox, the timelines or the credits end. So a caller that observes such an end
-//! finds the reason here, and [`Vitals::health`] agrees with it (I5). Without a loss the end is a close.
+//! [`DeviceStatus::set_lost`] comes before the mailbox, the timelines or the credits end. So a caller that observes such
+//! an end finds the reason here, and [`HealthState::health`] agrees with it (I5). Without a loss the end is a close.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -17,8 +17,8 @@ use millstream_sync::facade::{Mutex, MutexGuard, lock};
 
 use crate::error::Error;
 use crate::health::{Health, Recovery};
+use crate::health_state::HealthState;
 use crate::journal::SubmissionLog;
-use crate::vitals::Vitals;
 
 /// The status of one epoch of a device. Shared by its clients, its thread and its backend.
 #[derive(Default)]
@@ -26,7 +26,7 @@ pub struct DeviceStatus {
     epoch: u64,
     /// Set once, by the first loss.
     lost: OnceLock<Recovery>,
-    vitals: Arc<Vitals>,
+    health_state: Arc<HealthState>,
     /// The device is closed: no thread runs callbacks any more.
     has_no_callbacks: AtomicBool,
     credits: Mutex<Credits>,
@@ -48,11 +48,11 @@ struct Credits {
 }
 
 impl DeviceStatus {
-    /// Creates the status of an epoch of a device with these vitals.
-    pub fn new(epoch: u64, vitals: Arc<Vitals>) -> Self {
+    /// Creates the status of an epoch of a device with this health.
+    pub fn new(epoch: u64, health_state: Arc<HealthState>) -> Self {
         Self {
             epoch,
-            vitals,
+            health_state,
             ..Self::default()
         }
     }
@@ -66,9 +66,10 @@ impl DeviceStatus {
     pub fn set_lost(&self, recovery: Recovery) {
         let epoch = self.epoch;
         // In one step: a caller that receives the error and then reads the health finds `Lost` (I5).
-        self.vitals.change_if(Health::Lost { epoch, recovery }, || {
-            self.lost.set(recovery).is_ok()
-        });
+        self.health_state
+            .change_if(Health::Lost { epoch, recovery }, || {
+                self.lost.set(recovery).is_ok()
+            });
     }
 
     /// Stores the submission log of a lost device for a later [`DeviceStatus::take_log`].
@@ -83,17 +84,17 @@ impl DeviceStatus {
 
     /// Counts a value that is kept for ever: it was to be dropped after work that will never complete.
     pub fn park_value(&self) {
-        self.vitals.remains().park_value();
+        self.health_state.remains().park_value();
     }
 
     /// Counts bytes that a lost device keeps.
     pub fn leave_bytes(&self, bytes: u64) {
-        self.vitals.remains().leave_bytes(bytes);
+        self.health_state.remains().leave_bytes(bytes);
     }
 
     /// Returns the number of values kept and of bytes left, over all epochs so far.
     pub fn remains(&self) -> (u64, u64) {
-        let remains = self.vitals.remains();
+        let remains = self.health_state.remains();
         (remains.values_parked(), remains.bytes_left())
     }
 
@@ -112,7 +113,7 @@ impl DeviceStatus {
     /// Marks the device as closed, unless it was lost.
     pub fn set_closed(&self) {
         if self.lost.get().is_none() {
-            self.vitals.change(Health::Closed);
+            self.health_state.change(Health::Closed);
         }
     }
 

@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | [`id`], [`access`], [`element`], [`layout`], [`priority`] | the basic types |
 //! | [`properties`], [`feature`], [`options`] | properties and options of a device |
-//! | [`error`], [`failure`], [`health`], [`vitals`] | errors of calls, failures of tasks, the health of a device |
+//! | [`error`], [`failure`], [`health`], [`health_state`] | errors of calls, failures of tasks, the health of a device |
 //! | [`kernel`], [`argument`], [`launch`] | kernels, their signatures, and the parts of a launch |
 //! | [`backend`], [`settle`], [`landing`], [`memory`], [`staging`] | the duties of a backend, and helpers for them |
 //! | [`hazard`] | the hazard relation and the access log |
@@ -37,6 +37,7 @@ pub mod failure;
 pub mod feature;
 pub mod hazard;
 pub mod health;
+pub mod health_state;
 pub mod id;
 pub mod journal;
 pub mod kernel;
@@ -58,4 +59,3 @@ pub mod settle;
 pub mod staging;
 pub mod table;
 pub mod threads;
-pub mod vitals;

@@ -50,7 +50,9 @@ pub struct QueueStats {
     pub tasks: u64,
     /// Tasks completed.
     pub completed: u64,
-    /// The maximum number of tasks that the queue has in flight; on some devices lower while a profile is open.
+    /// The most tasks that the queue may have in flight at once: an upper bound, not a target. A queue with fewer tasks
+    /// in flight may well be busy all the time; `busy_ns` tells that. On some devices the bound is lower while a profile
+    /// is open.
     pub in_flight_max: u64,
     /// Tasks that the streams of this queue hold.
     pub held: u64,

@@ -38,14 +38,17 @@
 //! Checked by the models in `loom-tests/tests/models/credit.rs`; the mutants `credit_*` break
 //! transitions and wakes.
 
+mod queued_request;
+
+pub use queued_request::QueuedRequest;
+
 use crate::facade::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::facade::thread;
 use crate::facade::{Mutex, Padded, SpinPolicy, Spinner, lock};
 use crate::wait::Waiter;
 use std::collections::VecDeque;
 use std::fmt;
-use std::ops::Deref;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 use std::time::Instant;
 
 /// In `state`: a caller waits. The bits above count the amount in use.
@@ -374,88 +377,6 @@ impl Credit {
                 .collect()
         };
         waiting.into_iter().for_each(Waiter::wake);
-    }
-}
-
-/// A place in the queue of a budget. Dropping it leaves the queue, and releases the credit if it
-/// was granted meanwhile.
-#[derive(Debug)]
-pub struct QueuedRequest<C: Deref<Target = Credit>> {
-    credit: C,
-    amount: u64,
-    /// While the request is in the queue, or granted and not yet polled.
-    ticket: Option<u64>,
-}
-
-impl<C: Deref<Target = Credit>> QueuedRequest<C> {
-    /// Creates a place for `amount` of `credit`, for a caller that waits by polling. It enters the
-    /// queue at its first poll.
-    pub fn new(credit: C, amount: u64) -> Self {
-        Self {
-            credit,
-            amount,
-            ticket: None,
-        }
-    }
-
-    /// Ready once the caller has the credit, or an error; otherwise registers `waker`. Never blocks.
-    pub fn poll(&mut self, waker: &Waker) -> Poll<Result<(), AcquireError>> {
-        if let Err(error) = self.credit.check(self.amount) {
-            return Poll::Ready(Err(error));
-        }
-        self.poll_with(|| Waiter::Task(waker.clone()))
-    }
-
-    /// Enters the queue, or reads the state of its request there.
-    fn poll_with(&mut self, waiter: impl FnOnce() -> Waiter) -> Poll<Result<(), AcquireError>> {
-        let waiter = waiter();
-        let Some(ticket) = self.ticket else {
-            return match self.credit.enter(self.amount, waiter) {
-                Entered::Granted => Poll::Ready(Ok(())),
-                Entered::Ended => Poll::Ready(Err(AcquireError::Ended)),
-                Entered::Waiting(ticket) => {
-                    self.ticket = Some(ticket);
-                    Poll::Pending
-                }
-            };
-        };
-        let mut queue = lock(&self.credit.queue);
-        let Some(place) = queue.place(ticket) else {
-            self.ticket = None; // granted: it was removed
-            return Poll::Ready(Ok(()));
-        };
-        if self.credit.has_ended() {
-            drop(queue);
-            self.leave();
-            return Poll::Ready(Err(AcquireError::Ended));
-        }
-        let old = queue.waiting[place].waiter.replace(waiter);
-        drop(queue);
-        drop(old);
-        Poll::Pending
-    }
-
-    /// Leaves the queue and grants those behind; releases the credit if it was granted already.
-    fn leave(&mut self) {
-        let Some(ticket) = self.ticket.take() else {
-            return;
-        };
-        let mut queue = lock(&self.credit.queue);
-        let left = queue
-            .place(ticket)
-            .and_then(|place| queue.waiting.remove(place));
-        drop(queue);
-        match left {
-            // Those behind may need less.
-            Some(_) => self.credit.grant(),
-            None => self.credit.release(self.amount),
-        }
-    }
-}
-
-impl<C: Deref<Target = Credit>> Drop for QueuedRequest<C> {
-    fn drop(&mut self) {
-        self.leave();
     }
 }
 

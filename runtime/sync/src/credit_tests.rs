@@ -2,6 +2,7 @@
 
 use super::*;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 const NEVER: SpinPolicy = SpinPolicy::never();

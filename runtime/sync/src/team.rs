@@ -1,11 +1,11 @@
 //! A fixed team of threads that share the pieces of jobs.
 //!
-//! A seat is the right to post jobs in one slot, one job at a time. Its thread posts a job, takes
-//! chunks of it as the members do, and returns once no member is inside the slot. Members that find
-//! no open slot sleep (I11). Nothing here starts a thread.
+//! A submitter may post jobs in one slot, one job at a time. Its thread posts a job, takes chunks of
+//! it as the members do, and returns once no member is inside the slot. Members that find no open
+//! slot sleep (I11). Nothing here starts a thread.
 //!
 //! ```text
-//!   seat                                       member
+//!   submitter                                  member
 //!   write job, next = first piece              sleep at its gate
 //!   state |= OPEN          (Release)
 //!   wake members                               state & OPEN?            (Relaxed, a hint)
@@ -13,17 +13,18 @@
 //!   take chunks: next += chunk                 take chunks: next += chunk
 //!   state &= !OPEN                             state &= !OPEN
 //!                                              state -= 1               (Release)
-//!   wait until state == 0  (Acquire)             was 1: wake the seat
+//!   wait until state == 0  (Acquire)             was 1: wake the submitter
 //! ```
 //! Invariants
 //! 1. `state` has OPEN while there may be chunks left; its other bits count the members inside.
 //! 2. A member may read the job only between an entry that found OPEN and its exit. It may enter a
 //!    closed slot by mistake, and then leaves at once.
-//! 3. Only the slot's seat opens it, and only after it has seen it closed and empty; so the job,
-//!    which lies on the seat's stack, outlives every access.
+//! 3. Only the slot's submitter opens it, and only after it has seen it closed and empty; so the
+//!    job, which lies on the submitter's stack, outlives every access.
 //! 4. A thread that finds the counter used up closes the slot before it leaves.
 //!
-//! The Release of an exit pairs with the seat's Acquire: the seat sees what the members wrote.
+//! The Release of an exit pairs with the submitter's Acquire: the submitter sees what the members
+//! wrote.
 //! Checked by the models in `loom-tests/tests/models/team.rs`.
 
 use crate::facade::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -55,7 +56,7 @@ pub type Work<'a> = dyn Fn(Range<u64>) + Sync + 'a;
 /// The payload of a panic of a piece.
 pub type Panic = Box<dyn Any + Send>;
 
-/// A job in a slot. It belongs to the slot's seat while the slot is closed and empty.
+/// A job in a slot. It belongs to the slot's submitter while the slot is closed and empty.
 struct Job {
     work: *const Work<'static>,
     pieces: u64,
@@ -70,12 +71,12 @@ struct Slot {
     job: UnsafeCell<Job>,
     /// The first panic of the job.
     panic: Mutex<Option<Panic>>,
-    /// Where the seat waits for the last member to leave.
+    /// Where the submitter waits for the last member to leave.
     done: Gate,
 }
 
-// SAFETY: only the slot's seat writes the job, while no member is inside (invariant 3), and its
-// work is `Sync`.
+// SAFETY: only the slot's submitter writes the job, while no member is inside (invariant 3), and
+// its work is `Sync`.
 unsafe impl Send for Slot {}
 // SAFETY: as above.
 unsafe impl Sync for Slot {}
@@ -102,17 +103,21 @@ pub struct Member {
     index: usize,
 }
 
-/// The right to post jobs in one slot, one after the other.
-pub struct Seat {
+/// Posts jobs in one slot, one after the other.
+pub struct Submitter {
     board: Arc<Board>,
     slot: usize,
     spin: Spinner,
 }
 
-/// Creates a team of `members` members and `seats` seats, which wait as `spin` says.
-pub fn team(members: usize, seats: usize, spin: SpinPolicy) -> (Team, Vec<Member>, Vec<Seat>) {
+/// Creates a team of `members` members and `submitters` submitters, which wait as `spin` says.
+pub fn team(
+    members: usize,
+    submitters: usize,
+    spin: SpinPolicy,
+) -> (Team, Vec<Member>, Vec<Submitter>) {
     let board = Arc::new(Board {
-        slots: (0..seats).map(|_| Slot::new()).collect(),
+        slots: (0..submitters).map(|_| Slot::new()).collect(),
         members: (0..members).map(|_| Gate::new()).collect(),
         first: AtomicUsize::new(0),
         stop: AtomicBool::new(false),
@@ -122,19 +127,19 @@ pub fn team(members: usize, seats: usize, spin: SpinPolicy) -> (Team, Vec<Member
         board: board.clone(),
         index,
     };
-    let seat = |slot| Seat {
+    let submitter = |slot| Submitter {
         board: board.clone(),
         slot,
         spin: Spinner::new(spin),
     };
     let members = (0..members).map(member).collect();
-    let seats = (0..seats).map(seat).collect();
-    (Team { board }, members, seats)
+    let submitters = (0..submitters).map(submitter).collect();
+    (Team { board }, members, submitters)
 }
 
 impl Team {
     /// Stops the members after the jobs that they are in. A job that is posted later is run by its
-    /// seat alone.
+    /// submitter alone.
     pub fn stop(&self) {
         // Relaxed: the gates' fences order it before the members' last poll.
         self.board.stop.store(true, Ordering::Relaxed);
@@ -167,7 +172,7 @@ impl Member {
     }
 }
 
-impl Seat {
+impl Submitter {
     /// Returns the number of threads that may share a job, including the caller.
     #[inline]
     pub fn threads(&self) -> usize {
@@ -256,10 +261,10 @@ impl Slot {
         }
     }
 
-    /// Posts a job. For the slot's seat, which has seen the slot closed and empty.
+    /// Posts a job. For the slot's submitter, which has seen the slot closed and empty.
     fn open(&self, job: Job, from: u64) {
         self.job.with_mut(|place| {
-            // SAFETY: the slot is closed and empty, so the job is the seat's (invariant 3).
+            // SAFETY: the slot is closed and empty, so the job is the submitter's (invariant 3).
             unsafe { *place = job }
         });
         // Relaxed: published by the store of OPEN.
@@ -283,9 +288,9 @@ impl Slot {
         false
     }
 
-    /// Leaves. The last member that leaves a closed slot wakes its seat.
+    /// Leaves. The last member that leaves a closed slot wakes its submitter.
     fn exit(&self) {
-        // Release: pairs with the seat's Acquire in `is_empty`; it sees what was written inside.
+        // Release: pairs with the submitter's Acquire in `is_empty`; it sees what was written inside.
         let before = self.state.fetch_sub(1, Ordering::Release);
         if before == 1 {
             self.done.wake();
@@ -306,7 +311,7 @@ impl Slot {
 
     /// Takes chunks until none is left; returns the number of pieces run here. Call it inside only.
     fn take_chunks(&self) -> u64 {
-        // SAFETY: inside an open slot, or the slot's own seat (invariants 2 and 3).
+        // SAFETY: inside an open slot, or the slot's own submitter (invariants 2 and 3).
         let (work, pieces, chunk) = self
             .job
             .with(|job| unsafe { (&*(*job).work, (*job).pieces, (*job).chunk) });
@@ -345,7 +350,7 @@ impl fmt::Debug for Team {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Team");
         out.field("members", &self.board.members.len())
-            .field("seats", &self.board.slots.len())
+            .field("submitters", &self.board.slots.len())
             .field("spin", &self.board.spin);
         out.finish_non_exhaustive()
     }
@@ -357,9 +362,9 @@ impl fmt::Debug for Member {
     }
 }
 
-impl fmt::Debug for Seat {
+impl fmt::Debug for Submitter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Seat").field(&self.slot).finish()
+        f.debug_tuple("Submitter").field(&self.slot).finish()
     }
 }
 

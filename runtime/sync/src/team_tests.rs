@@ -12,24 +12,24 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// Runs `f` with the seats of a team whose members serve meanwhile.
-fn with_team(members: usize, seats: usize, f: impl FnOnce(Vec<Seat>)) {
-    let (team, members, seats) = team(members, seats, SpinPolicy::default());
+/// Runs `f` with the submitters of a team whose members serve meanwhile.
+fn with_team(members: usize, submitters: usize, f: impl FnOnce(Vec<Submitter>)) {
+    let (team, members, submitters) = team(members, submitters, SpinPolicy::default());
     std::thread::scope(|scope| {
         let _stop = StopOnDrop(team);
         members
             .into_iter()
             .for_each(|member| _ = scope.spawn(|| member.serve()));
-        f(seats);
+        f(submitters);
     });
 }
 
 #[test]
 fn a_job_posted_after_the_stop_is_run_by_its_seat() {
-    let (team, members, mut seats) = team(1, 1, SpinPolicy::never());
+    let (team, members, mut submitters) = team(1, 1, SpinPolicy::never());
     team.stop();
     members.into_iter().for_each(Member::serve);
-    assert_eq!(seats[0].share(2, 10, 1, &|_| ()).unwrap(), 8);
+    assert_eq!(submitters[0].share(2, 10, 1, &|_| ()).unwrap(), 8);
 }
 
 #[test]
@@ -40,15 +40,15 @@ fn share_returns_the_first_panic_and_drops_the_others() {
             panic!("a payload that panics when it is dropped");
         }
     }
-    with_team(3, 1, |mut seats| {
+    with_team(3, 1, |mut submitters| {
         for _ in 0..if cfg!(miri) { 2 } else { 200 } {
-            let shared = seats[0].share(0, 64, 3, &|_| std::panic::panic_any(PanicsOnDrop));
+            let shared = submitters[0].share(0, 64, 3, &|_| std::panic::panic_any(PanicsOnDrop));
             std::mem::forget(shared.unwrap_err());
         }
         // Which thread runs it is open: a member that is still awake may help.
         let ran = AtomicU64::new(0);
         let count = |range: Range<u64>| _ = ran.fetch_add(range.end - range.start, Relaxed);
-        assert!(seats[0].share(0, 9, 0, &count).unwrap() <= 9);
+        assert!(submitters[0].share(0, 9, 0, &count).unwrap() <= 9);
         assert_eq!(ran.into_inner(), 9);
     });
 }
@@ -57,10 +57,10 @@ fn share_returns_the_first_panic_and_drops_the_others() {
 #[test]
 fn panic_payloads_are_dropped() {
     let alive = std::sync::Arc::new(());
-    with_team(3, 1, |mut seats| {
+    with_team(3, 1, |mut submitters| {
         for _ in 0..if cfg!(miri) { 2 } else { 200 } {
             let carried = || alive.clone();
-            let shared = seats[0].share(0, 64, 3, &|_| std::panic::panic_any(carried()));
+            let shared = submitters[0].share(0, 64, 3, &|_| std::panic::panic_any(carried()));
             drop(shared.unwrap_err());
         }
     });

@@ -294,6 +294,12 @@ macro_rules! __list {
             recording_keeps_its_handles_and_kernels_alive;
             a_rebound_handle_must_be_aligned_as_the_recorded_one_was;
         }
+        scalar_parameters {
+            replay_sets_scalar_parameters_beside_fixed_scalars_and_words;
+            threads_set_scalar_parameters_independently;
+            scalar_parameters_have_every_width [RustKernels];
+            misused_scalar_parameter_is_refused_and_submits_nothing_i5;
+        }
         replays {
             replay_equals_its_tasks_submitted_one_by_one_i1_i2;
         }

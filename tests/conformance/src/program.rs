@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use millstream::{ComputeClient, Stream};
-use millstream_testkit::{Dice, End, Ground, Kernels, Program, Tally};
+use millstream_testkit::{Dice, End, Kernels, Program, ProgramConfig, Tally};
 
 use crate::subject::Mode;
 use crate::support::*;
@@ -27,11 +27,11 @@ pub fn infallible_kernels(client: &ComputeClient) -> Kernels {
 }
 
 /// Returns what a program may do on this device.
-pub(crate) fn ground(on: On) -> Ground {
-    Ground {
+pub(crate) fn config(on: On) -> ProgramConfig {
+    ProgramConfig {
         is_driven: on.mode() == Mode::Driven,
         patience: PATIENCE,
-        ..Ground::small(ELEMENTS)
+        ..ProgramConfig::small(ELEMENTS)
     }
 }
 
@@ -48,24 +48,24 @@ impl RandomProgram {
     /// Creates the program of this seed.
     pub fn new(on: impl Into<On>, client: &ComputeClient, seed: u64) -> Self {
         let on = on.into();
-        Self::on_ground(on, client, seed, ground(on))
+        Self::with_config(on, client, seed, config(on))
     }
 
     /// Creates the program of this seed without reads of unwritten memory, so that its data is the same on every
     /// device.
     pub fn that_defines_all(on: impl Into<On>, client: &ComputeClient, seed: u64) -> Self {
         let on = on.into();
-        let ground = Ground {
+        let config = ProgramConfig {
             may_be_undefined: false,
-            ..ground(on)
+            ..config(on)
         };
-        Self::on_ground(on, client, seed, ground)
+        Self::with_config(on, client, seed, config)
     }
 
-    fn on_ground(on: On, client: &ComputeClient, seed: u64, ground: Ground) -> Self {
+    fn with_config(on: On, client: &ComputeClient, seed: u64, config: ProgramConfig) -> Self {
         let mut dice = Dice::new(seed, 0);
-        let tally = ground.tally.clone();
-        let made = Program::new(ground, vec![client.clone()], kernels(on, client), &mut dice);
+        let tally = config.tally.clone();
+        let made = Program::new(config, vec![client.clone()], kernels(on, client), &mut dice);
         Self {
             program: or_message(&tally, made).unwrap(),
             dice,

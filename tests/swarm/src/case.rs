@@ -8,7 +8,7 @@ use millstream::{ComputeClient, Device, Error, Health, Priority};
 
 use crate::old_objects::OldObjects;
 use crate::setting::{Fault, Setting};
-use millstream_testkit::{Dice, End, Excuses, Ground, Kernels, Program};
+use millstream_testkit::{AllowedFailures, Dice, End, Kernels, Program, ProgramConfig};
 
 /// The number of steps of a new case.
 const STEPS: u32 = 120;
@@ -106,7 +106,7 @@ impl Case {
     fn run_in(&self, setting: Setting) -> Result<(), String> {
         let (device, driver) = Device::open_driven(setting.sim, setting.options)
             .map_err(|error| format!("the device cannot be opened: {error}"))?;
-        let old = self.run_on(&device, &setting.ground)?;
+        let old = self.run_on(&device, &setting.config)?;
         if let (Some(old), Health::Lost { .. }) = (&old, device.health()) {
             self.run_again(&device, old)?;
         }
@@ -114,27 +114,31 @@ impl Case {
         let report = driver.close();
         match (report.drained, report.slices_held, report.tasks_left) {
             (true, 0, 0) => Ok(()),
-            _ if setting.ground.excuses.has(Excuses::LOST) => Ok(()),
+            _ if setting.config.allowed.has(AllowedFailures::LOST) => Ok(()),
             _ => Err(format!("the close left something behind (I10): {report:?}")),
         }
     }
 
     /// Runs the program on a device. Returns objects of this epoch, if the program has made some.
-    fn run_on(&self, device: &Device, ground: &Ground) -> Result<Option<OldObjects>, String> {
+    fn run_on(
+        &self,
+        device: &Device,
+        config: &ProgramConfig,
+    ) -> Result<Option<OldObjects>, String> {
         let dice = &mut Dice::new(self.seed, u64::MAX);
         let clients = clients(device, self.seed);
         let kernels = match Kernels::native(&clients[0]) {
             Ok(kernels) => kernels,
             // The device may be lost before the kernels are compiled.
             Err(Error::DeviceLost { .. } | Error::Kernel(_))
-                if ground.excuses.has(Excuses::LOST) =>
+                if config.allowed.has(AllowedFailures::LOST) =>
             {
                 return Ok(None);
             }
             Err(error) => return Err(format!("preparing the kernels failed: {error}")),
         };
-        let made = Program::new(ground.clone(), clients, kernels, dice);
-        let Some(mut program) = unless_lost(ground, made)? else {
+        let made = Program::new(config.clone(), clients, kernels, dice);
+        let Some(mut program) = unless_lost(config, made)? else {
             return Ok(None);
         };
         let mut is_lost = false;
@@ -145,11 +149,11 @@ impl Case {
                 true => program.receive_one(dice),
                 false => program.step(dice),
             };
-            is_lost |= unless_lost(ground, done)?.is_none();
+            is_lost |= unless_lost(config, done)?.is_none();
         }
         let old = OldObjects::of(&program);
         let last = &mut Dice::new(self.seed, u64::from(u32::MAX));
-        unless_lost(ground, program.finish(last))?;
+        unless_lost(config, program.finish(last))?;
         Ok(old)
     }
 
@@ -160,8 +164,8 @@ impl Case {
             .reopen()
             .map_err(|error| format!("the device cannot be reopened: {error}"))?;
         old.check_lost(device)?;
-        let ground = Setting::ground(Excuses::NONE);
-        self.run_on(device, &ground)?;
+        let config = Setting::config(AllowedFailures::NONE);
+        self.run_on(device, &config)?;
         old.check_lost(device)
     }
 
@@ -212,12 +216,12 @@ fn clients(device: &Device, seed: u64) -> Vec<ComputeClient> {
     (0..1 + dice.below(3)).map(|_| client(dice)).collect()
 }
 
-/// Returns the value, or `None` if the device is lost and the ground accepts that.
-fn unless_lost<T>(ground: &Ground, done: Result<T, End>) -> Result<Option<T>, String> {
+/// Returns the value, or `None` if the device is lost and the config accepts that.
+fn unless_lost<T>(config: &ProgramConfig, done: Result<T, End>) -> Result<Option<T>, String> {
     match done {
         Ok(value) => Ok(Some(value)),
         Err(End::Lost) => Ok(None),
-        Err(end) => Err(ground.tally.reason(end)),
+        Err(end) => Err(config.tally.reason(end)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use millstream::sim::{Call, Faults, Sim};
 use millstream::{DeviceOptions, MemoryOptions, Strategy};
-use millstream_testkit::{Dice, Excuses, Ground};
+use millstream_testkit::{AllowedFailures, Dice, ProgramConfig};
 
 /// A fault that is injected once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,7 +17,7 @@ pub enum Fault {
 pub(crate) struct Setting {
     pub(crate) sim: Sim,
     pub(crate) options: DeviceOptions,
-    pub(crate) ground: Ground,
+    pub(crate) config: ProgramConfig,
 }
 
 /// The number of elements of each buffer.
@@ -64,27 +64,30 @@ impl Setting {
             // be issued.
             .max_held(dice.one_of(&[1_024, 65_536]))
             .memory(memory);
-        let excuses = [
-            (faulty, Excuses::INJECTED),
-            (scarce || faulty, Excuses::MEMORY),
-            (matches!(fault, Some(Fault::LostFrom(_))), Excuses::LOST),
+        let allowed = [
+            (faulty, AllowedFailures::INJECTED),
+            (scarce || faulty, AllowedFailures::MEMORY),
+            (
+                matches!(fault, Some(Fault::LostFrom(_))),
+                AllowedFailures::LOST,
+            ),
         ];
-        let excuses = excuses
+        let allowed = allowed
             .into_iter()
             .filter_map(|(may, excuse)| may.then_some(excuse));
         Self {
             sim,
             options,
-            ground: Self::ground(excuses.fold(Excuses::NONE, Excuses::and)),
+            config: Self::config(allowed.fold(AllowedFailures::NONE, AllowedFailures::and)),
         }
     }
 
-    /// Returns the ground of a program that accepts these failures.
-    pub(crate) fn ground(excuses: Excuses) -> Ground {
-        Ground {
-            excuses,
+    /// Returns the config of a program that accepts these failures.
+    pub(crate) fn config(allowed: AllowedFailures) -> ProgramConfig {
+        ProgramConfig {
+            allowed,
             is_driven: true,
-            ..Ground::small(ELEMENTS)
+            ..ProgramConfig::small(ELEMENTS)
         }
     }
 }

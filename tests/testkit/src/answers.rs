@@ -10,35 +10,35 @@ use std::time::{Duration, Instant};
 
 use millstream::{Error, Pending};
 
-use crate::contents::{Contents, Excuses, Outcome};
+use crate::config::ProgramConfig;
+use crate::contents::{AllowedFailures, Contents, Outcome};
 use crate::dice::Dice;
 use crate::end::End;
-use crate::ground::Ground;
 use crate::tally::{Count, Tally, Token};
 
 /// The expected result of a read.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct Expected {
     /// The kind of read, for messages.
     pub what: &'static str,
     /// The contents of the buffer when the read was submitted.
     pub contents: Contents,
     /// The read itself may fail for these reasons.
-    pub excuses: Excuses,
+    pub allowed: AllowedFailures,
 }
 
-impl Wanted {
+impl Expected {
     /// Counts an answer, and notes a violation in the tally if the answer is wrong.
     ///
     /// # Errors
     /// [`End`] if the answer is wrong, or the device is lost.
     pub fn check(&self, tally: &Tally, answer: &Result<Vec<u32>, Error>) -> Result<(), End> {
         let what = self.what;
-        match self.contents.check(answer, self.excuses) {
-            Ok(Outcome::Data) => tally.one(Count::Data),
-            Ok(Outcome::Failed) => tally.one(Count::Failures),
+        match self.contents.check(answer, self.allowed) {
+            Ok(Outcome::Data) => tally.increment(Count::Data),
+            Ok(Outcome::Failed) => tally.increment(Count::Failures),
             Ok(Outcome::Lost) => {
-                tally.one(Count::Lost);
+                tally.increment(Count::Lost);
                 return Err(End::Lost);
             }
             Err(wrong) => {
@@ -57,28 +57,28 @@ impl Wanted {
 /// Waits for an answer of any kind, in a form that the dice choose.
 ///
 /// # Errors
-/// [`End::Wrong`] if no answer comes within the ground's patience.
+/// [`End::Wrong`] if no answer comes within the config's patience.
 pub fn answer<T: Send + 'static>(
-    ground: &Ground,
+    config: &ProgramConfig,
     dice: &mut Dice,
     what: &str,
     pending: Pending<T>,
 ) -> Result<Result<T, Error>, End> {
-    ground.tally.one(Count::Asked);
-    receive(ground, dice, what, pending)
+    config.tally.increment(Count::Requests);
+    receive(config, dice, what, pending)
 }
 
 /// As [`answer`], for a request that is counted already.
 pub(crate) fn receive<T: Send + 'static>(
-    ground: &Ground,
+    config: &ProgramConfig,
     dice: &mut Dice,
     what: &str,
     mut pending: Pending<T>,
 ) -> Result<Result<T, Error>, End> {
-    let patience = ground.patience;
+    let patience = config.patience;
     let answer = match dice.below(4) {
-        0 if !ground.is_driven => block_on(pending, patience),
-        1 if !ground.is_driven => poll(pending, patience),
+        0 if !config.is_driven => block_on(pending, patience),
+        1 if !config.is_driven => poll(pending, patience),
         _ => match pending.wait_timeout(patience) {
             Err(Error::TimedOut { .. }) => None,
             answer => Some(answer),
@@ -86,12 +86,12 @@ pub(crate) fn receive<T: Send + 'static>(
     };
     match answer {
         Some(answer) => {
-            ground.tally.one(Count::Answered);
+            config.tally.increment(Count::Answered);
             Ok(answer)
         }
         None => {
             let message = format!("{what}: no answer within {patience:?} (I5)");
-            ground.tally.note_unanswered(message);
+            config.tally.note_unanswered(message);
             Err(End::Wrong)
         }
     }
@@ -99,23 +99,23 @@ pub(crate) fn receive<T: Send + 'static>(
 
 /// Waits for the answer of a read, drops the answer, or registers a callback for it, as the dice choose.
 pub(crate) fn read(
-    ground: &Ground,
+    config: &ProgramConfig,
     dice: &mut Dice,
-    wanted: Wanted,
+    expected: Expected,
     pending: Pending<Vec<u32>>,
 ) -> Result<(), End> {
-    let tally = &ground.tally;
+    let tally = &config.tally;
     match dice.below(8) {
-        0 => receive_by_callback(tally, wanted, pending),
+        0 => receive_by_callback(tally, expected, pending),
         1 => {
-            tally.one(Count::Asked);
+            tally.increment(Count::Requests);
             drop(pending);
-            tally.one(Count::Withdrawn);
+            tally.increment(Count::Withdrawn);
             Ok(())
         }
         _ => {
-            let answer = answer(ground, dice, wanted.what, pending)?;
-            wanted.check(tally, &answer)
+            let answer = answer(config, dice, expected.what, pending)?;
+            expected.check(tally, &answer)
         }
     }
 }
@@ -123,20 +123,20 @@ pub(crate) fn read(
 /// Registers a callback that checks the answer.
 fn receive_by_callback(
     tally: &Arc<Tally>,
-    wanted: Wanted,
+    expected: Expected,
     pending: Pending<Vec<u32>>,
 ) -> Result<(), End> {
     let token = Token::new(tally);
-    tally.one(Count::Asked);
+    tally.increment(Count::Requests);
     let registered = pending.on_ready(move |answer| {
         token.called();
-        token.tally().one(Count::Answered);
+        token.tally().increment(Count::Answered);
         // A callback cannot end the program. The tally has the violation.
-        let _ = wanted.check(token.tally(), &answer);
+        let _ = expected.check(token.tally(), &answer);
     });
     if registered.is_err() {
         // If the device is lost, the callback is returned without a call.
-        tally.one(Count::Withdrawn);
+        tally.increment(Count::Withdrawn);
         return Err(End::Lost);
     }
     Ok(())

@@ -57,9 +57,9 @@ impl Pattern {
 
 /// A set of reasons for which a read may fail.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Excuses(u8);
+pub struct AllowedFailures(u8);
 
-impl Excuses {
+impl AllowedFailures {
     /// No reason: each failure is a violation.
     pub const NONE: Self = Self(0);
     /// A task was cancelled.
@@ -105,8 +105,8 @@ pub struct Known {
     /// Their values; `None` if no task has written them.
     pub pattern: Option<Pattern>,
     /// Reading them may fail for these reasons.
-    pub excuses: Excuses,
-    /// Reading them must fail, for one of the reasons in `excuses`.
+    pub allowed: AllowedFailures,
+    /// Reading them must fail, for one of the reasons in `allowed`.
     pub fails: bool,
 }
 
@@ -126,19 +126,19 @@ pub struct Contents {
 
 impl Contents {
     /// Returns elements that a task has written. The task may have failed for these reasons.
-    pub fn defined(len: usize, pattern: Pattern, excuses: Excuses) -> Self {
-        Self::of(len, Some(pattern), excuses)
+    pub fn defined(len: usize, pattern: Pattern, allowed: AllowedFailures) -> Self {
+        Self::of(len, Some(pattern), allowed)
     }
 
     /// Returns elements that no task has written.
     pub fn unknown(len: usize) -> Self {
-        Self::of(len, None, Excuses::NONE)
+        Self::of(len, None, AllowedFailures::NONE)
     }
 
-    fn of(end: usize, pattern: Option<Pattern>, excuses: Excuses) -> Self {
+    fn of(end: usize, pattern: Option<Pattern>, allowed: AllowedFailures) -> Self {
         let known = Known {
             pattern,
-            excuses,
+            allowed,
             fails: false,
         };
         Self {
@@ -166,9 +166,9 @@ impl Contents {
     }
 
     /// Returns the reasons for which a read may fail.
-    pub fn excuses(&self) -> Excuses {
-        let each = self.runs.iter().map(|run| run.known.excuses);
-        each.fold(Excuses::NONE, Excuses::and)
+    pub fn allowed(&self) -> AllowedFailures {
+        let each = self.runs.iter().map(|run| run.known.allowed);
+        each.fold(AllowedFailures::NONE, AllowedFailures::and)
     }
 
     /// Returns a part of the contents.
@@ -221,17 +221,17 @@ impl Contents {
 
     /// Returns the result of a task that computes all of these elements together: if one has failed, all have.
     #[must_use]
-    pub fn by_one_task(mut self, excuses: Excuses) -> Self {
-        let (excuses, fails) = (self.excuses().and(excuses), self.fails());
+    pub fn by_one_task(mut self, allowed: AllowedFailures) -> Self {
+        let (allowed, fails) = (self.allowed().and(allowed), self.fails());
         for run in &mut self.runs {
-            (run.known.excuses, run.known.fails) = (excuses, fails);
+            (run.known.allowed, run.known.fails) = (allowed, fails);
         }
         self
     }
 
     /// Returns the result of a task that adds `by` to each element. The task may fail for these reasons.
     #[must_use]
-    pub fn added(mut self, by: u32, excuses: Excuses) -> Self {
+    pub fn added(mut self, by: u32, allowed: AllowedFailures) -> Self {
         for pattern in self
             .runs
             .iter_mut()
@@ -239,12 +239,12 @@ impl Contents {
         {
             pattern.base = pattern.base.wrapping_add(by);
         }
-        self.by_one_task(excuses)
+        self.by_one_task(allowed)
     }
 
     /// Returns the result of the kernel `mix` with the same number of other elements.
     #[must_use]
-    pub fn mixed(&self, other: &Self, excuses: Excuses) -> Self {
+    pub fn mixed(&self, other: &Self, allowed: AllowedFailures) -> Self {
         let mut ends: Vec<usize> = self
             .runs
             .iter()
@@ -261,7 +261,7 @@ impl Contents {
             });
             let known = Known {
                 pattern,
-                excuses: one.excuses.and(two.excuses),
+                allowed: one.allowed.and(two.allowed),
                 fails: one.fails || two.fails,
             };
             Run { end, known }
@@ -269,7 +269,7 @@ impl Contents {
         let both = Self {
             runs: runs.collect(),
         };
-        both.by_one_task(excuses)
+        both.by_one_task(allowed)
     }
 
     fn known_at(&self, index: usize) -> Known {
@@ -279,10 +279,10 @@ impl Contents {
 
     /// Returns the result of a task that updates the elements and fails on purpose.
     #[must_use]
-    pub fn failed(mut self, why: Excuses) -> Self {
-        let excuses = self.excuses().and(why);
+    pub fn failed(mut self, why: AllowedFailures) -> Self {
+        let allowed = self.allowed().and(why);
         for run in &mut self.runs {
-            (run.known.excuses, run.known.fails) = (excuses, true);
+            (run.known.allowed, run.known.fails) = (allowed, true);
         }
         self
     }
@@ -294,9 +294,9 @@ impl Contents {
     pub fn check(
         &self,
         answer: &Result<Vec<u32>, Error>,
-        excuses: Excuses,
+        allowed: AllowedFailures,
     ) -> Result<Outcome, String> {
-        let excuses = self.excuses().and(excuses);
+        let allowed = self.allowed().and(allowed);
         match answer {
             Ok(_) if self.fails() => {
                 Err("the output of a failed task was read as data (I7)".to_owned())
@@ -308,13 +308,15 @@ impl Contents {
             )),
             Ok(got) => self.compare(got).map(|()| Outcome::Data),
             Err(Error::Failed(failure)) => {
-                let excuse = Excuses::of(failure.root());
-                match excuse.is_some_and(|excuse| excuses.has(excuse)) {
+                let reason = AllowedFailures::of(failure.root());
+                match reason.is_some_and(|reason| allowed.has(reason)) {
                     true => Ok(Outcome::Failed),
                     false => Err(format!("a read of clean data failed (I7): {failure}")),
                 }
             }
-            Err(Error::DeviceLost { .. }) if excuses.has(Excuses::LOST) => Ok(Outcome::Lost),
+            Err(Error::DeviceLost { .. }) if allowed.has(AllowedFailures::LOST) => {
+                Ok(Outcome::Lost)
+            }
             Err(error) => Err(error.to_string()),
         }
     }

@@ -7,25 +7,29 @@ fn failed(task: &str, reason: Reason) -> Result<Vec<u32>, Error> {
 }
 
 fn defined(len: usize) -> Contents {
-    Contents::defined(len, PATTERN, Excuses::NONE)
+    Contents::defined(len, PATTERN, AllowedFailures::NONE)
 }
 
 #[test]
 fn one_wrong_element_is_detected() {
     let mut data = PATTERN.elements(100);
     assert_eq!(
-        defined(100).check(&Ok(data.clone()), Excuses::NONE),
+        defined(100).check(&Ok(data.clone()), AllowedFailures::NONE),
         Ok(Outcome::Data)
     );
     data[77] ^= 1;
     let message = defined(100)
-        .check(&Ok(data.clone()), Excuses::NONE)
+        .check(&Ok(data.clone()), AllowedFailures::NONE)
         .unwrap_err();
     assert!(
         message.starts_with("element 77 of 100: expected"),
         "{message}"
     );
-    assert!(defined(101).check(&Ok(data), Excuses::NONE).is_err());
+    assert!(
+        defined(101)
+            .check(&Ok(data), AllowedFailures::NONE)
+            .is_err()
+    );
 }
 
 /// The oracle's contents of parts agree with plain arrays.
@@ -34,7 +38,7 @@ fn contents_of_parts_match_plain_arrays() {
     let mut dice = crate::Dice::new(3, 0);
     let mut contents = [
         defined(40),
-        Contents::defined(40, PATTERN.flat(), Excuses::NONE),
+        Contents::defined(40, PATTERN.flat(), AllowedFailures::NONE),
     ];
     let mut arrays = [PATTERN.elements(40), PATTERN.flat().elements(40)];
     for round in 0..2_000 {
@@ -51,28 +55,28 @@ fn contents_of_parts_match_plain_arrays() {
                 place
                     .iter_mut()
                     .for_each(|value| *value = value.wrapping_add(by));
-                target.added(by, Excuses::NONE)
+                target.added(by, AllowedFailures::NONE)
             }
             1 => {
                 place.copy_from_slice(&values);
-                source.by_one_task(Excuses::NONE)
+                source.by_one_task(AllowedFailures::NONE)
             }
             _ => {
                 let pairs = place.iter_mut().zip(&values);
                 pairs.for_each(|(value, other)| *value = mixed(*value, *other));
-                target.mixed(&source, Excuses::NONE)
+                target.mixed(&source, AllowedFailures::NONE)
             }
         };
         contents[two].paste(to, &now);
-        let outcome = contents[two].check(&Ok(arrays[two].clone()), Excuses::NONE);
+        let outcome = contents[two].check(&Ok(arrays[two].clone()), AllowedFailures::NONE);
         assert_eq!(outcome, Ok(Outcome::Data), "round {round}");
     }
 }
 
 #[test]
 fn only_an_expected_reason_excuses_a_failure() {
-    let expected = Contents::defined(1, PATTERN, Excuses::CANCELLED);
-    let check = |task: &str, reason| expected.check(&failed(task, reason), Excuses::NONE);
+    let expected = Contents::defined(1, PATTERN, AllowedFailures::CANCELLED);
+    let check = |task: &str, reason| expected.check(&failed(task, reason), AllowedFailures::NONE);
     assert_eq!(check("add", Reason::Cancelled), Ok(Outcome::Failed));
     for reason in [
         Reason::DeadlinePassed,
@@ -86,48 +90,58 @@ fn only_an_expected_reason_excuses_a_failure() {
         epoch: 0,
         recovery: millstream::Recovery::SameProcess,
     });
-    assert!(expected.check(&lost, Excuses::NONE).is_err());
-    let may_be_lost = Contents::defined(1, PATTERN, Excuses::LOST);
-    assert_eq!(may_be_lost.check(&lost, Excuses::NONE), Ok(Outcome::Lost));
+    assert!(expected.check(&lost, AllowedFailures::NONE).is_err());
+    let may_be_lost = Contents::defined(1, PATTERN, AllowedFailures::LOST);
+    assert_eq!(
+        may_be_lost.check(&lost, AllowedFailures::NONE),
+        Ok(Outcome::Lost)
+    );
 }
 
 #[test]
 fn poisoned_elements_must_fail_until_they_are_overwritten() {
     let mut buffer = defined(4);
-    let half = buffer.cut(0..2).failed(Excuses::BOOM);
+    let half = buffer.cut(0..2).failed(AllowedFailures::BOOM);
     buffer.paste(0, &half);
     assert!(
         buffer
-            .check(&Ok(PATTERN.elements(4)), Excuses::NONE)
+            .check(&Ok(PATTERN.elements(4)), AllowedFailures::NONE)
             .is_err()
     );
     let boom = || failed(BOOM, Reason::Panicked("boom".into()));
-    assert_eq!(buffer.check(&boom(), Excuses::NONE), Ok(Outcome::Failed));
+    assert_eq!(
+        buffer.check(&boom(), AllowedFailures::NONE),
+        Ok(Outcome::Failed)
+    );
     // The other half is clean until a task reads both.
     let clean = PATTERN.elements(4).split_off(2);
     assert_eq!(
-        buffer.cut(2..4).check(&Ok(clean), Excuses::NONE),
+        buffer.cut(2..4).check(&Ok(clean), AllowedFailures::NONE),
         Ok(Outcome::Data)
     );
-    let both = defined(4).mixed(&buffer, Excuses::NONE);
-    assert!(both.cut(2..4).fails() && both.check(&boom(), Excuses::NONE).is_ok());
+    let both = defined(4).mixed(&buffer, AllowedFailures::NONE);
+    assert!(both.cut(2..4).fails() && both.check(&boom(), AllowedFailures::NONE).is_ok());
     buffer.paste(0, &defined(4));
-    assert!(!buffer.fails() && buffer.check(&boom(), Excuses::NONE).is_err());
+    assert!(!buffer.fails() && buffer.check(&boom(), AllowedFailures::NONE).is_err());
 }
 
 #[test]
 fn unwritten_elements_match_any_value() {
     let mut buffer = Contents::unknown(4);
-    buffer.paste(1, &Contents::defined(2, PATTERN, Excuses::NONE));
+    buffer.paste(1, &Contents::defined(2, PATTERN, AllowedFailures::NONE));
     assert_eq!(
-        buffer.check(&Ok(vec![9, 5, 8, 9]), Excuses::NONE),
+        buffer.check(&Ok(vec![9, 5, 8, 9]), AllowedFailures::NONE),
         Ok(Outcome::Data)
     );
-    assert!(buffer.check(&Ok(vec![9, 5, 9, 9]), Excuses::NONE).is_err());
     assert!(
         buffer
-            .added(1, Excuses::NONE)
-            .check(&Ok(vec![0, 6, 9, 0]), Excuses::NONE)
+            .check(&Ok(vec![9, 5, 9, 9]), AllowedFailures::NONE)
+            .is_err()
+    );
+    assert!(
+        buffer
+            .added(1, AllowedFailures::NONE)
+            .check(&Ok(vec![0, 6, 9, 0]), AllowedFailures::NONE)
             .is_ok()
     );
 }

@@ -7,11 +7,11 @@ use millstream::{
     CancelToken, ComputeClient, CubeCount, Error, Handle, MemoryError, Pending, Stream, StreamPoint,
 };
 
-use crate::answers::{self, Wanted};
-use crate::contents::{Contents, Excuses, Pattern};
+use crate::answers::{self, Expected};
+use crate::config::{ProgramConfig, Sizes};
+use crate::contents::{AllowedFailures, Contents, Pattern};
 use crate::dice::Dice;
 use crate::end::End;
-use crate::ground::{Ground, Sizes};
 use crate::kernels::Kernels;
 use crate::recorded::Recorded;
 use crate::tally::{Count, Tally};
@@ -25,7 +25,7 @@ pub(crate) struct Buffer {
     pub(crate) handle: Handle<u32>,
     pub(crate) contents: Contents,
     /// The reasons for which its reservation may have failed.
-    reservation: Excuses,
+    reservation: AllowedFailures,
 }
 
 /// A part of a buffer: the index of the buffer, the range of elements, and a view of them.
@@ -47,14 +47,14 @@ pub(crate) struct CountedStream {
 /// A read whose answer a later step receives.
 pub(crate) struct PendingRead {
     pending: Option<Pending<Vec<u32>>>,
-    wanted: Wanted,
+    expected: Expected,
     tally: Arc<Tally>,
 }
 
 impl Drop for PendingRead {
     fn drop(&mut self) {
         if self.pending.is_some() {
-            self.tally.one(Count::Withdrawn);
+            self.tally.increment(Count::Withdrawn);
         }
     }
 }
@@ -75,7 +75,7 @@ pub type Stepped = Result<(), End>;
 
 /// A random program. The [crate documentation](crate) describes it.
 pub struct Program {
-    pub(crate) ground: Ground,
+    pub(crate) config: ProgramConfig,
     pub(crate) clients: Vec<ComputeClient>,
     pub(crate) kernels: Kernels,
     pub(crate) streams: Vec<CountedStream>,
@@ -101,14 +101,14 @@ impl Program {
     /// # Errors
     /// [`End`] if one of its first calls is refused.
     pub fn new(
-        ground: Ground,
+        config: ProgramConfig,
         clients: Vec<ComputeClient>,
         kernels: Kernels,
         dice: &mut Dice,
     ) -> Result<Self, End> {
-        ground.tally.add(Count::Clients, clients.len() as u64);
+        config.tally.add(Count::Clients, clients.len() as u64);
         let mut program = Self {
-            ground,
+            config,
             clients,
             kernels,
             streams: Vec::new(),
@@ -121,12 +121,12 @@ impl Program {
             streams_made: 0,
             buffers_made: 0,
         };
-        for _ in 0..1 + dice.below(program.ground.streams_max) {
+        for _ in 0..1 + dice.below(program.config.streams_max) {
             let stream = program.new_stream(dice);
             program.streams.push(stream);
         }
-        if let Sizes::All(_) = program.ground.sizes {
-            for _ in 0..program.ground.buffers_max {
+        if let Sizes::All(_) = program.config.sizes {
+            for _ in 0..program.config.buffers_max {
                 program.create(dice)?;
             }
         }
@@ -171,11 +171,11 @@ impl Program {
 
     /// Returns the counters and violations.
     pub fn tally(&self) -> &Arc<Tally> {
-        &self.ground.tally
+        &self.config.tally
     }
 
     pub(crate) fn refused(&self, what: &str, error: Error) -> End {
-        self.ground.refused(what, &error)
+        self.config.refused(what, &error)
     }
 
     /// Notes a violation and returns the end of the program.
@@ -204,7 +204,7 @@ impl Program {
 
     pub(crate) fn new_stream(&mut self, dice: &mut Dice) -> CountedStream {
         self.streams_made += 1;
-        self.tally().one(Count::Streams);
+        self.tally().increment(Count::Streams);
         let client = dice.below(self.clients.len());
         CountedStream {
             stream: self.clients[client].new_stream(),
@@ -228,7 +228,7 @@ impl Program {
 
     /// Returns the length of a new buffer.
     pub(crate) fn size(&self, dice: &mut Dice) -> usize {
-        match self.ground.sizes {
+        match self.config.sizes {
             Sizes::All(elements) => elements,
             Sizes::UpTo(most) => dice.log_uniform(most),
         }
@@ -295,23 +295,28 @@ impl Program {
     }
 
     /// Sets the expected contents of a part after a task that overwrites it. The task may fail for these reasons.
-    pub(crate) fn set_overwritten(&mut self, part: &Part, pattern: Pattern, excuses: Excuses) {
+    pub(crate) fn set_overwritten(
+        &mut self,
+        part: &Part,
+        pattern: Pattern,
+        allowed: AllowedFailures,
+    ) {
         let buffer = &self.buffers[part.at];
-        let excuses = excuses.and(self.ground.excuses).and(buffer.reservation);
-        let contents = Contents::defined(part.range.len(), pattern, excuses);
+        let allowed = allowed.and(self.config.allowed).and(buffer.reservation);
+        let contents = Contents::defined(part.range.len(), pattern, allowed);
         self.set_contents(part, &contents);
     }
 
     /// Sets the expected contents of a part after a task that adds to it. The task may fail for these reasons.
-    pub(crate) fn set_added(&mut self, part: &Part, by: u32, excuses: Excuses) {
-        let excuses = excuses.and(self.ground.excuses);
-        let contents = self.contents(part).added(by, excuses);
+    pub(crate) fn set_added(&mut self, part: &Part, by: u32, allowed: AllowedFailures) {
+        let allowed = allowed.and(self.config.allowed);
+        let contents = self.contents(part).added(by, allowed);
         self.set_contents(part, &contents);
     }
 
     /// Drops a buffer if their number is at its maximum. A new buffer may get its memory.
     pub(crate) fn make_room(&mut self, dice: &mut Dice) {
-        if self.buffers.len() == self.ground.buffers_max {
+        if self.buffers.len() == self.config.buffers_max {
             let old = self.any(dice);
             self.buffers.swap_remove(old);
         }
@@ -323,17 +328,17 @@ impl Program {
         dice: &mut Dice,
         made: Result<Handle<u32>, Error>,
         contents: Contents,
-        reservation: Excuses,
+        reservation: AllowedFailures,
     ) -> Stepped {
         let handle = match made {
             Ok(handle) => handle,
             Err(error) => return self.count_limit("create", error),
         };
-        self.tally().one(Count::Buffers);
+        self.tally().increment(Count::Buffers);
         self.tally().add(Count::Bytes, handle.size());
         self.make_room(dice);
         self.buffers_made += 1;
-        let reservation = reservation.and(self.ground.excuses);
+        let reservation = reservation.and(self.config.allowed);
         self.buffers.push(Buffer {
             id: self.buffers_made,
             handle,
@@ -347,9 +352,9 @@ impl Program {
     pub(crate) fn count_limit(&self, what: &str, error: Error) -> Stepped {
         match error {
             Error::Memory(MemoryError::Limit { limit, .. })
-                if self.ground.limit_bytes == Some(limit) =>
+                if self.config.limit_bytes == Some(limit) =>
             {
-                self.tally().one(Count::Limits);
+                self.tally().increment(Count::Limits);
                 Ok(())
             }
             error => Err(self.refused(what, error)),
@@ -357,20 +362,20 @@ impl Program {
     }
 
     /// Returns the expected result of a read of these contents.
-    pub(crate) fn wanted(&self, what: &'static str, contents: Contents) -> Wanted {
-        Wanted {
+    pub(crate) fn expected(&self, what: &'static str, contents: Contents) -> Expected {
+        Expected {
             what,
             contents,
-            excuses: self.ground.excuses,
+            allowed: self.config.allowed,
         }
     }
 
     /// Reads a part. A later step receives the answer.
     pub(crate) fn start_read(&mut self, stream: &Stream, part: &Part) {
-        self.tally().one(Count::Asked);
+        self.tally().increment(Count::Requests);
         self.pending.push(PendingRead {
             pending: Some(stream.read(&part.view)),
-            wanted: self.wanted("a read", self.contents(part)),
+            expected: self.expected("a read", self.contents(part)),
             tally: self.tally().clone(),
         });
     }
@@ -391,8 +396,8 @@ impl Program {
         let Some(pending) = read.pending.take() else {
             return Ok(());
         };
-        let answer = answers::receive(&self.ground, dice, read.wanted.what, pending)?;
-        read.wanted.check(self.tally(), &answer)
+        let answer = answers::receive(&self.config, dice, read.expected.what, pending)?;
+        read.expected.check(self.tally(), &answer)
     }
 
     /// Reads every buffer once more, receives all pending answers, and waits for all tasks.
@@ -409,12 +414,12 @@ impl Program {
             self.receive_one(dice)?;
         }
         for client in &self.clients {
-            let synced = answers::answer(&self.ground, dice, "client sync", client.sync())?;
+            let synced = answers::answer(&self.config, dice, "client sync", client.sync())?;
             synced.map_err(|error| self.refused("client sync", error))?;
         }
         for token in &self.tokens {
             let tally = token.tally();
-            self.tally().add(Count::Terms, tally.accepted);
+            self.tally().add(Count::Cancellable, tally.accepted);
             if tally.accepted != tally.finished + tally.withdrawn {
                 let message = format!("the tally of a token does not add up: {tally:?}");
                 return Err(self.violation(message));

@@ -27,7 +27,7 @@ pub enum Count {
     /// Bytes of these buffers.
     Bytes,
     /// Requests for an answer.
-    Asked,
+    Requests,
     /// Answers that arrived.
     Answered,
     /// Requests whose answer was dropped on purpose.
@@ -43,7 +43,7 @@ pub enum Count {
     /// Calls that found no room and did not wait.
     Busy,
     /// Host functions and callbacks that were submitted.
-    Given,
+    Closures,
     /// Host functions and callbacks that ended: called or dropped.
     Ended,
     /// Host functions and callbacks that were called.
@@ -53,9 +53,9 @@ pub enum Count {
     /// Values of these that the runtime dropped.
     Dropped,
     /// Tasks under a token or deadline.
-    Terms,
+    Cancellable,
     /// Tasks that the soak's own equal clients completed.
-    Even,
+    EqualClientTasks,
 }
 
 /// All counters, in the order of their discriminants.
@@ -65,7 +65,7 @@ pub const COUNTS: [Count; 20] = [
     Count::Streams,
     Count::Buffers,
     Count::Bytes,
-    Count::Asked,
+    Count::Requests,
     Count::Answered,
     Count::Withdrawn,
     Count::Data,
@@ -73,18 +73,18 @@ pub const COUNTS: [Count; 20] = [
     Count::Lost,
     Count::Limits,
     Count::Busy,
-    Count::Given,
+    Count::Closures,
     Count::Ended,
     Count::Called,
     Count::Values,
     Count::Dropped,
-    Count::Terms,
-    Count::Even,
+    Count::Cancellable,
+    Count::EqualClientTasks,
 ];
 
 /// Violations of one kind.
 #[derive(Clone, Default, Debug, PartialEq, Eq, Serialize)]
-pub struct Wrongs {
+pub struct Violations {
     /// The number of violations.
     pub seen: u64,
     /// Messages about the first violations.
@@ -96,11 +96,11 @@ pub struct Wrongs {
 pub struct Tally {
     counts: [AtomicU64; COUNTS.len()],
     /// Answers with wrong data.
-    wrong: Mutex<Wrongs>,
+    wrong: Mutex<Violations>,
     /// Errors without a reason.
-    unexpected: Mutex<Wrongs>,
+    unexpected: Mutex<Violations>,
     /// Requests without an answer.
-    unanswered: Mutex<Wrongs>,
+    unanswered: Mutex<Violations>,
     /// Ends the threads: the time is up, or the user interrupts.
     pub stop: Arc<AtomicBool>,
 }
@@ -108,18 +108,18 @@ pub struct Tally {
 impl Tally {
     /// Adds to a counter.
     pub fn add(&self, count: Count, by: u64) {
-        // Relaxed: a figure.
+        // Relaxed: a statistic.
         self.counts[count as usize].fetch_add(by, Ordering::Relaxed);
     }
 
     /// Adds one to a counter.
-    pub fn one(&self, count: Count) {
+    pub fn increment(&self, count: Count) {
         self.add(count, 1);
     }
 
     /// Returns the value of a counter.
     pub fn get(&self, count: Count) -> u64 {
-        // Relaxed: a figure. The verdict reads it after joining the threads.
+        // Relaxed: a statistic. The verdict reads it after joining the threads.
         self.counts[count as usize].load(Ordering::Relaxed)
     }
 
@@ -150,16 +150,16 @@ impl Tally {
     }
 
     /// Returns the violations: wrong data, errors without a reason, requests without an answer.
-    pub fn wrongs(&self) -> [Wrongs; 3] {
-        [&self.wrong, &self.unexpected, &self.unanswered].map(|wrongs| lock(wrongs).clone())
+    pub fn violations(&self) -> [Violations; 3] {
+        [&self.wrong, &self.unexpected, &self.unanswered].map(|violations| lock(violations).clone())
     }
 
     /// Returns why a program ended early: the message of the first violation.
     pub fn reason(&self, end: End) -> String {
-        let mut all = self.wrongs().into_iter();
+        let mut all = self.violations().into_iter();
         match (
             end,
-            all.find_map(|wrongs| wrongs.sentences.into_iter().next()),
+            all.find_map(|violations| violations.sentences.into_iter().next()),
         ) {
             (_, Some(sentence)) => sentence,
             (End::Lost, None) => "the device is lost".to_owned(),
@@ -170,16 +170,19 @@ impl Tally {
     }
 
     /// Returns the number of violations of all kinds.
-    pub fn violations(&self) -> u64 {
-        self.wrongs().iter().map(|wrongs| wrongs.seen).sum()
+    pub fn violation_count(&self) -> u64 {
+        self.violations()
+            .iter()
+            .map(|violations| violations.seen)
+            .sum()
     }
 }
 
-fn note(wrongs: &Mutex<Wrongs>, what: String) {
-    let mut wrongs = lock(wrongs);
-    wrongs.seen += 1;
-    if wrongs.sentences.len() < SENTENCES_KEPT {
-        wrongs.sentences.push(what);
+fn note(violations: &Mutex<Violations>, what: String) {
+    let mut violations = lock(violations);
+    violations.seen += 1;
+    if violations.sentences.len() < SENTENCES_KEPT {
+        violations.sentences.push(what);
     }
 }
 
@@ -194,13 +197,13 @@ pub struct Token(Arc<Tally>);
 impl Token {
     /// Counts a new closure.
     pub fn new(tally: &Arc<Tally>) -> Self {
-        tally.one(Count::Given);
+        tally.increment(Count::Closures);
         Self(tally.clone())
     }
 
     /// Counts a call of the closure.
     pub fn called(&self) {
-        self.0.one(Count::Called);
+        self.0.increment(Count::Called);
     }
 
     /// Returns the tally.
@@ -211,7 +214,7 @@ impl Token {
 
 impl Drop for Token {
     fn drop(&mut self) {
-        self.0.one(Count::Ended);
+        self.0.increment(Count::Ended);
     }
 }
 
@@ -222,14 +225,14 @@ pub struct Value(Arc<Tally>);
 impl Value {
     /// Counts a new value.
     pub fn new(tally: &Arc<Tally>) -> Self {
-        tally.one(Count::Values);
+        tally.increment(Count::Values);
         Self(tally.clone())
     }
 }
 
 impl Drop for Value {
     fn drop(&mut self) {
-        self.0.one(Count::Dropped);
+        self.0.increment(Count::Dropped);
     }
 }
 
@@ -248,16 +251,19 @@ mod tests {
     fn kept_sentences_are_bounded_and_the_count_is_not() {
         let tally = Tally::default();
         (0..100).for_each(|index| tally.note_wrong(format!("{index}")));
-        let [wrong, unexpected, _] = tally.wrongs();
+        let [wrong, unexpected, _] = tally.violations();
         assert_eq!((wrong.seen, wrong.sentences.len()), (100, SENTENCES_KEPT));
-        assert_eq!(unexpected, Wrongs::default());
-        assert_eq!(tally.violations(), 100);
+        assert_eq!(unexpected, Violations::default());
+        assert_eq!(tally.violation_count(), 100);
     }
 
     #[test]
     fn each_token_ends_once() {
         let tally = Arc::new(Tally::default());
         drop((Token::new(&tally), Token::new(&tally)));
-        assert_eq!((tally.get(Count::Given), tally.get(Count::Ended)), (2, 2));
+        assert_eq!(
+            (tally.get(Count::Closures), tally.get(Count::Ended)),
+            (2, 2)
+        );
     }
 }

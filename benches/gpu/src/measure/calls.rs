@@ -77,6 +77,6 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
     ];
     let rows = names.into_iter().zip(figures);
     Ok(rows
-        .map(|(name, figure)| lower(name, "ns").raw(figure))
+        .map(|(name, summary)| lower(name, "ns").raw(summary))
         .collect())
 }

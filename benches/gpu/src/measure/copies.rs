@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 
 use millstream::{Handle, Stream};
-use millstream_harness::{Figure, time_each};
+use millstream_harness::{Summary, time_each};
 
 use super::{PATIENCE, Rig, higher, in_us, lower};
 use crate::error::BenchError;
@@ -26,8 +26,8 @@ fn copy_ns(
 
 /// Nanoseconds of a copy to and from the GPU: raw with pinned memory, raw with pageable memory, and ours.
 struct HostCopies {
-    upload: [Figure; 3],
-    readback: [Figure; 3],
+    upload: [Summary; 3],
+    readback: [Summary; 3],
 }
 
 /// Measures copies of `bytes` between the host and the GPU.
@@ -84,7 +84,7 @@ fn gpu_copies(
     rig: &Rig<'_>,
     stream: &Stream,
     [from, to]: [&Handle<u8>; 2],
-) -> Result<[Figure; 2], BenchError> {
+) -> Result<[Summary; 2], BenchError> {
     let (gpu, count) = (rig.gpu, rig.plan.large_copies);
     let (source, target): (raw::Memory<'_>, _) =
         (gpu.memory(LARGE_BYTES)?, gpu.memory(LARGE_BYTES)?);
@@ -105,7 +105,7 @@ fn gpu_copies(
 }
 
 /// Converts nanoseconds of a large copy to gigabytes per second.
-fn bandwidth(ns: Figure) -> Figure {
+fn bandwidth(ns: Summary) -> Summary {
     ns.map(|ns| LARGE_BYTES as f64 / ns)
 }
 

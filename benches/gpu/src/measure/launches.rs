@@ -1,7 +1,7 @@
 //! The cost per launch of many small kernels from one thread, including the wait for the last.
 
 use millstream::{Arguments, CubeCount, KernelHandle, Stream, update};
-use millstream_harness::{Figure, time_each};
+use millstream_harness::{Summary, time_each};
 
 use super::{PATIENCE, Rig, lower};
 use crate::error::BenchError;
@@ -79,7 +79,8 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
         &mut || our_loop(count, &ours_touch, &stream, arguments),
     ])?;
     device.close(PATIENCE);
-    let row = |name, [raw, ours]: [Figure; 2]| lower(name, "ns").raw(raw).ours(ours).target(TARGET);
+    let row =
+        |name, [raw, ours]: [Summary; 2]| lower(name, "ns").raw(raw).ours(ours).target(TARGET);
     Ok(vec![
         row("launch, no arguments, one thread", bare),
         row("launch, 3 buffers + 8 words, one thread", full),

@@ -11,7 +11,7 @@ mod threads;
 use std::time::Duration;
 
 use millstream::{Cuda, Device};
-use millstream_harness::{Better, Figure, Sampler, alternate};
+use millstream_harness::{Better, Sampler, Summary, alternate};
 
 use crate::error::BenchError;
 use crate::plan::Plan;
@@ -34,7 +34,7 @@ impl Rig<'_> {
     fn alternate<const N: usize>(
         &self,
         sides: [Sampler<'_, BenchError>; N],
-    ) -> Result<[Figure; N], BenchError> {
+    ) -> Result<[Summary; N], BenchError> {
         alternate(self.plan.rounds, sides)
     }
 }
@@ -74,6 +74,6 @@ fn higher(measure: impl Into<String>, unit: &str) -> Row {
     Row::new(measure, unit, Better::Higher)
 }
 
-fn in_us(ns: Figure) -> Figure {
+fn in_us(ns: Summary) -> Summary {
     ns.map(|ns| ns / 1e3)
 }

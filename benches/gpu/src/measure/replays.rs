@@ -2,7 +2,7 @@
 //! one before. Changed replays bind another buffer to every task.
 
 use millstream::{CubeCount, Handle, Recording, Stream, update};
-use millstream_harness::{Figure, time_each};
+use millstream_harness::{Summary, time_each};
 
 use super::{PATIENCE, Rig, in_us, lower};
 use crate::error::BenchError;
@@ -75,7 +75,7 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
             lower(format!("graph of {tasks} nodes, per node"), "ns")
                 .raw(raw.map(|ns| ns / tasks as f64)),
         );
-        let row = |name: &str, [raw, ours]: [Figure; 2]| {
+        let row = |name: &str, [raw, ours]: [Summary; 2]| {
             let row = lower(format!("{tasks} tasks replayed, {name}"), "us");
             row.raw(in_us(raw)).ours(in_us(ours)).target(TARGET)
         };

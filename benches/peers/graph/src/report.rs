@@ -1,6 +1,6 @@
 //! Formats results as a table, as JSON and as a plot.
 
-use millstream_harness::{Axis, Figure, Limit, Mark, Plot, Table, digits, ratio};
+use millstream_harness::{Axis, Limit, Mark, Plot, Summary, Table, digits, ratio};
 use serde::Serialize;
 
 use crate::contenders::BEFORE_PEERS;
@@ -35,22 +35,22 @@ struct Side<'a> {
 
 impl Measured {
     /// Returns the seconds per run of a contender.
-    fn figure(&self, index: usize) -> Option<Figure> {
+    fn summary(&self, index: usize) -> Option<Summary> {
         match self.cells.get(index)? {
-            Cell::Seconds(all) => Figure::of(all),
+            Cell::Seconds(all) => Summary::of(all),
             _ => None,
         }
     }
 
     fn seconds(&self, index: usize) -> Option<f64> {
-        Some(self.figure(index)?.median)
+        Some(self.summary(index)?.median)
     }
 
     /// Returns the median and the best round of a contender, in the row's unit.
     fn figures(&self, index: usize) -> Option<(f64, f64)> {
-        let figure = self.figure(index)?;
+        let summary = self.summary(index)?;
         let of = |seconds| self.row.unit.of(seconds, self.row.work);
-        Some((of(figure.median), of(figure.least)))
+        Some((of(summary.median), of(summary.min)))
     }
 
     /// Returns the table cell of a contender.
@@ -155,7 +155,7 @@ pub(crate) fn drawing(all: &[Measured], names: &[&str]) -> String {
             continue;
         };
         let sides = names.iter().enumerate().filter_map(|(index, name)| {
-            let times = measured.figure(index)?.map(|seconds| seconds / ours);
+            let times = measured.summary(index)?.map(|seconds| seconds / ours);
             Some(Mark {
                 name: (*name).to_owned(),
                 value: times.median,

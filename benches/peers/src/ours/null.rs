@@ -233,7 +233,12 @@ impl Backend for NullDevice {
         ))
     }
 
-    fn custom(&mut self, _: TaskPoint<'_>, _: &[BoundSlice], work: CustomWork) -> Result<(), Refused> {
+    fn custom(
+        &mut self,
+        _: TaskPoint<'_>,
+        _: &[BoundSlice],
+        work: CustomWork,
+    ) -> Result<(), Refused> {
         work(&mut ())
     }
 

@@ -14,7 +14,7 @@ use millstream_protocol::memory::AllocationMode;
 use millstream_protocol::message::{Op, Registration, Task};
 use millstream_protocol::options::{DeviceOptions, Strategy};
 use millstream_protocol::priority::Priority;
-use millstream_protocol::table::{SlotRef, DropSink, Table};
+use millstream_protocol::table::{DropSink, SlotRef, Table};
 use millstream_server::server::Server;
 use millstream_sync::credit::Credit;
 use millstream_sync::gate::Gate;
@@ -91,7 +91,7 @@ impl Bench {
             id,
             client: ClientId(0),
             client_name: "bench".into(),
-            seat: None,
+            client_slot: None,
             priority: Priority::Normal,
             weight: 1,
             soft_limit: None,

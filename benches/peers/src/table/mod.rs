@@ -6,7 +6,7 @@
 mod report;
 mod rows;
 
-use millstream_harness::{Figure, Limit};
+use millstream_harness::{Limit, Summary};
 pub(crate) use report::{print, print_json};
 pub(crate) use rows::rows;
 use serde::Serialize;
@@ -34,18 +34,18 @@ pub(crate) struct Row {
 /// One side of a row: the figure of its rounds, or the reason why there is none.
 #[derive(Default)]
 pub(crate) struct Cell {
-    pub(crate) figure: Option<Figure>,
+    pub(crate) summary: Option<Summary>,
     pub(crate) failure: Option<String>,
 }
 
 impl Cell {
     fn median(&self) -> Option<f64> {
-        self.figure.map(|figure| figure.median)
+        self.summary.map(|summary| summary.median)
     }
 
     /// Returns the least and the greatest value of all rounds.
     fn range(&self) -> Option<[f64; 2]> {
-        self.figure.map(|figure| [figure.least, figure.most])
+        self.summary.map(|summary| [summary.min, summary.max])
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
 
     fn cell(value: f64) -> Cell {
         Cell {
-            figure: Figure::of(&[value]),
+            summary: Summary::of(&[value]),
             failure: None,
         }
     }

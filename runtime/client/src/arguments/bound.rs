@@ -8,7 +8,7 @@ use millstream_protocol::element::Element;
 use millstream_protocol::launch::{Metadata, TensorMap};
 
 use crate::arguments::{
-    ArgumentCount, ArgumentError, ArgumentWriter, nine_to_sixteen, up_to_eight,
+    ArgumentCount, ArgumentError, ArgumentWriter, ScalarParameter, nine_to_sixteen, up_to_eight,
 };
 use crate::handle::Handle;
 
@@ -69,7 +69,7 @@ pub(super) mod sealed {
 
 use sealed::Sealed;
 
-/// One argument: a bound handle, a scalar, or an array of arguments. Sealed.
+/// One argument: a bound handle, a scalar, a [`ScalarParameter`], or an array of arguments. Sealed.
 ///
 /// Scalars are the [element](Element) types, and also `usize` as a `u64`, `isize` as an `i64` and `bool` as a `u8` of 0
 /// or 1, so that a kernel sees the same width on every machine. A struct is not a scalar: pass its fields, or bind a
@@ -106,6 +106,20 @@ impl<T: Element> Argument for Bound<'_, T> {
 }
 
 impl<T: Element> Sealed for &Handle<T> {}
+
+impl<T: Element> Sealed for &ScalarParameter<T> {}
+
+/// A scalar whose value each replay of a recording sets.
+impl<T: Element> Argument for &ScalarParameter<T> {
+    #[inline(always)]
+    fn count(&self) -> ArgumentCount {
+        ArgumentCount::SCALAR
+    }
+
+    fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+        writer.scalar_parameter(self)
+    }
+}
 
 /// Several arguments of one kind, in order.
 impl<A: Argument, const N: usize> Argument for [A; N] {
@@ -243,6 +257,7 @@ macro_rules! single_arguments {
 single_arguments! {
     [T: Element] Bound<'_, T>;
     [T: Element] &Handle<T>;
+    [T: Element] &ScalarParameter<T>;
     [A: Argument, const N: usize] [A; N];
     [] f64; [] i64; [] u64; [] f32; [] i32; [] u32; [] half::f16; [] half::bf16; [] i16; [] u16; [] i8; [] u8;
     [] usize; [] isize; [] bool;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use millstream_ir::DType;
 use millstream_protocol::access::Access;
 use millstream_protocol::element::Element;
-use millstream_protocol::error::{Error, LaunchError};
+use millstream_protocol::error::{Error, LaunchError, ScalarMismatch};
 use millstream_protocol::kernel::{BindingSpec, Signature};
 use millstream_protocol::table::Table;
 
@@ -152,6 +152,12 @@ pub(super) fn scalar_type(name: &Arc<str>, declared: DType, given: DType) -> Arg
         given,
     }
     .into()
+}
+
+#[cold]
+pub(crate) fn scalar_parameter(index: u32, misfit: ScalarMismatch) -> ArgumentError {
+    let index = index as usize;
+    LaunchError::ScalarParameter { index, misfit }.into()
 }
 
 #[cold]

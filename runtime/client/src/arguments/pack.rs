@@ -11,17 +11,17 @@ use std::sync::Arc;
 use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::element::Element;
-use millstream_protocol::error::LaunchError;
+use millstream_protocol::error::{LaunchError, ScalarMismatch};
 use millstream_protocol::kernel::{BindingSpec, ScalarSpec, Share, Signature};
 use millstream_protocol::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline, Metadata, TensorMap};
 use millstream_protocol::message::TaskExtras;
 use millstream_protocol::message::{Extra, Task};
-use millstream_protocol::table::{SlotRef, Table};
+use millstream_protocol::table::Table;
 
-use crate::arguments::ArgumentCount;
 use crate::arguments::mismatch::{
-    ArgumentError, Typed, is_fresh, miscounted, mismatch, overlap, scalar_type,
+    ArgumentError, Typed, is_fresh, miscounted, mismatch, overlap, scalar_parameter, scalar_type,
 };
+use crate::arguments::{ArgumentCount, RecordedArguments, ScalarParameter, ScalarPlace};
 use crate::handle::Handle;
 
 /// Checks the arguments of one launch against its signature, and packs them. Moving the packed arguments into the
@@ -38,8 +38,8 @@ pub struct ArgumentWriter<'a> {
     packed: &'a mut Inline<Binding, INLINE_BINDINGS>,
     words: Option<&'a mut [u64; INLINE_WORDS]>,
     extra: &'a mut Option<Box<Extra>>,
-    /// Receives a reference to each handle, for a recording.
-    holds: Option<&'a mut Vec<SlotRef>>,
+    /// Receives a reference to each handle, and the places of scalar parameters, for a recording.
+    recorded: Option<&'a mut RecordedArguments>,
 }
 
 /// The packed arguments of one task.
@@ -207,13 +207,13 @@ impl<'a> ArgumentWriter<'a> {
             packed: bindings,
             words,
             extra,
-            holds: None,
+            recorded: None,
         }
     }
 
-    /// Adds a reference to every handle to `holds`.
-    pub(crate) fn with_holds(mut self, holds: &'a mut Vec<SlotRef>) -> Self {
-        self.holds = Some(holds);
+    /// Adds a reference to every handle, and the place of every scalar parameter, to `recorded`.
+    pub(crate) fn recorded_by(mut self, recorded: &'a mut RecordedArguments) -> Self {
+        self.recorded = Some(recorded);
         self
     }
 
@@ -277,8 +277,8 @@ impl<'a> ArgumentWriter<'a> {
                 return Err(overlap(self.signature, earlier, mine));
             }
         }
-        if let Some(holds) = &mut self.holds {
-            holds.push(handle.hold().clone());
+        if let Some(recorded) = &mut self.recorded {
+            recorded.holds.push(handle.hold().clone());
         }
         self.push(binding);
         Ok(())
@@ -305,6 +305,31 @@ impl<'a> ArgumentWriter<'a> {
             }
             _ => write_further(self.extra, spec.offset, value),
         }
+        Ok(())
+    }
+
+    /// Leaves room for the next scalar, whose value each replay sets.
+    ///
+    /// # Errors
+    /// The mismatch with the signature; if the parameter does not belong to the recorder.
+    #[cold]
+    pub(crate) fn scalar_parameter<T: Element>(
+        &mut self,
+        parameter: &ScalarParameter<T>,
+    ) -> Result<(), ArgumentError> {
+        let Some(offset) = self.scalars.as_slice().first().map(|spec| spec.offset) else {
+            return Ok(());
+        };
+        self.scalar(T::zeroed())?;
+        let scalar = parameter.index();
+        let Some(recorded) = &mut self.recorded else {
+            return Err(scalar_parameter(scalar, ScalarMismatch::NotRecorded));
+        };
+        if !parameter.is_of(&recorded.key) {
+            return Err(scalar_parameter(scalar, ScalarMismatch::Foreign));
+        }
+        let offset = offset as u32;
+        recorded.places.push(ScalarPlace { scalar, offset });
         Ok(())
     }
 

@@ -195,6 +195,14 @@ pub enum LaunchError {
         "no task of the recording accesses the handle to bind to: bind to a handle that `Recorder::parameter` returned for this recording"
     )]
     NotAParameter,
+    /// A scalar parameter of a recording is used wrongly, or has no value.
+    #[error("scalar parameter {index} {misfit}")]
+    ScalarParameter {
+        /// The parameter, in the order of the calls of `Recorder::scalar`.
+        index: usize,
+        /// What is wrong.
+        misfit: ScalarMismatch,
+    },
     /// A tensor map refers to a binding that the launch does not have.
     #[error("a tensor map refers to binding {binding}, the launch has {bindings} bindings")]
     TensorMapBinding {
@@ -203,6 +211,40 @@ pub enum LaunchError {
         /// Bindings of the launch.
         bindings: usize,
     },
+}
+
+/// Why a scalar parameter of a recording cannot be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ScalarMismatch {
+    /// The replay sets no value.
+    Unset,
+    /// The replay sets two values.
+    Twice,
+    /// No launch of the recording takes the parameter.
+    Unused,
+    /// Another recorder made the parameter.
+    Foreign,
+    /// A launch outside of a recording takes the parameter.
+    NotRecorded,
+}
+
+impl fmt::Display for ScalarMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unset => "has no value; set one with `ReplayArgs::set`",
+            Self::Twice => "is set twice; set it once",
+            Self::Unused => {
+                "is taken by no launch of the recording; set only parameters that a launch takes"
+            }
+            Self::Foreign => {
+                "belongs to another recorder; use one that `Recorder::scalar` returned for this recording"
+            }
+            Self::NotRecorded => {
+                "is passed to a launch outside of a recording; pass a number, or launch with the recorder"
+            }
+        })
+    }
 }
 
 fn counted(count: usize, what: &str) -> String {

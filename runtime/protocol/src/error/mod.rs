@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use full::Full;
-pub use launch::{LaunchError, ParameterMismatch};
+pub use launch::{LaunchError, ParameterMismatch, ScalarMismatch};
 pub use refused::Refused;
 
 use crate::failure::{Bytes, FailureRef, distinguishable};

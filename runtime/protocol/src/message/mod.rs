@@ -25,11 +25,11 @@ use crate::priority::Priority;
 use crate::recording::RecordedTask;
 use crate::report::TraceSpan;
 
-mod ask;
+mod device_request;
 mod extras;
 mod host;
 
-pub use ask::{Ask, Scope};
+pub use device_request::{DeviceRequest, Scope};
 pub use extras::{Extra, TaskExtras};
 pub use host::{CustomWork, FailFn, HostBytes, HostDone, HostFn, HostSource, HostWork};
 
@@ -104,7 +104,7 @@ pub enum Op {
         overlap: bool,
     },
     /// A request to the device itself.
-    Ask(Box<Ask>),
+    Device(Box<DeviceRequest>),
     /// Registers a kernel, recording, parameter or stream under its slot.
     Register(Box<Registration>),
     /// Submits the held tasks of the stream.
@@ -128,7 +128,7 @@ impl Op {
             Op::Custom(_) => "custom",
             Op::DropAfter(_) => "drop after",
             Op::Replay { .. } => "replay",
-            Op::Ask(_) => "ask",
+            Op::Device(_) => "device request",
             Op::Register(_) => "register",
             Op::Flush => "flush",
         }
@@ -204,7 +204,7 @@ pub enum Registration {
         /// The client's name.
         client_name: Arc<str>,
         /// The client's own slot. The device keeps the client's accounts until it is dropped.
-        seat: Option<ClientSlotId>,
+        client_slot: Option<ClientSlotId>,
         /// The priority of the client.
         priority: Priority,
         /// Its share of the turns among streams of its priority.

@@ -1,6 +1,6 @@
 //! Failed tasks by reason, counted on the thread where they fail.
 
-use millstream_sync::facade::Figure;
+use millstream_sync::facade::Statistic;
 
 use crate::failure::Reason;
 
@@ -51,7 +51,7 @@ const REASONS: usize = 8;
 
 /// Fault counts that any thread may increment.
 #[derive(Default)]
-pub struct SharedFaults([Figure; REASONS]);
+pub struct SharedFaults([Statistic; REASONS]);
 
 impl SharedFaults {
     /// Counts a task that failed for this reason.
@@ -72,7 +72,7 @@ impl SharedFaults {
     }
 
     /// Returns the current counts.
-    pub fn look(&self) -> FaultCounts {
+    pub fn snapshot(&self) -> FaultCounts {
         let [
             out_of_memory,
             panicked,

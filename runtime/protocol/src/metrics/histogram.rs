@@ -7,7 +7,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use millstream_sync::facade::Figure;
+use millstream_sync::facade::Statistic;
 
 /// The binary logarithm of [`SPLIT`].
 const SPLIT_BITS: u32 = 3;
@@ -174,17 +174,17 @@ impl fmt::Debug for Histogram {
 /// A histogram that any thread records to without waiting. A concurrent reader may observe a value in the counts that
 /// is not yet in the sum.
 pub struct SharedHistogram {
-    counts: Box<[Figure]>,
-    sum: Figure,
-    greatest: Figure,
+    counts: Box<[Statistic]>,
+    sum: Statistic,
+    greatest: Statistic,
 }
 
 impl Default for SharedHistogram {
     fn default() -> Self {
         Self {
-            counts: (0..BUCKETS).map(|_| Figure::new(0)).collect(),
-            sum: Figure::new(0),
-            greatest: Figure::new(0),
+            counts: (0..BUCKETS).map(|_| Statistic::new(0)).collect(),
+            sum: Statistic::new(0),
+            greatest: Statistic::new(0),
         }
     }
 }
@@ -198,7 +198,7 @@ impl SharedHistogram {
     }
 
     /// Returns a copy of the current state.
-    pub fn look(&self) -> Histogram {
+    pub fn snapshot(&self) -> Histogram {
         let mut seen = Histogram::new();
         for (own, count) in seen.counts.iter_mut().zip(&self.counts) {
             *own = count.get();
@@ -285,7 +285,7 @@ mod tests {
         fn shared_histogram_equals_a_histogram_of_the_same_values(values in prop::collection::vec(0..1_u64 << 40, 0..50)) {
             let shared = SharedHistogram::default();
             values.iter().for_each(|value| shared.record(*value));
-            prop_assert_eq!(shared.look(), histogram_of(&values));
+            prop_assert_eq!(shared.snapshot(), histogram_of(&values));
         }
     }
 }

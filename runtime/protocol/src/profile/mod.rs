@@ -183,9 +183,9 @@ pub struct KernelProfile {
     /// The total of these times.
     pub total: Duration,
     /// The shortest time.
-    pub least: Duration,
+    pub min: Duration,
     /// The longest time.
-    pub greatest: Duration,
+    pub max: Duration,
 }
 
 impl KernelProfile {
@@ -224,15 +224,14 @@ impl fmt::Display for Profile {
         writeln!(
             f,
             "{:width$} {:>9} {:>12} {:>12} {:>12} {:>12}",
-            "task", "count", "total", "mean", "least", "greatest"
+            "task", "count", "total", "mean", "min", "max"
         )?;
         for kernel in &self.kernels {
-            let [total, mean, least, greatest] =
-                [kernel.total, kernel.mean(), kernel.least, kernel.greatest]
-                    .map(|time| format!("{time:.2?}"));
+            let [total, mean, min, max] = [kernel.total, kernel.mean(), kernel.min, kernel.max]
+                .map(|time| format!("{time:.2?}"));
             writeln!(
                 f,
-                "{:width$} {:>9} {total:>12} {mean:>12} {least:>12} {greatest:>12}",
+                "{:width$} {:>9} {total:>12} {mean:>12} {min:>12} {max:>12}",
                 kernel.name, kernel.tasks
             )?;
         }

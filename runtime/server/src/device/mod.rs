@@ -9,7 +9,7 @@
 //!           a call is refused: the failure of its task
 //!           ┌──┐
 //!           ▼  │
-//!  ──new──► open ──────────────────────► lost      a call reports the loss, or a timeline ends: `lose`
+//!  ──new──► open ──────────────────────► lost      a call reports the loss, or a timeline ends: `mark_lost`
 //!             │
 //!             └────────────────────────► closed    the actor closes the device with tasks left: `close`
 //! ```
@@ -17,7 +17,7 @@
 //! *Refused::Task*, *Refused::Panicked*: the call becomes the [failure](Failure) of its task. The server poisons what
 //! the task would have written and marks its cursor, so the task keeps its place in the queue (I6, I7).
 //!
-//! *Refused::Lost*, `PageError::Lost`: [`Device::lose`] ends the epoch, once, in this order:
+//! *Refused::Lost*, `PageError::Lost`: [`Device::mark_lost`] ends the epoch, once, in this order:
 //!
 //! 1. It sets `is_lost`. From here on no page is allocated or freed, also in the step of the server that found the
 //!    loss.
@@ -109,7 +109,7 @@ impl<B: Backend> Device<B> {
 
     /// Records the loss of the device, once. Every thread can see it before any caller is answered.
     #[cold]
-    pub(crate) fn lose(&mut self, why: &str) {
+    pub(crate) fn mark_lost(&mut self, why: &str) {
         if self.is_lost {
             return;
         }
@@ -131,7 +131,7 @@ impl<B: Backend> Device<B> {
             Refused::Task(why) => Failure::not_run(name, Reason::Refused(why)),
             Refused::Panicked(message) => Failure::panicked(name, message),
             Refused::Lost(why) => {
-                self.lose(&why);
+                self.mark_lost(&why);
                 Failure::not_run(name, Reason::Lost)
             }
         }
@@ -192,7 +192,7 @@ impl<B: Backend> Device<B> {
     pub(crate) fn wait(&mut self, queue: QueueId, point: Point) -> bool {
         let outcome = self.backend.queue_wait(queue, point);
         if let Err(refused) = &outcome {
-            self.lose(&refused.to_string());
+            self.mark_lost(&refused.to_string());
         }
         outcome.is_ok()
     }
@@ -280,7 +280,7 @@ impl<B: Backend> PageSource for Device<B> {
         let _entered = span.enter();
         self.backend.allocate(bytes).inspect_err(|error| {
             if *error == PageError::Lost {
-                self.lose("a page allocation reported the loss");
+                self.mark_lost("a page allocation reported the loss");
             }
         })
     }

@@ -204,11 +204,11 @@ impl Objects {
 
     /// Adds a client, unless it is known. Returns `true` if it is new; then the server keeps its account until its slot
     /// is dropped.
-    pub(crate) fn add_client(&mut self, client: ClientId, seat: ClientSlotId) -> bool {
-        let is_new = self.links.at(seat.index()).is_none();
+    pub(crate) fn add_client(&mut self, client: ClientId, client_slot: ClientSlotId) -> bool {
+        let is_new = self.links.at(client_slot.index()).is_none();
         if is_new {
             let key = self.clients.insert(client) as u32;
-            self.links.set(seat.0, Kind::Client, key);
+            self.links.set(client_slot.0, Kind::Client, key);
         }
         is_new
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 
 use millstream_protocol::metrics::{Histogram, SharedHistogram};
-use millstream_sync::facade::Figure;
+use millstream_sync::facade::Statistic;
 use millstream_sync::timeline::Timeline;
 use millstream_sync::tokens::Tokens;
 
@@ -22,7 +22,7 @@ pub type ReadClock = Arc<dyn Fn() -> u64 + Send + Sync>;
 #[derive(Default)]
 pub struct Meter {
     /// The number of values that the GC actor has dropped or keeps for ever.
-    values_done: Figure,
+    values_done: Statistic,
     timed: Option<Timed>,
 }
 
@@ -47,7 +47,7 @@ struct Shared {
 struct Probe {
     token: usize,
     /// Written before the waker is registered, under the timeline's lock, and read when it is woken.
-    issued_ns: Figure,
+    issued_ns: Statistic,
     shared: Arc<Shared>,
 }
 
@@ -87,14 +87,14 @@ impl Meter {
         let probe = |token| {
             let probe = Arc::new(Probe {
                 token,
-                issued_ns: Figure::default(),
+                issued_ns: Statistic::default(),
                 shared: shared.clone(),
             });
             (probe.clone(), Waker::from(probe))
         };
         let probes = (0..PROBES).map(probe).collect();
         Arc::new(Self {
-            values_done: Figure::default(),
+            values_done: Statistic::default(),
             timed: Some(Timed {
                 shared,
                 probes,
@@ -144,13 +144,13 @@ impl Meter {
     /// Returns the histogram of the times from issue to completion of sampled tasks.
     pub(crate) fn runs_ns(&self) -> Histogram {
         let timed = self.timed.as_ref();
-        timed.map_or_else(Histogram::new, |timed| timed.shared.runs_ns.look())
+        timed.map_or_else(Histogram::new, |timed| timed.shared.runs_ns.snapshot())
     }
 
     /// Returns the histogram of the times that values waited to be dropped.
     pub(crate) fn value_waits_ns(&self) -> Histogram {
         let timed = self.timed.as_ref();
-        timed.map_or_else(Histogram::new, |timed| timed.value_waits_ns.look())
+        timed.map_or_else(Histogram::new, |timed| timed.value_waits_ns.snapshot())
     }
 }
 

@@ -22,8 +22,8 @@ struct Sums {
     tasks: u64,
     timed: u64,
     total_ns: u64,
-    least_ns: u64,
-    greatest_ns: u64,
+    min_ns: u64,
+    max_ns: u64,
 }
 
 /// The sums of the tasks of one token that have completed.
@@ -59,11 +59,11 @@ impl ProfileSums {
         sums.tasks += 1;
         let Some((start, end)) = span else { return };
         let took = end.saturating_sub(start);
-        sums.least_ns = match sums.timed {
+        sums.min_ns = match sums.timed {
             0 => took,
-            _ => sums.least_ns.min(took),
+            _ => sums.min_ns.min(took),
         };
-        sums.greatest_ns = sums.greatest_ns.max(took);
+        sums.max_ns = sums.max_ns.max(took);
         sums.total_ns += took;
         sums.timed += 1;
         self.first_ns = match self.timed {
@@ -95,8 +95,8 @@ impl ProfileSums {
             tasks: 0,
             timed: 0,
             total_ns: 0,
-            least_ns: 0,
-            greatest_ns: 0,
+            min_ns: 0,
+            max_ns: 0,
         });
         index
     }
@@ -114,8 +114,8 @@ impl ProfileSums {
             kernel.tasks = sums.tasks;
             kernel.timed = sums.timed;
             kernel.total = Duration::from_nanos(sums.total_ns);
-            kernel.least = Duration::from_nanos(sums.least_ns);
-            kernel.greatest = Duration::from_nanos(sums.greatest_ns);
+            kernel.min = Duration::from_nanos(sums.min_ns);
+            kernel.max = Duration::from_nanos(sums.max_ns);
             kernel
         };
         let mut profile = Profile::default();
@@ -160,7 +160,7 @@ mod tests {
         let a = profile.kernel("a").unwrap();
         assert_eq!((a.tasks, a.timed), (3, 2));
         assert_eq!(
-            [a.total, a.least, a.greatest, a.mean()].map(|time| time.as_nanos()),
+            [a.total, a.min, a.max, a.mean()].map(|time| time.as_nanos()),
             [40, 10, 30, 20]
         );
         assert_eq!((profile.tasks, profile.untimed), (4, 1));

@@ -248,7 +248,7 @@ impl Profiles {
     }
 
     /// Ends all profiles because the device is lost or closed. Callers that wait receive the error `why`.
-    pub(crate) fn lose(&mut self, why: impl Fn() -> Error) {
+    pub(crate) fn fail_all(&mut self, why: impl Fn() -> Error) {
         self.noted.iter_mut().for_each(VecDeque::clear);
         self.ending.clear();
         for (_, open) in std::mem::take(&mut self.open) {

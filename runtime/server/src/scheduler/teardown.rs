@@ -33,7 +33,7 @@ impl Scheduler {
     }
 
     /// Takes out the tasks of all streams because the device is lost. No stream holds a task or has a turn afterwards.
-    pub(crate) fn lose(&mut self) -> Vec<AbandonedStream> {
+    pub(crate) fn take_all_held(&mut self) -> Vec<AbandonedStream> {
         self.held = 0;
         self.waiting_hosts.clear();
         self.spare.clear();
@@ -41,11 +41,11 @@ impl Scheduler {
             queue.held = 0;
             queue.turns = Turns::default();
         }
-        let lose = |(_, actor): (_, &mut StreamActor)| {
+        let take = |(_, actor): (_, &mut StreamActor)| {
             actor.waiters.clear();
             take_held(actor)
         };
-        self.streams.iter_mut().map(lose).collect()
+        self.streams.iter_mut().map(take).collect()
     }
 
     /// Returns the point of the last issued task of a stream, whose id may not be linked any more. Searches all

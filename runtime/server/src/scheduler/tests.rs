@@ -346,7 +346,7 @@ fn lost_device_returns_the_tasks_that_its_streams_held() {
     let mut held = rig.scheduler.take_block();
     rig.scheduler.come_after((b, 1), &mut held, (a, 3));
     rig.scheduler.hold(b, held);
-    let left = rig.scheduler.lose();
+    let left = rig.scheduler.take_all_held();
     let left: Vec<_> = left
         .iter()
         .map(|remains| (remains.last, remains.held.len()))

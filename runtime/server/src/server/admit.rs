@@ -108,7 +108,7 @@ impl<B: Backend> Server<B> {
     pub(super) fn admit_control(&mut self, message: &mut Task) {
         let stream = message.stream;
         match std::mem::replace(&mut message.op, Op::Taken) {
-            Op::Ask(ask) => self.answer_query(*ask),
+            Op::Device(request) => self.answer_request(*request),
             Op::Register(registration) => self.register(*registration),
             Op::Flush => self.flush_streams(stream.as_slice()),
             _ => {}

@@ -163,7 +163,7 @@ impl DeferredDrops {
     }
 
     /// Removes all waiting slots: the device is lost, so no use will pass.
-    pub(super) fn lose(&mut self) {
+    pub(super) fn clear(&mut self) {
         for queue in &mut self.retiring {
             queue.slots.clear();
         }

@@ -1,6 +1,6 @@
 //! Loss: what the server does once its device is lost.
 //!
-//! The call of the backend that reports the loss sets the state ([`Device::lose`](crate::device)); the rest of that
+//! The call of the backend that reports the loss sets the state ([`Device::mark_lost`](crate::device)); the rest of that
 //! step touches no page. The actor then calls [`Server::end_epoch`]. Afterwards the server only refuses: it answers every
 //! held and every later message with [`Error::DeviceLost`](millstream_protocol::error::Error::DeviceLost) (I5), and
 //! frees nothing on the device. User code in tasks is handed to the actors, to be dropped on another thread.
@@ -26,7 +26,7 @@ impl<B: Backend> Server<B> {
     }
 
     /// Returns `true` if the device is lost. Then the actor must call [`Server::end_epoch`], and afterwards only
-    /// [`Server::lose`], [`Server::process_drops`], [`Server::host_finished`] and [`Server::take_effect`].
+    /// [`Server::answer_lost`], [`Server::process_drops`], [`Server::host_finished`] and [`Server::take_effect`].
     #[inline]
     pub fn is_lost(&self) -> bool {
         self.device.is_lost()
@@ -43,7 +43,7 @@ impl<B: Backend> Server<B> {
             // The close ended it.
             return;
         }
-        self.device.lose("the timeline of a queue has ended");
+        self.device.mark_lost("the timeline of a queue has ended");
     }
 
     /// Returns the number of tasks that were accepted and will not be issued, because the device is lost.
@@ -75,16 +75,16 @@ impl<B: Backend> Server<B> {
                 Effect::Host { work, token, .. } => {
                     self.scheduler.host_never_begins(token.stream);
                     self.tasks_lost += 1;
-                    self.lose_op(Op::Host(Box::new(work)), Points::default());
+                    self.answer_lost_op(Op::Host(Box::new(work)), Points::default());
                 }
                 // The GC actor knows whether its points have passed.
                 effect @ Effect::Collect { .. } => self.effects.push(effect),
                 Effect::Watch(_) => {}
             }
         }
-        for lost in self.scheduler.lose() {
+        for lost in self.scheduler.take_all_held() {
             for mut held in lost.held {
-                self.lose_task(&mut held.task, lost.last);
+                self.answer_lost_task(&mut held.task, lost.last);
             }
         }
         // Charges of the lost epoch are credited now, since its handles may live long.
@@ -94,26 +94,26 @@ impl<B: Backend> Server<B> {
             }
         }
         let gone = self.device.gone();
-        self.observers.profiles_mut().lose(|| gone.error());
+        self.observers.profiles_mut().fail_all(|| gone.error());
         self.objects.unlink_all();
-        self.drops.lose();
+        self.drops.clear();
         self.memory.clear_wait_list();
         self.waiting_callers.clear();
         self.table.sink().releases.forget_wait();
     }
 
     /// Answers a message that was admitted after the loss. It leaves nothing to drop in the slot.
-    pub fn lose(&mut self, message: &mut Task) {
+    pub fn answer_lost(&mut self, message: &mut Task) {
         self.drops.pass();
         let last = match message.op {
             Op::DropAfter(_) => message.stream.and_then(|id| self.scheduler.last_of(id)),
             _ => None,
         };
-        self.lose_task(message, last);
+        self.answer_lost_task(message, last);
     }
 
     /// Answers a task. `last` is the last point of its stream.
-    fn lose_task(&mut self, task: &mut Task, last: Option<Point>) {
+    fn answer_lost_task(&mut self, task: &mut Task, last: Option<Point>) {
         if let Some(terms) = task.terms() {
             match task.op {
                 // The operation of a host function is taken out of its task while it runs.
@@ -138,14 +138,14 @@ impl<B: Backend> Server<B> {
         let op = std::mem::replace(&mut task.op, Op::Taken);
         self.tasks_lost += u64::from(!matches!(
             op,
-            Op::Taken | Op::Ask(_) | Op::Register(_) | Op::Flush
+            Op::Taken | Op::Device(_) | Op::Register(_) | Op::Flush
         ));
-        self.lose_op(op, after);
+        self.answer_lost_op(op, after);
     }
 
     /// Answers the caller of an operation. Its user code and values are dropped on another thread once `after` has
     /// passed.
-    fn lose_op(&mut self, op: Op, after: Points) {
+    fn answer_lost_op(&mut self, op: Op, after: Points) {
         let lost = || self.device.gone().error();
         match op {
             Op::CopyOut(copy) => copy.reply.send(Err(lost())),

@@ -29,7 +29,7 @@ impl<B: Backend> Server<B> {
     /// Returns all metrics; `mailbox_depth` is the number of messages in the mailbox. Visits each stream and client,
     /// each slot that waits to be recycled, and, once any task has failed, each slice.
     pub(super) fn metrics(&self, mailbox_depth: u64) -> Metrics {
-        let faults = self.table.sink().faults.look();
+        let faults = self.table.sink().faults.snapshot();
         let mut metrics = Metrics::default();
         metrics.epoch = self.device.gone().epoch();
         metrics.stats = self.stats();

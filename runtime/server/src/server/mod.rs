@@ -257,14 +257,14 @@ impl<B: Backend> Server<B> {
         self.device.backend_mut()
     }
 
-    /// Returns `true` if any task has had a deadline. Then the actor must call [`Server::tell_time`] in every turn.
+    /// Returns `true` if any task has had a deadline. Then the actor must call [`Server::set_time`] in every turn.
     #[inline]
     pub fn wants_time(&self) -> bool {
         self.waiting_callers.needs_time()
     }
 
     /// Sets the time.
-    pub fn tell_time(&mut self, now: Instant) {
+    pub fn set_time(&mut self, now: Instant) {
         self.waiting_callers.set_time(now);
     }
 

@@ -22,7 +22,7 @@ impl OpFlags {
     #[inline]
     pub(super) fn of(op: &Op) -> Self {
         Self(match op {
-            Op::Taken | Op::Ask(_) | Op::Register(_) | Op::Flush => Self::CONTROL,
+            Op::Taken | Op::Device(_) | Op::Register(_) | Op::Flush => Self::CONTROL,
             Op::Reserve { .. } => Self::HELD,
             Op::Host(_) => Self::HELD | Self::ANSWER,
             Op::CopyOut(_) => Self::ANSWER,

@@ -51,7 +51,7 @@ impl<B: Backend> Server<B> {
 
     /// Iterates over the points that the server waits for, at most one for each queue. When one of them passes, the
     /// caller must wake the device thread.
-    pub fn wanted(&self) -> impl Iterator<Item = Point> {
+    pub fn awaited_points(&self) -> impl Iterator<Item = Point> {
         let memory_is_awaited = !self.memory.is_wait_list_empty();
         let queues = self.scheduler.numbered_queues();
         queues.filter_map(move |(id, queue)| {
@@ -116,7 +116,7 @@ impl<B: Backend> Server<B> {
             }
         }
         let gone = self.device.gone();
-        self.observers.profiles_mut().lose(|| gone.error());
+        self.observers.profiles_mut().fail_all(|| gone.error());
         // Drops host functions that were ready to run, which answers their callers (I5). Values to collect stay, since
         // the device may use them.
         self.effects.forget_hosts();

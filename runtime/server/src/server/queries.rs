@@ -5,7 +5,7 @@ use std::sync::Arc;
 use millstream_protocol::backend::Backend;
 use millstream_protocol::error::Error;
 use millstream_protocol::id::Point;
-use millstream_protocol::message::{Ask, Scope};
+use millstream_protocol::message::{DeviceRequest, Scope};
 use millstream_protocol::message::{Op, Reply, Task, Ticket};
 use millstream_protocol::report::{MemoryReport, MemoryUsage, QueueStats};
 use millstream_sync::facade::{Mutex, lock};
@@ -17,28 +17,28 @@ use crate::memory::Account;
 use crate::observers::log_writer::LogWriter;
 
 impl<B: Backend> Server<B> {
-    /// Answers a query. An answer to a caller that has gone away is dropped.
-    pub(super) fn answer_query(&mut self, query: Ask) {
+    /// Answers a request. An answer to a caller that has gone away is dropped.
+    pub(super) fn answer_request(&mut self, request: DeviceRequest) {
         // A caller that drops a value and then queries must observe the drop.
         self.process_drops();
-        match query {
-            Ask::Sync { scope, reply } => self.sync(&scope, reply),
-            Ask::Flush { scope } => {
+        match request {
+            DeviceRequest::Sync { scope, reply } => self.sync(&scope, reply),
+            DeviceRequest::Flush { scope } => {
                 let streams = self.streams_of(&scope);
                 self.flush_keys(&streams);
             }
-            Ask::Stats(reply) => {
+            DeviceRequest::Stats(reply) => {
                 self.progress();
                 reply.send(Ok(self.stats()));
             }
-            Ask::Metrics {
+            DeviceRequest::Metrics {
                 mailbox_depth,
                 reply,
             } => {
                 self.progress();
                 reply.send(Ok(self.metrics(mailbox_depth)));
             }
-            Ask::Memory(reply) => {
+            DeviceRequest::Memory(reply) => {
                 self.progress();
                 let accounts = self.memory.accounts().iter();
                 let memory = |(client, account): (_, Account)| account.memory_of(client);
@@ -49,23 +49,23 @@ impl<B: Backend> Server<B> {
                 report.staging = self.table.sink().staging.bytes_kept();
                 reply.send(Ok(report));
             }
-            Ask::Cleanup(reply) => {
+            DeviceRequest::Cleanup(reply) => {
                 self.progress();
                 let bytes = self.free_pages();
                 self.table.sink().staging.clear();
                 reply.send(Ok(bytes));
             }
-            Ask::Lost(reply) => {
-                self.device.lose("a compilation found the device lost");
+            DeviceRequest::Lost(reply) => {
+                self.device.mark_lost("a compilation found the device lost");
                 reply.send(Err(self.device.gone().error()));
             }
-            Ask::Log(reply) => {
+            DeviceRequest::Log(reply) => {
                 let log = self.device.log().map(LogWriter::take);
                 reply.send(log.ok_or(Error::NoLog));
             }
-            Ask::Trace(reply) => reply.send(Ok(self.take_trace())),
-            Ask::StartProfile { number, scope } => self.start_profile(number, scope),
-            Ask::EndProfile {
+            DeviceRequest::Trace(reply) => reply.send(Ok(self.take_trace())),
+            DeviceRequest::StartProfile { number, scope } => self.start_profile(number, scope),
+            DeviceRequest::EndProfile {
                 number,
                 calls,
                 reply,

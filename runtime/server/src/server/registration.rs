@@ -39,14 +39,14 @@ impl<B: Backend> Server<B> {
                 id,
                 client,
                 client_name,
-                seat,
+                client_slot,
                 priority,
                 weight,
                 soft_limit,
                 credit,
                 credit_is_shared,
             } => {
-                self.add_client(client, &client_name, seat);
+                self.add_client(client, &client_name, client_slot);
                 if let Some(bytes) = soft_limit {
                     self.memory.accounts_mut().limit(client, bytes);
                 }
@@ -68,8 +68,8 @@ impl<B: Backend> Server<B> {
     }
 
     /// Adds the client of a stream. Its account is kept until its slot is dropped.
-    fn add_client(&mut self, client: ClientId, name: &Arc<str>, seat: Option<ClientSlotId>) {
-        if seat.is_some_and(|seat| self.objects.add_client(client, seat)) {
+    fn add_client(&mut self, client: ClientId, name: &Arc<str>, client_slot: Option<ClientSlotId>) {
+        if client_slot.is_some_and(|client_slot| self.objects.add_client(client, client_slot)) {
             self.memory.accounts_mut().open(client, name.clone());
         }
     }

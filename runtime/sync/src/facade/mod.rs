@@ -59,9 +59,9 @@ pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 /// A statistic: a number that is reported and that nothing depends on. It is std's under every
 /// model checker, so that it adds no state to a model.
 #[derive(Debug, Default)]
-pub struct Figure(std::sync::atomic::AtomicU64);
+pub struct Statistic(std::sync::atomic::AtomicU64);
 
-impl Figure {
+impl Statistic {
     /// Creates a statistic that starts at `value`.
     pub const fn new(value: u64) -> Self {
         Self(std::sync::atomic::AtomicU64::new(value))

@@ -6,7 +6,7 @@ use super::wait_list::{Ticket, WaitList};
 use super::{Closed, Refused};
 use crate::facade::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use crate::facade::cell::UnsafeCell;
-use crate::facade::{Figure, Padded, SpinPolicy, Spinner, thread};
+use crate::facade::{Padded, SpinPolicy, Spinner, Statistic, thread};
 use crate::gate::Gate;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -28,7 +28,7 @@ pub(super) struct Ring<T> {
     /// The number of messages accepted so far, and CLOSED.
     tail: Padded<AtomicU64>,
     /// The number of messages received so far, for `depth` only.
-    received: Padded<Figure>,
+    received: Padded<Statistic>,
     pub(super) senders: Padded<AtomicUsize>,
     wait_list: Padded<WaitList>,
     pub(super) gate: Arc<Gate>,
@@ -75,7 +75,7 @@ impl<T> Ring<T> {
         };
         Self {
             tail: Padded(AtomicU64::new(0)),
-            received: Padded(Figure::new(0)),
+            received: Padded(Statistic::new(0)),
             senders: Padded(AtomicUsize::new(1)),
             wait_list: Padded(WaitList::new()),
             gate,

@@ -20,6 +20,7 @@ pub(crate) mod programs;
 pub(crate) mod recordings;
 pub(crate) mod replays;
 pub(crate) mod requests;
+pub(crate) mod scalar_parameters;
 pub(crate) mod scheduling;
 pub(crate) mod soft_limits;
 pub(crate) mod stepping_in;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use millstream::{Pending, Profile, ProfileToken};
 use millstream_testkit::{Dice, Program, Submitted};
 
-use crate::program::{ground, infallible_kernels, or_message};
+use crate::program::{config, infallible_kernels, or_message};
 use crate::support::*;
 
 /// The number of programs, each on its own device, and of steps of each.
@@ -60,11 +60,11 @@ struct Profiled<'a> {
 impl<'a> Profiled<'a> {
     fn new(on: On, rig: &'a Rig, seed: u64) -> Self {
         let mut dice = Dice::new(seed, 0);
-        let ground = ground(on);
+        let config = config(on);
         let clients = vec![rig.client(), rig.client()];
         let kernels = infallible_kernels(&clients[0]);
-        let tally = ground.tally.clone();
-        let made = Program::new(ground, clients, kernels, &mut dice);
+        let tally = config.tally.clone();
+        let made = Program::new(config, clients, kernels, &mut dice);
         Self {
             rig,
             program: or_message(&tally, made).unwrap(),

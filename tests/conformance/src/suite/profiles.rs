@@ -78,7 +78,7 @@ pub(crate) fn profile_covers_exactly_the_tasks_between_its_start_and_its_end(on:
     );
     let adds = profile.kernel("add_one").unwrap();
     assert_eq!(adds.timed, 3);
-    assert!(adds.least <= adds.mean() && adds.mean() <= adds.greatest);
+    assert!(adds.min <= adds.mean() && adds.mean() <= adds.max);
     let clock = profile.elapsed.clock;
     let right = match on.abilities().clock {
         Clock::Virtual => clock == ClockSource::Virtual,

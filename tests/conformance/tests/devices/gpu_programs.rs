@@ -59,7 +59,7 @@ fn every_call_of_a_program_refused_in_turn_leaks_nothing_i5_i10(#[case] on: On, 
             program.finish()
         };
         let ran: Result<(), String> = run();
-        let [wrong_data, ..] = tally.wrongs();
+        let [wrong_data, ..] = tally.violations();
         assert_eq!(wrong_data.sentences, [""; 0], "call {nth}");
         drop(client);
         let lost = matches!(rig.device.health(), Health::Lost { .. });
@@ -67,7 +67,7 @@ fn every_call_of_a_program_refused_in_turn_leaks_nothing_i5_i10(#[case] on: On, 
             Some(driver) => driver.close(),
             None => rig.device.close(PATIENCE),
         };
-        let met = session.faults_met() > 0;
+        let met = session.faults_injected() > 0;
         assert!(met || ran.is_ok(), "call {nth}: {ran:?}");
         if lost || !report.drained || report.bytes_left > 0 {
             // A lost device frees nothing (I10).

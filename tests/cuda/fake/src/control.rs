@@ -103,8 +103,8 @@ extern "C" fn fake_cuda_fault(name: Text, nth: u64, code: u32) {
 
 /// Returns the number of injected faults that calls have met.
 #[unsafe(no_mangle)]
-extern "C" fn fake_cuda_faults_met() -> u64 {
-    state::lock().faults_met
+extern "C" fn fake_cuda_faults_injected() -> u64 {
+    state::lock().faults_injected
 }
 
 /// Holds or releases a stream, or all existing streams if the handle is 0.
@@ -187,7 +187,7 @@ extern "C" fn fake_cuda_gpus(count: u32) {
 
 /// Sets whether GPUs are peers.
 #[unsafe(no_mangle)]
-extern "C" fn fake_cuda_are_peers(are: u32) {
+extern "C" fn fake_cuda_set_peers(are: u32) {
     state::lock().peers.possible = are != 0;
 }
 

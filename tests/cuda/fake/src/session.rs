@@ -35,7 +35,7 @@ struct Controls {
     graphs: WriteString,
     calls: unsafe extern "C" fn(*const c_char) -> u64,
     fault: unsafe extern "C" fn(*const c_char, u64, u32),
-    faults_met: unsafe extern "C" fn() -> u64,
+    faults_injected: unsafe extern "C" fn() -> u64,
     hold: unsafe extern "C" fn(u64, u32),
     hold_kernel: unsafe extern "C" fn(*const c_char, u32),
     kernel: unsafe extern "C" fn(*const c_char, *mut u64, *mut u64),
@@ -44,7 +44,7 @@ struct Controls {
     executed: unsafe extern "C" fn() -> u64,
     memory: unsafe extern "C" fn(u64),
     gpus: unsafe extern "C" fn(u32),
-    are_peers: unsafe extern "C" fn(u32),
+    set_peers: unsafe extern "C" fn(u32),
     writes_values: unsafe extern "C" fn(u32),
     priorities: unsafe extern "C" fn(*mut i32, usize) -> usize,
 }
@@ -67,7 +67,9 @@ impl Controls {
                 graphs: *library.get("fake_cuda_graphs").map_err(not_loaded)?,
                 calls: *library.get("fake_cuda_calls").map_err(not_loaded)?,
                 fault: *library.get("fake_cuda_fault").map_err(not_loaded)?,
-                faults_met: *library.get("fake_cuda_faults_met").map_err(not_loaded)?,
+                faults_injected: *library
+                    .get("fake_cuda_faults_injected")
+                    .map_err(not_loaded)?,
                 hold: *library.get("fake_cuda_hold").map_err(not_loaded)?,
                 hold_kernel: *library.get("fake_cuda_hold_kernel").map_err(not_loaded)?,
                 kernel: *library.get("fake_cuda_kernel").map_err(not_loaded)?,
@@ -76,7 +78,7 @@ impl Controls {
                 executed: *library.get("fake_cuda_executed").map_err(not_loaded)?,
                 memory: *library.get("fake_cuda_memory").map_err(not_loaded)?,
                 gpus: *library.get("fake_cuda_gpus").map_err(not_loaded)?,
-                are_peers: *library.get("fake_cuda_are_peers").map_err(not_loaded)?,
+                set_peers: *library.get("fake_cuda_set_peers").map_err(not_loaded)?,
                 writes_values: *library.get("fake_cuda_writes_values").map_err(not_loaded)?,
                 priorities: *library.get("fake_cuda_priorities").map_err(not_loaded)?,
             })
@@ -221,9 +223,9 @@ impl Session {
     }
 
     /// Returns the number of injected faults that calls have met.
-    pub fn faults_met(&self) -> u64 {
+    pub fn faults_injected(&self) -> u64 {
         // SAFETY: only reads.
-        unsafe { (self.controls.faults_met)() }
+        unsafe { (self.controls.faults_injected)() }
     }
 
     /// Holds all existing streams: executes none of their operations.
@@ -289,25 +291,25 @@ impl Session {
     }
 
     /// Sets the memory of each GPU.
-    pub fn memory_bytes(&self, bytes: u64) {
+    pub fn set_memory_bytes(&self, bytes: u64) {
         // SAFETY: may be called at any time.
         unsafe { (self.controls.memory)(bytes) };
     }
 
     /// Sets the number of GPUs, before the first of them is opened. The default is one.
-    pub fn gpus(&self, count: u32) {
+    pub fn set_gpu_count(&self, count: u32) {
         // SAFETY: may be called at any time.
         unsafe { (self.controls.gpus)(count) };
     }
 
     /// Sets whether GPUs are peers, which is the default. Peers still have to enable access to each other's memory.
-    pub fn are_peers(&self, are: bool) {
+    pub fn set_peers(&self, are: bool) {
         // SAFETY: may be called at any time.
-        unsafe { (self.controls.are_peers)(u32::from(are)) };
+        unsafe { (self.controls.set_peers)(u32::from(are)) };
     }
 
     /// Sets whether streams support memory operations (`cuStreamWriteValue64`), which is the default.
-    pub fn writes_values(&self, there: bool) {
+    pub fn set_stream_memory_operations(&self, there: bool) {
         // SAFETY: may be called at any time.
         unsafe { (self.controls.writes_values)(u32::from(there)) };
     }

@@ -104,7 +104,7 @@ pub(crate) struct State {
     /// Whether `FAKE_CUDA_TRACE` is set: each call is printed.
     traced: bool,
     faults: Vec<Fault>,
-    pub(crate) faults_met: u64,
+    pub(crate) faults_injected: u64,
     pub(crate) executed: u64,
     /// The number of runs of each kernel, by name.
     pub(crate) kernels_run: BTreeMap<String, u64>,
@@ -201,7 +201,7 @@ impl State {
             calls_total: 0,
             traced: std::env::var_os("FAKE_CUDA_TRACE").is_some(),
             faults: Vec::new(),
-            faults_met: 0,
+            faults_injected: 0,
             executed: 0,
             kernels_run: BTreeMap::new(),
             break_at: None,
@@ -290,7 +290,7 @@ impl State {
             }
             fault.after > 0
         });
-        self.faults_met += u64::from(code.is_some());
+        self.faults_injected += u64::from(code.is_some());
         code
     }
 

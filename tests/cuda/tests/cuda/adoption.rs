@@ -50,7 +50,7 @@ fn an_adopted_context_is_used_and_not_destroyed_i10() {
 #[test]
 fn a_stream_of_another_context_is_refused_i7() {
     let gpu = gpu(2);
-    gpu.gpus(2);
+    gpu.set_gpu_count(2);
     let [one, other] = [0, 1]
         .map(|ordinal| Device::open_with(Cuda::ordinal(ordinal).queues(1), options()).unwrap());
     let [one_raw, other_raw] = [&one, &other].map(|device| device.raw::<CudaRaw>().unwrap());

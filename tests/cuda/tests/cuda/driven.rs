@@ -25,7 +25,7 @@ fn driven_devices_compute_correct_results_with_words_and_with_events_i5(
     #[values(1, 2, 3)] seed: u64,
 ) {
     let gpu = gpu(seed);
-    gpu.writes_values(words);
+    gpu.set_stream_memory_operations(words);
     let (device, driver) = driven(queues);
     for _ in 0..3 {
         program::run(&device).unwrap();
@@ -46,7 +46,7 @@ fn driven_devices_compute_correct_results_with_words_and_with_events_i5(
 fn every_request_is_answered_when_a_driven_gpu_breaks_i5(#[values(true, false)] words: bool) {
     for nth in 1..30 {
         let gpu: Session = gpu(nth);
-        gpu.writes_values(words);
+        gpu.set_stream_memory_operations(words);
         let (device, driver) = driven(2);
         gpu.break_at(nth, 700);
         let ran = program::run(&device);

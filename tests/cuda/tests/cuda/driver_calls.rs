@@ -58,7 +58,7 @@ impl Calls {
 impl Rig {
     fn new(queues: usize, words: bool) -> Self {
         let gpu = Session::begin_stepped(1).unwrap_or_else(|error| panic!("{error}"));
-        gpu.writes_values(words);
+        gpu.set_stream_memory_operations(words);
         let kind = Cuda::ordinal(0).queues(queues);
         let (device, driver) = Device::open_driven(kind, options()).unwrap();
         let fill = device.new_client().kernel(fill()).unwrap();

@@ -35,7 +35,7 @@ fn each_refused_driver_call_is_a_typed_error_and_leaks_nothing_i5_i10(#[case] co
             }
             Err(why) => assert!(why.to_string().contains("the driver"), "call {nth}: {why}"),
         }
-        let met = gpu.faults_met();
+        let met = gpu.faults_injected();
         let mut reports = gpu.end();
         if lost {
             reports.retain(|report| !report.starts_with("leak: "));
@@ -72,7 +72,7 @@ fn a_copy_without_memory_for_one_of_its_parts_is_refused_as_a_whole_i4_i7() {
             matches!(refused.wait(), Err(Error::Failed(_))),
             "upload {upload}"
         );
-        assert_eq!(gpu.faults_met(), 1);
+        assert_eq!(gpu.faults_injected(), 1);
         assert_eq!(stream.read(&long).wait().unwrap(), vec![5; 3 << 20]);
         assert!(device.close(PATIENCE).drained);
         drop((stream, long, device));
@@ -97,7 +97,7 @@ fn a_copy_that_fails_after_its_first_part_loses_the_device_i2_i5() {
             matches!(read, Err(Error::DeviceLost { .. })),
             "{call}: {read:?}"
         );
-        assert_eq!(gpu.faults_met(), 1);
+        assert_eq!(gpu.faults_injected(), 1);
         device.close(PATIENCE);
         drop((stream, device));
         let mut reports = gpu.end();

@@ -65,7 +65,7 @@ fn closing_leaks_nothing_i10(#[values(1, 2, 4)] queues: usize) {
 #[test]
 fn out_of_memory_fails_only_the_request_that_needs_it_i7_i12() {
     let gpu = gpu(8);
-    gpu.memory_bytes(8 << 20);
+    gpu.set_memory_bytes(8 << 20);
     let device = open(2);
     let client = device.new_client();
     let stream = client.new_stream();

@@ -19,8 +19,8 @@ fn a_peer_copy_is_ordered_in_both_streams_i1_i2(
     #[values(1, 2, 3, 4)] seed: u64,
 ) {
     let gpu = gpu(seed);
-    gpu.gpus(2);
-    gpu.are_peers(peers);
+    gpu.set_gpu_count(2);
+    gpu.set_peers(peers);
     let devices = open_two();
     let streams = devices
         .each_ref()
@@ -45,7 +45,7 @@ fn a_peer_copy_is_ordered_in_both_streams_i1_i2(
 #[test]
 fn peer_copies_can_be_awaited_i5() {
     let gpu = gpu(5);
-    gpu.gpus(2);
+    gpu.set_gpu_count(2);
     let devices = open_two();
     let one = devices[0].new_client().new_stream();
     let other = devices[1].new_client().new_stream();
@@ -74,7 +74,7 @@ fn peer_copies_can_be_awaited_i5() {
 #[test]
 fn a_refused_peer_copy_poisons_only_its_target_i7() {
     let gpu = gpu(6);
-    gpu.gpus(2);
+    gpu.set_gpu_count(2);
     let devices = open_two();
     let streams = devices
         .each_ref()
@@ -108,7 +108,7 @@ fn a_refused_peer_copy_poisons_only_its_target_i7() {
 #[test]
 fn opposite_peer_copies_do_not_deadlock_i5() {
     let gpu = gpu(8);
-    gpu.gpus(2);
+    gpu.set_gpu_count(2);
     let devices = open_two();
     let streams = devices
         .each_ref()

@@ -294,7 +294,7 @@ fn a_refused_driver_call_during_replays_is_contained_i7_i10(#[values(1, 2, 200)]
             }
         }
         let lost = matches!(device.health(), Health::Lost { .. });
-        let met = gpu.faults_met();
+        let met = gpu.faults_injected();
         drop((rig, other, saxpy, client, device));
         let mut reports = gpu.end();
         // A lost device frees nothing (I10).

@@ -181,7 +181,7 @@ fn a_product_that_fails_during_execution_loses_the_device_i7() {
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn without_memory_for_a_workspace_products_run_on_the_tiled_kernel() {
     let gpu = Gpu::with(10, |cuda| cuda.library_products_from(0));
-    gpu.session().memory_bytes(8 << 20);
+    gpu.session().set_memory_bytes(8 << 20);
     let (client, stream) = gpu.open();
     let (model, before) = (Model::new(client), library().products());
     for rows in [3, 3, 3] {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use millstream::{CancelToken, CubeCount, Error, Stream};
 
-use crate::contents::{Contents, Excuses};
+use crate::contents::{AllowedFailures, Contents};
 use crate::dice::Dice;
 use crate::kernels::Kernels;
 use crate::program::{Program, Stepped};
@@ -28,7 +28,7 @@ impl Program {
         let arguments = Kernels::sets(&part.view, 1);
         let launched = stream.launch(&self.kernels.set, Self::cubes(dice), arguments);
         launched.map_err(|error| self.refused("set", error))?;
-        let contents = self.contents(&part).failed(Excuses::CANCELLED);
+        let contents = self.contents(&part).failed(AllowedFailures::CANCELLED);
         self.set_contents(&part, &contents);
         self.tokens.push(token);
         Ok(())
@@ -38,7 +38,7 @@ impl Program {
     pub(crate) fn cancel(&mut self, dice: &mut Dice) -> Stepped {
         let token = CancelToken::new();
         let stream = self.stream(dice).with_cancel(&token);
-        self.submit_withdrawable(dice, &stream, Excuses::CANCELLED)?;
+        self.submit_withdrawable(dice, &stream, AllowedFailures::CANCELLED)?;
         if dice.one_in(2) {
             token.cancel();
         }
@@ -48,13 +48,13 @@ impl Program {
 
     /// Submits tasks under a deadline.
     pub(crate) fn deadline(&mut self, dice: &mut Dice) -> Stepped {
-        let soon = match self.ground.is_driven {
+        let soon = match self.config.is_driven {
             // All runs must be equal, so no deadline may pass.
             true => FAR,
             false => Duration::from_micros(dice.log_uniform(SOON_US) as u64),
         };
         let stream = self.stream(dice).with_deadline(Instant::now() + soon);
-        self.submit_withdrawable(dice, &stream, Excuses::DEADLINE)
+        self.submit_withdrawable(dice, &stream, AllowedFailures::DEADLINE)
     }
 
     /// Submits tasks that may be withdrawn for this reason.
@@ -62,7 +62,7 @@ impl Program {
         &mut self,
         dice: &mut Dice,
         stream: &Stream,
-        excuse: Excuses,
+        excuse: AllowedFailures,
     ) -> Stepped {
         for _ in 0..1 + dice.below(TASKS_MAX) {
             if self.buffers.is_empty() {
@@ -100,20 +100,20 @@ impl Program {
         let (part, pattern) = (self.part(dice)?, Self::pattern(dice));
         for _ in 0..1 + dice.below(CALLS_MAX) {
             match stream.fill(&part.view, pattern.base) {
-                Ok(()) => self.set_overwritten(&part, pattern.flat(), Excuses::NONE),
-                Err(Error::Busy { .. }) => self.tally().one(Count::Busy),
+                Ok(()) => self.set_overwritten(&part, pattern.flat(), AllowedFailures::NONE),
+                Err(Error::Busy { .. }) => self.tally().increment(Count::Busy),
                 Err(error) => return Err(self.refused("fill", error)),
             }
         }
         let len = self.size(dice);
         match stream.create(&pattern.elements(len)) {
             Err(Error::Busy { .. }) => {
-                self.tally().one(Count::Busy);
+                self.tally().increment(Count::Busy);
                 Ok(())
             }
             made => {
-                let contents = Contents::defined(len, pattern, Excuses::NONE);
-                self.add_buffer(dice, made, contents, Excuses::NONE)
+                let contents = Contents::defined(len, pattern, AllowedFailures::NONE);
+                self.add_buffer(dice, made, contents, AllowedFailures::NONE)
             }
         }
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use millstream::{CubeCount, Error, Feature, Handle, Recorder};
 
-use crate::contents::Excuses;
+use crate::contents::AllowedFailures;
 use crate::dice::Dice;
 use crate::kernels::Kernels;
 use crate::program::{Part, Program, Stepped};
@@ -21,7 +21,7 @@ impl Program {
         let launched = crate::add(&stream, &self.kernels, &part.view, by, Self::cubes(dice));
         launched.map_err(|error| self.refused("add", error))?;
         self.note_task(&stream, "add");
-        self.set_added(&part, by, Excuses::NONE);
+        self.set_added(&part, by, AllowedFailures::NONE);
         Ok(())
     }
 
@@ -49,7 +49,7 @@ impl Program {
     /// Sets the expected contents of `to` after a `mix` with `from`.
     fn set_mixed(&mut self, from: &Part, to: &Part) {
         let (source, target) = (self.contents(from), self.contents(to));
-        self.set_contents(to, &target.mixed(&source, self.ground.excuses));
+        self.set_contents(to, &target.mixed(&source, self.config.allowed));
     }
 
     pub(crate) fn copy(&mut self, dice: &mut Dice) -> Stepped {
@@ -60,7 +60,7 @@ impl Program {
         let copied = stream.copy(&from.view, &to.view);
         if !self.is_refused_overlap("copy", overlap(&from, &to), copied)? {
             self.note_task(&stream, "copy");
-            let contents = self.contents(&from).by_one_task(self.ground.excuses);
+            let contents = self.contents(&from).by_one_task(self.config.allowed);
             self.set_contents(&to, &contents);
         }
         Ok(())
@@ -75,7 +75,7 @@ impl Program {
             self.note_task(&stream, "copy");
         }
         let contents = self.contents(&from);
-        self.add_buffer(dice, made, contents, Excuses::NONE)
+        self.add_buffer(dice, made, contents, AllowedFailures::NONE)
     }
 
     /// Submits a task that fails, which poisons the part that it would update.
@@ -85,7 +85,7 @@ impl Program {
             return Ok(());
         };
         boom(&stream, &part.view).map_err(|error| self.refused("boom", error))?;
-        let contents = self.contents(&part).failed(Excuses::BOOM);
+        let contents = self.contents(&part).failed(AllowedFailures::BOOM);
         self.set_contents(&part, &contents);
         Ok(())
     }
@@ -105,7 +105,7 @@ impl Program {
         };
         let launched = crate::add(&stream, &self.kernels, &part.view, by, count);
         launched.map_err(|error| self.refused("add", error))?;
-        self.set_added(&part, by, Excuses::NONE);
+        self.set_added(&part, by, AllowedFailures::NONE);
         Ok(())
     }
 
@@ -154,7 +154,7 @@ impl Program {
             self.note_task(&stream, "mix");
             self.note_task(&stream, "add");
             self.set_mixed(&from, &to);
-            self.set_added(&to, ADDED, Excuses::NONE);
+            self.set_added(&to, ADDED, AllowedFailures::NONE);
         }
         Ok(())
     }

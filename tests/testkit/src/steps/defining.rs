@@ -1,6 +1,6 @@
 //! Steps that create, drop, fill and overwrite buffers.
 
-use crate::contents::{Contents, Excuses};
+use crate::contents::{AllowedFailures, Contents};
 use crate::dice::Dice;
 use crate::kernels::Kernels;
 use crate::program::{Program, Stepped};
@@ -14,7 +14,7 @@ impl Program {
         if dice.one_in(2) {
             self.make_room(dice);
         }
-        let defined = |pattern| Contents::defined(len, pattern, Excuses::NONE);
+        let defined = |pattern| Contents::defined(len, pattern, AllowedFailures::NONE);
         let kind = dice.below(4);
         let copies = kind < 2;
         let (made, contents) = match kind {
@@ -23,7 +23,7 @@ impl Program {
                 let made = stream.create_owned(pattern.elements(len));
                 (made.map_err(Into::into), defined(pattern))
             }
-            2 if self.ground.may_be_undefined => (stream.empty(len), Contents::unknown(len)),
+            2 if self.config.may_be_undefined => (stream.empty(len), Contents::unknown(len)),
             _ => {
                 let made = stream.empty(len);
                 if let Ok(handle) = &made {
@@ -37,7 +37,7 @@ impl Program {
         if copies && made.is_ok() {
             self.note_task(&stream, COPY_IN);
         }
-        self.add_buffer(dice, made, contents, Excuses::NONE)
+        self.add_buffer(dice, made, contents, AllowedFailures::NONE)
     }
 
     pub(crate) fn drop_buffer(&mut self, dice: &mut Dice) -> Stepped {
@@ -52,7 +52,7 @@ impl Program {
         let launched = stream.launch(&self.kernels.set, Self::cubes(dice), arguments);
         launched.map_err(|error| self.refused("set", error))?;
         self.note_task(&stream, "set");
-        self.set_overwritten(&part, pattern.flat(), Excuses::NONE);
+        self.set_overwritten(&part, pattern.flat(), AllowedFailures::NONE);
         Ok(())
     }
 
@@ -61,7 +61,7 @@ impl Program {
         let filled = stream.fill(&part.view, pattern.base);
         filled.map_err(|error| self.refused("fill", error))?;
         self.note_task(&stream, "fill");
-        self.set_overwritten(&part, pattern.flat(), Excuses::NONE);
+        self.set_overwritten(&part, pattern.flat(), AllowedFailures::NONE);
         Ok(())
     }
 
@@ -72,7 +72,7 @@ impl Program {
         written.map_err(|error| self.refused("write", error))?;
         self.note_task(&stream, COPY_IN);
         // A pattern of a part is counted from the start of the part.
-        self.set_overwritten(&part, pattern, Excuses::NONE);
+        self.set_overwritten(&part, pattern, AllowedFailures::NONE);
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use millstream::{CubeCount, read};
 
 use crate::answers;
-use crate::contents::Excuses;
+use crate::contents::AllowedFailures;
 use crate::dice::Dice;
 use crate::program::{Program, Stepped};
 use crate::tally::{Token, Value};
@@ -50,10 +50,10 @@ impl Program {
     /// Waits for a sync, after which all tasks of the stream must have run.
     pub(crate) fn sync_stream(&mut self, dice: &mut Dice) -> Stepped {
         let counted = &self.streams[dice.below(self.streams.len())];
-        let synced = answers::answer(&self.ground, dice, "sync", counted.stream.sync())?;
+        let synced = answers::answer(&self.config, dice, "sync", counted.stream.sync())?;
         synced.map_err(|error| self.refused("sync", error))?;
-        let may_fail = [Excuses::INJECTED, Excuses::LOST];
-        let may_fail = may_fail.map(|excuse| self.ground.excuses.has(excuse));
+        let may_fail = [AllowedFailures::INJECTED, AllowedFailures::LOST];
+        let may_fail = may_fail.map(|excuse| self.config.allowed.has(excuse));
         let Some(tick) = self.kernels.tick() else {
             return Ok(());
         };
@@ -68,13 +68,13 @@ impl Program {
 
     pub(crate) fn sync_client(&mut self, dice: &mut Dice) -> Stepped {
         let pending = self.clients[dice.below(self.clients.len())].sync();
-        let synced = answers::answer(&self.ground, dice, "client sync", pending)?;
+        let synced = answers::answer(&self.config, dice, "client sync", pending)?;
         synced.map_err(|error| self.refused("client sync", error))
     }
 
     /// Adds a stream, and may drop one with its pending tasks before.
     pub(crate) fn replace_stream(&mut self, dice: &mut Dice) -> Stepped {
-        if self.streams.len() == self.ground.streams_max || dice.one_in(2) {
+        if self.streams.len() == self.config.streams_max || dice.one_in(2) {
             let nth = dice.below(self.streams.len());
             self.streams.swap_remove(nth);
         }
@@ -102,16 +102,16 @@ impl Program {
 
     /// Waits for a cleanup, the statistics, or a memory report.
     pub(crate) fn query_device(&mut self, dice: &mut Dice) -> Stepped {
-        let (ground, client) = (&self.ground, &self.clients[0]);
+        let (config, client) = (&self.config, &self.clients[0]);
         let refused = |error| self.refused("query", error);
         match dice.below(3) {
-            0 => answers::answer(ground, dice, "cleanup", client.memory_cleanup())?
+            0 => answers::answer(config, dice, "cleanup", client.memory_cleanup())?
                 .map(drop)
                 .map_err(refused),
-            1 => answers::answer(ground, dice, "stats", client.stats())?
+            1 => answers::answer(config, dice, "stats", client.stats())?
                 .map(drop)
                 .map_err(refused),
-            _ => answers::answer(ground, dice, "memory", client.memory_usage())?
+            _ => answers::answer(config, dice, "memory", client.memory_usage())?
                 .map(drop)
                 .map_err(refused),
         }

@@ -2,8 +2,8 @@
 
 use millstream::{Recycled, readbacks};
 
-use crate::answers::{self, Wanted};
-use crate::contents::{Contents, Excuses};
+use crate::answers::{self, Expected};
+use crate::contents::{AllowedFailures, Contents};
 use crate::dice::Dice;
 use crate::end::End;
 use crate::program::{Program, Stepped};
@@ -28,25 +28,25 @@ impl Program {
     /// Reads a part, and receives the answer or drops it.
     pub(crate) fn read_now(&mut self, dice: &mut Dice) -> Stepped {
         let (stream, part) = (self.stream(dice), self.part(dice)?);
-        let wanted = self.wanted("read", self.contents(&part));
-        answers::read(&self.ground, dice, wanted, stream.read(&part.view))
+        let expected = self.expected("read", self.contents(&part));
+        answers::read(&self.config, dice, expected, stream.read(&part.view))
     }
 
     /// Returns the expected result of a read of a whole buffer.
-    fn wanted_whole(&self, what: &'static str, at: usize) -> Wanted {
-        self.wanted(what, self.buffers[at].contents.clone())
+    fn expected_whole(&self, what: &'static str, at: usize) -> Expected {
+        self.expected(what, self.buffers[at].contents.clone())
     }
 
     pub(crate) fn read_many(&mut self, dice: &mut Dice) -> Stepped {
         let (stream, first, second) = (self.stream(dice), self.any(dice), self.any(dice));
         let pending = stream.read_many([first, second].map(|at| &self.buffers[at].handle));
-        let answer = answers::answer(&self.ground, dice, "read many", pending)?;
-        let both = [first, second].map(|at| self.wanted_whole("read many", at));
+        let answer = answers::answer(&self.config, dice, "read many", pending)?;
+        let both = [first, second].map(|at| self.expected_whole("read many", at));
         match answer {
             Ok(parts) if parts.len() == 2 => both
                 .iter()
                 .zip(parts)
-                .try_for_each(|(wanted, part)| wanted.check(self.tally(), &Ok(part))),
+                .try_for_each(|(expected, part)| expected.check(self.tally(), &Ok(part))),
             Ok(parts) => Err(self.violation(format!(
                 "read many: expected 2 answers, got {}",
                 parts.len()
@@ -56,7 +56,7 @@ impl Program {
                 let mut either = Contents::default();
                 both.iter()
                     .for_each(|one| either.paste(either.len(), &one.contents));
-                let either = self.wanted("read many", either);
+                let either = self.expected("read many", either);
                 either.check(self.tally(), &Err(error))
             }
         }
@@ -67,26 +67,26 @@ impl Program {
         let (stream, at) = (self.stream(dice), self.any(dice));
         let count = 1 + dice.below(FRAMES_MAX);
         let (sender, frames) = readbacks::<u32, usize>(count);
-        let mut wanted = Vec::new();
+        let mut expected = Vec::new();
         let mut ended = Ok(());
-        while ended.is_ok() && wanted.len() < count {
-            let submitted = sender.read(&stream, &self.buffers[at].handle, wanted.len());
+        while ended.is_ok() && expected.len() < count {
+            let submitted = sender.read(&stream, &self.buffers[at].handle, expected.len());
             ended = submitted.map_err(|returned| self.refused("sequence", returned.error));
             if ended.is_ok() {
-                self.tally().one(Count::Asked);
-                wanted.push(self.wanted_whole("sequence", at));
+                self.tally().increment(Count::Requests);
+                expected.push(self.expected_whole("sequence", at));
                 ended = self.add_to_all(at, dice);
             }
         }
         drop(sender);
         // Every accepted readback is answered, even if the device is lost meanwhile (I5).
-        for (tag, wanted) in wanted.into_iter().enumerate() {
+        for (tag, expected) in expected.into_iter().enumerate() {
             let Some(frame) = frames.wait_next() else {
                 self.tally()
                     .note_unanswered("sequence: ended before the last readback");
                 return Err(End::Wrong);
             };
-            self.tally().one(Count::Answered);
+            self.tally().increment(Count::Answered);
             if frame.tag != tag {
                 ended = Err(self.violation(format!(
                     "sequence: expected readback {tag}, got {}",
@@ -94,7 +94,7 @@ impl Program {
                 )));
             }
             let elements = frame.elements.map(Recycled::into_vec);
-            ended = ended.and(wanted.check(self.tally(), &elements));
+            ended = ended.and(expected.check(self.tally(), &elements));
         }
         ended
     }
@@ -105,7 +105,7 @@ impl Program {
         let launched = crate::add(&stream, &self.kernels, &whole.view, by, Self::cubes(dice));
         launched.map_err(|error| self.refused("add", error))?;
         self.note_task(&stream, "add");
-        self.set_added(&whole, by, Excuses::NONE);
+        self.set_added(&whole, by, AllowedFailures::NONE);
         Ok(())
     }
 }

@@ -7,6 +7,7 @@
 mod dots;
 mod gemm;
 mod integers;
+mod product;
 
 use std::ops::Range;
 
@@ -14,17 +15,16 @@ use dots::Dots;
 use millstream_ir::nest::Access;
 use millstream_ir::{Blocking, DType, Matmul};
 use millstream_protocol::kernel::NativeView;
+use product::{Matrix, Product};
 
 use crate::COST_UNIT;
 use crate::build::CompileError;
 use crate::half::{Bf16, F16};
 use crate::kernels::with_type;
-use crate::launch::{Window, never_collide, reach, resolve};
+use crate::launch::{Window, resolve};
 use crate::level::Level;
 use crate::nest::NestCode;
 use crate::options::Options;
-use crate::prepare_error::PrepareError;
-use crate::space::Axes;
 use crate::team::{RunError, Team};
 
 /// The least rows and columns of a tile by default, which threads share.
@@ -97,34 +97,6 @@ impl Split {
         parts.start * self.part..end
     }
 }
-
-/// One of the three matrices of a launch: its first element and its strides.
-#[derive(Clone, Copy)]
-struct Matrix<'a> {
-    base: *mut u8,
-    /// The strides of the batch axes.
-    batch: &'a [u64],
-    row: isize,
-    column: isize,
-    bytes: (usize, usize),
-}
-
-/// A launch of a product.
-#[derive(Clone, Copy)]
-struct Product<'a> {
-    views: &'a [NativeView],
-    words: &'a [u64],
-    batch: &'a [u64],
-    m: usize,
-    n: usize,
-    k: usize,
-    lhs: Matrix<'a>,
-    rhs: Matrix<'a>,
-    out: Matrix<'a>,
-}
-
-// SAFETY: its pointers are used by pieces that write different elements.
-unsafe impl Sync for Product<'_> {}
 
 impl MatmulCode {
     pub(crate) fn compile(
@@ -246,124 +218,6 @@ impl MatmulCode {
             && !product.views[3..].iter().any(overlaps)
     }
 
-    /// Checks the words, and returns the product; `None` if there is nothing to do.
-    fn measure<'a>(
-        &self,
-        views: &'a [NativeView],
-        words: &'a [u64],
-    ) -> Result<Option<Product<'a>>, PrepareError> {
-        let axes = self.matmul.batch;
-        let more = self
-            .matmul
-            .epilogue
-            .as_ref()
-            .map_or(1, |nest| nest.buffers.len());
-        for (what, needed, given) in [
-            ("bindings", 2 + more, views.len()),
-            ("words", self.matmul.words(), words.len()),
-        ] {
-            if given < needed {
-                return Err(PrepareError::TooFew {
-                    what,
-                    needed,
-                    given,
-                });
-            }
-        }
-        let (lens, rest) = words.split_at(axes + 3);
-        let all = Axes::of(lens).ok_or(PrepareError::InvalidLengths)?;
-        let (m, n, k) = (all.lens[axes], all.lens[axes + 1], all.lens[axes + 2]);
-        let offsets = &rest[3 * (axes + 2)..];
-        let matrix = |index: usize, rows: usize, columns: usize| {
-            let strides = &rest[index * (axes + 2)..][..axes + 2];
-            self.matrix(
-                views[index],
-                index,
-                &lens[..axes],
-                [rows, columns],
-                strides,
-                offsets[index],
-            )
-        };
-        if lens[..axes].contains(&0) || m == 0 || n == 0 {
-            return Ok(None);
-        }
-        let out = matrix(2, m, n)?;
-        // Without depth the result is zero, and nothing is read.
-        let (lhs, rhs) = match k {
-            0 => (out, out),
-            _ => (matrix(0, m, k)?, matrix(1, k, n)?),
-        };
-        let overlaps =
-            |matrix: &Matrix<'_>| matrix.bytes.0 < out.bytes.1 && out.bytes.0 < matrix.bytes.1;
-        if k > 0 && (overlaps(&lhs) || overlaps(&rhs)) {
-            return Err(PrepareError::Overlap);
-        }
-        Ok(Some(Product {
-            views,
-            words,
-            batch: &lens[..axes],
-            m,
-            n,
-            k,
-            lhs,
-            rhs,
-            out,
-        }))
-    }
-
-    /// Checks that a matrix stays in its binding, and returns it.
-    fn matrix<'a>(
-        &self,
-        view: NativeView,
-        index: usize,
-        batch: &[u64],
-        lens: [usize; 2],
-        strides: &'a [u64],
-        offset: u64,
-    ) -> Result<Matrix<'a>, PrepareError> {
-        let size = self.matmul.dtype.size();
-        let elements = (view.bytes / size as u64) as i64;
-        if !view.pointer.addr().is_multiple_of(size) {
-            return Err(PrepareError::Unaligned { binding: index });
-        }
-        let lens = batch.iter().map(|len| *len as usize).chain(lens);
-        let mut found = Some((offset as i64, offset as i64));
-        for (len, stride) in lens.zip(strides) {
-            found = found.and_then(|(first, last)| {
-                let (len, stride) = ([len], [*stride as isize]);
-                Some((
-                    reach(first, &len, &stride)?.0,
-                    reach(last, &len, &stride)?.1,
-                ))
-            });
-        }
-        let (first, last) = match found {
-            Some((first, last)) if first >= 0 && last < elements => (first, last),
-            reach => {
-                let (access, binding) = (index, index);
-                return Err(PrepareError::OutOfBounds {
-                    access,
-                    binding,
-                    reach,
-                    elements,
-                });
-            }
-        };
-        let address = view.pointer.addr();
-        let axes = strides.len() - 2;
-        Ok(Matrix {
-            base: view.pointer.wrapping_add(offset as usize * size),
-            batch: &strides[..axes],
-            row: strides[axes] as isize,
-            column: strides[axes + 1] as isize,
-            bytes: (
-                address + first as usize * size,
-                address + (last as usize + 1) * size,
-            ),
-        })
-    }
-
     /// Computes some rows and columns of one product of the batch, and runs the epilogue on them.
     unsafe fn piece(
         &self,
@@ -438,21 +292,5 @@ impl MatmulCode {
                 std::panic::panic_any(format!("the epilogue was refused: {why}"));
             }
         }
-    }
-}
-
-impl Product<'_> {
-    /// Returns `true` if different elements of the output are provably at different places.
-    fn elements_are_disjoint(&self) -> bool {
-        let mut steps = [(0, 1); crate::AXES_MAX];
-        let batch = self.out.batch.iter().zip(self.batch);
-        let batch = batch.map(|(stride, len)| (*stride as isize, *len as usize));
-        let both = [(self.out.row, self.m), (self.out.column, self.n)];
-        let mut count = 0;
-        for (stride, len) in batch.chain(both).filter(|(_, len)| *len > 1) {
-            steps[count] = (stride.unsigned_abs(), len);
-            count += 1;
-        }
-        never_collide(&mut steps[..count])
     }
 }

@@ -17,8 +17,18 @@ use crate::lazy::node::{Node, NodeId, Op};
 use crate::literal::Literal;
 
 impl LazyBuffer {
-    /// Returns the gradients of the sum of all elements by each of these buffers, in their shapes. The gradient by a
-    /// buffer that the result does not depend on is zero.
+    /// Returns the gradients of the sum of all elements by each of these buffers, in their shapes.
+    ///
+    /// **The gradient by a buffer that this one does not depend on is zero, and no error.** If a gradient is zero and
+    /// should not be, check that
+    ///
+    /// - this buffer was made from the buffer itself, not from a view, a cast or a copy of the same values:
+    ///   `w.square().grad([&w.reshape([4])])` is zero;
+    /// - both mean the same version: after `let next = w.set(..)`, expressions of `next` have a gradient by `next`, and
+    ///   none by `w`;
+    /// - no [`detach`](Self::detach), cast to integers, comparison or index is between them.
+    ///
+    /// [`Schedule::takes`](crate::Schedule::takes) tells whether a schedule of the loss uses an input at all.
     ///
     /// ```
     /// # use millstream_graph::{DType, Graph, Schedule};

@@ -11,8 +11,8 @@ use millstream_protocol::kernel::Kernel;
 use millstream_protocol::landing::{Landed, Landing, VecLanding};
 use millstream_protocol::launch::{LaunchCount, Pattern};
 use millstream_protocol::memory::AllocationMode;
-use millstream_protocol::message::{Ask, Scope};
 use millstream_protocol::message::{CopyOut, HostSource, Op, Registration, Task, Ticket};
+use millstream_protocol::message::{DeviceRequest, Scope};
 use millstream_protocol::priority::Priority;
 use millstream_protocol::recording::{Parameters, RecordedOp, RecordedTask, order_of};
 use millstream_protocol::table::SlotRef;
@@ -151,7 +151,7 @@ impl Rig {
             id,
             client,
             client_name: "tester".into(),
-            seat: None,
+            client_slot: None,
             priority,
             weight,
             soft_limit,
@@ -304,17 +304,17 @@ impl Rig {
 
     pub(super) fn sync_all(&mut self, scope: Scope) -> Answer {
         let (sender, receiver) = reply();
-        let ask = Ask::Sync {
+        let request = DeviceRequest::Sync {
             scope,
             reply: sender,
         };
-        self.send(Task::new(None, Op::Ask(Box::new(ask))));
+        self.send(Task::new(None, Op::Device(Box::new(request))));
         Answer::of(receiver)
     }
 
     pub(super) fn cleanup(&mut self) {
-        let ask = Ask::Cleanup(reply().0);
-        self.send(Task::new(None, Op::Ask(Box::new(ask))));
+        let request = DeviceRequest::Cleanup(reply().0);
+        self.send(Task::new(None, Op::Device(Box::new(request))));
     }
 
     pub(super) fn flush(&mut self, stream: &Stream) {

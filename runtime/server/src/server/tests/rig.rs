@@ -43,7 +43,7 @@ pub(super) struct Rig {
     ends: Ends,
     collects: Vec<(DeferredDrop, Points)>,
     /// The points that wake the device: its own, and those that the GC actor watches.
-    wanted: Vec<Point>,
+    awaited: Vec<Point>,
     watched: Vec<Point>,
     awake: bool,
 }
@@ -69,7 +69,7 @@ impl Rig {
             guards: Guards::default(),
             ends: Ends::default(),
             collects: Vec::new(),
-            wanted: Vec::new(),
+            awaited: Vec::new(),
             watched: Vec::new(),
             awake: false,
         }
@@ -163,7 +163,7 @@ impl Rig {
     fn prepare_idle(&mut self) -> bool {
         self.server.watch_freed();
         self.carry_out();
-        self.wanted = self.server.wanted().collect();
+        self.awaited = self.server.awaited_points().collect();
         self.wake_by_points();
         self.receiver.has_next() || !self.ends.lock().unwrap().is_empty() || self.awake_by_points()
     }
@@ -173,7 +173,7 @@ impl Rig {
     }
 
     fn awake_by_points(&self) -> bool {
-        self.wanted.iter().any(|point| self.passed(point))
+        self.awaited.iter().any(|point| self.passed(point))
     }
 
     /// Does the work of the GC actor: drops values, and wakes the device for memory.

@@ -5,7 +5,7 @@ use millstream_protocol::binding::Binding;
 use millstream_protocol::id::KernelId;
 use millstream_protocol::launch::{LaunchCount, Pattern};
 use millstream_protocol::memory::AllocationMode;
-use millstream_protocol::message::{Ask, Scope};
+use millstream_protocol::message::{DeviceRequest, Scope};
 use millstream_protocol::message::{Op, Task};
 use millstream_protocol::recording::{RecordedOp, overlapping_task};
 
@@ -310,10 +310,10 @@ impl Run {
         };
         if choice % 5 < 2 {
             let query = match choice % 5 {
-                0 => Ask::Flush { scope },
-                _ => Ask::Cleanup(millstream_sync::reply::reply().0),
+                0 => DeviceRequest::Flush { scope },
+                _ => DeviceRequest::Cleanup(millstream_sync::reply::reply().0),
             };
-            self.rig.send(Task::new(None, Op::Ask(Box::new(query))));
+            self.rig.send(Task::new(None, Op::Device(Box::new(query))));
         } else {
             let answer = self.rig.sync_all(scope);
             self.answers.push(answer);

@@ -69,7 +69,7 @@ impl Subject for OnCuda {
     fn open(&self, setting: &Setting) -> Opening<Cuda> {
         let gpu = Gpu::of_this_test(setting.seed, setting.mode == Mode::Driven);
         if let (Some(bytes), Some(session)) = (setting.memory_bytes, gpu.session()) {
-            session.memory_bytes(bytes);
+            session.set_memory_bytes(bytes);
         }
         let queues = match setting.mode {
             Mode::OneQueue => 1,

@@ -126,7 +126,7 @@ fn peer_access_is_enabled_once_and_only_between_peers() {
     assert_eq!([enable(second, 0), enable(second, 0)], [0, ALREADY_ENABLED]);
     let disable = || gpu.call("cuCtxDisablePeerAccess", &[second]);
     assert_eq!([disable(), disable()], [0, NOT_ENABLED]);
-    gpu.session.are_peers(false);
+    gpu.session.set_peers(false);
     gpu.must("cuDeviceCanAccessPeer", &[place, 0, 1]);
     assert_eq!((can, enable(second, 0)), (0, PEER_ACCESS_UNSUPPORTED));
     assert_eq!(gpu.violations(), [""; 0]);
@@ -168,7 +168,7 @@ fn the_own_gpu_of_a_pool_keeps_its_access() {
     assert_eq!(set(access(1, false)), INVALID_VALUE);
     assert_eq!(set([1, 0, 1]), INVALID_VALUE, "read-only access");
     assert_eq!(set(access(2, true)), 101);
-    gpu.session.are_peers(false);
+    gpu.session.set_peers(false);
     assert_eq!(set(access(0, true)), 101);
     assert_eq!(gpu.violations(), [""; 0]);
 }

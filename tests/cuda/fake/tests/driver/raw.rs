@@ -31,7 +31,7 @@ impl Gpu {
     /// Begins a session with two GPUs and returns their contexts. The first one is current.
     pub(crate) fn two(seed: u64) -> (Self, [u64; 2]) {
         let session = Session::begin(seed).unwrap_or_else(|error| panic!("{error}"));
-        session.gpus(2);
+        session.set_gpu_count(2);
         let gpu = Self::of(session);
         let first = gpu.make("cuCtxGetCurrent", &[]);
         let second = gpu.make("cuDevicePrimaryCtxRetain", &[1]);

@@ -96,7 +96,10 @@ fn an_injected_fault_applies_once_and_a_releasing_call_still_releases() {
     gpu.session.fault(None, 1, 999);
     assert_eq!(gpu.call("cuEventDestroy_v2", &[first]), 999);
     assert_eq!(
-        (gpu.session.faults_met(), gpu.session.calls("cuEventCreate")),
+        (
+            gpu.session.faults_injected(),
+            gpu.session.calls("cuEventCreate")
+        ),
         (2, 3)
     );
     gpu.must("cuEventDestroy_v2", &[second]);
@@ -166,7 +169,7 @@ fn a_held_kernel_does_not_start_and_earlier_operations_run() {
 #[test]
 fn memory_freed_earlier_in_a_stream_can_be_allocated_again() {
     let gpu = Gpu::new(1);
-    gpu.session.memory_bytes(2 * BYTES);
+    gpu.session.set_memory_bytes(2 * BYTES);
     let (stream, pool) = (gpu.stream(), gpu.pool(0));
     gpu.session.hold(stream, true);
     let allocate = [2 * BYTES, pool, stream];

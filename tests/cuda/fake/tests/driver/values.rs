@@ -134,7 +134,7 @@ fn a_free_of_pinned_memory_before_its_word_is_written_is_found() {
 fn memory_operations_can_be_disabled() {
     let gpu = Gpu::new(1);
     assert_eq!(ATTRIBUTES.map(|number| gpu.attribute(number)), [1; 3]);
-    gpu.session.writes_values(false);
+    gpu.session.set_stream_memory_operations(false);
     assert_eq!(ATTRIBUTES.map(|number| gpu.attribute(number)), [0; 3]);
     let (pinned, stream) = (gpu.pinned(8), gpu.stream());
     let answer = gpu.call("cuStreamWriteValue64_v2", &[stream, pinned, 1, 0]);

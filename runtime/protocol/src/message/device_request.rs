@@ -13,7 +13,7 @@ use crate::profile::Profile;
 use crate::report::{MemoryReport, Stats, TraceSpan};
 
 /// A query of the device, or a command that concerns no single stream.
-pub enum Ask {
+pub enum DeviceRequest {
     /// Answers with the points at which all tasks of the scope have completed.
     Sync {
         /// The streams.

@@ -10,7 +10,7 @@ use crate::digits;
 
 /// Order statistics of samples, in their unit.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Figure {
+pub struct Summary {
     /// The middle sample; of two middle samples, the greater.
     pub median: f64,
     /// The lower quartile: a quarter of the samples are at most this.
@@ -18,22 +18,22 @@ pub struct Figure {
     /// The upper quartile: a quarter of the samples are at least this.
     pub upper_quartile: f64,
     /// The least sample.
-    pub least: f64,
+    pub min: f64,
     /// The greatest sample.
-    pub most: f64,
+    pub max: f64,
     /// The number of samples.
     pub samples: usize,
 }
 
-impl Figure {
-    /// Returns the figure of the samples, or `None` if there are none.
+impl Summary {
+    /// Returns the summary of the samples, or `None` if there are none.
     ///
     /// If a quartile lies between two samples, it is the one that is further from the median, so that a few samples do
     /// not look more certain than they are.
     ///
     /// ```
-    /// let figure = millstream_harness::Figure::of(&[5.0, 1.0, 3.0]).expect("there are samples");
-    /// assert_eq!((figure.least, figure.median, figure.most), (1.0, 3.0, 5.0));
+    /// let summary = millstream_harness::Summary::of(&[5.0, 1.0, 3.0]).expect("there are samples");
+    /// assert_eq!((summary.min, summary.median, summary.max), (1.0, 3.0, 5.0));
     /// ```
     pub fn of(samples: &[f64]) -> Option<Self> {
         let sorted = sorted(samples);
@@ -42,13 +42,13 @@ impl Figure {
             median: sorted[last.div_ceil(2)],
             lower_quartile: sorted[last / 4],
             upper_quartile: sorted[(3 * last).div_ceil(4)],
-            least: sorted[0],
-            most: sorted[last],
+            min: sorted[0],
+            max: sorted[last],
             samples: sorted.len(),
         })
     }
 
-    /// Converts the figure to another unit.
+    /// Converts the summary to another unit.
     ///
     /// `unit` must be monotone: it keeps the order of all samples, or reverses it, as from times to rates.
     pub fn map(self, unit: impl Fn(f64) -> f64) -> Self {
@@ -56,14 +56,14 @@ impl Figure {
             let (low, high) = (unit(low), unit(high));
             (f64::min(low, high), f64::max(low, high))
         };
-        let (least, most) = ends(self.least, self.most);
+        let (min, max) = ends(self.min, self.max);
         let (lower_quartile, upper_quartile) = ends(self.lower_quartile, self.upper_quartile);
         Self {
             median: unit(self.median),
             lower_quartile,
             upper_quartile,
-            least,
-            most,
+            min,
+            max,
             ..self
         }
     }
@@ -76,25 +76,25 @@ impl Figure {
         }
     }
 
-    /// Returns `true` if non-negative samples can have this figure. Checks figures that were read from a file.
+    /// Returns `true` if non-negative samples can have this summary. Checks figures that were read from a file.
     pub fn is_sound(&self) -> bool {
         let ordered = [
             0.0,
-            self.least,
+            self.min,
             self.lower_quartile,
             self.median,
             self.upper_quartile,
-            self.most,
+            self.max,
         ];
-        self.samples > 0 && self.most.is_finite() && ordered.is_sorted()
+        self.samples > 0 && self.max.is_finite() && ordered.is_sorted()
     }
 }
 
 /// Writes the median, and in brackets the least and the greatest sample: `8.12 (8.00 to 9.10)`.
-impl fmt::Display for Figure {
+impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [median, least, most] = [self.median, self.least, self.most].map(digits);
-        f.pad(&format!("{median} ({least} to {most})"))
+        let [median, min, max] = [self.median, self.min, self.max].map(digits);
+        f.pad(&format!("{median} ({min} to {max})"))
     }
 }
 
@@ -122,41 +122,41 @@ mod tests {
 
     #[test]
     fn quantiles_are_samples_and_the_spread_is_between_the_quartiles() {
-        let figure = Figure::of(&[5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
-        assert_eq!((figure.median, figure.least, figure.most), (3.0, 1.0, 5.0));
-        assert_eq!((figure.lower_quartile, figure.upper_quartile), (2.0, 4.0));
-        assert!((figure.spread() - 1.0 / 3.0).abs() < 1e-9);
-        assert_eq!(format!("{figure:>20}"), " 3.00 (1.00 to 5.00)");
-        assert_eq!(Figure::of(&[]), None);
-        assert_eq!(Figure::of(&[0.0; 3]).unwrap().spread(), 0.0);
+        let summary = Summary::of(&[5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
+        assert_eq!((summary.median, summary.min, summary.max), (3.0, 1.0, 5.0));
+        assert_eq!((summary.lower_quartile, summary.upper_quartile), (2.0, 4.0));
+        assert!((summary.spread() - 1.0 / 3.0).abs() < 1e-9);
+        assert_eq!(format!("{summary:>20}"), " 3.00 (1.00 to 5.00)");
+        assert_eq!(Summary::of(&[]), None);
+        assert_eq!(Summary::of(&[0.0; 3]).unwrap().spread(), 0.0);
     }
 
     #[test]
     fn quartile_between_two_samples_is_the_one_further_from_the_median() {
-        let figure = Figure::of(&[1.0, 2.0, 3.0, 4.0]).unwrap();
-        assert_eq!((figure.lower_quartile, figure.upper_quartile), (1.0, 4.0));
-        assert_eq!(figure.median, 3.0);
+        let summary = Summary::of(&[1.0, 2.0, 3.0, 4.0]).unwrap();
+        assert_eq!((summary.lower_quartile, summary.upper_quartile), (1.0, 4.0));
+        assert_eq!(summary.median, 3.0);
     }
 
     #[test]
     fn figure_with_unordered_or_negative_values_is_not_sound() {
-        let figure = Figure::of(&[1.0, 2.0, 3.0]).unwrap();
-        assert!(figure.is_sound());
+        let summary = Summary::of(&[1.0, 2.0, 3.0]).unwrap();
+        assert!(summary.is_sound());
         for wrong in [f64::NAN, f64::INFINITY, -1.0] {
-            let (mut most, mut median) = (figure, figure);
-            (most.most, median.median) = (wrong, wrong);
-            assert!(!most.is_sound() && !median.is_sound(), "{wrong}");
+            let (mut greatest, mut median) = (summary, summary);
+            (greatest.max, median.median) = (wrong, wrong);
+            assert!(!greatest.is_sound() && !median.is_sound(), "{wrong}");
         }
     }
 
     #[test]
     fn reversing_unit_swaps_the_least_and_the_most() {
-        let ns = Figure::of(&[1.0, 2.0, 4.0, 8.0, 10.0]).unwrap();
+        let ns = Summary::of(&[1.0, 2.0, 4.0, 8.0, 10.0]).unwrap();
         let rate = ns.map(|ns| 8.0 / ns);
-        assert_eq!((rate.least, rate.median, rate.most), (0.8, 2.0, 8.0));
+        assert_eq!((rate.min, rate.median, rate.max), (0.8, 2.0, 8.0));
         assert_eq!((rate.lower_quartile, rate.upper_quartile), (1.0, 4.0));
         assert!(rate.is_sound());
-        assert_eq!(ns.map(|ns| ns * 2.0).most, 20.0);
+        assert_eq!(ns.map(|ns| ns * 2.0).max, 20.0);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use millstream::Error;
 
-use crate::contents::Excuses;
+use crate::contents::AllowedFailures;
 use crate::end::End;
 use crate::tally::{Count, Tally};
 
@@ -20,11 +20,11 @@ pub enum Sizes {
 
 /// The limits of a program, and the failures that it accepts.
 #[derive(Clone, Debug)]
-pub struct Ground {
+pub struct ProgramConfig {
     /// The counters and violations.
     pub tally: Arc<Tally>,
     /// Reasons for which any task may fail.
-    pub excuses: Excuses,
+    pub allowed: AllowedFailures,
     /// The number of elements of each buffer.
     pub sizes: Sizes,
     /// The maximum number of buffers. If all have the same size, a program starts with this number.
@@ -42,12 +42,12 @@ pub struct Ground {
     pub is_driven: bool,
 }
 
-impl Ground {
+impl ProgramConfig {
     /// Returns limits for a few small buffers, and accepts only failures that the program causes itself.
     pub fn small(elements: usize) -> Self {
         Self {
             tally: Arc::default(),
-            excuses: Excuses::NONE,
+            allowed: AllowedFailures::NONE,
             sizes: Sizes::All(elements),
             buffers_max: 4,
             streams_max: 6,
@@ -61,8 +61,8 @@ impl Ground {
     /// Returns how a program ends whose call was refused. Notes a violation if the refusal has no accepted reason.
     pub fn refused(&self, what: &str, error: &Error) -> End {
         match error {
-            Error::DeviceLost { .. } if self.excuses.has(Excuses::LOST) => {
-                self.tally.one(Count::Lost);
+            Error::DeviceLost { .. } if self.allowed.has(AllowedFailures::LOST) => {
+                self.tally.increment(Count::Lost);
                 End::Lost
             }
             error => {

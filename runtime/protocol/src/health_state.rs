@@ -18,7 +18,7 @@ use crate::health::Health;
 use crate::marks::is_runtime_thread;
 
 /// The health of a device over all of its epochs.
-pub struct Vitals {
+pub struct HealthState {
     state: Mutex<State>,
     remains: Remains,
 }
@@ -61,7 +61,7 @@ struct State {
     watches: u64,
 }
 
-impl Default for Vitals {
+impl Default for HealthState {
     fn default() -> Self {
         Self {
             state: Mutex::new(State {
@@ -75,7 +75,7 @@ impl Default for Vitals {
     }
 }
 
-impl Vitals {
+impl HealthState {
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
@@ -95,7 +95,7 @@ impl Vitals {
         self.change_if(health, || true);
     }
 
-    /// Calls `change` under the lock, and then sets the health as [`Vitals::change`] does if `change` returned
+    /// Calls `change` under the lock, and then sets the health as [`HealthState::change`] does if `change` returned
     /// `true`. A reader observes the effect of `change` and the new health together.
     pub(crate) fn change_if(&self, health: Health, change: impl FnOnce() -> bool) {
         let mut state = self.state();
@@ -121,7 +121,7 @@ impl Vitals {
             number: state.watches,
             seen: state.changes,
             over: state.health == Health::Closed,
-            vitals: self.clone(),
+            health_state: self.clone(),
         }
     }
 }
@@ -129,7 +129,7 @@ impl Vitals {
 /// A watch of the health of a device. It reports that the health changed, and the latest value; of several changes
 /// since the last poll it reports only the last.
 pub struct HealthWatch {
-    vitals: Arc<Vitals>,
+    health_state: Arc<HealthState>,
     number: u64,
     seen: u64,
     /// The watch has reported the close, or was created after it.
@@ -139,7 +139,7 @@ pub struct HealthWatch {
 impl HealthWatch {
     /// Returns the current health.
     pub fn health(&self) -> Health {
-        self.vitals.health()
+        self.health_state.health()
     }
 
     /// Waits for the next change. Returns `None` once the device is closed and the watch has reported that.
@@ -166,7 +166,7 @@ impl HealthWatch {
         if self.over {
             return Poll::Ready(None);
         }
-        let mut state = self.vitals.state();
+        let mut state = self.health_state.state();
         if state.changes != self.seen {
             self.seen = state.changes;
             self.over = state.health == Health::Closed;
@@ -192,7 +192,7 @@ impl HealthWatch {
 
 impl Drop for HealthWatch {
     fn drop(&mut self) {
-        let mut state = self.vitals.state();
+        let mut state = self.health_state.state();
         let place = state
             .wakers
             .iter()
@@ -222,20 +222,20 @@ mod tests {
     /// I5: a watch reports a change that came before the poll, the latest of several changes, and the close once.
     #[test]
     fn watch_reports_the_latest_change_and_ends_with_the_close_i5() {
-        let vitals = Arc::new(Vitals::default());
-        let mut watch = vitals.watch();
+        let health_state = Arc::new(HealthState::default());
+        let mut watch = health_state.watch();
         let mut poll = || watch.poll_changed(&mut Context::from_waker(Waker::noop()));
         assert_eq!(poll(), Poll::Pending);
-        vitals.change(LOST);
+        health_state.change(LOST);
         assert_eq!(poll(), Poll::Ready(Some(LOST)));
         assert_eq!(poll(), Poll::Pending);
-        vitals.change(Health::Running { epoch: 1 });
-        vitals.change(Health::Closed);
-        vitals.change(Health::Running { epoch: 2 });
+        health_state.change(Health::Running { epoch: 1 });
+        health_state.change(Health::Closed);
+        health_state.change(Health::Running { epoch: 2 });
         assert_eq!(poll(), Poll::Ready(Some(Health::Closed)));
         assert_eq!(poll(), Poll::Ready(None));
         assert_eq!(
-            vitals
+            health_state
                 .watch()
                 .poll_changed(&mut Context::from_waker(Waker::noop())),
             Poll::Ready(None)
@@ -245,8 +245,8 @@ mod tests {
     /// I12: a watch has at most one waker, however often it is polled, and removes it when it is dropped.
     #[test]
     fn watch_keeps_one_waker_and_removes_it_on_drop_i12() {
-        let vitals = Arc::new(Vitals::default());
-        let mut watch = vitals.watch();
+        let health_state = Arc::new(HealthState::default());
+        let mut watch = health_state.watch();
         for _ in 0..10 {
             assert!(
                 watch
@@ -254,21 +254,21 @@ mod tests {
                     .is_pending()
             );
         }
-        assert_eq!(vitals.state().wakers.len(), 1);
+        assert_eq!(health_state.state().wakers.len(), 1);
         drop(watch);
-        assert_eq!(vitals.state().wakers.len(), 0);
+        assert_eq!(health_state.state().wakers.len(), 0);
     }
 
     #[test]
     fn waiting_thread_is_woken_by_a_change() {
-        let vitals = Arc::new(Vitals::default());
-        let mut watch = vitals.watch();
+        let health_state = Arc::new(HealthState::default());
+        let mut watch = health_state.watch();
         assert!(matches!(
             watch.wait_timeout(Duration::ZERO),
             Err(Error::TimedOut { .. })
         ));
         let waiting = std::thread::spawn(move || watch.wait_timeout(Duration::from_secs(60)));
-        vitals.change(LOST);
+        health_state.change(LOST);
         assert!(matches!(waiting.join(), Ok(Ok(Some(LOST)))));
     }
 }

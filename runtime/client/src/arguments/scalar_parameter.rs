@@ -1,0 +1,79 @@
+//! [`ScalarParameter`]: a scalar of a recording whose value each replay sets.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use millstream_protocol::element::Element;
+use millstream_protocol::table::SlotRef;
+
+/// A scalar of a recording whose value each replay sets. [`Recorder::scalar`](crate::Recorder::scalar) makes one, a
+/// launch takes `&parameter` in place of a number, and [`ReplayArgs::set`](crate::ReplayArgs::set) sets its value.
+///
+/// It belongs to the recorder that made it: only this recorder's launches take it, and only replays of this recording
+/// set it.
+pub struct ScalarParameter<T: Element> {
+    index: u32,
+    recorder: Arc<RecorderKey>,
+    element: PhantomData<fn() -> T>,
+}
+
+/// Identifies a recorder, and later its recording: by address, while a reference to it exists.
+#[derive(Debug)]
+pub(crate) struct RecorderKey(());
+
+impl RecorderKey {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(RecorderKey(()))
+    }
+}
+
+impl<T: Element> ScalarParameter<T> {
+    pub(crate) fn new(index: u32, recorder: Arc<RecorderKey>) -> Self {
+        Self {
+            index,
+            recorder,
+            element: PhantomData,
+        }
+    }
+
+    /// Returns the position among the scalar parameters of the recorder.
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Returns `true` if the recorder with this key made the parameter.
+    pub(crate) fn is_of(&self, recorder: &Arc<RecorderKey>) -> bool {
+        Arc::ptr_eq(&self.recorder, recorder)
+    }
+}
+
+impl<T: Element> Clone for ScalarParameter<T> {
+    fn clone(&self) -> Self {
+        Self::new(self.index, self.recorder.clone())
+    }
+}
+
+impl<T: Element> std::fmt::Debug for ScalarParameter<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ScalarParameter<{}>({})", T::DTYPE, self.index)
+    }
+}
+
+/// Where a launch takes a scalar parameter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ScalarPlace {
+    /// The index of the parameter.
+    pub(crate) scalar: u32,
+    /// The first byte among the packed scalars of the launch. The value does not cross a word.
+    pub(crate) offset: u32,
+}
+
+/// What a recorder takes from arguments in addition to their packed form.
+pub(crate) struct RecordedArguments {
+    /// References that keep the recorded slices alive.
+    pub(crate) holds: Vec<SlotRef>,
+    /// The key of the recorder.
+    pub(crate) key: Arc<RecorderKey>,
+    /// The places of scalar parameters in the launch that is being recorded.
+    pub(crate) places: Vec<ScalarPlace>,
+}

@@ -1,0 +1,140 @@
+//! Records launches: their arguments, and which of their scalars each replay sets.
+
+use std::sync::Arc;
+
+use millstream_protocol::access::Access;
+use millstream_protocol::error::Error;
+use millstream_protocol::kernel::BindingSpec;
+use millstream_protocol::launch::LaunchCount;
+use millstream_protocol::message::{Op, Task};
+use millstream_protocol::recording::{RecordedOp, RecordedWord, WordSlot};
+
+use super::{Recorder, ReplayedScalars, Shape};
+use crate::KernelHandle;
+use crate::arguments::{ArgumentWriter, Arguments, Bound, CubeCount, Packed, Untyped};
+use crate::launch::check_own_count;
+
+impl Recorder<'_> {
+    /// Records a launch. A scalar may be a [`ScalarParameter`](crate::arguments::ScalarParameter), whose value each
+    /// replay sets.
+    ///
+    /// # Errors
+    /// Same as [`Stream::launch`](crate::Stream::launch); [`LaunchError::ScalarParameter`] for a scalar parameter of
+    /// another recorder.
+    ///
+    /// [`LaunchError::ScalarParameter`]: millstream_protocol::error::LaunchError::ScalarParameter
+    pub fn launch(
+        &mut self,
+        kernel: &KernelHandle,
+        count: impl Into<CubeCount>,
+        arguments: impl Arguments,
+    ) -> Result<(), Error> {
+        self.record_launch(kernel, count.into(), &arguments, Vec::new())
+    }
+
+    /// Records a launch as [`Stream::launch_words`](crate::Stream::launch_words) makes it. A word may be a slot, whose
+    /// value each replay provides ([`ReplayArgs::words`](crate::ReplayArgs::words)). For programs that generate kernels
+    /// and so have scalars as words; other programs use [`Recorder::scalar`].
+    ///
+    /// ```
+    /// # use millstream_client::{KernelHandle, Recording, Stream};
+    /// # use millstream_protocol::error::Error;
+    /// # use millstream_client::handle::Handle;
+    /// use millstream_client::arguments::{CubeCount, read, write};
+    /// use millstream_protocol::recording::RecordedWord;
+    /// # fn f(stream: &Stream, scale: &KernelHandle, x: &Handle<f32>, y: &Handle<f32>) -> Result<(), Error> {
+    /// let mut recorder = stream.recorder();
+    /// let (a, b) = (recorder.parameter::<f32>(64)?, recorder.parameter::<f32>(64)?);
+    /// let words = [RecordedWord::Value(64), RecordedWord::Slot(0)];
+    /// let bindings = [read(a.as_bytes()), write(b.as_bytes())];
+    /// recorder.launch_words(scale, CubeCount::single(), &bindings, &words)?;
+    /// let step = recorder.finish()?;
+    /// let factor = u64::from(0.5_f32.to_bits());
+    /// step.bind(&a, x).bind(&b, y).words(&[factor]).replay(stream)
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Same as [`Stream::launch_words`](crate::Stream::launch_words).
+    pub fn launch_words(
+        &mut self,
+        kernel: &KernelHandle,
+        count: impl Into<CubeCount>,
+        bindings: &[Bound<'_, u8>],
+        words: &[RecordedWord],
+    ) -> Result<(), Error> {
+        let values = words.iter().map(|word| match word {
+            RecordedWord::Value(value) => *value,
+            RecordedWord::Slot(_) => 0,
+        });
+        let values: Vec<u64> = values.collect();
+        let slot = |(index, word): (usize, &RecordedWord)| match word {
+            RecordedWord::Value(_) => None,
+            RecordedWord::Slot(slot) => Some(WordSlot {
+                word: index as u32,
+                slot: *slot,
+            }),
+        };
+        let slots = words.iter().enumerate().filter_map(slot).collect();
+        let arguments = Untyped {
+            signature: kernel.kernel.signature(),
+            bindings,
+            words: &values,
+            metadata: &[],
+        };
+        self.record_launch(kernel, count.into(), &arguments, slots)
+    }
+
+    fn record_launch(
+        &mut self,
+        kernel: &KernelHandle,
+        count: CubeCount,
+        arguments: &impl Arguments,
+        slots: Vec<WordSlot>,
+    ) -> Result<(), Error> {
+        let device = self.stream.device();
+        if !Arc::ptr_eq(kernel.hold.table(), device.table()) {
+            return Err(device.foreign("kernel", kernel.hold.table()));
+        }
+        let signature = kernel.kernel.signature();
+        let mut packed = Packed::new();
+        let given = arguments.count();
+        self.recorded.places.clear();
+        let fits = ArgumentWriter::new(signature, device.table(), &mut packed, given)
+            .and_then(|writer| arguments.write(&mut writer.recorded_by(&mut self.recorded)));
+        fits.map_err(|error| device.argument_error(error, kernel.name()))?;
+        self.stream.check_count(kernel, &count)?;
+        let mut task = Task::new(None, Op::Taken);
+        packed.move_to(&mut task);
+        if matches!(count, CubeCount::Static(x, y, z) if [x, y, z].contains(&0)) {
+            // No cube runs, so a replay must not treat the declared outputs as written.
+            task.all_bindings_mut()
+                .for_each(|binding| binding.access = Access::Read);
+        }
+        let count = match &count {
+            CubeCount::Static(x, y, z) => LaunchCount::Static([*x, *y, *z]),
+            CubeCount::Dynamic(handle) => {
+                let bindings = task.all_bindings().copied();
+                check_own_count(kernel, handle, bindings)?;
+                task.push_binding(handle.binding(Access::Read));
+                self.recorded.holds.push(handle.hold().clone());
+                LaunchCount::Dynamic
+            }
+        };
+        self.kernels.push(kernel.clone());
+        let shape = |spec: &BindingSpec| Shape {
+            align: spec.dtype.size() as u64,
+            aliases: signature.aliases() && spec.share.is_shared_by_pointer(),
+        };
+        let shapes = signature.bindings().iter().map(shape).collect();
+        let op = RecordedOp::Launch {
+            kernel: kernel.id(),
+            count,
+        };
+        let mut places = std::mem::take(&mut self.recorded.places);
+        places.sort_unstable_by_key(|place| place.offset);
+        let scalars = ReplayedScalars { slots, places };
+        self.add_task(op, task, shapes, scalars);
+        Ok(())
+    }
+}

@@ -1,0 +1,242 @@
+//! [`ReplayArgs`]: the arguments of one replay.
+
+use std::sync::Arc;
+
+use millstream_protocol::binding::Binding;
+use millstream_protocol::element::Element;
+use millstream_protocol::error::{Error, LaunchError, ParameterMismatch};
+use millstream_protocol::id::RecordingId;
+use millstream_protocol::launch::INLINE_BINDINGS;
+use millstream_protocol::message::Op;
+use millstream_protocol::recording::Parameter;
+use smallvec::SmallVec;
+
+use super::{Recording, RecordingShared, parameter_error};
+use crate::Stream;
+use crate::arguments::{ArgumentError, ScalarParameter};
+use crate::handle::Handle;
+use crate::scalar_words::ScalarValues;
+
+/// The arguments of one replay: a handle for each parameter, a value for each scalar parameter, and the words.
+/// [`Recording::bind`] and [`Recording::set`] start them.
+///
+/// The arguments are checked and resolved on the caller's stack, and allocate nothing for up to 8 parameters, 16 scalar
+/// parameters and 16 words (I9). [`ReplayArgs::replay`] returns an error if an argument does not fit.
+///
+/// They borrow the handles until the replay (I4): a binding is plain numbers, so a slice whose last handle was dropped
+/// before the replay is sent would be freed before the replay is admitted.
+///
+/// ```compile_fail,E0505
+/// # use millstream_client::{Recording, Stream};
+/// # use millstream_protocol::error::Error;
+/// # use millstream_client::handle::Handle;
+/// # fn f(stream: &Stream, step: &Recording, parameter: &Handle<f32>, values: Handle<f32>) -> Result<(), Error> {
+/// let args = step.bind(parameter, &values);
+/// drop(values); // allowed after `replay`
+/// args.replay(stream)
+/// # }
+/// ```
+#[must_use = "nothing runs before `replay`"]
+pub struct ReplayArgs<'a> {
+    recording: &'a RecordingShared,
+    /// One for each parameter: the recorded binding, until a handle is bound.
+    bindings: SmallVec<[Binding; INLINE_BINDINGS]>,
+    is_bound: SmallVec<[bool; INLINE_BINDINGS]>,
+    words: &'a [u64],
+    scalars: ScalarValues,
+    /// The first error.
+    error: Option<ArgumentError>,
+}
+
+impl<'a> ReplayArgs<'a> {
+    /// Creates the arguments of a replay with the recorded memory, for use in a loop.
+    ///
+    /// ```
+    /// # use millstream_client::{Recording, ReplayArgs, Stream};
+    /// # use millstream_protocol::error::Error;
+    /// # use millstream_client::handle::Handle;
+    /// # fn f(stream: &Stream, step: &Recording, parameters: &[Handle<f32>], values: &[Handle<f32>]) -> Result<(), Error> {
+    /// let mut args = ReplayArgs::new(step);
+    /// for (parameter, value) in parameters.iter().zip(values) {
+    ///     args = args.bind(parameter, value);
+    /// }
+    /// args.replay(stream)
+    /// # }
+    /// ```
+    #[inline]
+    pub fn new(recording: &'a Recording) -> Self {
+        let recording = &*recording.shared;
+        Self {
+            recording,
+            bindings: SmallVec::from_slice(&recording.bindings),
+            is_bound: SmallVec::from_elem(false, recording.bindings.len()),
+            words: &[],
+            scalars: ScalarValues::new(&recording.words.scalars),
+            error: None,
+        }
+    }
+
+    /// Binds `handle` in place of `parameter`, as [`Recording::bind`].
+    #[inline]
+    pub fn bind<T: Element>(mut self, parameter: &Handle<T>, handle: &'a Handle<T>) -> Self {
+        let bound = self.bind_named(parameter.as_bytes(), handle.as_bytes());
+        self.keep_error(bound);
+        self
+    }
+
+    /// Sets the value of a scalar parameter, as [`Recording::set`].
+    #[inline]
+    pub fn set<T: Element>(mut self, scalar: &ScalarParameter<T>, value: T) -> Self {
+        let known = &self.recording.words.scalars;
+        let set = self.scalars.set(known, scalar, value);
+        self.keep_error(set);
+        self
+    }
+
+    /// Sets the values of all slots ([`RecordedWord::Slot`](millstream_protocol::recording::RecordedWord)).
+    #[inline]
+    pub fn words(mut self, words: &'a [u64]) -> Self {
+        self.words = words;
+        self
+    }
+
+    /// Replays the recording on `stream`. Sends one message. May block while the mailbox is full, unless the stream is
+    /// a [`Stream::nowait`].
+    ///
+    /// # Errors
+    /// [`Error::Foreign`], [`Error::Closed`]; [`Error::Launch`] with [`LaunchError::NotAParameter`] for a handle that
+    /// the recording does not touch, with [`LaunchError::WordCount`], with [`LaunchError::ScalarParameter`] if a scalar
+    /// parameter is set twice, not at all, or belongs to another recording, and with [`LaunchError::Parameter`] if a
+    /// parameter is bound twice, or has no memory and is not bound, if a handle is too small or differs in alignment,
+    /// or if handles overlap so that a task would read what it writes although its kernel does not allow that.
+    pub fn replay(self, stream: &Stream) -> Result<(), Error> {
+        self.submit(stream, stream.waits())
+    }
+
+    #[inline]
+    pub(super) fn keep_error(&mut self, bound: Result<(), ArgumentError>) {
+        if let Err(error) = bound {
+            self.error.get_or_insert(error);
+        }
+    }
+
+    fn bind_named(
+        &mut self,
+        parameter: &Handle<u8>,
+        handle: &'a Handle<u8>,
+    ) -> Result<(), ArgumentError> {
+        self.check_handle(parameter)?;
+        let Some(index) = self.recording.parameter_of(parameter.id()) else {
+            return Err(LaunchError::NotAParameter.into());
+        };
+        let touched = &self.recording.bindings[index];
+        let end = parameter.start() + parameter.size();
+        if touched.offset < parameter.start() || touched.offset + touched.len > end {
+            return Err(parameter_error(index, ParameterMismatch::Part));
+        }
+        self.bind_at(index, parameter.start(), handle)
+    }
+
+    pub(super) fn bind_index(
+        &mut self,
+        index: usize,
+        handle: &'a Handle<u8>,
+    ) -> Result<(), ArgumentError> {
+        let Some(recorded) = self.recording.parameters.get(index) else {
+            let parameters = self.recording.parameters.len();
+            return Err(parameter_error(
+                index,
+                ParameterMismatch::Missing { parameters },
+            ));
+        };
+        self.bind_at(index, recorded.base(), handle)
+    }
+
+    /// Binds a handle that starts where byte `base` of the recorded slice was.
+    fn bind_at(
+        &mut self,
+        index: usize,
+        base: u64,
+        handle: &'a Handle<u8>,
+    ) -> Result<(), ArgumentError> {
+        self.check_handle(handle)?;
+        if std::mem::replace(&mut self.is_bound[index], true) {
+            return Err(parameter_error(index, ParameterMismatch::Twice));
+        }
+        let bound = rebind(&self.recording.parameters[index], base, handle);
+        self.bindings[index] = bound.map_err(|why| parameter_error(index, why))?;
+        Ok(())
+    }
+
+    fn check_handle(&self, handle: &Handle<u8>) -> Result<(), ArgumentError> {
+        match Arc::ptr_eq(handle.hold().table(), self.recording.hold.table()) {
+            true => Ok(()),
+            false => Err(ArgumentError::foreign(handle.hold().table())),
+        }
+    }
+
+    /// Checks all arguments together. Returns `true` if two parameters overlap, one of which is written.
+    fn check(&self) -> Result<bool, ArgumentError> {
+        let shared = self.recording;
+        if self.words.len() != shared.words.own {
+            let (expected, given) = (shared.words.own, self.words.len());
+            return Err(LaunchError::WordCount { expected, given }.into());
+        }
+        self.scalars.check(&shared.words.scalars)?;
+        shared.check(&self.bindings, self.is_bound.contains(&true))
+    }
+
+    pub(super) fn submit(self, stream: &Stream, wait: bool) -> Result<(), Error> {
+        let (shared, device) = (self.recording, stream.device());
+        let table = shared.hold.table();
+        if !Arc::ptr_eq(table, device.table()) {
+            return Err(device.foreign("recording", table));
+        }
+        let overlap = match self.error {
+            Some(error) => Err(error),
+            None => self.check(),
+        };
+        let overlap = overlap.map_err(|error| device.argument_error(error, &"replay".into()))?;
+        let op = Op::Replay {
+            recording: RecordingId(shared.hold.id()),
+            overlap,
+        };
+        stream.submit(wait, op, |task| {
+            task.set_bindings(&self.bindings);
+            self.scalars.set_after(self.words, task);
+        })
+    }
+}
+
+/// Returns the binding of a handle that replaces a parameter from byte `base` on.
+#[inline]
+fn rebind(
+    recorded: &Parameter,
+    base: u64,
+    handle: &Handle<u8>,
+) -> Result<Binding, ParameterMismatch> {
+    let touched = &recorded.binding;
+    let before = touched.offset - base;
+    let needed = before + touched.len;
+    if handle.size() < needed && !recorded.may_be_shorter {
+        let (recorded, given) = (needed, handle.size());
+        return Err(ParameterMismatch::TooSmall { recorded, given });
+    }
+    let (align, given) = (recorded.align, handle.start());
+    // Alignments are sizes of elements, and so powers of two.
+    if (given ^ base) & (align - 1) != 0 {
+        return Err(ParameterMismatch::Misaligned {
+            align,
+            recorded: base,
+            given,
+        });
+    }
+    let before = before.min(handle.size());
+    let len = touched.len.min(handle.size() - before);
+    Ok(Binding::new(
+        handle.id(),
+        given + before,
+        len,
+        touched.access,
+    ))
+}
