@@ -86,11 +86,12 @@ fn loader() -> Result<&'static ash::Entry, OpenError> {
     })
 }
 
-/// Serializes what adds and removes instances and devices: the loader looks devices up in its list of instances without
-/// a lock of its own, so that a device that is opened while another one closes would crash (seen with 1.4.309).
+/// Serializes the calls that change the loader's lists of instances, drivers and devices. The loader looks devices up in
+/// these lists without a lock, so that opening a device while another thread enumerates or closes devices would crash
+/// (seen with the loader 1.4.309).
 static CHANGES: Mutex<()> = Mutex::new(());
 
-/// Waits for the turn to create or destroy an instance or a device.
+/// Waits for the turn to create or destroy an instance or a device, or to enumerate devices.
 pub(crate) fn change() -> MutexGuard<'static, ()> {
     CHANGES.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use ash::{khr, nv, vk};
 use millstream_protocol::error::OpenError;
 
-use super::instance::unavailable;
+use super::instance::{change, unavailable};
 use super::{Code, Instance, VERSION_MIN, refused};
 
 /// A family of queues that support compute.
@@ -65,6 +65,7 @@ pub(crate) struct Features {
 impl Gpu {
     /// Lists the GPUs of an instance, in the driver's order.
     pub(crate) fn all(instance: &Instance) -> Result<Vec<Self>, OpenError> {
+        let _turn = change();
         // SAFETY: the instance is alive.
         let devices = unsafe { instance.raw.enumerate_physical_devices() }
             .map_err(Code::of("vkEnumeratePhysicalDevices"))
