@@ -57,6 +57,7 @@ mod reduce;
 mod requirements;
 mod routines;
 mod target;
+mod unroll;
 mod wide;
 
 #[cfg(test)]

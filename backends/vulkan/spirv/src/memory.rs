@@ -279,7 +279,7 @@ impl Body<'_> {
         emit.branch(head);
         emit.open(head);
         emit.phi(expected, bits, [(first, before), (found, next)]);
-        emit.looping(end, next, false);
+        emit.looping(end, next);
         emit.branch(next);
         emit.open(next);
         let old = Lane {
