@@ -37,7 +37,9 @@ impl Default for Target {
 macro_rules! features {
     ($($(#[$doc:meta])* $name:ident: $text:literal,)*) => {
         /// Optional features of a device. 64-bit integers (`shaderInt64`) are required, and buffer device addresses are
-        /// for [`Buffers::Addresses`] and for spilled parameters.
+        /// for [`Buffers::Addresses`] and for spilled parameters. Halves need no arithmetic of halves.
+        ///
+        /// Of a device whose float controls are not independent for `f32` and `f64`, turn both on or neither.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
         pub struct Features {
             $($(#[$doc])* pub $name: bool,)*
