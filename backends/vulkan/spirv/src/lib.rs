@@ -94,7 +94,7 @@ pub struct Module {
     pub parameters: Parameters,
     /// The bytes of the parameter block.
     pub parameter_bytes: u32,
-    /// The bytes of shared memory of a cube, at most.
+    /// The bytes of shared memory of a cube: arrays, and one element for each thread and type that is reduced.
     pub shared_bytes: u32,
     /// The features that the module uses: a device must have enabled them.
     pub features: Features,
@@ -148,6 +148,7 @@ pub fn lower(function: &Function, target: &Target) -> Result<Module, LowerError>
     let layout = Layout::new(function, target.parameter_bytes_max);
     let interface = Interface::declare(&mut unit, function, layout);
     let shared_bytes = interface.shared_bytes;
+    requirements::check_limits(function, target, shared_bytes)?;
     let main = unit.emit.id();
     let void = unit.emit.void();
     unit.emit.begin(main, void, &[]);
