@@ -7,18 +7,11 @@ use millstream_ir::ssa::{Function, Op, Type, ValueId};
 use millstream_ir::{DType, scalar};
 use rspirv::spirv::{self, GlslStd450Op, Word};
 
-use crate::emit::Emit;
+use crate::LowerError;
 use crate::interface::Interface;
-use crate::routines::{Routine, Routines};
+use crate::routines::Routine;
+use crate::unit::Unit;
 use crate::unroll::Unrolling;
-use crate::{LowerError, Target};
-
-/// The module: what all functions of it share.
-pub(crate) struct Unit {
-    pub(crate) emit: Emit,
-    pub(crate) target: Target,
-    pub(crate) routines: Routines,
-}
 
 /// One lane of a value.
 #[derive(Clone, Copy)]

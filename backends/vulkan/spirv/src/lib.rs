@@ -2,8 +2,8 @@
 //! of Vulkan 1.2 (SPIR-V 1.5). The crate is a pure function of the IR and of a [`Target`]; it makes no Vulkan calls.
 //!
 //! ```text
-//!  Function ──requirements──► interface: parameter block, buffers, shared arrays
-//!                           ► body: values, by arithmetic, cast, memory, reduce; statements by control
+//!  Function ──requirements──► interface: parameter block, buffers, shared arrays; inputs reads them
+//!                           ► body: values, by arithmetic, cast, memory, wide, reduce; statements by control
 //!                           ► routines: what SPIR-V lacks or rounds badly, as functions of the module
 //!           ──emit──► words
 //! ```
@@ -56,25 +56,29 @@ pub mod cases;
 mod cast;
 mod control;
 mod emit;
+mod inputs;
 mod interface;
 mod memory;
 mod reduce;
 mod requirements;
 mod routines;
 mod target;
+mod unit;
 mod unroll;
+mod walk;
 mod wide;
 
 #[cfg(test)]
 mod tests;
 
-use body::{Body, Role, Unit};
+use body::{Body, Role};
 use emit::Emit;
 use interface::{Interface, Layout};
 use millstream_ir::ssa::Function;
 use routines::Routines;
 use rspirv::spirv::Capability;
 pub use target::{Buffers, Features, LowerError, Target};
+use unit::Unit;
 
 /// How a launch passes the parameter block.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -3,8 +3,8 @@
 use millstream_ir::DType;
 use millstream_ir::ssa::{Function, Memory, Stmt};
 
-use crate::body::Unit;
-use crate::interface::each_statement;
+use crate::unit::Unit;
+use crate::walk::each_statement;
 use crate::{Features, LowerError, Target};
 
 /// Records the features that a function uses.

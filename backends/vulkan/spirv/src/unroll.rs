@@ -7,8 +7,8 @@ use millstream_ir::ssa::{Block, Function, Op, Stmt, ValueId};
 use millstream_ir::{BinaryOp, DType};
 
 use crate::Features;
-use crate::interface::each_statement;
 use crate::routines::Routine;
+use crate::walk::each_statement;
 
 /// The most instructions of an unrolled loop, about; drivers take longer than linear time for large blocks.
 const INSTRUCTIONS_MAX: u64 = 8192;
