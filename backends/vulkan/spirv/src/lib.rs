@@ -34,8 +34,8 @@
 //!
 //! # Accuracy
 //! `exact` is rounded once, as [`millstream_ir::scalar`] defines; other numbers are the greatest known errors in units
-//! in the last place. They hold for devices whose sums and products of floats round to nearest, as Vulkan demands, and
-//! do not flush subnormals ([`Features::subnormals_f32`]).
+//! in the last place. They hold for devices whose sums and products of floats are rounded to nearest (Vulkan demands
+//! correct rounding and leaves the direction open), and which do not flush subnormals ([`Features::subnormals_f32`]).
 //!
 //! | operation | f32 | f64 |
 //! | --- | --- | --- |
@@ -48,7 +48,8 @@
 //! | `pow` | 1 | 1 |
 //!
 //! `sin` and `cos` hold this for every angle. An exact `fma` without the instruction takes about 130 instructions, of
-//! `f32` with [`Features::f64`] about 20: probe the device, and turn the features on where they hold. The order of reductions is that of a tree, the same on each run.
+//! `f32` with [`Features::f64`] about 20: probe the device, and turn the features on where they hold. The order of
+//! reductions is that of a tree, the same on each run.
 
 mod arithmetic;
 mod body;
