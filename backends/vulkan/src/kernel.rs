@@ -120,6 +120,8 @@ impl VulkanCompiler {
             target: Target {
                 buffers,
                 parameter_bytes_max: gpu.limits.max_push_constants_size,
+                shared_bytes_max: gpu.limits.max_compute_shared_memory_size,
+                threads_max: gpu.limits.max_compute_work_group_invocations,
                 features: features(gpu.features),
             },
             context: context.clone(),
@@ -352,7 +354,14 @@ fn features(has: crate::driver::Features) -> Features {
         storage_16: has.storage_16,
         buffer_i64_atomics: has.i64_atomics,
         shared_i64_atomics: has.shared_i64_atomics,
-        preserve_f32: has.preserves_nan,
+        buffer_f32_atomic_add: has.atomic_floats.buffer_f32,
+        shared_f32_atomic_add: has.atomic_floats.shared_f32,
+        buffer_f64_atomic_add: has.atomic_floats.buffer_f64,
+        shared_f64_atomic_add: has.atomic_floats.shared_f64,
+        preserve_f32: has.float_controls.preserve_f32,
+        preserve_f64: has.float_controls.preserve_f64,
+        subnormals_f32: has.float_controls.subnormals_f32,
+        subnormals_f64: has.float_controls.subnormals_f64,
         ..Features::default()
     }
 }
