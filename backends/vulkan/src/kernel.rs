@@ -13,7 +13,7 @@ use millstream_protocol::kernel::{BackendKernel, Kernel, Source};
 use millstream_protocol::properties::DeviceProperties;
 use millstream_spirv::{Buffers, Features, Parameters, Target};
 
-use crate::driver::{Code, Context, Interface, Pipeline};
+use crate::driver::{Code, Context, Interface, Pipeline, PipelineCache};
 use crate::module::{VulkanLaunch, entry_point};
 use crate::parameters::PARAMETERS_MAX;
 
@@ -103,6 +103,7 @@ pub(crate) struct VulkanCompiler {
     context: Arc<Context>,
     properties: DeviceProperties,
     target: Target,
+    cache: PipelineCache,
 }
 
 impl VulkanCompiler {
@@ -110,6 +111,7 @@ impl VulkanCompiler {
         context: &Arc<Context>,
         properties: &DeviceProperties,
         descriptors: bool,
+        cache: PipelineCache,
     ) -> Self {
         let gpu = &context.gpu;
         let buffers = match descriptors {
@@ -124,6 +126,7 @@ impl VulkanCompiler {
                 threads_max: gpu.limits.max_compute_work_group_invocations,
                 features: features(gpu.features),
             },
+            cache,
             context: context.clone(),
             properties: properties.clone(),
         }
@@ -184,7 +187,7 @@ impl VulkanCompiler {
         entry: &CStr,
         interface: Interface,
     ) -> Result<Pipeline, KernelError> {
-        let cache = vk::PipelineCache::null();
+        let cache = self.cache.for_creation();
         // SAFETY: as the caller guarantees.
         let pipeline = unsafe { Pipeline::new(&self.context, words, entry, interface, cache) };
         pipeline.map_err(|code: Code| match code.is_loss() {

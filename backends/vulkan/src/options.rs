@@ -1,7 +1,9 @@
 //! The options of a Vulkan device.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use millstream_gpu::cache_folder;
 use millstream_protocol::backend::{HostContext, Open};
 use millstream_protocol::error::OpenError;
 use millstream_protocol::id::MAX_QUEUES;
@@ -35,6 +37,17 @@ pub struct Vulkan {
     handler: Option<MessageHandler>,
     descriptors: bool,
     memory_limit: Option<u64>,
+    cache: CacheFolder,
+}
+
+/// The folder of the pipeline cache.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+enum CacheFolder {
+    /// This user's cache folder.
+    #[default]
+    Default,
+    Given(PathBuf),
+    None,
 }
 
 impl std::fmt::Debug for Vulkan {
@@ -137,6 +150,22 @@ impl Vulkan {
         self
     }
 
+    /// Sets the folder of the pipeline cache, in which the driver keeps what it has compiled. The default is
+    /// `millstream/vulkan` in the user's cache folder (`XDG_CACHE_HOME`, or `~/.cache`). If the folder cannot be
+    /// written, a warning is logged.
+    #[must_use]
+    pub fn pipeline_cache(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cache = CacheFolder::Given(folder.into());
+        self
+    }
+
+    /// Disables the pipeline cache on disk.
+    #[must_use]
+    pub fn no_pipeline_cache(mut self) -> Self {
+        self.cache = CacheFolder::None;
+        self
+    }
+
     /// Sets whether kernels receive their buffers as descriptors instead of addresses. Launches are slower; but
     /// synchronization validation sees only accesses through descriptors. Needs the extension `VK_KHR_push_descriptor`.
     #[must_use]
@@ -183,6 +212,11 @@ impl Open for Vulkan {
             queues,
             descriptors: self.descriptors,
             memory_limit: self.memory_limit.unwrap_or(u64::MAX),
+            cache: match self.cache {
+                CacheFolder::Default => cache_folder("vulkan"),
+                CacheFolder::Given(folder) => Some(folder),
+                CacheFolder::None => None,
+            },
         };
         VulkanDevice::open(instance, gpu, config, host)
     }

@@ -1,5 +1,6 @@
 //! Opens a device.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use millstream_gpu::{Completer, Staging};
@@ -11,8 +12,8 @@ use millstream_sync::timeline::Timeline;
 use super::VulkanDevice;
 use crate::completer::{Shared, serve};
 use crate::driver::{
-    ALIGNMENT, Buffer, Code, Context, Gpu, Instance, Purpose, QueueFamily, TimelineSemaphore,
-    refused,
+    ALIGNMENT, Buffer, Code, Context, Gpu, Instance, PipelineCache, Purpose, QueueFamily,
+    TimelineSemaphore, refused,
 };
 use crate::kernel::VulkanCompiler;
 use crate::pages::Pages;
@@ -28,6 +29,8 @@ pub(crate) struct DeviceConfig {
     pub(crate) descriptors: bool,
     /// The most bytes of all pages.
     pub(crate) memory_limit: u64,
+    /// The folder of the pipeline cache; `None` for none.
+    pub(crate) cache: Option<PathBuf>,
 }
 
 impl VulkanDevice {
@@ -57,12 +60,14 @@ impl VulkanDevice {
             timelines: timelines.clone(),
             status: host.gone.clone(),
         });
+        let cache = PipelineCache::new(&context, config.cache.as_deref()).map_err(refused)?;
         let nothing = Buffer::new(&context, ALIGNMENT, Purpose::Page).map_err(refused)?;
         let mut device = Self {
             compiler: Arc::new(VulkanCompiler::new(
                 &context,
                 &properties,
                 config.descriptors,
+                cache,
             )),
             queues: Vec::with_capacity(config.queues),
             staging: Staging::default(),

@@ -5,6 +5,7 @@
 //!
 //! | module | subject |
 //! | --- | --- |
+//! | `cache` | the pipeline cache on disk |
 //! | `subject` | the device of a test, and the messages of the validation layer |
 //! | `suite` | the suite of the runtime's behaviour |
 #![allow(
@@ -12,6 +13,7 @@
     reason = "in a test, `unwrap` states the expected outcome"
 )]
 
+mod cache;
 mod subject;
 
 use subject::OnVulkan;
