@@ -21,6 +21,7 @@
 //! | `trace` | start and end times of tasks, by the device's clock |
 //! | `pages` | device memory, and where bindings lie in it |
 //! | `kernel`, `module` | compiles sources to pipelines; the interface of users' modules |
+//! | `wgsl` | translates kernels in WGSL, with the feature `wgsl` |
 //! | `parameters` | the parameters of a launch |
 
 mod accesses;
@@ -39,6 +40,8 @@ mod properties;
 mod queue;
 mod trace;
 mod upload;
+#[cfg(feature = "wgsl")]
+mod wgsl;
 
 pub use device::{VulkanBinding, VulkanDevice, VulkanResources};
 pub use driver::{Message, Severity, Validation};

@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `cache` | the pipeline cache on disk |
 //! | `subject` | the device of a test, and the messages of the validation layer |
+//! | `wgsl` | kernels in WGSL |
 //! | `suite` | the suite of the runtime's behaviour |
 #![allow(
     clippy::unwrap_used,
@@ -15,6 +16,7 @@
 
 mod cache;
 mod subject;
+mod wgsl;
 
 use subject::OnVulkan;
 
