@@ -289,7 +289,7 @@ impl Open for Cuda {
                 .map_err(|code| refused("cuStreamGetCtx", code))?
                 .ok_or_else(|| OpenError::Unavailable {
                     backend: "cuda",
-                    why: "an adopted stream belongs to another context than the adopted one"
+                    why: "an adopted stream belongs to another context than the adopted one; adopt streams of that context"
                         .to_owned(),
                 })
         });
