@@ -8,6 +8,7 @@ use millstream_protocol::backend::{HostContext, Open};
 use millstream_protocol::error::OpenError;
 use millstream_protocol::id::MAX_QUEUES;
 
+use crate::adopted::AdoptedDevice;
 use crate::device::{DeviceConfig, VulkanDevice};
 use crate::driver::{Gpu, Instance, Message, MessageHandler, Validation, version_text};
 
@@ -38,6 +39,7 @@ pub struct Vulkan {
     descriptors: bool,
     memory_limit: Option<u64>,
     cache: CacheFolder,
+    adopted: Option<AdoptedDevice>,
 }
 
 /// The folder of the pipeline cache.
@@ -109,6 +111,24 @@ impl Vulkan {
     pub fn ordinal(ordinal: usize) -> Self {
         Self {
             ordinal,
+            ..Self::default()
+        }
+    }
+
+    /// Adopts a device that the application created. Each queue of the application that is given serves a queue of
+    /// millstream; if [`Vulkan::queues`] asks for more, several share one. Closing waits for these queues, and destroys
+    /// neither the device nor the instance.
+    ///
+    /// # Safety
+    /// The instance and the device must live until the device of millstream is closed, and all its clients, kernels,
+    /// answers and guards are dropped. The required features and those of [`AdoptedFeatures`](crate::AdoptedFeatures)
+    /// must be enabled. While the device is open, no other code may use the given queues; if it is driven, the
+    /// application may use them on the thread that calls the device.
+    #[must_use]
+    pub unsafe fn adopt(device: AdoptedDevice) -> Self {
+        Self {
+            queues: Some(device.queues.len()),
+            adopted: Some(device),
             ..Self::default()
         }
     }
@@ -194,6 +214,20 @@ impl Open for Vulkan {
                 must: "from 1 to 16",
             });
         }
+        let config = DeviceConfig {
+            queues,
+            descriptors: self.descriptors,
+            memory_limit: self.memory_limit.unwrap_or(u64::MAX),
+            cache: match self.cache {
+                CacheFolder::Default => cache_folder("vulkan"),
+                CacheFolder::Given(folder) => Some(folder),
+                CacheFolder::None => None,
+            },
+        };
+        if let Some(adopted) = self.adopted {
+            // SAFETY: as the caller of `adopt` guarantees.
+            return unsafe { VulkanDevice::adopt(adopted, config, host) };
+        }
         let instance = Instance::new(self.validation, self.handler)?;
         let mut gpus = Gpu::all(&instance)?;
         if self.ordinal >= gpus.len() {
@@ -208,16 +242,6 @@ impl Open for Vulkan {
             });
         }
         let gpu = gpus.swap_remove(self.ordinal);
-        let config = DeviceConfig {
-            queues,
-            descriptors: self.descriptors,
-            memory_limit: self.memory_limit.unwrap_or(u64::MAX),
-            cache: match self.cache {
-                CacheFolder::Default => cache_folder("vulkan"),
-                CacheFolder::Given(folder) => Some(folder),
-                CacheFolder::None => None,
-            },
-        };
         VulkanDevice::open(instance, gpu, config, host)
     }
 }

@@ -380,6 +380,13 @@ impl Queue {
         !self.to_poll.is_empty()
     }
 
+    /// Waits until the queue is idle.
+    pub(crate) fn wait_idle(&self) -> Result<(), Code> {
+        // SAFETY: only the device thread uses queues, and when the device is dropped, the thread that drops it.
+        unsafe { self.context.device.queue_wait_idle(self.raw) }
+            .map_err(Code::of("vkQueueWaitIdle"))
+    }
+
     pub(crate) fn family(&self) -> u32 {
         self.family
     }

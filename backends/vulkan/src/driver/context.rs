@@ -24,6 +24,8 @@ pub(crate) struct Context {
     allocator: Mutex<Option<Allocator>>,
     /// Pipelines of dropped kernels, which tasks in flight may still use.
     retired: Mutex<Vec<Pipeline>>,
+    /// Whether the device belongs to the application.
+    is_adopted: bool,
     /// Destroyed after the device.
     _instance: Instance,
 }
@@ -103,6 +105,49 @@ impl Context {
         let device = unsafe { vulkan.create_device(gpu.raw, &info, None) }
             .map_err(Code::of("vkCreateDevice"))
             .map_err(refused)?;
+        let families = queues.iter().map(|(family, _)| *family).collect();
+        let extension = has.synchronization_extension;
+        // SAFETY: the device was just created, and nothing else uses it.
+        let context = unsafe { Self::of(instance, gpu, device, families, extension, false) };
+        context.map(Arc::new)
+    }
+
+    /// Uses the device of an application.
+    ///
+    /// # Safety
+    /// The device is alive until the context is dropped, and has the required features.
+    pub(crate) unsafe fn adopt(
+        instance: Instance,
+        gpu: Gpu,
+        device: ash::Device,
+        families: Vec<u32>,
+    ) -> Result<Arc<Self>, OpenError> {
+        gpu.check()?;
+        let _turn = change();
+        // SAFETY: the device is alive.
+        let submit = unsafe {
+            let get = instance.raw.fp_v1_0().get_device_proc_addr;
+            get(device.handle(), c"vkQueueSubmit2".as_ptr())
+        };
+        // SAFETY: as the caller guarantees.
+        let context = unsafe { Self::of(instance, gpu, device, families, submit.is_none(), true) };
+        context.map(Arc::new)
+    }
+
+    /// Adds the allocator and the functions of extensions to a device. `extension` says whether `synchronization2` is an
+    /// extension of the device. A device that is not adopted is destroyed on an error.
+    ///
+    /// # Safety
+    /// The device is alive, and the context owns it unless it is adopted.
+    unsafe fn of(
+        instance: Instance,
+        gpu: Gpu,
+        device: ash::Device,
+        families: Vec<u32>,
+        extension: bool,
+        is_adopted: bool,
+    ) -> Result<Self, OpenError> {
+        let vulkan = &instance.raw;
         let allocator = Allocator::new(&AllocatorCreateDesc {
             instance: vulkan.clone(),
             device: device.clone(),
@@ -114,25 +159,26 @@ impl Context {
         let allocator = match allocator {
             Ok(allocator) => allocator,
             Err(why) => {
-                // SAFETY: just created, and nothing else uses it.
-                unsafe { device.destroy_device(None) };
+                if !is_adopted {
+                    // SAFETY: the device is owned, and nothing else uses it.
+                    unsafe { device.destroy_device(None) };
+                }
                 return Err(unavailable(format!("its memory cannot be managed: {why}")));
             }
         };
-        Ok(Arc::new(Self {
-            synchronization: has
-                .synchronization_extension
-                .then(|| khr::synchronization2::Device::new(vulkan, &device)),
-            push_descriptor: has
-                .push_descriptors
+        let push_descriptors = gpu.features.push_descriptors;
+        Ok(Self {
+            synchronization: extension.then(|| khr::synchronization2::Device::new(vulkan, &device)),
+            push_descriptor: push_descriptors
                 .then(|| khr::push_descriptor::Device::new(vulkan, &device)),
             allocator: Mutex::new(Some(allocator)),
             retired: Mutex::default(),
             device,
             gpu,
-            families: queues.iter().map(|(family, _)| *family).collect(),
+            families,
+            is_adopted,
             _instance: instance,
-        }))
+        })
     }
 
     /// Calls `body` with the allocator.
@@ -209,15 +255,6 @@ impl Context {
     pub(crate) fn take_retired(&self, to: &mut Vec<Pipeline>) {
         to.append(&mut lock(&self.retired));
     }
-
-    /// Waits until all queues are idle.
-    ///
-    /// # Safety
-    /// No other thread uses a queue of the device.
-    pub(crate) unsafe fn wait_idle(&self) -> Result<(), Code> {
-        // SAFETY: as the caller guarantees.
-        unsafe { self.device.device_wait_idle() }.map_err(Code::of("vkDeviceWaitIdle"))
-    }
 }
 
 impl Drop for Context {
@@ -233,6 +270,9 @@ impl Drop for Context {
             .allocator
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner) = None;
+        if self.is_adopted {
+            return;
+        }
         let _turn = change();
         // SAFETY: all objects of the device hold the context, so they are destroyed; the device is idle or lost.
         unsafe { self.device.destroy_device(None) };

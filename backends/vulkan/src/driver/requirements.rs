@@ -7,6 +7,7 @@ use millstream_protocol::error::OpenError;
 
 use super::instance::{change, unavailable};
 use super::{Code, Instance, VERSION_MIN, refused};
+use crate::adopted::AdoptedDevice;
 
 /// A family of queues that support compute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,6 +109,27 @@ impl Gpu {
         devices
             .map(|(ordinal, raw)| Self::new(instance, ordinal, raw))
             .collect()
+    }
+
+    /// Returns the physical device of an application.
+    pub(crate) fn adopt(instance: &Instance, adopted: &AdoptedDevice) -> Result<Self, OpenError> {
+        let mut gpu = Self::new(instance, 0, adopted.physical)?;
+        let has = adopted.features;
+        gpu.features = Features {
+            f64: has.f64,
+            f16: has.f16,
+            i16: has.i16,
+            i8: has.i8,
+            storage_16: has.storage_16,
+            storage_8: has.storage_8,
+            i64_atomics: has.buffer_i64_atomics,
+            shared_i64_atomics: has.shared_i64_atomics,
+            push_descriptors: has.push_descriptor,
+            synchronization_extension: false,
+            float_controls: gpu.features.float_controls,
+            atomic_floats: AtomicFloats::default(),
+        };
+        Ok(gpu)
     }
 
     fn new(

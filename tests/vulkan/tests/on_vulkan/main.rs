@@ -5,6 +5,7 @@
 //!
 //! | module | subject |
 //! | --- | --- |
+//! | `adopted` | a device of the application |
 //! | `cache` | the pipeline cache on disk |
 //! | `subject` | the device of a test, and the messages of the validation layer |
 //! | `wgsl` | kernels in WGSL |
@@ -14,6 +15,7 @@
     reason = "in a test, `unwrap` states the expected outcome"
 )]
 
+mod adopted;
 mod cache;
 mod subject;
 mod wgsl;
