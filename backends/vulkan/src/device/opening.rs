@@ -97,6 +97,7 @@ impl VulkanDevice {
         let shared = Arc::new(Shared {
             timelines: timelines.clone(),
             status: host.gone.clone(),
+            context: context.clone(),
         });
         let cache = PipelineCache::new(context, config.cache.as_deref()).map_err(refused)?;
         let nothing = Buffer::new(context, ALIGNMENT, Purpose::Page).map_err(refused)?;

@@ -20,6 +20,7 @@ pub(crate) struct Context {
     pub(crate) families: Vec<u32>,
     synchronization: Option<khr::synchronization2::Device>,
     pub(crate) push_descriptor: Option<khr::push_descriptor::Device>,
+    fault_info: Option<ext::device_fault::Device>,
     /// `None` only while the context is dropped.
     allocator: Mutex<Option<Allocator>>,
     /// Pipelines of dropped kernels, which tasks in flight may still use.
@@ -84,6 +85,10 @@ impl Context {
             .shader_shared_float32_atomic_add(atomics.shared_f32)
             .shader_buffer_float64_atomic_add(atomics.buffer_f64)
             .shader_shared_float64_atomic_add(atomics.shared_f64);
+        let mut faults = vk::PhysicalDeviceFaultFeaturesEXT::default().device_fault(true);
+        if has.fault_info {
+            extensions.push(ext::device_fault::NAME.as_ptr());
+        }
         if atomics.any() {
             extensions.push(ext::shader_atomic_float::NAME.as_ptr());
         }
@@ -96,6 +101,10 @@ impl Context {
             .push_next(&mut synchronization);
         let info = match atomics.any() {
             true => info.push_next(&mut atomic_floats),
+            false => info,
+        };
+        let info = match has.fault_info {
+            true => info.push_next(&mut faults),
             false => info,
         };
         let vulkan = &instance.raw;
@@ -171,6 +180,10 @@ impl Context {
             synchronization: extension.then(|| khr::synchronization2::Device::new(vulkan, &device)),
             push_descriptor: push_descriptors
                 .then(|| khr::push_descriptor::Device::new(vulkan, &device)),
+            fault_info: gpu
+                .features
+                .fault_info
+                .then(|| ext::device_fault::Device::new(vulkan, &device)),
             allocator: Mutex::new(Some(allocator)),
             retired: Mutex::default(),
             device,
@@ -243,6 +256,25 @@ impl Context {
                     .device
                     .cmd_write_timestamp2(commands, stage, pool, query),
             }
+        }
+    }
+
+    /// Returns what the driver says about the fault that has lost the device, if it says anything.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let functions = self.fault_info.as_ref()?;
+        // Counts of 0 ask for the description alone.
+        let mut counts = vk::DeviceFaultCountsEXT::default();
+        let mut info = vk::DeviceFaultInfoEXT::default();
+        let device = self.device.handle();
+        // SAFETY: the device is alive and lost, and the structs are valid.
+        let answer =
+            unsafe { (functions.fp().get_device_fault_info_ext)(device, &mut counts, &mut info) };
+        match answer {
+            vk::Result::SUCCESS | vk::Result::INCOMPLETE => {
+                let text = info.description_as_c_str().ok()?.to_string_lossy();
+                Some(text.into_owned()).filter(|text| !text.is_empty())
+            }
+            _ => None,
         }
     }
 

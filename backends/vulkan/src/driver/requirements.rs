@@ -60,6 +60,8 @@ pub(crate) struct Features {
     pub(crate) push_descriptors: bool,
     /// `synchronization2` is an extension of this device, not a part of its version.
     pub(crate) synchronization_extension: bool,
+    /// The device can describe a fault after a loss.
+    pub(crate) fault_info: bool,
     pub(crate) float_controls: FloatControls,
     pub(crate) atomic_floats: AtomicFloats,
 }
@@ -126,6 +128,7 @@ impl Gpu {
             shared_i64_atomics: has.shared_i64_atomics,
             push_descriptors: has.push_descriptor,
             synchronization_extension: false,
+            fault_info: false,
             float_controls: gpu.features.float_controls,
             atomic_floats: AtomicFloats::default(),
         };
@@ -229,6 +232,10 @@ impl Gpu {
         if has(extensions, ext::shader_atomic_float::NAME) {
             all = all.push_next(&mut atomics);
         }
+        let mut faults = vk::PhysicalDeviceFaultFeaturesEXT::default();
+        if has(extensions, ext::device_fault::NAME) {
+            all = all.push_next(&mut faults);
+        }
         // SAFETY: the physical device belongs to the instance; the chain has structs that it supports.
         unsafe { vulkan.get_physical_device_features2(self.raw, &mut all) };
         let basic = all.features;
@@ -257,6 +264,7 @@ impl Gpu {
             shared_i64_atomics: on(of_1_2.shader_shared_int64_atomics),
             push_descriptors: has(extensions, khr::push_descriptor::NAME),
             synchronization_extension: as_extension,
+            fault_info: on(faults.device_fault),
             float_controls,
             atomic_floats: AtomicFloats {
                 buffer_f32: on(atomics.shader_buffer_float32_atomic_add),
