@@ -120,6 +120,8 @@ impl VulkanCompiler {
             target: Target {
                 buffers,
                 parameter_bytes_max: gpu.limits.max_push_constants_size,
+                shared_bytes_max: gpu.limits.max_compute_shared_memory_size,
+                threads_max: gpu.limits.max_compute_work_group_invocations,
                 features: features(gpu.features),
             },
             context: context.clone(),
@@ -138,7 +140,7 @@ impl VulkanCompiler {
             kernel: kernel.name().clone(),
             log,
         };
-        self.check_limits(function).map_err(failed)?;
+        self.check_axes(function).map_err(failed)?;
         let module = millstream_spirv::lower(function, &self.target)
             .map_err(|error| failed(error.to_string()))?;
         let is_spilled = module.parameters == Parameters::Spilled;
@@ -260,26 +262,18 @@ impl VulkanCompiler {
         Ok(compiled)
     }
 
-    /// Returns an error if a cube of the function exceeds the limits of the device.
-    fn check_limits(&self, function: &Function) -> Result<(), String> {
-        let limits = &self.context.gpu.limits;
-        let [x, y, z] = function.threads;
-        let most = limits.max_compute_work_group_invocations;
-        let threads = function
-            .threads
-            .iter()
-            .map(|axis| u64::from(*axis))
-            .product::<u64>();
-        let axes = function
-            .threads
-            .iter()
-            .zip(limits.max_compute_work_group_size);
-        if threads > u64::from(most) || axes.into_iter().any(|(axis, most)| *axis > most) {
-            return Err(format!(
-                "expected cubes of 1 to {most} threads, got {x} x {y} x {z}"
-            ));
+    /// Returns an error if an axis of the function's cubes exceeds the limits of the device. The lowering checks the
+    /// number of threads.
+    fn check_axes(&self, function: &Function) -> Result<(), String> {
+        let most = self.context.gpu.limits.max_compute_work_group_size;
+        let mut axes = function.threads.iter().zip(most);
+        match axes.all(|(axis, most)| *axis <= most) {
+            true => Ok(()),
+            false => Err(format!(
+                "expected cubes of at most {most:?} threads along the axes, got {:?}",
+                function.threads
+            )),
         }
-        Ok(())
     }
 
     fn program(
@@ -352,7 +346,14 @@ fn features(has: crate::driver::Features) -> Features {
         storage_16: has.storage_16,
         buffer_i64_atomics: has.i64_atomics,
         shared_i64_atomics: has.shared_i64_atomics,
-        preserve_f32: has.preserves_nan,
+        buffer_f32_atomic_add: has.atomic_floats.buffer_f32,
+        shared_f32_atomic_add: has.atomic_floats.shared_f32,
+        buffer_f64_atomic_add: has.atomic_floats.buffer_f64,
+        shared_f64_atomic_add: has.atomic_floats.shared_f64,
+        preserve_f32: has.float_controls.preserve_f32,
+        preserve_f64: has.float_controls.preserve_f64,
+        subnormals_f32: has.float_controls.subnormals_f32,
+        subnormals_f64: has.float_controls.subnormals_f64,
         ..Features::default()
     }
 }

@@ -22,6 +22,7 @@ use millstream_sync::timeline::Timeline;
 
 use super::resources::with_current;
 use super::{VulkanDevice, VulkanResources};
+use crate::queue::Queue;
 
 impl Backend for VulkanDevice {
     type Resources = VulkanResources;
@@ -177,7 +178,7 @@ impl Backend for VulkanDevice {
     }
 
     fn has_running_tasks(&self) -> bool {
-        self.driven && self.queues.iter().any(|queue| queue.is_busy())
+        self.driven && self.queues.iter().any(Queue::is_busy)
     }
 
     fn take_spans(&mut self) -> Vec<Span> {

@@ -10,7 +10,7 @@ use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::error::Refused;
 
 use super::VulkanDevice;
-use crate::driver::Context;
+use crate::driver::{Buffer, Context};
 use crate::queue::Queue;
 
 /// A binding of a custom task or a guard.
@@ -114,7 +114,7 @@ impl VulkanDevice {
         let bound = bindings.iter().map(|binding| {
             let location = self.pages.resolve(binding)?;
             let page = self.pages.page(binding.page).filter(|_| binding.len > 0);
-            let mapped = page.and_then(|page| page.mapped());
+            let mapped = page.and_then(Buffer::mapped);
             Ok(VulkanBinding {
                 buffer: location.buffer,
                 offset: location.offset,

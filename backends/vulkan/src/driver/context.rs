@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ash::{khr, vk};
+use ash::{ext, khr, vk};
 use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
 use millstream_protocol::error::OpenError;
 
@@ -76,6 +76,15 @@ impl Context {
             extensions.push(khr::push_descriptor::NAME.as_ptr());
         }
         let mut features = vk::PhysicalDeviceFeatures2::default().features(basic);
+        let atomics = has.atomic_floats;
+        let mut atomic_floats = vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT::default()
+            .shader_buffer_float32_atomic_add(atomics.buffer_f32)
+            .shader_shared_float32_atomic_add(atomics.shared_f32)
+            .shader_buffer_float64_atomic_add(atomics.buffer_f64)
+            .shader_shared_float64_atomic_add(atomics.shared_f64);
+        if atomics.any() {
+            extensions.push(ext::shader_atomic_float::NAME.as_ptr());
+        }
         let info = vk::DeviceCreateInfo::default()
             .queue_create_infos(&infos)
             .push_next(&mut features)
@@ -83,6 +92,10 @@ impl Context {
             .push_next(&mut of_1_1)
             .push_next(&mut of_1_2)
             .push_next(&mut synchronization);
+        let info = match atomics.any() {
+            true => info.push_next(&mut atomic_floats),
+            false => info,
+        };
         let vulkan = &instance.raw;
         let _turn = change();
         // SAFETY: the physical device belongs to the instance, and everything that `info` points to lives until the
