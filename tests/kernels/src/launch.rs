@@ -10,7 +10,7 @@ use millstream_ir::{Blocking, DType, Program};
 use millstream_protocol::access::Access;
 use millstream_protocol::element::{bf16, f16};
 use millstream_protocol::error::Error;
-use millstream_protocol::kernel::Kernel;
+use millstream_protocol::kernel::{Kernel, Source};
 
 /// Defines a handle whose element type is known at run time.
 macro_rules! handles {
@@ -69,27 +69,56 @@ impl Launch<'_> {
     /// The kernel or the launch is refused, or fails.
     pub fn run(self, client: &ComputeClient, stream: &Stream) -> Result<Vec<Vec<u8>>, Error> {
         let types = self.program.buffers();
-        let kernel = Kernel::from_program("tested", Arc::new(self.program)).unwrap();
+        // There are no handles of bools. A kernel of bytes with the same code takes handles of bytes.
+        let has_bools = types.iter().any(|(dtype, _)| *dtype == DType::Bool);
+        let kernel = match has_bools {
+            true => of_bytes(self.program),
+            false => Kernel::from_program("tested", Arc::new(self.program)).unwrap(),
+        };
         let kernel = client.kernel(kernel.with(self.blocking))?;
         let bytes = self.buffers.iter().map(|bytes| stream.create(bytes));
         let bytes: Vec<Handle<u8>> = bytes.collect::<Result<_, _>>()?;
         let typed = bytes.iter().zip(&types);
         let typed: Vec<Typed> = typed
-            .map(|(bytes, (dtype, _))| Typed::new(bytes, *dtype))
+            .map(|(bytes, (dtype, _))| match has_bools {
+                true => Typed::U8(bytes.clone()),
+                false => Typed::new(bytes, *dtype),
+            })
             .collect();
         let mut arguments = LaunchArgs::new();
         for (handle, (_, mode)) in typed.iter().zip(&types) {
-            let access = match mode {
-                BufferMode::Read => Access::Read,
-                BufferMode::Write => Access::Write,
-                BufferMode::Update => Access::ReadWrite,
-            };
-            arguments = handle.bind(arguments, access);
+            arguments = handle.bind(arguments, access(*mode));
         }
         for word in self.words {
             arguments = arguments.arg(*word);
         }
         stream.launch(&kernel, self.cubes, arguments)?;
-        bytes.iter().map(|handle| stream.read(handle).wait()).collect()
+        bytes
+            .iter()
+            .map(|handle| stream.read(handle).wait())
+            .collect()
     }
+}
+
+fn access(mode: BufferMode) -> Access {
+    match mode {
+        BufferMode::Read => Access::Read,
+        BufferMode::Write => Access::Write,
+        BufferMode::Update => Access::ReadWrite,
+    }
+}
+
+/// Returns a kernel of this program whose bindings are declared as bytes.
+fn of_bytes(program: Program) -> Kernel {
+    let mut kernel = Kernel::new("tested");
+    if let Program::Ssa(function) = &program {
+        kernel = kernel.threads(function.threads);
+    }
+    for (index, (_, mode)) in program.buffers().into_iter().enumerate() {
+        kernel = kernel.raw::<u8>(program.buffer_name(index), access(mode));
+    }
+    for word in 0..program.words() {
+        kernel = kernel.scalar::<u64>(format!("w{word}"));
+    }
+    kernel.source(Source::Ir(Arc::new(program)))
 }

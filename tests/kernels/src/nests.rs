@@ -4,7 +4,9 @@ use millstream_ir::{DType, UnaryOp};
 
 /// A launch of a nest.
 pub struct Case {
+    /// The text of the nest.
     pub text: String,
+    /// The launch words.
     pub words: Vec<u64>,
     /// The number of elements of each buffer.
     pub lens: Vec<usize>,

@@ -90,7 +90,6 @@ impl Pipeline {
             .module(module)
             .name(entry);
         let info = vk::ComputePipelineCreateInfo::default()
-            .flags(vk::PipelineCreateFlags::DISPATCH_BASE)
             .stage(stage)
             .layout(self.layout);
         // SAFETY: the info is valid, and the module is destroyed after its use.

@@ -6,12 +6,21 @@
 //! | module | subject |
 //! | --- | --- |
 //! | `subject` | the device of a test, and the messages of the validation layer |
+//! | `gpu` | a device with a stream, for tests of kernels |
 //! | `suite` | the suite of the runtime's behaviour |
+//! | `nests`, `products`, `functions`, `operations` | results of the IR's kernels, compared with the interpreter |
+//! | `launches` | cube counts that the device writes, counts beyond its limits, large parameter blocks |
 #![allow(
     clippy::unwrap_used,
     reason = "in a test, `unwrap` states the expected outcome"
 )]
 
+mod functions;
+mod gpu;
+mod launches;
+mod nests;
+mod operations;
+mod products;
 mod subject;
 
 use subject::OnVulkan;
