@@ -9,6 +9,7 @@
 //! | `gpu` | a device with a stream, for tests of kernels |
 //! | `suite` | the suite of the runtime's behaviour |
 //! | `nests`, `products`, `functions`, `operations` | results of the IR's kernels, compared with the interpreter |
+//! | `graphs` | random graphs, compared with NumPy |
 //! | `programs` | random programs with kernels of the IR, and those of the swarm |
 //! | `barriers` | which tasks of a queue are separated by barriers |
 //! | `launches` | cube counts that the device writes, counts beyond its limits, large parameter blocks |
@@ -20,6 +21,7 @@
 mod barriers;
 mod functions;
 mod gpu;
+mod graphs;
 mod launches;
 mod nests;
 mod operations;
