@@ -55,8 +55,10 @@ pub(crate) struct Entry {
     pub(crate) parameter_bytes: u32,
     /// Whether the push constants hold the address of the parameter block instead of the block.
     pub(crate) is_spilled: bool,
-    /// Whether the block ends with the cube counts.
-    pub(crate) has_counts: bool,
+    /// Whether the block ends with the grid.
+    pub(crate) has_grid: bool,
+    /// Whether a launch may be several dispatches: modules of users do not know the place of a dispatch in its launch.
+    pub(crate) is_divisible: bool,
     /// Whether the buffers are descriptors.
     pub(crate) has_descriptors: bool,
 }
@@ -181,7 +183,8 @@ impl VulkanCompiler {
             pipeline: Some(pipeline?),
             parameter_bytes: module.parameter_bytes,
             is_spilled,
-            has_counts: module.parameter_bytes as usize > words * size_of::<u64>(),
+            has_grid: module.parameter_bytes as usize > words * size_of::<u64>(),
+            is_divisible: true,
             has_descriptors,
         })
     }
@@ -271,7 +274,8 @@ impl VulkanCompiler {
             pipeline: Some(pipeline),
             parameter_bytes,
             is_spilled,
-            has_counts: false,
+            has_grid: false,
+            is_divisible: false,
             has_descriptors: options.descriptors,
         });
         Ok(compiled)
@@ -311,7 +315,8 @@ impl VulkanCompiler {
             pipeline: Some(pipeline),
             parameter_bytes: translated.push_bytes,
             is_spilled: false,
-            has_counts: false,
+            has_grid: false,
+            is_divisible: false,
             has_descriptors: true,
         });
         Ok(compiled)

@@ -21,6 +21,8 @@ use std::ffi::CString;
 ///
 /// [`Kernel::threads`]: millstream_protocol::kernel::Kernel::threads
 ///
+/// A launch has at most the cubes that one dispatch of the device may have; kernels of the IR may have more.
+///
 /// A block of at most 128 bytes is the push constants. Of a longer one the push constants hold the device address, a
 /// `u64`. In GLSL:
 ///

@@ -1,4 +1,4 @@
-//! The parameter block of a launch: the addresses of its bindings, its words, and its cube count. `millstream_spirv`
+//! The parameter block of a launch: the addresses of its bindings, its words, and its grid. `millstream_spirv`
 //! has the layout.
 
 use std::ops::Range;
@@ -66,10 +66,18 @@ impl Block {
         Ok(())
     }
 
-    /// Adds the cube count.
+    /// Adds the grid: the cube counts, and the first cube, which is that of the whole launch.
     #[inline]
-    pub(crate) fn push_counts(&mut self, [x, y, z]: [u32; 3]) {
-        self.push(&[u64::from(x) | u64::from(y) << 32, u64::from(z)]);
+    pub(crate) fn push_grid(&mut self, [x, y, z]: [u32; 3]) {
+        self.push(&[u64::from(x) | u64::from(y) << 32, u64::from(z), 0]);
+    }
+
+    /// Sets the first cube of the grid, which was added last.
+    pub(crate) fn set_first_cube(&mut self, [x, y, z]: [u32; 3]) {
+        if let [.., high, low] = &mut self.words[..self.len] {
+            *high = (*high & u64::from(u32::MAX)) | u64::from(x) << 32;
+            *low = u64::from(y) | u64::from(z) << 32;
+        }
     }
 
     /// Returns the first `bytes` bytes. What was not added is 0 or from an earlier launch.

@@ -102,7 +102,6 @@ impl Pipeline {
             .name(entry)
             .specialization_info(&constants);
         let info = vk::ComputePipelineCreateInfo::default()
-            .flags(vk::PipelineCreateFlags::DISPATCH_BASE)
             .stage(stage)
             .layout(self.layout);
         // SAFETY: the info is valid, and the module is destroyed after its use.
