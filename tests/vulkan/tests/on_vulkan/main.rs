@@ -6,12 +6,14 @@
 //! | module | subject |
 //! | --- | --- |
 //! | `subject` | the device of a test, and the messages of the validation layer |
+//! | `glsl` | the SPIR-V of the repository is the compiler's output for the GLSL beside it |
 //! | `suite` | the suite of the runtime's behaviour |
 #![allow(
     clippy::unwrap_used,
     reason = "in a test, `unwrap` states the expected outcome"
 )]
 
+mod glsl;
 mod subject;
 
 use subject::OnVulkan;
