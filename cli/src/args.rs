@@ -304,6 +304,8 @@ pub(crate) enum DemoBackend {
 pub(crate) enum Backend {
     /// The processor; each queue runs tasks on a team of threads.
     Cpu,
+    /// The first GPU of the Vulkan loader; without the tasks that panic or count their runs, which are Rust.
+    Vulkan,
     /// The simulator; runs tasks in any order that their waits permit and checks every access.
     Sim,
 }

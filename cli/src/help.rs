@@ -107,6 +107,7 @@ pub(crate) const SOAK_EXAMPLES: &str = "\
 Examples:
   millstream soak --minutes 20
   millstream soak --minutes 20 --backend sim
+  millstream soak --backend vulkan
   millstream soak --rounds 5 --threads 4 --json | jq .violations
   millstream soak --minutes 5 --publish
   millstream soak --scale";

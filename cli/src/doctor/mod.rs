@@ -20,6 +20,7 @@ use self::choices::Choices;
 use self::kernels::Kernels;
 use self::limits::Limits;
 use self::self_test::SelfTest;
+pub(crate) use self::self_test::with_gpu_sources;
 use self::vulkan::Loader;
 use crate::args::DoctorArgs;
 use crate::exit::{CommandError, Exit};
@@ -201,7 +202,7 @@ fn examine(opened: Result<Device, millstream::OpenError>, quick: bool) -> State 
                 limits: Limits::of(properties),
                 self_test: match quick {
                     true => SelfTest::Skipped,
-                    false => SelfTest::of(&device, self_test::with_gpu_sources),
+                    false => SelfTest::of(&device, with_gpu_sources),
                 },
             })
         }

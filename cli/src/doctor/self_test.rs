@@ -48,8 +48,8 @@ impl SelfTest {
     }
 }
 
-/// Adds the GPU sources: CUDA C, the PTX compiled from it for machines without a compiler, and SPIR-V.
-pub(super) fn with_gpu_sources(kernel: Kernel) -> Kernel {
+/// Adds the GPU sources to a kernel of the testkit: CUDA C, the PTX compiled from it for machines without a compiler, and SPIR-V.
+pub(crate) fn with_gpu_sources(kernel: Kernel) -> Kernel {
     let kernel = with_ptx(kernel.source(Source::CudaC(include_str!("program.cu").into())));
     let spirv: &[u8] = match &**kernel.name() {
         "add" => include_bytes!("kernels/add.spv"),
