@@ -10,6 +10,7 @@
 //! | `subject` | the device of a test, and the messages of the validation layer |
 //! | `wgsl` | kernels in WGSL |
 //! | `gpu` | a device with a stream, for tests of kernels |
+//! | `glsl` | the SPIR-V of the repository is the compiler's output for the GLSL beside it |
 //! | `suite` | the suite of the runtime's behaviour |
 //! | `nests`, `products`, `functions`, `operations` | results of the IR's kernels, compared with the interpreter |
 //! | `graphs` | random graphs, compared with NumPy |
@@ -25,6 +26,7 @@ mod adopted;
 mod barriers;
 mod cache;
 mod functions;
+mod glsl;
 mod gpu;
 mod graphs;
 mod launches;
