@@ -52,6 +52,8 @@ pub mod backend;
 pub mod cuda;
 pub mod metrics;
 pub mod timeline;
+#[cfg(feature = "vulkan")]
+pub use millstream_vulkan as vulkan;
 
 pub use millstream_graph as graph;
 pub use millstream_ir as ir;
@@ -79,6 +81,8 @@ pub use stream::*;
 pub mod device {
     #[cfg(feature = "cuda")]
     pub use crate::cuda::Cuda;
+    #[cfg(feature = "vulkan")]
+    pub use crate::vulkan::Vulkan;
     pub use millstream_actors::{Device, Driver};
     pub use millstream_cpu::Cpu;
     pub use millstream_protocol::health::{Health, Recovery};

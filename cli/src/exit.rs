@@ -41,7 +41,7 @@ pub(crate) enum CommandError {
     OutputIsInput { path: PathBuf },
     #[error("output `{}` cannot be written", path.display())]
     OutputUnwritable { path: PathBuf, source: io::Error },
-    #[error("`--faults` needs `--backend sim`, got `--backend cpu`")]
+    #[error("`--faults` needs `--backend sim`, got another backend")]
     FaultsWithoutSimulator,
     #[error("the report cannot be printed")]
     Stdout { source: io::Error },

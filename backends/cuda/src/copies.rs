@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUdeviceptr, CUmemorytype};
+use millstream_gpu::{BLOCK_BYTES, Readback, Segment, segments};
 use millstream_protocol::backend::{BoundSlice, HostData};
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::QueueId;
@@ -10,12 +11,10 @@ use millstream_protocol::landing::Landing;
 use millstream_protocol::layout::Strided;
 use millstream_protocol::message::HostBytes;
 
-use crate::completer::Readback;
+use crate::completer::Staged;
 use crate::device::{CudaDevice, host_len};
-use crate::driver::Code;
+use crate::driver::{Code, Pinned};
 use crate::replay::{Action, StepSink};
-use crate::segments::{Segment, segments};
-use crate::staging::{BLOCK_BYTES, Staged};
 
 /// A readback of more segments than this copies the whole range if it can. Not measured yet.
 const SEGMENTS_MAX: usize = 64;
@@ -176,7 +175,11 @@ impl CudaDevice {
     /// whole task.
     fn take_blocks(&mut self, bytes: usize) -> Result<Vec<Staged>, Refused> {
         let starts = (0..bytes).step_by(BLOCK_BYTES);
-        let taken = starts.map(|start| self.staging.take((bytes - start).min(BLOCK_BYTES)));
+        let context = self.context().clone();
+        let taken = starts.map(|start| {
+            let block = || Pinned::new(&context, BLOCK_BYTES);
+            self.staging.take((bytes - start).min(BLOCK_BYTES), block)
+        });
         let taken: Result<Vec<_>, Code> = taken.collect();
         taken.map_err(|code| self.refusal("cuMemHostAlloc", code))
     }

@@ -15,10 +15,10 @@
 //! | `adopted` | adopting an application's context and streams, and exposing ours to it |
 //! | `queue` | a stream of the driver and the events of its batches |
 //! | `completer`, `word` | progress: the thread that waits for events; on driven devices, a word written by the GPU |
-//! | `copies`, `segments` | copies between host and GPU, and the driver calls that each one needs |
+//! | `copies` | copies between host and GPU, and within the GPU |
 //! | `peer` | copies from one GPU to another, within a custom task |
 //! | `trace` | start and end times of tasks, by the GPU's clock |
-//! | `staging` | pinned blocks for copies between host and GPU |
+//! | `pinned` | pinned memory for copies between host and GPU |
 //! | `pages` | device memory; resolves bindings to addresses |
 //! | `launch` | the parameters and attributes of a launch; tensor maps |
 //! | `fill` | fills, as memsets of the driver |
@@ -41,12 +41,11 @@ mod nvrtc;
 mod options;
 mod pages;
 mod peer;
+mod pinned;
 mod product;
 mod properties;
 mod queue;
 mod replay;
-mod segments;
-mod staging;
 mod trace;
 mod word;
 

@@ -1,16 +1,16 @@
-//! The device thread's side of a queue: a stream of the driver, and the events of its batches. `completer` has the
+//! The device thread's side of a queue: a stream of the driver, and the events of its batches. [`Completer`] has the
 //! protocol.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use millstream_gpu::{Completer, Readback};
 use millstream_protocol::id::{Cursor, QueueId};
 use millstream_protocol::message::HostBytes;
 use millstream_sync::timeline::Timeline;
 
-use crate::completer::{Batch, Completer, Readback, complete};
-use crate::driver::{Code, Context, CuEvent, CuStream, TimedEvent};
-use crate::staging::Staged;
+use crate::completer::{Batch, Staged, complete};
+use crate::driver::{Code, Context, CuEvent, CuStream, Pinned, TimedEvent};
 use crate::trace::{Timings, Tracer};
 use crate::word::ProgressWord;
 
@@ -21,7 +21,7 @@ pub(crate) struct Queue {
     context: Arc<Context>,
     timeline: Arc<Timeline>,
     /// `None` for a driven device, whose batches `poll` completes.
-    completer: Option<Completer>,
+    completer: Option<Completer<Batch>>,
     /// The word that the GPU writes at the end of each batch, on driven devices that support it.
     word: Option<ProgressWord>,
     /// The last issued cursor.
@@ -33,7 +33,7 @@ pub(crate) struct Queue {
     /// The free list of events.
     events: Vec<Arc<CuEvent>>,
     /// The readbacks of the open batch. This field and the next three collect what becomes a [`Batch`].
-    readbacks: Vec<Readback>,
+    readbacks: Vec<Readback<Pinned>>,
     staged: Vec<Staged>,
     sources: Vec<Box<dyn HostBytes>>,
     timings: Option<Timings>,
@@ -57,7 +57,7 @@ pub(crate) struct QueueConfig {
     pub(crate) id: QueueId,
     pub(crate) context: Arc<Context>,
     pub(crate) timeline: Arc<Timeline>,
-    pub(crate) completer: Option<Completer>,
+    pub(crate) completer: Option<Completer<Batch>>,
     pub(crate) word: Option<ProgressWord>,
     pub(crate) tracer: Option<Arc<Tracer>>,
     /// Most batches in flight.
@@ -129,7 +129,7 @@ impl Queue {
     }
 
     /// Adds a readback to the open batch.
-    pub(crate) fn add_readback(&mut self, readback: Readback) {
+    pub(crate) fn add_readback(&mut self, readback: Readback<Pinned>) {
         self.readbacks.push(readback);
     }
 

@@ -95,6 +95,9 @@ impl Test {
     /// # Panics
     /// If the test fails.
     pub fn run(&self, on: On) -> Result<(), Skipped> {
+        if let Some(why) = on.unavailable() {
+            return Err(Skipped(why.to_owned()));
+        }
         if let Some(need) = self.unmet_need(on) {
             return Err(Skipped(format!("it needs {}", need.words())));
         }
@@ -133,6 +136,9 @@ pub fn skipped(on: On) -> Vec<(&'static Test, Need)> {
 /// The body of the test that prints all skipped tests.
 #[doc(hidden)]
 pub fn print_skipped(on: On) {
+    if let Some(why) = on.unavailable() {
+        return print_line(&format!("all {} tests are SKIPPED: {why}", TESTS.len()));
+    }
     let skipped = skipped(on);
     for (test, need) in &skipped {
         let words = need.words();

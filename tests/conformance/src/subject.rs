@@ -45,6 +45,12 @@ pub trait Subject: Sync + 'static {
         Abilities::default()
     }
 
+    /// Returns the reason why this machine has no such device, for example a missing driver. All tests are then skipped
+    /// with this reason.
+    fn unavailable(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Adds a source that the device understands to one of the suite's kernels.
     fn twin(&self, kernel: Kernel) -> Kernel {
         kernel

@@ -19,6 +19,7 @@ mod resources;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUdeviceptr, CUstream, CUtensorMap};
+use millstream_gpu::Staging;
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::{Point, QueueId};
@@ -28,7 +29,7 @@ pub use resources::CudaResources;
 pub(crate) use resources::MemoryLocation;
 
 use crate::completer::Shared;
-use crate::driver::{Api, Class, Code, Context};
+use crate::driver::{Api, Class, Code, Context, Pinned};
 use crate::kernel::CudaCompiler;
 use crate::launch::{METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
 use crate::nvrtc::KernelCache;
@@ -36,7 +37,6 @@ use crate::pages::Pages;
 use crate::product::Products;
 use crate::queue::Queue;
 use crate::replay::Replays;
-use crate::staging::Staging;
 use crate::trace::{CALLS_TIMED, Tracer};
 
 /// An open GPU.
@@ -45,7 +45,7 @@ pub struct CudaDevice {
     compiler: Arc<CudaCompiler>,
     /// Declared before `shared`, which holds the context, so that the queues are dropped first.
     pub(crate) queues: Vec<Queue>,
-    pub(crate) staging: Staging,
+    pub(crate) staging: Staging<Pinned>,
     pub(crate) pages: Pages,
     pub(crate) pitch_max: u64,
     /// Scratch space for the metadata of one launch.

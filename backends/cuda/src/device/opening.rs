@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::{CUdevice_attribute, CUtensorMap};
+use millstream_gpu::{Completer, Staging};
 use millstream_protocol::backend::HostContext;
 use millstream_protocol::error::OpenError;
 use millstream_protocol::id::QueueId;
@@ -10,17 +11,17 @@ use millstream_protocol::priority::Priority;
 use millstream_sync::timeline::Timeline;
 
 use super::CudaDevice;
-use crate::completer::{Completer, Shared};
+use crate::completer::{Shared, serve};
 use crate::driver::{Context, CuStream, PagePool, refused};
 use crate::kernel::CudaCompiler;
 use crate::launch::{METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
 use crate::nvrtc::{Cache, Target};
 use crate::pages::Pages;
+use crate::pinned::PinnedMemory;
 use crate::product::Products;
 use crate::properties::properties;
 use crate::queue::{Queue, QueueConfig};
 use crate::replay::Replays;
-use crate::staging::{PinnedMemory, Staging};
 use crate::trace::{CALLS_TIMED, Tracer};
 use crate::word::ProgressWord;
 
@@ -98,7 +99,7 @@ impl CudaDevice {
                 blas: OnceLock::new(),
             }),
             queues: Vec::with_capacity(queues),
-            staging: Staging::new(context),
+            staging: Staging::default(),
             pages: Pages::new(pool, properties.max_allocation_bytes),
             pitch_max: gpu
                 .attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH)?
@@ -134,12 +135,11 @@ impl CudaDevice {
             };
             let completer = match host.driven {
                 true => None,
-                false => Some(Completer::start(
-                    id,
-                    depth,
-                    device.shared.clone(),
-                    &host.spawner,
-                )?),
+                false => {
+                    let (name, shared) = (format!("ms-cuda-queue-{}", id.0), device.shared.clone());
+                    let serve = move |incoming: &_| serve(id, incoming, &shared);
+                    Some(Completer::start(&name, depth, &host.spawner, serve)?)
+                }
             };
             let config = QueueConfig {
                 id,

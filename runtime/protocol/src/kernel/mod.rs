@@ -39,6 +39,8 @@ pub enum Source {
     Ptx(Arc<str>),
     /// A compiled CUDA binary.
     Cubin(Arc<[u8]>),
+    /// A SPIR-V module, whose entry point has the kernel's name, or is its only one.
+    SpirV(Arc<[u32]>),
     /// WGSL text.
     Wgsl(Arc<str>),
     /// A text in a language that only its backend knows, such as OpenCL C. A backend compiles the texts of its own kind
@@ -61,6 +63,7 @@ impl Source {
             Source::CudaC(_) => "CUDA C",
             Source::Ptx(_) => "PTX",
             Source::Cubin(_) => "cubin",
+            Source::SpirV(_) => "SPIR-V",
             Source::Wgsl(_) => "WGSL",
             Source::Text { kind, .. } => kind,
             Source::Ir(_) => "IR",
@@ -274,6 +277,17 @@ impl Kernel {
     /// Adds CUDA C as a source.
     pub fn cuda(self, text: impl Into<Arc<str>>) -> Self {
         self.source(Source::CudaC(text.into()))
+    }
+
+    /// Adds a text in WGSL as a source; the entry point has the kernel's name, or is the only one.
+    pub fn wgsl(self, text: impl Into<Arc<str>>) -> Self {
+        self.source(Source::Wgsl(text.into()))
+    }
+
+    /// Adds a SPIR-V module as a source. The module is code that the driver runs unchecked: a wrong one may do what any
+    /// wrong machine code may do.
+    pub fn spirv(self, words: impl Into<Arc<[u32]>>) -> Self {
+        self.source(Source::SpirV(words.into()))
     }
 
     /// Adds a text in a language that only its backend knows, as a source of that kind. On other devices the error

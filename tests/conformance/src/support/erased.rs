@@ -16,6 +16,7 @@ pub(super) type Work = Box<dyn FnOnce(Resources<'_>) + Send>;
 pub(super) trait Erased: Sync {
     fn name(&self) -> &'static str;
     fn abilities(&self, mode: Mode) -> Abilities;
+    fn unavailable(&self) -> Option<&'static str>;
     fn twin(&self, kernel: Kernel) -> Kernel;
     fn lacks_twin(&self, kernel: &str) -> bool;
     fn open(&self, setting: &Setting, options: DeviceOptions) -> Rig;
@@ -36,6 +37,10 @@ impl<S: Subject> Erased for S {
 
     fn abilities(&self, mode: Mode) -> Abilities {
         Subject::abilities(self, mode)
+    }
+
+    fn unavailable(&self) -> Option<&'static str> {
+        Subject::unavailable(self)
     }
 
     fn twin(&self, kernel: Kernel) -> Kernel {

@@ -110,6 +110,11 @@ impl On {
         self.subject.abilities(self.mode)
     }
 
+    /// Returns the reason why this machine has no such device.
+    pub fn unavailable(self) -> Option<&'static str> {
+        self.subject.unavailable()
+    }
+
     /// Returns `true` if the device's kernels are Rust closures.
     pub fn runs_rust(self) -> bool {
         self.abilities().rust_kernels

@@ -1,73 +1,91 @@
-//! Pinned blocks for copies between host and GPU. Copies from and to pageable memory make the caller of the driver wait
-//! for the GPU, and the device thread must not wait.
+//! Staging blocks for copies between host and GPU: memory that both access. A driver would make its caller wait for
+//! copies from and to other host memory, and the device thread must not wait.
 //!
 //! Blocks have one size and are reused. A longer copy takes several blocks, so that the GPU copies one while the
 //! processor fills the next; small copies share a block. The clients' limits on bytes in flight bound the number of
 //! blocks (I12).
-//!
-//! A long upload lies in pinned memory of its own from the start ([`PinnedMemory`]), and the GPU copies from there.
 
 use std::ptr::NonNull;
-use std::sync::{Arc, Weak};
-
-use millstream_protocol::staging::{HostBlock, HostMemory};
-
-use crate::driver::{Code, Context, Pinned};
+use std::sync::Arc;
 
 /// Bytes of a block: long enough that the copy takes longer than the driver call, and short enough that copying
 /// overlaps with filling the next block.
-pub(crate) const BLOCK_BYTES: usize = 1 << 20;
+pub const BLOCK_BYTES: usize = 1 << 20;
 
 /// Small copies that share a block start at multiples of this, so that each is a whole number of aligned transfers.
 const PART_ALIGNMENT: usize = 256;
 /// Copies of up to this many bytes share a block.
 const SMALL_BYTES: usize = BLOCK_BYTES / 4;
 
+/// A staging block of a backend.
+///
+/// # Safety
+/// [`StagingBlock::start`] returns the first of [`BLOCK_BYTES`] bytes, which may be uninitialized. They do not move
+/// while the block lives, and host and GPU access them only as the ranges that [`Staging::take`] gives out.
+pub unsafe trait StagingBlock: Send + Sync + 'static {
+    /// Returns a pointer to the first byte.
+    fn start(&self) -> NonNull<u8>;
+}
+
 /// The range of a block that one copy uses.
-pub(crate) struct Staged {
-    block: Arc<Pinned>,
+pub struct Staged<B> {
+    block: Arc<B>,
     offset: usize,
     bytes: usize,
 }
 
-impl Staged {
-    pub(crate) fn start(&self) -> *mut u8 {
+impl<B: StagingBlock> Staged<B> {
+    /// Returns a pointer to the first byte.
+    pub fn start(&self) -> *mut u8 {
         // SAFETY: `take` only gives out ranges within a block.
         unsafe { self.block.start().as_ptr().add(self.offset) }
     }
 
-    pub(crate) fn bytes(&self) -> usize {
+    /// Returns the length in bytes.
+    pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Returns the block, and the offset of the first byte in it.
+    pub fn place(&self) -> (&B, usize) {
+        (&self.block, self.offset)
     }
 }
 
 /// The pool of blocks.
-pub(crate) struct Staging {
-    context: Arc<Context>,
-    free: Vec<Arc<Pinned>>,
+pub struct Staging<B> {
+    free: Vec<Arc<B>>,
     /// Blocks that copies in flight may still use.
-    busy: Vec<Arc<Pinned>>,
+    busy: Vec<Arc<B>>,
     /// The block that small copies share, and the number of bytes handed out.
-    shared: Option<(Arc<Pinned>, usize)>,
+    shared: Option<(Arc<B>, usize)>,
 }
 
-impl Staging {
-    pub(crate) fn new(context: &Arc<Context>) -> Self {
+impl<B> Default for Staging<B> {
+    fn default() -> Self {
         Self {
-            context: context.clone(),
             free: Vec::new(),
             busy: Vec::new(),
             shared: None,
         }
     }
+}
 
-    /// Reserves `bytes` bytes, at most one block.
-    pub(crate) fn take(&mut self, bytes: usize) -> Result<Staged, Code> {
+impl<B: StagingBlock> Staging<B> {
+    /// Reserves `bytes` bytes, at most one block. If no block is free, `allocate` allocates one of [`BLOCK_BYTES`].
+    ///
+    /// # Errors
+    /// That of `allocate`.
+    pub fn take<E>(
+        &mut self,
+        bytes: usize,
+        allocate: impl FnOnce() -> Result<B, E>,
+    ) -> Result<Staged<B>, E> {
         debug_assert!(bytes <= BLOCK_BYTES);
         if bytes <= SMALL_BYTES {
-            return self.share(bytes);
+            return self.share(bytes, allocate);
         }
-        let block = self.block()?;
+        let block = self.block(allocate)?;
         self.busy.push(block.clone());
         Ok(Staged {
             block,
@@ -77,7 +95,11 @@ impl Staging {
     }
 
     /// Reserves a range of the block that small copies share.
-    fn share(&mut self, bytes: usize) -> Result<Staged, Code> {
+    fn share<E>(
+        &mut self,
+        bytes: usize,
+        allocate: impl FnOnce() -> Result<B, E>,
+    ) -> Result<Staged<B>, E> {
         if let Some((block, used)) = &mut self.shared
             && Arc::get_mut(block).is_some()
         {
@@ -88,7 +110,7 @@ impl Staging {
             Some((block, used)) if used + bytes <= BLOCK_BYTES => (block, used),
             full => {
                 self.busy.extend(full.map(|(block, _)| block));
-                (self.block()?, 0)
+                (self.block(allocate)?, 0)
             }
         };
         let next = (used + bytes.max(1)).next_multiple_of(PART_ALIGNMENT);
@@ -101,17 +123,17 @@ impl Staging {
     }
 
     /// Returns a free block, or allocates one.
-    fn block(&mut self) -> Result<Arc<Pinned>, Code> {
+    fn block<E>(&mut self, allocate: impl FnOnce() -> Result<B, E>) -> Result<Arc<B>, E> {
         match self.free.pop().or_else(|| self.reclaim()) {
             Some(block) => Ok(block),
-            None => Ok(Arc::new(Pinned::new(&self.context, BLOCK_BYTES)?)),
+            None => Ok(Arc::new(allocate()?)),
         }
     }
 
     /// Moves the blocks whose copies have completed to the free list and returns one of them. A completed copy has
     /// dropped its clone of the block; `Arc::get_mut` acquires what that drop released, so the copy's accesses
     /// happen before.
-    fn reclaim(&mut self) -> Option<Arc<Pinned>> {
+    fn reclaim(&mut self) -> Option<Arc<B>> {
         let mut index = 0;
         while index < self.busy.len() {
             if Arc::get_mut(&mut self.busy[index]).is_some() {
@@ -121,43 +143,5 @@ impl Staging {
             }
         }
         self.free.pop()
-    }
-}
-
-/// Allocates pinned memory for uploads; the calling thread of an upload writes to it.
-pub(crate) struct PinnedMemory(Weak<Context>);
-
-impl PinnedMemory {
-    /// Creates an allocator that works as long as the context lives.
-    pub(crate) fn new(context: &Arc<Context>) -> Arc<Self> {
-        Arc::new(Self(Arc::downgrade(context)))
-    }
-}
-
-impl HostMemory for PinnedMemory {
-    fn allocate(&self, bytes: usize) -> Option<Box<dyn HostBlock>> {
-        let context = self.0.upgrade()?;
-        // This runs on a client's thread, which may have another context current.
-        let _current = context.push_current().ok()?;
-        let pinned = Pinned::new(&context, bytes).ok()?;
-        // SAFETY: the memory has `bytes` bytes, and no other code has a pointer to it yet.
-        unsafe { pinned.start().as_ptr().write_bytes(0, bytes) };
-        Some(Box::new(PinnedBlock { pinned, bytes }))
-    }
-}
-
-struct PinnedBlock {
-    pinned: Pinned,
-    bytes: usize,
-}
-
-// SAFETY: pinned memory keeps its address until it is dropped, and was zeroed.
-unsafe impl HostBlock for PinnedBlock {
-    fn start(&self) -> NonNull<u8> {
-        self.pinned.start()
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes
     }
 }

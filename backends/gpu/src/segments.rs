@@ -9,22 +9,28 @@ use millstream_protocol::layout::check_layout;
 
 /// Rows of bytes: contiguous in host memory, `pitch` bytes apart in GPU memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Segment {
+pub struct Segment {
     /// Offset of the first byte in GPU memory, from the start of the binding.
-    pub(crate) strided: u64,
+    pub strided: u64,
     /// Offset of the first byte in dense host memory.
-    pub(crate) dense: u64,
+    pub dense: u64,
     /// Bytes of one row.
-    pub(crate) width: u64,
+    pub width: u64,
     /// Bytes from the start of one row to the next in GPU memory.
-    pub(crate) pitch: u64,
-    pub(crate) rows: u64,
+    pub pitch: u64,
+    /// The number of rows.
+    pub rows: u64,
 }
 
 impl Segment {
     /// Returns the number of bytes to copy.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.width * self.rows
+    }
+
+    /// Returns the offset in GPU memory of the end of the last row.
+    pub fn end(&self) -> u64 {
+        self.strided + self.pitch * self.rows.saturating_sub(1) + self.width
     }
 
     /// Returns `true` if the segment lies within `dense` bytes of host memory and `bytes` bytes of GPU memory.
@@ -50,7 +56,7 @@ impl Segment {
 ///
 /// # Errors
 /// The lengths do not match, or the layout exceeds the binding.
-pub(crate) fn segments(
+pub fn segments(
     layout: Option<&Strided>,
     dense: u64,
     bytes: u64,

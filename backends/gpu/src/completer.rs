@@ -1,0 +1,101 @@
+//! Completion: one thread per queue waits for the queue's batches in order and completes each.
+//!
+//! # Protocol
+//!
+//! A queue completes its work in order, so one event (or timeline value) per batch suffices to follow it.
+//!
+//! 1. *Issue*, on the device thread: the tasks of a batch go to the driver. The backend's queue collects what they use:
+//!    readbacks, staging blocks, sources of uploads.
+//! 2. *Flush*, on the device thread: signals an event after the batch and sends the batch to the queue thread. The
+//!    channel holds as many batches as the queue may have tasks in flight, so sending never blocks.
+//! 3. *Complete*, on the queue thread: waits for the event in the driver, copies the readbacks, releases the resources,
+//!    and publishes the cursor.
+//! 4. *Wake*, inside `Timeline::publish`: wakes the threads and wakers whose cursor is reached.
+//!
+//! The queue thread sleeps in the driver while a batch is in flight, and in the channel otherwise (I11).
+//!
+//! ```text
+//!  device thread             queue of the GPU           queue thread                client
+//!  copy_out at cursor 6 ───► copies to a staging block
+//!  launch at cursor 7 ─────► runs the kernel
+//!  flush: signals E,         ┆                          receives the batch (7, E)
+//!         sends the batch    ┆                          waits for E                 waits for cursor 6
+//!  issues the next batch     E completes ─────────────► returns                     ┆
+//!                                                       staging block ► landing     ┆
+//!                                                       releases E, the block       ┆
+//!                                                       publish(7) ───────────────► wakes, takes the landing
+//!  completed() = 7: reuses E and the block
+//! ```
+//!
+//! # Orderings
+//!
+//! - The driver makes the GPU's writes visible to the host before the wait returns.
+//! - `publish` (release) pairs with `Timeline::completed` (acquire). A client that observes the cursor observes the
+//!   bytes in its landing, and the queue thread does not touch the landing any more.
+//! - The batch is dropped before the cursor is published. The device thread, when it observes the cursor, therefore
+//!   finds the event and the blocks free, and the steady state allocates nothing (I9).
+//! - A timeline has one publisher: the queue thread, or on a driven device, which has no queue threads, the thread
+//!   inside `pump`.
+
+use millstream_protocol::error::OpenError;
+use millstream_protocol::marks::mark_runtime_thread;
+use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
+use millstream_sync::channel::{self, Receiver, Sender};
+
+/// The thread of a queue, and the channel to it.
+pub struct Completer<B> {
+    batches: Option<Sender<B>>,
+    thread: Option<Thread<()>>,
+}
+
+impl<B: Send + 'static> Completer<B> {
+    /// Starts the thread of a queue, with a channel for `depth` batches. `serve` receives the batches until the
+    /// completer is dropped, which closes the channel, or the device is lost.
+    ///
+    /// # Errors
+    /// If the thread could not be started.
+    pub fn start(
+        name: &str,
+        depth: usize,
+        spawner: &Spawner,
+        serve: impl FnOnce(&Receiver<B>) + Send + 'static,
+    ) -> Result<Self, OpenError> {
+        let (batches, incoming) = channel::bounded(depth);
+        let body = move || {
+            let _mark = mark_runtime_thread();
+            serve(&incoming);
+        };
+        let thread = spawner.spawn(ThreadRole::Queue, name, body)?;
+        Ok(Self {
+            batches: Some(batches),
+            thread: Some(thread),
+        })
+    }
+
+    /// Sends a batch to the thread. The channel is never full, because a queue has at most as many batches as tasks in
+    /// flight.
+    ///
+    /// # Errors
+    /// The batch, if the thread has ended, which it does early only after a loss.
+    pub fn send(&self, batch: B) -> Result<(), B> {
+        match &self.batches {
+            Some(batches) => batches
+                .try_send(batch)
+                .map_err(channel::TrySendError::into_inner),
+            None => Err(batch),
+        }
+    }
+}
+
+impl<B> Drop for Completer<B> {
+    /// Joins the thread, which ends when all its batches have completed or the device is lost.
+    fn drop(&mut self) {
+        self.batches = None;
+        if let Some(thread) = self.thread.take()
+            && !thread.is_current()
+        {
+            // The thread's code does not panic.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Copies the bytes of a finished copy from staging blocks to their landing.
+
+use std::sync::Arc;
+
+use millstream_protocol::landing::Landing;
+use millstream_protocol::layout::Strided;
+
+use crate::staging::{BLOCK_BYTES, Staged, StagingBlock};
+
+/// A copy from the GPU to a client.
+pub struct Readback<B> {
+    /// The destination.
+    pub landing: Arc<dyn Landing>,
+    /// The staging ranges that the GPU writes to, in order.
+    pub blocks: Vec<Staged<B>>,
+    /// The requested bytes within the staging ranges; `None` if they are all requested.
+    pub layout: Option<Strided>,
+}
+
+impl<B: StagingBlock> Readback<B> {
+    /// Copies the bytes from the staging ranges to the landing.
+    ///
+    /// # Safety
+    /// The GPU has written the staging ranges and accesses them no more, and nothing else accesses the landing until
+    /// the cursor of the copy is published.
+    pub unsafe fn land(&self) {
+        let (target, room) = self.landing.target();
+        match &self.layout {
+            Some(layout) => layout.for_each_run(|strided, dense, bytes| {
+                self.copy_run(
+                    strided as usize,
+                    target,
+                    room,
+                    dense as usize,
+                    bytes as usize,
+                );
+            }),
+            None => self.copy_run(
+                0,
+                target,
+                room,
+                0,
+                self.blocks.iter().map(Staged::bytes).sum(),
+            ),
+        }
+    }
+
+    /// Copies `bytes` bytes from offset `start` of the staging ranges to offset `place` of the landing at `target`,
+    /// which has `room` bytes.
+    fn copy_run(&self, start: usize, target: *mut u8, room: usize, place: usize, bytes: usize) {
+        let (mut start, mut place) = (start, place);
+        let end = place.saturating_add(bytes).min(room);
+        while place < end {
+            let Some(staged) = self.blocks.get(start / BLOCK_BYTES) else {
+                return;
+            };
+            let within = start % BLOCK_BYTES;
+            let count = staged.bytes().saturating_sub(within).min(end - place);
+            if count == 0 {
+                return;
+            }
+            // SAFETY: `land` has exclusive access to both, which do not overlap, and `count` bytes are within both.
+            unsafe {
+                std::ptr::copy_nonoverlapping(staged.start().add(within), target.add(place), count);
+            }
+            (start, place) = (start + count, place + count);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The global variables of a module: the parameter block, buffers, and shared arrays. The head of the crate documents the
+//! layout of the block; `inputs` reads it.
+
+use std::collections::HashMap;
+
+use millstream_ir::DType;
+use millstream_ir::ssa::{Block, Function, Memory, Op, Position, Scope, Stmt};
+use rspirv::spirv::{Capability, Decoration, StorageClass, Word};
+
+use crate::unit::Unit;
+use crate::walk::each_statement;
+use crate::{Buffers, Parameters};
+
+/// The bytes of a word of the parameter block.
+pub(crate) const WORD_BYTES: u32 = 8;
+/// The words of the grid: three counts and three coordinates of 32 bits.
+const GRID_WORDS: u32 = 3;
+
+/// The layout of the parameter block of a function.
+#[derive(Clone, Copy)]
+pub(crate) struct Layout {
+    pub(crate) parameters: Parameters,
+    pub(crate) bytes: u32,
+    /// The first word of the grid, if the function reads it.
+    pub(crate) grid: Option<u32>,
+}
+
+impl Layout {
+    pub(crate) fn new(function: &Function, parameter_bytes_max: u32) -> Self {
+        let words = (function.params.len() + function.scalars.len()) as u32;
+        let grid = reads_grid(&function.body).then_some(words);
+        let bytes = WORD_BYTES * (words + grid.map_or(0, |_| GRID_WORDS));
+        let parameters = match bytes > parameter_bytes_max {
+            true => Parameters::Spilled,
+            false => Parameters::Pushed,
+        };
+        Self {
+            parameters,
+            bytes,
+            grid,
+        }
+    }
+}
+
+/// A shared array.
+pub(crate) struct Shared {
+    pub(crate) variable: Word,
+    /// The type of its elements: unsigned integers if floats are added to it by compare-and-exchange.
+    pub(crate) stored: DType,
+}
+
+/// What the entry point gets from outside.
+pub(crate) struct Interface {
+    pub(crate) layout: Layout,
+    /// The variable of the push constants, or the address of a spilled block.
+    pub(crate) block: Word,
+    /// For each parameter its device address, or the index of its first element in the descriptor's range.
+    pub(crate) starts: Vec<Word>,
+    /// The variables of descriptors, by parameter and type of the elements.
+    descriptors: HashMap<(u16, Word), Word>,
+    pub(crate) shared: Vec<Shared>,
+    /// The arrays through which the threads reduce, one for each type.
+    pub(crate) reduced: HashMap<DType, Word>,
+    /// The bytes of shared memory.
+    pub(crate) shared_bytes: u32,
+    pub(crate) built_ins: HashMap<u32, Word>,
+    /// The index of the thread in its cube over all axes, if the function reduces.
+    pub(crate) thread: Word,
+}
+
+impl Interface {
+    /// Declares the global variables of a function.
+    pub(crate) fn declare(unit: &mut Unit, function: &Function, layout: Layout) -> Self {
+        let mut interface = Self {
+            layout,
+            block: 0,
+            starts: Vec::new(),
+            descriptors: HashMap::new(),
+            shared: Vec::new(),
+            reduced: HashMap::new(),
+            shared_bytes: 0,
+            built_ins: HashMap::new(),
+            thread: 0,
+        };
+        let is_spilled = layout.parameters == Parameters::Spilled;
+        if unit.target.buffers == Buffers::Addresses || is_spilled {
+            unit.emit.needs(Capability::PhysicalStorageBufferAddresses);
+            unit.emit.extends("SPV_KHR_physical_storage_buffer");
+        }
+        if layout.bytes > 0 {
+            let words = if is_spilled {
+                1
+            } else {
+                layout.bytes / WORD_BYTES
+            };
+            let block = unit.emit.word_block(words);
+            interface.block = unit.emit.global(StorageClass::PushConstant, block);
+        }
+        interface.declare_shared(unit, function);
+        interface
+    }
+
+    fn declare_shared(&mut self, unit: &mut Unit, function: &Function) {
+        for (index, array) in function.shared.iter().enumerate() {
+            let memory = Memory::Shared(index as u16);
+            let by_bits =
+                adds_to(&function.body, memory) && !unit.adds_natively(memory, array.dtype);
+            let stored = match array.dtype {
+                DType::F32 if by_bits => DType::U32,
+                DType::F64 if by_bits => DType::U64,
+                dtype => dtype,
+            };
+            let len = array.len.max(1);
+            let element = unit.emit.stored(stored);
+            let of = unit.emit.array(element, len);
+            let variable = unit.emit.global(StorageClass::Workgroup, of);
+            self.shared.push(Shared { variable, stored });
+            self.shared_bytes += (len * stored.size() as u32).next_multiple_of(16);
+        }
+        let threads: u32 = function.threads.iter().product();
+        let mut reduced = Vec::new();
+        reduced_types(function, &function.body, &mut reduced);
+        for dtype in reduced {
+            // A bool as 32 bits, which every device has in shared memory.
+            let stored = if dtype == DType::Bool {
+                DType::U32
+            } else {
+                dtype
+            };
+            let element = unit.emit.of(stored);
+            let of = unit.emit.array(element, threads);
+            let variable = unit.emit.global(StorageClass::Workgroup, of);
+            self.reduced.insert(dtype, variable);
+            self.shared_bytes += (threads * stored.size() as u32).next_multiple_of(16);
+        }
+    }
+
+    /// Returns the variable of a descriptor with elements of this type.
+    pub(crate) fn descriptor(
+        &mut self,
+        unit: &mut Unit,
+        param: u16,
+        element: Word,
+        bytes: u32,
+    ) -> Word {
+        *self.descriptors.entry((param, element)).or_insert_with(|| {
+            let block = unit.emit.buffer_block(element, bytes);
+            let variable = unit.emit.global(StorageClass::StorageBuffer, block);
+            let emit = &mut unit.emit;
+            emit.decorate(variable, Decoration::DescriptorSet, &[0]);
+            emit.decorate(variable, Decoration::Binding, &[param.into()]);
+            // Bindings may overlap.
+            emit.decorate(variable, Decoration::Aliased, &[]);
+            variable
+        })
+    }
+}
+
+fn reads_grid(block: &Block) -> bool {
+    let mut reads = false;
+    each_statement(block, &mut |stmt| {
+        if let Stmt::Let { op, .. } = stmt {
+            reads |= matches!(op, Op::Position(Position::Cube | Position::Cubes, _));
+        }
+    });
+    reads
+}
+
+/// Returns `true` if the block adds to this memory atomically.
+fn adds_to(block: &Block, memory: Memory) -> bool {
+    let mut adds = false;
+    each_statement(block, &mut |stmt| {
+        adds |= matches!(stmt, Stmt::AtomicAdd { to, .. } if *to == memory);
+    });
+    adds
+}
+
+fn reduced_types(function: &Function, block: &Block, types: &mut Vec<DType>) {
+    each_statement(block, &mut |stmt| {
+        if let Stmt::Let {
+            op: Op::Reduce(Scope::Cube | Scope::Row, _, value),
+            ..
+        } = stmt
+        {
+            let dtype = function.values[*value as usize].dtype;
+            if !types.contains(&dtype) {
+                types.push(dtype);
+            }
+        }
+    });
+}

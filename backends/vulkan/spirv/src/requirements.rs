@@ -1,0 +1,144 @@
+//! Checks that a target has what a function needs, so that lowering meets no surprise.
+
+use millstream_ir::DType;
+use millstream_ir::ssa::{Function, Memory, Stmt};
+
+use crate::unit::Unit;
+use crate::walk::each_statement;
+use crate::{Features, LowerError, Target};
+
+/// Records the features that a function uses.
+///
+/// # Errors
+/// The first feature that the target lacks.
+pub(crate) fn check(unit: &mut Unit, function: &Function) -> Result<(), LowerError> {
+    let features = unit.target.features;
+    let kernel = || function.name.clone();
+    let shared = function.shared.iter().map(|array| array.dtype);
+    // A bool is a byte in shared memory.
+    let bytes = shared.clone().filter(|dtype| *dtype == DType::Bool);
+    let values = function.values.iter().map(|of| of.dtype);
+    let locals = function.locals.iter().map(|array| array.dtype);
+    let values = values.chain(locals).chain(shared);
+    let values = values.filter(|dtype| *dtype != DType::Bool).chain(bytes);
+    for dtype in values {
+        let Some((is_given, feature, is_used)) = computation(&features, dtype, &mut unit.emit.used)
+        else {
+            continue;
+        };
+        *is_used = true;
+        if !is_given {
+            let kernel = kernel();
+            return Err(LowerError::Type {
+                kernel,
+                dtype,
+                feature,
+            });
+        }
+    }
+    for param in &function.params {
+        let used = &mut unit.emit.used;
+        let (is_given, feature, is_used) = match param.dtype.size() {
+            1 => (
+                features.storage_8,
+                "storageBuffer8BitAccess",
+                &mut used.storage_8,
+            ),
+            2 => (
+                features.storage_16,
+                "storageBuffer16BitAccess",
+                &mut used.storage_16,
+            ),
+            _ => continue,
+        };
+        *is_used = true;
+        if !is_given {
+            let (kernel, buffer, dtype) = (kernel(), param.name.clone(), param.dtype);
+            return Err(LowerError::Storage {
+                kernel,
+                buffer,
+                dtype,
+                feature,
+            });
+        }
+    }
+    let mut found = Ok(());
+    each_statement(&function.body, &mut |stmt| {
+        if let Stmt::AtomicAdd { to, .. } = stmt
+            && found.is_ok()
+        {
+            found = atomic(unit, function, *to);
+        }
+    });
+    found
+}
+
+/// Checks the size of a cube.
+///
+/// # Errors
+/// A limit that it exceeds.
+pub(crate) fn check_limits(
+    function: &Function,
+    target: &Target,
+    shared_bytes: u32,
+) -> Result<(), LowerError> {
+    let threads = function.threads.iter().product();
+    let limits = [
+        ("threads", threads, target.threads_max),
+        (
+            "bytes of shared memory",
+            shared_bytes,
+            target.shared_bytes_max,
+        ),
+    ];
+    match limits.into_iter().find(|(_, needed, limit)| needed > limit) {
+        None => Ok(()),
+        Some((what, needed, limit)) => Err(LowerError::Limit {
+            kernel: function.name.clone(),
+            what,
+            needed,
+            limit,
+        }),
+    }
+}
+
+/// Returns the feature that computation with a type needs.
+fn computation<'a>(
+    features: &Features,
+    dtype: DType,
+    used: &'a mut Features,
+) -> Option<(bool, &'static str, &'a mut bool)> {
+    Some(match dtype {
+        DType::F64 => (features.f64, "shaderFloat64", &mut used.f64),
+        DType::I8 | DType::U8 | DType::Bool => (features.i8, "shaderInt8", &mut used.i8),
+        DType::I16 | DType::U16 | DType::F16 | DType::Bf16 => {
+            (features.i16, "shaderInt16", &mut used.i16)
+        }
+        _ => return None,
+    })
+}
+
+/// Checks an atomic addition. 32 bits are always supported, and floats by compare-and-exchange of their bits.
+fn atomic(unit: &Unit, function: &Function, memory: Memory) -> Result<(), LowerError> {
+    let features = &unit.target.features;
+    let Some((name, dtype)) = function.memory(memory) else {
+        return Ok(());
+    };
+    if dtype.size() < 8 || (dtype.is_float() && unit.adds_natively(memory, dtype)) {
+        return Ok(());
+    }
+    let (is_given, feature) = match memory {
+        Memory::Shared(_) => (features.shared_i64_atomics, "shaderSharedInt64Atomics"),
+        _ => (features.buffer_i64_atomics, "shaderBufferInt64Atomics"),
+    };
+    if is_given {
+        return Ok(());
+    }
+    let (kernel, memory) = (function.name.clone(), name.to_owned());
+    Err(LowerError::Atomic {
+        kernel,
+        memory,
+        dtype,
+        feature,
+    })
+}

@@ -1,0 +1,172 @@
+//! What a device offers to modules, and what a module needs of it.
+
+use millstream_ir::DType;
+
+/// How a module reaches its buffers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Buffers {
+    /// By device addresses, which the parameter block holds.
+    #[default]
+    Addresses,
+    /// By storage buffers of descriptor set 0: binding `i` is parameter `i`.
+    Descriptors,
+}
+
+/// The device that a module is for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Target {
+    /// How the module reaches its buffers.
+    pub buffers: Buffers,
+    /// The most bytes of push constants (`maxPushConstantsSize`). A greater parameter block is in a buffer.
+    pub parameter_bytes_max: u32,
+    /// The most bytes of shared memory of a cube (`maxComputeSharedMemorySize`).
+    pub shared_bytes_max: u32,
+    /// The most threads of a cube (`maxComputeWorkGroupInvocations`).
+    pub threads_max: u32,
+    /// The optional features that the module may use.
+    pub features: Features,
+}
+
+impl Default for Target {
+    /// The least that Vulkan 1.2 guarantees, with 64-bit integers and device addresses.
+    fn default() -> Self {
+        Self {
+            buffers: Buffers::Addresses,
+            parameter_bytes_max: 128,
+            shared_bytes_max: 16 << 10,
+            threads_max: 128,
+            features: Features::default(),
+        }
+    }
+}
+
+macro_rules! features {
+    ($($(#[$doc:meta])* $name:ident: $text:literal,)*) => {
+        /// Optional features of a device. 64-bit integers (`shaderInt64`) are required, and buffer device addresses are
+        /// for [`Buffers::Addresses`] and for spilled parameters. Halves need no arithmetic of halves.
+        ///
+        /// Of a device whose float controls are not independent for `f32` and `f64`, turn both on or neither.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+        pub struct Features {
+            $($(#[$doc])* pub $name: bool,)*
+        }
+
+        impl Features {
+            /// All features.
+            pub const ALL: Features = Features { $($name: true),* };
+
+            /// Returns the names of the features of Vulkan that are on.
+            pub fn names(&self) -> Vec<&'static str> {
+                let all = [$((self.$name, $text)),*];
+                all.into_iter().filter(|(on, _)| *on).map(|(_, name)| name).collect()
+            }
+        }
+    };
+}
+
+features! {
+    /// 64-bit floats.
+    f64: "shaderFloat64",
+    /// 8-bit integers in arithmetic and in shared memory; also bools in shared memory.
+    i8: "shaderInt8",
+    /// 16-bit integers in arithmetic and in shared memory; also halves, which are handled as their bits.
+    i16: "shaderInt16",
+    /// 8-bit elements of buffers; also bools.
+    storage_8: "storageBuffer8BitAccess",
+    /// 16-bit elements of buffers; also halves.
+    storage_16: "storageBuffer16BitAccess",
+    /// 64-bit atomics in buffers.
+    buffer_i64_atomics: "shaderBufferInt64Atomics",
+    /// 64-bit atomics in shared memory.
+    shared_i64_atomics: "shaderSharedInt64Atomics",
+    /// Atomic additions of `f32` in buffers.
+    buffer_f32_atomic_add: "shaderBufferFloat32AtomicAdd",
+    /// Atomic additions of `f32` in shared memory.
+    shared_f32_atomic_add: "shaderSharedFloat32AtomicAdd",
+    /// Atomic additions of `f64` in buffers.
+    buffer_f64_atomic_add: "shaderBufferFloat64AtomicAdd",
+    /// Atomic additions of `f64` in shared memory.
+    shared_f64_atomic_add: "shaderSharedFloat64AtomicAdd",
+    /// Zeros keep their sign, and infinities and NaN are respected, in `f32`.
+    preserve_f32: "shaderSignedZeroInfNanPreserveFloat32",
+    /// Zeros keep their sign, and infinities and NaN are respected, in `f64`.
+    preserve_f64: "shaderSignedZeroInfNanPreserveFloat64",
+    /// Subnormal `f32` are not flushed to zero.
+    subnormals_f32: "shaderDenormPreserveFloat32",
+    /// Subnormal `f64` are not flushed to zero.
+    subnormals_f64: "shaderDenormPreserveFloat64",
+    /// `Fma` of `GLSL.std.450` rounds `f32` once. Vulkan has no query for this: probe the device.
+    fused_f32: "a fused `Fma` of f32",
+    /// `Fma` of `GLSL.std.450` rounds `f64` once. Vulkan has no query for this: probe the device.
+    fused_f64: "a fused `Fma` of f64",
+}
+
+/// The reason why a function cannot be lowered for a target.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LowerError {
+    /// The device lacks a type.
+    #[error(
+        "kernel `{kernel}` computes with {dtype}, which needs the feature `{feature}` of the device: use another type, or another device"
+    )]
+    Type {
+        /// The name of the function.
+        kernel: String,
+        /// The type.
+        dtype: DType,
+        /// The feature of Vulkan.
+        feature: &'static str,
+    },
+    /// The device lacks buffers with elements of a type.
+    #[error(
+        "buffer `{buffer}` of kernel `{kernel}` has elements of type {dtype}, which needs the feature `{feature}` of the device: store 32-bit elements, or use another device"
+    )]
+    Storage {
+        /// The name of the function.
+        kernel: String,
+        /// The name of the buffer.
+        buffer: String,
+        /// The type of its elements.
+        dtype: DType,
+        /// The feature of Vulkan.
+        feature: &'static str,
+    },
+    /// The device lacks atomics of a type.
+    #[error(
+        "kernel `{kernel}` adds to `{memory}` of type {dtype} atomically, which needs the feature `{feature}` of the device: add a 32-bit type, or reduce instead"
+    )]
+    Atomic {
+        /// The name of the function.
+        kernel: String,
+        /// The name of the buffer or array.
+        memory: String,
+        /// The type of its elements.
+        dtype: DType,
+        /// The feature of Vulkan.
+        feature: &'static str,
+    },
+    /// A cube exceeds a limit of the device.
+    #[error(
+        "kernel `{kernel}` needs {needed} {what} for each cube, but the device has {limit}: use smaller cubes or shared arrays"
+    )]
+    Limit {
+        /// The name of the function.
+        kernel: String,
+        /// The kind of item.
+        what: &'static str,
+        /// The number of items that the function needs.
+        needed: u32,
+        /// The limit of the device.
+        limit: u32,
+    },
+    /// The function has an operation that this version does not lower, or was not checked.
+    #[error(
+        "kernel `{kernel}` has `{what}`, which this version does not lower: check the function, or update the crate"
+    )]
+    Unsupported {
+        /// The name of the function.
+        kernel: String,
+        /// The operation.
+        what: String,
+    },
+}

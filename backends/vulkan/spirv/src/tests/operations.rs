@@ -1,0 +1,196 @@
+//! Every operation lowers, to valid modules.
+
+use millstream_ir::ssa::{Builder, Position};
+use millstream_ir::{DType, ReduceOp};
+
+use super::validity::{check, targets, validate};
+use crate::cases::Case;
+use crate::{Buffers, Features, LowerError, Parameters, Target, lower};
+
+#[test]
+fn every_operation_on_every_type_is_valid() {
+    for case in Case::all() {
+        check(&format!("{case:?}"), &case.function());
+    }
+}
+
+#[test]
+fn every_reduction_is_valid() {
+    for dtype in DType::ALL {
+        let ops = [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max];
+        for op in ops.into_iter().filter(|op| op.takes(dtype)) {
+            for threads in [[96, 1, 1], [8, 3, 2], [1, 1, 1]] {
+                let k = Builder::new("reduces", threads);
+                let (a, b) = (k.read("a", dtype), k.update("b", dtype));
+                let value = a.get(k.index());
+                b.set(k.index(), value.reduce(op));
+                if threads[0].is_power_of_two() {
+                    b.set(k.index() + 1, value.reduce_row(op));
+                }
+                let function = k.build().expect("the function is valid");
+                check(&format!("{op} of {dtype}"), &function);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_atomic_addition_is_valid() {
+    for dtype in [
+        DType::I32,
+        DType::U32,
+        DType::I64,
+        DType::U64,
+        DType::F32,
+        DType::F64,
+    ] {
+        let k = Builder::new("adds", [64, 1, 1]);
+        let (a, b) = (k.read("a", dtype), k.update("b", dtype));
+        let shared = k.shared("s", dtype, 64);
+        shared.set(k.thread(), a.get(k.index()));
+        k.barrier();
+        shared.add(0, a.get(k.index()));
+        k.barrier();
+        b.add(k.thread(), shared.get(0));
+        let function = k.build().expect("the function is valid");
+        check(&format!("additions of {dtype}"), &function);
+    }
+}
+
+#[test]
+fn every_type_in_every_memory_is_valid() {
+    for dtype in DType::ALL {
+        for lanes in [1, 2, 4, 8, 16_u8] {
+            if usize::from(lanes) * dtype.size() > 16 {
+                continue;
+            }
+            let k = Builder::new("moves", [64, 1, 1]);
+            let (a, b) = (k.read("a", dtype), k.update("b", dtype));
+            let word = k.scalar("word", dtype);
+            let shared = k.shared("s", dtype, 1024);
+            let local = k.local("l", dtype, 16);
+            let at = k.thread() * i64::from(lanes);
+            shared.set(at, a.get_wide(at, lanes));
+            k.barrier();
+            local.set(0, shared.get_wide(at, lanes));
+            let var = k.var("v", word);
+            k.when(
+                local.get(3).compare(millstream_ir::CompareOp::Ne, word),
+                || {
+                    var.set(local.get(k.thread()));
+                },
+            );
+            b.set(at, local.get_wide(0, lanes));
+            b.set(0, var.get());
+            let function = k.build().expect("the function is valid");
+            check(&format!("{lanes} lanes of {dtype}"), &function);
+        }
+    }
+}
+
+#[test]
+fn every_position_is_valid() {
+    use millstream_ir::ssa::Axis::{X, Y, Z};
+    let k = Builder::new("positions", [4, 2, 2]);
+    let out = k.update("out", DType::I64);
+    for (index, axis) in [X, Y, Z].into_iter().enumerate() {
+        let all = [
+            Position::Thread,
+            Position::Cube,
+            Position::Threads,
+            Position::Cubes,
+        ];
+        for (nth, position) in all.into_iter().enumerate() {
+            out.set((4 * index + nth) as i64, k.position(position, axis));
+        }
+    }
+    let function = k.build().expect("the function is valid");
+    check("positions", &function);
+    let module = lower(&function, &Target::default()).expect("it lowers");
+    // An address, and the grid.
+    assert_eq!((module.parameter_bytes, module.push_bytes()), (32, 32));
+    let target = Target {
+        parameter_bytes_max: 16,
+        ..Target::default()
+    };
+    let module = lower(&function, &target).expect("it lowers");
+    assert_eq!(module.parameters, Parameters::Spilled);
+    assert_eq!((module.parameter_bytes, module.push_bytes()), (32, 8));
+}
+
+#[test]
+fn a_function_without_statements_is_valid() {
+    let function = Builder::new("empty", [1; 3]).build().expect("it is valid");
+    for (name, target) in targets() {
+        let module = lower(&function, &target).expect("it lowers");
+        assert_eq!(module.push_bytes(), 0, "{name}");
+        validate(name, &module);
+    }
+}
+
+#[test]
+fn a_target_lists_what_it_lacks() {
+    let of = |dtype, features| {
+        let k = Builder::new("kernel", [1; 3]);
+        let memory = k.update("memory", dtype);
+        memory.set(0, memory.get(1));
+        let function = k.build().expect("the function is valid");
+        let target = Target {
+            features,
+            buffers: Buffers::Descriptors,
+            ..Target::default()
+        };
+        lower(&function, &target).map(|module| module.features)
+    };
+    let error = of(DType::F64, Features::default()).expect_err("f64 is missing");
+    let feature = "shaderFloat64";
+    assert!(
+        matches!(&error, LowerError::Type { dtype: DType::F64, feature: f, .. } if *f == feature)
+    );
+    assert!(
+        error.to_string().contains("`kernel` computes with f64"),
+        "{error}"
+    );
+    let i16 = Features {
+        i16: true,
+        ..Features::default()
+    };
+    let error = of(DType::F16, i16).expect_err("16-bit storage is missing");
+    assert!(matches!(
+        error,
+        LowerError::Storage {
+            dtype: DType::F16,
+            ..
+        }
+    ));
+    let used = of(DType::Bool, Features::ALL).expect("bools are supported");
+    assert!(used.storage_8 && !used.i8 && !used.f64, "{used:?}");
+}
+
+#[test]
+fn a_cube_beyond_the_limits_is_refused() {
+    let of = |threads, len| {
+        let k = Builder::new("large", [threads, 1, 1]);
+        k.shared("array", DType::F32, len);
+        let out = k.update("out", DType::F32);
+        out.set(0, out.get(k.thread()).reduce(ReduceOp::Sum));
+        let function = k.build().expect("the function is valid");
+        lower(&function, &Target::default())
+    };
+    let fits = of(128, (16 << 10) / 4 - 128).expect("it is within the limits");
+    assert_eq!(fits.shared_bytes, 16 << 10);
+    let error = of(256, 1).expect_err("too many threads");
+    assert!(matches!(
+        error,
+        LowerError::Limit {
+            needed: 256,
+            limit: 128,
+            ..
+        }
+    ));
+    let error = of(128, 4096).expect_err("too many bytes").to_string();
+    assert!(
+        error.contains("needs 16896 bytes of shared memory"),
+        "{error}"
+    );
+}

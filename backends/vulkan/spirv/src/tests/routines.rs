@@ -1,0 +1,75 @@
+//! Routines compute what the reference does, whatever the device does in quotients and roots.
+
+use millstream_ir::{DType, UnaryOp};
+
+use super::machine::Machine;
+use crate::Features;
+use crate::cases::{Case, distance};
+use crate::routines::Routine;
+
+/// The operands of each routine.
+const COUNT: usize = 5_000;
+
+/// Returns the routine of a case.
+fn routine(case: Case) -> Option<Routine> {
+    let found = match case {
+        Case::Unary(op, dtype) if dtype.is_float() && Routine::has_unary(op) => {
+            Routine::Unary(op, dtype)
+        }
+        Case::Binary(op, dtype) if dtype.is_float() && Routine::has_binary(op) => {
+            Routine::Binary(op, dtype)
+        }
+        Case::Fma(dtype) => Routine::Fma(dtype),
+        Case::Cast(half @ (DType::F16 | DType::Bf16), DType::F32) => Routine::Widen(half),
+        Case::Cast(from, half @ (DType::F16 | DType::Bf16))
+            if from.size() >= 4 && from != DType::Bool =>
+        {
+            Routine::Narrow(from, half)
+        }
+        Case::Random => Routine::Random,
+        _ => return None,
+    };
+    Some(found)
+}
+
+/// Returns the units of a case if plain quotients may be wrong.
+fn units(case: Case, error: i64) -> u64 {
+    match case {
+        // Its result is the difference of 1 and a quotient.
+        Case::Unary(UnaryOp::Tanh, DType::F64) if error != 0 => 3,
+        case => case.units(),
+    }
+}
+
+#[test]
+fn routines_are_within_their_units() {
+    let fused = Features::ALL;
+    let plain = Features {
+        fused_f32: false,
+        fused_f64: false,
+        ..fused
+    };
+    let narrow = Features {
+        f64: false,
+        ..plain
+    };
+    let devices = [(plain, 0), (plain, 2), (plain, -2), (fused, 0), (narrow, 0)];
+    for case in Case::all() {
+        let Some(routine) = routine(case) else {
+            continue;
+        };
+        for (features, error) in devices {
+            let function = routine.function(&features);
+            let mut machine = Machine::new(&function, error);
+            for inputs in case.inputs(COUNT) {
+                let (found, expected) = (machine.run(&inputs), case.reference(&inputs));
+                let apart = distance(case.result(), found, expected);
+                assert!(
+                    apart <= units(case, error),
+                    "{case:?} of {inputs:x?} is {found:x}, {apart} units from {expected:x}; \
+                     quotients are wrong by {error}"
+                );
+            }
+        }
+    }
+}

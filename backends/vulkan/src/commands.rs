@@ -1,0 +1,165 @@
+//! Command buffers of a queue, each with its own pool and room for parameters. They are reused once their submission
+//! has completed.
+
+use std::sync::Arc;
+
+use ash::vk;
+
+use crate::driver::{Code, Context, Mapped, Purpose};
+use crate::properties::QUEUE_DEPTH_MAX;
+use crate::trace::Timestamp;
+
+/// Bytes of a block of parameters.
+const BLOCK_BYTES: usize = 64 << 10;
+/// The most timestamps of a command buffer: two for each task that a queue may have in flight.
+const TIMESTAMPS_MAX: u32 = 2 * QUEUE_DEPTH_MAX as u32;
+/// Parameters start at multiples of this.
+const ALIGNMENT: usize = 16;
+
+/// A command buffer.
+pub(crate) struct Commands {
+    context: Arc<Context>,
+    pool: vk::CommandPool,
+    buffer: vk::CommandBuffer,
+    /// Parameters of dispatches that do not fit push constants. The number of blocks is bounded by the number of
+    /// dispatches of a batch (I12).
+    parameters: Vec<Mapped>,
+    /// The block that is being filled, and the bytes used in it.
+    filled: (usize, usize),
+    /// The pipeline that was bound last.
+    pub(crate) bound: vk::Pipeline,
+    /// Timestamps, created when the first one is written.
+    timestamps: vk::QueryPool,
+    /// The number of timestamps written since the last reset.
+    stamped: u32,
+    /// Whether the timestamps must be reset before the next one.
+    is_first_stamp: bool,
+}
+
+impl Commands {
+    pub(crate) fn new(context: &Arc<Context>, family: u32) -> Result<Self, Code> {
+        let device = &context.device;
+        let info = vk::CommandPoolCreateInfo::default()
+            .queue_family_index(family)
+            .flags(vk::CommandPoolCreateFlags::TRANSIENT);
+        // SAFETY: the device has a queue of the family.
+        let pool = unsafe { device.create_command_pool(&info, None) }
+            .map_err(Code::of("vkCreateCommandPool"))?;
+        let mut commands = Self {
+            context: context.clone(),
+            pool,
+            buffer: vk::CommandBuffer::null(),
+            parameters: Vec::new(),
+            filled: (0, 0),
+            bound: vk::Pipeline::null(),
+            timestamps: vk::QueryPool::null(),
+            stamped: 0,
+            is_first_stamp: true,
+        };
+        let info = vk::CommandBufferAllocateInfo::default()
+            .command_pool(pool)
+            .command_buffer_count(1);
+        // SAFETY: the pool is alive, and only this thread uses it.
+        let buffers = unsafe { device.allocate_command_buffers(&info) }
+            .map_err(Code::of("vkAllocateCommandBuffers"))?;
+        commands.buffer = buffers.first().copied().unwrap_or_default();
+        Ok(commands)
+    }
+
+    pub(crate) fn raw(&self) -> vk::CommandBuffer {
+        self.buffer
+    }
+
+    /// Starts recording.
+    ///
+    /// # Safety
+    /// An earlier submission of the command buffer has completed.
+    pub(crate) unsafe fn begin(&mut self) -> Result<(), Code> {
+        self.bound = vk::Pipeline::null();
+        self.filled = (0, 0);
+        self.is_first_stamp = true;
+        let device = &self.context.device;
+        let info = vk::CommandBufferBeginInfo::default()
+            .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
+        // SAFETY: as the caller guarantees.
+        unsafe {
+            device
+                .reset_command_pool(self.pool, vk::CommandPoolResetFlags::empty())
+                .map_err(Code::of("vkResetCommandPool"))?;
+            device
+                .begin_command_buffer(self.buffer, &info)
+                .map_err(Code::of("vkBeginCommandBuffer"))
+        }
+    }
+
+    /// Writes a timestamp once everything before has completed. Returns `None` if there is no more room for one.
+    pub(crate) fn stamp(&mut self) -> Result<Option<Timestamp>, Code> {
+        let device = &self.context.device;
+        if self.timestamps == vk::QueryPool::null() {
+            let info = vk::QueryPoolCreateInfo::default()
+                .query_type(vk::QueryType::TIMESTAMP)
+                .query_count(TIMESTAMPS_MAX);
+            // SAFETY: the info is valid.
+            self.timestamps = unsafe { device.create_query_pool(&info, None) }
+                .map_err(Code::of("vkCreateQueryPool"))?;
+        }
+        if self.is_first_stamp {
+            self.is_first_stamp = false;
+            self.stamped = 0;
+            // SAFETY: this thread records the command buffer; the results of its last submission were read.
+            unsafe {
+                device.cmd_reset_query_pool(self.buffer, self.timestamps, 0, TIMESTAMPS_MAX);
+            }
+        }
+        if self.stamped == TIMESTAMPS_MAX {
+            return Ok(None);
+        }
+        let query = self.stamped;
+        self.stamped += 1;
+        // SAFETY: this thread records the command buffer, and the query was reset.
+        unsafe { self.context.timestamp(self.buffer, self.timestamps, query) };
+        Ok(Some((self.timestamps, query)))
+    }
+
+    /// Ends recording.
+    pub(crate) fn end(&mut self) -> Result<(), Code> {
+        // SAFETY: the command buffer is being recorded.
+        unsafe { self.context.device.end_command_buffer(self.buffer) }
+            .map_err(Code::of("vkEndCommandBuffer"))
+    }
+
+    /// Stores the parameters of a launch until the submission has completed. Returns their device address.
+    pub(crate) fn store(&mut self, parameters: &[u8]) -> Result<u64, Code> {
+        debug_assert!(parameters.len() <= BLOCK_BYTES);
+        let (mut block, mut used) = self.filled;
+        if used + parameters.len() > BLOCK_BYTES {
+            (block, used) = (block + 1, 0);
+        }
+        if block == self.parameters.len() {
+            let created = Mapped::new(&self.context, BLOCK_BYTES, Purpose::Upload)?;
+            self.parameters.push(created);
+        }
+        let room = &self.parameters[block];
+        // SAFETY: the range lies in the block, and neither the device nor other parameters use it: `begin` started
+        // over only after the last submission had completed.
+        unsafe {
+            let target = room.pointer().as_ptr().add(used);
+            std::ptr::copy_nonoverlapping(parameters.as_ptr(), target, parameters.len());
+        }
+        self.filled = (block, (used + parameters.len()).next_multiple_of(ALIGNMENT));
+        Ok(room.buffer().address() + used as u64)
+    }
+}
+
+impl Drop for Commands {
+    fn drop(&mut self) {
+        // SAFETY: created once, destroyed once with its command buffer, whose submission has completed, or the device
+        // is lost.
+        unsafe {
+            self.context.device.destroy_command_pool(self.pool, None);
+            self.context
+                .device
+                .destroy_query_pool(self.timestamps, None);
+        }
+    }
+}

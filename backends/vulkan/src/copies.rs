@@ -1,0 +1,222 @@
+//! Copies to the device, from the device, and within its memory.
+
+use std::sync::Arc;
+
+use ash::vk;
+use millstream_gpu::{BLOCK_BYTES, Readback, Segment, segments};
+use millstream_protocol::backend::{BoundSlice, HostData};
+use millstream_protocol::error::Refused;
+use millstream_protocol::id::QueueId;
+use millstream_protocol::landing::Landing;
+use millstream_protocol::layout::Strided;
+use smallvec::SmallVec;
+
+use crate::completer::Staged;
+use crate::device::{VulkanDevice, host_len};
+use crate::driver::{Mapped, Purpose};
+
+/// A readback of more rows than this copies the whole range if it can.
+const ROWS_MAX: u64 = 64;
+/// The most regions of one copy command; longer copies take several.
+const REGIONS_MAX: usize = 1024;
+
+impl VulkanDevice {
+    /// Copies bytes of the host to `target`, in the queue's order.
+    pub(crate) fn upload(
+        &mut self,
+        queue: QueueId,
+        target: &BoundSlice,
+        layout: Option<&Strided>,
+        source: HostData,
+    ) -> Result<(), Refused> {
+        let to = self.pages.resolve(target)?;
+        let bytes = source.bytes();
+        if bytes.is_empty() {
+            return segments(layout, 0, target.len, 1, u64::MAX).map(|_| ());
+        }
+        let own = match &source {
+            HostData::Owned(owned) if owned.is_of_host_memory() => self.uploads.find(bytes),
+            _ => None,
+        };
+        let block = own.map_or(BLOCK_BYTES as u64, |_| bytes.len() as u64);
+        let segments = segments(layout, bytes.len() as u64, target.len, block, u64::MAX)?;
+        let staged = match own {
+            Some(_) => Vec::new(),
+            None => self.take_blocks(bytes.len(), Purpose::Upload)?,
+        };
+        for (bytes, staged) in bytes.chunks(BLOCK_BYTES).zip(&staged) {
+            // SAFETY: nothing else uses the staging range until its copy is submitted, and it has as many bytes.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), staged.start(), bytes.len()) };
+        }
+        let commands = self.queues[queue.index()]
+            .record([target].into_iter())?
+            .raw();
+        let mut written_to = 0;
+        for segment in &segments {
+            // Regions of one command must not overlap, and neither must commands without a barrier between them.
+            if segment.strided < written_to {
+                self.queues[queue.index()].separate()?;
+            }
+            written_to = written_to.max(segment.end());
+            let (from, offset) = match own {
+                Some((buffer, offset)) => (buffer, offset + segment.dense),
+                None => staged_at(&staged, segment.dense),
+            };
+            let region = |row| vk::BufferCopy {
+                src_offset: offset + row * segment.width,
+                dst_offset: to.offset + segment.strided + row * segment.pitch,
+                size: segment.width,
+            };
+            self.copy_rows(commands, (from, to.buffer), segment, region);
+        }
+        let queue = &mut self.queues[queue.index()];
+        staged
+            .into_iter()
+            .for_each(|staged| queue.keep_staged(staged));
+        if let HostData::Owned(mut owned) = source {
+            if own.is_none() {
+                owned.release();
+            }
+            queue.keep_source(owned);
+        }
+        Ok(())
+    }
+
+    /// Copies the bytes of `source` to a landing.
+    pub(crate) fn download(
+        &mut self,
+        queue: QueueId,
+        source: &BoundSlice,
+        layout: Option<&Strided>,
+        landing: Arc<dyn Landing>,
+    ) -> Result<(), Refused> {
+        let from = self.pages.resolve(source)?;
+        let dense = layout.map_or(source.len, Strided::dense_bytes);
+        let block = BLOCK_BYTES as u64;
+        let cut = segments(layout, dense, source.len, block, u64::MAX)?;
+        let rows: u64 = cut.iter().map(|segment| segment.rows).sum();
+        // For many short rows with few gaps, copy the whole range; `Readback::land` then selects the requested bytes.
+        let selected = layout.filter(|_| rows > ROWS_MAX && source.len / 2 <= dense);
+        let (cut, bytes) = match selected {
+            Some(_) => (
+                segments(None, source.len, source.len, block, u64::MAX)?,
+                source.len,
+            ),
+            None => (cut, dense),
+        };
+        if bytes == 0 {
+            return Ok(());
+        }
+        let blocks = self.take_blocks(host_len(bytes)?, Purpose::Readback)?;
+        let commands = self.queues[queue.index()]
+            .record([source].into_iter())?
+            .raw();
+        for segment in &cut {
+            let (to, offset) = staged_at(&blocks, segment.dense);
+            let region = |row| vk::BufferCopy {
+                src_offset: from.offset + segment.strided + row * segment.pitch,
+                dst_offset: offset + row * segment.width,
+                size: segment.width,
+            };
+            self.copy_rows(commands, (from.buffer, to), segment, region);
+        }
+        self.queues[queue.index()].add_readback(Readback {
+            landing,
+            blocks,
+            layout: selected.cloned(),
+        });
+        Ok(())
+    }
+
+    /// Copies `source` to `target`.
+    pub(crate) fn copy_within(
+        &mut self,
+        queue: QueueId,
+        source: &BoundSlice,
+        target: &BoundSlice,
+    ) -> Result<(), Refused> {
+        if source.len != target.len {
+            return Err(Refused::Task(format!(
+                "the source has {} bytes and the target {}",
+                source.len, target.len
+            )));
+        }
+        let (from, to) = (self.pages.resolve(source)?, self.pages.resolve(target)?);
+        if source.len == 0 {
+            return Ok(());
+        }
+        if from.buffer == to.buffer && from.offset.abs_diff(to.offset) < source.len {
+            return Err(Refused::Task(
+                "the source and the target of a copy overlap".to_owned(),
+            ));
+        }
+        let commands = self.queues[queue.index()]
+            .record([source, target].into_iter())?
+            .raw();
+        let region = vk::BufferCopy {
+            src_offset: from.offset,
+            dst_offset: to.offset,
+            size: source.len,
+        };
+        self.copy_regions(commands, from.buffer, to.buffer, &[region]);
+        Ok(())
+    }
+
+    /// Takes the staging blocks for `bytes` bytes.
+    pub(crate) fn take_blocks(
+        &mut self,
+        bytes: usize,
+        purpose: Purpose,
+    ) -> Result<Vec<Staged>, Refused> {
+        let context = self.context.clone();
+        let staging = match purpose {
+            Purpose::Readback => &mut self.readbacks,
+            _ => &mut self.staging,
+        };
+        let starts = (0..bytes).step_by(BLOCK_BYTES);
+        let taken = starts.map(|start| {
+            let block = || Mapped::new(&context, BLOCK_BYTES, purpose);
+            Ok(staging.take((bytes - start).min(BLOCK_BYTES), block)?)
+        });
+        taken.collect()
+    }
+
+    /// Records the copies of the rows of a segment. `region` returns that of a row.
+    fn copy_rows(
+        &self,
+        commands: vk::CommandBuffer,
+        (from, to): (vk::Buffer, vk::Buffer),
+        segment: &Segment,
+        region: impl Fn(u64) -> vk::BufferCopy,
+    ) {
+        for start in (0..segment.rows).step_by(REGIONS_MAX) {
+            let rows = start..segment.rows.min(start + REGIONS_MAX as u64);
+            let regions: SmallVec<[_; 4]> = rows.map(&region).collect();
+            self.copy_regions(commands, from, to, &regions);
+        }
+    }
+
+    /// Records a copy command.
+    pub(crate) fn copy_regions(
+        &self,
+        commands: vk::CommandBuffer,
+        from: vk::Buffer,
+        to: vk::Buffer,
+        regions: &[vk::BufferCopy],
+    ) {
+        // SAFETY: this thread records the command buffer. The regions lie within pages (`resolve`, `segments`) and
+        // staging blocks, which are kept until the batch has completed, and do not overlap.
+        unsafe {
+            self.context
+                .device
+                .cmd_copy_buffer(commands, from, to, regions);
+        };
+    }
+}
+
+/// Returns the buffer and the offset of a byte of staged data.
+fn staged_at(staged: &[Staged], dense: u64) -> (vk::Buffer, u64) {
+    let block = BLOCK_BYTES as u64;
+    let (mapped, offset) = staged[(dense / block) as usize].place();
+    (mapped.buffer().raw(), offset as u64 + dense % block)
+}

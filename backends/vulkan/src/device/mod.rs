@@ -1,0 +1,152 @@
+//! The backend, which the device thread calls. It resolves bindings, records commands and submits them, and never waits
+//! for the device.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `opening` | opens a device |
+//! | `backend` | implements the trait `Backend` |
+//! | `launching` | one launch |
+//! | `resources` | the resources of custom tasks and guards |
+
+mod backend;
+mod launching;
+mod opening;
+mod resources;
+
+use std::sync::Arc;
+
+use millstream_gpu::Staging;
+use millstream_protocol::error::Refused;
+use millstream_protocol::id::{Cursor, Point, QueueId};
+use millstream_protocol::properties::DeviceProperties;
+pub(crate) use opening::DeviceConfig;
+pub use resources::{VulkanBinding, VulkanResources};
+
+use crate::completer::Shared;
+use crate::driver::{Buffer, Code, Context, Mapped, Pipeline};
+use crate::kernel::VulkanCompiler;
+use crate::pages::Pages;
+use crate::parameters::Block;
+use crate::queue::Queue;
+use crate::trace::Tracer;
+use crate::upload::UploadMemory;
+
+/// An open Vulkan device.
+pub struct VulkanDevice {
+    properties: DeviceProperties,
+    compiler: Arc<VulkanCompiler>,
+    pub(crate) queues: Vec<Queue>,
+    /// Blocks for uploads.
+    pub(crate) staging: Staging<Mapped>,
+    /// Blocks for readbacks.
+    pub(crate) readbacks: Staging<Mapped>,
+    pub(crate) uploads: UploadMemory,
+    pub(crate) pages: Pages,
+    /// Scratch space for the parameters of one launch.
+    block: Block,
+    /// Descriptors begin at multiples of this.
+    descriptor_alignment: u64,
+    /// The descriptor of empty bindings.
+    pub(crate) nothing: Buffer,
+    /// Pipelines of dropped kernels, and the cursor of each queue that must pass before they are destroyed.
+    retired: Vec<(Vec<Cursor>, Vec<Pipeline>)>,
+    pub(crate) context: Arc<Context>,
+    shared: Arc<Shared>,
+    /// `None` if the device has no timestamps.
+    tracer: Option<Arc<Tracer>>,
+    /// The number of spans to keep for the whole life of the device; 0 if they were not requested at opening.
+    span_capacity: usize,
+    driven: bool,
+    /// Whether a submission was refused. The order of later tasks would not be guaranteed, so all of them are refused.
+    order_lost: bool,
+}
+
+impl VulkanDevice {
+    /// Returns an error if an earlier submission was refused.
+    #[inline]
+    fn enter(&self) -> Result<(), Refused> {
+        match self.order_lost {
+            false => Ok(()),
+            true => Err(Refused::Lost("an earlier submission failed".to_owned())),
+        }
+    }
+
+    /// Ends the device after a refused submission: no thread can wait for the issued tasks any more.
+    #[cold]
+    fn lose(&mut self, code: &Code) {
+        self.order_lost = true;
+        self.shared.lose(code);
+    }
+
+    /// Enables spans with room for `room` spans per queue; 0 restores the setting from opening.
+    fn set_span_recording(&mut self, room: usize) {
+        let capacity = self
+            .span_capacity
+            .max(room.saturating_mul(self.queues.len()));
+        let tracer = self.tracer.clone().filter(|_| capacity > 0);
+        if let Some(tracer) = &tracer {
+            tracer.set_capacity(capacity);
+        }
+        for queue in &mut self.queues {
+            queue.tracer.clone_from(&tracer);
+        }
+    }
+
+    fn wait_for(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
+        self.enter()?;
+        // The wait is kept if the host has observed the end of the tasks: it makes their writes visible to the queue.
+        let other = &mut self.queues[point.queue.index()];
+        if other.submitted() < point.cursor {
+            other.flush()?;
+        }
+        let semaphore = other.semaphore();
+        self.queues[queue.index()].wait_for(semaphore, point.cursor)?;
+        Ok(())
+    }
+
+    /// Destroys the pipelines of dropped kernels that no task uses any more.
+    fn destroy_retired(&mut self) {
+        let mut pipelines = Vec::new();
+        self.context.take_retired(&mut pipelines);
+        if !pipelines.is_empty() {
+            // A launch holds its kernel until it is issued, so later tasks do not use these.
+            let issued = self.queues.iter().map(Queue::issued).collect();
+            self.retired.push((issued, pipelines));
+        }
+        let (queues, device) = (&self.queues, &self.context.device);
+        let passed = |cursors: &[Cursor]| {
+            let mut pairs = queues.iter().zip(cursors);
+            pairs.all(|(queue, cursor)| queue.completed() >= *cursor)
+        };
+        let passed = self.retired.extract_if(.., |(cursors, _)| passed(cursors));
+        passed
+            .flat_map(|(_, pipelines)| pipelines)
+            .for_each(|pipeline| pipeline.destroy(device));
+    }
+}
+
+/// Converts a length on the device to a length on the host.
+pub(crate) fn host_len(bytes: u64) -> Result<usize, Refused> {
+    usize::try_from(bytes)
+        .map_err(|_| Refused::Task(format!("{bytes} bytes exceed the host's address space")))
+}
+
+impl Drop for VulkanDevice {
+    /// Waits for the queues, then frees everything.
+    fn drop(&mut self) {
+        // Not `vkDeviceWaitIdle`, which would also concern the queues that an application uses meanwhile.
+        let idle = self.queues.iter().map(Queue::wait_idle);
+        let lost = idle.fold(false, |lost, idle| lost | idle.is_err());
+        for queue in &mut self.queues {
+            queue.abandon(lost);
+        }
+        // Joins the queue threads.
+        self.queues.clear();
+        for (_, pipelines) in self.retired.drain(..) {
+            for pipeline in pipelines {
+                pipeline.destroy(&self.context.device);
+            }
+        }
+        self.pages.free_all();
+    }
+}

@@ -1,0 +1,233 @@
+//! Opens a device.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use millstream_gpu::{Completer, Staging};
+use millstream_protocol::backend::HostContext;
+use millstream_protocol::error::OpenError;
+use millstream_protocol::id::QueueId;
+use millstream_sync::timeline::Timeline;
+
+use super::VulkanDevice;
+use crate::adopted::{AdoptedDevice, AdoptedQueue};
+use crate::completer::{Shared, serve};
+use crate::driver::{
+    ALIGNMENT, Buffer, Code, Context, Gpu, Instance, PipelineCache, Purpose, QueueFamily,
+    TimelineSemaphore, refused,
+};
+use crate::kernel::VulkanCompiler;
+use crate::pages::Pages;
+use crate::parameters::Block;
+use crate::properties::properties;
+use crate::queue::{Queue, QueueConfig};
+use crate::trace::{Clock, Tracer};
+use crate::upload::UploadMemory;
+
+/// The resolved options of a device.
+pub(crate) struct DeviceConfig {
+    pub(crate) queues: usize,
+    pub(crate) descriptors: bool,
+    /// The most bytes of all pages.
+    pub(crate) memory_limit: u64,
+    /// The folder of the pipeline cache; `None` for none.
+    pub(crate) cache: Option<PathBuf>,
+}
+
+impl VulkanDevice {
+    pub(crate) fn open(
+        instance: Instance,
+        gpu: Gpu,
+        config: DeviceConfig,
+        host: HostContext,
+    ) -> Result<Self, OpenError> {
+        gpu.check()?;
+        let places = distribute(&gpu.families, config.queues);
+        let context = Context::new(instance, gpu, &queues_by_family(&places))?;
+        let raw = places.into_iter().map(|(family, nth)| {
+            // SAFETY: the device was created with this queue.
+            let raw = unsafe { context.device.get_device_queue(family, nth) };
+            AdoptedQueue { family, raw }
+        });
+        let raw = raw.collect();
+        Self::open_context(&context, raw, config, host)
+    }
+
+    /// Opens the device of an application.
+    ///
+    /// # Safety
+    /// As for [`Vulkan::adopt`](crate::Vulkan::adopt).
+    pub(crate) unsafe fn adopt(
+        adopted: AdoptedDevice,
+        config: DeviceConfig,
+        host: HostContext,
+    ) -> Result<Self, OpenError> {
+        let instance = Instance::adopt(adopted.instance.clone());
+        let gpu = Gpu::adopt(&instance, &adopted)?;
+        let queues = adopted.queues.iter().copied();
+        let mut families: Vec<u32> = queues.clone().map(|queue| queue.family).collect();
+        families.sort_unstable();
+        families.dedup();
+        // SAFETY: as the caller guarantees.
+        let context = unsafe { Context::adopt(instance, gpu, adopted.device, families) }?;
+        let raw = queues.cycle().take(config.queues).collect();
+        Self::open_context(&context, raw, config, host)
+    }
+
+    /// Opens a device on these queues of the driver, one for each queue.
+    fn open_context(
+        context: &Arc<Context>,
+        raw: Vec<AdoptedQueue>,
+        config: DeviceConfig,
+        host: HostContext,
+    ) -> Result<Self, OpenError> {
+        if config.descriptors && !context.gpu.features.push_descriptors {
+            return Err(OpenError::Unavailable {
+                backend: "vulkan",
+                why: format!(
+                    "the device `{}` lacks VK_KHR_push_descriptor; open it without `descriptors`",
+                    context.gpu.name
+                ),
+            });
+        }
+        let properties = properties(&context.gpu, config.queues);
+        let uploads = UploadMemory::new(context);
+        host.set_host_memory(Arc::new(uploads.clone()));
+        let timelines: Box<[Arc<Timeline>]> = (0..config.queues).map(|_| Arc::default()).collect();
+        let shared = Arc::new(Shared {
+            timelines: timelines.clone(),
+            status: host.gone.clone(),
+            context: context.clone(),
+        });
+        let cache = PipelineCache::new(context, config.cache.as_deref()).map_err(refused)?;
+        let nothing = Buffer::new(context, ALIGNMENT, Purpose::Page).map_err(refused)?;
+        let mut device = Self {
+            compiler: Arc::new(VulkanCompiler::new(
+                context,
+                &properties,
+                config.descriptors,
+                cache,
+            )),
+            queues: Vec::with_capacity(config.queues),
+            staging: Staging::default(),
+            readbacks: Staging::default(),
+            uploads,
+            pages: Pages::new(context, config.memory_limit),
+            block: Block::new(),
+            descriptor_alignment: context
+                .gpu
+                .limits
+                .min_storage_buffer_offset_alignment
+                .max(1),
+            nothing,
+            retired: Vec::new(),
+            context: context.clone(),
+            shared: shared.clone(),
+            tracer: None,
+            span_capacity: host.trace_capacity,
+            driven: host.driven,
+            order_lost: false,
+            properties,
+        };
+        let depth = device.properties.max_queue_depth;
+        for (index, (timeline, queue)) in timelines.iter().zip(raw).enumerate() {
+            let id = QueueId(index as u8);
+            let semaphore = Arc::new(TimelineSemaphore::new(context).map_err(refused)?);
+            let completer = match host.driven {
+                true => None,
+                false => {
+                    let name = format!("ms-vulkan-queue-{index}");
+                    let (semaphore, shared) = (semaphore.clone(), shared.clone());
+                    let serve = move |incoming: &_| serve(id, incoming, &semaphore, &shared);
+                    Some(Completer::start(&name, depth, &host.spawner, serve)?)
+                }
+            };
+            device.queues.push(Queue::new(
+                context,
+                QueueConfig {
+                    id,
+                    raw: queue.raw,
+                    family: queue.family,
+                    timeline: timeline.clone(),
+                    semaphore,
+                    completer,
+                    tracer: None,
+                    depth,
+                },
+            ));
+        }
+        device.tracer = clocks(context, &device.queues)?
+            .map(|clocks| Arc::new(Tracer::new(context, clocks, host.trace_capacity)));
+        device.set_span_recording(0);
+        Ok(device)
+    }
+}
+
+/// Reads the clock of each queue, which begins now. `None` if one has no timestamps.
+fn clocks(context: &Arc<Context>, queues: &[Queue]) -> Result<Option<Box<[Clock]>>, OpenError> {
+    let families = &context.gpu.families;
+    let period_ns = f64::from(context.gpu.limits.timestamp_period);
+    let bits = |queue: &Queue| {
+        let family = families
+            .iter()
+            .find(|family| family.index == queue.family())?;
+        Some(family.timestamp_bits).filter(|bits| *bits > 0)
+    };
+    let clocks = queues.iter().map(|queue| {
+        let Some(bits) = bits(queue) else {
+            return Ok(None);
+        };
+        let origin = queue.now()?;
+        Ok(Some(Clock {
+            origin,
+            bits,
+            period_ns,
+        }))
+    });
+    clocks.collect::<Result<Option<_>, Code>>().map_err(refused)
+}
+
+/// Assigns `count` queues to queues of the driver, given by family and index: to different ones as long as there are
+/// any.
+fn distribute(families: &[QueueFamily], count: usize) -> Vec<(u32, u32)> {
+    let all = families
+        .iter()
+        .flat_map(|family| (0..family.count).map(|nth| (family.index, nth)));
+    let all: Vec<_> = all.collect();
+    all.into_iter().cycle().take(count).collect()
+}
+
+/// Returns the number of queues that are needed of each family.
+fn queues_by_family(places: &[(u32, u32)]) -> Vec<(u32, usize)> {
+    let mut families: Vec<(u32, usize)> = Vec::new();
+    for (family, nth) in places {
+        let needed = *nth as usize + 1;
+        match families.iter_mut().find(|(known, _)| known == family) {
+            Some((_, count)) => *count = needed.max(*count),
+            None => families.push((*family, needed)),
+        }
+    }
+    families
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn family(index: u32, count: u32) -> QueueFamily {
+        QueueFamily {
+            index,
+            count,
+            is_dedicated: false,
+            timestamp_bits: 0,
+        }
+    }
+
+    #[test]
+    fn queues_share_a_queue_of_the_driver_only_if_it_has_too_few() {
+        let families = [family(2, 2), family(0, 1)];
+        let places = distribute(&families, 4);
+        assert_eq!(places, [(2, 0), (2, 1), (0, 0), (2, 0)]);
+        assert_eq!(queues_by_family(&places), [(2, 2), (0, 1)]);
+    }
+}

@@ -1,0 +1,189 @@
+//! Buffers with their memory.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use ash::vk;
+use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme};
+use gpu_allocator::{AllocationError, MemoryLocation};
+use millstream_gpu::{BLOCK_BYTES, StagingBlock};
+
+use super::{Code, Context};
+
+/// The alignment of device addresses of buffers, in bytes.
+pub(crate) const ALIGNMENT: u64 = 256;
+
+/// The smallest buffer with memory of its own; smaller ones share memory.
+const DEDICATED_BYTES_MIN: u64 = 1 << 20;
+
+/// What a buffer is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// A page of device memory.
+    Page,
+    /// Host memory that the device reads.
+    Upload,
+    /// Host memory that the device writes.
+    Readback,
+}
+
+/// A buffer, destroyed on drop together with its memory.
+pub(crate) struct Buffer {
+    context: Arc<Context>,
+    raw: vk::Buffer,
+    /// `None` only while the buffer is dropped.
+    allocation: Option<Allocation>,
+    address: u64,
+    bytes: u64,
+}
+
+impl Buffer {
+    /// Creates a buffer. Its contents are undefined.
+    pub(crate) fn new(context: &Arc<Context>, bytes: u64, purpose: Purpose) -> Result<Self, Code> {
+        use vk::BufferUsageFlags as Usage;
+        let usage = Usage::TRANSFER_SRC | Usage::TRANSFER_DST | Usage::SHADER_DEVICE_ADDRESS;
+        let usage = match purpose {
+            Purpose::Page => usage | Usage::STORAGE_BUFFER | Usage::INDIRECT_BUFFER,
+            Purpose::Upload | Purpose::Readback => usage,
+        };
+        let families = &context.families;
+        let mut info = vk::BufferCreateInfo::default()
+            .size(bytes.max(1))
+            .usage(usage);
+        if families.len() > 1 {
+            info = info
+                .sharing_mode(vk::SharingMode::CONCURRENT)
+                .queue_family_indices(families);
+        }
+        let device = &context.device;
+        // SAFETY: the info is valid.
+        let raw =
+            unsafe { device.create_buffer(&info, None) }.map_err(Code::of("vkCreateBuffer"))?;
+        let mut buffer = Self {
+            context: context.clone(),
+            raw,
+            allocation: None,
+            address: 0,
+            bytes,
+        };
+        // SAFETY: the buffer is alive.
+        let mut requirements = unsafe { device.get_buffer_memory_requirements(raw) };
+        requirements.alignment = requirements.alignment.max(ALIGNMENT);
+        let location = match purpose {
+            Purpose::Page if context.gpu.has_unified_memory() => MemoryLocation::CpuToGpu,
+            Purpose::Page => MemoryLocation::GpuOnly,
+            Purpose::Upload => MemoryLocation::CpuToGpu,
+            Purpose::Readback => MemoryLocation::GpuToCpu,
+        };
+        let request = AllocationCreateDesc {
+            name: "millstream",
+            requirements,
+            location,
+            linear: true,
+            allocation_scheme: match bytes >= DEDICATED_BYTES_MIN {
+                true => AllocationScheme::DedicatedBuffer(raw),
+                false => AllocationScheme::GpuAllocatorManaged,
+            },
+        };
+        let allocated = context.with_allocator(|allocator| allocator.allocate(&request));
+        let allocation = match allocated {
+            Some(Ok(allocation)) => allocation,
+            Some(Err(error)) => return Err(allocation_code(&error)),
+            None => return Err(Code::of("vkAllocateMemory")(vk::Result::ERROR_DEVICE_LOST)),
+        };
+        // SAFETY: the memory is allocated for this buffer, and is bound once.
+        let bound =
+            unsafe { device.bind_buffer_memory(raw, allocation.memory(), allocation.offset()) };
+        buffer.allocation = Some(allocation);
+        bound.map_err(Code::of("vkBindBufferMemory"))?;
+        let info = vk::BufferDeviceAddressInfo::default().buffer(raw);
+        // SAFETY: the buffer was created with the usage for addresses, and is bound to memory.
+        buffer.address = unsafe { device.get_buffer_device_address(&info) };
+        Ok(buffer)
+    }
+
+    pub(crate) fn raw(&self) -> vk::Buffer {
+        self.raw
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Returns the device address of the first byte.
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Returns the host's pointer to the first byte, if the host can access the memory.
+    pub(crate) fn mapped(&self) -> Option<NonNull<u8>> {
+        self.allocation.as_ref()?.mapped_ptr().map(NonNull::cast)
+    }
+}
+
+/// Converts an error of the allocator to that of a driver call.
+fn allocation_code(error: &AllocationError) -> Code {
+    let result = match error {
+        AllocationError::OutOfMemory => vk::Result::ERROR_OUT_OF_DEVICE_MEMORY,
+        error => {
+            tracing::debug!(target: "millstream::vulkan", %error, "the allocator refused a buffer");
+            vk::Result::ERROR_OUT_OF_DEVICE_MEMORY
+        }
+    };
+    Code::of("vkAllocateMemory")(result)
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: created once, destroyed once; no task uses it any more, or the device is lost.
+        unsafe { self.context.device.destroy_buffer(self.raw, None) };
+        if let Some(allocation) = self.allocation.take() {
+            let freed = self
+                .context
+                .with_allocator(|allocator| allocator.free(allocation));
+            if let Some(Err(error)) = freed {
+                tracing::error!(target: "millstream::vulkan", %error, "memory could not be freed");
+            }
+        }
+    }
+}
+
+/// A buffer that the host can access.
+pub(crate) struct Mapped {
+    buffer: Buffer,
+    start: NonNull<u8>,
+}
+
+// SAFETY: plain memory; its users synchronize their accesses.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        bytes: usize,
+        purpose: Purpose,
+    ) -> Result<Self, Code> {
+        let buffer = Buffer::new(context, bytes as u64, purpose)?;
+        let start = buffer.mapped();
+        let start = start.ok_or(Code::of("vkMapMemory")(vk::Result::ERROR_MEMORY_MAP_FAILED))?;
+        Ok(Self { buffer, start })
+    }
+
+    pub(crate) fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    pub(crate) fn pointer(&self) -> NonNull<u8> {
+        self.start
+    }
+}
+
+// SAFETY: the memory is mapped until the buffer is dropped; staging blocks are created with `BLOCK_BYTES` bytes.
+unsafe impl StagingBlock for Mapped {
+    fn start(&self) -> NonNull<u8> {
+        debug_assert!(self.buffer.bytes >= BLOCK_BYTES as u64);
+        self.start
+    }
+}

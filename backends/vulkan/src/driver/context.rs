@@ -1,0 +1,312 @@
+//! A logical device with its allocator and the functions of its extensions.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ash::{ext, khr, vk};
+use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
+use millstream_protocol::error::OpenError;
+
+use super::instance::{change, unavailable};
+use super::{Code, Gpu, Instance, Pipeline, refused};
+
+/// Bytes of memory that small buffers share.
+const SHARED_BYTES: u64 = 4 << 20;
+
+/// A logical device. Destroyed when the last owner of one of its objects is dropped.
+pub(crate) struct Context {
+    pub(crate) device: ash::Device,
+    pub(crate) gpu: Gpu,
+    /// The families of the opened queues.
+    pub(crate) families: Vec<u32>,
+    synchronization: Option<khr::synchronization2::Device>,
+    pub(crate) push_descriptor: Option<khr::push_descriptor::Device>,
+    fault_info: Option<ext::device_fault::Device>,
+    /// `None` only while the context is dropped.
+    allocator: Mutex<Option<Allocator>>,
+    /// Pipelines of dropped kernels, which tasks in flight may still use.
+    retired: Mutex<Vec<Pipeline>>,
+    /// Whether the device belongs to the application.
+    is_adopted: bool,
+    /// Destroyed after the device.
+    _instance: Instance,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic under one of these locks leaves the data consistent.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Context {
+    /// Opens a GPU. `queues` has the number of queues of each family.
+    pub(crate) fn new(
+        instance: Instance,
+        gpu: Gpu,
+        queues: &[(u32, usize)],
+    ) -> Result<Arc<Self>, OpenError> {
+        gpu.check()?;
+        let priorities: Vec<Vec<f32>> = queues.iter().map(|(_, count)| vec![1.0; *count]).collect();
+        let infos = queues.iter().zip(&priorities);
+        let infos = infos.map(|((family, _), priorities)| {
+            vk::DeviceQueueCreateInfo::default()
+                .queue_family_index(*family)
+                .queue_priorities(priorities)
+        });
+        let infos: Vec<_> = infos.collect();
+        let has = gpu.features;
+        let basic = vk::PhysicalDeviceFeatures::default()
+            .shader_int64(true)
+            .shader_float64(has.f64)
+            .shader_int16(has.i16);
+        let mut of_1_1 = vk::PhysicalDeviceVulkan11Features::default()
+            .storage_buffer16_bit_access(has.storage_16);
+        let mut of_1_2 = vk::PhysicalDeviceVulkan12Features::default()
+            .timeline_semaphore(true)
+            .buffer_device_address(true)
+            .scalar_block_layout(true)
+            .host_query_reset(true)
+            .shader_float16(has.f16)
+            .shader_int8(has.i8)
+            .storage_buffer8_bit_access(has.storage_8)
+            .shader_buffer_int64_atomics(has.i64_atomics)
+            .shader_shared_int64_atomics(has.shared_i64_atomics);
+        let mut synchronization =
+            vk::PhysicalDeviceSynchronization2Features::default().synchronization2(true);
+        let mut extensions = Vec::new();
+        if has.synchronization_extension {
+            extensions.push(khr::synchronization2::NAME.as_ptr());
+        }
+        if has.push_descriptors {
+            extensions.push(khr::push_descriptor::NAME.as_ptr());
+        }
+        let mut features = vk::PhysicalDeviceFeatures2::default().features(basic);
+        let atomics = has.atomic_floats;
+        let mut atomic_floats = vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT::default()
+            .shader_buffer_float32_atomic_add(atomics.buffer_f32)
+            .shader_shared_float32_atomic_add(atomics.shared_f32)
+            .shader_buffer_float64_atomic_add(atomics.buffer_f64)
+            .shader_shared_float64_atomic_add(atomics.shared_f64);
+        let mut faults = vk::PhysicalDeviceFaultFeaturesEXT::default().device_fault(true);
+        if has.fault_info {
+            extensions.push(ext::device_fault::NAME.as_ptr());
+        }
+        if atomics.any() {
+            extensions.push(ext::shader_atomic_float::NAME.as_ptr());
+        }
+        let info = vk::DeviceCreateInfo::default()
+            .queue_create_infos(&infos)
+            .push_next(&mut features)
+            .enabled_extension_names(&extensions)
+            .push_next(&mut of_1_1)
+            .push_next(&mut of_1_2)
+            .push_next(&mut synchronization);
+        let info = match atomics.any() {
+            true => info.push_next(&mut atomic_floats),
+            false => info,
+        };
+        let info = match has.fault_info {
+            true => info.push_next(&mut faults),
+            false => info,
+        };
+        let vulkan = &instance.raw;
+        let _turn = change();
+        // SAFETY: the physical device belongs to the instance, and everything that `info` points to lives until the
+        // call returns.
+        let device = unsafe { vulkan.create_device(gpu.raw, &info, None) }
+            .map_err(Code::of("vkCreateDevice"))
+            .map_err(refused)?;
+        let families = queues.iter().map(|(family, _)| *family).collect();
+        let extension = has.synchronization_extension;
+        // SAFETY: the device was just created, and nothing else uses it.
+        let context = unsafe { Self::of(instance, gpu, device, families, extension, false) };
+        context.map(Arc::new)
+    }
+
+    /// Uses the device of an application.
+    ///
+    /// # Safety
+    /// The device is alive until the context is dropped, and has the required features.
+    pub(crate) unsafe fn adopt(
+        instance: Instance,
+        gpu: Gpu,
+        device: ash::Device,
+        families: Vec<u32>,
+    ) -> Result<Arc<Self>, OpenError> {
+        gpu.check()?;
+        let _turn = change();
+        // SAFETY: the device is alive.
+        let submit = unsafe {
+            let get = instance.raw.fp_v1_0().get_device_proc_addr;
+            get(device.handle(), c"vkQueueSubmit2".as_ptr())
+        };
+        // SAFETY: as the caller guarantees.
+        let context = unsafe { Self::of(instance, gpu, device, families, submit.is_none(), true) };
+        context.map(Arc::new)
+    }
+
+    /// Adds the allocator and the functions of extensions to a device. `extension` says whether `synchronization2` is an
+    /// extension of the device. A device that is not adopted is destroyed on an error.
+    ///
+    /// # Safety
+    /// The device is alive, and the context owns it unless it is adopted.
+    unsafe fn of(
+        instance: Instance,
+        gpu: Gpu,
+        device: ash::Device,
+        families: Vec<u32>,
+        extension: bool,
+        is_adopted: bool,
+    ) -> Result<Self, OpenError> {
+        let vulkan = &instance.raw;
+        let allocator = Allocator::new(&AllocatorCreateDesc {
+            instance: vulkan.clone(),
+            device: device.clone(),
+            physical_device: gpu.raw,
+            debug_settings: gpu_allocator::AllocatorDebugSettings::default(),
+            buffer_device_address: true,
+            allocation_sizes: gpu_allocator::AllocationSizes::new(SHARED_BYTES, SHARED_BYTES),
+        });
+        let allocator = match allocator {
+            Ok(allocator) => allocator,
+            Err(why) => {
+                if !is_adopted {
+                    // SAFETY: the device is owned, and nothing else uses it.
+                    unsafe { device.destroy_device(None) };
+                }
+                return Err(unavailable(format!("its memory cannot be managed: {why}")));
+            }
+        };
+        let push_descriptors = gpu.features.push_descriptors;
+        Ok(Self {
+            synchronization: extension.then(|| khr::synchronization2::Device::new(vulkan, &device)),
+            push_descriptor: push_descriptors
+                .then(|| khr::push_descriptor::Device::new(vulkan, &device)),
+            fault_info: gpu
+                .features
+                .fault_info
+                .then(|| ext::device_fault::Device::new(vulkan, &device)),
+            allocator: Mutex::new(Some(allocator)),
+            retired: Mutex::default(),
+            device,
+            gpu,
+            families,
+            is_adopted,
+            _instance: instance,
+        })
+    }
+
+    /// Calls `body` with the allocator.
+    pub(crate) fn with_allocator<T>(&self, body: impl FnOnce(&mut Allocator) -> T) -> Option<T> {
+        lock(&self.allocator).as_mut().map(body)
+    }
+
+    /// Submits to a queue.
+    ///
+    /// # Safety
+    /// No other thread uses the queue. Everything that the infos name is alive until the submission has completed.
+    pub(crate) unsafe fn submit(
+        &self,
+        queue: vk::Queue,
+        infos: &[vk::SubmitInfo2<'_>],
+    ) -> Result<(), Code> {
+        let fence = vk::Fence::null();
+        // SAFETY: as the caller guarantees.
+        let answer = unsafe {
+            match &self.synchronization {
+                Some(functions) => functions.queue_submit2(queue, infos, fence),
+                None => self.device.queue_submit2(queue, infos, fence),
+            }
+        };
+        answer.map_err(Code::of("vkQueueSubmit2"))
+    }
+
+    /// Records a barrier.
+    ///
+    /// # Safety
+    /// The command buffer is being recorded, by this thread alone.
+    pub(crate) unsafe fn barrier(
+        &self,
+        commands: vk::CommandBuffer,
+        info: &vk::DependencyInfo<'_>,
+    ) {
+        // SAFETY: as the caller guarantees.
+        unsafe {
+            match &self.synchronization {
+                Some(functions) => functions.cmd_pipeline_barrier2(commands, info),
+                None => self.device.cmd_pipeline_barrier2(commands, info),
+            }
+        }
+    }
+
+    /// Records a timestamp, which is written once all earlier commands have completed.
+    ///
+    /// # Safety
+    /// The command buffer is being recorded, by this thread alone, and the query was reset.
+    pub(crate) unsafe fn timestamp(
+        &self,
+        commands: vk::CommandBuffer,
+        pool: vk::QueryPool,
+        query: u32,
+    ) {
+        let stage = vk::PipelineStageFlags2::BOTTOM_OF_PIPE;
+        // SAFETY: as the caller guarantees.
+        unsafe {
+            match &self.synchronization {
+                Some(functions) => functions.cmd_write_timestamp2(commands, stage, pool, query),
+                None => self
+                    .device
+                    .cmd_write_timestamp2(commands, stage, pool, query),
+            }
+        }
+    }
+
+    /// Returns what the driver says about the fault that has lost the device, if it says anything.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let functions = self.fault_info.as_ref()?;
+        // Counts of 0 ask for the description alone.
+        let mut counts = vk::DeviceFaultCountsEXT::default();
+        let mut info = vk::DeviceFaultInfoEXT::default();
+        let device = self.device.handle();
+        // SAFETY: the device is alive and lost, and the structs are valid.
+        let answer =
+            unsafe { (functions.fp().get_device_fault_info_ext)(device, &mut counts, &mut info) };
+        match answer {
+            vk::Result::SUCCESS | vk::Result::INCOMPLETE => {
+                let text = info.description_as_c_str().ok()?.to_string_lossy();
+                Some(text.into_owned()).filter(|text| !text.is_empty())
+            }
+            _ => None,
+        }
+    }
+
+    /// Keeps the pipeline of a dropped kernel until [`Context::take_retired`].
+    pub(crate) fn retire(&self, pipeline: Pipeline) {
+        lock(&self.retired).push(pipeline);
+    }
+
+    /// Moves the pipelines of dropped kernels to `to`. Tasks that were issued before may still use them.
+    pub(crate) fn take_retired(&self, to: &mut Vec<Pipeline>) {
+        to.append(&mut lock(&self.retired));
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        let retired = self
+            .retired
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        for pipeline in retired.drain(..) {
+            pipeline.destroy(&self.device);
+        }
+        *self
+            .allocator
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner) = None;
+        if self.is_adopted {
+            return;
+        }
+        let _turn = change();
+        // SAFETY: all objects of the device hold the context, so they are destroyed; the device is idle or lost.
+        unsafe { self.device.destroy_device(None) };
+    }
+}

@@ -1,0 +1,290 @@
+//! The loader, an instance, and the messages of validation layers.
+
+use std::ffi::{CStr, c_void};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use ash::{ext, vk};
+use millstream_protocol::error::OpenError;
+
+use super::{Code, VERSION_MIN, refused, version_text};
+
+/// The severity of a message of the driver or of a validation layer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
+pub enum Severity {
+    /// Something that may be a mistake, or is slow.
+    Warning,
+    /// A violation of Vulkan's rules.
+    Error,
+}
+
+/// A message of the driver or of a validation layer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Message {
+    /// The severity.
+    pub severity: Severity,
+    /// The identifier of the violated rule, such as `VUID-vkCmdDispatch-None-08114`; empty if there is none.
+    pub id: String,
+    /// The text.
+    pub text: String,
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {}: {}", self.severity, self.id, self.text)
+    }
+}
+
+/// A function that receives the messages of validation layers, on any thread.
+pub(crate) type MessageHandler = Arc<dyn Fn(&Message) + Send + Sync>;
+
+/// What Khronos' validation layer checks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[non_exhaustive]
+pub enum Validation {
+    /// Nothing; the layer is not loaded.
+    #[default]
+    Off,
+    /// The arguments and the order of calls.
+    Core,
+    /// Also missing barriers and waits between commands, and best practices. The layer cannot see accesses through
+    /// buffer addresses: [`Vulkan::descriptors`](crate::Vulkan::descriptors) makes them visible.
+    Synchronization,
+}
+
+const LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
+
+/// An instance, destroyed on drop.
+pub(crate) struct Instance {
+    pub(crate) raw: ash::Instance,
+    /// The version that both the instance and this crate support.
+    pub(crate) version: u32,
+    messenger: Option<Messenger>,
+    /// Whether the instance belongs to the application.
+    is_adopted: bool,
+}
+
+/// Passes messages to a handler.
+struct Messenger {
+    functions: ext::debug_utils::Instance,
+    raw: vk::DebugUtilsMessengerEXT,
+    /// The driver has a pointer to the handler.
+    _handler: Box<MessageHandler>,
+}
+
+/// Returns the loader. It is loaded once and stays loaded, because drivers do not all support being unloaded.
+fn loader() -> Result<&'static ash::Entry, OpenError> {
+    static LOADER: OnceLock<Option<ash::Entry>> = OnceLock::new();
+    // SAFETY: the initializers of the Vulkan loader may run in any process.
+    let loaded = LOADER.get_or_init(|| unsafe { ash::Entry::load() }.ok());
+    loaded.as_ref().ok_or_else(|| {
+        unavailable(
+            "the Vulkan loader (libvulkan.so.1, vulkan-1.dll) was not found; install it with a driver, on Debian \
+             `libvulkan1` and `mesa-vulkan-drivers`"
+                .to_owned(),
+        )
+    })
+}
+
+/// Serializes the calls that change the loader's lists of instances, drivers and devices. The loader looks devices up in
+/// these lists without a lock, so that opening a device while another thread enumerates or closes devices would crash
+/// (seen with the loader 1.4.309).
+static CHANGES: Mutex<()> = Mutex::new(());
+
+/// Waits for the turn to create or destroy an instance or a device, or to enumerate devices.
+pub(crate) fn change() -> MutexGuard<'static, ()> {
+    CHANGES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the error for a machine without a usable driver.
+pub(crate) fn unavailable(why: String) -> OpenError {
+    OpenError::Unavailable {
+        backend: "vulkan",
+        why,
+    }
+}
+
+impl Instance {
+    /// Creates an instance.
+    pub(crate) fn new(
+        validation: Validation,
+        handler: Option<MessageHandler>,
+    ) -> Result<Self, OpenError> {
+        let entry = loader()?;
+        // SAFETY: the loader is loaded.
+        let version = unsafe { entry.try_enumerate_instance_version() }
+            .map_err(Code::of("vkEnumerateInstanceVersion"))
+            .map_err(refused)?
+            .unwrap_or(vk::API_VERSION_1_0);
+        if version < VERSION_MIN {
+            return Err(unavailable(format!(
+                "the Vulkan loader supports version {}, at least {} is needed; update it",
+                version_text(version),
+                version_text(VERSION_MIN)
+            )));
+        }
+        // Devices limit the version further; nothing of 1.4 is used.
+        let version = version.min(vk::API_VERSION_1_3);
+        let application = vk::ApplicationInfo::default()
+            .engine_name(c"millstream")
+            .api_version(version);
+        let (mut layers, mut extensions) = (Vec::new(), Vec::new());
+        if validation > Validation::Off {
+            require_layer(entry)?;
+            layers.push(LAYER.as_ptr());
+            extensions.push(ext::debug_utils::NAME.as_ptr());
+        }
+        let enabled = [
+            vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION,
+            vk::ValidationFeatureEnableEXT::BEST_PRACTICES,
+        ];
+        let mut features =
+            vk::ValidationFeaturesEXT::default().enabled_validation_features(&enabled);
+        let mut info = vk::InstanceCreateInfo::default()
+            .application_info(&application)
+            .enabled_layer_names(&layers)
+            .enabled_extension_names(&extensions);
+        if validation == Validation::Synchronization {
+            info = info.push_next(&mut features);
+        }
+        let turn = change();
+        // SAFETY: everything that `info` points to lives until the call returns.
+        let created = unsafe { entry.create_instance(&info, None) };
+        drop(turn);
+        let raw = created
+            .map_err(Code::of("vkCreateInstance"))
+            .map_err(refused)?;
+        let mut instance = Self {
+            raw,
+            version,
+            messenger: None,
+            is_adopted: false,
+        };
+        if validation > Validation::Off {
+            let handler = handler.unwrap_or_else(|| Arc::new(log));
+            instance.messenger = Some(Messenger::new(entry, &instance.raw, handler)?);
+        }
+        Ok(instance)
+    }
+}
+
+impl Instance {
+    /// Returns the instance of an application. Its version does not matter: the functions of its device are looked up.
+    pub(crate) fn adopt(raw: ash::Instance) -> Self {
+        Self {
+            raw,
+            version: vk::API_VERSION_1_3,
+            messenger: None,
+            is_adopted: true,
+        }
+    }
+
+    /// Returns `true` if the validation layer is installed.
+    pub(crate) fn has_validation() -> bool {
+        loader().and_then(require_layer).is_ok()
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        if self.is_adopted {
+            return;
+        }
+        let _turn = change();
+        // SAFETY: created once, destroyed once; everything created from the instance was destroyed before.
+        unsafe {
+            if let Some(messenger) = &self.messenger {
+                let functions = &messenger.functions;
+                functions.destroy_debug_utils_messenger(messenger.raw, None);
+            }
+            self.raw.destroy_instance(None);
+        }
+    }
+}
+
+/// Returns an error if the validation layer is not installed.
+fn require_layer(entry: &ash::Entry) -> Result<(), OpenError> {
+    // SAFETY: the loader is loaded.
+    let layers = unsafe { entry.enumerate_instance_layer_properties() }
+        .map_err(Code::of("vkEnumerateInstanceLayerProperties"))
+        .map_err(refused)?;
+    let is_layer = |layer: &vk::LayerProperties| layer.layer_name_as_c_str() == Ok(LAYER);
+    match layers.iter().any(is_layer) {
+        true => Ok(()),
+        false => Err(unavailable(
+            "the validation layer is not installed; install it (on Debian `vulkan-validationlayers`), or open the \
+             device without validation"
+                .to_owned(),
+        )),
+    }
+}
+
+impl Messenger {
+    fn new(
+        entry: &ash::Entry,
+        instance: &ash::Instance,
+        handler: MessageHandler,
+    ) -> Result<Self, OpenError> {
+        use vk::DebugUtilsMessageSeverityFlagsEXT as Level;
+        use vk::DebugUtilsMessageTypeFlagsEXT as Kind;
+        let functions = ext::debug_utils::Instance::new(entry, instance);
+        let handler = Box::new(handler);
+        let info = vk::DebugUtilsMessengerCreateInfoEXT::default()
+            .message_severity(Level::ERROR | Level::WARNING)
+            .message_type(Kind::GENERAL | Kind::VALIDATION | Kind::PERFORMANCE)
+            .pfn_user_callback(Some(receive))
+            .user_data((&raw const *handler).cast_mut().cast());
+        // SAFETY: the handler lives until the messenger is destroyed.
+        let raw = unsafe { functions.create_debug_utils_messenger(&info, None) }
+            .map_err(Code::of("vkCreateDebugUtilsMessengerEXT"))
+            .map_err(refused)?;
+        Ok(Self {
+            functions,
+            raw,
+            _handler: handler,
+        })
+    }
+}
+
+/// The handler if the user passes none.
+fn log(message: &Message) {
+    match message.severity {
+        Severity::Error => {
+            tracing::error!(target: "millstream::vulkan", id = message.id, "{}", message.text);
+        }
+        Severity::Warning => {
+            tracing::warn!(target: "millstream::vulkan", id = message.id, "{}", message.text);
+        }
+    }
+}
+
+/// Receives a message from the loader.
+unsafe extern "system" fn receive(
+    severity: vk::DebugUtilsMessageSeverityFlagsEXT,
+    _kind: vk::DebugUtilsMessageTypeFlagsEXT,
+    data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
+    user: *mut c_void,
+) -> vk::Bool32 {
+    // SAFETY: the loader passes valid data, and the pointer that `Messenger::new` registered.
+    let (data, handler) = unsafe { (&*data, &*user.cast::<MessageHandler>()) };
+    let text = |pointer: *const std::ffi::c_char| match pointer.is_null() {
+        true => String::new(),
+        // SAFETY: a string of the loader, terminated by zero.
+        false => unsafe { CStr::from_ptr(pointer) }
+            .to_string_lossy()
+            .into_owned(),
+    };
+    let message = Message {
+        severity: match severity.contains(vk::DebugUtilsMessageSeverityFlagsEXT::ERROR) {
+            true => Severity::Error,
+            false => Severity::Warning,
+        },
+        id: text(data.p_message_id_name),
+        text: text(data.p_message),
+    };
+    // A panic must not unwind into the driver.
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handler(&message)));
+    vk::FALSE
+}

@@ -1,0 +1,34 @@
+//! Owners of the driver's objects: `drop` destroys them, errors are typed, and a missing loader or feature is an error
+//! that says what to do.
+
+mod buffer;
+mod cache;
+mod code;
+mod context;
+mod instance;
+mod pipeline;
+mod requirements;
+mod semaphore;
+
+pub(crate) use buffer::{ALIGNMENT, Buffer, Mapped, Purpose};
+pub(crate) use cache::PipelineCache;
+pub(crate) use code::{Code, refused};
+pub(crate) use context::Context;
+pub(crate) use instance::{Instance, MessageHandler};
+pub use instance::{Message, Severity, Validation};
+pub(crate) use pipeline::{Interface, Pipeline};
+pub(crate) use requirements::{Features, Gpu, QueueFamily};
+pub(crate) use semaphore::TimelineSemaphore;
+
+/// The oldest supported version of Vulkan.
+pub(crate) const VERSION_MIN: u32 = ash::vk::API_VERSION_1_2;
+
+/// Formats a version as major and minor.
+pub(crate) fn version_text(version: u32) -> String {
+    use ash::vk::{api_version_major, api_version_minor};
+    format!(
+        "{}.{}",
+        api_version_major(version),
+        api_version_minor(version)
+    )
+}

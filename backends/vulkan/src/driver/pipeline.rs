@@ -1,0 +1,142 @@
+//! Compute pipelines.
+
+use ash::vk;
+
+use super::{Code, Context};
+
+/// How an entry point receives its arguments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Interface {
+    /// Bytes of push constants.
+    pub(crate) push_bytes: u32,
+    /// The number of storage buffers in descriptor set 0, which are pushed; 0 for none.
+    pub(crate) descriptors: u32,
+    /// The threads of a cube: the values of the specialization constants 0, 1 and 2, if the module has them.
+    pub(crate) threads: [u32; 3],
+}
+
+/// A compute pipeline and its layout. [`Pipeline::destroy`] destroys them once no task uses them.
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    pub(crate) raw: vk::Pipeline,
+    pub(crate) layout: vk::PipelineLayout,
+    set: vk::DescriptorSetLayout,
+}
+
+impl Pipeline {
+    /// Creates the pipeline of the entry point `entry` of a module.
+    ///
+    /// # Safety
+    /// The module is valid SPIR-V that uses only enabled features, and its interface is `interface`.
+    pub(crate) unsafe fn new(
+        context: &Context,
+        words: &[u32],
+        entry: &std::ffi::CStr,
+        interface: Interface,
+        cache: vk::PipelineCache,
+    ) -> Result<Self, Code> {
+        let device = &context.device;
+        let mut pipeline = Self {
+            raw: vk::Pipeline::null(),
+            layout: vk::PipelineLayout::null(),
+            set: vk::DescriptorSetLayout::null(),
+        };
+        // SAFETY: as the caller guarantees; the infos are valid, and so are the handles in them.
+        let created = unsafe { pipeline.create(device, words, entry, interface, cache) };
+        match created {
+            Ok(()) => Ok(pipeline),
+            Err(code) => {
+                pipeline.destroy(device);
+                Err(code)
+            }
+        }
+    }
+
+    unsafe fn create(
+        &mut self,
+        device: &ash::Device,
+        words: &[u32],
+        entry: &std::ffi::CStr,
+        interface: Interface,
+        cache: vk::PipelineCache,
+    ) -> Result<(), Code> {
+        let bindings: Vec<_> = (0..interface.descriptors).map(descriptor).collect();
+        let sets = match bindings.is_empty() {
+            true => &[][..],
+            false => {
+                let info = vk::DescriptorSetLayoutCreateInfo::default()
+                    .flags(vk::DescriptorSetLayoutCreateFlags::PUSH_DESCRIPTOR_KHR)
+                    .bindings(&bindings);
+                // SAFETY: the info is valid.
+                self.set = unsafe { device.create_descriptor_set_layout(&info, None) }
+                    .map_err(Code::of("vkCreateDescriptorSetLayout"))?;
+                std::slice::from_ref(&self.set)
+            }
+        };
+        let pushed = [vk::PushConstantRange::default()
+            .stage_flags(vk::ShaderStageFlags::COMPUTE)
+            .size(interface.push_bytes)];
+        let pushed = &pushed[..usize::from(interface.push_bytes > 0)];
+        let info = vk::PipelineLayoutCreateInfo::default()
+            .set_layouts(sets)
+            .push_constant_ranges(pushed);
+        // SAFETY: the info is valid.
+        self.layout = unsafe { device.create_pipeline_layout(&info, None) }
+            .map_err(Code::of("vkCreatePipelineLayout"))?;
+        let info = vk::ShaderModuleCreateInfo::default().code(words);
+        // SAFETY: the module is valid, as the caller guarantees.
+        let module = unsafe { device.create_shader_module(&info, None) }
+            .map_err(Code::of("vkCreateShaderModule"))?;
+        let constants: [_; 3] = std::array::from_fn(|axis| {
+            vk::SpecializationMapEntry::default()
+                .constant_id(axis as u32)
+                .offset((axis * size_of::<u32>()) as u32)
+                .size(size_of::<u32>())
+        });
+        let constants = vk::SpecializationInfo::default()
+            .map_entries(&constants)
+            .data(bytemuck::bytes_of(&interface.threads));
+        let stage = vk::PipelineShaderStageCreateInfo::default()
+            .stage(vk::ShaderStageFlags::COMPUTE)
+            .module(module)
+            .name(entry)
+            .specialization_info(&constants);
+        let info = vk::ComputePipelineCreateInfo::default()
+            .stage(stage)
+            .layout(self.layout);
+        // SAFETY: the info is valid, and the module is destroyed after its use.
+        let created = unsafe {
+            let created = device.create_compute_pipelines(cache, &[info], None);
+            device.destroy_shader_module(module, None);
+            created
+        };
+        let first = |pipelines: Vec<vk::Pipeline>| pipelines.first().copied().unwrap_or_default();
+        match created {
+            Ok(pipelines) => self.raw = first(pipelines),
+            Err((pipelines, result)) => {
+                self.raw = first(pipelines);
+                return Err(Code::of("vkCreateComputePipelines")(result));
+            }
+        }
+        Ok(())
+    }
+
+    /// Destroys the pipeline.
+    pub(crate) fn destroy(self, device: &ash::Device) {
+        // SAFETY: created once, destroyed once; no task uses it any more. Null handles are ignored.
+        unsafe {
+            device.destroy_pipeline(self.raw, None);
+            device.destroy_pipeline_layout(self.layout, None);
+            device.destroy_descriptor_set_layout(self.set, None);
+        }
+    }
+}
+
+/// Returns the storage buffer at this binding.
+fn descriptor(binding: u32) -> vk::DescriptorSetLayoutBinding<'static> {
+    vk::DescriptorSetLayoutBinding::default()
+        .binding(binding)
+        .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
+        .descriptor_count(1)
+        .stage_flags(vk::ShaderStageFlags::COMPUTE)
+}

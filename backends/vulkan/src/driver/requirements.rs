@@ -1,0 +1,332 @@
+//! The GPUs of an instance: their limits, their queue families, and what this backend needs of them.
+
+use std::ffi::CStr;
+
+use ash::{ext, khr, nv, vk};
+use millstream_protocol::error::OpenError;
+
+use super::instance::{change, unavailable};
+use super::{Code, Instance, VERSION_MIN, refused};
+use crate::adopted::AdoptedDevice;
+
+/// A family of queues that support compute.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct QueueFamily {
+    pub(crate) index: u32,
+    /// The number of queues that the driver offers.
+    pub(crate) count: u32,
+    /// Whether the queues only support compute and copies. Such queues run beside those of graphics.
+    pub(crate) is_dedicated: bool,
+    /// The number of valid bits of a timestamp; 0 if there are no timestamps.
+    pub(crate) timestamp_bits: u32,
+}
+
+/// A physical device.
+pub(crate) struct Gpu {
+    pub(crate) raw: vk::PhysicalDevice,
+    /// The index in the driver's order.
+    pub(crate) ordinal: usize,
+    pub(crate) name: String,
+    pub(crate) driver: String,
+    /// Identifies the device and the driver, for caches.
+    pub(crate) cache_key: [u8; 32],
+    pub(crate) uuid: [u8; 16],
+    pub(crate) kind: vk::PhysicalDeviceType,
+    pub(crate) version: u32,
+    pub(crate) limits: vk::PhysicalDeviceLimits,
+    /// Bytes of the largest allocation.
+    pub(crate) max_allocation_bytes: u64,
+    pub(crate) memory: vk::PhysicalDeviceMemoryProperties,
+    /// The families that support compute, the dedicated ones first.
+    pub(crate) families: Vec<QueueFamily>,
+    pub(crate) features: Features,
+    pub(crate) subgroup_size: u32,
+    pub(crate) multiprocessors: Option<u32>,
+    /// Names of missing features and extensions; empty if the device can be used.
+    pub(crate) lacks: Vec<&'static str>,
+}
+
+/// The optional features of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Features {
+    pub(crate) f64: bool,
+    pub(crate) f16: bool,
+    pub(crate) i16: bool,
+    pub(crate) i8: bool,
+    pub(crate) storage_16: bool,
+    pub(crate) storage_8: bool,
+    pub(crate) i64_atomics: bool,
+    pub(crate) shared_i64_atomics: bool,
+    pub(crate) push_descriptors: bool,
+    /// `synchronization2` is an extension of this device, not a part of its version.
+    pub(crate) synchronization_extension: bool,
+    /// The device can describe a fault after a loss.
+    pub(crate) fault_info: bool,
+    pub(crate) float_controls: FloatControls,
+    pub(crate) atomic_floats: AtomicFloats,
+}
+
+/// What modules may demand of arithmetic on floats.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct FloatControls {
+    /// Zeros keep their sign, and infinities and NaN are respected.
+    pub(crate) preserve_f32: bool,
+    pub(crate) preserve_f64: bool,
+    /// Subnormals are not flushed to zero.
+    pub(crate) subnormals_f32: bool,
+    pub(crate) subnormals_f64: bool,
+}
+
+/// Atomic additions of floats.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct AtomicFloats {
+    pub(crate) buffer_f32: bool,
+    pub(crate) shared_f32: bool,
+    pub(crate) buffer_f64: bool,
+    pub(crate) shared_f64: bool,
+}
+
+impl AtomicFloats {
+    /// Returns `true` if the device has any.
+    pub(crate) fn any(self) -> bool {
+        self != Self::default()
+    }
+}
+
+impl Gpu {
+    /// Lists the GPUs of an instance, in the driver's order.
+    pub(crate) fn all(instance: &Instance) -> Result<Vec<Self>, OpenError> {
+        let _turn = change();
+        // SAFETY: the instance is alive.
+        let devices = unsafe { instance.raw.enumerate_physical_devices() }
+            .map_err(Code::of("vkEnumeratePhysicalDevices"))
+            .map_err(refused)?;
+        if devices.is_empty() {
+            return Err(unavailable(
+                "the Vulkan loader sees no GPU; install a driver, on Debian `mesa-vulkan-drivers`"
+                    .to_owned(),
+            ));
+        }
+        let devices = devices.into_iter().enumerate();
+        devices
+            .map(|(ordinal, raw)| Self::new(instance, ordinal, raw))
+            .collect()
+    }
+
+    /// Returns the physical device of an application.
+    pub(crate) fn adopt(instance: &Instance, adopted: &AdoptedDevice) -> Result<Self, OpenError> {
+        let mut gpu = Self::new(instance, 0, adopted.physical)?;
+        let has = adopted.features;
+        gpu.features = Features {
+            f64: has.f64,
+            f16: has.f16,
+            i16: has.i16,
+            i8: has.i8,
+            storage_16: has.storage_16,
+            storage_8: has.storage_8,
+            i64_atomics: has.buffer_i64_atomics,
+            shared_i64_atomics: has.shared_i64_atomics,
+            push_descriptors: has.push_descriptor,
+            synchronization_extension: false,
+            fault_info: false,
+            float_controls: gpu.features.float_controls,
+            atomic_floats: AtomicFloats::default(),
+        };
+        Ok(gpu)
+    }
+
+    fn new(
+        instance: &Instance,
+        ordinal: usize,
+        raw: vk::PhysicalDevice,
+    ) -> Result<Self, OpenError> {
+        let vulkan = &instance.raw;
+        // SAFETY: the physical device belongs to the instance, as in the calls below.
+        let basic = unsafe { vulkan.get_physical_device_properties(raw) };
+        let name = text(basic.device_name_as_c_str());
+        let version = basic.api_version.min(instance.version);
+        // SAFETY: as above.
+        let families = unsafe { vulkan.get_physical_device_queue_family_properties(raw) };
+        // SAFETY: as above.
+        let memory = unsafe { vulkan.get_physical_device_memory_properties(raw) };
+        let mut gpu = Self {
+            raw,
+            ordinal,
+            name,
+            driver: String::new(),
+            cache_key: [0; 32],
+            uuid: [0; 16],
+            kind: basic.device_type,
+            version,
+            limits: basic.limits,
+            max_allocation_bytes: 0,
+            memory,
+            families: compute_families(&families),
+            features: Features::default(),
+            subgroup_size: 1,
+            multiprocessors: None,
+            lacks: Vec::new(),
+        };
+        if basic.api_version < VERSION_MIN {
+            gpu.lacks.push("Vulkan 1.2");
+            return Ok(gpu);
+        }
+        // SAFETY: as above.
+        let extensions = unsafe { vulkan.enumerate_device_extension_properties(raw) }
+            .map_err(Code::of("vkEnumerateDeviceExtensionProperties"))
+            .map_err(refused)?;
+        gpu.query_properties(vulkan, &extensions);
+        gpu.query_features(vulkan, &extensions);
+        Ok(gpu)
+    }
+
+    fn query_properties(&mut self, vulkan: &ash::Instance, extensions: &[vk::ExtensionProperties]) {
+        let mut of_1_1 = vk::PhysicalDeviceVulkan11Properties::default();
+        let mut of_1_2 = vk::PhysicalDeviceVulkan12Properties::default();
+        let mut units = vk::PhysicalDeviceShaderSMBuiltinsPropertiesNV::default();
+        let mut all = vk::PhysicalDeviceProperties2::default()
+            .push_next(&mut of_1_1)
+            .push_next(&mut of_1_2);
+        let has_units = has(extensions, nv::shader_sm_builtins::NAME);
+        if has_units {
+            all = all.push_next(&mut units);
+        }
+        // SAFETY: the physical device belongs to the instance; the chain has structs that it supports.
+        unsafe { vulkan.get_physical_device_properties2(self.raw, &mut all) };
+        let (cache_uuid, basic) = (all.properties.pipeline_cache_uuid, all.properties);
+        let driver = text(of_1_2.driver_name_as_c_str());
+        let info = text(of_1_2.driver_info_as_c_str());
+        self.driver = format!("{driver} {info}").trim().to_owned();
+        self.uuid = of_1_1.device_uuid;
+        self.cache_key[..16].copy_from_slice(&cache_uuid);
+        self.cache_key[16..20].copy_from_slice(&basic.vendor_id.to_le_bytes());
+        self.cache_key[20..24].copy_from_slice(&basic.device_id.to_le_bytes());
+        self.cache_key[24..28].copy_from_slice(&basic.driver_version.to_le_bytes());
+        self.max_allocation_bytes = of_1_1.max_memory_allocation_size;
+        self.subgroup_size = of_1_1.subgroup_size;
+        self.multiprocessors = has_units.then_some(units.shader_sm_count);
+        // Modules choose for each width on its own.
+        let by_width =
+            of_1_2.denorm_behavior_independence == vk::ShaderFloatControlsIndependence::ALL;
+        self.features.float_controls = FloatControls {
+            preserve_f32: of_1_2.shader_signed_zero_inf_nan_preserve_float32 == vk::TRUE,
+            preserve_f64: of_1_2.shader_signed_zero_inf_nan_preserve_float64 == vk::TRUE,
+            subnormals_f32: by_width && of_1_2.shader_denorm_preserve_float32 == vk::TRUE,
+            subnormals_f64: by_width && of_1_2.shader_denorm_preserve_float64 == vk::TRUE,
+        };
+    }
+
+    fn query_features(&mut self, vulkan: &ash::Instance, extensions: &[vk::ExtensionProperties]) {
+        let mut of_1_1 = vk::PhysicalDeviceVulkan11Features::default();
+        let mut of_1_2 = vk::PhysicalDeviceVulkan12Features::default();
+        let mut synchronization = vk::PhysicalDeviceSynchronization2Features::default();
+        let in_version = self.version >= vk::API_VERSION_1_3;
+        let as_extension = !in_version && has(extensions, khr::synchronization2::NAME);
+        let mut all = vk::PhysicalDeviceFeatures2::default()
+            .push_next(&mut of_1_1)
+            .push_next(&mut of_1_2);
+        if in_version || as_extension {
+            all = all.push_next(&mut synchronization);
+        }
+        let mut atomics = vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT::default();
+        if has(extensions, ext::shader_atomic_float::NAME) {
+            all = all.push_next(&mut atomics);
+        }
+        let mut faults = vk::PhysicalDeviceFaultFeaturesEXT::default();
+        if has(extensions, ext::device_fault::NAME) {
+            all = all.push_next(&mut faults);
+        }
+        // SAFETY: the physical device belongs to the instance; the chain has structs that it supports.
+        unsafe { vulkan.get_physical_device_features2(self.raw, &mut all) };
+        let basic = all.features;
+        let needs = [
+            (of_1_2.timeline_semaphore, "timelineSemaphore"),
+            (of_1_2.buffer_device_address, "bufferDeviceAddress"),
+            (of_1_2.scalar_block_layout, "scalarBlockLayout"),
+            (basic.shader_int64, "shaderInt64"),
+            (synchronization.synchronization2, "synchronization2"),
+        ];
+        let missing = needs.into_iter().filter(|(has, _)| *has == vk::FALSE);
+        self.lacks.extend(missing.map(|(_, name)| name));
+        if self.families.is_empty() {
+            self.lacks.push("a queue family that supports compute");
+        }
+        let float_controls = self.features.float_controls;
+        let on = |value: vk::Bool32| value == vk::TRUE;
+        self.features = Features {
+            f64: on(basic.shader_float64),
+            f16: on(of_1_2.shader_float16),
+            i16: on(basic.shader_int16),
+            i8: on(of_1_2.shader_int8),
+            storage_16: on(of_1_1.storage_buffer16_bit_access),
+            storage_8: on(of_1_2.storage_buffer8_bit_access),
+            i64_atomics: on(of_1_2.shader_buffer_int64_atomics),
+            shared_i64_atomics: on(of_1_2.shader_shared_int64_atomics),
+            push_descriptors: has(extensions, khr::push_descriptor::NAME),
+            synchronization_extension: as_extension,
+            fault_info: on(faults.device_fault),
+            float_controls,
+            atomic_floats: AtomicFloats {
+                buffer_f32: on(atomics.shader_buffer_float32_atomic_add),
+                shared_f32: on(atomics.shader_shared_float32_atomic_add),
+                buffer_f64: on(atomics.shader_buffer_float64_atomic_add),
+                shared_f64: on(atomics.shader_shared_float64_atomic_add),
+            },
+        };
+    }
+
+    /// Returns an error if this backend cannot use the device.
+    pub(crate) fn check(&self) -> Result<(), OpenError> {
+        if self.lacks.is_empty() {
+            return Ok(());
+        }
+        Err(unavailable(format!(
+            "the device `{}` lacks {}; update its driver, or choose another device",
+            self.name,
+            self.lacks.join(", ")
+        )))
+    }
+
+    /// Returns the total bytes of memory that is local to the device.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let heaps = self.memory.memory_heaps_as_slice().iter();
+        let local = heaps.filter(|heap| heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL));
+        local.map(|heap| heap.size).sum()
+    }
+
+    /// Returns `true` if the host can access all memory that is local to the device, as on integrated GPUs and on
+    /// drivers that run on the processor.
+    pub(crate) fn has_unified_memory(&self) -> bool {
+        let is = |kind| self.kind == kind;
+        is(vk::PhysicalDeviceType::CPU) || is(vk::PhysicalDeviceType::INTEGRATED_GPU)
+    }
+}
+
+/// Returns the families that support compute, the dedicated ones first.
+fn compute_families(all: &[vk::QueueFamilyProperties]) -> Vec<QueueFamily> {
+    let all = (0..).zip(all);
+    let compute = all.filter(|(_, family)| family.queue_flags.contains(vk::QueueFlags::COMPUTE));
+    let compute = compute.map(|(index, family)| QueueFamily {
+        index,
+        count: family.queue_count,
+        is_dedicated: !family.queue_flags.contains(vk::QueueFlags::GRAPHICS),
+        timestamp_bits: family.timestamp_valid_bits,
+    });
+    let mut families: Vec<_> = compute.collect();
+    families.sort_by_key(|family| !family.is_dedicated);
+    families
+}
+
+/// Returns `true` if a device has this extension.
+fn has(extensions: &[vk::ExtensionProperties], name: &CStr) -> bool {
+    let is = |extension: &vk::ExtensionProperties| extension.extension_name_as_c_str() == Ok(name);
+    extensions.iter().any(is)
+}
+
+/// Converts a text of the driver.
+fn text<E>(text: Result<&CStr, E>) -> String {
+    text.map_or_else(
+        |_| String::new(),
+        |text| text.to_string_lossy().into_owned(),
+    )
+}

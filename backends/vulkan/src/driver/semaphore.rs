@@ -1,0 +1,57 @@
+//! Timeline semaphores.
+
+use std::sync::Arc;
+
+use ash::vk;
+
+use super::{Code, Context};
+
+/// A timeline semaphore with initial value 0.
+pub(crate) struct TimelineSemaphore {
+    context: Arc<Context>,
+    raw: vk::Semaphore,
+}
+
+impl TimelineSemaphore {
+    pub(crate) fn new(context: &Arc<Context>) -> Result<Self, Code> {
+        let mut kind =
+            vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
+        let info = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
+        // SAFETY: `info` is valid; timeline semaphores are a feature of every device that this backend opens.
+        let raw = unsafe { context.device.create_semaphore(&info, None) }
+            .map_err(Code::of("vkCreateSemaphore"))?;
+        Ok(Self {
+            context: context.clone(),
+            raw,
+        })
+    }
+
+    pub(crate) fn raw(&self) -> vk::Semaphore {
+        self.raw
+    }
+
+    /// Returns the current value.
+    pub(crate) fn value(&self) -> Result<u64, Code> {
+        // SAFETY: the semaphore is alive.
+        unsafe { self.context.device.get_semaphore_counter_value(self.raw) }
+            .map_err(Code::of("vkGetSemaphoreCounterValue"))
+    }
+
+    /// Blocks until the value is at least `value`.
+    pub(crate) fn wait(&self, value: u64) -> Result<(), Code> {
+        let (semaphores, values) = ([self.raw], [value]);
+        let info = vk::SemaphoreWaitInfo::default()
+            .semaphores(&semaphores)
+            .values(&values);
+        // SAFETY: the semaphore is alive.
+        unsafe { self.context.device.wait_semaphores(&info, u64::MAX) }
+            .map_err(Code::of("vkWaitSemaphores"))
+    }
+}
+
+impl Drop for TimelineSemaphore {
+    fn drop(&mut self) {
+        // SAFETY: created once, destroyed once; no submission uses it any more, or the device is lost.
+        unsafe { self.context.device.destroy_semaphore(self.raw, None) };
+    }
+}

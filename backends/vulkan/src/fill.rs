@@ -1,0 +1,192 @@
+//! Fills. The driver fills whole words of four bytes with one value; everything else is copied: a few unaligned bytes
+//! at the ends from a staging block, and patterns of eight bytes by doubling what is already filled.
+
+use ash::vk;
+use millstream_protocol::backend::BoundSlice;
+use millstream_protocol::error::Refused;
+use millstream_protocol::id::QueueId;
+use millstream_protocol::launch::Pattern;
+
+use crate::device::VulkanDevice;
+use crate::driver::Purpose;
+use crate::pages::Location;
+
+/// Bytes of a fill that are copied from the host, before they are doubled.
+const SEED_BYTES: u64 = 4096;
+
+/// A fill as the driver performs it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Parts {
+    /// Bytes before the first whole word.
+    head: u64,
+    /// Bytes of whole words.
+    words: u64,
+    /// Bytes after the last whole word.
+    tail: u64,
+}
+
+impl Parts {
+    fn of(offset: u64, len: u64) -> Self {
+        let head = (offset.next_multiple_of(4) - offset).min(len);
+        let words = (len - head) & !3;
+        Self {
+            head,
+            words,
+            tail: len - head - words,
+        }
+    }
+}
+
+/// Returns the word that repeats a pattern, if there is one.
+fn word_of(pattern: Pattern) -> Option<u32> {
+    let low = pattern.value as u32;
+    match pattern.width {
+        1 => Some(u32::from_ne_bytes([low as u8; 4])),
+        2 => Some(low << 16 | low & 0xFFFF),
+        4 => Some(low),
+        _ => (pattern.value >> 32 == u64::from(low)).then_some(low),
+    }
+}
+
+impl VulkanDevice {
+    /// Fills `target` with a pattern, in the queue's order.
+    pub(crate) fn fill_with(
+        &mut self,
+        queue: QueueId,
+        target: &BoundSlice,
+        pattern: Pattern,
+    ) -> Result<(), Refused> {
+        let to = self.pages.resolve(target)?;
+        if target.len == 0 {
+            return Ok(());
+        }
+        match word_of(pattern) {
+            Some(word) => self.fill_words(queue, target, to, word),
+            None => self.fill_doubling(queue, target, to, pattern),
+        }
+    }
+
+    fn fill_words(
+        &mut self,
+        queue: QueueId,
+        target: &BoundSlice,
+        to: Location,
+        word: u32,
+    ) -> Result<(), Refused> {
+        let Parts { head, words, tail } = Parts::of(to.offset, target.len);
+        let ends = match head + tail {
+            0 => None,
+            _ => self.take_blocks(size_of::<u32>(), Purpose::Upload)?.pop(),
+        };
+        let commands = self.queues[queue.index()]
+            .record([target].into_iter())?
+            .raw();
+        if words > 0 {
+            let start = to.offset + head;
+            // SAFETY: this thread records the command buffer, and the range lies within the page (`resolve`).
+            unsafe {
+                let device = &self.context.device;
+                device.cmd_fill_buffer(commands, to.buffer, start, words, word);
+            }
+        }
+        let Some(staged) = ends else {
+            return Ok(());
+        };
+        // SAFETY: the staging range has four bytes, which nothing else uses.
+        unsafe {
+            staged
+                .start()
+                .cast::<[u8; 4]>()
+                .write_unaligned(word.to_ne_bytes());
+        };
+        let (mapped, offset) = staged.place();
+        let end = |at: u64, size: u64| vk::BufferCopy {
+            src_offset: offset as u64,
+            dst_offset: to.offset + at,
+            size,
+        };
+        let (from, ends) = (
+            mapped.buffer().raw(),
+            [end(0, head), end(head + words, tail)],
+        );
+        for region in ends.iter().filter(|region| region.size > 0) {
+            self.copy_regions(commands, from, to.buffer, std::slice::from_ref(region));
+        }
+        self.queues[queue.index()].keep_staged(staged);
+        Ok(())
+    }
+
+    /// Copies some repetitions of the pattern from the host, then doubles them until the target is full.
+    fn fill_doubling(
+        &mut self,
+        queue: QueueId,
+        target: &BoundSlice,
+        to: Location,
+        pattern: Pattern,
+    ) -> Result<(), Refused> {
+        let seed = target.len.min(SEED_BYTES);
+        let Some(staged) = self.take_blocks(seed as usize, Purpose::Upload)?.pop() else {
+            return Ok(());
+        };
+        let bytes = pattern.bytes();
+        for nth in 0..seed as usize {
+            // SAFETY: the staging range has `seed` bytes, which nothing else uses.
+            unsafe {
+                staged
+                    .start()
+                    .add(nth)
+                    .write(bytes[nth % usize::from(pattern.width)]);
+            };
+        }
+        let (mapped, offset) = staged.place();
+        let commands = self.queues[queue.index()]
+            .record([target].into_iter())?
+            .raw();
+        let first = vk::BufferCopy {
+            src_offset: offset as u64,
+            dst_offset: to.offset,
+            size: seed,
+        };
+        self.copy_regions(commands, mapped.buffer().raw(), to.buffer, &[first]);
+        let mut filled = seed;
+        while filled < target.len {
+            let size = filled.min(target.len - filled);
+            let region = vk::BufferCopy {
+                src_offset: to.offset,
+                dst_offset: to.offset + filled,
+                size,
+            };
+            self.queues[queue.index()].separate()?;
+            self.copy_regions(commands, to.buffer, to.buffer, &[region]);
+            filled += size;
+        }
+        self.queues[queue.index()].keep_staged(staged);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn parts_cover_the_range_and_words_are_aligned(offset in 0..64_u64, len in 0..64_u64) {
+            let Parts { head, words, tail } = Parts::of(offset, len);
+            prop_assert_eq!(head + words + tail, len);
+            prop_assert_eq!(words % 4, 0);
+            prop_assert!(words == 0 || (offset + head) % 4 == 0);
+            prop_assert!(head < 4 && tail < 4);
+        }
+    }
+
+    #[test]
+    fn patterns_are_words_if_their_halves_are_equal() {
+        assert_eq!(word_of(Pattern::of(0xAB_u8)), Some(0xABAB_ABAB));
+        assert_eq!(word_of(Pattern::of(0x1234_u16)), Some(0x1234_1234));
+        assert_eq!(word_of(Pattern::of(u64::MAX)), Some(u32::MAX));
+        assert_eq!(word_of(Pattern::of(1_u64)), None);
+    }
+}

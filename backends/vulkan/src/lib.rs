@@ -1,0 +1,52 @@
+//! Vulkan GPUs as devices of millstream.
+//!
+//! ```text
+//!  device thread                                    driver                  a thread per queue
+//!  VulkanDevice ── launch, copy ──► command buffer
+//!      └── flush: vkQueueSubmit2 ─────────────────► (GPU runs)
+//!                 signals the queue's semaphore ──► value = cursor ───────► serve: copies readbacks, publishes it
+//! ```
+//! A queue has a timeline semaphore whose value is the cursor of the last completed batch. A wait between queues is a
+//! wait of a submission for a value. Kernels receive device addresses as push constants, so that a launch writes no
+//! descriptors.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `driver` | safe owners for the driver's objects; the loader is opened at run time |
+//! | `device` | [`VulkanDevice`]: the [`Backend`](millstream_protocol::backend::Backend), on the device thread |
+//! | `adopted` | adopting the device of an application |
+//! | `queue`, `commands` | the command buffers and batches of a queue |
+//! | `accesses` | which tasks of a queue need a barrier before them |
+//! | `completer` | progress: the thread that waits for a queue's semaphore |
+//! | `copies`, `fill`, `upload` | copies between host and device and within the device; fills; memory for long uploads |
+//! | `trace` | start and end times of tasks, by the device's clock |
+//! | `pages` | device memory, and where bindings lie in it |
+//! | `kernel`, `module` | compiles sources to pipelines; the interface of users' modules |
+//! | `wgsl` | translates kernels in WGSL, with the feature `wgsl` |
+//! | `parameters` | the parameters of a launch |
+
+mod accesses;
+mod adopted;
+mod commands;
+mod completer;
+mod copies;
+mod device;
+mod driver;
+mod fill;
+mod kernel;
+mod module;
+mod options;
+mod pages;
+mod parameters;
+mod properties;
+mod queue;
+mod trace;
+mod upload;
+#[cfg(feature = "wgsl")]
+mod wgsl;
+
+pub use adopted::{AdoptedDevice, AdoptedFeatures, AdoptedQueue};
+pub use device::{VulkanBinding, VulkanDevice, VulkanResources};
+pub use driver::{Message, Severity, Validation};
+pub use module::VulkanLaunch;
+pub use options::{GpuInfo, Vulkan, gpus};
