@@ -21,8 +21,8 @@ pub(crate) struct Commands {
     context: Arc<Context>,
     pool: vk::CommandPool,
     buffer: vk::CommandBuffer,
-    /// Parameters of launches that do not fit push constants. The number of blocks is bounded by the number of tasks
-    /// of a batch (I12).
+    /// Parameters of dispatches that do not fit push constants. The number of blocks is bounded by the number of
+    /// dispatches of a batch (I12).
     parameters: Vec<Mapped>,
     /// The block that is being filled, and the bytes used in it.
     filled: (usize, usize),

@@ -178,7 +178,7 @@ mod tests {
     fn failed_sample_names_its_row() {
         let order = Rc::new(RefCell::new(String::new()));
         let error = sample_in_turn(vec![row("a", &order)], 20).err().unwrap();
-        assert_eq!(error.to_string(), "`a` could not be measured");
+        assert_eq!(error.to_string(), "`a` cannot be measured");
         assert_eq!(error.exit(), Exit::Failure);
     }
 

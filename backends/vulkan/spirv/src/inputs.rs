@@ -99,30 +99,43 @@ impl Body<'_> {
                 return self.constant(DType::I64, 0);
             }
             Position::Thread => self.built_in(BuiltIn::LocalInvocationId, axis),
-            Position::Cube => self.built_in(BuiltIn::WorkgroupId, axis),
+            Position::Cube => self.cube(axis),
             Position::Cubes => self.count(axis),
         };
         let id = self.cast(DType::U32, DType::I64, id);
         Lane { id, bits: None }
     }
 
-    /// Returns the number of cubes along an axis: that of the parameter block, or of the launch if it is 0 there.
+    /// Returns the coordinate of the cube in its launch, which may be several dispatches.
+    fn cube(&mut self, axis: u32) -> Word {
+        let first = self.grid(3 + axis);
+        let within = self.built_in(BuiltIn::WorkgroupId, axis);
+        let of = self.unit.emit.of(DType::U32);
+        self.unit.emit.op(Op::IAdd, of, &[first, within])
+    }
+
+    /// Returns the number of cubes along an axis: that of the parameter block, or of the dispatch if it is 0 there.
     fn count(&mut self, axis: u32) -> Word {
-        let (interface, _) = self.interface();
-        let first = interface.layout.counts.unwrap_or_default();
-        let mut word = self.word(first + axis / 2);
-        if axis % 2 == 1 {
-            let half = self.constant(DType::U64, 32).id;
-            let of = self.unit.emit.of(DType::U64);
-            word = self.unit.emit.op(Op::ShiftRightLogical, of, &[word, half]);
-        }
-        let given = self.cast(DType::U64, DType::U32, word);
+        let given = self.grid(axis);
         let is_given = self.cast(DType::U32, DType::Bool, given);
         let launched = self.built_in(BuiltIn::NumWorkgroups, axis);
         let of = self.unit.emit.of(DType::U32);
         self.unit
             .emit
             .op(Op::Select, of, &[is_given, given, launched])
+    }
+
+    /// Returns one of the numbers of the grid, `u32`.
+    fn grid(&mut self, index: u32) -> Word {
+        let (interface, _) = self.interface();
+        let first = interface.layout.grid.unwrap_or_default();
+        let mut word = self.word(first + index / 2);
+        if index % 2 == 1 {
+            let half = self.constant(DType::U64, 32).id;
+            let of = self.unit.emit.of(DType::U64);
+            word = self.unit.emit.op(Op::ShiftRightLogical, of, &[word, half]);
+        }
+        self.cast(DType::U64, DType::U32, word)
     }
 
     /// Returns a component of a built-in vector, `u32`.

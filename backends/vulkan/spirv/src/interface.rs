@@ -13,23 +13,23 @@ use crate::{Buffers, Parameters};
 
 /// The bytes of a word of the parameter block.
 pub(crate) const WORD_BYTES: u32 = 8;
-/// The words of the cube counts: three counts of 32 bits, and padding.
-const COUNT_WORDS: u32 = 2;
+/// The words of the grid: three counts and three coordinates of 32 bits.
+const GRID_WORDS: u32 = 3;
 
 /// The layout of the parameter block of a function.
 #[derive(Clone, Copy)]
 pub(crate) struct Layout {
     pub(crate) parameters: Parameters,
     pub(crate) bytes: u32,
-    /// The first word of the cube counts, if the function reads them.
-    pub(crate) counts: Option<u32>,
+    /// The first word of the grid, if the function reads it.
+    pub(crate) grid: Option<u32>,
 }
 
 impl Layout {
     pub(crate) fn new(function: &Function, parameter_bytes_max: u32) -> Self {
         let words = (function.params.len() + function.scalars.len()) as u32;
-        let counts = reads_counts(&function.body).then_some(words);
-        let bytes = WORD_BYTES * (words + counts.map_or(0, |_| COUNT_WORDS));
+        let grid = reads_grid(&function.body).then_some(words);
+        let bytes = WORD_BYTES * (words + grid.map_or(0, |_| GRID_WORDS));
         let parameters = match bytes > parameter_bytes_max {
             true => Parameters::Spilled,
             false => Parameters::Pushed,
@@ -37,7 +37,7 @@ impl Layout {
         Self {
             parameters,
             bytes,
-            counts,
+            grid,
         }
     }
 }
@@ -156,11 +156,11 @@ impl Interface {
     }
 }
 
-fn reads_counts(block: &Block) -> bool {
+fn reads_grid(block: &Block) -> bool {
     let mut reads = false;
     each_statement(block, &mut |stmt| {
         if let Stmt::Let { op, .. } = stmt {
-            reads |= matches!(op, Op::Position(Position::Cubes, _));
+            reads |= matches!(op, Op::Position(Position::Cube | Position::Cubes, _));
         }
     });
     reads

@@ -15,10 +15,11 @@
 //! | --- | --- |
 //! | 8 for each parameter | with [`Buffers::Addresses`] the device address of the first element, aligned to its size; with [`Buffers::Descriptors`] its byte offset in the range of binding `i` of descriptor set 0 |
 //! | 8 for each launch word | the word |
-//! | 16 if the function reads [`Position::Cubes`](millstream_ir::ssa::Position::Cubes) | the total number of cubes along x, y and z, `u32` each, and padding. A count of 0 means that of the dispatch, as `NumWorkgroups` has it |
+//! | 24 if the function reads [`Position::Cube`](millstream_ir::ssa::Position::Cube) or [`Position::Cubes`](millstream_ir::ssa::Position::Cubes) | the total number of cubes along x, y and z, then the coordinates of the first cube of the dispatch, `u32` each. A count of 0 means that of the dispatch, as `NumWorkgroups` has it |
 //!
-//! A launch of more cubes than one dispatch allows is several dispatches with base cubes (`vkCmdDispatchBase`), which
-//! `NumWorkgroups` does not sum up; an indirect dispatch has its counts on the device, and gives zeros.
+//! A launch of more cubes than one dispatch allows is several dispatches, each with its own first cube, because the base
+//! of `vkCmdDispatchBase` has the same limit. `NumWorkgroups` does not sum them up; an indirect dispatch has its counts on
+//! the device, and gives zeros.
 //!
 //! If the block has at most [`Target::parameter_bytes_max`] bytes, it is the push constants ([`Parameters::Pushed`]).
 //! Otherwise the push constants are one `u64`, the device address of the block in a buffer, aligned to 8 bytes
@@ -126,8 +127,8 @@ impl Module {
 /// k.range(k.index(), n, k.count(), |i| x.set(i, x.get(i) * 2.0));
 /// let module = lower(&k.build()?, &Target::default())?;
 ///
-/// // The address of `x`, `n`, and the number of cubes, which `count` reads.
-/// assert_eq!((module.parameters, module.parameter_bytes), (Parameters::Pushed, 8 + 8 + 16));
+/// // The address of `x`, `n`, and the grid, which `index` and `count` read.
+/// assert_eq!((module.parameters, module.parameter_bytes), (Parameters::Pushed, 8 + 8 + 24));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///

@@ -37,6 +37,8 @@ pub struct VulkanResources {
     context: Arc<Context>,
     /// The command buffer of the task; null for a guard, and after [`VulkanResources::finish`].
     pub(super) commands: vk::CommandBuffer,
+    /// The barriers of the queue before the task; 0 for a guard.
+    pub(super) barriers: u64,
 }
 
 // SAFETY: handles and pointers to mapped memory, whose use is synchronized by the task or the guard.
@@ -58,6 +60,12 @@ impl VulkanResources {
     /// barriers between its own commands, and around commands of other stages. `None` for a guard.
     pub fn commands(&self) -> Option<vk::CommandBuffer> {
         Some(self.commands).filter(|commands| *commands != vk::CommandBuffer::null())
+    }
+
+    /// Returns the number of barriers between tasks that were recorded to the queue of a custom task so far, with its own.
+    /// Tasks without a barrier between them may overlap. 0 for a guard.
+    pub fn barriers(&self) -> u64 {
+        self.barriers
     }
 
     /// Submits everything that was recorded to the queue of a custom task before, and waits until it has completed.
@@ -129,6 +137,7 @@ impl VulkanDevice {
             bindings: bound.collect::<Result<_, Refused>>()?,
             context: self.context.clone(),
             commands: vk::CommandBuffer::null(),
+            barriers: 0,
         })
     }
 }

@@ -107,15 +107,15 @@ fn every_position_is_valid() {
     let function = k.build().expect("the function is valid");
     check("positions", &function);
     let module = lower(&function, &Target::default()).expect("it lowers");
-    // An address, and the counts.
-    assert_eq!((module.parameter_bytes, module.push_bytes()), (24, 24));
+    // An address, and the grid.
+    assert_eq!((module.parameter_bytes, module.push_bytes()), (32, 32));
     let target = Target {
         parameter_bytes_max: 16,
         ..Target::default()
     };
     let module = lower(&function, &target).expect("it lowers");
     assert_eq!(module.parameters, Parameters::Spilled);
-    assert_eq!((module.parameter_bytes, module.push_bytes()), (24, 8));
+    assert_eq!((module.parameter_bytes, module.push_bytes()), (32, 8));
 }
 
 #[test]
