@@ -7,6 +7,7 @@
 use std::process::Command;
 
 use crate::cargo::{Cargo, Outcome, output, root, run};
+use crate::targets;
 
 pub(crate) fn run_suite(cargo: &Cargo) -> Outcome {
     let script = root().join(".ci/vulkan-run");
@@ -25,8 +26,7 @@ pub(crate) fn run_suite(cargo: &Cargo) -> Outcome {
         let mut command = cargo.tests(programs, &[]);
         run(command.envs(variables.iter().cloned()))
     };
-    // The whole workspace for the reason that `targets` gives.
-    let on_device = test("--workspace --test on_vulkan");
+    let on_device = test(&targets::on_vulkan(cargo)?);
     on_device.and(test("-p millstream-spirv --lib"))
 }
 
