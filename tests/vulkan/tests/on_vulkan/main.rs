@@ -9,6 +9,7 @@
 //! | `gpu` | a device with a stream, for tests of kernels |
 //! | `suite` | the suite of the runtime's behaviour |
 //! | `nests`, `products`, `functions`, `operations` | results of the IR's kernels, compared with the interpreter |
+//! | `graph_suite` | the tests of `tests/graph` |
 //! | `graphs` | random graphs, compared with NumPy |
 //! | `programs` | random programs with kernels of the IR, and those of the swarm |
 //! | `barriers` | which tasks of a queue are separated by barriers |
@@ -21,6 +22,7 @@
 mod barriers;
 mod functions;
 mod gpu;
+mod graph_suite;
 mod graphs;
 mod launches;
 mod nests;

@@ -90,7 +90,7 @@ impl Subject for OnVulkan {
             Mode::OneQueue => 1,
             Mode::Threads | Mode::Driven => 2,
         };
-        let options = Vulkan::ordinal(0).queues(queues);
+        let options = Vulkan::ordinal(0).queues(queues).descriptors(true);
         checked(match setting.memory_bytes {
             Some(bytes) => options.memory_limit(bytes),
             None => options,
