@@ -61,7 +61,7 @@ fn each(k: &Builder, has_number: bool, body: impl FnOnce(Val<'_>, Val<'_>)) {
     let (number, n) = if has_number { (low, high) } else { (low, low) };
     let number = number.cast(DType::U32);
     k.range(k.index(), n.cast(DType::I64), k.count(), |i| {
-        body(i, number)
+        body(i, number);
     });
 }
 
@@ -81,7 +81,7 @@ fn function(name: &str) -> Function {
             let (src, dst) = (k.read("src", DType::U32), k.update("dst", DType::U32));
             let factor = k.constant(31).cast(DType::U32);
             each(&k, false, |i, _| {
-                dst.set(i, dst.get(i) * factor + src.get(i))
+                dst.set(i, dst.get(i) * factor + src.get(i));
             });
         }
         other => unreachable!("the testkit has no kernel `{other}`"),
