@@ -16,7 +16,7 @@ use millstream_protocol::message::HostBytes;
 use millstream_sync::channel::Receiver;
 use millstream_sync::timeline::Timeline;
 
-use crate::driver::{Code, Mapped, TimelineSemaphore};
+use crate::driver::{Code, Context, Mapped, TimelineSemaphore};
 use crate::trace::{Timing, Tracer};
 
 /// A staging range of memory that host and device access.
@@ -43,13 +43,16 @@ pub(crate) struct Batch {
 pub(crate) struct Shared {
     pub(crate) timelines: Box<[Arc<Timeline>]>,
     pub(crate) status: Arc<DeviceStatus>,
+    pub(crate) context: Arc<Context>,
 }
 
 impl Shared {
     /// Marks the device as lost and ends all timelines, which wakes every waiter.
     #[cold]
     pub(crate) fn lose(&self, why: &Code) {
-        tracing::error!(target: "millstream::vulkan", %why, "the device is lost");
+        let fault = self.context.fault();
+        let fault = fault.as_deref().unwrap_or("unknown");
+        tracing::error!(target: "millstream::vulkan", %why, fault, "the device is lost");
         self.status.set_lost(Recovery::SameProcess);
         self.timelines.iter().for_each(|timeline| timeline.end());
     }

@@ -1,6 +1,7 @@
 //! Compiles kernels: turns sources into compute pipelines. Runs on the thread that prepares the kernel.
 
 use std::ffi::CStr;
+use std::ops::Range;
 use std::sync::Arc;
 
 use ash::vk;
@@ -13,9 +14,15 @@ use millstream_protocol::kernel::{BackendKernel, Kernel, Source};
 use millstream_protocol::properties::DeviceProperties;
 use millstream_spirv::{Buffers, Features, Parameters, Target};
 
-use crate::driver::{Code, Context, Interface, Pipeline};
+use crate::driver::{Code, Context, Interface, Pipeline, PipelineCache};
 use crate::module::{VulkanLaunch, entry_point};
 use crate::parameters::PARAMETERS_MAX;
+
+/// The kinds of sources that the backend compiles.
+const SOURCES: &[&str] = match cfg!(feature = "wgsl") {
+    true => &["SPIR-V", "WGSL", "IR"],
+    false => &["SPIR-V", "IR"],
+};
 
 /// Cubes of 256 threads that a multiprocessor of a GPU runs at once.
 const CUBES_PER_UNIT: u32 = 6;
@@ -34,6 +41,8 @@ pub(crate) struct VulkanKernel {
     limits: Limits,
     /// Words of metadata of each launch.
     pub(crate) metadata_words: usize,
+    /// For a kernel in WGSL the place of each scalar in the push constants, which hold nothing else.
+    pub(crate) immediates: Option<Vec<(Range<usize>, usize)>>,
 }
 
 /// One entry point.
@@ -105,6 +114,7 @@ pub(crate) struct VulkanCompiler {
     context: Arc<Context>,
     properties: DeviceProperties,
     target: Target,
+    cache: PipelineCache,
 }
 
 impl VulkanCompiler {
@@ -112,6 +122,7 @@ impl VulkanCompiler {
         context: &Arc<Context>,
         properties: &DeviceProperties,
         descriptors: bool,
+        cache: PipelineCache,
     ) -> Self {
         let gpu = &context.gpu;
         let buffers = match descriptors {
@@ -126,6 +137,7 @@ impl VulkanCompiler {
                 threads_max: gpu.limits.max_compute_work_group_invocations,
                 features: features(gpu.features),
             },
+            cache,
             context: context.clone(),
             properties: properties.clone(),
         }
@@ -157,6 +169,7 @@ impl VulkanCompiler {
                 true => function.params.len() as u32,
                 false => 0,
             },
+            threads: function.threads,
         };
         if module.parameter_bytes as usize > PARAMETERS_MAX * size_of::<u64>() {
             return Err(failed(format!(
@@ -187,7 +200,7 @@ impl VulkanCompiler {
         entry: &CStr,
         interface: Interface,
     ) -> Result<Pipeline, KernelError> {
-        let cache = vk::PipelineCache::null();
+        let cache = self.cache.for_creation();
         // SAFETY: as the caller guarantees.
         let pipeline = unsafe { Pipeline::new(&self.context, words, entry, interface, cache) };
         pipeline.map_err(|code: Code| match code.is_loss() {
@@ -212,6 +225,7 @@ impl VulkanCompiler {
                 cubes_at_once: self.properties.compute_units as u32 * CUBES_PER_UNIT,
             },
             metadata_words: 0,
+            immediates: None,
         }
     }
 
@@ -249,6 +263,7 @@ impl VulkanCompiler {
                 true => signature.bindings().len() as u32,
                 false => 0,
             },
+            threads: kernel.cube().threads,
         };
         // SAFETY: the author of the kernel vouches for the module, as for any code that a device runs.
         let pipeline = unsafe { self.pipeline(kernel, words, &name, interface) }?;
@@ -262,6 +277,47 @@ impl VulkanCompiler {
             has_grid: false,
             is_divisible: false,
             has_descriptors: options.descriptors,
+        });
+        Ok(compiled)
+    }
+
+    /// Translates a kernel in WGSL and creates its pipeline.
+    #[cfg(feature = "wgsl")]
+    fn wgsl(&self, kernel: &Kernel, text: &str) -> Result<VulkanKernel, KernelError> {
+        let failed = |log: String| KernelError::Compile {
+            kernel: kernel.name().clone(),
+            log,
+        };
+        if self.context.push_descriptor.is_none() {
+            let why = "the device lacks VK_KHR_push_descriptor, which kernels in WGSL need; use SPIR-V with addresses";
+            return Err(failed(why.to_owned()));
+        }
+        let translated = crate::wgsl::translate(kernel, text, &self.context.gpu.features);
+        let translated = translated.map_err(failed)?;
+        if translated.push_bytes > self.target.parameter_bytes_max {
+            return Err(failed(format!(
+                "expected at most {} bytes of scalars, got {}",
+                self.target.parameter_bytes_max, translated.push_bytes
+            )));
+        }
+        let interface = Interface {
+            push_bytes: translated.push_bytes,
+            descriptors: kernel.signature().bindings().len() as u32,
+            threads: kernel.cube().threads,
+        };
+        // SAFETY: naga has validated the kernel, and `translate` has checked its interface.
+        let pipeline =
+            unsafe { self.pipeline(kernel, &translated.words, &translated.entry, interface) }?;
+        let mut compiled = self.empty(None, Blocking::DEFAULT);
+        compiled.immediates = Some(translated.scalars);
+        compiled.entries.push(Entry {
+            kind: None,
+            pipeline: Some(pipeline),
+            parameter_bytes: translated.push_bytes,
+            is_spilled: false,
+            has_grid: false,
+            is_divisible: false,
+            has_descriptors: true,
         });
         Ok(compiled)
     }
@@ -329,10 +385,12 @@ impl Compiler for VulkanCompiler {
             match source {
                 Source::Ir(program) => return Ok(Arc::new(self.program(kernel, program)?)),
                 Source::SpirV(words) => return Ok(Arc::new(self.module(kernel, words)?)),
+                #[cfg(feature = "wgsl")]
+                Source::Wgsl(text) => return Ok(Arc::new(self.wgsl(kernel, text)?)),
                 _ => {}
             }
         }
-        Err(kernel.no_source("vulkan", &["SPIR-V", "IR"]))
+        Err(kernel.no_source("vulkan", SOURCES))
     }
 
     fn blockings(&self, program: &Program) -> Vec<Blocking> {

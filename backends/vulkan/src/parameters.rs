@@ -1,6 +1,8 @@
 //! The parameter block of a launch: the addresses of its bindings, its words, and its grid. `millstream_spirv`
 //! has the layout.
 
+use std::ops::Range;
+
 use millstream_protocol::error::Refused;
 
 /// The most words of a parameter block.
@@ -33,6 +35,19 @@ impl Block {
         let count = words.len().min(room.len());
         room[..count].copy_from_slice(&words[..count]);
         self.len += count;
+    }
+
+    /// Adds the scalars of a kernel in WGSL: each at its place, in `bytes` bytes.
+    #[inline]
+    pub(crate) fn place(&mut self, scalars: &[u64], places: &[(Range<usize>, usize)], bytes: u32) {
+        let packed: &[u8] = bytemuck::cast_slice(scalars);
+        let block: &mut [u8] = bytemuck::cast_slice_mut(self.words.as_mut_slice());
+        for (from, to) in places {
+            if let Some(value) = packed.get(from.clone()) {
+                block[*to..*to + value.len()].copy_from_slice(value);
+            }
+        }
+        self.len = (bytes as usize).div_ceil(size_of::<u64>());
     }
 
     /// Adds the words of metadata, of which the kernel expects `expected`. Missing words are 0.

@@ -384,6 +384,13 @@ impl Queue {
         !self.to_poll.is_empty()
     }
 
+    /// Waits until the queue is idle.
+    pub(crate) fn wait_idle(&self) -> Result<(), Code> {
+        // SAFETY: only the device thread uses queues, and when the device is dropped, the thread that drops it.
+        unsafe { self.context.device.queue_wait_idle(self.raw) }
+            .map_err(Code::of("vkQueueWaitIdle"))
+    }
+
     /// Returns the number of barriers that were recorded between tasks.
     pub(crate) fn barriers(&self) -> u64 {
         self.barriers

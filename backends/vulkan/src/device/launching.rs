@@ -60,18 +60,26 @@ impl VulkanDevice {
             )));
         }
         self.block.clear();
-        let alignment = self.descriptor_alignment;
-        match entry.has_descriptors {
-            false => self.block.push(&addresses),
-            true => {
-                let offsets: SmallVec<[u64; BINDINGS_MAX]> = locations
-                    .iter()
-                    .map(|location| location.offset % alignment)
-                    .collect();
-                self.block.push(&offsets);
+        match &kernel.immediates {
+            Some(places) => {
+                self.check_alignment(launch, &locations)?;
+                self.block
+                    .place(launch.scalars, places, entry.parameter_bytes);
+            }
+            None => {
+                match entry.has_descriptors {
+                    false => self.block.push(&addresses),
+                    true => {
+                        let offset =
+                            |location: &Location| location.offset % self.descriptor_alignment;
+                        let offsets: SmallVec<[u64; BINDINGS_MAX]> =
+                            locations.iter().map(offset).collect();
+                        self.block.push(&offsets);
+                    }
+                }
+                self.block.push(launch.scalars);
             }
         }
-        self.block.push(launch.scalars);
         if kernel.metadata_words > 0 || !launch.metadata.is_empty() {
             self.block
                 .push_metadata(launch.metadata, kernel.metadata_words)?;
@@ -138,6 +146,22 @@ impl VulkanDevice {
             unsafe { device.cmd_dispatch(buffer, x, y, z) };
         }
         Ok(())
+    }
+
+    /// Returns an error if a descriptor cannot begin at a binding.
+    fn check_alignment(&self, launch: &Launch<'_>, locations: &[Location]) -> Result<(), Refused> {
+        let alignment = self.descriptor_alignment;
+        let misaligned = locations
+            .iter()
+            .position(|location| location.offset % alignment != 0);
+        let Some(index) = misaligned else {
+            return Ok(());
+        };
+        let offset = launch.bindings[index].slice_offset;
+        Err(Refused::Task(format!(
+            "binding {index} begins at byte {offset} of its slice, but on this device a binding of a kernel in WGSL \
+             begins at a multiple of {alignment}; copy it to a slice of its own, or use SPIR-V with addresses"
+        )))
     }
 
     /// Returns the descriptors of a launch. Each begins at the aligned offset before its binding.

@@ -134,9 +134,9 @@ pub(crate) fn host_len(bytes: u64) -> Result<usize, Refused> {
 impl Drop for VulkanDevice {
     /// Waits for the queues, then frees everything.
     fn drop(&mut self) {
-        // SAFETY: only this thread uses queues.
-        let idle = unsafe { self.context.wait_idle() };
-        let lost = idle.is_err();
+        // Not `vkDeviceWaitIdle`, which would also concern the queues that an application uses meanwhile.
+        let idle = self.queues.iter().map(Queue::wait_idle);
+        let lost = idle.fold(false, |lost, idle| lost | idle.is_err());
         for queue in &mut self.queues {
             queue.abandon(lost);
         }

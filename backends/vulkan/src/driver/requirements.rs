@@ -7,6 +7,7 @@ use millstream_protocol::error::OpenError;
 
 use super::instance::{change, unavailable};
 use super::{Code, Instance, VERSION_MIN, refused};
+use crate::adopted::AdoptedDevice;
 
 /// A family of queues that support compute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +60,8 @@ pub(crate) struct Features {
     pub(crate) push_descriptors: bool,
     /// `synchronization2` is an extension of this device, not a part of its version.
     pub(crate) synchronization_extension: bool,
+    /// The device can describe a fault after a loss.
+    pub(crate) fault_info: bool,
     pub(crate) float_controls: FloatControls,
     pub(crate) atomic_floats: AtomicFloats,
 }
@@ -108,6 +111,28 @@ impl Gpu {
         devices
             .map(|(ordinal, raw)| Self::new(instance, ordinal, raw))
             .collect()
+    }
+
+    /// Returns the physical device of an application.
+    pub(crate) fn adopt(instance: &Instance, adopted: &AdoptedDevice) -> Result<Self, OpenError> {
+        let mut gpu = Self::new(instance, 0, adopted.physical)?;
+        let has = adopted.features;
+        gpu.features = Features {
+            f64: has.f64,
+            f16: has.f16,
+            i16: has.i16,
+            i8: has.i8,
+            storage_16: has.storage_16,
+            storage_8: has.storage_8,
+            i64_atomics: has.buffer_i64_atomics,
+            shared_i64_atomics: has.shared_i64_atomics,
+            push_descriptors: has.push_descriptor,
+            synchronization_extension: false,
+            fault_info: false,
+            float_controls: gpu.features.float_controls,
+            atomic_floats: AtomicFloats::default(),
+        };
+        Ok(gpu)
     }
 
     fn new(
@@ -207,6 +232,10 @@ impl Gpu {
         if has(extensions, ext::shader_atomic_float::NAME) {
             all = all.push_next(&mut atomics);
         }
+        let mut faults = vk::PhysicalDeviceFaultFeaturesEXT::default();
+        if has(extensions, ext::device_fault::NAME) {
+            all = all.push_next(&mut faults);
+        }
         // SAFETY: the physical device belongs to the instance; the chain has structs that it supports.
         unsafe { vulkan.get_physical_device_features2(self.raw, &mut all) };
         let basic = all.features;
@@ -235,6 +264,7 @@ impl Gpu {
             shared_i64_atomics: on(of_1_2.shader_shared_int64_atomics),
             push_descriptors: has(extensions, khr::push_descriptor::NAME),
             synchronization_extension: as_extension,
+            fault_info: on(faults.device_fault),
             float_controls,
             atomic_floats: AtomicFloats {
                 buffer_f32: on(atomics.shader_buffer_float32_atomic_add),

@@ -5,8 +5,12 @@
 //!
 //! | module | subject |
 //! | --- | --- |
+//! | `adopted` | a device of the application |
+//! | `cache` | the pipeline cache on disk |
 //! | `subject` | the device of a test, and the messages of the validation layer |
+//! | `wgsl` | kernels in WGSL |
 //! | `gpu` | a device with a stream, for tests of kernels |
+//! | `glsl` | the SPIR-V of the repository is the compiler's output for the GLSL beside it |
 //! | `suite` | the suite of the runtime's behaviour |
 //! | `nests`, `products`, `functions`, `operations` | results of the IR's kernels, compared with the interpreter |
 //! | `graph_suite` | the tests of `tests/graph` |
@@ -19,8 +23,11 @@
     reason = "in a test, `unwrap` states the expected outcome"
 )]
 
+mod adopted;
 mod barriers;
+mod cache;
 mod functions;
+mod glsl;
 mod gpu;
 mod graph_suite;
 mod graphs;
@@ -30,6 +37,7 @@ mod operations;
 mod products;
 mod programs;
 mod subject;
+mod wgsl;
 
 use subject::OnVulkan;
 
