@@ -5,8 +5,8 @@ use millstream::{DType, Handle};
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::every_device;
-use crate::support::On;
+use super::every_device;
+use super::support::On;
 
 const N: usize = 20;
 const BRANCHES: usize = 4;
@@ -86,11 +86,10 @@ fn independent_branches_have_no_dependencies_before_their_sum_i1_i2(on: On) {
             );
         }
     }
-    let Some(session) = crate::support::session(&*rig.checks) else {
+    let Some(graphs) = super::support::recorded_graphs(&*rig.checks) else {
         return;
     };
     // Each of the four branches has three items. The last product of one branch also adds the results of the others, so
     // it depends on them: the longest path has four items. In sequence it would have twelve.
-    let graphs = session.graphs();
     assert_eq!(graphs, ["12 nodes, 11 edges, longest path 4"], "{schedule}");
 }

@@ -6,8 +6,9 @@ use millstream::{CancelToken, Handle};
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::every_device;
-use crate::support::On;
+use super::ONE;
+use super::every_device;
+use super::support::On;
 
 #[apply(every_device)]
 fn crossing_stores_swap_two_buffers(on: On) {
@@ -167,7 +168,7 @@ fn temporary_of_zero_bytes_is_bound(on: On) {
 
 #[test]
 fn output_that_overlaps_an_input_or_another_output_is_refused() {
-    let rig = On::Cpu.open();
+    let rig = ONE.open();
     let client = rig.client();
     let stream = client.new_stream();
     let graph = Graph::new();

@@ -7,7 +7,7 @@ use millstream::ir::scalar::Number;
 use millstream::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use millstream::{ComputeClient, DType, Handle, Stream};
 
-use crate::oracle::{Array, indices};
+use super::oracle::{Array, indices};
 
 /// A lazy buffer with its expected value.
 #[derive(Clone, Debug)]

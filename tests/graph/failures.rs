@@ -5,8 +5,8 @@ use millstream::{CancelToken, Handle, Stream};
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::every_device;
-use crate::support::On;
+use super::every_device;
+use super::support::On;
 
 /// Returns a buffer whose last task was withdrawn. Before that it held nines, which no run may read.
 pub(crate) fn failed(stream: &Stream, len: usize) -> Handle<f32> {

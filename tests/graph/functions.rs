@@ -5,8 +5,9 @@ use millstream::graph::{DType, Graph, LazyBuffer, Over, Schedule, Size};
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::every_device;
-use crate::support::On;
+use super::ONE;
+use super::every_device;
+use super::support::On;
 
 fn values(buffer: &LazyBuffer, stream: &Stream) -> Vec<f64> {
     let wide = buffer.cast(DType::F64);
@@ -305,7 +306,7 @@ fn roll_flip_cumsum_and_inferred_lengths_support_symbols(on: On) {
 
 #[test]
 fn random_normal_numbers_have_the_moments_of_the_distribution() {
-    let rig = On::Cpu.open();
+    let rig = ONE.open();
     let stream = rig.client().new_stream();
     let (_, x) = Graph::new().normal([100, 1000], 7);
     let all = values(&x, &stream);
@@ -319,7 +320,7 @@ fn random_normal_numbers_have_the_moments_of_the_distribution() {
 
 #[test]
 fn schedule_lists_its_scalars_lengths_and_outputs() {
-    let rig = On::Cpu.open();
+    let rig = ONE.open();
     let stream = rig.client().new_stream();
     let graph = Graph::new();
     let (n, m) = (graph.length("n", 4), graph.length("m", 3));

@@ -7,8 +7,9 @@ use millstream::{ComputeClient, Stream};
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::every_device;
-use crate::support::On;
+use super::ONE;
+use super::every_device;
+use super::support::On;
 
 /// The step to each side of a finite difference.
 const STEP: f64 = 1e-5;
@@ -89,7 +90,7 @@ fn within([least, most]: [f64; 2], x: &LazyBuffer) -> LazyBuffer {
 
 #[test]
 fn gradient_of_each_operation_agrees_with_its_finite_difference() {
-    let rig = On::Cpu.open();
+    let rig = ONE.open();
     let client = rig.client();
     let ops = UnaryOp::ALL.iter().filter(|op| op.takes(DType::F64));
     for op in ops {
@@ -182,7 +183,7 @@ fn gradient_of_each_operation_agrees_with_its_finite_difference() {
 
 #[test]
 fn gradient_of_gather_and_scatter_follows_the_indices() {
-    let rig = On::Cpu.open();
+    let rig = ONE.open();
     let client = rig.client();
     // 1, 0, 5 (out of range), 1, 2, 0 ..: some places occur several times.
     fn index(x: &LazyBuffer, rows: i64) -> LazyBuffer {
@@ -226,7 +227,7 @@ fn gradient_of_f32_is_equal_on_every_device(on: On) {
 
 #[test]
 fn gradient_at_a_corner_is_shared_or_zero() {
-    let rig = On::Cpu.open();
+    let rig = ONE.open();
     let stream = rig.client().new_stream();
     let graph = Graph::new();
     let x = graph.buffer(&stream.create(&[0.0_f32, 2.0, 2.0, -1.0]).unwrap(), [4]);
@@ -268,7 +269,7 @@ fn gradient_at_a_corner_is_shared_or_zero() {
 /// A gradient of zeros is no error, so these are the mistakes that `grad` documents.
 #[test]
 fn gradient_by_a_buffer_that_the_result_does_not_use_is_zero() {
-    let rig = On::Cpu.open();
+    let rig = ONE.open();
     let stream = rig.client().new_stream();
     let graph = Graph::new();
     let buffer = |values: &[f32]| {
@@ -337,7 +338,7 @@ fn gradient_of_a_chain_of_100_000_operations_needs_no_stack() {
 
 #[test]
 fn gradient_over_a_symbolic_length_is_right_for_each_length() {
-    let rig = On::Cpu.open();
+    let rig = ONE.open();
     let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
     let n = graph.length("n", 5);
@@ -367,7 +368,7 @@ fn gradient_over_a_symbolic_length_is_right_for_each_length() {
 /// On the axes, and where both coordinates are equally large.
 #[test]
 fn gradient_of_atan2_is_defined_on_the_axes_and_diagonals() {
-    let rig = On::Cpu.open();
+    let rig = ONE.open();
     let stream = rig.client().new_stream();
     let graph = Graph::new();
     let points = [

@@ -7,9 +7,10 @@ use millstream::ir::{BinaryOp, ReduceOp, UnaryOp};
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::every_device;
-use crate::expected::{Expected, TestGraph};
-use crate::support::On;
+use super::ONE;
+use super::every_device;
+use super::expected::{Expected, TestGraph};
+use super::support::On;
 
 fn is_send_and_sync<T: Send + Sync>() {}
 
@@ -194,7 +195,7 @@ fn operations_on_empty_shapes_are_defined(on: On) {
 
 #[test]
 fn realized_buffer_releases_its_operands() {
-    let rig = On::Cpu.open();
+    let rig = ONE.open();
     let client = rig.client();
     let stream = client.new_stream();
     let graph = Graph::new();
@@ -244,7 +245,7 @@ fn reduction_of_a_whole_array_is_right(on: On) {
 /// Node ids are reused, so an input is identified by more than its id.
 #[test]
 fn node_with_the_id_of_an_input_of_another_graph_is_not_that_input() {
-    let rig = On::Cpu.open();
+    let rig = ONE.open();
     let client = rig.client();
     let stream = client.new_stream();
     let handle = stream.create(&[1.0_f32; 8]).unwrap();
@@ -283,7 +284,7 @@ fn unknown_input_name_is_refused() {
 
 #[test]
 fn means_of_halves_are_summed_in_f32() {
-    let rig = On::Cpu.open();
+    let rig = ONE.open();
     let client = rig.client();
     let stream = client.new_stream();
     let graph = Graph::new();
@@ -435,7 +436,7 @@ fn refused_operation_names_the_method_and_the_location() {
 
 #[test]
 fn buffer_is_realized_only_by_its_own_elements_or_bytes() {
-    let rig = On::Cpu.open();
+    let rig = ONE.open();
     let stream = rig.client().new_stream();
     let graph = Graph::new();
     let sum = graph.input("x", DType::F32, [4]) + 1.0;

@@ -10,9 +10,10 @@ use millstream::{ComputeClient, Handle, Stream};
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::every_device;
-use crate::ssa_calls::scale;
-use crate::support::{On, Rig};
+use super::ONE;
+use super::every_device;
+use super::ssa_calls::scale;
+use super::support::{On, Rig};
 
 /// `x (softmax(w) v) + b`. All but `x` is held: the softmax and a product are computed once.
 struct Model {
@@ -295,7 +296,7 @@ fn store_into_a_buffer_of_the_caller_happens_in_each_run_i6(on: On) {
 
 #[test]
 fn held_and_other_arguments_are_bound_to_preparations_and_runs_only() {
-    let rig = On::Cpu.open();
+    let rig = ONE.open();
     let client = rig.client();
     let stream = client.new_stream();
     let graph = Graph::new();

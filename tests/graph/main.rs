@@ -14,13 +14,15 @@
 //! | `models` | the models of the examples |
 //! | `multi_output` | several values of one buffer, computed together |
 //! | `operations` | every operation, with every type that it supports |
-//! | `random` | random graphs |
+//! | `random`, `random_elsewhere` | random graphs; the same on the simulator and on a GPU |
 //! | `reference` | results of NumPy |
 //! | `running` | bindings, versions of buffers, caches, many threads |
-//! | `split_reductions` | reductions of few long rows, in two stages |
+//! | `split_reductions`, `split_types` | reductions of few long rows, in two stages; the same of every type |
 //! | `ssa_calls` | calls of SSA functions |
 //! | `storing` | the buffers that `set` and similar operations store into |
 //! | `tuned` | programs with tuned blockings |
+//!
+//! `tests/vulkan` runs most of these modules on Vulkan. Their parent module defines the devices.
 #![allow(clippy::unwrap_used, reason = "tests unwrap values that they expect")]
 
 mod branches;
@@ -36,9 +38,11 @@ mod multi_output;
 mod operations;
 mod oracle;
 mod random;
+mod random_elsewhere;
 mod reference;
 mod running;
 mod split_reductions;
+mod split_types;
 mod ssa_calls;
 mod storing;
 #[path = "../conformance/tests/devices/support/mod.rs"]
@@ -63,3 +67,17 @@ use rstest_reuse::template;
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 #[case::cuda(crate::support::On::Cuda)]
 pub(crate) fn every_device(#[case] on: crate::support::On) {}
+
+/// The device of tests that need only one.
+pub(crate) const ONE: support::On = support::On::Cpu;
+
+/// A device that runs kernels in Rust.
+pub(crate) const WITH_RUST_KERNELS: support::On = support::On::Cpu;
+
+/// The number of random graphs of each kind.
+pub(crate) const RANDOM_GRAPHS: u32 = 96;
+
+/// Whether kernels take long to compile for this device.
+pub(crate) fn compiles_slowly(on: support::On) -> bool {
+    on == support::On::Cuda
+}

@@ -10,11 +10,11 @@ mod digits;
 #[allow(dead_code, reason = "used by the example only")]
 mod reaction;
 
-use crate::support::On;
+use super::ONE;
 
 #[test]
 fn digits_are_learnt_to_95_percent() {
-    let rig = On::Cpu.open();
+    let rig = ONE.open();
     let client = rig.client();
     let stream = client.new_stream();
     let (images, tests) = digits::Images::load();
@@ -38,7 +38,7 @@ fn digits_are_learnt_to_95_percent() {
 
 #[test]
 fn reaction_agrees_with_a_plain_simulation() {
-    let rig = On::Cpu.open();
+    let rig = ONE.open();
     let client = rig.client();
     let stream = client.new_stream();
     let size = 32;
@@ -67,7 +67,7 @@ fn decoder_compiles_nothing_after_its_first_token() {
         room: 24,
     };
     let weights = decoder::Weights::new(sizes, 5);
-    let rig = On::Cpu.open();
+    let rig = ONE.open();
     let client = rig.client();
     let stream = client.new_stream();
     let model = decoder::Decoder::new(&client, &stream, sizes, &weights).unwrap();

@@ -8,10 +8,10 @@ use millstream::ir::{BinaryOp, CompareOp};
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::every_device;
-use crate::expected::{Expected, TestGraph, assert_same};
-use crate::failures::{failed, values};
-use crate::support::On;
+use super::every_device;
+use super::expected::{Expected, TestGraph, assert_same};
+use super::failures::{failed, values};
+use super::support::On;
 
 /// Returns the number of tasks of a run of these roots, and the number of bytes of the buffers of its tasks, each
 /// buffer once for each task.

@@ -5,9 +5,9 @@ use millstream::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::every_device;
-use crate::expected::{Expected, TestGraph};
-use crate::support::On;
+use super::every_device;
+use super::expected::{Expected, TestGraph};
+use super::support::On;
 
 const TYPES: [DType; 9] = [
     DType::Bf16,

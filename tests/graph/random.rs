@@ -6,19 +6,20 @@ use millstream::ir::scalar::{self, Number};
 use millstream::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use proptest::prelude::*;
 
-use crate::expected::{Expected, TestGraph, assert_same};
-use crate::support::On;
+use super::expected::{Expected, TestGraph, assert_same};
+use super::support::On;
+use super::{ONE, RANDOM_GRAPHS};
 
 /// One step of a random expression: its kind, and its operands among earlier values.
 #[derive(Clone, Debug)]
-struct Step {
+pub(crate) struct Step {
     what: u8,
     first: usize,
     second: usize,
     number: usize,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = (0_u8..15, 0_usize..100, 0_usize..100, 0_usize..1000);
     let step = step.prop_map(|(what, first, second, number)| Step {
         what,
@@ -127,7 +128,7 @@ fn apply(step: &Step, values: &[Expected]) -> Option<Expected> {
     })
 }
 
-fn number() -> impl Strategy<Value = f64> {
+pub(crate) fn number() -> impl Strategy<Value = f64> {
     prop_oneof![
         12 => -4.0_f64..4.0,
         1 => Just(0.0),
@@ -177,7 +178,7 @@ fn random_graph(numbers: &[f64], steps: &[Step]) -> (TestGraph, Vec<Expected>) {
 }
 
 /// Checks a random graph. Rows of three elements count as long, and are split into at most `most` parts.
-fn check(on: On, numbers: &[f64], steps: &[Step], most: u16) {
+pub(crate) fn check(on: On, numbers: &[f64], steps: &[Step], most: u16) {
     let (mut test, roots) = random_graph(numbers, steps);
     let parts = Parts::default().of_rows_beyond(2).of_at_least(1);
     test.parts = parts.at_most(most);
@@ -185,7 +186,7 @@ fn check(on: On, numbers: &[f64], steps: &[Step], most: u16) {
 }
 
 /// Checks a random graph with the inputs held whose bits are set.
-fn check_holding(on: On, numbers: &[f64], steps: &[Step], bits: u8) {
+pub(crate) fn check_holding(on: On, numbers: &[f64], steps: &[Step], bits: u8) {
     let (test, roots) = random_graph(numbers, steps);
     let lazy: Vec<&LazyBuffer> = roots.iter().map(|root| &root.lazy).collect();
     let known = Schedule::create(&lazy).expect("the roots are valid");
@@ -203,51 +204,19 @@ fn check_holding(on: On, numbers: &[f64], steps: &[Step], bits: u8) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: RANDOM_GRAPHS, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_graphs_have_the_expected_values_on_the_cpu(
+    fn random_graphs_have_the_expected_values(
         numbers in prop::collection::vec(number(), 8..90), steps in steps(), most in 0_u16..10,
     ) {
-        check(On::Cpu, &numbers, &steps, most);
+        check(ONE, &numbers, &steps, most);
     }
 
     #[test]
     fn random_graphs_have_the_expected_values_with_any_inputs_held(
         numbers in prop::collection::vec(number(), 8..90), steps in steps(), held in 0_u8..32,
     ) {
-        check_holding(On::Cpu, &numbers, &steps, held);
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
-
-    #[test]
-    fn random_graphs_have_the_expected_values_on_the_simulator(
-        numbers in prop::collection::vec(number(), 8..90), steps in steps(), most in 0_u16..10,
-    ) {
-        check(On::Sim, &numbers, &steps, most);
-    }
-
-    #[test]
-    fn random_graphs_have_the_expected_values_with_any_inputs_held_on_the_simulator(
-        numbers in prop::collection::vec(number(), 8..90), steps in steps(), held in 0_u8..32,
-    ) {
-        check_holding(On::Sim, &numbers, &steps, held);
-    }
-}
-
-// Few cases, because compiling takes long: this tests the order of tasks.
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
-
-    #[test]
-    #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-    fn random_graphs_have_the_expected_values_on_a_gpu(
-        numbers in prop::collection::vec(number(), 8..90), steps in steps(), held in 0_u8..32, most in 0_u16..10,
-    ) {
-        check(On::Cuda, &numbers, &steps, most);
-        check_holding(On::Cuda, &numbers, &steps, held);
+        check_holding(ONE, &numbers, &steps, held);
     }
 }

@@ -8,10 +8,10 @@ use millstream::ir::scalar::Number;
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::every_device;
-use crate::expected::{Expected, TestGraph};
-use crate::oracle::Array;
-use crate::support::On;
+use super::every_device;
+use super::expected::{Expected, TestGraph};
+use super::oracle::Array;
+use super::support::On;
 
 const INDEX: &str = include_str!("reference/index.txt");
 const ARRAYS: &[u8] = include_bytes!("reference/arrays.bin");
@@ -181,7 +181,7 @@ fn graphs_agree_with_numpy(on: On) {
                 want: want.clone(),
             }],
         );
-        crate::expected::assert_same(&got[0], &want, line.case);
+        super::expected::assert_same(&got[0], &want, line.case);
         test = TestGraph::default();
         cases += 1;
     }

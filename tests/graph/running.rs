@@ -9,8 +9,9 @@ use millstream::{Handle, Kernel};
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::every_device;
-use crate::support::On;
+use super::every_device;
+use super::support::On;
+use super::{ONE, WITH_RUST_KERNELS};
 
 fn kinds(schedule: &Schedule) -> Vec<ItemKind> {
     schedule
@@ -184,7 +185,7 @@ fn equal_expression_of_another_graph_is_recorded_once(on: On) {
 
 #[test]
 fn user_kernels_run_in_order_with_the_destination_last() {
-    let rig = On::Cpu.open();
+    let rig = WITH_RUST_KERNELS.open();
     let client = rig.client();
     let stream = client.new_stream();
     let scale = Kernel::new("scale")
@@ -260,8 +261,8 @@ fn errors_name_the_operation_the_reason_and_the_location() {
             .contains("the range ends at row t + 1, expected at most 3"),
         "{long:?}"
     );
-    let (one, two) = (On::Cpu.open(), On::Cpu.open());
-    let make = |rig: &crate::support::Rig| -> Handle<f32> {
+    let (one, two) = (ONE.open(), ONE.open());
+    let make = |rig: &super::support::Rig| -> Handle<f32> {
         rig.client().new_stream().create(&[0.0; 6]).unwrap()
     };
     let (mine, theirs) = (make(&one), make(&two));
@@ -288,7 +289,7 @@ fn errors_name_the_operation_the_reason_and_the_location() {
 
 #[test]
 fn report_has_the_items_of_a_run_with_their_times() {
-    let rig = On::Cpu.open_with(millstream::DeviceOptions::default().trace(1024));
+    let rig = ONE.open_with(millstream::DeviceOptions::default().trace(1024));
     let client = rig.client();
     let stream = client.new_stream();
     let graph = Graph::new();
@@ -327,7 +328,7 @@ fn report_has_the_items_of_a_run_with_their_times() {
 
 #[test]
 fn buffer_with_elements_of_another_type_is_refused() {
-    let rig = On::Cpu.open();
+    let rig = ONE.open();
     let client = rig.client();
     let stream = client.new_stream();
     let graph = Graph::new();
@@ -380,7 +381,7 @@ fn buffer_with_elements_of_another_type_is_refused() {
 
 #[test]
 fn unused_scalar_or_length_is_refused() {
-    let rig = On::Cpu.open();
+    let rig = ONE.open();
     let client = rig.client();
     let stream = client.new_stream();
     let graph = Graph::new();

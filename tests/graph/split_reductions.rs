@@ -7,9 +7,9 @@ use millstream::{Cpu, DType, Device};
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::every_device;
-use crate::expected::{Expected, TestGraph};
-use crate::support::On;
+use super::every_device;
+use super::expected::{Expected, TestGraph};
+use super::support::On;
 
 /// Splits short rows too, so that tests are fast: parts of at least 8 elements.
 fn short() -> Parts {
@@ -132,17 +132,17 @@ fn factors(test: &mut TestGraph, dtype: DType, shape: &[usize]) -> Expected {
 }
 
 /// Checks every reduction of one type: one and several rows, of lengths with and without a divisor.
-fn every_reduction(on: On, dtype: DType) {
+pub(crate) fn every_reduction(on: On, dtype: DType) {
     let rig = on.open();
     let mut test = TestGraph {
         parts: short(),
         ..TestGraph::default()
     };
     let mut roots = Vec::new();
-    // Kernels take long to compile for a GPU, and there are two for each.
-    let lengths: &[_] = match on {
-        On::Cuda => &[(2, 131)],
-        _ => &[(1, 509), (1, 512), (2, 131), (15, 67)],
+    // There are two kernels for each.
+    let lengths: &[_] = match super::compiles_slowly(on) {
+        true => &[(2, 131)],
+        false => &[(1, 509), (1, 512), (2, 131), (15, 67)],
     };
     for &(rows, len) in lengths {
         for op in OPS {
@@ -173,32 +173,6 @@ fn every_reduction(on: On, dtype: DType) {
 #[apply(every_device)]
 fn split_reductions_of_f32_equal_whole_ones(on: On) {
     every_reduction(on, DType::F32);
-}
-
-#[rstest]
-fn split_reductions_of_every_type_equal_whole_ones(
-    #[values(On::Cpu, On::Sim)] on: On,
-    #[values(
-        DType::F64,
-        DType::F16,
-        DType::Bf16,
-        DType::I64,
-        DType::I32,
-        DType::U32,
-        DType::U8,
-        DType::Bool
-    )]
-    dtype: DType,
-) {
-    every_reduction(on, dtype);
-}
-
-#[rstest]
-#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn split_reductions_of_halves_and_integers_equal_whole_ones_on_a_gpu(
-    #[values(DType::Bf16, DType::I64)] dtype: DType,
-) {
-    every_reduction(On::Cuda, dtype);
 }
 
 /// Rows over several axes, with views, fused operands and fused readers.

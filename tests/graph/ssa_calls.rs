@@ -9,8 +9,9 @@ use millstream::ir::ssa::{Builder, Function};
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::every_device;
-use crate::support::On;
+use super::WITH_RUST_KERNELS;
+use super::every_device;
+use super::support::On;
 
 /// Returns a function that computes `to[i] = factor * from[i]` for `n` elements, with any number of threads.
 pub(crate) fn scale() -> Function {
@@ -183,7 +184,7 @@ fn call_is_held_if_its_scalars_are_held(on: On) {
 /// Native kernels accept the scalars and lengths of a run too, if each has its own launch word.
 #[test]
 fn call_with_scalars_of_another_type_or_a_shared_word_is_refused() {
-    let rig = On::Cpu.open();
+    let rig = WITH_RUST_KERNELS.open();
     let client = rig.client();
     let stream = client.new_stream();
     let graph = Graph::new();

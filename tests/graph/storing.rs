@@ -5,8 +5,9 @@ use millstream::{Handle, Stream};
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::every_device;
-use crate::support::{On, Rig};
+use super::ONE;
+use super::every_device;
+use super::support::{On, Rig};
 
 fn read(stream: &Stream, handle: &Handle<f32>) -> Vec<f32> {
     stream.read(handle).wait().unwrap()
@@ -103,7 +104,7 @@ fn stored_input_that_overlaps_another_is_refused(on: On) {
 /// One overlapping pair among a thousand adjacent buffers is found.
 #[test]
 fn overlap_is_found_among_many_inputs() {
-    let rig = On::Cpu.open();
+    let rig = ONE.open();
     let (client, stream) = (rig.client(), rig.client().new_stream());
     let all = stream.create(&vec![1.0_f32; 4000]).unwrap();
     let graph = Graph::new();

@@ -11,8 +11,9 @@ use millstream::{Handle, Stream};
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::every_device;
-use crate::support::On;
+use super::ONE;
+use super::every_device;
+use super::support::On;
 
 /// Returns a tuner for tests, which measures little: its choices do not matter.
 fn hasty() -> GraphTuner {
@@ -242,7 +243,7 @@ fn tuned_schedule_of_any_lengths_compiles_and_runs(on: On) {
 /// I5, I6: threads that tune schedules with common programs wait for each other, but never in a cycle.
 #[test]
 fn threads_that_tune_schedules_with_common_programs_finish_i5() {
-    let rig = On::Cpu.open();
+    let rig = ONE.open();
     let client = rig.client();
     for round in 0..4_usize {
         let cache = Arc::new(GraphCache::default().tuned_by(hasty()));

@@ -70,7 +70,8 @@ impl Rig {
     pub(crate) fn vulkan(descriptors: bool) -> Result<Self, OpenError> {
         let messages = Arc::<Mutex<Vec<Message>>>::default();
         let heard = messages.clone();
-        let mut vulkan = Vulkan::ordinal(0).queues(2).descriptors(descriptors);
+        let vulkan = Vulkan::ordinal(0).queues(2).no_pipeline_cache();
+        let mut vulkan = vulkan.descriptors(descriptors);
         if Vulkan::is_validation_installed() {
             vulkan = vulkan.validation(Validation::Synchronization);
             vulkan = vulkan.on_message(move |message| {

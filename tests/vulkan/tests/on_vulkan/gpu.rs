@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use millstream::ir::ssa::Function;
 use millstream::ir::{Blocking, Program};
-use millstream::vulkan::Vulkan;
 use millstream::{ComputeClient, CubeCount, Device, Error, Kernel, KernelHandle, Stream};
 use millstream_conformance::Checks;
 use millstream_kernel_cases::Runs;
 use millstream_kernel_cases::launch::Launch;
 
-use crate::subject::{checked, unavailable};
+use crate::subject::{checked, unavailable, with_queues};
 
 /// How kernels receive their buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +39,7 @@ impl Gpu {
             println!("skipped: {reason}");
             return None;
         }
-        let options = Vulkan::ordinal(0).queues(queues);
+        let options = with_queues(queues);
         let opening = checked(options.descriptors(buffers == Buffers::Descriptors));
         let device = Device::open(opening.kind).unwrap();
         let client = device.new_client();

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use millstream::ir::ssa::{Axis, Builder, Function, Position};
 use millstream::ir::{DType, Program};
 use millstream::{Access, CubeCount, Handle, Kernel, LaunchArgs, bind, update, write};
+use millstream_conformance::Subject;
 use rstest::rstest;
 
 use crate::gpu::{Buffers, Gpu};
+use crate::subject::OnVulkan;
 
 /// A function that each cube of one thread runs: it adds 1 to the element of its index, and writes the total counts of
 /// cubes after these elements.
@@ -114,6 +116,30 @@ fn a_launch_beyond_the_limit_of_a_dispatch_is_one_grid(
     let (visits, seen) = run_places(&gpu, total, CubeCount::d3(x, y, z));
     assert_eq!(visits.iter().position(|visits| *visits != 1), None);
     assert_eq!(seen, counts);
+}
+
+/// A module of a user does not know the place of a dispatch in its launch.
+#[test]
+fn a_launch_of_spirv_beyond_the_limit_of_a_dispatch_is_refused() {
+    let Some(gpu) = Gpu::open(Buffers::Addresses) else {
+        return;
+    };
+    let kernel = Kernel::new("set")
+        .writes::<u32>("dst")
+        .scalar::<u32>("value")
+        .scalar::<u32>("n");
+    let kernel = gpu.client.kernel(OnVulkan.twin(kernel)).unwrap();
+    let values: Handle<u32> = gpu.stream.create(&[1; 4]).unwrap();
+    let most = gpu.client.properties().max_cube_count[2];
+    let arguments = (write(&values), 5_u32, 4_u32);
+    let count = CubeCount::d3(1, 1, most);
+    gpu.stream.launch(&kernel, count, arguments).unwrap();
+    let error = gpu.stream.read(&values).wait().unwrap_err().to_string();
+    assert!(error.contains("in a launch of SPIR-V"), "{error}");
+    // The data is defined again by a launch within the limits.
+    let arguments = (write(&values), 5_u32, 4_u32);
+    gpu.stream.launch(&kernel, 1, arguments).unwrap();
+    assert_eq!(gpu.stream.read(&values).wait().unwrap(), [5; 4]);
 }
 
 /// A function with `words` launch words that stores their weighted sum at the place that the last one is.

@@ -13,6 +13,7 @@
 //! | `glsl` | the SPIR-V of the repository is the compiler's output for the GLSL beside it |
 //! | `suite` | the suite of the runtime's behaviour |
 //! | `nests`, `products`, `functions`, `operations` | results of the IR's kernels, compared with the interpreter |
+//! | `graph_suite` | the tests of `tests/graph` |
 //! | `graphs` | random graphs, compared with NumPy |
 //! | `programs` | random programs with kernels of the IR, and those of the swarm |
 //! | `barriers` | which tasks of a queue are separated by barriers |
@@ -28,6 +29,7 @@ mod cache;
 mod functions;
 mod glsl;
 mod gpu;
+mod graph_suite;
 mod graphs;
 mod launches;
 mod nests;

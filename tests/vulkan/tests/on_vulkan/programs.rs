@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use millstream::ir::ssa::{Builder, Function, Val};
 use millstream::ir::{BinaryOp, DType, Program as IrProgram};
-use millstream::vulkan::Vulkan;
 use millstream::{ComputeClient, Device, DeviceOptions, Error, Kernel, MemoryOptions, Source};
 use millstream_conformance::program::RandomProgram;
 use millstream_conformance::{Mode, On};
@@ -18,7 +17,7 @@ use millstream_swarm::Case;
 use millstream_testkit::{Dice, End, Kernels, Program, ProgramConfig};
 use rstest::rstest;
 
-use crate::subject::{OnVulkan, checked, unavailable};
+use crate::subject::{OnVulkan, checked, unavailable, with_queues};
 
 /// The number of programs of each test if `MILLSTREAM_SEEDS` is not set.
 const SEEDS: u64 = 12;
@@ -122,7 +121,7 @@ fn programs_with_kernels_of_the_ir_are_right_for_every_seed_i1_i2_i4(
     #[values(false, true)] is_driven: bool,
 ) {
     for seed in seeds().take_while(|_| !is_skipped()) {
-        let opening = checked(Vulkan::ordinal(0).queues(queues).descriptors(true));
+        let opening = checked(with_queues(queues).descriptors(true));
         let memory = MemoryOptions::default().page_bytes(256 << 10);
         let options = DeviceOptions::default().max_tasks(8).memory(memory);
         let (device, _driver) = match is_driven {
@@ -142,7 +141,7 @@ fn programs_of_the_swarm_are_right_i1_i2_i4_i10() {
     for seed in seeds().take_while(|_| !is_skipped()) {
         let mut checks = None;
         let backend = |queues: usize| {
-            let opening = checked(Vulkan::ordinal(0).queues(queues).descriptors(true));
+            let opening = checked(with_queues(queues).descriptors(true));
             checks = Some(opening.checks);
             opening.kind
         };

@@ -39,6 +39,11 @@ fn has_layer() -> bool {
     *HAS.get_or_init(|| is_required() || Vulkan::is_validation_installed())
 }
 
+/// Returns the options of the first GPU with this number of queues. Tests leave no files behind.
+pub(crate) fn with_queues(queues: usize) -> Vulkan {
+    Vulkan::ordinal(0).queues(queues).no_pipeline_cache()
+}
+
 /// The options of a device with as much validation as is installed. Kernels receive descriptors, so that the layer
 /// sees their accesses.
 pub(crate) fn checked(options: Vulkan) -> Opening<Vulkan> {
@@ -90,7 +95,7 @@ impl Subject for OnVulkan {
             Mode::OneQueue => 1,
             Mode::Threads | Mode::Driven => 2,
         };
-        let options = Vulkan::ordinal(0).queues(queues).no_pipeline_cache();
+        let options = with_queues(queues).descriptors(true);
         checked(match setting.memory_bytes {
             Some(bytes) => options.memory_limit(bytes),
             None => options,

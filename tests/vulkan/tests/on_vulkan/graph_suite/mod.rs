@@ -1,0 +1,75 @@
+//! The tests of graphs in `tests/graph`, on Vulkan. Kernels receive descriptors, so that the validation layer sees
+//! their accesses.
+//!
+//! Without a Vulkan device these tests run on the CPU, and say so: a test cannot be skipped when its device is opened.
+
+#[path = "../../../../graph/branches.rs"]
+mod branches;
+#[path = "../../../../graph/crossing_stores.rs"]
+mod crossing_stores;
+#[path = "../../../../graph/expected.rs"]
+mod expected;
+#[path = "../../../../graph/failures.rs"]
+mod failures;
+#[path = "../../../../graph/functions.rs"]
+mod functions;
+#[path = "../../../../graph/gradients.rs"]
+mod gradients;
+#[path = "../../../../graph/hard_cases.rs"]
+mod hard_cases;
+#[path = "../../../../graph/held.rs"]
+mod held;
+#[path = "../../../../graph/models.rs"]
+mod models;
+#[path = "../../../../graph/multi_output.rs"]
+mod multi_output;
+#[path = "../../../../graph/operations.rs"]
+mod operations;
+#[path = "../../../../graph/oracle.rs"]
+mod oracle;
+#[path = "../../../../graph/random.rs"]
+mod random;
+#[path = "../../../../graph/reference.rs"]
+mod reference;
+#[path = "../../../../graph/running.rs"]
+mod running;
+#[path = "../../../../graph/split_reductions.rs"]
+mod split_reductions;
+#[path = "../../../../graph/ssa_calls.rs"]
+mod ssa_calls;
+#[path = "../../../../graph/storing.rs"]
+mod storing;
+mod support;
+#[path = "../../../../graph/tuned.rs"]
+mod tuned;
+
+use millstream::DType;
+use rstest::rstest;
+use rstest_reuse::template;
+
+/// The devices of the tests.
+#[template]
+#[rstest]
+#[case::vulkan(crate::graph_suite::support::On::Vulkan)]
+pub(crate) fn every_device(#[case] on: crate::graph_suite::support::On) {}
+
+/// The device of tests that need only one.
+pub(crate) const ONE: support::On = support::On::Vulkan;
+
+/// A device that runs kernels in Rust.
+pub(crate) const WITH_RUST_KERNELS: support::On = support::On::Cpu;
+
+/// The number of random graphs of each kind.
+pub(crate) const RANDOM_GRAPHS: u32 = 12;
+
+/// Whether kernels take long to compile for this device.
+pub(crate) fn compiles_slowly(_on: support::On) -> bool {
+    true
+}
+
+#[rstest]
+fn split_reductions_of_halves_and_integers_equal_whole_ones(
+    #[values(DType::Bf16, DType::I64)] dtype: DType,
+) {
+    split_reductions::every_reduction(ONE, dtype);
+}

@@ -1,0 +1,62 @@
+//! The devices of the graph's tests, as `tests/conformance/tests/devices/support` has them for other backends.
+
+use millstream::{Cpu, CpuResources, DeviceOptions};
+pub(crate) use millstream_conformance::support::Rig;
+use millstream_conformance::{Checks, Mode, On as SuiteOn, Opening, Setting, Subject};
+
+use crate::subject::{OnVulkan, unavailable};
+
+/// A device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum On {
+    Vulkan,
+    Cpu,
+}
+
+impl On {
+    /// Opens the device, or the CPU if this machine has no Vulkan device.
+    pub(crate) fn open(self) -> Rig {
+        self.open_with(DeviceOptions::default())
+    }
+
+    /// As [`Self::open`], with options.
+    pub(crate) fn open_with(self, options: DeviceOptions) -> Rig {
+        let cpu = || SuiteOn::new(&OnCpu, Mode::Threads).open_with(options.clone());
+        match (self, unavailable()) {
+            (On::Cpu, _) => cpu(),
+            (On::Vulkan, None) => SuiteOn::new(&OnVulkan, Mode::Threads).open_with(options),
+            (On::Vulkan, Some(reason)) => {
+                println!("skipped: {reason}; the test runs on the CPU instead");
+                cpu()
+            }
+        }
+    }
+}
+
+struct OnCpu;
+
+impl Subject for OnCpu {
+    type Kind = Cpu;
+
+    fn open(&self, _setting: &Setting) -> Opening<Cpu> {
+        Opening::of(Cpu::default().queues(2))
+    }
+
+    fn read(&self, resources: &CpuResources, index: usize) -> Vec<u32> {
+        resources.read(index).to_vec()
+    }
+
+    fn change(
+        &self,
+        resources: &mut CpuResources,
+        index: usize,
+        change: &mut dyn FnMut(&mut [u32]),
+    ) {
+        change(resources.write(index));
+    }
+}
+
+/// The checks of Vulkan know no recorded graphs.
+pub(crate) fn recorded_graphs(_checks: &dyn Checks) -> Option<Vec<String>> {
+    None
+}
