@@ -41,6 +41,8 @@ mod trace;
 mod upload;
 
 pub use device::{VulkanBinding, VulkanDevice, VulkanResources};
+#[doc(hidden)]
+pub use driver::use_loader;
 pub use driver::{Message, Severity, Validation};
 pub use module::VulkanLaunch;
 pub use options::{GpuInfo, Vulkan, gpus};

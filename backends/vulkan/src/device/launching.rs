@@ -77,6 +77,12 @@ impl VulkanDevice {
         let (pipeline, layout) = entry.pipeline();
         let device = &self.context.device;
         let buffer = commands.raw();
+        let block = self.block.bytes(entry.parameter_bytes);
+        // Before the pipeline is bound: a refused launch does not keep its kernel, and so must not use it.
+        let address = match entry.is_spilled {
+            true => commands.store(block)?.to_ne_bytes(),
+            false => [0; 8],
+        };
         if commands.bound != pipeline {
             commands.bound = pipeline;
             // SAFETY: this thread records the command buffer; a pipeline is destroyed once no task uses it.
@@ -84,11 +90,6 @@ impl VulkanDevice {
                 device.cmd_bind_pipeline(buffer, vk::PipelineBindPoint::COMPUTE, pipeline);
             }
         }
-        let block = self.block.bytes(entry.parameter_bytes);
-        let address = match entry.is_spilled {
-            true => commands.store(block)?.to_ne_bytes(),
-            false => [0; 8],
-        };
         let pushed = match entry.is_spilled {
             true => &address,
             false => block,

@@ -31,6 +31,9 @@ use crate::queue::Queue;
 use crate::trace::Tracer;
 use crate::upload::UploadMemory;
 
+/// The number of attempts to wait for the device before it is dropped. The driver may refuse one for lack of memory.
+const WAITS_MAX: usize = 16;
+
 /// An open Vulkan device.
 pub struct VulkanDevice {
     properties: DeviceProperties,
@@ -132,16 +135,27 @@ pub(crate) fn host_len(bytes: u64) -> Result<usize, Refused> {
 }
 
 impl Drop for VulkanDevice {
-    /// Waits for the queues, then frees everything.
+    /// Waits for the queues, then frees everything. All work of a lost device has ended, by the rules of Vulkan.
     fn drop(&mut self) {
         // SAFETY: only this thread uses queues.
-        let idle = unsafe { self.context.wait_idle() };
-        let lost = idle.is_err();
-        for queue in &mut self.queues {
-            queue.abandon(lost);
+        let idle = || unsafe { self.context.wait_idle() };
+        let ended = |waited: Result<(), Code>| match waited {
+            Ok(()) => true,
+            Err(code) => code.is_loss(),
+        };
+        if !(0..WAITS_MAX).any(|_| ended(idle())) {
+            tracing::error!(
+                target: "millstream::vulkan",
+                "the driver refuses to wait for the device; its memory and its threads are leaked"
+            );
+            std::mem::forget(std::mem::take(&mut self.queues));
+            std::mem::forget(std::mem::take(&mut self.retired));
+            self.pages.leak_all();
+            return;
         }
         // Joins the queue threads.
         self.queues.clear();
+        self.shared.drop_abandoned();
         for (_, pipelines) in self.retired.drain(..) {
             for pipeline in pipelines {
                 pipeline.destroy(&self.context.device);

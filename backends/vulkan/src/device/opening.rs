@@ -1,6 +1,6 @@
 //! Opens a device.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use millstream_gpu::{Completer, Staging};
 use millstream_protocol::backend::HostContext;
@@ -56,6 +56,7 @@ impl VulkanDevice {
         let shared = Arc::new(Shared {
             timelines: timelines.clone(),
             status: host.gone.clone(),
+            abandoned: Mutex::default(),
         });
         let nothing = Buffer::new(&context, ALIGNMENT, Purpose::Page).map_err(refused)?;
         let mut device = Self {
@@ -114,7 +115,7 @@ impl VulkanDevice {
                 },
             ));
         }
-        device.tracer = clocks(&context, &device.queues)?
+        device.tracer = clocks(&context, &mut device.queues)?
             .map(|clocks| Arc::new(Tracer::new(&context, clocks, host.trace_capacity)));
         device.set_span_recording(0);
         Ok(device)
@@ -122,7 +123,7 @@ impl VulkanDevice {
 }
 
 /// Reads the clock of each queue, which begins now. `None` if one has no timestamps.
-fn clocks(context: &Arc<Context>, queues: &[Queue]) -> Result<Option<Box<[Clock]>>, OpenError> {
+fn clocks(context: &Arc<Context>, queues: &mut [Queue]) -> Result<Option<Box<[Clock]>>, OpenError> {
     let families = &context.gpu.families;
     let period_ns = f64::from(context.gpu.limits.timestamp_period);
     let bits = |queue: &Queue| {
@@ -131,7 +132,7 @@ fn clocks(context: &Arc<Context>, queues: &[Queue]) -> Result<Option<Box<[Clock]
             .find(|family| family.index == queue.family())?;
         Some(family.timestamp_bits).filter(|bits| *bits > 0)
     };
-    let clocks = queues.iter().map(|queue| {
+    let clocks = queues.iter_mut().map(|queue| {
         let Some(bits) = bits(queue) else {
             return Ok(None);
         };
