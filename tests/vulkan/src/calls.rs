@@ -103,7 +103,7 @@ macro_rules! note {
 
 macro_rules! functions {
     (
-        fallible { $($fallible:ident($($farg:ident: $fty:ty),*) $of_device:literal $(creates $fkind:literal $out:ident)?;)* }
+        fallible { $($fallible:ident($($farg:ident: $fty:ty),*) $of_device:literal $(creates $fkind:literal $out:ident)? $(holds $held:ident)?;)* }
         plain { $($plain:ident($($parg:ident: $pty:ty),*) $(destroys $pkind:literal $handle:ident)?;)* }
     ) => {
         $(mod $fallible {
@@ -119,6 +119,11 @@ macro_rules! functions {
                 if let Err(result) = enter(stringify!($fallible), $of_device) {
                     return result;
                 }
+                $(if session::is_held() {
+                    // SAFETY: the caller passes a pointer to the result.
+                    unsafe { *$held = 0 };
+                    return vk::Result::SUCCESS;
+                })?
                 // SAFETY: as the caller guarantees.
                 let result = around(stringify!($fallible), || unsafe { real()($($farg),*) });
                 if result == vk::Result::SUCCESS {
@@ -200,7 +205,6 @@ fn around(name: &str, call: impl FnOnce() -> vk::Result) -> vk::Result {
                 false => result,
             }
         }
-        "vkGetSemaphoreCounterValue" if session::is_held() => vk::Result::SUCCESS,
         "vkQueueSubmit2" | "vkQueueSubmit2KHR" | "vkQueueWaitIdle" | "vkDeviceWaitIdle" => {
             session::with_queues(call)
         }
@@ -222,7 +226,7 @@ functions! {
         vkMapMemory(device: vk::Device, memory: vk::DeviceMemory, offset: u64, bytes: u64, flags: u32, out: *mut *mut c_void) true;
         vkBindBufferMemory(device: vk::Device, buffer: vk::Buffer, memory: vk::DeviceMemory, offset: u64) true;
         vkCreateSemaphore(device: vk::Device, info: *const c_void, with: Allocator, out: *mut vk::Semaphore) true creates "Semaphore" out;
-        vkGetSemaphoreCounterValue(device: vk::Device, semaphore: vk::Semaphore, value: *mut u64) true;
+        vkGetSemaphoreCounterValue(device: vk::Device, semaphore: vk::Semaphore, value: *mut u64) true holds value;
         vkWaitSemaphores(device: vk::Device, info: *const c_void, ns: u64) true;
         vkCreateCommandPool(device: vk::Device, info: *const c_void, with: Allocator, out: *mut vk::CommandPool) true creates "CommandPool" out;
         vkAllocateCommandBuffers(device: vk::Device, info: *const c_void, out: *mut vk::CommandBuffer) true;

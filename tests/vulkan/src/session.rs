@@ -10,6 +10,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use std::time::{Duration, Instant};
+
 use ash::vk;
 
 use crate::calls;
@@ -26,6 +28,9 @@ pub struct Fault {
     /// Whether the device is lost from then on.
     pub lasts: bool,
 }
+
+/// The time in which objects are destroyed after the last request has ended.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The state of the session that runs.
 #[derive(Default)]
@@ -111,6 +116,7 @@ impl Session {
 
     /// Loses the device now, and ends [`Session::hold`]: every call that waits reports the loss.
     pub fn lose(&self) {
+        with(|state| state.fault = None);
         lose();
         self.release();
     }
@@ -133,8 +139,13 @@ impl Session {
         counts
     }
 
-    /// Ends the session. Returns what is wrong: objects that are alive, or that were destroyed twice.
+    /// Ends the session. Returns what is wrong: objects that are alive, or that were destroyed twice. Waits for threads
+    /// that drop the last owner of an object at this moment.
     pub fn end(self) -> Vec<String> {
+        let deadline = Instant::now() + PATIENCE;
+        while with(|state| !state.alive.is_empty()) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let state = lock(&STATE).take().unwrap_or_default();
         let leaks = state.alive.iter();
         let leaks = leaks.map(|(kind, handle)| format!("leak: {kind} {handle:#x}"));
@@ -156,6 +167,7 @@ fn lose() {
     });
     devices.into_iter().for_each(calls::wait_idle);
     with(|state| state.lost = true);
+    CHANGED.notify_all();
 }
 
 /// Counts a call.
@@ -199,7 +211,8 @@ pub(crate) fn wait_while_held() -> bool {
     let mut guard = lock(&STATE);
     guard.get_or_insert_default().waiting += 1;
     CHANGED.notify_all();
-    while guard.get_or_insert_default().held {
+    let is_blocked = |state: &mut State| state.held && !state.lost;
+    while is_blocked(guard.get_or_insert_default()) {
         guard = CHANGED.wait(guard).unwrap_or_else(PoisonError::into_inner);
     }
     let state = guard.get_or_insert_default();

@@ -7,4 +7,6 @@
     reason = "in a test, `unwrap` states the expected outcome"
 )]
 
+mod calls;
+mod loss;
 mod refusals;

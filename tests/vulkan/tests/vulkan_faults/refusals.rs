@@ -47,7 +47,7 @@ fn loss_at_each_driver_call_is_a_typed_error_and_leaks_nothing_i5_i10(
 }
 
 fn refuse_each(result: vk::Result, lasts: bool, mode: Mode) {
-    for nth in 1.. {
+    for nth in std::env::var("NTH").map_or(1, |n| n.parse().unwrap()).. {
         let Some(session) = session() else { return };
         let fault = Fault {
             call: None,
@@ -128,7 +128,7 @@ fn ran(nth: u64, device: &Device) -> bool {
 }
 
 /// A lost device can be opened again, and works.
-fn after_a_loss(nth: u64, device: &Device) {
+pub(crate) fn after_a_loss(nth: u64, device: &Device) {
     if let Health::Lost { .. } = device.health() {
         device
             .reopen()
