@@ -128,11 +128,14 @@ pub(crate) fn build_parts<O: Open>(
     let backend = kind.open(context)?;
     backend.properties().check()?;
     if let Some(lost) = before.map(DeviceShared::properties)
-        && lost != backend.properties()
+        && let Some((field, expected, given)) = lost.difference(backend.properties())
     {
         return Err(OpenError::Another {
-            lost: lost.name.clone(),
-            opened: backend.properties().name.clone(),
+            field,
+            expected: expected.into(),
+            given: given.into(),
+            lost: lost.name.as_str().into(),
+            opened: backend.properties().name.as_str().into(),
         });
     }
     let queues = 0..backend.properties().queues;

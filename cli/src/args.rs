@@ -216,7 +216,8 @@ pub(crate) struct TimelineArgs {
 /// Options of `millstream bench`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BenchArgs {
-    /// Measure this device: cpu, cuda (the first NVIDIA GPU), cuda:N, or sim (figures of a simulator).
+    /// Measure this device: cpu, cuda (the first NVIDIA GPU), cuda:N, vulkan (the first GPU of the Vulkan loader),
+    /// vulkan:N, or sim (figures of a simulator).
     #[arg(long, visible_alias = "backend", value_name = "DEVICE", default_value = "cpu", value_parser = bench_device)]
     pub(crate) device: BenchDevice,
 
@@ -248,6 +249,8 @@ pub(crate) enum BenchDevice {
     Cpu,
     /// The NVIDIA GPU with this ordinal.
     Cuda(usize),
+    /// The GPU with this ordinal of the Vulkan loader.
+    Vulkan(usize),
     /// The simulator.
     Sim,
 }
@@ -289,6 +292,8 @@ pub(crate) enum DemoBackend {
     Cpu,
     /// The first NVIDIA GPU, through CUDA.
     Cuda,
+    /// The first GPU of the Vulkan loader; `millstream doctor` lists all.
+    Vulkan,
     /// The simulator; runs tasks in any order that their waits permit and checks every access.
     Sim,
 }
@@ -299,6 +304,8 @@ pub(crate) enum DemoBackend {
 pub(crate) enum Backend {
     /// The processor; each queue runs tasks on a team of threads.
     Cpu,
+    /// The first GPU of the Vulkan loader; without the tasks that panic or count their runs, which are Rust.
+    Vulkan,
     /// The simulator; runs tasks in any order that their waits permit and checks every access.
     Sim,
 }
@@ -323,14 +330,17 @@ impl fmt::Display for Order {
 }
 
 fn bench_device(given: &str) -> Result<BenchDevice, String> {
-    let cuda = |ordinal: &str| ordinal.parse().map(BenchDevice::Cuda).ok();
-    let device = match given {
-        "cpu" => Some(BenchDevice::Cpu),
-        "sim" => Some(BenchDevice::Sim),
-        "cuda" => Some(BenchDevice::Cuda(0)),
-        _ => given.strip_prefix("cuda:").and_then(cuda),
+    let (kind, ordinal) = match given.split_once(':') {
+        Some((kind, ordinal)) => (kind, ordinal.parse().map(Some).map_err(|_| ())),
+        None => (given, Ok(None)),
     };
-    device.ok_or_else(|| "expected cpu, cuda, cuda:N or sim".to_owned())
+    match (kind, ordinal) {
+        ("cpu", Ok(None)) => Ok(BenchDevice::Cpu),
+        ("sim", Ok(None)) => Ok(BenchDevice::Sim),
+        ("cuda", Ok(ordinal)) => Ok(BenchDevice::Cuda(ordinal.unwrap_or_default())),
+        ("vulkan", Ok(ordinal)) => Ok(BenchDevice::Vulkan(ordinal.unwrap_or_default())),
+        _ => Err("expected cpu, cuda, cuda:N, vulkan, vulkan:N or sim".to_owned()),
+    }
 }
 
 fn minutes(given: &str) -> Result<f64, String> {
@@ -401,6 +411,18 @@ mod tests {
             device("millstream bench --device cuda:3"),
             BenchDevice::Cuda(3)
         );
+        assert_eq!(
+            device("millstream bench --device vulkan"),
+            BenchDevice::Vulkan(0)
+        );
+        assert_eq!(
+            device("millstream bench --device vulkan:1"),
+            BenchDevice::Vulkan(1)
+        );
+        for wrong in ["cpu:0", "sim:1", "cuda:", "vulkan:x", "vulkan:-1"] {
+            let line = format!("millstream bench --device {wrong}");
+            assert!(parse(&line).is_err(), "{line}");
+        }
     }
 
     #[test]

@@ -41,15 +41,15 @@ pub(crate) enum CommandError {
     OutputIsInput { path: PathBuf },
     #[error("output `{}` cannot be written", path.display())]
     OutputUnwritable { path: PathBuf, source: io::Error },
-    #[error("--faults needs the simulator, got `--backend cpu`")]
+    #[error("`--faults` needs `--backend sim`, got another backend")]
     FaultsWithoutSimulator,
-    #[error("the report could not be printed")]
+    #[error("the report cannot be printed")]
     Stdout { source: io::Error },
-    #[error("a picture could not be encoded")]
+    #[error("a picture cannot be encoded")]
     Encoding { source: image::ImageError },
-    #[error("the device could not be opened")]
+    #[error("the device cannot be opened")]
     Open { source: millstream::OpenError },
-    #[error("the device failed")]
+    #[error("the work on the device failed")]
     Device { source: millstream::Error },
     #[error("schedule `{}` cannot be read", path.display())]
     ScheduleUnreadable { path: PathBuf, source: io::Error },
@@ -81,7 +81,7 @@ pub(crate) enum CommandError {
     TimelineUnwritable { path: PathBuf, source: io::Error },
     #[error("picture `{}` cannot be written", path.display())]
     PictureUnwritable { path: PathBuf, source: io::Error },
-    #[error("`{row}` could not be measured")]
+    #[error("`{row}` cannot be measured")]
     Bench {
         row: String,
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -108,7 +108,7 @@ pub(crate) enum CommandError {
     },
     #[error("the terminal cannot be used")]
     Terminal { source: io::Error },
-    #[error("a thread could not be started")]
+    #[error("a thread cannot be started")]
     Thread { source: io::Error },
 }
 

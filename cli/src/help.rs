@@ -58,6 +58,7 @@ pub(crate) const BENCH_EXAMPLES: &str = "\
 Examples:
   millstream bench
   millstream bench --device cuda:0 --json > before.json
+  millstream bench --device vulkan --quick
   millstream bench --compare before.json --picture change.svg
   millstream bench --quick --json | jq '.rows[] | {name, median, unit}'";
 
@@ -95,6 +96,7 @@ pub(crate) const DEMO_EXAMPLES: &str = "\
 Examples:
   millstream demo
   millstream demo --backend cuda
+  millstream demo --backend vulkan
   millstream demo --threads 64 --queues 2 --strategy sequential
   millstream demo --input ~/Pictures/holiday --output out/holiday --repeat 1
   millstream demo --profile
@@ -105,6 +107,7 @@ pub(crate) const SOAK_EXAMPLES: &str = "\
 Examples:
   millstream soak --minutes 20
   millstream soak --minutes 20 --backend sim
+  millstream soak --backend vulkan
   millstream soak --rounds 5 --threads 4 --json | jq .violations
   millstream soak --minutes 5 --publish
   millstream soak --scale";

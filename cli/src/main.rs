@@ -16,6 +16,7 @@ mod output;
 #[cfg(test)]
 mod scratch;
 mod soak;
+mod spirv;
 mod svg;
 mod timeline;
 mod top;

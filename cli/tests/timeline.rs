@@ -92,7 +92,7 @@ fn invalid_timeline_exits_with_2_and_prints_the_next_step() {
         ),
         (
             span(r#"{"queue":99,"stream":1}"#, "1"),
-            "queue 99 is not in 0..16",
+            "a span is on queue 99, expected a queue below 16",
         ),
         (span(args, "-1"), "-1 microseconds is not a valid time"),
         (span(args, "1e300"), "microseconds is not a valid time"),

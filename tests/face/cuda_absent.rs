@@ -32,7 +32,7 @@ fn a_queue_count_out_of_range_is_refused_with_the_valid_range() {
         assert_eq!(
             error.to_string(),
             format!(
-                "option `queues` is {queues}, it must be from 1 to 16, or from 1 to 14 with priority queues"
+                "option `queues` must be from 1 to 16, or from 1 to 14 with priority queues, got {queues}"
             )
         );
     }

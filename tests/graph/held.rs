@@ -334,7 +334,7 @@ fn held_and_other_arguments_are_bound_to_preparations_and_runs_only() {
     let text = errors.map(|error| error.err().unwrap().to_string());
     let begins = [
         "the input `w` is not bound",
-        "the input `w` needs 16 bytes for the lengths of the run, got 12",
+        "the input `w` needs at least 16 bytes for the lengths of the run, got 12",
         "the input `LazyBuffer(input `x` f32 [4])` is not held: bind it to each run",
         "the scalar `free` is not held",
         "the length `rows` is not held",

@@ -14,6 +14,7 @@ mod models;
 mod mutants;
 mod suites;
 mod targets;
+mod vulkan;
 
 use cargo::Cargo;
 use clock::{Clock, Taken};

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::cargo::{Cargo, Outcome, output, root, run};
-use crate::{models, mutants, targets};
+use crate::{models, mutants, targets, vulkan};
 
 /// A named group of checks.
 pub(crate) struct Suite {
@@ -54,6 +54,13 @@ pub(crate) const SUITES: &[Suite] = &[
         minutes: "3",
         in_ci: true,
         run: gpu,
+    },
+    Suite {
+        name: "vulkan",
+        about: "run tests on a Vulkan driver with validation; installs Mesa's below target/ by mmdebstrap, needs no GPU",
+        minutes: "-",
+        in_ci: true,
+        run: vulkan::run_suite,
     },
     Suite {
         name: "models",

@@ -99,7 +99,9 @@ impl Queues {
                 });
                 outcome
             }
-            _ => Err(Refused::Lost(format!("the worker of {queue} has ended"))),
+            _ => Err(Refused::Lost(format!(
+                "the worker thread of {queue} has ended"
+            ))),
         }
     }
 

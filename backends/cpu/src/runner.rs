@@ -199,7 +199,9 @@ impl Runner {
             Some(_) => {}
             None => {
                 let [x, y, z] = counts;
-                let why = format!("{x} x {y} x {z} cubes exceed the maximum of {MAX_CUBES}");
+                let why = format!(
+                    "expected at most {MAX_CUBES} cubes, got {x} x {y} x {z}; launch fewer cubes"
+                );
                 return Err(Failure::not_run(kernel.name(), Reason::Refused(why)));
             }
         }

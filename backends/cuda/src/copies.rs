@@ -138,7 +138,7 @@ impl CudaDevice {
         let (from, to) = (source.len, target.len);
         if from != to {
             return Err(Refused::Task(format!(
-                "the source has {from} bytes and the target {to}"
+                "the source has {from} bytes and the target {to}, expected equal lengths"
             )));
         }
         let bytes = host_len(from)?;
@@ -147,9 +147,9 @@ impl CudaDevice {
             return Ok(());
         }
         if from.abs_diff(to) < bytes as u64 {
-            return Err(Refused::Task(
-                "the source and the target of a copy overlap".to_owned(),
-            ));
+            return Err(Refused::Task(format!(
+                "the source and the target of a copy of {bytes} bytes overlap; copy through another slice"
+            )));
         }
         if let Some(StepSink { steps, task }) = sink {
             steps.push(task, Action::Copy { to, from, bytes });

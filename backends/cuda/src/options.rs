@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use cudarc::driver::sys::{CUcontext, CUstream};
+use millstream_gpu::cache_folder;
 use millstream_protocol::backend::{HostContext, Open};
 use millstream_protocol::error::OpenError;
 use millstream_protocol::id::MAX_QUEUES;
@@ -253,7 +254,7 @@ impl Open for Cuda {
     fn open(self, context: HostContext) -> Result<CudaDevice, OpenError> {
         let (queues, priorities) = self.queue_priorities()?;
         let cache = Cache::new(match self.cache {
-            CacheFolder::Default => Cache::default_folder(),
+            CacheFolder::Default => cache_folder("cuda"),
             CacheFolder::Given(folder) => Some(folder),
             CacheFolder::None => None,
         });
@@ -288,7 +289,7 @@ impl Open for Cuda {
                 .map_err(|code| refused("cuStreamGetCtx", code))?
                 .ok_or_else(|| OpenError::Unavailable {
                     backend: "cuda",
-                    why: "an adopted stream belongs to another context than the adopted one"
+                    why: "an adopted stream belongs to another context than the adopted one; adopt streams of that context"
                         .to_owned(),
                 })
         });

@@ -106,7 +106,7 @@ impl Pages {
             Some(page) if binding.offset + binding.len <= page.bytes => {
                 Ok(page.address + binding.offset)
             }
-            _ => Err(Refused::Task("a binding has no memory".to_owned())),
+            _ => Err(outside(binding)),
         }
     }
 
@@ -122,4 +122,13 @@ impl Drop for Pages {
     fn drop(&mut self) {
         self.free_all();
     }
+}
+
+#[cold]
+fn outside(binding: &BoundSlice) -> Refused {
+    let (offset, len) = (binding.offset, binding.len);
+    Refused::Task(match binding.page {
+        Some(page) => format!("{len} bytes from byte {offset} are not within {page}"),
+        None => format!("{len} bytes are bound without a page"),
+    })
 }

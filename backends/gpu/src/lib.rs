@@ -2,16 +2,19 @@
 //!
 //! | module | contents |
 //! | --- | --- |
+//! | `cache_file` | files of caches on disk |
 //! | `completer` | the thread of a queue, which waits for the batches of the queue in order; the protocol of completion |
 //! | `readback` | copies the bytes of a finished copy from staging blocks to their landing |
 //! | `staging` | blocks of memory that host and GPU access, for copies between them |
 //! | `segments` | cuts strided copies into the copies that a driver performs |
 
+mod cache_file;
 mod completer;
 mod readback;
 mod segments;
 mod staging;
 
+pub use cache_file::{CacheFile, cache_folder, hex};
 pub use completer::Completer;
 pub use readback::Readback;
 pub use segments::{Segment, segments};

@@ -86,7 +86,9 @@ pub fn segments(
         .all(|segment| segment.is_within(dense, bytes))
     {
         true => Ok(segments),
-        false => Err(Refused::Task("layout exceeds its binding".to_owned())),
+        false => Err(Refused::Task(format!(
+            "the layout exceeds its binding of {bytes} bytes, or the {dense} bytes on the host"
+        ))),
     }
 }
 

@@ -33,15 +33,15 @@ pub fn check_launch(kernel: &Kernel, launch: &Launch<'_>) -> Result<(), Refused>
             format!("expected {declared} scalar words, got {given}")
         }
         _ if !launch.tensor_maps.is_empty() => {
-            "this device does not support tensor maps".to_owned()
+            "this device does not support tensor maps; launch a kernel without them".to_owned()
         }
         BoundCount::Static(counts) if count_cubes(*counts).is_none() => {
             let [x, y, z] = counts;
-            format!("{x} x {y} x {z} cubes exceed the maximum of {MAX_CUBES}")
+            format!("expected at most {MAX_CUBES} cubes, got {x} x {y} x {z}; launch fewer cubes")
         }
         BoundCount::Dynamic(count) if count.len < COUNT_BYTES => {
             format!(
-                "the cube count has {} bytes, expected {COUNT_BYTES}",
+                "the cube count has {} bytes, expected {COUNT_BYTES} (3 `u32`)",
                 count.len
             )
         }

@@ -36,7 +36,7 @@ enum Borrow {
 #[non_exhaustive]
 pub enum ResourceError {
     /// There is no such binding.
-    #[error("binding {binding} does not exist, there are {bindings}")]
+    #[error("binding {binding} does not exist, the call bound {bindings}, counted from 0")]
     Missing {
         /// The requested binding.
         binding: usize,
@@ -44,7 +44,7 @@ pub enum ResourceError {
         bindings: usize,
     },
     /// The binding was bound for another access.
-    #[error("binding {binding} is bound for {bound} access only")]
+    #[error("binding {binding} is bound with `{bound}`; bind it with the access that you need")]
     Access {
         /// The requested binding.
         binding: usize,
@@ -52,7 +52,9 @@ pub enum ResourceError {
         bound: Access,
     },
     /// The binding overlaps another, so it cannot be borrowed exclusively.
-    #[error("binding {binding} overlaps binding {other} and cannot be written")]
+    #[error(
+        "binding {binding} overlaps binding {other} and cannot be written; bind separate memory, or copy one of them first"
+    )]
     Overlap {
         /// The requested binding.
         binding: usize,
@@ -66,7 +68,9 @@ pub enum ResourceError {
         binding: usize,
     },
     /// The binding is not aligned for the element type.
-    #[error("binding {binding} is not aligned for the element type")]
+    #[error(
+        "binding {binding} does not consist of whole, aligned elements of the requested type; borrow it as the type that it was created with"
+    )]
     Misaligned {
         /// The requested binding.
         binding: usize,

@@ -177,7 +177,8 @@ fn perform_launch(
     let (counts, views) = counts_of(entry, launch);
     let Some(cubes) = count_cubes(counts) else {
         let [x, y, z] = counts;
-        let why = format!("{x} x {y} x {z} cubes exceed the maximum of {MAX_CUBES}");
+        let why =
+            format!("expected at most {MAX_CUBES} cubes, got {x} x {y} x {z}; launch fewer cubes");
         return Err(Failure::not_run(&entry.name, Reason::Refused(why)));
     };
     if cubes == 0 {

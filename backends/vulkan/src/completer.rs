@@ -17,7 +17,7 @@ use millstream_protocol::message::HostBytes;
 use millstream_sync::channel::Receiver;
 use millstream_sync::timeline::Timeline;
 
-use crate::driver::{Code, Mapped, TimelineSemaphore};
+use crate::driver::{Code, Context, Mapped, TimelineSemaphore};
 use crate::trace::{Timing, Tracer};
 
 /// A staging range of memory that host and device access.
@@ -46,13 +46,16 @@ pub(crate) struct Shared {
     pub(crate) status: Arc<DeviceStatus>,
     /// Batches that were not completed because the device was lost.
     pub(crate) abandoned: Mutex<Vec<Batch>>,
+    pub(crate) context: Arc<Context>,
 }
 
 impl Shared {
     /// Marks the device as lost and ends all timelines, which wakes every waiter.
     #[cold]
     pub(crate) fn lose(&self, why: &Code) {
-        tracing::error!(target: "millstream::vulkan", %why, "the device is lost");
+        let fault = self.context.fault();
+        let fault = fault.as_deref().unwrap_or("unknown");
+        tracing::error!(target: "millstream::vulkan", %why, fault, "the device is lost");
         self.status.set_lost(Recovery::SameProcess);
         self.timelines.iter().for_each(|timeline| timeline.end());
     }

@@ -209,7 +209,7 @@ impl VulkanDevice {
         unsafe {
             self.context
                 .device
-                .cmd_copy_buffer(commands, from, to, regions)
+                .cmd_copy_buffer(commands, from, to, regions);
         };
     }
 }

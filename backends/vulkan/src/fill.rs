@@ -97,7 +97,7 @@ impl VulkanDevice {
             staged
                 .start()
                 .cast::<[u8; 4]>()
-                .write_unaligned(word.to_ne_bytes())
+                .write_unaligned(word.to_ne_bytes());
         };
         let (mapped, offset) = staged.place();
         let end = |at: u64, size: u64| vk::BufferCopy {
@@ -135,7 +135,7 @@ impl VulkanDevice {
                 staged
                     .start()
                     .add(nth)
-                    .write(bytes[nth % usize::from(pattern.width)])
+                    .write(bytes[nth % usize::from(pattern.width)]);
             };
         }
         let (mapped, offset) = staged.place();

@@ -1,7 +1,8 @@
 //! Compiles kernels: turns sources into compute pipelines. Runs on the thread that prepares the kernel.
 
 use std::ffi::CStr;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, Weak};
 
 use ash::vk;
 use millstream_ir::lower::{self, Kind, Limits};
@@ -13,9 +14,15 @@ use millstream_protocol::kernel::{BackendKernel, Kernel, Source};
 use millstream_protocol::properties::DeviceProperties;
 use millstream_spirv::{Buffers, Features, Parameters, Target};
 
-use crate::driver::{Code, Context, Interface, Pipeline};
+use crate::driver::{Code, Context, Interface, Pipeline, PipelineCache};
 use crate::module::{VulkanLaunch, entry_point};
 use crate::parameters::PARAMETERS_MAX;
+
+/// The kinds of sources that the backend compiles.
+const SOURCES: &[&str] = match cfg!(feature = "wgsl") {
+    true => &["SPIR-V", "WGSL", "IR"],
+    false => &["SPIR-V", "IR"],
+};
 
 /// Cubes of 256 threads that a multiprocessor of a GPU runs at once.
 const CUBES_PER_UNIT: u32 = 6;
@@ -25,7 +32,9 @@ const PUSHED_MAX: u32 = 128;
 
 /// A compiled kernel.
 pub(crate) struct VulkanKernel {
-    context: Arc<Context>,
+    /// Weak: the runtime never drops the kernels that tasks of a lost device may use. The context destroys their
+    /// pipelines.
+    context: Weak<Context>,
     /// The entry points, from which each launch of a program selects one. Never empty.
     entries: Vec<Entry>,
     /// `None` for a module of the user.
@@ -34,20 +43,23 @@ pub(crate) struct VulkanKernel {
     limits: Limits,
     /// Words of metadata of each launch.
     pub(crate) metadata_words: usize,
+    /// For a kernel in WGSL the place of each scalar in the push constants, which hold nothing else.
+    pub(crate) immediates: Option<Vec<(Range<usize>, usize)>>,
 }
 
 /// One entry point.
 pub(crate) struct Entry {
     /// The launches that it is for; `None` if the program is not a nest.
     kind: Option<Kind>,
-    /// `None` only while the kernel is dropped.
-    pipeline: Option<Pipeline>,
+    pipeline: Pipeline,
     /// Bytes of the parameter block.
     pub(crate) parameter_bytes: u32,
     /// Whether the push constants hold the address of the parameter block instead of the block.
     pub(crate) is_spilled: bool,
-    /// Whether the block ends with the cube counts.
-    pub(crate) has_counts: bool,
+    /// Whether the block ends with the grid.
+    pub(crate) has_grid: bool,
+    /// Whether a launch may be several dispatches: modules of users do not know the place of a dispatch in its launch.
+    pub(crate) is_divisible: bool,
     /// Whether the buffers are descriptors.
     pub(crate) has_descriptors: bool,
 }
@@ -56,8 +68,7 @@ impl Entry {
     /// Returns the pipeline and its layout.
     #[inline]
     pub(crate) fn pipeline(&self) -> (vk::Pipeline, vk::PipelineLayout) {
-        let pipeline = self.pipeline.as_ref();
-        pipeline.map_or_else(Default::default, |pipeline| (pipeline.raw, pipeline.layout))
+        (self.pipeline.raw, self.pipeline.layout)
     }
 }
 
@@ -90,11 +101,11 @@ impl VulkanKernel {
 impl Drop for VulkanKernel {
     /// Tasks in flight may still use the pipelines.
     fn drop(&mut self) {
-        let pipelines = self
-            .entries
-            .iter_mut()
-            .filter_map(|entry| entry.pipeline.take());
-        pipelines.for_each(|pipeline| self.context.retire(pipeline));
+        let Some(context) = self.context.upgrade() else {
+            return;
+        };
+        let pipelines = self.entries.iter().map(|entry| entry.pipeline);
+        pipelines.for_each(|pipeline| context.retire(pipeline));
     }
 }
 
@@ -103,6 +114,7 @@ pub(crate) struct VulkanCompiler {
     context: Arc<Context>,
     properties: DeviceProperties,
     target: Target,
+    cache: PipelineCache,
 }
 
 impl VulkanCompiler {
@@ -110,6 +122,7 @@ impl VulkanCompiler {
         context: &Arc<Context>,
         properties: &DeviceProperties,
         descriptors: bool,
+        cache: PipelineCache,
     ) -> Self {
         let gpu = &context.gpu;
         let buffers = match descriptors {
@@ -120,8 +133,11 @@ impl VulkanCompiler {
             target: Target {
                 buffers,
                 parameter_bytes_max: gpu.limits.max_push_constants_size,
+                shared_bytes_max: gpu.limits.max_compute_shared_memory_size,
+                threads_max: gpu.limits.max_compute_work_group_invocations,
                 features: features(gpu.features),
             },
+            cache,
             context: context.clone(),
             properties: properties.clone(),
         }
@@ -138,7 +154,7 @@ impl VulkanCompiler {
             kernel: kernel.name().clone(),
             log,
         };
-        self.check_limits(function).map_err(failed)?;
+        self.check_axes(function).map_err(failed)?;
         let module = millstream_spirv::lower(function, &self.target)
             .map_err(|error| failed(error.to_string()))?;
         let is_spilled = module.parameters == Parameters::Spilled;
@@ -153,6 +169,7 @@ impl VulkanCompiler {
                 true => function.params.len() as u32,
                 false => 0,
             },
+            threads: function.threads,
         };
         if module.parameter_bytes as usize > PARAMETERS_MAX * size_of::<u64>() {
             return Err(failed(format!(
@@ -163,15 +180,16 @@ impl VulkanCompiler {
         let pipeline = unsafe { self.pipeline(kernel, &module.words, c"main", interface) };
         Ok(Entry {
             kind,
-            pipeline: Some(pipeline?),
+            pipeline: pipeline?,
             parameter_bytes: module.parameter_bytes,
             is_spilled,
-            has_counts: module.parameter_bytes as usize > words * size_of::<u64>(),
+            has_grid: module.parameter_bytes as usize > words * size_of::<u64>(),
+            is_divisible: true,
             has_descriptors,
         })
     }
 
-    /// Creates a pipeline.
+    /// Creates a pipeline, which the context owns.
     ///
     /// # Safety
     /// As for [`Pipeline::new`].
@@ -182,10 +200,11 @@ impl VulkanCompiler {
         entry: &CStr,
         interface: Interface,
     ) -> Result<Pipeline, KernelError> {
-        let cache = vk::PipelineCache::null();
+        let cache = self.cache.for_creation();
         // SAFETY: as the caller guarantees.
         let pipeline = unsafe { Pipeline::new(&self.context, words, entry, interface, cache) };
-        pipeline.map_err(|code: Code| match code.is_loss() {
+        let kept = pipeline.inspect(|pipeline| self.context.keep(*pipeline));
+        kept.map_err(|code: Code| match code.is_loss() {
             true => KernelError::Lost {
                 kernel: kernel.name().clone(),
             },
@@ -199,7 +218,7 @@ impl VulkanCompiler {
     /// Returns a kernel without entry points.
     fn empty(&self, program: Option<Arc<Program>>, blocking: Blocking) -> VulkanKernel {
         VulkanKernel {
-            context: self.context.clone(),
+            context: Arc::downgrade(&self.context),
             entries: Vec::new(),
             program,
             blocking,
@@ -207,6 +226,7 @@ impl VulkanCompiler {
                 cubes_at_once: self.properties.compute_units as u32 * CUBES_PER_UNIT,
             },
             metadata_words: 0,
+            immediates: None,
         }
     }
 
@@ -244,6 +264,7 @@ impl VulkanCompiler {
                 true => signature.bindings().len() as u32,
                 false => 0,
             },
+            threads: kernel.cube().threads,
         };
         // SAFETY: the author of the kernel vouches for the module, as for any code that a device runs.
         let pipeline = unsafe { self.pipeline(kernel, words, &name, interface) }?;
@@ -251,35 +272,69 @@ impl VulkanCompiler {
         compiled.metadata_words = options.metadata_words;
         compiled.entries.push(Entry {
             kind: None,
-            pipeline: Some(pipeline),
+            pipeline,
             parameter_bytes,
             is_spilled,
-            has_counts: false,
+            has_grid: false,
+            is_divisible: false,
             has_descriptors: options.descriptors,
         });
         Ok(compiled)
     }
 
-    /// Returns an error if a cube of the function exceeds the limits of the device.
-    fn check_limits(&self, function: &Function) -> Result<(), String> {
-        let limits = &self.context.gpu.limits;
-        let [x, y, z] = function.threads;
-        let most = limits.max_compute_work_group_invocations;
-        let threads = function
-            .threads
-            .iter()
-            .map(|axis| u64::from(*axis))
-            .product::<u64>();
-        let axes = function
-            .threads
-            .iter()
-            .zip(limits.max_compute_work_group_size);
-        if threads > u64::from(most) || axes.into_iter().any(|(axis, most)| *axis > most) {
-            return Err(format!(
-                "expected cubes of 1 to {most} threads, got {x} x {y} x {z}"
-            ));
+    /// Translates a kernel in WGSL and creates its pipeline.
+    #[cfg(feature = "wgsl")]
+    fn wgsl(&self, kernel: &Kernel, text: &str) -> Result<VulkanKernel, KernelError> {
+        let failed = |log: String| KernelError::Compile {
+            kernel: kernel.name().clone(),
+            log,
+        };
+        if self.context.push_descriptor.is_none() {
+            let why = "the device lacks VK_KHR_push_descriptor, which kernels in WGSL need; use SPIR-V with addresses";
+            return Err(failed(why.to_owned()));
         }
-        Ok(())
+        let translated = crate::wgsl::translate(kernel, text, &self.context.gpu.features);
+        let translated = translated.map_err(failed)?;
+        if translated.push_bytes > self.target.parameter_bytes_max {
+            return Err(failed(format!(
+                "expected at most {} bytes of scalars, got {}",
+                self.target.parameter_bytes_max, translated.push_bytes
+            )));
+        }
+        let interface = Interface {
+            push_bytes: translated.push_bytes,
+            descriptors: kernel.signature().bindings().len() as u32,
+            threads: kernel.cube().threads,
+        };
+        // SAFETY: naga has validated the kernel, and `translate` has checked its interface.
+        let pipeline =
+            unsafe { self.pipeline(kernel, &translated.words, &translated.entry, interface) }?;
+        let mut compiled = self.empty(None, Blocking::DEFAULT);
+        compiled.immediates = Some(translated.scalars);
+        compiled.entries.push(Entry {
+            kind: None,
+            pipeline,
+            parameter_bytes: translated.push_bytes,
+            is_spilled: false,
+            has_grid: false,
+            is_divisible: false,
+            has_descriptors: true,
+        });
+        Ok(compiled)
+    }
+
+    /// Returns an error if an axis of the function's cubes exceeds the limits of the device. The lowering checks the
+    /// number of threads.
+    fn check_axes(&self, function: &Function) -> Result<(), String> {
+        let most = self.context.gpu.limits.max_compute_work_group_size;
+        let mut axes = function.threads.iter().zip(most);
+        match axes.all(|(axis, most)| *axis <= most) {
+            true => Ok(()),
+            false => Err(format!(
+                "expected cubes of at most {most:?} threads along the axes, got {:?}",
+                function.threads
+            )),
+        }
     }
 
     fn program(
@@ -331,10 +386,12 @@ impl Compiler for VulkanCompiler {
             match source {
                 Source::Ir(program) => return Ok(Arc::new(self.program(kernel, program)?)),
                 Source::SpirV(words) => return Ok(Arc::new(self.module(kernel, words)?)),
+                #[cfg(feature = "wgsl")]
+                Source::Wgsl(text) => return Ok(Arc::new(self.wgsl(kernel, text)?)),
                 _ => {}
             }
         }
-        Err(kernel.no_source("vulkan", &["SPIR-V", "IR"]))
+        Err(kernel.no_source("vulkan", SOURCES))
     }
 
     fn blockings(&self, program: &Program) -> Vec<Blocking> {
@@ -352,7 +409,14 @@ fn features(has: crate::driver::Features) -> Features {
         storage_16: has.storage_16,
         buffer_i64_atomics: has.i64_atomics,
         shared_i64_atomics: has.shared_i64_atomics,
-        preserve_f32: has.preserves_nan,
+        buffer_f32_atomic_add: has.atomic_floats.buffer_f32,
+        shared_f32_atomic_add: has.atomic_floats.shared_f32,
+        buffer_f64_atomic_add: has.atomic_floats.buffer_f64,
+        shared_f64_atomic_add: has.atomic_floats.shared_f64,
+        preserve_f32: has.float_controls.preserve_f32,
+        preserve_f64: has.float_controls.preserve_f64,
+        subnormals_f32: has.float_controls.subnormals_f32,
+        subnormals_f64: has.float_controls.subnormals_f64,
         ..Features::default()
     }
 }

@@ -14,6 +14,7 @@
 //! | --- | --- |
 //! | `driver` | safe owners for the driver's objects; the loader is opened at run time |
 //! | `device` | [`VulkanDevice`]: the [`Backend`](millstream_protocol::backend::Backend), on the device thread |
+//! | `adopted` | adopting the device of an application |
 //! | `queue`, `commands` | the command buffers and batches of a queue |
 //! | `accesses` | which tasks of a queue need a barrier before them |
 //! | `completer` | progress: the thread that waits for a queue's semaphore |
@@ -21,9 +22,11 @@
 //! | `trace` | start and end times of tasks, by the device's clock |
 //! | `pages` | device memory, and where bindings lie in it |
 //! | `kernel`, `module` | compiles sources to pipelines; the interface of users' modules |
+//! | `wgsl` | translates kernels in WGSL, with the feature `wgsl` |
 //! | `parameters` | the parameters of a launch |
 
 mod accesses;
+mod adopted;
 mod commands;
 mod completer;
 mod copies;
@@ -39,7 +42,10 @@ mod properties;
 mod queue;
 mod trace;
 mod upload;
+#[cfg(feature = "wgsl")]
+mod wgsl;
 
+pub use adopted::{AdoptedDevice, AdoptedFeatures, AdoptedQueue};
 pub use device::{VulkanBinding, VulkanDevice, VulkanResources};
 #[doc(hidden)]
 pub use driver::use_loader;

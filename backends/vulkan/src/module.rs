@@ -16,6 +16,13 @@ use std::ffi::CString;
 /// and the first words of the block are not addresses: each is the byte offset of the first element in the range of its
 /// descriptor, because descriptors begin at multiples of a device's alignment.
 ///
+/// The specialization constants 0, 1 and 2 are the threads of a cube ([`Kernel::threads`]), if the module has them, as
+/// with `local_size_x_id = 0` in GLSL.
+///
+/// [`Kernel::threads`]: millstream_protocol::kernel::Kernel::threads
+///
+/// A launch has at most the cubes that one dispatch of the device may have; kernels of the IR may have more.
+///
 /// A block of at most 128 bytes is the push constants. Of a longer one the push constants hold the device address, a
 /// `u64`. In GLSL:
 ///

@@ -1,11 +1,14 @@
 //! The options of a Vulkan device.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use millstream_gpu::cache_folder;
 use millstream_protocol::backend::{HostContext, Open};
 use millstream_protocol::error::OpenError;
 use millstream_protocol::id::MAX_QUEUES;
 
+use crate::adopted::AdoptedDevice;
 use crate::device::{DeviceConfig, VulkanDevice};
 use crate::driver::{Gpu, Instance, Message, MessageHandler, Validation, version_text};
 
@@ -35,6 +38,18 @@ pub struct Vulkan {
     handler: Option<MessageHandler>,
     descriptors: bool,
     memory_limit: Option<u64>,
+    cache: CacheFolder,
+    adopted: Option<AdoptedDevice>,
+}
+
+/// The folder of the pipeline cache.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+enum CacheFolder {
+    /// This user's cache folder.
+    #[default]
+    Default,
+    Given(PathBuf),
+    None,
 }
 
 impl std::fmt::Debug for Vulkan {
@@ -100,6 +115,24 @@ impl Vulkan {
         }
     }
 
+    /// Adopts a device that the application created. Each queue of the application that is given serves a queue of
+    /// millstream; if [`Vulkan::queues`] asks for more, several share one. Closing waits for these queues, and destroys
+    /// neither the device nor the instance.
+    ///
+    /// # Safety
+    /// The instance and the device must live until the device of millstream is closed, and all its clients, kernels,
+    /// answers and guards are dropped. The required features and those of [`AdoptedFeatures`](crate::AdoptedFeatures)
+    /// must be enabled. While the device is open, no other code may use the given queues; if it is driven, the
+    /// application may use them on the thread that calls the device.
+    #[must_use]
+    pub unsafe fn adopt(device: AdoptedDevice) -> Self {
+        Self {
+            queues: Some(device.queues.len()),
+            adopted: Some(device),
+            ..Self::default()
+        }
+    }
+
     /// Sets the number of queues, from 1 to 16. Each has a timeline semaphore and a thread that sleeps until a batch
     /// completes. They are distributed over the queues of the driver that support compute, dedicated ones first; if the
     /// driver has fewer, several share one. The default is 4.
@@ -137,6 +170,22 @@ impl Vulkan {
         self
     }
 
+    /// Sets the folder of the pipeline cache, in which the driver keeps what it has compiled. The default is
+    /// `millstream/vulkan` in the user's cache folder (`XDG_CACHE_HOME`, or `~/.cache`). If the folder cannot be
+    /// written, a warning is logged.
+    #[must_use]
+    pub fn pipeline_cache(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cache = CacheFolder::Given(folder.into());
+        self
+    }
+
+    /// Disables the pipeline cache on disk.
+    #[must_use]
+    pub fn no_pipeline_cache(mut self) -> Self {
+        self.cache = CacheFolder::None;
+        self
+    }
+
     /// Sets whether kernels receive their buffers as descriptors instead of addresses. Launches are slower; but
     /// synchronization validation sees only accesses through descriptors. Needs the extension `VK_KHR_push_descriptor`.
     #[must_use]
@@ -165,6 +214,20 @@ impl Open for Vulkan {
                 must: "from 1 to 16",
             });
         }
+        let config = DeviceConfig {
+            queues,
+            descriptors: self.descriptors,
+            memory_limit: self.memory_limit.unwrap_or(u64::MAX),
+            cache: match self.cache {
+                CacheFolder::Default => cache_folder("vulkan"),
+                CacheFolder::Given(folder) => Some(folder),
+                CacheFolder::None => None,
+            },
+        };
+        if let Some(adopted) = self.adopted {
+            // SAFETY: as the caller of `adopt` guarantees.
+            return unsafe { VulkanDevice::adopt(adopted, config, host) };
+        }
         let instance = Instance::new(self.validation, self.handler)?;
         let mut gpus = Gpu::all(&instance)?;
         if self.ordinal >= gpus.len() {
@@ -179,11 +242,6 @@ impl Open for Vulkan {
             });
         }
         let gpu = gpus.swap_remove(self.ordinal);
-        let config = DeviceConfig {
-            queues,
-            descriptors: self.descriptors,
-            memory_limit: self.memory_limit.unwrap_or(u64::MAX),
-        };
         VulkanDevice::open(instance, gpu, config, host)
     }
 }

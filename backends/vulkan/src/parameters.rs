@@ -1,5 +1,7 @@
-//! The parameter block of a launch: the addresses of its bindings, its words, and its cube count. `millstream_spirv`
+//! The parameter block of a launch: the addresses of its bindings, its words, and its grid. `millstream_spirv`
 //! has the layout.
+
+use std::ops::Range;
 
 use millstream_protocol::error::Refused;
 
@@ -35,6 +37,19 @@ impl Block {
         self.len += count;
     }
 
+    /// Adds the scalars of a kernel in WGSL: each at its place, in `bytes` bytes.
+    #[inline]
+    pub(crate) fn place(&mut self, scalars: &[u64], places: &[(Range<usize>, usize)], bytes: u32) {
+        let packed: &[u8] = bytemuck::cast_slice(scalars);
+        let block: &mut [u8] = bytemuck::cast_slice_mut(self.words.as_mut_slice());
+        for (from, to) in places {
+            if let Some(value) = packed.get(from.clone()) {
+                block[*to..*to + value.len()].copy_from_slice(value);
+            }
+        }
+        self.len = (bytes as usize).div_ceil(size_of::<u64>());
+    }
+
     /// Adds the words of metadata, of which the kernel expects `expected`. Missing words are 0.
     #[inline]
     pub(crate) fn push_metadata(&mut self, words: &[u32], expected: usize) -> Result<(), Refused> {
@@ -51,10 +66,18 @@ impl Block {
         Ok(())
     }
 
-    /// Adds the cube count.
+    /// Adds the grid: the cube counts, and the first cube, which is that of the whole launch.
     #[inline]
-    pub(crate) fn push_counts(&mut self, [x, y, z]: [u32; 3]) {
-        self.push(&[u64::from(x) | u64::from(y) << 32, u64::from(z)]);
+    pub(crate) fn push_grid(&mut self, [x, y, z]: [u32; 3]) {
+        self.push(&[u64::from(x) | u64::from(y) << 32, u64::from(z), 0]);
+    }
+
+    /// Sets the first cube of the grid, which was added last.
+    pub(crate) fn set_first_cube(&mut self, [x, y, z]: [u32; 3]) {
+        if let [.., high, low] = &mut self.words[..self.len] {
+            *high = (*high & u64::from(u32::MAX)) | u64::from(x) << 32;
+            *low = u64::from(y) | u64::from(z) << 32;
+        }
     }
 
     /// Returns the first `bytes` bytes. What was not added is 0 or from an earlier launch.

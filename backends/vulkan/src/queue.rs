@@ -58,6 +58,8 @@ pub(crate) struct Queue {
     /// The open segment.
     open: Segment,
     accesses: Accesses,
+    /// The number of barriers that were recorded between tasks.
+    barriers: u64,
     /// Command buffers in flight, oldest first, each with the cursor of its batch.
     in_flight: VecDeque<(Cursor, Commands)>,
     /// The batches that `poll` completes, oldest first.
@@ -113,6 +115,7 @@ impl Queue {
             ended: Vec::with_capacity(INLINE),
             open: Segment::default(),
             accesses: Accesses::default(),
+            barriers: 0,
             in_flight: VecDeque::with_capacity(config.depth),
             to_poll: VecDeque::new(),
             free: Vec::new(),
@@ -138,6 +141,7 @@ impl Queue {
             None => return Err(Code::of("vkBeginCommandBuffer")(vk::Result::NOT_READY)),
         };
         if needs_barrier {
+            self.barriers += 1;
             // SAFETY: this thread records the command buffer.
             unsafe { barrier(&self.context, commands.raw()) };
         }
@@ -383,6 +387,18 @@ impl Queue {
     /// Returns `true` if a batch is in flight.
     pub(crate) fn is_busy(&self) -> bool {
         !self.to_poll.is_empty()
+    }
+
+    /// Waits until the queue is idle.
+    pub(crate) fn wait_idle(&self) -> Result<(), Code> {
+        // SAFETY: only the device thread uses queues, and when the device is dropped, the thread that drops it.
+        unsafe { self.context.device.queue_wait_idle(self.raw) }
+            .map_err(Code::of("vkQueueWaitIdle"))
+    }
+
+    /// Returns the number of barriers that were recorded between tasks.
+    pub(crate) fn barriers(&self) -> u64 {
+        self.barriers
     }
 
     pub(crate) fn family(&self) -> u32 {

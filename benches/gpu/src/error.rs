@@ -13,11 +13,11 @@ pub(crate) enum BenchError {
     Function(&'static str),
     #[error("cannot load the CUDA driver: {0}")]
     Library(String),
-    #[error("`{call}` failed with error {code}")]
+    #[error("the driver call `{call}` failed with error {code}; look the number up in `cuda.h`")]
     Call { call: &'static str, code: u32 },
     #[error(transparent)]
     Ours(#[from] millstream::Error),
-    #[error("a measuring thread panicked")]
+    #[error("a measuring thread panicked; its message is above")]
     Panicked,
     #[error("no group's name contains `{0}`; omit --only to measure all groups")]
     NoGroup(String),

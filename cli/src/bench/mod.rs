@@ -25,7 +25,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use millstream::sim::Sim;
-use millstream::{Cpu, Cuda, Device, OpenError};
+use millstream::{Cpu, Cuda, Device, OpenError, Vulkan};
 use millstream_harness::{Summary, take_turns};
 
 use self::load::Load;
@@ -82,6 +82,7 @@ fn open(device: BenchDevice) -> Result<Device, OpenError> {
     match device {
         BenchDevice::Cpu => Device::open(Cpu::default()),
         BenchDevice::Cuda(ordinal) => Device::open(Cuda::ordinal(ordinal)),
+        BenchDevice::Vulkan(ordinal) => Device::open(Vulkan::ordinal(ordinal)),
         BenchDevice::Sim => Device::open(Sim::seed(1)),
     }
 }
@@ -177,7 +178,7 @@ mod tests {
     fn failed_sample_names_its_row() {
         let order = Rc::new(RefCell::new(String::new()));
         let error = sample_in_turn(vec![row("a", &order)], 20).err().unwrap();
-        assert_eq!(error.to_string(), "`a` could not be measured");
+        assert_eq!(error.to_string(), "`a` cannot be measured");
         assert_eq!(error.exit(), Exit::Failure);
     }
 

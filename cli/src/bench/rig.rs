@@ -26,10 +26,13 @@ impl Rig {
     /// Creates the kernels and the buffer on `device`.
     pub(crate) fn new(device: Device) -> Result<Self, Error> {
         let client = device.new_client();
-        let empty = Kernel::new("empty").source(empty_ptx("empty", 0));
+        let empty = Kernel::new("empty")
+            .source(empty_ptx("empty", 0))
+            .spirv(empty_spirv());
         let touch = Kernel::new("touch")
             .updates::<u32>("values")
-            .source(empty_ptx("touch", 1));
+            .source(empty_ptx("touch", 1))
+            .spirv(empty_spirv());
         let stream = client.new_stream();
         Ok(Self {
             empty: client.kernel(empty.native(|_, _| {}))?,
@@ -121,4 +124,10 @@ fn empty_ptx(name: &str, pointers: usize) -> Source {
     let parameters = parameters.join(", ");
     let entry = format!(".visible .entry {name}({parameters})\n{{\n    ret;\n}}\n");
     Source::Ptx(format!(".version 8.0\n.target sm_80\n.address_size 64\n\n{entry}").into())
+}
+
+/// Returns the SPIR-V of a kernel that does nothing, with any parameters.
+fn empty_spirv() -> Vec<u32> {
+    let (words, _) = include_bytes!("kernels/empty.spv").as_chunks::<4>();
+    words.iter().map(|word| u32::from_le_bytes(*word)).collect()
 }

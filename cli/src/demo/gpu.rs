@@ -1,52 +1,73 @@
-//! The GPU kernels: CUDA C, and the PTX that NVRTC compiled from it for machines without NVRTC.
+//! The GPU kernels: CUDA C, the PTX that NVRTC compiled from it for machines without NVRTC, and the SPIR-V that glslang
+//! compiled from the GLSL beside them.
 //!
-//! To regenerate the PTX:
+//! To regenerate the PTX and the SPIR-V:
 //!
 //! ```text
 //! MILLSTREAM_WRITE_PTX=1 cargo xtask gpu --only ptx_is_the_compiler_output
+//! MILLSTREAM_WRITE_SPIRV=1 cargo xtask vulkan --only spirv_is_the_compiler_output
 //! ```
 
 use millstream::{Kernel, Source};
 
 use super::filter::{HALF_INK, LEVELS, LUMA, PAPER, RADIUS};
 use super::pipeline::PIXELS_PER_COUNT;
+use crate::spirv::words;
 
-/// The CUDA C and PTX of each kernel, by name.
+/// The code of a kernel.
+#[derive(Clone, Copy, Default)]
+struct Code {
+    name: &'static str,
+    cuda_c: &'static str,
+    ptx: &'static str,
+    spirv: &'static [u8],
+}
+
+/// The code of each kernel.
 macro_rules! codes {
     ($($name:literal),*) => {
-        [$(($name, include_str!(concat!("kernels/", $name, ".cu")), include_str!(concat!("kernels/", $name, ".ptx")))),*]
+        [$(Code {
+            name: $name,
+            cuda_c: include_str!(concat!("kernels/", $name, ".cu")),
+            ptx: include_str!(concat!("kernels/", $name, ".ptx")),
+            spirv: include_bytes!(concat!("kernels/", $name, ".spv")),
+        }),*]
     };
 }
 
-const CODES: [(&str, &str, &str); 6] =
-    codes!("luma", "blur_x", "blur_y", "sobel", "tone", "histogram");
+const CODES: [Code; 6] = codes!("luma", "blur_x", "blur_y", "sobel", "tone", "histogram");
 
 /// Adds the GPU sources to a kernel. The backend takes the first source that it can use.
 pub(crate) fn sources(kernel: Kernel) -> Kernel {
     let cuda_c = Source::CudaC(cuda_c(kernel.name()).into());
     let ptx = ptx(kernel.name());
-    kernel.source(cuda_c).source(ptx)
+    let spirv = words(code(kernel.name()).spirv);
+    kernel.source(cuda_c).source(ptx).spirv(spirv)
 }
 
-fn code(name: &str) -> (&'static str, &'static str, &'static str) {
-    let code = CODES.into_iter().find(|(known, ..)| *known == name);
+fn code(name: &str) -> Code {
+    let code = CODES.into_iter().find(|code| code.name == name);
     code.unwrap_or_default()
 }
 
 /// Returns a kernel's CUDA C, preceded by the parameters of the filter.
 fn cuda_c(name: &str) -> String {
+    format!("{}#line 1\n{}", parameters(), code(name).cuda_c)
+}
+
+/// Returns the parameters of the filter as macros, for CUDA C and for GLSL.
+fn parameters() -> String {
     let [red, green, blue] = LUMA;
-    let code = code(name).1;
     format!(
         "#define LUMA_RED {red:?}f\n#define LUMA_GREEN {green:?}f\n#define LUMA_BLUE {blue:?}f\n\
          #define RADIUS {RADIUS}\n#define PAPER {PAPER:?}f\n#define HALF_INK {HALF_INK:?}f\n\
-         #define LEVELS {LEVELS}\n#define PIXELS_PER_COUNT {PIXELS_PER_COUNT}\n#line 1\n{code}"
+         #define LEVELS {LEVELS}\n#define PIXELS_PER_COUNT {PIXELS_PER_COUNT}\n"
     )
 }
 
 /// Returns a kernel's PTX for GPUs from sm_80 on.
 pub(super) fn ptx(name: &str) -> Source {
-    Source::Ptx(code(name).2.into())
+    Source::Ptx(code(name).ptx.into())
 }
 
 #[cfg(test)]
@@ -91,9 +112,31 @@ mod tests {
                 continue;
             }
             assert!(
-                code(name).2 == made,
+                code(name).ptx == made,
                 "{name}.ptx differs from the compiler's output for {name}.cu: run with MILLSTREAM_WRITE_PTX=1 to regenerate it"
             );
         }
+    }
+
+    /// The GLSL includes a file with the parameters, because glslang gets no macros from here. The test
+    /// `spirv_is_the_compiler_output_of_the_glsl` of the suite `vulkan` compares the SPIR-V with the GLSL.
+    #[test]
+    fn parameters_of_the_glsl_are_those_of_the_filter() {
+        let expected = format!(
+            "// The parameters of the filter (`filter.rs`).\n{}",
+            parameters()
+        );
+        if std::env::var_os("MILLSTREAM_WRITE_SPIRV").is_some() {
+            let path = concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/src/demo/kernels/parameters.glsl"
+            );
+            std::fs::write(path, &expected).unwrap();
+            return;
+        }
+        assert!(
+            include_str!("kernels/parameters.glsl") == expected,
+            "parameters.glsl differs from `filter.rs`: run with MILLSTREAM_WRITE_SPIRV=1, then `cargo xtask vulkan`"
+        );
     }
 }

@@ -7,7 +7,7 @@
 //! | `filter` | the parameters of the pencil filter |
 //! | `reference` | the filter in plain code, on the host |
 //! | `pipeline` | the filter as kernels, on the device |
-//! | `gpu` | the CUDA C and PTX of the kernels |
+//! | `gpu` | the CUDA C, PTX and SPIR-V of the kernels |
 //! | `workers` | threads and their streams |
 //! | `check` | compares results with the reference |
 //! | `results` | writes the drawings, the contact sheet and the timeline |

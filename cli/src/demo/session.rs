@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use millstream::sim::Sim;
-use millstream::{Cpu, Cuda, Device, DeviceOptions, Kernel, Stats, Strategy, Stream};
+use millstream::{Cpu, Cuda, Device, DeviceOptions, Kernel, Stats, Strategy, Stream, Vulkan};
 
 use super::check::Verdict;
 use super::files::Skipped;
@@ -163,6 +163,7 @@ pub(crate) fn open(args: &DemoArgs) -> Result<Device, CommandError> {
     let opened = match args.backend {
         DemoBackend::Cpu => Device::open_with(Cpu::default().queues(queues), options),
         DemoBackend::Cuda => Device::open_with(Cuda::ordinal(0).queues(queues), options),
+        DemoBackend::Vulkan => Device::open_with(Vulkan::ordinal(0).queues(queues), options),
         DemoBackend::Sim => Device::open_with(Sim::seed(SIM_SEED).queues(queues), options),
     };
     opened.map_err(|source| CommandError::Open { source })

@@ -7,18 +7,21 @@ mod choices;
 mod kernels;
 mod limits;
 mod self_test;
+mod vulkan;
 
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use millstream::sim::Sim;
 use millstream::tune::stored_choices;
-use millstream::{Cpu, Cuda, Device, cuda};
+use millstream::{Cpu, Cuda, Device, Vulkan, cuda};
 use serde::Serialize;
 
 use self::choices::Choices;
 use self::kernels::Kernels;
 use self::limits::Limits;
 use self::self_test::SelfTest;
+pub(crate) use self::self_test::with_gpu_sources;
+use self::vulkan::Loader;
 use crate::args::DoctorArgs;
 use crate::exit::{CommandError, Exit};
 use crate::output;
@@ -33,6 +36,8 @@ struct Diagnosis {
     compiler: Compiler,
     /// The library for large products on a GPU.
     products: Products,
+    /// What the Vulkan loader offers.
+    vulkan: Loader,
     /// The stored compiled kernels.
     kernels: Kernels,
     /// The stored tuned choices.
@@ -116,6 +121,19 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
         })),
         Err(error) => backends.push(finding("cuda", false, examine(Err(error), args.quick))),
     }
+    let loader = match millstream::vulkan::gpus() {
+        Ok(gpus) => {
+            backends.extend(gpus.iter().map(|gpu| {
+                let opened = Device::open(Vulkan::ordinal(gpu.ordinal));
+                finding("vulkan", false, examine(opened, args.quick))
+            }));
+            Loader::of(&gpus)
+        }
+        Err(error) => {
+            backends.push(finding("vulkan", false, examine(Err(error), args.quick)));
+            Loader::default()
+        }
+    };
     backends.push(finding(
         "sim",
         true,
@@ -134,6 +152,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
             Ok(version) => Products::Cublaslt(dotted_version(version)),
             Err(error) => Products::Missing(error.to_string()),
         },
+        vulkan: loader,
         kernels: cuda::cached_kernels()
             .map(Kernels::from)
             .unwrap_or_default(),
@@ -183,7 +202,7 @@ fn examine(opened: Result<Device, millstream::OpenError>, quick: bool) -> State 
                 limits: Limits::of(properties),
                 self_test: match quick {
                     true => SelfTest::Skipped,
-                    false => SelfTest::of(&device, self_test::with_gpu_sources),
+                    false => SelfTest::of(&device, with_gpu_sources),
                 },
             })
         }
@@ -264,9 +283,9 @@ fn render(diagnosis: &Diagnosis) -> String {
         Products::Cublaslt(version) => format!("- cuBLASLt {version} computes large products."),
         Products::Missing(reason) => format!("- {reason}."),
     };
-    let (kernels, choices) = (&diagnosis.kernels, &diagnosis.choices);
+    let (loader, kernels, choices) = (&diagnosis.vulkan, &diagnosis.kernels, &diagnosis.choices);
     format!(
-        "millstream {}\n\n{table}\n{limits}{reasons}{compiler}\n{products}\n{kernels}\n{choices}\n",
+        "millstream {}\n\n{table}\n{limits}{reasons}{compiler}\n{products}\n{loader}{kernels}\n{choices}\n",
         diagnosis.version
     )
 }
@@ -303,6 +322,7 @@ mod tests {
             exit_code: 0,
             compiler: Compiler::Missing("no compiler".into()),
             products: Products::Cublaslt(dotted_version(130_102)),
+            vulkan: vulkan::tests::two(),
             kernels: Kernels::default(),
             choices: Choices::default(),
             backends: vec![
@@ -335,6 +355,7 @@ mod tests {
             "no driver",
             "no compiler",
             "cuBLASLt 13.1.2",
+            "- vulkan:1 is `an old GPU`",
             "- cpu: allocations of at most 1.00 GiB",
             "compiled kernels are not stored",
             "passed in 0.12 s",
@@ -350,6 +371,7 @@ mod tests {
         assert_eq!(json["backends"][1]["unavailable"]["reason"], "no driver");
         assert_eq!(json["backends"][0]["ready"]["limits"]["bindings"], 32);
         assert_eq!(json["kernels"]["damaged"], 0);
+        assert_eq!(json["vulkan"]["gpus"][1]["lacks"][1], "int64");
         let test = &json["backends"][0]["ready"]["self_test"];
         assert_eq!(test["passed"]["steps"], 9);
     }

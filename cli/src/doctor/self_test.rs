@@ -13,6 +13,7 @@ use millstream_testkit::{Dice, End, Kernels, Program, ProgramConfig, Sizes};
 use serde::Serialize;
 
 use crate::demo::counted;
+use crate::spirv::words;
 
 const STEPS: usize = 3_000;
 const STREAMS_MAX: usize = 4;
@@ -47,9 +48,16 @@ impl SelfTest {
     }
 }
 
-/// Adds the GPU sources: CUDA C, and the PTX compiled from it for machines without a compiler.
-pub(super) fn with_gpu_sources(kernel: Kernel) -> Kernel {
-    with_ptx(kernel.source(Source::CudaC(include_str!("program.cu").into())))
+/// Adds the GPU sources to a kernel of the testkit: CUDA C, the PTX compiled from it for machines without a compiler, and SPIR-V.
+pub(crate) fn with_gpu_sources(kernel: Kernel) -> Kernel {
+    let kernel = with_ptx(kernel.source(Source::CudaC(include_str!("program.cu").into())));
+    let spirv: &[u8] = match &**kernel.name() {
+        "add" => include_bytes!("kernels/add.spv"),
+        "mix" => include_bytes!("kernels/mix.spv"),
+        "set" => include_bytes!("kernels/set.spv"),
+        _ => return kernel,
+    };
+    kernel.spirv(words(spirv))
 }
 
 fn with_ptx(kernel: Kernel) -> Kernel {

@@ -118,7 +118,9 @@ impl Parser<'_> {
                 self.id("a value").map(drop)
             }
             ("graph" | "node" | "edge", Token::Sign('[')) => self.attributes().map(drop),
-            ("subgraph", _) => Err(self.error("subgraphs are not supported".to_owned())),
+            ("subgraph", _) => Err(self.error(
+                "subgraphs are not supported; draw a file that `Schedule::dot` wrote".to_owned(),
+            )),
             (_, Token::Arrow) => self.edges(id),
             _ => {
                 let attributes = self.attributes()?;
@@ -338,7 +340,7 @@ mod tests {
         );
         assert_eq!(
             error("digraph { subgraph x {} }"),
-            "line 1: subgraphs are not supported"
+            "line 1: subgraphs are not supported; draw a file that `Schedule::dot` wrote"
         );
     }
 }

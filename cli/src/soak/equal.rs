@@ -2,9 +2,9 @@
 //! complete show how fairly the device serves equal clients.
 
 use millstream::CubeCount;
-use millstream_testkit::{Contents, Count, Dice, End, Expected, Kernels, Pattern, add, answer};
+use millstream_testkit::{Contents, Count, Dice, End, Expected, Pattern, add, answer};
 
-use super::worker::Load;
+use super::worker::{Load, kernels};
 
 /// The number of equal clients, in addition to the mixed load.
 pub(crate) const EQUAL_CLIENTS: usize = 4;
@@ -37,7 +37,7 @@ fn client_rounds(
     let config = &load.config;
     let refused = |error: millstream::Error| config.refused("equal client", &error);
     let client = load.device.client_builder().name("equal").build();
-    let kernels = Kernels::native(&client).map_err(refused)?;
+    let kernels = kernels(&client).map_err(refused)?;
     let stream = client.new_stream();
     let mut pattern = Pattern { base: 1, stride: 1 };
     let buffer = stream

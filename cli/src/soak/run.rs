@@ -10,7 +10,7 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use millstream::sim::{Call, Faults, Findings, Sim};
-use millstream::{Cpu, Device, DeviceOptions, Health, MemoryOptions, Report as Closing};
+use millstream::{Cpu, Device, DeviceOptions, Health, MemoryOptions, Report as Closing, Vulkan};
 use millstream_testkit::{AllowedFailures, BOOM, Count, Dice, ProgramConfig, Sizes, Tally};
 
 use super::equal::{self, EQUAL_CLIENTS};
@@ -92,6 +92,10 @@ impl Soak {
                 let cpu = Cpu::default().queues(4).memory_limit(MEMORY_BYTES);
                 (Device::open_with(cpu, options), None)
             }
+            Backend::Vulkan => {
+                let vulkan = Vulkan::ordinal(0).queues(4).memory_limit(MEMORY_BYTES);
+                (Device::open_with(vulkan, options), None)
+            }
             Backend::Sim => {
                 let sim = simulator(args.seed, 0, faults);
                 let findings = Mutex::new(sim.findings());
@@ -99,7 +103,7 @@ impl Soak {
             }
         };
         let elements_max = match args.backend {
-            Backend::Cpu => ELEMENTS_MAX,
+            Backend::Cpu | Backend::Vulkan => ELEMENTS_MAX,
             Backend::Sim => ELEMENTS_MAX_SIM,
         };
         let allowed = match faults {

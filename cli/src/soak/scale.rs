@@ -6,13 +6,14 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use millstream::sim::Sim;
-use millstream::{ComputeClient, Cpu, CubeCount, Device, Error, Handle, OpenError, Stream};
-use millstream_testkit::{Kernels, Pattern, add};
+use millstream::{ComputeClient, Cpu, CubeCount, Device, Error, Handle, OpenError, Stream, Vulkan};
+use millstream_testkit::{Pattern, add};
 use serde::Serialize;
 
 use super::run::left;
 use super::system;
 use super::verdict::Left;
+use super::worker::kernels;
 use crate::args::{Backend, SoakArgs};
 use crate::demo::bytes;
 use crate::exit::{CommandError, Exit};
@@ -84,6 +85,7 @@ pub(crate) fn run(args: &SoakArgs) -> Result<Report, CommandError> {
 fn open(args: &SoakArgs) -> Result<Device, OpenError> {
     match args.backend {
         Backend::Cpu => Device::open(Cpu::default()),
+        Backend::Vulkan => Device::open(Vulkan::ordinal(0)),
         Backend::Sim => Device::open(Sim::seed(args.seed)),
     }
 }
@@ -91,7 +93,7 @@ fn open(args: &SoakArgs) -> Result<Device, OpenError> {
 /// Opens, uses and drops all clients and streams.
 fn wave(device: &Device) -> Result<Wave, Error> {
     let began = Instant::now();
-    let kernels = Kernels::native(&device.new_client())?;
+    let kernels = kernels(&device.new_client())?;
     let clients: Vec<(ComputeClient, Vec<Stream>)> = (0..CLIENTS)
         .map(|_| {
             let client = device.new_client();

@@ -94,13 +94,13 @@ pub(crate) enum Violation {
     Unexpected(Violations),
     #[error("answers that did not arrive in time: {}", summary(.0))]
     Unanswered(Violations),
-    #[error("{asked} answers requested, but {answered} received and {withdrawn} withdrawn")]
+    #[error("expected {asked} answers, got {answered}, and {withdrawn} were withdrawn")]
     Answers {
         asked: u64,
         answered: u64,
         withdrawn: u64,
     },
-    #[error("{given} host functions and callbacks submitted, but {ended} ended")]
+    #[error("expected {given} host functions and callbacks to end, got {ended}")]
     UserCode { given: u64, ended: u64 },
     #[error(
         "{values} values submitted to be dropped, but {dropped} dropped and {parked} kept by lost devices"
@@ -110,13 +110,13 @@ pub(crate) enum Violation {
         dropped: u64,
         parked: u64,
     },
-    #[error("the device did not respond at the end")]
+    #[error("the device did not answer a `sync` at the end")]
     Unresponsive,
     #[error("after all handles were dropped the device still has {0:?}")]
     Left(Left),
     #[error("the device did not close cleanly: {0:?}")]
     Closed(Closed),
-    #[error("the process had {before} threads before the soak and {after} after it")]
+    #[error("the process has {after} threads after the soak, expected {before} as before it")]
     Threads { before: usize, after: usize },
     #[error(
         "memory grew by {:.1} MiB after the warm-up ({:.2} MiB/min), expected at most {:.0} MiB",
@@ -129,7 +129,7 @@ pub(crate) enum Violation {
     Unfair { least: u64, most: u64 },
     #[error("findings of the simulator's checker: {}", summary(.0))]
     Checker(Violations),
-    #[error("{0} waits between queues were redundant")]
+    #[error("expected no redundant waits between queues, got {0}")]
     RedundantWaits(u64),
 }
 
@@ -453,7 +453,7 @@ mod tests {
         .to_string();
         assert_eq!(
             text,
-            "the process had 3 threads before the soak and 5 after it"
+            "the process has 5 threads after the soak, expected 3 as before it"
         );
         assert_eq!(Violation::Wrong(one()).to_string(), "wrong data: planted");
     }

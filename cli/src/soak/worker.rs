@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use millstream::{ComputeClient, Device, Health, Priority};
+use millstream::{ComputeClient, Device, Error, Feature, Health, Priority};
 use millstream_testkit::{Count, Dice, End, Kernels, Program, ProgramConfig};
+
+use crate::doctor::with_gpu_sources;
 
 /// How often a thread checks for the end of the soak while the device is lost.
 const LOST_POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -58,6 +60,14 @@ impl Load {
     }
 }
 
+/// Prepares the kernels of a program: on a GPU those that are not Rust.
+pub(super) fn kernels(client: &ComputeClient) -> Result<Kernels, Error> {
+    match client.properties().has(Feature::NativeKernels) {
+        true => Kernels::native(client),
+        false => Kernels::prepared(|kernel| client.kernel(with_gpu_sources(kernel))),
+    }
+}
+
 /// A thread ends above this number of violations. More would add no information, and each missing answer takes a
 /// minute.
 const VIOLATIONS_MAX: u64 = 100;
@@ -78,7 +88,7 @@ pub(crate) fn work(load: &Load, dice: &mut Dice, rounds: Option<u64>) {
 fn session(load: &Load, dice: &mut Dice) -> Result<(), End> {
     let steps = STEPS_MIN + dice.below(STEPS_EXTRA);
     let (client, config) = load.client(dice);
-    let kernels = Kernels::native(&client).map_err(|error| config.refused("kernel", &error))?;
+    let kernels = kernels(&client).map_err(|error| config.refused("kernel", &error))?;
     let mut program = Program::new(config, vec![client], kernels, dice)?;
     for _ in 0..steps {
         load.config.tally.increment(Count::Steps);

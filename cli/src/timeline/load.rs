@@ -120,7 +120,9 @@ impl<'de> Visitor<'de> for SpanVisitor {
 impl SpanVisitor {
     fn span(&mut self, event: Event) -> Result<TraceSpan, String> {
         if self.spans.len() == SPANS_MAX {
-            return Err(format!("expected at most {SPANS_MAX} spans"));
+            return Err(format!(
+                "expected at most {SPANS_MAX} spans, got more; trace a shorter time"
+            ));
         }
         let arguments = event.args.unwrap_or_default();
         let (Some(queue), Some(stream)) = (arguments.queue, arguments.stream) else {
@@ -129,7 +131,9 @@ impl SpanVisitor {
         let waited_for = arguments.waits.iter().map(|(queue, _)| *queue);
         let queues = waited_for.chain([queue]);
         if let Some(queue) = queues.max().filter(|queue| *queue as usize >= MAX_QUEUES) {
-            return Err(format!("queue {queue} is not in 0..{MAX_QUEUES}"));
+            return Err(format!(
+                "a span is on queue {queue}, expected a queue below {MAX_QUEUES}"
+            ));
         }
         let waits = arguments.waits.into_iter();
         let waits = waits.map(|(queue, cursor)| TraceWait { queue, cursor });

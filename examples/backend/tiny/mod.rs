@@ -163,8 +163,11 @@ impl Backend for TinyDevice {
         launch: &Launch<'_>,
     ) -> Result<(), Refused> {
         let kernel = launch.kernel.clone().downcast::<Kernel>();
-        let kernel = kernel
-            .map_err(|_| Refused::Task("the kernel was compiled for another device".into()))?;
+        let kernel = kernel.map_err(|_| {
+            Refused::Task(
+                "the kernel was compiled for another device; prepare it on this one".into(),
+            )
+        })?;
         check_launch(&kernel, launch)?;
         let (views, mut bindings) = (self.views(launch.bindings)?, launch.bindings.to_vec());
         // A dynamic count is read when the launch starts, so it is a further binding.

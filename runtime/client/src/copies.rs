@@ -266,7 +266,11 @@ impl Stream {
             let (first, second) = ("source".into(), "target".into());
             return Err(Error::Launch {
                 task: "copy".into(),
-                why: LaunchError::Overlap { first, second },
+                why: LaunchError::Overlap {
+                    first,
+                    second,
+                    bytes: from.shared_bytes(&to),
+                },
             });
         }
         Ok((from, to))

@@ -135,19 +135,19 @@ impl DeviceShared {
     /// Converts an argument error to the error of `task`.
     #[cold]
     pub(crate) fn argument_error(&self, error: ArgumentError, task: &Arc<str>) -> Error {
-        error.into_error(task, |table| self.foreign("handle", table))
+        error.into_error(task, |table, which| self.foreign("handle", which, table))
     }
 
     /// Returns why an object of `table` is refused: it is of a lost epoch, or this epoch is lost, or it belongs to
     /// another device.
     #[cold]
-    pub(crate) fn foreign(&self, what: &'static str, table: &Arc<Table>) -> Error {
+    pub(crate) fn foreign(&self, what: &'static str, which: String, table: &Arc<Table>) -> Error {
         let theirs =
             |(other, _): &&(Weak<Table>, _)| std::ptr::eq(other.as_ptr(), Arc::as_ptr(table));
         match self.lost_epochs.iter().find(theirs) {
             Some((_, gone)) => gone.error(),
             None if self.gone.lost().is_some() => self.terminal_error(),
-            None => Error::Foreign { what },
+            None => Error::Foreign { what, which },
         }
     }
 

@@ -108,9 +108,9 @@ impl<T: Element> Handle<T> {
     fn check_cut(&self, bytes: u64) -> Result<(), LaunchError> {
         if bytes > self.size() {
             return Err(LaunchError::OutOfBounds {
-                start: self.offset_start,
-                end: self.offset_start.saturating_add(bytes),
-                size: self.slice_bytes,
+                start: 0,
+                end: bytes,
+                size: self.size(),
             });
         }
         check_whole_elements::<T>(bytes)

@@ -16,7 +16,7 @@ use millstream_protocol::table::Table;
 use millstream_sync::facade::{Mutex, lock};
 use millstream_sync::reply::{ReplySender, reply};
 
-use crate::arguments::{Bound, up_to_eight};
+use crate::arguments::{ArgumentError, Bound, up_to_eight};
 use crate::handle::Handle;
 use crate::{Pending, Permit, Returned, Stream};
 
@@ -35,12 +35,12 @@ pub trait IntoBindings: sealed::Sealed {
     /// Returns the bindings.
     ///
     /// # Errors
-    /// The table of the first handle that is not of the device with `table`.
-    fn bindings(&self, table: &Arc<Table>) -> Result<Vec<Binding>, Arc<Table>>;
+    /// The first handle that is not of the device with `table`.
+    fn bindings(&self, table: &Arc<Table>) -> Result<Vec<Binding>, ArgumentError>;
 }
 
 impl<T: Element> Bound<'_, T> {
-    fn of(&self, table: &Arc<Table>) -> Result<Binding, Arc<Table>> {
+    fn of(&self, table: &Arc<Table>) -> Result<Binding, ArgumentError> {
         checked_binding(self.handle(), self.access(), table)
     }
 }
@@ -49,11 +49,10 @@ fn checked_binding<T: Element>(
     handle: &Handle<T>,
     access: Access,
     table: &Arc<Table>,
-) -> Result<Binding, Arc<Table>> {
-    let own = handle.hold().table();
-    match Arc::ptr_eq(own, table) {
+) -> Result<Binding, ArgumentError> {
+    match Arc::ptr_eq(handle.hold().table(), table) {
         true => Ok(handle.binding(access)),
-        false => Err(own.clone()),
+        false => Err(ArgumentError::foreign(handle, None)),
     }
 }
 
@@ -62,7 +61,7 @@ macro_rules! tuple_bindings {
         impl<$($name: Element),*> sealed::Sealed for ($(Bound<'_, $name>,)*) {}
 
         impl<$($name: Element),*> IntoBindings for ($(Bound<'_, $name>,)*) {
-            fn bindings(&self, _table: &Arc<Table>) -> Result<Vec<Binding>, Arc<Table>> {
+            fn bindings(&self, _table: &Arc<Table>) -> Result<Vec<Binding>, ArgumentError> {
                 Ok(vec![$(self.$index.of(_table)?),*])
             }
         }
@@ -74,7 +73,7 @@ up_to_eight!(tuple_bindings);
 impl<T: Element> sealed::Sealed for Bound<'_, T> {}
 
 impl<T: Element> IntoBindings for Bound<'_, T> {
-    fn bindings(&self, table: &Arc<Table>) -> Result<Vec<Binding>, Arc<Table>> {
+    fn bindings(&self, table: &Arc<Table>) -> Result<Vec<Binding>, ArgumentError> {
         Ok(vec![self.of(table)?])
     }
 }
@@ -82,7 +81,7 @@ impl<T: Element> IntoBindings for Bound<'_, T> {
 impl<T: Element> sealed::Sealed for &[(&Handle<T>, Access)] {}
 
 impl<T: Element> IntoBindings for &[(&Handle<T>, Access)] {
-    fn bindings(&self, table: &Arc<Table>) -> Result<Vec<Binding>, Arc<Table>> {
+    fn bindings(&self, table: &Arc<Table>) -> Result<Vec<Binding>, ArgumentError> {
         self.iter()
             .map(|(handle, access)| checked_binding(handle, *access, table))
             .collect()
@@ -176,7 +175,7 @@ impl Stream {
     fn checked_bindings(&self, bindings: &impl IntoBindings) -> Result<Vec<Binding>, Error> {
         bindings
             .bindings(self.device().table())
-            .map_err(|table| self.device().foreign("handle", &table))
+            .map_err(|error| self.device().argument_error(error, &"host function".into()))
     }
 
     fn check_backend<O: Open>(&self) -> Result<(), Error> {
@@ -273,7 +272,10 @@ fn on_resources<R: Any>(work: impl FnOnce(&mut R) + Send + 'static) -> CustomWor
 
 #[cold]
 fn foreign_resources<R>() -> String {
-    format!("its backend did not provide {}", type_name::<R>())
+    format!(
+        "its backend did not provide {}; pass the type of resources of this device's backend",
+        type_name::<R>()
+    )
 }
 
 /// The sender of a guard's answer, until it is used.
@@ -318,7 +320,7 @@ mod tests {
         let work = on_resources(|_: &mut u32| panic!("the closure ran"));
         assert_eq!(
             work(&mut "no number"),
-            Err(Refused::Task("its backend did not provide u32".into()))
+            Err(Refused::Task(foreign_resources::<u32>()))
         );
         let work = on_resources(|number: &mut u32| *number += 1);
         let mut number = 1_u32;

@@ -85,7 +85,7 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// Same as [`Stream::launch`]; [`LaunchError::WordCount`], [`LaunchError::Indivisible`].
+    /// Same as [`Stream::launch`]; [`LaunchError::WordCount`], [`LaunchError::PartialElement`].
     pub fn launch_words(
         &self,
         kernel: &KernelHandle,
@@ -189,7 +189,11 @@ impl Stream {
     ) -> Result<(), Error> {
         let device = self.device();
         if !Arc::ptr_eq(kernel.hold.table(), device.table()) {
-            return Err(device.foreign("kernel", kernel.hold.table()));
+            return Err(device.foreign(
+                "kernel",
+                format!("`{}`", kernel.name()),
+                kernel.hold.table(),
+            ));
         }
         let (signature, table) = (kernel.kernel.signature(), device.table());
         let fits = ArgumentWriter::new(signature, table, packed, arguments.count())
@@ -299,10 +303,11 @@ fn too_many_cubes(kernel: &KernelHandle, given: [u32; 3], limits: [u32; 3]) -> E
 pub(crate) fn check_own_count(
     kernel: &KernelHandle,
     count: &Handle<u32>,
-    mut bindings: impl Iterator<Item = Binding>,
+    bindings: impl Iterator<Item = Binding>,
 ) -> Result<(), Error> {
     let read = count.binding(Access::Read);
-    let Some(index) = bindings.position(|binding| binding.conflicts(&read)) else {
+    let mut bindings = bindings.enumerate();
+    let Some((index, written)) = bindings.find(|(_, binding)| binding.conflicts(&read)) else {
         return Ok(());
     };
     let specs = kernel.kernel.signature().bindings();
@@ -312,6 +317,7 @@ pub(crate) fn check_own_count(
         why: LaunchError::Overlap {
             first: first.unwrap_or_default(),
             second: "cube count".into(),
+            bytes: written.shared_bytes(&read),
         },
     })
 }

@@ -181,7 +181,11 @@ impl ComputeClient {
         for stream in streams {
             let id = stream.registered_id()?;
             if !Arc::ptr_eq(stream.device().table(), device.table()) {
-                return Err(device.foreign("stream", stream.device().table()));
+                return Err(device.foreign(
+                    "stream",
+                    id.index().to_string(),
+                    stream.device().table(),
+                ));
             }
             if !ids.contains(&id) {
                 ids.push(id);

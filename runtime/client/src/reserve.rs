@@ -53,15 +53,18 @@ impl Stream {
         mode: AllocationMode,
     ) -> Result<Handle<T>, Error> {
         let element_bytes = size_of::<T>() as u64;
-        let bytes = (len as u64)
-            .checked_mul(element_bytes)
-            .ok_or(MemoryError::SizeOverflow {
-                elements: len as u64,
-                element_bytes,
-            })?;
+        let bytes =
+            (len as u64)
+                .checked_mul(element_bytes)
+                .ok_or_else(|| MemoryError::SizeOverflow {
+                    client: self.client().shared.name.clone(),
+                    elements: len as u64,
+                    element_bytes,
+                })?;
         let limit = self.device().properties().max_allocation_bytes;
         if bytes > limit {
             return Err(MemoryError::TooLarge {
+                client: self.client().shared.name.clone(),
                 requested: bytes,
                 limit,
             }

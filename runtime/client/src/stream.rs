@@ -385,7 +385,10 @@ impl Stream {
         if Arc::ptr_eq(handle.hold().table(), self.device().table()) {
             Ok(())
         } else {
-            Err(self.device().foreign("handle", handle.hold().table()))
+            let which = format!("of {}", handle.id());
+            Err(self
+                .device()
+                .foreign("handle", which, handle.hold().table()))
         }
     }
 

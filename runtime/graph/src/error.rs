@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use millstream_ir::DType;
 use millstream_protocol::error::{Error, KernelError};
+use millstream_protocol::id::SliceId;
 use smallvec::SmallVec;
 
 use crate::shape::{MAX_RANK, Shape};
@@ -117,7 +118,7 @@ pub enum Why {
         there: Size,
     },
     /// The axis does not exist.
-    #[error("axis {axis} is out of range for rank {rank}")]
+    #[error("axis {axis} is out of range for rank {rank}{}", axes_of(*rank))]
     Axis {
         /// The axis.
         axis: isize,
@@ -125,7 +126,7 @@ pub enum Why {
         rank: usize,
     },
     /// The axes repeat one, or do not include all where all are needed.
-    #[error("the axes {axes:?} repeat one, or leave one of the {rank} out")]
+    #[error("the axes {axes:?} repeat one, or leave one of the {rank} out: name each once")]
     Axes {
         /// The axes.
         axes: Vec<isize>,
@@ -133,13 +134,13 @@ pub enum Why {
         rank: usize,
     },
     /// The buffer has too few axes.
-    #[error("expected at least {least} axes")]
+    #[error("expected at least {least} axes: add some with `unsqueeze`")]
     Rank {
         /// The least number of axes.
         least: usize,
     },
     /// Ranks that must be equal differ.
-    #[error("the ranks {first} and {second} differ")]
+    #[error("the ranks {first} and {second} differ: make them equal with `reshape` or `unsqueeze`")]
     Ranks {
         /// The first rank.
         first: usize,
@@ -147,19 +148,19 @@ pub enum Why {
         second: usize,
     },
     /// The buffer has too many axes.
-    #[error("{given} axes exceed the limit of {MAX_RANK}")]
+    #[error("expected at most {MAX_RANK} axes, got {given}: merge some with `reshape`")]
     TooManyAxes {
         /// The number of axes.
         given: usize,
     },
     /// The operation does not support the type.
-    #[error("{0} is not supported")]
+    #[error("{0} is not supported here: use another type, or `cast` to one")]
     DType(DType),
     /// Types that must be equal differ.
-    #[error("the types differ: cast one of them")]
+    #[error("the types differ: `cast` one of them")]
     DTypes,
     /// The type must be another.
-    #[error("{what} must be {expected}, got {given}: cast it")]
+    #[error("{what} must be {expected}, got {given}: `cast` it")]
     Expected {
         /// The argument.
         what: &'static str,
@@ -169,7 +170,7 @@ pub enum Why {
         given: DType,
     },
     /// The type cannot represent a number.
-    #[error("{dtype} cannot represent {value}")]
+    #[error("{dtype} cannot represent {value}: use another value, or another type")]
     Literal {
         /// The number.
         value: String,
@@ -177,7 +178,7 @@ pub enum Why {
         dtype: DType,
     },
     /// A range or a layout exceeds the buffer.
-    #[error("the range ends at {what} {reach}, but there are only {there}")]
+    #[error("the range ends at {what} {reach}, expected at most {there}")]
     OutOfBounds {
         /// `element` or `row`.
         what: &'static str,
@@ -187,19 +188,27 @@ pub enum Why {
         there: Size,
     },
     /// A length or an offset may be negative.
-    #[error("{0} may be negative")]
+    #[error(
+        "the length or offset {0} may be negative: it must be at least 0 for all values of its symbols"
+    )]
     Negative(Size),
     /// A layout may name an element twice.
-    #[error("the layout writes an element twice")]
+    #[error(
+        "the layout may name an element twice: each stride must exceed the reach of the smaller ones"
+    )]
     Overlaps,
     /// The number of elements or bytes overflows.
-    #[error("the number of elements or bytes overflows 64 bits")]
+    #[error(
+        "the number of elements or bytes overflows 64 bits: use smaller lengths, or symbols with smaller limits"
+    )]
     TooLarge,
     /// The buffers belong to different graphs.
-    #[error("the buffers belong to different graphs")]
+    #[error("the buffers belong to different graphs: create them all in one")]
     Graphs,
     /// The handle has another size than the shape.
-    #[error("expected a handle of {expected} bytes, got {given}")]
+    #[error(
+        "expected a handle of {expected} bytes, got {given}: pass one of that size, or another shape"
+    )]
     HandleBytes {
         /// The number of bytes of the shape.
         expected: u64,
@@ -207,7 +216,7 @@ pub enum Why {
         given: u64,
     },
     /// The shape depends on a symbol, where the memory must be known.
-    #[error("the length depends on the symbol `{0}`")]
+    #[error("the length depends on the symbol `{0}`: use a known length, or an `input`")]
     Symbolic(String),
     /// A kernel does not accept its arguments, or the operation does not for a reason of its own.
     #[error("{0}")]
@@ -217,18 +226,28 @@ pub enum Why {
     Nothing,
 }
 
+/// Returns the axes that exist, as the end of a message.
+fn axes_of(rank: usize) -> String {
+    match rank {
+        0 => ": a scalar has no axes".to_owned(),
+        _ => format!(": expected from -{rank} to {}", rank - 1),
+    }
+}
+
 /// The reason why a schedule cannot be created, compiled or run.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScheduleError {
     /// No root was given.
-    #[error("a schedule needs at least one root")]
+    #[error("expected at least one root, got none")]
     NoRoots,
     /// A root, or an operation that it needs, is refused.
     #[error(transparent)]
     Graph(#[from] GraphError),
     /// The roots belong to different graphs.
-    #[error("roots {first} and {second} belong to different graphs")]
+    #[error(
+        "roots {first} and {second} belong to different graphs: create them in one, or a schedule for each"
+    )]
     Graphs {
         /// The first root.
         first: usize,
@@ -236,11 +255,25 @@ pub enum ScheduleError {
         second: usize,
     },
     /// The roots use buffers of different devices.
-    #[error("the roots use buffers of different devices")]
-    Devices,
+    #[error(
+        "the roots use {first} of one device and {second} of another: copy one of them to the other device"
+    )]
+    Devices {
+        /// The slice of the first buffer.
+        first: SliceId,
+        /// The slice of a buffer of another device.
+        second: SliceId,
+    },
     /// The schedule uses buffers of another device than the one that it is compiled for.
-    #[error("the schedule uses buffers of another device than the client's")]
-    ForeignDevice,
+    #[error(
+        "the schedule uses {slice} of another device than that of client `{client}`: compile it for a client of that device"
+    )]
+    ForeignDevice {
+        /// The slice of the buffer.
+        slice: SliceId,
+        /// The name of the client that it is compiled for.
+        client: Arc<str>,
+    },
     /// The cache has no tuner.
     #[error("the cache has no tuner: set one with `GraphCache::tuned_by`")]
     NoTuner,
@@ -248,7 +281,7 @@ pub enum ScheduleError {
     #[error("{0}")]
     Tuning(String),
     /// The schedule does not have the argument.
-    #[error("the schedule has no such {what}: {name}")]
+    #[error("the schedule has no {what} {name}: bind only those that its roots need")]
     UnknownArgument {
         /// `input`, `scalar`, `length` or `output`.
         what: &'static str,
@@ -256,7 +289,7 @@ pub enum ScheduleError {
         name: String,
     },
     /// An argument is not bound.
-    #[error("the {what} `{name}` is not bound and has no default")]
+    #[error("the {what} `{name}` is not bound and has no default: bind it with `{what}`")]
     Unbound {
         /// `input` or `length`.
         what: &'static str,
@@ -304,7 +337,7 @@ pub enum ScheduleError {
     },
     /// The buffer for a root is too small.
     #[error(
-        "the buffer for root {root} needs {expected} bytes for the lengths of the run, got {given}"
+        "the buffer for root {root} needs at least {expected} bytes for the lengths of the run, got {given}"
     )]
     OutputBytes {
         /// The root.
@@ -338,7 +371,9 @@ pub enum ScheduleError {
     )]
     Cycle,
     /// The buffer of an input is too small.
-    #[error("the input `{name}` needs {expected} bytes for the lengths of the run, got {given}")]
+    #[error(
+        "the input `{name}` needs at least {expected} bytes for the lengths of the run, got {given}"
+    )]
     InputBytes {
         /// The name of the input.
         name: String,
@@ -348,7 +383,9 @@ pub enum ScheduleError {
         given: u64,
     },
     /// A length exceeds its limit.
-    #[error("the length `{name}` is at most {max}, got {given}")]
+    #[error(
+        "the length `{name}` must be at most {max}, got {given}: create its symbol with a larger limit for longer runs"
+    )]
     Length {
         /// The name of the length.
         name: String,
@@ -358,7 +395,9 @@ pub enum ScheduleError {
         given: u64,
     },
     /// The type of the scalar cannot represent the value.
-    #[error("the scalar `{name}` is {expected}, which cannot represent {given}")]
+    #[error(
+        "the scalar `{name}` is {expected}, which cannot represent {given}: pass a value of that type"
+    )]
     Scalar {
         /// The name of the scalar.
         name: String,
@@ -368,7 +407,9 @@ pub enum ScheduleError {
         given: String,
     },
     /// A size overflows.
-    #[error("{0} is too large: its size overflows 64 bits")]
+    #[error(
+        "the size of {0} overflows 64 bits: use smaller lengths, or symbols with smaller limits"
+    )]
     TooLarge(String),
     /// A kernel does not compile.
     #[error(transparent)]

@@ -177,9 +177,9 @@ fn names_sizes_and_limits_are_checked() {
     assert!(why("kernel k threads 1 1 65 { }").contains("z at most 64"));
     assert!(why("kernel k threads 1 1 1 read x: f32 scalar x: i64 { }").contains("used twice"));
     let shared = "kernel k threads 1 1 1 shared a: f64[6016] shared b: u8 { }";
-    assert!(why(shared).contains("shared bytes exceed the limit"));
+    assert!(why(shared).contains("shared bytes, got"));
     let local = "kernel k threads 1 1 1 local a: f64[2049] { }";
-    assert!(why(local).contains("bytes of locals exceed the limit"));
+    assert!(why(local).contains("bytes of locals, got"));
     let mut named: Function = "kernel k threads 1 1 1 read x: f32 { }"
         .parse()
         .expect("the text is valid");
@@ -190,10 +190,7 @@ fn names_sizes_and_limits_are_checked() {
             .map(|i| format!(" x{i}: f32"))
             .collect::<Vec<_>>()
             .join(" read");
-    assert!(
-        why(&format!("kernel k threads 1 1 1 {many} {{ }}"))
-            .contains("parameters exceed the limit")
-    );
+    assert!(why(&format!("kernel k threads 1 1 1 {many} {{ }}")).contains("parameters, got"));
     let deep = format!("{}{}", "if %0 {".repeat(70), "}".repeat(70));
     let text = format!("kernel k threads 1 1 1 {{ %0: bool = const true {deep} }}");
     let error = text
@@ -213,7 +210,10 @@ fn value_of_another_builder_is_refused() {
     let error = one
         .build()
         .expect_err("the value belongs to another builder");
-    assert_eq!(error.to_string(), "`one` uses a value of another function");
+    assert_eq!(
+        error.to_string(),
+        "`one` uses a value of another function: build it with this builder"
+    );
 }
 
 #[test]

@@ -52,6 +52,15 @@ impl Binding {
             && other.offset < self.offset + self.len
     }
 
+    /// Returns the number of bytes that both ranges have.
+    pub fn shared_bytes(&self, other: &Binding) -> u64 {
+        if !self.overlaps(other) {
+            return 0;
+        }
+        let end = |binding: &Binding| binding.offset + binding.len;
+        end(self).min(end(other)) - self.offset.max(other.offset)
+    }
+
     /// Returns `true` if the two ranges share a byte that at least one of them writes.
     #[inline]
     pub fn conflicts(&self, other: &Binding) -> bool {

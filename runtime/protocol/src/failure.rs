@@ -143,6 +143,18 @@ impl Failure {
         self.origin.as_ref().map_or(self, |origin| &origin.root)
     }
 
+    /// Returns the calls that submit an operation of the runtime, as the end of the operation's name in a message. A
+    /// kernel's name needs none.
+    fn call(&self) -> &'static str {
+        match (&*self.task, &self.reason) {
+            ("copy out", _) => " (of `read`)",
+            ("copy in", _) => " (of `create` or `write`)",
+            // A kernel may have this name, but a launch reserves no memory.
+            ("reserve", Reason::OutOfMemory { .. }) => " (of `empty` or `create`)",
+            _ => "",
+        }
+    }
+
     /// Returns the failure of the data that the task reads, for [`Reason::Input`].
     pub fn cause(&self) -> Option<FailureRef> {
         let origin = self.origin.as_ref()?;
@@ -161,7 +173,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let root = self.root();
-        write!(f, "`{}` failed: ", root.task)?;
+        write!(f, "`{}`{} failed: ", root.task, root.call())?;
         match &root.reason {
             Reason::OutOfMemory {
                 requested,
@@ -176,15 +188,24 @@ impl fmt::Display for Failure {
                 if free >= requested {
                     f.write_str(", but no free range is large enough")?;
                 }
+                f.write_str("; drop handles, or use smaller ones")?;
             }
             Reason::OutOfMemory { requested, free: None } => {
-                write!(f, "out of memory, requested {}", Bytes(*requested))?;
+                write!(
+                    f,
+                    "out of memory, requested {}; drop handles, or use smaller ones",
+                    Bytes(*requested)
+                )?;
             }
             Reason::Panicked(message) => write!(f, "panicked with \"{message}\"")?,
-            Reason::Input => f.write_str("its input failed")?,
+            Reason::Input => f.write_str("data that it reads is poisoned")?,
             Reason::Refused(why) => write!(f, "the device refused it, {why}")?,
-            Reason::Lost => f.write_str("the device was lost before it ran")?,
-            Reason::Closed => f.write_str("the device was closed before it was issued")?,
+            Reason::Lost => f.write_str(
+                "the device was lost before it ran; open the device again, then repeat the work",
+            )?,
+            Reason::Closed => f.write_str(
+                "the device was closed before it was issued; open a device, then repeat the work",
+            )?,
             Reason::Parameter => f.write_str(
                 "a parameter of a recording has no memory of its own; give it to the recorder only, and bind a handle to it at each replay",
             )?,
@@ -201,7 +222,7 @@ impl fmt::Display for Failure {
         for task in &origin.between {
             write!(f, "`{task}`, ")?;
         }
-        write!(f, "`{}`", self.task)
+        write!(f, "`{}`{}", self.task, self.call())
     }
 }
 
@@ -255,7 +276,7 @@ mod tests {
         );
         assert_eq!(
             root.to_string(),
-            "`blur` failed: out of memory, requested 4.0 GiB, free 1.0 GiB"
+            "`blur` failed: out of memory, requested 4.0 GiB, free 1.0 GiB; drop handles, or use smaller ones"
         );
         let fragmented = Reason::OutOfMemory {
             requested: 1 << 20,
@@ -263,13 +284,13 @@ mod tests {
         };
         assert_eq!(
             Failure::not_run(&"reserve".into(), fragmented).to_string(),
-            "`reserve` failed: out of memory, requested 1.0 MiB, free 2.0 MiB, but no free range is large enough"
+            "`reserve` (of `empty` or `create`) failed: out of memory, requested 1.0 MiB, free 2.0 MiB, but no free range is large enough; drop handles, or use smaller ones"
         );
         let sobel = Failure::input(&"sobel".into(), root);
         let tone = Failure::input(&"tone".into(), sobel);
         assert_eq!(
             tone.to_string(),
-            "`blur` failed: out of memory, requested 4.0 GiB, free 1.0 GiB; so these did not run: `sobel`, `tone`"
+            "`blur` failed: out of memory, requested 4.0 GiB, free 1.0 GiB; drop handles, or use smaller ones; so these did not run: `sobel`, `tone`"
         );
     }
 

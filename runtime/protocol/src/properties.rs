@@ -52,6 +52,33 @@ impl DeviceProperties {
         self.features.contains(&feature)
     }
 
+    /// Returns the first field in which `other` differs, with both values.
+    pub fn difference(&self, other: &Self) -> Option<(&'static str, String, String)> {
+        // Names all fields in the pattern, so that a new field does not compile until it is compared.
+        macro_rules! texts {
+            ($($field:ident),*) => {{
+                let Self { $($field),* } = self;
+                [$((stringify!($field), format!("{:?}", $field), format!("{:?}", other.$field))),*]
+            }};
+        }
+        let fields = texts!(
+            backend,
+            name,
+            queues,
+            queue_priorities,
+            compute_units,
+            alignment,
+            pitch_alignment,
+            memory_bytes,
+            max_allocation_bytes,
+            max_cube_count,
+            max_bindings,
+            max_queue_depth,
+            features
+        );
+        fields.into_iter().find(|(_, mine, theirs)| mine != theirs)
+    }
+
     /// Checks the properties that a backend reports. The check runs when a device is opened, so that a mistake of the
     /// backend fails the opening and not the first task.
     ///

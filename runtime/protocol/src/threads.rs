@@ -381,7 +381,7 @@ mod tests {
         let refused = spawner.spawn::<()>(ThreadRole::Collector, "late", body);
         assert_eq!(
             refused.err().map(|error| error.to_string()).as_deref(),
-            Some("no thread could be started: `late`: no more")
+            Some("the device's threads could not be started: `late`: no more")
         );
         bodies.iter().take(1).for_each(ThreadBody::run);
     }

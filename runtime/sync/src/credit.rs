@@ -93,7 +93,10 @@ impl fmt::Display for AcquireError {
         match self {
             Self::Ended => f.write_str("the budget has ended"),
             Self::TooLarge { requested, limit } => {
-                write!(f, "cannot acquire {requested} of a budget of {limit}")
+                write!(
+                    f,
+                    "requested {requested} of a budget of {limit}; request at most that"
+                )
             }
         }
     }

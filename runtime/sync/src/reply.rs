@@ -52,7 +52,7 @@ pub struct Closed;
 
 impl fmt::Display for Closed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("there is no answer")
+        f.write_str("there is no answer: its sender was dropped, or it was taken before")
     }
 }
 

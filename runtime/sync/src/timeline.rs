@@ -53,7 +53,7 @@ pub struct Ended;
 
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the timeline has ended")
+        f.write_str("the timeline ended before the cursor completed")
     }
 }
 

@@ -108,7 +108,9 @@ pub enum StoreError {
         here: String,
     },
     /// The bytes are not a tuning cache of this library.
-    #[error("not a tuning cache, or its first line is damaged: {why}")]
+    #[error(
+        "the bytes are not a tuning cache, or their first line is damaged: {why}; tune again, or load another file"
+    )]
     NotACache {
         /// The reason.
         why: String,

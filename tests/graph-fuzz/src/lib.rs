@@ -25,3 +25,19 @@ mod trial;
 
 pub use case::{Case, CaseError, Dim, Expected, Input, Node, Number, Run, Scalar, Stored, Symbol};
 pub use modes::{Finding, Mode, Runner};
+
+/// Returns the committed random graphs.
+///
+/// # Errors
+/// A line is no case.
+pub fn corpus() -> impl Iterator<Item = Result<Case, CaseError>> {
+    include_str!("../corpus.jsonl").lines().map(Case::parse)
+}
+
+/// Returns a graph for each known error of graph compilers.
+///
+/// # Errors
+/// A line is no case.
+pub fn named() -> impl Iterator<Item = Result<Case, CaseError>> {
+    include_str!("../named.jsonl").lines().map(Case::parse)
+}

@@ -47,6 +47,16 @@ pub enum Mode {
     ShortCuda,
     /// On the GPU, with each input poisoned in turn.
     FailingCuda,
+    /// On the first GPU of Vulkan, with buffers as descriptors, which the validation layer checks.
+    Vulkan,
+    /// On Vulkan, with buffers as addresses, and bound buffers without a byte more than the lengths of the run need.
+    ShortVulkan,
+    /// On Vulkan, with each input poisoned in turn.
+    FailingVulkan,
+    /// On Vulkan, with buffers as addresses, and with tuned blockings.
+    TunedVulkan,
+    /// On Vulkan, with several threads that run one compiled schedule at the same time.
+    ThreadsVulkan,
 }
 
 impl Mode {
@@ -64,6 +74,15 @@ impl Mode {
         Mode::FailingSim,
         Mode::FailingHeld,
         Mode::Threads,
+    ];
+
+    /// The modes that need a device of Vulkan.
+    pub const OF_VULKAN: [Mode; 5] = [
+        Mode::Vulkan,
+        Mode::ShortVulkan,
+        Mode::FailingVulkan,
+        Mode::TunedVulkan,
+        Mode::ThreadsVulkan,
     ];
 
     /// The modes that need NVRTC and a GPU or the fake driver.
@@ -87,6 +106,11 @@ impl Mode {
             Mode::Threads => "threads",
             Mode::Cuda => "cuda",
             Mode::FailingCuda => "failing-cuda",
+            Mode::Vulkan => "vulkan",
+            Mode::ShortVulkan => "short-vulkan",
+            Mode::FailingVulkan => "failing-vulkan",
+            Mode::TunedVulkan => "tuned-vulkan",
+            Mode::ThreadsVulkan => "threads-vulkan",
         }
     }
 
@@ -96,6 +120,7 @@ impl Mode {
     /// [`CaseError::Mode`] if there is no such mode.
     pub fn of(word: &str) -> Result<Self, CaseError> {
         let all = Mode::WITHOUT_GPU.into_iter().chain(Mode::OF_GPU);
+        let all = all.chain(Mode::OF_VULKAN);
         let mode = { all }.find(|mode| mode.name() == word);
         mode.ok_or_else(|| CaseError::Mode(word.to_owned()))
     }
@@ -116,6 +141,7 @@ pub struct Runner {
     cpu: Option<Rig>,
     sim: Option<Rig>,
     gpu: Option<Rig>,
+    vulkan: [Option<Rig>; 2],
 }
 
 impl Runner {
@@ -147,10 +173,30 @@ impl Runner {
         Ok(found)
     }
 
+    /// Returns the findings of some cases in these modes, one line for each.
+    ///
+    /// # Errors
+    /// An invalid case.
+    pub fn findings(
+        cases: impl Iterator<Item = Case>,
+        modes: &[Mode],
+    ) -> Result<Vec<String>, CaseError> {
+        let mut runner = Runner::default();
+        let mut lines = Vec::new();
+        for case in cases {
+            for Finding { mode, what } in runner.run(&case, modes)? {
+                lines.push(format!("{} [{mode}] {what}", case.name));
+            }
+        }
+        Ok(lines)
+    }
+
     fn rig_of(&mut self, mode: Mode) -> &mut Option<Rig> {
         match mode {
             Mode::Sim | Mode::ShortSim | Mode::FailingSim => &mut self.sim,
             Mode::Cuda | Mode::ShortCuda | Mode::FailingCuda => &mut self.gpu,
+            Mode::Vulkan | Mode::FailingVulkan | Mode::ThreadsVulkan => &mut self.vulkan[0],
+            Mode::ShortVulkan | Mode::TunedVulkan => &mut self.vulkan[1],
             _ => &mut self.cpu,
         }
     }
@@ -166,17 +212,21 @@ impl Runner {
             Err(error) => return Ok(Err(format!("the device cannot be opened: {error}"))),
         };
         let ran = match mode {
-            Mode::Cpu | Mode::Sim | Mode::Cuda => plain(&trial, rig, None, Bound::Inputs),
+            Mode::Cpu | Mode::Sim | Mode::Cuda | Mode::Vulkan => {
+                plain(&trial, rig, None, Bound::Inputs)
+            }
             Mode::Bound => plain(&trial, rig, None, Bound::All),
-            Mode::Short | Mode::ShortSim | Mode::ShortCuda => {
+            Mode::Short | Mode::ShortSim | Mode::ShortCuda | Mode::ShortVulkan => {
                 plain(&trial, rig, None, Bound::Short)
             }
             Mode::Parts => plain(&trial, rig, Some(small_parts()), Bound::Inputs),
             Mode::HeldArguments => held(&trial, rig),
             Mode::FailingHeld => each_input_fails_held(&trial, rig),
-            Mode::Tuned => tuned(&trial, rig),
-            Mode::Failing | Mode::FailingSim | Mode::FailingCuda => each_input_fails(&trial, rig),
-            Mode::Threads => by_threads(&trial, rig),
+            Mode::Tuned | Mode::TunedVulkan => tuned(&trial, rig),
+            Mode::Failing | Mode::FailingSim | Mode::FailingCuda | Mode::FailingVulkan => {
+                each_input_fails(&trial, rig)
+            }
+            Mode::Threads | Mode::ThreadsVulkan => by_threads(&trial, rig),
         };
         Ok(match (ran, rig.violation()) {
             (Err(what), _) => Err(what),
@@ -191,6 +241,8 @@ impl Runner {
             *rig = Some(match mode {
                 Mode::Sim | Mode::ShortSim | Mode::FailingSim => Rig::sim()?,
                 Mode::Cuda | Mode::ShortCuda | Mode::FailingCuda => Rig::gpu()?,
+                Mode::Vulkan | Mode::FailingVulkan | Mode::ThreadsVulkan => Rig::vulkan(true)?,
+                Mode::ShortVulkan | Mode::TunedVulkan => Rig::vulkan(false)?,
                 _ => Rig::cpu()?,
             });
         }

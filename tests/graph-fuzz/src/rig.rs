@@ -1,8 +1,11 @@
 //! The devices that run cases, and data on them.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use fake_cuda::Session;
 use millstream::cuda::Cuda;
 use millstream::sim::{Findings, Sim};
+use millstream::vulkan::{Message, Validation, Vulkan};
 use millstream::{
     CancelToken, Cpu, Device, DeviceOptions, Error, Handle, Kernel, KernelHandle, MemoryOptions,
     OpenError, Stream, write,
@@ -23,6 +26,8 @@ enum Checker {
     Sim(Findings),
     /// The fake driver. It is dropped after the device.
     Fake(Session),
+    /// The messages of the validation layer of Vulkan, if it is installed.
+    Layer(Arc<Mutex<Vec<Message>>>),
 }
 
 /// The seed of the simulator and of the fake driver.
@@ -61,7 +66,23 @@ impl Rig {
         Ok(Self::new(device, checker, true))
     }
 
-    /// Returns the first violation that the simulator or the fake driver found.
+    /// Opens the first GPU of Vulkan, whose kernels receive descriptors or addresses.
+    pub(crate) fn vulkan(descriptors: bool) -> Result<Self, OpenError> {
+        let messages = Arc::<Mutex<Vec<Message>>>::default();
+        let heard = messages.clone();
+        let mut vulkan = Vulkan::ordinal(0).queues(2).descriptors(descriptors);
+        if Vulkan::is_validation_installed() {
+            vulkan = vulkan.validation(Validation::Synchronization);
+            vulkan = vulkan.on_message(move |message| {
+                let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+                heard.push(message.clone());
+            });
+        }
+        let device = Device::open_with(vulkan, options())?;
+        Ok(Self::new(device, Checker::Layer(messages), true))
+    }
+
+    /// Returns the first violation that the checker of the device found.
     pub(crate) fn violation(&self) -> Option<String> {
         let found: Vec<String> = match &self.checker {
             Checker::None => return None,
@@ -71,6 +92,10 @@ impl Rig {
                 .map(ToString::to_string)
                 .collect(),
             Checker::Fake(session) => session.reports(),
+            Checker::Layer(messages) => {
+                let messages = messages.lock().unwrap_or_else(PoisonError::into_inner);
+                messages.iter().map(ToString::to_string).collect()
+            }
         };
         let first = found.first()?;
         Some(format!("{first} (of {})", found.len()))

@@ -5,24 +5,12 @@
 use millstream_graph_fuzz::{Case, Mode, Runner};
 use rstest::rstest;
 
-fn cases(text: &str) -> impl Iterator<Item = Case> + '_ {
-    text.lines().map(|line| Case::parse(line).unwrap())
-}
-
 fn named() -> impl Iterator<Item = Case> {
-    cases(include_str!("../named.jsonl"))
+    millstream_graph_fuzz::named().map(Result::unwrap)
 }
 
-/// Returns the findings of some cases, one line for each.
 fn wrong(cases: impl Iterator<Item = Case>, modes: &[Mode]) -> Vec<String> {
-    let mut runner = Runner::default();
-    let mut wrong = Vec::new();
-    for case in cases {
-        for finding in runner.run(&case, modes).unwrap() {
-            wrong.push(format!("{} [{}] {}", case.name, finding.mode, finding.what));
-        }
-    }
-    wrong
+    Runner::findings(cases, modes).unwrap()
 }
 
 #[rstest]
@@ -45,8 +33,8 @@ fn wrong(cases: impl Iterator<Item = Case>, modes: &[Mode]) -> Vec<String> {
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 #[case::failing_cuda(Mode::FailingCuda, 24)]
 fn random_graphs_of_the_corpus_agree_with_numpy_i1_i4_i7(#[case] mode: Mode, #[case] each: usize) {
-    let cases = cases(include_str!("../corpus.jsonl")).step_by(each);
-    let wrong = wrong(cases, &[mode]);
+    let cases = millstream_graph_fuzz::corpus().map(Result::unwrap);
+    let wrong = wrong(cases.step_by(each), &[mode]);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use millstream::backend::Open;
 use millstream::{ComputeClient, Device, Error, Health, Priority};
 
 use crate::old_objects::OldObjects;
@@ -103,10 +104,33 @@ impl Case {
         }
     }
 
+    /// Runs the program of the case on the device of another backend, driven and with the options of the case, but
+    /// without its faults and its limit of memory. `backend` gets the number of queues.
+    ///
+    /// # Errors
+    /// A message about the first violation.
+    pub fn run_on_backend<O: Open>(
+        &self,
+        backend: impl FnOnce(usize) -> O,
+        kernels: impl Fn(&ComputeClient) -> Result<Kernels, Error>,
+    ) -> Result<(), String> {
+        let setting = Setting::new(self.seed, None);
+        let (device, driver) = Device::open_driven(backend(setting.queues), setting.options)
+            .map_err(|error| format!("the device cannot be opened: {error}"))?;
+        let config = Setting::config(AllowedFailures::NONE);
+        self.run_on(&device, &config, kernels)?;
+        drop(device);
+        let report = driver.close();
+        match (report.drained, report.slices_held, report.tasks_left) {
+            (true, 0, 0) => Ok(()),
+            _ => Err(format!("the close left something behind (I10): {report:?}")),
+        }
+    }
+
     fn run_in(&self, setting: Setting) -> Result<(), String> {
         let (device, driver) = Device::open_driven(setting.sim, setting.options)
             .map_err(|error| format!("the device cannot be opened: {error}"))?;
-        let old = self.run_on(&device, &setting.config)?;
+        let old = self.run_on(&device, &setting.config, Kernels::native)?;
         if let (Some(old), Health::Lost { .. }) = (&old, device.health()) {
             self.run_again(&device, old)?;
         }
@@ -124,10 +148,11 @@ impl Case {
         &self,
         device: &Device,
         config: &ProgramConfig,
+        kernels: impl Fn(&ComputeClient) -> Result<Kernels, Error>,
     ) -> Result<Option<OldObjects>, String> {
         let dice = &mut Dice::new(self.seed, u64::MAX);
         let clients = clients(device, self.seed);
-        let kernels = match Kernels::native(&clients[0]) {
+        let kernels = match kernels(&clients[0]) {
             Ok(kernels) => kernels,
             // The device may be lost before the kernels are compiled.
             Err(Error::DeviceLost { .. } | Error::Kernel(_))
@@ -165,7 +190,7 @@ impl Case {
             .map_err(|error| format!("the device cannot be reopened: {error}"))?;
         old.check_lost(device)?;
         let config = Setting::config(AllowedFailures::NONE);
-        self.run_on(device, &config)?;
+        self.run_on(device, &config, Kernels::native)?;
         old.check_lost(device)
     }
 

@@ -16,6 +16,7 @@ pub enum Fault {
 /// The device of a case, its options, and the failures that are accepted.
 pub(crate) struct Setting {
     pub(crate) sim: Sim,
+    pub(crate) queues: usize,
     pub(crate) options: DeviceOptions,
     pub(crate) config: ProgramConfig,
 }
@@ -33,7 +34,8 @@ impl Setting {
     pub(crate) fn new(seed: u64, fault: Option<Fault>) -> Self {
         let dice = &mut Dice::new(seed, PURPOSE);
         let (mut faulty, scarce) = (dice.one_in(4), dice.one_in(5) && fault.is_none());
-        let mut sim = Sim::seed(dice.wide()).queues(1 + dice.below(4));
+        let (sim_seed, queues) = (dice.wide(), 1 + dice.below(4));
+        let mut sim = Sim::seed(sim_seed).queues(queues);
         if dice.one_in(4) {
             sim = sim.slow(millstream::QueueId(0), 2 + dice.below(8) as u32);
         }
@@ -77,6 +79,7 @@ impl Setting {
             .filter_map(|(may, excuse)| may.then_some(excuse));
         Self {
             sim,
+            queues,
             options,
             config: Self::config(allowed.fold(AllowedFailures::NONE, AllowedFailures::and)),
         }

@@ -244,6 +244,7 @@ functions! {
         vkCreateShaderModule(device: vk::Device, info: *const c_void, with: Allocator, out: *mut vk::ShaderModule) true creates "ShaderModule" out;
         vkCreateComputePipelines(device: vk::Device, cache: vk::PipelineCache, count: u32, infos: *const c_void, with: Allocator, out: *mut vk::Pipeline) true creates "Pipeline" out;
         vkCreatePipelineCache(device: vk::Device, info: *const c_void, with: Allocator, out: *mut vk::PipelineCache) true creates "PipelineCache" out;
+        vkGetDeviceFaultInfoEXT(device: vk::Device, counts: *mut c_void, info: *mut c_void) false;
         vkGetPipelineCacheData(device: vk::Device, cache: vk::PipelineCache, bytes: *mut usize, to: *mut c_void) true;
         vkMergePipelineCaches(device: vk::Device, cache: vk::PipelineCache, count: u32, from: *const vk::PipelineCache) true;
     }

@@ -141,7 +141,7 @@ fn copy_with_unequal_lengths_fails_and_touches_nothing() {
     let failure = rig.read(Q0, &slice).unwrap_err();
     assert_eq!(
         failure.to_string(),
-        "`copy in` failed: the device refused it, 12 bytes on the host, 8 on the device"
+        "`copy in` (of `create` or `write`) failed: the device refused it, expected 8 bytes on the host, got 12"
     );
     let (point, landing) = rig.copy_out(Q0, &slice.part(8, 8, Access::Read), None);
     rig.wait(point).unwrap();

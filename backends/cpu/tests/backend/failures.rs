@@ -112,7 +112,7 @@ fn panic_of_custom_work_poisons_its_outputs() {
     let failure = rig.read(Q0, &slice).unwrap_err();
     assert_eq!(
         failure.to_string(),
-        "`custom` failed: panicked with \"binding 1 does not exist, there are 1\""
+        "`custom` failed: panicked with \"binding 1 does not exist, the call bound 1, counted from 0\""
     );
 }
 

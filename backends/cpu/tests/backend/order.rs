@@ -99,7 +99,7 @@ fn dropped_device_ends_every_wait_and_fails_tasks_that_have_not_run() {
     let failure = landing.take().unwrap_err();
     assert_eq!(
         failure.to_string(),
-        "`copy out` failed: the device was lost before it ran"
+        "`copy out` (of `read`) failed: the device was lost before it ran; open the device again, then repeat the work"
     );
     let poison = &table
         .slot(slice.read().slice.index())

@@ -23,7 +23,7 @@ impl CudaDevice {
     ) -> Result<(), Refused> {
         let Some(kernel) = launch.kernel.downcast_ref::<CudaKernel>() else {
             return Err(Refused::Task(
-                "the kernel was compiled for another device".to_owned(),
+                "the kernel was compiled for another device; prepare it on this one".to_owned(),
             ));
         };
         let BoundCount::Static(cubes) = launch.count else {
@@ -41,8 +41,12 @@ impl CudaDevice {
         let scalars: &[u8] = bytemuck::cast_slice(launch.scalars);
         for range in &kernel.scalars {
             let value = scalars.get(Range::clone(range));
-            let value =
-                value.ok_or_else(|| Refused::Task("the launch has too few scalars".to_owned()))?;
+            let value = value.ok_or_else(|| {
+                Refused::Task(
+                    "the launch has fewer scalars than its kernel declares; pass them all"
+                        .to_owned(),
+                )
+            })?;
             parameters.push(value)?;
         }
         if kernel.options.tensor_maps != launch.tensor_maps.len() {
@@ -61,7 +65,7 @@ impl CudaDevice {
         if parameters.values().len() != kernel.parameter_bytes.len() {
             let (expected, got) = (kernel.parameter_bytes.len(), parameters.values().len());
             return Err(Refused::Task(format!(
-                "expected {expected} parameters, got {got}"
+                "expected {expected} kernel parameters, got {got}; declare the parameters of the source in the signature"
             )));
         }
         if let Some(multiply) = self.plan_multiply(launch, kernel, &addresses) {
@@ -87,7 +91,7 @@ impl CudaDevice {
                 .any(|(cubes, cluster)| !cubes.is_multiple_of(*cluster))
         {
             return Err(Refused::Task(format!(
-                "the cube count {cubes:?} is not a multiple of the cluster {cluster:?}"
+                "the cube count {cubes:?} is not a multiple of the cluster {cluster:?}; round it up in each dimension"
             )));
         }
         if let Some(StepSink { steps, task }) = sink {
@@ -111,7 +115,7 @@ impl CudaDevice {
         let Some(binding) = launch.bindings.get(map.binding) else {
             let place = map.binding;
             return Err(Refused::Task(format!(
-                "a tensor map refers to binding {place}, but the launch has {}",
+                "a tensor map refers to binding {place}, but the launch has {}; bindings count from 0",
                 launch.bindings.len()
             )));
         };

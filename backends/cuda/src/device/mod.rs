@@ -81,7 +81,7 @@ impl CudaDevice {
     pub(crate) fn enter(&self) -> Result<(), Refused> {
         if self.order_lost {
             return Err(Refused::Lost(
-                "a wait between queues or the end of a batch failed earlier".to_owned(),
+                "a wait between queues or the end of a batch failed earlier, so later tasks have no order".to_owned(),
             ));
         }
         self.enter_driver()
@@ -186,8 +186,11 @@ impl CudaDevice {
 
 /// Converts a length on the device to a length on the host.
 pub(crate) fn host_len(bytes: u64) -> Result<usize, Refused> {
-    usize::try_from(bytes)
-        .map_err(|_| Refused::Task(format!("{bytes} bytes exceed the host's address space")))
+    usize::try_from(bytes).map_err(|_| {
+        Refused::Task(format!(
+            "{bytes} bytes exceed the host's address space; use smaller slices"
+        ))
+    })
 }
 
 impl Drop for CudaDevice {

@@ -136,7 +136,8 @@ impl Entries {
             }),
             Program::Matmul(matmul) => lower::matmul(matmul, blocking).map(|f| vec![(None, f)]),
             Program::Ssa(function) => Ok(vec![(None, function.clone())]),
-            _ => return Err("this backend does not support this kind of program".to_owned()),
+            _ => return Err("the CUDA backend runs nests, products and SSA functions, but not programs of this kind; use one of those"
+                    .to_owned()),
         };
         let functions: Vec<_> = functions.map_err(|error| error.to_string())?;
         let mut list = Vec::with_capacity(functions.len());

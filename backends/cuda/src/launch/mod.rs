@@ -57,7 +57,7 @@ impl Parameters {
     pub(crate) fn push<T: ?Sized>(&mut self, value: *const T) -> Result<(), Refused> {
         let Some(place) = self.places.get_mut(self.count) else {
             return Err(Refused::Task(format!(
-                "expected at most {PARAMETERS_INLINE} parameters, got more"
+                "expected at most {PARAMETERS_INLINE} kernel parameters, got more; pack scalars into a buffer"
             )));
         };
         *place = value.cast::<c_void>().cast_mut();

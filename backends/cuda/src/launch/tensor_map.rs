@@ -184,7 +184,11 @@ fn refused(map: &TensorMap, why: String) -> Refused {
 }
 
 fn unsupported(map: &TensorMap) -> Refused {
-    refused(map, "this driver does not support tensor maps".to_owned())
+    refused(
+        map,
+        "this driver does not support tensor maps; update it, or launch a kernel without them"
+            .to_owned(),
+    )
 }
 
 /// `CUtensorMapDataType`

@@ -111,7 +111,7 @@ fn find() -> Result<Library, String> {
         .find_map(|candidate| unsafe { Library::new(candidate) }.ok())
         .ok_or_else(|| {
             format!(
-                "NVRTC (libnvrtc.so) not found; install CUDA's run-time compiler, or run \
+                "libnvrtc.so not found; install CUDA's run-time compiler (NVRTC), or run \
                 `pip install nvidia-cuda-nvrtc` and set {FOLDER} to its folder `nvidia/cu13/lib`, \
                 or provide the kernel as PTX or cubin"
             )

@@ -1,19 +1,17 @@
 //! A cache of binaries on disk, keyed by all inputs of the compilation: name, source, options, compiler version.
 //! Damaged files are ignored, and failed writes are logged.
 
-use std::fmt::Write as _;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use millstream_gpu::{CacheFile, hex};
 use sha2::{Digest, Sha256};
 
 use super::Target;
 use super::compile::{Failure, Output, compile, options, version};
 
-/// The magic number of a file. The digest of the binary and the binary follow.
-const MAGIC: &[u8; 8] = b"MSCUBIN1";
+/// The files of this cache.
+pub(super) const FILE: CacheFile = CacheFile(b"MSCUBIN1");
 
 /// A report on the cache of compiled CUDA C kernels: its folder, and its use since the device was opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,13 +42,6 @@ impl Cache {
         }
     }
 
-    /// Returns this user's cache folder, if the system has one.
-    pub(crate) fn default_folder() -> Option<PathBuf> {
-        let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-        let base = base.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
-        Some(base?.join("millstream").join("cuda"))
-    }
-
     /// Returns the folder and the counters.
     pub(crate) fn report(&self) -> KernelCache {
         // Relaxed: statistics.
@@ -76,7 +67,7 @@ impl Cache {
             Some(folder) => Some(folder.join(file_name(name, source, target, version()?))),
             None => None,
         };
-        if let Some(binary) = path.as_deref().and_then(read) {
+        if let Some(binary) = path.as_deref().and_then(|path| FILE.read(path)) {
             // Relaxed: a statistic.
             self.hits.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(target: "millstream::cuda", kernel = name, "found the compiled kernel in the cache");
@@ -88,7 +79,7 @@ impl Cache {
             tracing::warn!(target: "millstream::cuda", kernel = name, log, "the compiler reports warnings");
         }
         if let Some(path) = path
-            && let Err(error) = write(&path, &binary)
+            && let Err(error) = FILE.write(&path, &binary)
         {
             tracing::warn!(target: "millstream::cuda", path = %path.display(), %error, "cannot write a compiled kernel to the cache");
         }
@@ -112,68 +103,15 @@ fn file_name(name: &str, source: &str, target: &Target, (major, minor): (i32, i3
     hex(&hash.finalize()) + ".cubin"
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a `String` cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-/// Reads a binary. Returns `None` if there is no file, or if it is damaged or not a file of this cache.
-pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
-    let file = fs::read(path).ok()?;
-    let (digest, binary) = file.strip_prefix(MAGIC)?.split_at_checked(32)?;
-    let intact = Sha256::digest(binary).as_slice() == digest;
-    if !intact {
-        tracing::warn!(target: "millstream::cuda", path = %path.display(), "a file of the kernel cache is damaged; compiling the kernel again");
-    }
-    intact.then(|| binary.to_vec())
-}
-
-/// Writes a temporary file in the same folder and renames it, so that other processes never read a partial file.
-pub(super) fn write(path: &Path, binary: &[u8]) -> io::Result<()> {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
-    // Relaxed: the numbers only need to differ.
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let temporary = folder.join(format!("{}-{number}.tmp", std::process::id()));
-    let digest = Sha256::digest(binary);
-    let written = fs::write(&temporary, [MAGIC, digest.as_slice(), binary].concat())
-        .and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        // Best effort: this returns the error of the write, not of the removal.
-        let _ = fs::remove_file(&temporary);
-    }
-    written
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+    use std::fs;
+
     use super::*;
 
     fn folder(name: &str) -> PathBuf {
         std::env::temp_dir().join(format!("millstream-cache-{name}-{}", std::process::id()))
-    }
-
-    #[test]
-    fn written_files_are_read_and_damaged_files_are_not() {
-        let folder = folder("damaged");
-        let path = folder.join("some").join("file.cubin");
-        write(&path, b"binary").unwrap();
-        assert_eq!(read(&path).unwrap(), b"binary");
-        let intact = fs::read(&path).unwrap();
-        for cut in 0..intact.len() {
-            fs::write(&path, &intact[..cut]).unwrap();
-            assert_eq!(read(&path), None, "cut at {cut}");
-        }
-        let mut damaged = intact.clone();
-        *damaged.last_mut().unwrap() ^= 1;
-        fs::write(&path, &damaged).unwrap();
-        assert_eq!(read(&path), None);
-        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

@@ -83,7 +83,7 @@ pub(super) fn compile(
     let nvrtc = nvrtc().map_err(|why| Failure::NoCompiler(why.to_owned()))?;
     let text = |text: &str| {
         CString::new(text)
-            .map_err(|_| Failure::Source("the source contains a zero byte".to_owned()))
+            .map_err(|_| Failure::Source("the source contains a zero byte; remove it".to_owned()))
     };
     let (code, file) = (text(source)?, text(&format!("{name}.cu"))?);
     let mut program = Program {

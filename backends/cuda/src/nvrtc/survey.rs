@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::cache::{Cache, read};
+use millstream_gpu::cache_folder;
+
+use super::cache::FILE;
 
 /// The contents of the cache of compiled kernels.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,7 +24,7 @@ pub struct CachedKernels {
 /// Reports on this user's cache of compiled kernels, for all versions of the compiler. Returns `None` if the system has
 /// no cache folder for the user. Reads each file, which takes some milliseconds.
 pub fn cached_kernels() -> Option<CachedKernels> {
-    Cache::default_folder().map(|folder| survey(&folder))
+    cache_folder("cuda").map(|folder| survey(&folder))
 }
 
 fn survey(folder: &Path) -> CachedKernels {
@@ -40,7 +42,7 @@ fn survey(folder: &Path) -> CachedKernels {
         }
         kept.kernels += 1;
         kept.bytes += entry.metadata().map_or(0, |metadata| metadata.len());
-        kept.damaged += usize::from(read(&path).is_none());
+        kept.damaged += usize::from(FILE.read(&path).is_none());
     }
     kept
 }
@@ -48,15 +50,14 @@ fn survey(folder: &Path) -> CachedKernels {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use super::super::cache::write;
     use super::*;
 
     #[test]
     fn survey_counts_files_and_damaged_files() {
         let folder = std::env::temp_dir().join(format!("millstream-kept-{}", std::process::id()));
         assert_eq!(survey(&folder).kernels, 0, "the folder does not exist");
-        write(&folder.join("a.cubin"), &[7; 100]).unwrap();
-        write(&folder.join("b.cubin"), &[8; 50]).unwrap();
+        FILE.write(&folder.join("a.cubin"), &[7; 100]).unwrap();
+        FILE.write(&folder.join("b.cubin"), &[8; 50]).unwrap();
         fs::write(folder.join("a.tmp"), [1; 10]).unwrap();
         let whole = survey(&folder);
         assert_eq!(

@@ -169,7 +169,7 @@ fn find() -> Result<Library, String> {
         folder.display()
         ),
         None => format!(
-        "cuBLASLt (libcublasLt.so) not found; using millstream's kernels for products. To use it, install CUDA's \
+        "libcublasLt.so not found, so millstream's kernels compute products; to use cuBLASLt, install CUDA's \
         libraries, or run `pip install nvidia-cublas` and set {FOLDER} to its folder `nvidia/cu13/lib`"
         ),
     })

@@ -108,7 +108,7 @@ pub(crate) fn checked_index(
 #[cold]
 fn out_of_bounds(name: &str, index: i64, lanes: usize, len: usize) -> ! {
     panic!(
-        "access `{name}[{index}]` of width {lanes} is out of bounds, `{name}` has {len} elements"
+        "access `{name}[{index}]` of width {lanes} is out of bounds, `{name}` has {len} elements; compare the index with the length first"
     )
 }
 

@@ -116,7 +116,9 @@ fn access_out_of_bounds_panics(#[case] index: i64, #[case] why: &str) {
 )]
 #[case(
     4,
-    Some("access `x[4]` of width 2 is out of bounds, `x` has 5 elements")
+    Some(
+        "access `x[4]` of width 2 is out of bounds, `x` has 5 elements; compare the index with the length first"
+    )
 )]
 fn misaligned_wide_access_panics(#[case] index: u64, #[case] why: Option<&str>) {
     let k = Builder::new("k", [1, 1, 1]);

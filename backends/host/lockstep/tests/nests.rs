@@ -1,19 +1,15 @@
 //! Nests lowered for GPUs, run on the CPU: every way to run a launch gives the nest's result.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "../../../../tests/cuda/tests/ir/nests.rs"]
-#[allow(unreachable_pub, reason = "cases of another crate")]
-mod nests;
-
 use std::sync::Arc;
 
 use millstream_ir::lower::{self, Kind};
 use millstream_ir::scalar::Number;
 use millstream_ir::ssa::Function;
 use millstream_ir::{Blocking, DType, Nest, Program};
+use millstream_kernel_cases::nests::{self, Case};
 use millstream_protocol::kernel::{Cube, Kernel, NativeArgs, NativeView};
 use millstream_tile::naive;
-use nests::Case;
 use rstest::rstest;
 
 /// Returns elements that include edge cases, the same for the same seed.

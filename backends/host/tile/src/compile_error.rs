@@ -1,6 +1,7 @@
 //! The errors of compiling a program.
 
-use millstream_ir::Blocking;
+use millstream_ir::nest::{Nest, Op};
+use millstream_ir::{Blocking, DType};
 
 /// The reason a program cannot be compiled for this CPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -8,10 +9,24 @@ use millstream_ir::Blocking;
 pub enum CompileError {
     /// The program is invalid.
     Invalid(millstream_ir::ProgramError),
-    /// There is no code for the value with this index.
-    Value(usize),
-    /// There is no code for the store with this index.
-    Store(usize),
+    /// There is no code for an operation.
+    Value {
+        /// The index of the value.
+        index: usize,
+        /// The text of its operation.
+        op: String,
+        /// The type of its operands.
+        dtype: DType,
+    },
+    /// There is no code for a store.
+    Store {
+        /// The index of the store.
+        index: usize,
+        /// The type of its value.
+        dtype: DType,
+    },
+    /// There is no code for a product of this type.
+    Product(DType),
     /// The nest has this many axes, more than the interpreter supports.
     Axes(usize),
     /// The kind of program is not supported.
@@ -20,28 +35,55 @@ pub enum CompileError {
     Blocking(Blocking),
 }
 
+impl CompileError {
+    #[cold]
+    pub(crate) fn value(nest: &Nest, index: usize) -> Self {
+        let value = &nest.values[index];
+        // The operand's type decides, except for an operation without operands, and a selection.
+        let dtype = match (&value.op, value.op.operands().first()) {
+            (Op::Select(..), _) | (_, None) => value.dtype,
+            (_, Some(operand)) => nest.values[usize::from(*operand)].dtype,
+        };
+        let op = value.op.to_string();
+        Self::Value { index, op, dtype }
+    }
+
+    #[cold]
+    pub(crate) fn store(nest: &Nest, index: usize) -> Self {
+        let value = usize::from(nest.stores[index].value);
+        let dtype = nest.values[value].dtype;
+        Self::Store { index, dtype }
+    }
+}
+
 impl std::fmt::Display for CompileError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             CompileError::Invalid(error) => write!(f, "{error}"),
-            CompileError::Value(index) => write!(
+            CompileError::Value { index, op, dtype } => write!(
                 f,
-                "value {index} has an operation that the CPU does not support for its type"
+                "the CPU does not support `{op}` (value {index}) for {dtype}; cast to another type"
             ),
-            CompileError::Store(index) => write!(
+            CompileError::Store { index, dtype } => write!(
                 f,
-                "store {index} has a kind that the CPU does not support for its type"
+                "the CPU does not support store {index}, a scatter of {dtype}; cast to another type"
+            ),
+            CompileError::Product(dtype) => write!(
+                f,
+                "the CPU does not support products of {dtype}; cast the factors to another type"
             ),
             CompileError::Axes(axes) => write!(
                 f,
-                "the nest has {axes} axes, the CPU supports at most {}",
+                "the CPU supports at most {} axes, got {axes}; merge some",
                 crate::AXES_MAX
             ),
             CompileError::Blocking(blocking) => write!(
                 f,
                 "the CPU does not support this blocking for the program ({blocking}); `blockings` lists the supported ones"
             ),
-            CompileError::Kind => f.write_str("the CPU does not support programs of this kind"),
+            CompileError::Kind => f.write_str(
+                "the CPU runs nests, products and SSA functions, but not programs of this kind; use one of those",
+            ),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The errors of preparing a launch.
 
+use millstream_protocol::kernel::NativeView;
+
 /// The reason a launch is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -14,13 +16,20 @@ pub enum PrepareError {
         given: usize,
     },
     /// A length is negative, or the index space is too large.
-    InvalidLengths,
+    InvalidLengths {
+        /// The lengths.
+        lengths: Box<[i64]>,
+    },
     /// A product overlaps one of its factors.
     Overlap,
     /// A binding's memory is not aligned for its elements.
     Unaligned {
         /// The index of the binding.
         binding: usize,
+        /// The bytes by which its start exceeds a multiple of the element size.
+        excess: usize,
+        /// The element size, in bytes.
+        align: usize,
     },
     /// An access leaves its binding.
     OutOfBounds {
@@ -35,6 +44,23 @@ pub enum PrepareError {
     },
 }
 
+impl PrepareError {
+    #[cold]
+    pub(crate) fn lengths(words: &[u64]) -> Self {
+        let lengths = words.iter().map(|word| *word as i64).collect();
+        Self::InvalidLengths { lengths }
+    }
+
+    #[cold]
+    pub(crate) fn unaligned(binding: usize, view: NativeView, align: usize) -> Self {
+        Self::Unaligned {
+            binding,
+            excess: view.pointer.addr() % align,
+            align,
+        }
+    }
+}
+
 impl std::fmt::Display for PrepareError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -42,16 +68,22 @@ impl std::fmt::Display for PrepareError {
                 what,
                 needed,
                 given,
-            } => write!(f, "expected {needed} {what}, got {given}"),
-            PrepareError::InvalidLengths => {
-                f.write_str("lengths are negative, or the index space is too large")
-            }
-            PrepareError::Overlap => {
-                f.write_str("the product overlaps one of its factors; give it separate memory")
-            }
-            PrepareError::Unaligned { binding } => {
-                write!(f, "binding {binding} is not aligned for its elements")
-            }
+            } => write!(f, "expected at least {needed} {what}, got {given}"),
+            PrepareError::InvalidLengths { lengths } => write!(
+                f,
+                "the lengths {lengths:?} are negative, or their product is too large; check the launch's words"
+            ),
+            PrepareError::Overlap => f.write_str(
+                "the product (binding 2) overlaps one of its factors; give it separate memory",
+            ),
+            PrepareError::Unaligned {
+                binding,
+                excess,
+                align,
+            } => write!(
+                f,
+                "binding {binding} starts {excess} bytes after a multiple of its element size of {align} bytes; slice at a multiple of {align}"
+            ),
             PrepareError::OutOfBounds {
                 access,
                 binding,

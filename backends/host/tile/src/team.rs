@@ -56,7 +56,7 @@ impl std::fmt::Display for RunError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             RunError::Refused(error) => write!(f, "{error}"),
-            RunError::Panic(message) => write!(f, "a piece panicked: {message}"),
+            RunError::Panic(message) => write!(f, "panicked with \"{message}\""),
         }
     }
 }

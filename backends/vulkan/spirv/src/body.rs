@@ -7,17 +7,11 @@ use millstream_ir::ssa::{Function, Op, Type, ValueId};
 use millstream_ir::{DType, scalar};
 use rspirv::spirv::{self, GlslStd450Op, Word};
 
-use crate::emit::Emit;
+use crate::LowerError;
 use crate::interface::Interface;
-use crate::routines::{Routine, Routines};
-use crate::{LowerError, Target};
-
-/// The module: what all functions of it share.
-pub(crate) struct Unit {
-    pub(crate) emit: Emit,
-    pub(crate) target: Target,
-    pub(crate) routines: Routines,
-}
+use crate::routines::Routine;
+use crate::unit::Unit;
+use crate::unroll::Unrolling;
 
 /// One lane of a value.
 #[derive(Clone, Copy)]
@@ -45,16 +39,19 @@ pub(crate) struct Body<'m> {
     pub(crate) function: &'m Function,
     pub(crate) role: Role,
     pub(crate) locals: Vec<Word>,
+    pub(crate) unrolling: Unrolling,
     /// The lanes of the values that are defined so far.
     pub(crate) values: Vec<Vec<Lane>>,
 }
 
 impl<'m> Body<'m> {
     pub(crate) fn new(unit: &'m mut Unit, function: &'m Function, role: Role) -> Self {
+        let unrolling = Unrolling::new(function, &unit.target.features);
         Self {
             unit,
             function,
             role,
+            unrolling,
             locals: Vec::new(),
             values: vec![Vec::new(); function.values.len()],
         }

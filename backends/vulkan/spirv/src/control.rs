@@ -6,10 +6,6 @@ use rspirv::spirv::Op;
 
 use crate::LowerError;
 use crate::body::{Body, Lane, Role};
-use crate::interface::each_statement;
-
-/// The most statements that a loop is unrolled to here; drivers unroll others, or not.
-const UNROLLED_STATEMENTS_MAX: u64 = 4096;
 
 /// A loop.
 struct Loop<'f> {
@@ -17,7 +13,6 @@ struct Loop<'f> {
     start: Lane,
     end: Lane,
     step: Lane,
-    unroll: bool,
     body: &'f Block,
 }
 
@@ -60,16 +55,18 @@ impl Body<'_> {
                 start,
                 end,
                 step,
-                unroll,
                 body,
+                ..
             } => {
+                if let Some(indices) = self.unrolling.indices(self.function, stmt) {
+                    return self.repeat(*index, &indices, body);
+                }
                 let [start, end, step] = [start, end, step].map(|bound| self.get(*bound, 0));
-                self.repeat(&Loop {
+                self.rolled(&Loop {
                     index: *index,
                     start,
                     end,
                     step,
-                    unroll: *unroll,
                     body,
                 })
             }
@@ -109,35 +106,14 @@ impl Body<'_> {
         Ok(())
     }
 
-    fn repeat(&mut self, of: &Loop<'_>) -> Result<(), LowerError> {
-        match self.unrolled(of) {
-            Some(indices) => {
-                for index in indices {
-                    let index = self.constant(DType::I64, index as u64);
-                    self.set(of.index, vec![index]);
-                    self.block(of.body)?;
-                }
-                Ok(())
-            }
-            None => self.rolled(of),
+    /// Lowers a loop to straight code.
+    fn repeat(&mut self, index: ValueId, indices: &[i64], body: &Block) -> Result<(), LowerError> {
+        for at in indices {
+            let at = self.constant(DType::I64, *at as u64);
+            self.set(index, vec![at]);
+            self.block(body)?;
         }
-    }
-
-    /// Returns the indices of a loop that is unrolled here: one with few iterations, known at compile time.
-    fn unrolled(&self, of: &Loop<'_>) -> Option<Vec<i64>> {
-        if !of.unroll {
-            return None;
-        }
-        let [start, end, step] = [of.start, of.end, of.step].map(|bound| bound.bits);
-        let [start, end, step] = [start? as i64, end? as i64, step? as i64];
-        let mut statements = 1;
-        each_statement(of.body, &mut |_| statements += 1);
-        let times_max = (UNROLLED_STATEMENTS_MAX / statements) as usize;
-        let next = |index: &i64| index.checked_add(step);
-        let indices = std::iter::successors((step > 0).then_some(start), next);
-        let indices = indices.take_while(|index| *index < end).take(times_max + 1);
-        let indices: Vec<i64> = indices.collect();
-        (indices.len() <= times_max).then_some(indices)
+        Ok(())
     }
 
     /// ```text
@@ -164,7 +140,7 @@ impl Body<'_> {
         emit.open(head);
         emit.phi(index, whole, [(of.start.id, before), (following, next)]);
         emit.phi(goes, bool, [(starts, before), (goes_on, next)]);
-        emit.looping(merge, next, of.unroll);
+        emit.looping(merge, next);
         emit.branch_if(goes, inside, merge);
         emit.open(inside);
         let lane = Lane {

@@ -1,34 +1,35 @@
-//! What the entry point gets from outside: the parameter block, buffers, shared arrays, and positions. The head of the
-//! crate documents the layout of the block.
+//! The global variables of a module: the parameter block, buffers, and shared arrays. The head of the crate documents the
+//! layout of the block; `inputs` reads it.
 
 use std::collections::HashMap;
 
 use millstream_ir::DType;
-use millstream_ir::ssa::{Axis, Block, Function, Memory, Op as IrOp, Position, Scope, Stmt};
-use rspirv::spirv::{BuiltIn, Capability, Decoration, Op, StorageClass, Word};
+use millstream_ir::ssa::{Block, Function, Memory, Op, Position, Scope, Stmt};
+use rspirv::spirv::{Capability, Decoration, StorageClass, Word};
 
-use crate::body::{Body, Lane, Role, Unit};
+use crate::unit::Unit;
+use crate::walk::each_statement;
 use crate::{Buffers, Parameters};
 
 /// The bytes of a word of the parameter block.
-const WORD_BYTES: u32 = 8;
-/// The words of the cube counts: three counts of 32 bits, and padding.
-const COUNT_WORDS: u32 = 2;
+pub(crate) const WORD_BYTES: u32 = 8;
+/// The words of the grid: three counts and three coordinates of 32 bits.
+const GRID_WORDS: u32 = 3;
 
 /// The layout of the parameter block of a function.
 #[derive(Clone, Copy)]
 pub(crate) struct Layout {
     pub(crate) parameters: Parameters,
     pub(crate) bytes: u32,
-    /// The first word of the cube counts, if the function reads them.
-    counts: Option<u32>,
+    /// The first word of the grid, if the function reads it.
+    pub(crate) grid: Option<u32>,
 }
 
 impl Layout {
     pub(crate) fn new(function: &Function, parameter_bytes_max: u32) -> Self {
         let words = (function.params.len() + function.scalars.len()) as u32;
-        let counts = reads_counts(&function.body).then_some(words);
-        let bytes = WORD_BYTES * (words + counts.map_or(0, |_| COUNT_WORDS));
+        let grid = reads_grid(&function.body).then_some(words);
+        let bytes = WORD_BYTES * (words + grid.map_or(0, |_| GRID_WORDS));
         let parameters = match bytes > parameter_bytes_max {
             true => Parameters::Spilled,
             false => Parameters::Pushed,
@@ -36,7 +37,7 @@ impl Layout {
         Self {
             parameters,
             bytes,
-            counts,
+            grid,
         }
     }
 }
@@ -50,9 +51,9 @@ pub(crate) struct Shared {
 
 /// What the entry point gets from outside.
 pub(crate) struct Interface {
-    layout: Layout,
+    pub(crate) layout: Layout,
     /// The variable of the push constants, or the address of a spilled block.
-    block: Word,
+    pub(crate) block: Word,
     /// For each parameter its device address, or the index of its first element in the descriptor's range.
     pub(crate) starts: Vec<Word>,
     /// The variables of descriptors, by parameter and type of the elements.
@@ -62,7 +63,7 @@ pub(crate) struct Interface {
     pub(crate) reduced: HashMap<DType, Word>,
     /// The bytes of shared memory.
     pub(crate) shared_bytes: u32,
-    built_ins: HashMap<u32, Word>,
+    pub(crate) built_ins: HashMap<u32, Word>,
     /// The index of the thread in its cube over all axes, if the function reduces.
     pub(crate) thread: Word,
 }
@@ -155,182 +156,11 @@ impl Interface {
     }
 }
 
-impl Body<'_> {
-    pub(crate) fn interface(&mut self) -> (&mut Interface, &mut Unit) {
-        match &mut self.role {
-            Role::Main(interface) => (interface, self.unit),
-            Role::Routine { .. } => unreachable!("a routine has neither buffers nor positions"),
-        }
-    }
-
-    /// Loads what the whole function needs, at its start.
-    pub(crate) fn load_interface(&mut self) {
-        let function = self.function;
-        let (interface, unit) = self.interface();
-        if interface.layout.bytes > 0 && interface.layout.parameters == Parameters::Spilled {
-            let at = interface.block;
-            interface.block = pushed_word(unit, at, 0);
-        }
-        for (index, param) in function.params.iter().enumerate() {
-            let mut start = self.word(index as u32);
-            let (interface, unit) = self.interface();
-            if unit.target.buffers == Buffers::Descriptors {
-                let shift = unit.emit.u64(param.dtype.size().trailing_zeros().into());
-                let of = unit.emit.of(DType::U64);
-                start = unit.emit.op(Op::ShiftRightLogical, of, &[start, shift]);
-            }
-            interface.starts.push(start);
-        }
-        if !self.interface().0.reduced.is_empty() {
-            let thread = self.linear_thread();
-            self.interface().0.thread = thread;
-        }
-    }
-
-    /// Loads a word of the parameter block.
-    fn word(&mut self, index: u32) -> Word {
-        let (interface, unit) = self.interface();
-        let block = interface.block;
-        match interface.layout.parameters {
-            Parameters::Pushed => pushed_word(unit, block, index),
-            Parameters::Spilled => {
-                let emit = &mut unit.emit;
-                let of = emit.of(DType::U64);
-                let offset = emit.u64(u64::from(WORD_BYTES * index));
-                let address = emit.op(Op::IAdd, of, &[block, offset]);
-                let pointer = emit.pointer(StorageClass::PhysicalStorageBuffer, of);
-                let place = emit.op(Op::ConvertUToPtr, pointer, &[address]);
-                emit.load(of, place, Some(WORD_BYTES))
-            }
-        }
-    }
-
-    /// Returns a launch word as a value of this type: its low bits. In a routine, an argument.
-    pub(crate) fn scalar(&mut self, index: u16, dtype: DType) -> Word {
-        if let Role::Routine { arguments, .. } = &self.role {
-            return arguments[usize::from(index)];
-        }
-        let word = self.word(self.function.params.len() as u32 + u32::from(index));
-        let narrow = match dtype.size() {
-            8 => DType::U64,
-            4 => DType::U32,
-            _ if dtype == DType::Bool => DType::U64,
-            2 => DType::U16,
-            _ => DType::U8,
-        };
-        if dtype == DType::Bool {
-            let low = self.constant(DType::U64, 0xff).id;
-            let of = self.unit.emit.of(DType::U64);
-            let byte = self.unit.emit.op(Op::BitwiseAnd, of, &[word, low]);
-            return self.cast(DType::U64, DType::Bool, byte);
-        }
-        let bits = self.cast(DType::U64, narrow, word);
-        self.reinterpret(narrow, dtype, bits)
-    }
-
-    /// Returns a position or a size, as `i64`.
-    pub(crate) fn position(&mut self, position: Position, axis: Axis) -> Lane {
-        let axis = match axis {
-            Axis::X => 0,
-            Axis::Y => 1,
-            Axis::Z => 2,
-        };
-        let id = match position {
-            Position::Threads => {
-                let threads = self.function.threads[axis as usize];
-                return self.constant(DType::I64, threads.into());
-            }
-            // An axis with one thread.
-            Position::Thread if self.function.threads[axis as usize] == 1 => {
-                return self.constant(DType::I64, 0);
-            }
-            Position::Thread => self.built_in(BuiltIn::LocalInvocationId, axis),
-            Position::Cube => self.built_in(BuiltIn::WorkgroupId, axis),
-            Position::Cubes => self.count(axis),
-        };
-        let id = self.cast(DType::U32, DType::I64, id);
-        Lane { id, bits: None }
-    }
-
-    /// Returns the number of cubes along an axis: that of the parameter block, or of the launch if it is 0 there.
-    fn count(&mut self, axis: u32) -> Word {
-        let (interface, _) = self.interface();
-        let first = interface.layout.counts.unwrap_or_default();
-        let mut word = self.word(first + axis / 2);
-        if axis % 2 == 1 {
-            let half = self.constant(DType::U64, 32).id;
-            let of = self.unit.emit.of(DType::U64);
-            word = self.unit.emit.op(Op::ShiftRightLogical, of, &[word, half]);
-        }
-        let given = self.cast(DType::U64, DType::U32, word);
-        let is_given = self.cast(DType::U32, DType::Bool, given);
-        let launched = self.built_in(BuiltIn::NumWorkgroups, axis);
-        let of = self.unit.emit.of(DType::U32);
-        self.unit
-            .emit
-            .op(Op::Select, of, &[is_given, given, launched])
-    }
-
-    /// Returns a component of a built-in vector, `u32`.
-    fn built_in(&mut self, what: BuiltIn, axis: u32) -> Word {
-        let (interface, unit) = self.interface();
-        let emit = &mut unit.emit;
-        let of = emit.of(DType::U32);
-        let vector = emit.vector(of, 3);
-        let variable = interface.built_ins.entry(what as u32);
-        let variable = *variable.or_insert_with(|| emit.built_in(what, vector));
-        let all = emit.load(vector, variable, None);
-        emit.extract(of, all, axis)
-    }
-
-    /// Returns the index of the thread in its cube over all axes, `u32`.
-    fn linear_thread(&mut self) -> Word {
-        let [x, y, z] = [0, 1, 2].map(|axis| self.built_in(BuiltIn::LocalInvocationId, axis));
-        let [width, height, _] = self.function.threads;
-        let emit = &mut self.unit.emit;
-        let of = emit.of(DType::U32);
-        let mut along = |above, size, at| {
-            let size = emit.u32(size);
-            let above = emit.op(Op::IMul, of, &[above, size]);
-            emit.op(Op::IAdd, of, &[above, at])
-        };
-        let rows = along(z, height, y);
-        along(rows, width, x)
-    }
-}
-
-/// Loads a word of the push constants.
-fn pushed_word(unit: &mut Unit, block: Word, index: u32) -> Word {
-    let emit = &mut unit.emit;
-    let of = emit.of(DType::U64);
-    let pointer = emit.pointer(StorageClass::PushConstant, of);
-    let [first, index] = [0, index].map(|index| emit.u32(index));
-    let place = emit.op(Op::AccessChain, pointer, &[block, first, index]);
-    emit.load(of, place, None)
-}
-
-/// Calls `f` with each statement of a block and of the blocks within it.
-pub(crate) fn each_statement<'f>(block: &'f Block, f: &mut impl FnMut(&'f Stmt)) {
-    for stmt in block {
-        f(stmt);
-        match stmt {
-            Stmt::If {
-                then, otherwise, ..
-            } => {
-                each_statement(then, f);
-                each_statement(otherwise, f);
-            }
-            Stmt::For { body, .. } => each_statement(body, f),
-            _ => {}
-        }
-    }
-}
-
-fn reads_counts(block: &Block) -> bool {
+fn reads_grid(block: &Block) -> bool {
     let mut reads = false;
     each_statement(block, &mut |stmt| {
         if let Stmt::Let { op, .. } = stmt {
-            reads |= matches!(op, IrOp::Position(Position::Cubes, _));
+            reads |= matches!(op, Op::Position(Position::Cube | Position::Cubes, _));
         }
     });
     reads
@@ -348,7 +178,7 @@ fn adds_to(block: &Block, memory: Memory) -> bool {
 fn reduced_types(function: &Function, block: &Block, types: &mut Vec<DType>) {
     each_statement(block, &mut |stmt| {
         if let Stmt::Let {
-            op: IrOp::Reduce(Scope::Cube | Scope::Row, _, value),
+            op: Op::Reduce(Scope::Cube | Scope::Row, _, value),
             ..
         } = stmt
         {

@@ -4,7 +4,7 @@ use millstream_ir::DType;
 use millstream_ir::ssa::{Memory, Type, ValueId};
 use rspirv::spirv::{Capability, Op, StorageClass, Word};
 
-use crate::body::{Body, Lane, Role, Unit};
+use crate::body::{Body, Lane, Role};
 use crate::emit::Scope;
 use crate::{Buffers, LowerError};
 
@@ -13,21 +13,6 @@ pub(crate) struct Place {
     pub(crate) pointer: Word,
     /// The alignment of an access by a device address.
     pub(crate) aligned: Option<u32>,
-}
-
-impl Unit {
-    /// Returns `true` if the device adds to this memory by one instruction.
-    pub(crate) fn adds_natively(&self, memory: Memory, dtype: DType) -> bool {
-        let features = &self.target.features;
-        let is_shared = matches!(memory, Memory::Shared(_));
-        match (dtype, is_shared) {
-            (DType::F32, false) => features.buffer_f32_atomic_add,
-            (DType::F32, true) => features.shared_f32_atomic_add,
-            (DType::F64, false) => features.buffer_f64_atomic_add,
-            (DType::F64, true) => features.shared_f64_atomic_add,
-            _ => true,
-        }
-    }
 }
 
 impl Body<'_> {
@@ -279,7 +264,7 @@ impl Body<'_> {
         emit.branch(head);
         emit.open(head);
         emit.phi(expected, bits, [(first, before), (found, next)]);
-        emit.looping(end, next, false);
+        emit.looping(end, next);
         emit.branch(next);
         emit.open(next);
         let old = Lane {

@@ -3,9 +3,9 @@
 use millstream_ir::DType;
 use millstream_ir::ssa::{Function, Memory, Stmt};
 
-use crate::body::Unit;
-use crate::interface::each_statement;
-use crate::{Features, LowerError};
+use crate::unit::Unit;
+use crate::walk::each_statement;
+use crate::{Features, LowerError, Target};
 
 /// Records the features that a function uses.
 ///
@@ -71,6 +71,35 @@ pub(crate) fn check(unit: &mut Unit, function: &Function) -> Result<(), LowerErr
         }
     });
     found
+}
+
+/// Checks the size of a cube.
+///
+/// # Errors
+/// A limit that it exceeds.
+pub(crate) fn check_limits(
+    function: &Function,
+    target: &Target,
+    shared_bytes: u32,
+) -> Result<(), LowerError> {
+    let threads = function.threads.iter().product();
+    let limits = [
+        ("threads", threads, target.threads_max),
+        (
+            "bytes of shared memory",
+            shared_bytes,
+            target.shared_bytes_max,
+        ),
+    ];
+    match limits.into_iter().find(|(_, needed, limit)| needed > limit) {
+        None => Ok(()),
+        Some((what, needed, limit)) => Err(LowerError::Limit {
+            kernel: function.name.clone(),
+            what,
+            needed,
+            limit,
+        }),
+    }
 }
 
 /// Returns the feature that computation with a type needs.

@@ -19,6 +19,10 @@ pub struct Target {
     pub buffers: Buffers,
     /// The most bytes of push constants (`maxPushConstantsSize`). A greater parameter block is in a buffer.
     pub parameter_bytes_max: u32,
+    /// The most bytes of shared memory of a cube (`maxComputeSharedMemorySize`).
+    pub shared_bytes_max: u32,
+    /// The most threads of a cube (`maxComputeWorkGroupInvocations`).
+    pub threads_max: u32,
     /// The optional features that the module may use.
     pub features: Features,
 }
@@ -29,6 +33,8 @@ impl Default for Target {
         Self {
             buffers: Buffers::Addresses,
             parameter_bytes_max: 128,
+            shared_bytes_max: 16 << 10,
+            threads_max: 128,
             features: Features::default(),
         }
     }
@@ -37,7 +43,9 @@ impl Default for Target {
 macro_rules! features {
     ($($(#[$doc:meta])* $name:ident: $text:literal,)*) => {
         /// Optional features of a device. 64-bit integers (`shaderInt64`) are required, and buffer device addresses are
-        /// for [`Buffers::Addresses`] and for spilled parameters.
+        /// for [`Buffers::Addresses`] and for spilled parameters. Halves need no arithmetic of halves.
+        ///
+        /// Of a device whose float controls are not independent for `f32` and `f64`, turn both on or neither.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
         pub struct Features {
             $($(#[$doc])* pub $name: bool,)*
@@ -136,6 +144,20 @@ pub enum LowerError {
         dtype: DType,
         /// The feature of Vulkan.
         feature: &'static str,
+    },
+    /// A cube exceeds a limit of the device.
+    #[error(
+        "kernel `{kernel}` needs {needed} {what} for each cube, but the device has {limit}: use smaller cubes or shared arrays"
+    )]
+    Limit {
+        /// The name of the function.
+        kernel: String,
+        /// The kind of item.
+        what: &'static str,
+        /// The number of items that the function needs.
+        needed: u32,
+        /// The limit of the device.
+        limit: u32,
     },
     /// The function has an operation that this version does not lower, or was not checked.
     #[error(

@@ -22,6 +22,7 @@ use millstream_sync::timeline::Timeline;
 
 use super::resources::with_current;
 use super::{VulkanDevice, VulkanResources};
+use crate::queue::Queue;
 
 impl Backend for VulkanDevice {
     type Resources = VulkanResources;
@@ -122,6 +123,7 @@ impl Backend for VulkanDevice {
         let mut resources = self.bound(bindings)?;
         let queue = &mut self.queues[place.queue.index()];
         resources.commands = queue.record_foreign(bindings)?;
+        resources.barriers = queue.barriers();
         let work = || catch_unwind(AssertUnwindSafe(|| work(&mut resources)));
         let worked = with_current(queue, work);
         // Commands that were recorded before a panic are still ordered before the task's cursor, as all of them would
@@ -177,7 +179,7 @@ impl Backend for VulkanDevice {
     }
 
     fn has_running_tasks(&self) -> bool {
-        self.driven && self.queues.iter().any(|queue| queue.is_busy())
+        self.driven && self.queues.iter().any(Queue::is_busy)
     }
 
     fn take_spans(&mut self) -> Vec<Span> {

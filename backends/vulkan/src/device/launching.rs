@@ -1,14 +1,16 @@
 //! One launch: resolves bindings, stores the parameters, and records the dispatches.
 
 use ash::vk;
-use millstream_protocol::backend::{BoundCount, Launch};
+use millstream_protocol::backend::{BoundCount, BoundSlice, Launch};
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::QueueId;
 use smallvec::SmallVec;
 
 use super::VulkanDevice;
+use crate::driver::Context;
 use crate::kernel::VulkanKernel;
 use crate::pages::Location;
+use crate::parameters::Block;
 use crate::properties::BINDINGS_MAX;
 
 impl VulkanDevice {
@@ -49,40 +51,68 @@ impl VulkanDevice {
                 counts.offset
             )));
         }
+        let limits = self.context.gpu.limits.max_compute_work_group_count;
+        if !entry.is_divisible && !fits(cubes, limits) {
+            let [x, y, z] = limits;
+            return Err(Refused::Task(format!(
+                "expected at most {x}, {y} and {z} cubes along the axes in a launch of SPIR-V, got {cubes:?}; use a \
+                 kernel of the IR, or another geometry"
+            )));
+        }
         self.block.clear();
-        let alignment = self.descriptor_alignment;
-        match entry.has_descriptors {
-            false => self.block.push(&addresses),
-            true => {
-                let offsets: SmallVec<[u64; BINDINGS_MAX]> = locations
-                    .iter()
-                    .map(|location| location.offset % alignment)
-                    .collect();
-                self.block.push(&offsets);
+        match &kernel.immediates {
+            Some(places) => {
+                self.check_alignment(launch, &locations)?;
+                self.block
+                    .place(launch.scalars, places, entry.parameter_bytes);
+            }
+            None => {
+                match entry.has_descriptors {
+                    false => self.block.push(&addresses),
+                    true => {
+                        let offset =
+                            |location: &Location| location.offset % self.descriptor_alignment;
+                        let offsets: SmallVec<[u64; BINDINGS_MAX]> =
+                            locations.iter().map(offset).collect();
+                        self.block.push(&offsets);
+                    }
+                }
+                self.block.push(launch.scalars);
             }
         }
-        self.block.push(launch.scalars);
         if kernel.metadata_words > 0 || !launch.metadata.is_empty() {
             self.block
                 .push_metadata(launch.metadata, kernel.metadata_words)?;
         }
-        if entry.has_counts {
-            self.block.push_counts(cubes);
+        if entry.has_grid {
+            self.block.push_grid(cubes);
         }
         if (entry.parameter_bytes as usize) > self.block.len() * size_of::<u64>() {
             return Err(Refused::Task("the launch has too few scalars".to_owned()));
         }
-        let bound = launch.bindings.iter().chain(dynamic);
-        let commands = self.queues[queue.index()].record(bound)?;
-        let (pipeline, layout) = entry.pipeline();
-        let device = &self.context.device;
-        let buffer = commands.raw();
-        let block = self.block.bytes(entry.parameter_bytes);
-        // Before the pipeline is bound: a refused launch does not keep its kernel, and so must not use it.
-        let address = match entry.is_spilled {
-            true => commands.store(block)?.to_ne_bytes(),
-            false => [0; 8],
+        let infos = match entry.has_descriptors {
+            true => self.descriptor_infos(launch, &locations),
+            false => SmallVec::new(),
         };
+        let bound = launch.bindings.iter().chain(dynamic);
+        let Self {
+            context,
+            queues,
+            block,
+            ..
+        } = self;
+        let device = &context.device;
+        let commands = queues[queue.index()].record(bound)?;
+        let (pipeline, layout) = entry.pipeline();
+        let buffer = commands.raw();
+        if entry.is_spilled {
+            let times = match indirect {
+                Some(_) => 1,
+                None => dispatches(cubes, limits).count(),
+            };
+            // Before the pipeline is bound: a refused launch does not keep its kernel, and so must not use it.
+            commands.reserve(entry.parameter_bytes as usize, times)?;
+        }
         if commands.bound != pipeline {
             commands.bound = pipeline;
             // SAFETY: this thread records the command buffer; a pipeline is destroyed once no task uses it.
@@ -90,94 +120,145 @@ impl VulkanDevice {
                 device.cmd_bind_pipeline(buffer, vk::PipelineBindPoint::COMPUTE, pipeline);
             }
         }
-        let pushed = match entry.is_spilled {
-            true => &address,
-            false => block,
+        push_descriptors(context, buffer, layout, &infos);
+        let mut push = |block: &Block| {
+            let block = block.bytes(entry.parameter_bytes);
+            let address = match entry.is_spilled {
+                true => commands.store(block).to_ne_bytes(),
+                false => [0; 8],
+            };
+            let pushed = match entry.is_spilled {
+                true => &address,
+                false => block,
+            };
+            if !pushed.is_empty() {
+                let stages = vk::ShaderStageFlags::COMPUTE;
+                // SAFETY: this thread records the command buffer; the layout has these push constants.
+                unsafe { device.cmd_push_constants(buffer, layout, stages, 0, pushed) };
+            }
         };
-        if !pushed.is_empty() {
-            let stages = vk::ShaderStageFlags::COMPUTE;
-            // SAFETY: the layout has these push constants.
-            unsafe { device.cmd_push_constants(buffer, layout, stages, 0, pushed) };
-        }
-        if entry.has_descriptors {
-            self.push_descriptors(buffer, layout, launch, &locations);
-        }
-        match indirect {
+        if let Some(counts) = indirect {
+            push(block);
             // SAFETY: the buffer has three `u32` there, which the launch's binding covers.
-            Some(counts) => unsafe {
-                device.cmd_dispatch_indirect(buffer, counts.buffer, counts.offset);
-            },
-            None => self.dispatch(buffer, cubes),
+            unsafe { device.cmd_dispatch_indirect(buffer, counts.buffer, counts.offset) };
+            return Ok(());
+        }
+        for (first, [x, y, z]) in dispatches(cubes, limits) {
+            if entry.has_grid {
+                block.set_first_cube(first);
+            }
+            push(block);
+            // SAFETY: this thread records the command buffer, and a pipeline with its arguments is bound. The kernel
+            // accesses what its bindings declare, as its author vouches or its lowering guarantees.
+            unsafe { device.cmd_dispatch(buffer, x, y, z) };
         }
         Ok(())
     }
 
-    /// Records the dispatches of a launch: several if it exceeds the limits of the device.
-    fn dispatch(&self, commands: vk::CommandBuffer, cubes: [u32; 3]) {
-        let device = &self.context.device;
-        let limits = self.context.gpu.limits.max_compute_work_group_count;
-        let [x, y, z] = cubes;
-        if cubes.iter().zip(limits).all(|(count, most)| *count <= most) {
-            // SAFETY: this thread records the command buffer, and a pipeline with its arguments is bound. The kernel
-            // accesses what its bindings declare, as its author vouches or its lowering guarantees.
-            unsafe { device.cmd_dispatch(commands, x, y, z) };
-            return;
-        }
-        let parts = |count: u32, most: u32| {
-            let starts = (0..count).step_by(most as usize);
-            starts.map(move |start| (start, most.min(count - start)))
+    /// Returns an error if a descriptor cannot begin at a binding.
+    fn check_alignment(&self, launch: &Launch<'_>, locations: &[Location]) -> Result<(), Refused> {
+        let alignment = self.descriptor_alignment;
+        let misaligned = locations
+            .iter()
+            .position(|location| location.offset % alignment != 0);
+        let Some(index) = misaligned else {
+            return Ok(());
         };
-        for (z, z_count) in parts(z, limits[2]) {
-            for (y, y_count) in parts(y, limits[1]) {
-                for (x, x_count) in parts(x, limits[0]) {
-                    // SAFETY: as above; the pipeline was created for dispatches with a base.
-                    unsafe {
-                        device.cmd_dispatch_base(commands, x, y, z, x_count, y_count, z_count);
+        let offset = launch.bindings[index].slice_offset;
+        Err(Refused::Task(format!(
+            "binding {index} begins at byte {offset} of its slice, but on this device a binding of a kernel in WGSL \
+             begins at a multiple of {alignment}; copy it to a slice of its own, or use SPIR-V with addresses"
+        )))
+    }
+
+    /// Returns the descriptors of a launch. Each begins at the aligned offset before its binding.
+    fn descriptor_infos(
+        &self,
+        launch: &Launch<'_>,
+        locations: &[Location],
+    ) -> SmallVec<[vk::DescriptorBufferInfo; BINDINGS_MAX]> {
+        let pairs = launch.bindings.iter().zip(locations);
+        let info = |(binding, location): (&BoundSlice, &Location)| {
+            let skipped = location.offset % self.descriptor_alignment;
+            match binding.len {
+                0 => vk::DescriptorBufferInfo::default()
+                    .buffer(self.nothing.raw())
+                    .range(vk::WHOLE_SIZE),
+                len => vk::DescriptorBufferInfo::default()
+                    .buffer(location.buffer)
+                    .offset(location.offset - skipped)
+                    .range(len + skipped),
+            }
+        };
+        pairs.map(info).collect()
+    }
+}
+
+/// Whether one dispatch has room for these cubes.
+fn fits(cubes: [u32; 3], limits: [u32; 3]) -> bool {
+    cubes.iter().zip(limits).all(|(count, most)| *count <= most)
+}
+
+/// Returns the first cube and the cube count of each dispatch of a launch: several if the launch exceeds the limits.
+fn dispatches([x, y, z]: [u32; 3], limits: [u32; 3]) -> impl Iterator<Item = ([u32; 3], [u32; 3])> {
+    let parts = |count: u32, most: u32| {
+        let starts = (0..count).step_by(most as usize);
+        starts.map(move |start| (start, most.min(count - start)))
+    };
+    parts(z, limits[2]).flat_map(move |(z, depth)| {
+        parts(y, limits[1]).flat_map(move |(y, height)| {
+            parts(x, limits[0]).map(move |(x, width)| ([x, y, z], [width, height, depth]))
+        })
+    })
+}
+
+/// Records the descriptors of a launch, if there are any.
+fn push_descriptors(
+    context: &Context,
+    commands: vk::CommandBuffer,
+    layout: vk::PipelineLayout,
+    infos: &[vk::DescriptorBufferInfo],
+) {
+    let writes = infos.iter().zip(0..).map(|(info, binding)| {
+        vk::WriteDescriptorSet::default()
+            .dst_binding(binding)
+            .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
+            .buffer_info(std::slice::from_ref(info))
+    });
+    let writes: SmallVec<[_; BINDINGS_MAX]> = writes.collect();
+    if let Some(functions) = &context.push_descriptor
+        && !writes.is_empty()
+    {
+        let point = vk::PipelineBindPoint::COMPUTE;
+        // SAFETY: this thread records the command buffer; the layout has a set of as many pushed descriptors; the
+        // ranges lie within pages.
+        unsafe { functions.cmd_push_descriptor_set(commands, point, layout, 0, &writes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dispatches_of_a_launch_cover_each_cube_once_within_the_limits() {
+        let limits = [4, 3, 2];
+        for counts in [[4, 3, 2], [5, 1, 1], [1, 7, 1], [9, 4, 5], [0, 1, 1]] {
+            let mut cubes = Vec::new();
+            for (first, size) in dispatches(counts, limits) {
+                assert!(fits(size, limits), "{size:?}");
+                let along = |axis: usize| first[axis]..first[axis] + size[axis];
+                for z in along(2) {
+                    for y in along(1) {
+                        cubes.extend(along(0).map(|x| [z, y, x]));
                     }
                 }
             }
-        }
-    }
-
-    /// Pushes the descriptors of a launch. Each begins at the aligned offset before its binding.
-    fn push_descriptors(
-        &self,
-        commands: vk::CommandBuffer,
-        layout: vk::PipelineLayout,
-        launch: &Launch<'_>,
-        locations: &[Location],
-    ) {
-        let infos: SmallVec<[vk::DescriptorBufferInfo; BINDINGS_MAX]> = launch
-            .bindings
-            .iter()
-            .zip(locations)
-            .map(|(binding, location)| {
-                let skipped = location.offset % self.descriptor_alignment;
-                match binding.len {
-                    0 => vk::DescriptorBufferInfo::default()
-                        .buffer(self.nothing.raw())
-                        .range(vk::WHOLE_SIZE),
-                    len => vk::DescriptorBufferInfo::default()
-                        .buffer(location.buffer)
-                        .offset(location.offset - skipped)
-                        .range(len + skipped),
-                }
-            })
-            .collect();
-        let writes = infos.iter().zip(0..).map(|(info, binding)| {
-            vk::WriteDescriptorSet::default()
-                .dst_binding(binding)
-                .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
-                .buffer_info(std::slice::from_ref(info))
-        });
-        let writes: SmallVec<[_; BINDINGS_MAX]> = writes.collect();
-        if let Some(functions) = &self.context.push_descriptor
-            && !writes.is_empty()
-        {
-            let point = vk::PipelineBindPoint::COMPUTE;
-            // SAFETY: this thread records the command buffer; the layout has a set of as many pushed descriptors; the
-            // ranges lie within pages.
-            unsafe { functions.cmd_push_descriptor_set(commands, point, layout, 0, &writes) };
+            cubes.sort_unstable();
+            let count = cubes.len();
+            cubes.dedup();
+            assert_eq!(cubes.len(), count);
+            assert_eq!(count, counts.iter().product::<u32>() as usize);
         }
     }
 }

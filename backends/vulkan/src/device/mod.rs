@@ -137,13 +137,13 @@ pub(crate) fn host_len(bytes: u64) -> Result<usize, Refused> {
 impl Drop for VulkanDevice {
     /// Waits for the queues, then frees everything. All work of a lost device has ended, by the rules of Vulkan.
     fn drop(&mut self) {
-        // SAFETY: only this thread uses queues.
-        let idle = || unsafe { self.context.wait_idle() };
-        let ended = |waited: Result<(), Code>| match waited {
+        // Not `vkDeviceWaitIdle`, which would also concern the queues that an application uses meanwhile.
+        let ended = |queue: &Queue| match queue.wait_idle() {
             Ok(()) => true,
             Err(code) => code.is_loss(),
         };
-        if !(0..WAITS_MAX).any(|_| ended(idle())) {
+        let all_ended = || self.queues.iter().all(ended);
+        if !(0..WAITS_MAX).any(|_| all_ended()) {
             tracing::error!(
                 target: "millstream::vulkan",
                 "the driver refuses to wait for the device; its memory and its threads are leaked"

@@ -1,5 +1,6 @@
 //! Opens a device.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use millstream_gpu::{Completer, Staging};
@@ -9,10 +10,11 @@ use millstream_protocol::id::QueueId;
 use millstream_sync::timeline::Timeline;
 
 use super::VulkanDevice;
+use crate::adopted::{AdoptedDevice, AdoptedQueue};
 use crate::completer::{Shared, serve};
 use crate::driver::{
-    ALIGNMENT, Buffer, Code, Context, Gpu, Instance, Purpose, QueueFamily, TimelineSemaphore,
-    refused,
+    ALIGNMENT, Buffer, Code, Context, Gpu, Instance, PipelineCache, Purpose, QueueFamily,
+    TimelineSemaphore, refused,
 };
 use crate::kernel::VulkanCompiler;
 use crate::pages::Pages;
@@ -28,6 +30,8 @@ pub(crate) struct DeviceConfig {
     pub(crate) descriptors: bool,
     /// The most bytes of all pages.
     pub(crate) memory_limit: u64,
+    /// The folder of the pipeline cache; `None` for none.
+    pub(crate) cache: Option<PathBuf>,
 }
 
 impl VulkanDevice {
@@ -38,38 +42,78 @@ impl VulkanDevice {
         host: HostContext,
     ) -> Result<Self, OpenError> {
         gpu.check()?;
-        if config.descriptors && !gpu.features.push_descriptors {
+        let places = distribute(&gpu.families, config.queues);
+        let context = Context::new(instance, gpu, &queues_by_family(&places))?;
+        let raw = places.into_iter().map(|(family, nth)| {
+            // SAFETY: the device was created with this queue.
+            let raw = unsafe { context.device.get_device_queue(family, nth) };
+            AdoptedQueue { family, raw }
+        });
+        let raw = raw.collect();
+        Self::open_context(&context, raw, config, host)
+    }
+
+    /// Opens the device of an application.
+    ///
+    /// # Safety
+    /// As for [`Vulkan::adopt`](crate::Vulkan::adopt).
+    pub(crate) unsafe fn adopt(
+        adopted: AdoptedDevice,
+        config: DeviceConfig,
+        host: HostContext,
+    ) -> Result<Self, OpenError> {
+        let instance = Instance::adopt(adopted.instance.clone());
+        let gpu = Gpu::adopt(&instance, &adopted)?;
+        let queues = adopted.queues.iter().copied();
+        let mut families: Vec<u32> = queues.clone().map(|queue| queue.family).collect();
+        families.sort_unstable();
+        families.dedup();
+        // SAFETY: as the caller guarantees.
+        let context = unsafe { Context::adopt(instance, gpu, adopted.device, families) }?;
+        let raw = queues.cycle().take(config.queues).collect();
+        Self::open_context(&context, raw, config, host)
+    }
+
+    /// Opens a device on these queues of the driver, one for each queue.
+    fn open_context(
+        context: &Arc<Context>,
+        raw: Vec<AdoptedQueue>,
+        config: DeviceConfig,
+        host: HostContext,
+    ) -> Result<Self, OpenError> {
+        if config.descriptors && !context.gpu.features.push_descriptors {
             return Err(OpenError::Unavailable {
                 backend: "vulkan",
                 why: format!(
                     "the device `{}` lacks VK_KHR_push_descriptor; open it without `descriptors`",
-                    gpu.name
+                    context.gpu.name
                 ),
             });
         }
-        let places = distribute(&gpu.families, config.queues);
-        let context = Context::new(instance, gpu, &queues_by_family(&places))?;
         let properties = properties(&context.gpu, config.queues);
-        let uploads = UploadMemory::new(&context);
+        let uploads = UploadMemory::new(context);
         host.set_host_memory(Arc::new(uploads.clone()));
         let timelines: Box<[Arc<Timeline>]> = (0..config.queues).map(|_| Arc::default()).collect();
         let shared = Arc::new(Shared {
             timelines: timelines.clone(),
             status: host.gone.clone(),
             abandoned: Mutex::default(),
+            context: context.clone(),
         });
-        let nothing = Buffer::new(&context, ALIGNMENT, Purpose::Page).map_err(refused)?;
+        let cache = PipelineCache::new(context, config.cache.as_deref()).map_err(refused)?;
+        let nothing = Buffer::new(context, ALIGNMENT, Purpose::Page).map_err(refused)?;
         let mut device = Self {
             compiler: Arc::new(VulkanCompiler::new(
-                &context,
+                context,
                 &properties,
                 config.descriptors,
+                cache,
             )),
             queues: Vec::with_capacity(config.queues),
             staging: Staging::default(),
             readbacks: Staging::default(),
             uploads,
-            pages: Pages::new(&context, config.memory_limit),
+            pages: Pages::new(context, config.memory_limit),
             block: Block::new(),
             descriptor_alignment: context
                 .gpu
@@ -87,9 +131,9 @@ impl VulkanDevice {
             properties,
         };
         let depth = device.properties.max_queue_depth;
-        for (index, (timeline, (family, nth))) in timelines.iter().zip(places).enumerate() {
+        for (index, (timeline, queue)) in timelines.iter().zip(raw).enumerate() {
             let id = QueueId(index as u8);
-            let semaphore = Arc::new(TimelineSemaphore::new(&context).map_err(refused)?);
+            let semaphore = Arc::new(TimelineSemaphore::new(context).map_err(refused)?);
             let completer = match host.driven {
                 true => None,
                 false => {
@@ -99,14 +143,12 @@ impl VulkanDevice {
                     Some(Completer::start(&name, depth, &host.spawner, serve)?)
                 }
             };
-            // SAFETY: the device was created with this queue.
-            let raw = unsafe { context.device.get_device_queue(family, nth) };
             device.queues.push(Queue::new(
-                &context,
+                context,
                 QueueConfig {
                     id,
-                    raw,
-                    family,
+                    raw: queue.raw,
+                    family: queue.family,
                     timeline: timeline.clone(),
                     semaphore,
                     completer,
@@ -115,8 +157,8 @@ impl VulkanDevice {
                 },
             ));
         }
-        device.tracer = clocks(&context, &mut device.queues)?
-            .map(|clocks| Arc::new(Tracer::new(&context, clocks, host.trace_capacity)));
+        device.tracer = clocks(context, &mut device.queues)?
+            .map(|clocks| Arc::new(Tracer::new(context, clocks, host.trace_capacity)));
         device.set_span_recording(0);
         Ok(device)
     }

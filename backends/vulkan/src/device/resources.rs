@@ -10,7 +10,7 @@ use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::error::Refused;
 
 use super::VulkanDevice;
-use crate::driver::Context;
+use crate::driver::{Buffer, Context};
 use crate::queue::Queue;
 
 /// A binding of a custom task or a guard.
@@ -37,6 +37,8 @@ pub struct VulkanResources {
     context: Arc<Context>,
     /// The command buffer of the task; null for a guard, and after [`VulkanResources::finish`].
     pub(super) commands: vk::CommandBuffer,
+    /// The barriers of the queue before the task; 0 for a guard.
+    pub(super) barriers: u64,
 }
 
 // SAFETY: handles and pointers to mapped memory, whose use is synchronized by the task or the guard.
@@ -58,6 +60,12 @@ impl VulkanResources {
     /// barriers between its own commands, and around commands of other stages. `None` for a guard.
     pub fn commands(&self) -> Option<vk::CommandBuffer> {
         Some(self.commands).filter(|commands| *commands != vk::CommandBuffer::null())
+    }
+
+    /// Returns the number of barriers between tasks that were recorded to the queue of a custom task so far, with its own.
+    /// Tasks without a barrier between them may overlap. 0 for a guard.
+    pub fn barriers(&self) -> u64 {
+        self.barriers
     }
 
     /// Submits everything that was recorded to the queue of a custom task before, and waits until it has completed.
@@ -115,7 +123,7 @@ impl VulkanDevice {
         let bound = bindings.iter().map(|binding| {
             let location = self.pages.resolve(binding)?;
             let page = self.pages.page(binding.page).filter(|_| binding.len > 0);
-            let mapped = page.and_then(|page| page.mapped());
+            let mapped = page.and_then(Buffer::mapped);
             Ok(VulkanBinding {
                 buffer: location.buffer,
                 offset: location.offset,
@@ -130,6 +138,7 @@ impl VulkanDevice {
             bindings: bound.collect::<Result<_, Refused>>()?,
             context: self.context.clone(),
             commands: vk::CommandBuffer::null(),
+            barriers: 0,
         })
     }
 }

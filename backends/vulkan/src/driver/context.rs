@@ -1,8 +1,9 @@
 //! A logical device with its allocator and the functions of its extensions.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ash::{khr, vk};
+use ash::{ext, khr, vk};
 use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
 use millstream_protocol::error::OpenError;
 
@@ -20,10 +21,15 @@ pub(crate) struct Context {
     pub(crate) families: Vec<u32>,
     synchronization: Option<khr::synchronization2::Device>,
     pub(crate) push_descriptor: Option<khr::push_descriptor::Device>,
+    fault_info: Option<ext::device_fault::Device>,
     /// `None` only while the context is dropped.
     allocator: Mutex<Option<Allocator>>,
+    /// Pipelines of kernels.
+    kept: Mutex<BTreeMap<vk::Pipeline, Pipeline>>,
     /// Pipelines of dropped kernels, which tasks in flight may still use.
     retired: Mutex<Vec<Pipeline>>,
+    /// Whether the device belongs to the application.
+    is_adopted: bool,
     /// Destroyed after the device.
     _instance: Instance,
 }
@@ -76,6 +82,19 @@ impl Context {
             extensions.push(khr::push_descriptor::NAME.as_ptr());
         }
         let mut features = vk::PhysicalDeviceFeatures2::default().features(basic);
+        let atomics = has.atomic_floats;
+        let mut atomic_floats = vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT::default()
+            .shader_buffer_float32_atomic_add(atomics.buffer_f32)
+            .shader_shared_float32_atomic_add(atomics.shared_f32)
+            .shader_buffer_float64_atomic_add(atomics.buffer_f64)
+            .shader_shared_float64_atomic_add(atomics.shared_f64);
+        let mut faults = vk::PhysicalDeviceFaultFeaturesEXT::default().device_fault(true);
+        if has.fault_info {
+            extensions.push(ext::device_fault::NAME.as_ptr());
+        }
+        if atomics.any() {
+            extensions.push(ext::shader_atomic_float::NAME.as_ptr());
+        }
         let info = vk::DeviceCreateInfo::default()
             .queue_create_infos(&infos)
             .push_next(&mut features)
@@ -83,6 +102,14 @@ impl Context {
             .push_next(&mut of_1_1)
             .push_next(&mut of_1_2)
             .push_next(&mut synchronization);
+        let info = match atomics.any() {
+            true => info.push_next(&mut atomic_floats),
+            false => info,
+        };
+        let info = match has.fault_info {
+            true => info.push_next(&mut faults),
+            false => info,
+        };
         let vulkan = &instance.raw;
         let _turn = change();
         // SAFETY: the physical device belongs to the instance, and everything that `info` points to lives until the
@@ -90,6 +117,49 @@ impl Context {
         let device = unsafe { vulkan.create_device(gpu.raw, &info, None) }
             .map_err(Code::of("vkCreateDevice"))
             .map_err(refused)?;
+        let families = queues.iter().map(|(family, _)| *family).collect();
+        let extension = has.synchronization_extension;
+        // SAFETY: the device was just created, and nothing else uses it.
+        let context = unsafe { Self::of(instance, gpu, device, families, extension, false) };
+        context.map(Arc::new)
+    }
+
+    /// Uses the device of an application.
+    ///
+    /// # Safety
+    /// The device is alive until the context is dropped, and has the required features.
+    pub(crate) unsafe fn adopt(
+        instance: Instance,
+        gpu: Gpu,
+        device: ash::Device,
+        families: Vec<u32>,
+    ) -> Result<Arc<Self>, OpenError> {
+        gpu.check()?;
+        let _turn = change();
+        // SAFETY: the device is alive.
+        let submit = unsafe {
+            let get = instance.raw.fp_v1_0().get_device_proc_addr;
+            get(device.handle(), c"vkQueueSubmit2".as_ptr())
+        };
+        // SAFETY: as the caller guarantees.
+        let context = unsafe { Self::of(instance, gpu, device, families, submit.is_none(), true) };
+        context.map(Arc::new)
+    }
+
+    /// Adds the allocator and the functions of extensions to a device. `extension` says whether `synchronization2` is an
+    /// extension of the device. A device that is not adopted is destroyed on an error.
+    ///
+    /// # Safety
+    /// The device is alive, and the context owns it unless it is adopted.
+    unsafe fn of(
+        instance: Instance,
+        gpu: Gpu,
+        device: ash::Device,
+        families: Vec<u32>,
+        extension: bool,
+        is_adopted: bool,
+    ) -> Result<Self, OpenError> {
+        let vulkan = &instance.raw;
         let allocator = Allocator::new(&AllocatorCreateDesc {
             instance: vulkan.clone(),
             device: device.clone(),
@@ -101,25 +171,31 @@ impl Context {
         let allocator = match allocator {
             Ok(allocator) => allocator,
             Err(why) => {
-                // SAFETY: just created, and nothing else uses it.
-                unsafe { device.destroy_device(None) };
+                if !is_adopted {
+                    // SAFETY: the device is owned, and nothing else uses it.
+                    unsafe { device.destroy_device(None) };
+                }
                 return Err(unavailable(format!("its memory cannot be managed: {why}")));
             }
         };
-        Ok(Arc::new(Self {
-            synchronization: has
-                .synchronization_extension
-                .then(|| khr::synchronization2::Device::new(vulkan, &device)),
-            push_descriptor: has
-                .push_descriptors
+        let push_descriptors = gpu.features.push_descriptors;
+        Ok(Self {
+            synchronization: extension.then(|| khr::synchronization2::Device::new(vulkan, &device)),
+            push_descriptor: push_descriptors
                 .then(|| khr::push_descriptor::Device::new(vulkan, &device)),
+            fault_info: gpu
+                .features
+                .fault_info
+                .then(|| ext::device_fault::Device::new(vulkan, &device)),
             allocator: Mutex::new(Some(allocator)),
+            kept: Mutex::default(),
             retired: Mutex::default(),
             device,
             gpu,
-            families: queues.iter().map(|(family, _)| *family).collect(),
+            families,
+            is_adopted,
             _instance: instance,
-        }))
+        })
     }
 
     /// Calls `body` with the allocator.
@@ -187,39 +263,57 @@ impl Context {
         }
     }
 
+    /// Returns what the driver says about the fault that has lost the device, if it says anything.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let functions = self.fault_info.as_ref()?;
+        // Counts of 0 ask for the description alone.
+        let mut counts = vk::DeviceFaultCountsEXT::default();
+        let mut info = vk::DeviceFaultInfoEXT::default();
+        let device = self.device.handle();
+        // SAFETY: the device is alive and lost, and the structs are valid.
+        let answer =
+            unsafe { (functions.fp().get_device_fault_info_ext)(device, &mut counts, &mut info) };
+        match answer {
+            vk::Result::SUCCESS | vk::Result::INCOMPLETE => {
+                let text = info.description_as_c_str().ok()?.to_string_lossy();
+                Some(text.into_owned()).filter(|text| !text.is_empty())
+            }
+            _ => None,
+        }
+    }
+
+    /// Keeps the pipeline of a kernel until [`Context::retire`], or until the context is dropped.
+    pub(crate) fn keep(&self, pipeline: Pipeline) {
+        lock(&self.kept).insert(pipeline.raw, pipeline);
+    }
+
     /// Keeps the pipeline of a dropped kernel until [`Context::take_retired`].
     pub(crate) fn retire(&self, pipeline: Pipeline) {
-        lock(&self.retired).push(pipeline);
+        if let Some(pipeline) = lock(&self.kept).remove(&pipeline.raw) {
+            lock(&self.retired).push(pipeline);
+        }
     }
 
     /// Moves the pipelines of dropped kernels to `to`. Tasks that were issued before may still use them.
     pub(crate) fn take_retired(&self, to: &mut Vec<Pipeline>) {
         to.append(&mut lock(&self.retired));
     }
-
-    /// Waits until all queues are idle.
-    ///
-    /// # Safety
-    /// No other thread uses a queue of the device.
-    pub(crate) unsafe fn wait_idle(&self) -> Result<(), Code> {
-        // SAFETY: as the caller guarantees.
-        unsafe { self.device.device_wait_idle() }.map_err(Code::of("vkDeviceWaitIdle"))
-    }
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
-        let retired = self
-            .retired
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        for pipeline in retired.drain(..) {
+        let kept = std::mem::take(&mut *lock(&self.kept));
+        let retired = std::mem::take(&mut *lock(&self.retired));
+        for pipeline in kept.into_values().chain(retired) {
             pipeline.destroy(&self.device);
         }
         *self
             .allocator
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner) = None;
+        if self.is_adopted {
+            return;
+        }
         let _turn = change();
         // SAFETY: all objects of the device hold the context, so they are destroyed; the device is idle or lost.
         unsafe { self.device.destroy_device(None) };

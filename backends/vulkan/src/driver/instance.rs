@@ -62,6 +62,8 @@ pub(crate) struct Instance {
     /// The version that both the instance and this crate support.
     pub(crate) version: u32,
     messenger: Option<Messenger>,
+    /// Whether the instance belongs to the application.
+    is_adopted: bool,
 }
 
 /// Passes messages to a handler.
@@ -173,6 +175,7 @@ impl Instance {
             raw,
             version,
             messenger: None,
+            is_adopted: false,
         };
         if validation > Validation::Off {
             let handler = handler.unwrap_or_else(|| Arc::new(log));
@@ -183,6 +186,16 @@ impl Instance {
 }
 
 impl Instance {
+    /// Returns the instance of an application. Its version does not matter: the functions of its device are looked up.
+    pub(crate) fn adopt(raw: ash::Instance) -> Self {
+        Self {
+            raw,
+            version: vk::API_VERSION_1_3,
+            messenger: None,
+            is_adopted: true,
+        }
+    }
+
     /// Returns `true` if the validation layer is installed.
     pub(crate) fn has_validation() -> bool {
         loader().and_then(require_layer).is_ok()
@@ -191,6 +204,9 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
+        if self.is_adopted {
+            return;
+        }
         let _turn = change();
         // SAFETY: created once, destroyed once; everything created from the instance was destroyed before.
         unsafe {

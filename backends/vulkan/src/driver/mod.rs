@@ -2,6 +2,7 @@
 //! that says what to do.
 
 mod buffer;
+mod cache;
 mod code;
 mod context;
 mod instance;
@@ -10,6 +11,7 @@ mod requirements;
 mod semaphore;
 
 pub(crate) use buffer::{ALIGNMENT, Buffer, Mapped, Purpose};
+pub(crate) use cache::PipelineCache;
 pub(crate) use code::{Code, refused};
 pub(crate) use context::Context;
 #[doc(hidden)]

@@ -11,10 +11,12 @@ pub(crate) struct Interface {
     pub(crate) push_bytes: u32,
     /// The number of storage buffers in descriptor set 0, which are pushed; 0 for none.
     pub(crate) descriptors: u32,
+    /// The threads of a cube: the values of the specialization constants 0, 1 and 2, if the module has them.
+    pub(crate) threads: [u32; 3],
 }
 
 /// A compute pipeline and its layout. [`Pipeline::destroy`] destroys them once no task uses them.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Pipeline {
     pub(crate) raw: vk::Pipeline,
     pub(crate) layout: vk::PipelineLayout,
@@ -85,12 +87,21 @@ impl Pipeline {
         // SAFETY: the module is valid, as the caller guarantees.
         let module = unsafe { device.create_shader_module(&info, None) }
             .map_err(Code::of("vkCreateShaderModule"))?;
+        let constants: [_; 3] = std::array::from_fn(|axis| {
+            vk::SpecializationMapEntry::default()
+                .constant_id(axis as u32)
+                .offset((axis * size_of::<u32>()) as u32)
+                .size(size_of::<u32>())
+        });
+        let constants = vk::SpecializationInfo::default()
+            .map_entries(&constants)
+            .data(bytemuck::bytes_of(&interface.threads));
         let stage = vk::PipelineShaderStageCreateInfo::default()
             .stage(vk::ShaderStageFlags::COMPUTE)
             .module(module)
-            .name(entry);
+            .name(entry)
+            .specialization_info(&constants);
         let info = vk::ComputePipelineCreateInfo::default()
-            .flags(vk::PipelineCreateFlags::DISPATCH_BASE)
             .stage(stage)
             .layout(self.layout);
         // SAFETY: the info is valid, and the module is destroyed after its use.

@@ -2,11 +2,12 @@
 
 use std::ffi::CStr;
 
-use ash::{khr, nv, vk};
+use ash::{ext, khr, nv, vk};
 use millstream_protocol::error::OpenError;
 
 use super::instance::{change, unavailable};
 use super::{Code, Instance, VERSION_MIN, refused};
+use crate::adopted::AdoptedDevice;
 
 /// A family of queues that support compute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,7 +60,37 @@ pub(crate) struct Features {
     pub(crate) push_descriptors: bool,
     /// `synchronization2` is an extension of this device, not a part of its version.
     pub(crate) synchronization_extension: bool,
-    pub(crate) preserves_nan: bool,
+    /// The device can describe a fault after a loss.
+    pub(crate) fault_info: bool,
+    pub(crate) float_controls: FloatControls,
+    pub(crate) atomic_floats: AtomicFloats,
+}
+
+/// What modules may demand of arithmetic on floats.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct FloatControls {
+    /// Zeros keep their sign, and infinities and NaN are respected.
+    pub(crate) preserve_f32: bool,
+    pub(crate) preserve_f64: bool,
+    /// Subnormals are not flushed to zero.
+    pub(crate) subnormals_f32: bool,
+    pub(crate) subnormals_f64: bool,
+}
+
+/// Atomic additions of floats.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct AtomicFloats {
+    pub(crate) buffer_f32: bool,
+    pub(crate) shared_f32: bool,
+    pub(crate) buffer_f64: bool,
+    pub(crate) shared_f64: bool,
+}
+
+impl AtomicFloats {
+    /// Returns `true` if the device has any.
+    pub(crate) fn any(self) -> bool {
+        self != Self::default()
+    }
 }
 
 impl Gpu {
@@ -80,6 +111,28 @@ impl Gpu {
         devices
             .map(|(ordinal, raw)| Self::new(instance, ordinal, raw))
             .collect()
+    }
+
+    /// Returns the physical device of an application.
+    pub(crate) fn adopt(instance: &Instance, adopted: &AdoptedDevice) -> Result<Self, OpenError> {
+        let mut gpu = Self::new(instance, 0, adopted.physical)?;
+        let has = adopted.features;
+        gpu.features = Features {
+            f64: has.f64,
+            f16: has.f16,
+            i16: has.i16,
+            i8: has.i8,
+            storage_16: has.storage_16,
+            storage_8: has.storage_8,
+            i64_atomics: has.buffer_i64_atomics,
+            shared_i64_atomics: has.shared_i64_atomics,
+            push_descriptors: has.push_descriptor,
+            synchronization_extension: false,
+            fault_info: false,
+            float_controls: gpu.features.float_controls,
+            atomic_floats: AtomicFloats::default(),
+        };
+        Ok(gpu)
     }
 
     fn new(
@@ -152,8 +205,15 @@ impl Gpu {
         self.max_allocation_bytes = of_1_1.max_memory_allocation_size;
         self.subgroup_size = of_1_1.subgroup_size;
         self.multiprocessors = has_units.then_some(units.shader_sm_count);
-        self.features.preserves_nan =
-            of_1_2.shader_signed_zero_inf_nan_preserve_float32 == vk::TRUE;
+        // Modules choose for each width on its own.
+        let by_width =
+            of_1_2.denorm_behavior_independence == vk::ShaderFloatControlsIndependence::ALL;
+        self.features.float_controls = FloatControls {
+            preserve_f32: of_1_2.shader_signed_zero_inf_nan_preserve_float32 == vk::TRUE,
+            preserve_f64: of_1_2.shader_signed_zero_inf_nan_preserve_float64 == vk::TRUE,
+            subnormals_f32: by_width && of_1_2.shader_denorm_preserve_float32 == vk::TRUE,
+            subnormals_f64: by_width && of_1_2.shader_denorm_preserve_float64 == vk::TRUE,
+        };
     }
 
     fn query_features(&mut self, vulkan: &ash::Instance, extensions: &[vk::ExtensionProperties]) {
@@ -167,6 +227,14 @@ impl Gpu {
             .push_next(&mut of_1_2);
         if in_version || as_extension {
             all = all.push_next(&mut synchronization);
+        }
+        let mut atomics = vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT::default();
+        if has(extensions, ext::shader_atomic_float::NAME) {
+            all = all.push_next(&mut atomics);
+        }
+        let mut faults = vk::PhysicalDeviceFaultFeaturesEXT::default();
+        if has(extensions, ext::device_fault::NAME) {
+            all = all.push_next(&mut faults);
         }
         // SAFETY: the physical device belongs to the instance; the chain has structs that it supports.
         unsafe { vulkan.get_physical_device_features2(self.raw, &mut all) };
@@ -183,7 +251,7 @@ impl Gpu {
         if self.families.is_empty() {
             self.lacks.push("a queue family that supports compute");
         }
-        let preserves_nan = self.features.preserves_nan;
+        let float_controls = self.features.float_controls;
         let on = |value: vk::Bool32| value == vk::TRUE;
         self.features = Features {
             f64: on(basic.shader_float64),
@@ -196,7 +264,14 @@ impl Gpu {
             shared_i64_atomics: on(of_1_2.shader_shared_int64_atomics),
             push_descriptors: has(extensions, khr::push_descriptor::NAME),
             synchronization_extension: as_extension,
-            preserves_nan,
+            fault_info: on(faults.device_fault),
+            float_controls,
+            atomic_floats: AtomicFloats {
+                buffer_f32: on(atomics.shader_buffer_float32_atomic_add),
+                shared_f32: on(atomics.shader_shared_float32_atomic_add),
+                buffer_f64: on(atomics.shader_buffer_float64_atomic_add),
+                shared_f64: on(atomics.shader_shared_float64_atomic_add),
+            },
         };
     }
 

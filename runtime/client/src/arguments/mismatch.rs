@@ -6,6 +6,7 @@ use millstream_ir::DType;
 use millstream_protocol::access::Access;
 use millstream_protocol::element::Element;
 use millstream_protocol::error::{Error, LaunchError, ScalarMismatch};
+use millstream_protocol::id::SliceId;
 use millstream_protocol::kernel::{BindingSpec, Signature};
 use millstream_protocol::table::Table;
 
@@ -21,16 +22,32 @@ pub struct ArgumentError(Box<Mismatch>);
 enum Mismatch {
     /// The argument does not fit the signature.
     Launch(LaunchError),
-    /// The handle belongs to another device, which has this table.
-    Foreign(ForeignTable),
+    /// The handle belongs to another device.
+    Foreign(ForeignHandle),
 }
 
 #[derive(Clone)]
-struct ForeignTable(Arc<Table>);
+struct ForeignHandle {
+    /// The table of the other device.
+    table: Arc<Table>,
+    slice: SliceId,
+    /// The binding of a launch that the handle was passed for.
+    binding: Option<Arc<str>>,
+}
 
-impl std::fmt::Debug for ForeignTable {
+impl ForeignHandle {
+    fn which(&self, task: &Arc<str>) -> String {
+        let slice = self.slice;
+        match &self.binding {
+            Some(binding) => format!("of {slice} for binding `{binding}` of `{task}`"),
+            None => format!("of {slice}"),
+        }
+    }
+}
+
+impl std::fmt::Debug for ForeignHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("another device")
+        write!(f, "{} of another device", self.slice)
     }
 }
 
@@ -43,23 +60,27 @@ impl From<LaunchError> for ArgumentError {
 
 impl ArgumentError {
     #[cold]
-    pub(crate) fn foreign(table: &Arc<Table>) -> Self {
-        ArgumentError(Box::new(Mismatch::Foreign(ForeignTable(table.clone()))))
+    pub(crate) fn foreign<T: Element>(handle: &Handle<T>, binding: Option<&Arc<str>>) -> Self {
+        ArgumentError(Box::new(Mismatch::Foreign(ForeignHandle {
+            table: handle.hold().table().clone(),
+            slice: handle.id(),
+            binding: binding.cloned(),
+        })))
     }
 
-    /// Converts to the error of `task`; for a handle of another device, calls `foreign` with its table.
+    /// Converts to the error of `task`; for a handle of another device, calls `foreign` with its table and what it is.
     #[cold]
     pub(crate) fn into_error(
         self,
         task: &Arc<str>,
-        foreign: impl FnOnce(&Arc<Table>) -> Error,
+        foreign: impl FnOnce(&Arc<Table>, String) -> Error,
     ) -> Error {
         match *self.0 {
             Mismatch::Launch(why) => Error::Launch {
                 task: task.clone(),
                 why,
             },
-            Mismatch::Foreign(theirs) => foreign(&theirs.0),
+            Mismatch::Foreign(handle) => foreign(&handle.table, handle.which(task)),
         }
     }
 }
@@ -91,7 +112,7 @@ pub(super) fn mismatch<T: Element>(
     typed: Typed,
 ) -> ArgumentError {
     if !Arc::ptr_eq(handle.hold().table(), table) {
-        return ArgumentError::foreign(handle.hold().table());
+        return ArgumentError::foreign(handle, Some(&spec.name));
     }
     let name = spec.name.clone();
     if spec.access != given && !is_fresh(spec.access, given, typed) {
@@ -109,7 +130,8 @@ pub(super) fn mismatch<T: Element>(
     let (offset, align) = (handle.start(), spec.dtype.size() as u64);
     if offset.is_multiple_of(align) {
         let (bytes, element_bytes) = (handle.size(), align);
-        return LaunchError::Indivisible {
+        return LaunchError::PartialElement {
+            name,
             bytes,
             element_bytes,
         }
@@ -124,11 +146,16 @@ pub(super) fn mismatch<T: Element>(
 }
 
 #[cold]
-pub(super) fn overlap(signature: &Signature, first: usize, second: usize) -> ArgumentError {
+pub(super) fn overlap(
+    signature: &Signature,
+    (first, second): (usize, usize),
+    bytes: u64,
+) -> ArgumentError {
     let name = |index: usize| signature.bindings()[index].name.clone();
     LaunchError::Overlap {
         first: name(first),
         second: name(second),
+        bytes,
     }
     .into()
 }

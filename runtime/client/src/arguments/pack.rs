@@ -135,7 +135,7 @@ impl ArgumentWriter<'_> {
     /// Returns the index of the first earlier binding that conflicts with `binding`, the next one, unless
     /// the signature allows the two to alias.
     #[cold]
-    fn conflicting(&self, signature: &Signature, binding: &Binding) -> Option<usize> {
+    fn conflicting(&self, signature: &Signature, binding: &Binding) -> Option<(usize, u64)> {
         let more: &[Binding] = self.extra.as_ref().map_or(&[], |extra| &extra.bindings);
         let mine = self.packed.len() + more.len();
         let aliases = |index: usize| {
@@ -149,7 +149,8 @@ impl ArgumentWriter<'_> {
             .iter()
             .chain(more)
             .enumerate()
-            .position(conflicts)
+            .find(|candidate| conflicts(*candidate))
+            .map(|(index, earlier)| (index, earlier.shared_bytes(binding)))
     }
 }
 
@@ -271,10 +272,10 @@ impl<'a> ArgumentWriter<'a> {
             self.writes |= access.writes();
             if self.writes
                 && self.conflicts(&binding)
-                && let Some(earlier) = self.conflicting(self.signature, &binding)
+                && let Some((earlier, bytes)) = self.conflicting(self.signature, &binding)
             {
                 let mine = self.signature.bindings().len() - self.bindings.len() - 1;
-                return Err(overlap(self.signature, earlier, mine));
+                return Err(overlap(self.signature, (earlier, mine), bytes));
             }
         }
         if let Some(recorded) = &mut self.recorded {

@@ -94,7 +94,11 @@ impl Recorder<'_> {
     ) -> Result<(), Error> {
         let device = self.stream.device();
         if !Arc::ptr_eq(kernel.hold.table(), device.table()) {
-            return Err(device.foreign("kernel", kernel.hold.table()));
+            return Err(device.foreign(
+                "kernel",
+                format!("`{}`", kernel.name()),
+                kernel.hold.table(),
+            ));
         }
         let signature = kernel.kernel.signature();
         let mut packed = Packed::new();

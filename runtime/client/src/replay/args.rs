@@ -171,7 +171,7 @@ impl<'a> ReplayArgs<'a> {
     fn check_handle(&self, handle: &Handle<u8>) -> Result<(), ArgumentError> {
         match Arc::ptr_eq(handle.hold().table(), self.recording.hold.table()) {
             true => Ok(()),
-            false => Err(ArgumentError::foreign(handle.hold().table())),
+            false => Err(ArgumentError::foreign(handle, None)),
         }
     }
 
@@ -190,7 +190,7 @@ impl<'a> ReplayArgs<'a> {
         let (shared, device) = (self.recording, stream.device());
         let table = shared.hold.table();
         if !Arc::ptr_eq(table, device.table()) {
-            return Err(device.foreign("recording", table));
+            return Err(device.foreign("recording", shared.hold.id().index.to_string(), table));
         }
         let overlap = match self.error {
             Some(error) => Err(error),

@@ -61,7 +61,7 @@ pub enum ReplayError {
     },
     /// A kernel of the same name has a different signature.
     #[error(
-        "kernel `{name}` differs from the logged one: expected signature {logged}, got {given}"
+        "kernel `{name}` differs from the logged one: expected signature {logged}, got {given}; pass the kernel of that signature"
     )]
     Signature {
         /// The kernel's name.
@@ -73,7 +73,7 @@ pub enum ReplayError {
     },
     /// Code that is not in the log may have written data.
     #[error(
-        "entry {entry} of the log is `{name}`, whose code is not in the log and may have written data"
+        "entry {entry} of the log is `{name}`, whose code is not in the log and may have written data; replay a log without such tasks"
     )]
     Gap {
         /// The number of the entry.
@@ -82,7 +82,7 @@ pub enum ReplayError {
         name: Arc<str>,
     },
     /// An entry is inconsistent.
-    #[error("entry {entry} of the log is inconsistent: {what}")]
+    #[error("entry {entry} of the log is inconsistent: {what}; read the log again from its file")]
     Broken {
         /// The number of the entry.
         entry: u64,

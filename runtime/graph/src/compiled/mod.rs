@@ -231,7 +231,10 @@ impl Schedule {
         if let Some(handle) = self.shared.handles().next()
             && !client.owns(handle)
         {
-            return Err(ScheduleError::ForeignDevice);
+            return Err(ScheduleError::ForeignDevice {
+                slice: handle.id(),
+                client: client.name().into(),
+            });
         }
         // A driver that replays a recording as a graph runs independent items at the same time.
         let overlaps = client.properties().has(Feature::ConcurrentReplay);

@@ -68,22 +68,28 @@ fn parsed(terms: &str, buffers: &[&LazyBuffer]) -> Result<(Vec<NamedAxes>, Vec<c
     let letters = |term: &str| -> Result<Vec<char>, String> {
         let letters: Vec<char> = term.chars().filter(|it| !it.is_whitespace()).collect();
         if let Some(odd) = letters.iter().find(|it| !it.is_alphabetic()) {
-            return Err(format!("`{odd}` in `{terms}` is not an axis name"));
+            return Err(format!(
+                "`{odd}` in `{terms}` is not an axis name: use letters"
+            ));
         }
         let twice = |(at, it): &(usize, &char)| letters[..*at].contains(it);
         match letters.iter().enumerate().find(twice) {
-            Some((_, twice)) => Err(format!("`{twice}` occurs twice in the term `{term}`")),
+            Some((_, twice)) => Err(format!(
+                "`{twice}` occurs twice in the term `{term}`: name each axis of a buffer differently"
+            )),
             None => Ok(letters),
         }
     };
     let Some((terms, result)) = terms.split_once("->") else {
-        return Err(format!("`{terms}` has no `->` with the axes of the result"));
+        return Err(format!(
+            "`{terms}` has no `->` with the axes of the result: write it as `ij,jk->ik`"
+        ));
     };
     let (all, result) = (terms.split(','), letters(result)?);
     let all = all.map(letters).collect::<Result<Vec<_>, _>>()?;
     if all.len() != buffers.len() {
         let (terms, given) = (all.len(), buffers.len());
-        return Err(format!("{terms} terms need as many buffers, got {given}"));
+        return Err(format!("{terms} terms need {terms} buffers, got {given}"));
     }
     let mut lengths: Vec<(char, Size)> = Vec::new();
     let mut named = Vec::with_capacity(all.len());
@@ -92,7 +98,7 @@ fn parsed(terms: &str, buffers: &[&LazyBuffer]) -> Result<(Vec<NamedAxes>, Vec<c
         if shape.rank() != axes.len() {
             let (names, rank) = (axes.len(), shape.rank());
             return Err(format!(
-                "a term of {names} names needs a buffer of rank {names}, got {rank}"
+                "a term of {names} axes needs a buffer of rank {names}, got {rank}"
             ));
         }
         for (axis, length) in axes.iter().zip(shape.iter()) {
@@ -113,7 +119,9 @@ fn parsed(terms: &str, buffers: &[&LazyBuffer]) -> Result<(Vec<NamedAxes>, Vec<c
         .iter()
         .find(|it| lengths.iter().all(|(known, _)| known != *it))
     {
-        Some(missing) => Err(format!("`{missing}` of the result occurs in no term")),
+        Some(missing) => Err(format!(
+            "`{missing}` of the result occurs in no term: name only axes of the buffers"
+        )),
         None => Ok((named, result)),
     }
 }

@@ -341,9 +341,11 @@ fn check_devices(walk: &Walk) -> Result<(), ScheduleError> {
     let Some(first) = handles.next() else {
         return Ok(());
     };
-    if handles.all(|handle| handle.is_same_device(first)) {
-        Ok(())
-    } else {
-        Err(ScheduleError::Devices)
+    match handles.find(|handle| !handle.is_same_device(first)) {
+        None => Ok(()),
+        Some(other) => Err(ScheduleError::Devices {
+            first: first.id(),
+            second: other.id(),
+        }),
     }
 }

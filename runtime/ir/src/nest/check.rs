@@ -66,7 +66,7 @@ impl std::fmt::Display for NestError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             NestError::TooMany { what, given, limit } => {
-                write!(f, "{given} {what} exceed the limit of {limit}")
+                write!(f, "expected at most {limit} {what}, got {given}")
             }
             NestError::Missing { what, index, place } => {
                 write!(f, "{place} names {what} {index}, which does not exist")
@@ -87,7 +87,7 @@ impl std::fmt::Display for NestError {
             NestError::Mode { buffer, why } => write!(f, "buffer {buffer} {why}"),
             NestError::Level { store } => write!(
                 f,
-                "store {store} runs once for each row, but its value or its address differs within the row"
+                "store {store} runs once for each row, but its value or its address differs within the row: store it at the inner level"
             ),
             NestError::Epilogue { why } => write!(f, "the epilogue of a product {why}"),
         }
@@ -241,7 +241,7 @@ impl Nest {
         if buffer.mode == BufferMode::Read {
             let (buffer, why) = (
                 usize::from(access.buffer),
-                "is read-only, but the nest stores to it",
+                "is read-only, but the nest stores to it: declare it as `write` or `update`",
             );
             return Err(NestError::Mode { buffer, why });
         }
@@ -289,7 +289,7 @@ impl Nest {
         if buffer.mode == BufferMode::Write {
             let (buffer, why) = (
                 usize::from(found.buffer),
-                "is write-only, but the nest loads from it",
+                "is write-only, but the nest loads from it: declare it as `update`",
             );
             return Err(NestError::Mode { buffer, why });
         }

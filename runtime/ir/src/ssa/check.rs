@@ -50,7 +50,7 @@ impl Function {
         }
         for name in all {
             if !seen.insert(name) {
-                let (name, why) = (name.clone(), "is used twice");
+                let (name, why) = (name.clone(), "is used twice: give each item its own");
                 return Err(SsaError::Name { name, why });
             }
         }
@@ -255,7 +255,7 @@ impl Check<'_> {
         }
         let (name, why) = (
             param.name.clone(),
-            "is read-only, but the function stores to it",
+            "is read-only, but the function stores to it: declare it as written or updated",
         );
         Err(SsaError::Mode { name, why })
     }

@@ -119,7 +119,7 @@ impl fmt::Display for SsaError {
                 super::THREADS_MAX
             ),
             SsaError::TooMany { what, given, limit } => {
-                write!(f, "{given} {what} exceed the limit of {limit}")
+                write!(f, "expected at most {limit} {what}, got {given}")
             }
             SsaError::Missing { what, index, place } => {
                 write!(f, "`{place}` names {what} {index}, which does not exist")
@@ -129,7 +129,10 @@ impl fmt::Display for SsaError {
                 "`{place}` uses %{value}, which is not defined there: pass it out of a block in a local"
             ),
             SsaError::Twice { value, place } => {
-                write!(f, "`{place}` defines %{value} a second time")
+                write!(
+                    f,
+                    "`{place}` defines %{value} a second time: each value is defined once"
+                )
             }
             SsaError::Type {
                 place,
@@ -137,7 +140,10 @@ impl fmt::Display for SsaError {
                 given,
             } => write!(f, "`{place}` expects {expected}, got {given}"),
             SsaError::Const { place } => {
-                write!(f, "`{place}` has bits that its type does not have")
+                write!(
+                    f,
+                    "`{place}` has bits that its type does not have: use a constant of that type"
+                )
             }
             SsaError::Width { place, given } => write!(
                 f,
@@ -154,9 +160,14 @@ impl fmt::Display for SsaError {
                 f,
                 "`{place}` is not supported: atomic additions need i32, u32, i64, u64, f32 or f64, in an updated buffer or a shared array"
             ),
-            SsaError::Step { place } => write!(f, "`{place}` has a step below 1"),
+            SsaError::Step { place } => {
+                write!(f, "`{place}` has a step below 1: use a positive constant")
+            }
             SsaError::Foreign { name } => {
-                write!(f, "`{name}` uses a value of another function")
+                write!(
+                    f,
+                    "`{name}` uses a value of another function: build it with this builder"
+                )
             }
         }
     }

@@ -91,7 +91,7 @@ impl Reader<'_> {
     /// Parses statements up to the closing `}`.
     fn block(&mut self, depth: usize) -> Result<Block, TextError> {
         if depth > DEPTH_MAX {
-            let why = format!("more than {DEPTH_MAX} nested blocks");
+            let why = format!("expected at most {DEPTH_MAX} nested blocks, got more");
             return Err(self.scanner.error(why));
         }
         let mut body = Block::new();
@@ -206,7 +206,9 @@ impl Reader<'_> {
             .or_else(|| array(&function.shared).map(|index| Memory::Shared(place(index))))
             .or_else(|| array(&function.locals).map(|index| Memory::Local(place(index))));
         let Some(memory) = memory else {
-            return Err(self.scanner.error(format!("there is no `{name}`")));
+            return Err(self.scanner.error(format!(
+                "there is no `{name}`: declare it in the head of the function"
+            )));
         };
         if !self.scanner.take("[") {
             return Ok((memory, None));
@@ -241,7 +243,11 @@ impl Reader<'_> {
                 let scalars = &self.function.scalars;
                 match scalars.iter().position(|scalar| scalar.name == name) {
                     Some(index) => Op::Scalar(index.min(usize::from(u16::MAX)) as u16),
-                    None => return Err(self.scanner.error(format!("there is no scalar `{name}`"))),
+                    None => {
+                        return Err(self.scanner.error(format!(
+                            "there is no scalar `{name}`: declare it in the head of the function"
+                        )));
+                    }
                 }
             }
             "load" => {

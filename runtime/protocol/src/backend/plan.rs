@@ -208,7 +208,9 @@ impl<'a> Replay<'a> {
         match (&recorded.op, bindings) {
             (RecordedOp::Launch { count, .. }, _) => {
                 let Some(kernel) = &call.kernel else {
-                    return Err(malformed("its kernel is not registered on the device"));
+                    return Err(malformed(
+                        "its kernel is not registered on this device; prepare the kernel here",
+                    ));
                 };
                 let (bindings, count) = match (count, bindings) {
                     (LaunchCount::Static(count), all) => (all, BoundCount::Static(*count)),
@@ -237,8 +239,9 @@ impl<'a> Replay<'a> {
                 );
                 Ok(Step::Fill(target, *pattern))
             }
-            (RecordedOp::Copy | RecordedOp::Fill(_), _) => {
-                Err(malformed("it has too few bindings"))
+            (RecordedOp::Copy, bindings) => Err(malformed(&miscounted("copy", 2, bindings.len()))),
+            (RecordedOp::Fill(_), bindings) => {
+                Err(malformed(&miscounted("fill", 1, bindings.len())))
             }
         }
     }
@@ -307,6 +310,11 @@ fn patch<'a>(recorded: &'a RecordedTask, words: &[u64], patched: &'a mut Vec<u64
         }
     }
     patched
+}
+
+#[cold]
+fn miscounted(op: &str, expected: usize, given: usize) -> String {
+    format!("a recorded {op} needs {expected} bindings, got {given}")
 }
 
 #[cold]

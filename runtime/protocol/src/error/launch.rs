@@ -45,7 +45,9 @@ pub enum LaunchError {
         given: ArgumentKinds,
     },
     /// A binding is passed with another access than declared.
-    #[error("binding `{name}` is declared as {declared}, the call passes {given}")]
+    #[error(
+        "binding `{name}` must be bound with `{declared}`, got `{given}`: pass `{declared}(&handle)`"
+    )]
     Access {
         /// The binding.
         name: Arc<str>,
@@ -56,7 +58,7 @@ pub enum LaunchError {
     },
     /// A binding has another element type than declared.
     #[error(
-        "binding `{name}` is declared as {declared}, the call passes {given} elements: pass a handle of {declared}, or convert one with `Handle::cast`"
+        "binding `{name}` is declared as {declared}, got elements of {given}: pass a handle of {declared}, or convert one with `Handle::cast`"
     )]
     ElementType {
         /// The binding.
@@ -67,7 +69,7 @@ pub enum LaunchError {
         given: DType,
     },
     /// A scalar has another type than declared.
-    #[error("scalar `{name}` is declared as {declared}, the call passes {given}: {}", scalar_hint(*declared))]
+    #[error("scalar `{name}` is declared as {declared}, got {given}: {}", scalar_hint(*declared))]
     ScalarType {
         /// The scalar.
         name: Arc<str>,
@@ -78,7 +80,7 @@ pub enum LaunchError {
     },
     /// A binding does not start at a multiple of its element size.
     #[error(
-        "binding `{name}` starts at byte {offset}, which is not a multiple of its element size of {align} bytes"
+        "binding `{name}` starts at byte {offset}, which is not a multiple of its element size of {align} bytes: slice at a multiple of {align}, or copy the data to a new slice"
     )]
     Misaligned {
         /// The binding.
@@ -88,28 +90,44 @@ pub enum LaunchError {
         /// The element size.
         align: u64,
     },
+    /// A binding ends within an element.
+    #[error(
+        "binding `{name}` has {bytes} bytes, which are not a multiple of its element size of {element_bytes} bytes: pass whole elements"
+    )]
+    PartialElement {
+        /// The binding.
+        name: Arc<str>,
+        /// Bytes of the handle.
+        bytes: u64,
+        /// Bytes of one element.
+        element_bytes: u64,
+    },
     /// Two bindings overlap and one of them is written.
     #[error(
-        "bindings `{first}` and `{second}` overlap and one of them is written; copy one of them first"
+        "bindings `{first}` and `{second}` overlap in {bytes} bytes and one of them is written; copy one of them first"
     )]
     Overlap {
         /// The first binding.
         first: Arc<str>,
         /// The second binding.
         second: Arc<str>,
+        /// Bytes that both bind.
+        bytes: u64,
     },
-    /// A range ends past the end of its slice.
-    #[error("bytes {start}..{end} are out of bounds, the slice has {size} bytes")]
+    /// A range ends past the end of the view, or is reversed. Bytes count from the start of the view.
+    #[error("{}", out_of_bounds(*start, *end, *size))]
     OutOfBounds {
         /// First byte.
         start: u64,
         /// One past the last byte.
         end: u64,
-        /// The slice's length.
+        /// The length of the view.
         size: u64,
     },
     /// Source and destination have different lengths.
-    #[error("the source has {source_bytes} bytes, the destination has {destination_bytes}")]
+    #[error(
+        "the source has {source_bytes} bytes, the destination has {destination_bytes}; pass equal lengths"
+    )]
     Length {
         /// Bytes of the source.
         source_bytes: u64,
@@ -117,10 +135,20 @@ pub enum LaunchError {
         destination_bytes: u64,
     },
     /// A length in bytes overflows.
-    #[error("{elements} elements of {element_bytes} bytes overflow the address space")]
+    #[error("{elements} elements of {element_bytes} bytes exceed 2^64 bytes; use fewer elements")]
     SizeOverflow {
         /// Elements requested.
         elements: u64,
+        /// Bytes of one element.
+        element_bytes: u64,
+    },
+    /// The extent of a layout overflows.
+    #[error(
+        "a layout of shape {shape:?} with elements of {element_bytes} bytes reaches beyond 2^64 bytes; use smaller lengths or strides"
+    )]
+    LayoutOverflow {
+        /// The lengths.
+        shape: Box<[u64]>,
         /// Bytes of one element.
         element_bytes: u64,
     },
@@ -145,7 +173,7 @@ pub enum LaunchError {
         align: u64,
     },
     /// A launch has more cubes than the device runs.
-    #[error("{given} cubes along axis {axis}, the device runs at most {limit}")]
+    #[error("expected at most {limit} cubes along axis {}, got {given}; use more threads per cube, or several launches", ["x", "y", "z"].get(*axis).unwrap_or(&"?"))]
     TooManyCubes {
         /// 0 for x, 1 for y, 2 for z.
         axis: usize,
@@ -155,7 +183,9 @@ pub enum LaunchError {
         limit: u32,
     },
     /// A launch has more bindings than the device accepts.
-    #[error("{given} bindings, the device takes at most {limit}")]
+    #[error(
+        "expected at most {limit} bindings on this device, got {given}; bind several arrays as views of one slice"
+    )]
     TooManyBindings {
         /// Bindings of the launch.
         given: usize,
@@ -163,13 +193,15 @@ pub enum LaunchError {
         limit: usize,
     },
     /// The handle of a dynamic cube count does not have three `u32`.
-    #[error("a dynamic cube count must be 3 `u32`, the handle has {elements} elements")]
+    #[error("a dynamic cube count must be 3 `u32` (x, y, z), got a handle of {elements}")]
     DynamicCount {
         /// Elements of the handle.
         elements: usize,
     },
     /// The shape and the strides have different ranks.
-    #[error("the shape has {shape} axes and the strides have {strides}")]
+    #[error(
+        "the shape has {shape} axes and the strides have {strides}; pass one stride for each axis"
+    )]
     Rank {
         /// Axes of the shape.
         shape: usize,
@@ -177,7 +209,7 @@ pub enum LaunchError {
         strides: usize,
     },
     /// A length, a shape or a stride does not fit in a metadata word.
-    #[error("{value} does not fit in the 32 bits of a metadata word")]
+    #[error("{value} does not fit in the 32 bits of a metadata word; pass it as a `u64` scalar")]
     MetadataRange {
         /// The value.
         value: u64,
@@ -204,7 +236,9 @@ pub enum LaunchError {
         misfit: ScalarMismatch,
     },
     /// A tensor map refers to a binding that the launch does not have.
-    #[error("a tensor map refers to binding {binding}, the launch has {bindings} bindings")]
+    #[error(
+        "a tensor map refers to binding {binding}, but the launch has {bindings}; bindings count from 0"
+    )]
     TensorMapBinding {
         /// The index of the binding.
         binding: usize,
@@ -244,6 +278,13 @@ impl fmt::Display for ScalarMismatch {
                 "is passed to a launch outside of a recording; pass a number, or launch with the recorder"
             }
         })
+    }
+}
+
+fn out_of_bounds(start: u64, end: u64, size: u64) -> String {
+    match start > end {
+        true => format!("the range {start}..{end} of bytes ends before it starts"),
+        false => format!("bytes {start}..{end} are out of bounds, the view has {size} bytes"),
     }
 }
 
@@ -308,7 +349,10 @@ impl fmt::Display for ParameterMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing { parameters } => {
-                write!(f, "does not exist, there are {parameters}")
+                write!(
+                    f,
+                    "does not exist, the recording has {parameters}, counted from 0"
+                )
             }
             Self::Unbound => f.write_str("has no memory of its own; bind a handle to it"),
             Self::Twice => f.write_str("is bound twice; bind one handle to it"),
@@ -316,7 +360,10 @@ impl fmt::Display for ParameterMismatch {
                 "is bound through a view of a part of it; bind it through the recorded handle",
             ),
             Self::TooSmall { recorded, given } => {
-                write!(f, "needs {recorded} bytes, the handle has {given}")
+                write!(
+                    f,
+                    "needs a handle of at least {recorded} bytes, got {given}"
+                )
             }
             Self::Misaligned {
                 align,

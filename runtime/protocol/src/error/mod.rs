@@ -58,10 +58,13 @@ pub enum Error {
         what: Full,
     },
     /// A handle, stream or kernel of another device was passed.
-    #[error("the {what} belongs to another device; create it with a client of this one")]
+    #[error("the {what} {which} belongs to another device; create it with a client of this one")]
     Foreign {
         /// The kind of object.
         what: &'static str,
+        /// Which object: the name of a kernel, the number of a stream or recording, or the slice and the binding of a
+        /// handle.
+        which: String,
     },
     /// The device was closed.
     #[error("the device is closed; open another one")]
@@ -119,7 +122,7 @@ pub enum Error {
     )]
     NoConsumer,
     /// The timeout elapsed before the answer came.
-    #[error("no answer within {waited:?}; the request continues and can be waited for again")]
+    #[error("no answer within {waited:?}; the request continues, so wait for it again")]
     TimedOut {
         /// The time that the call waited.
         waited: Duration,
@@ -161,22 +164,28 @@ pub enum MemoryError {
         limit: u64,
     },
     /// The request exceeds the largest single allocation of the device.
-    #[error("requested {}, the device allocates at most {} at once", distinguishable(*.requested, *.limit)[0], distinguishable(*.requested, *.limit)[1])]
+    #[error("client `{client}` requested {}, the device allocates at most {} at once; use several handles", distinguishable(*.requested, *.limit)[0], distinguishable(*.requested, *.limit)[1])]
     TooLarge {
+        /// The client's name.
+        client: Arc<str>,
         /// Bytes requested.
         requested: u64,
         /// The device's limit.
         limit: u64,
     },
     /// The host has no memory for the result of a readback.
-    #[error("the host has no memory for a readback of {}; read it in parts", Bytes(*.requested))]
+    #[error("the host has no memory for a readback of {}; read it in parts with `Handle::slice`", Bytes(*.requested))]
     Host {
         /// Bytes requested.
         requested: u64,
     },
     /// A length overflowed.
-    #[error("{elements} elements of {element_bytes} bytes overflow the address space")]
+    #[error(
+        "client `{client}` requested {elements} elements of {element_bytes} bytes, which exceed 2^64 bytes; use fewer elements"
+    )]
     SizeOverflow {
+        /// The client's name.
+        client: Arc<str>,
         /// Elements requested.
         elements: u64,
         /// Bytes of one element.
@@ -184,7 +193,7 @@ pub enum MemoryError {
     },
     /// All slots for handles are taken by live ones.
     #[error(
-        "{limit} slices, kernels and streams are alive, the limit of this device; drop some, or raise `max_handles`"
+        "all {limit} slots of the device are taken by live slices, kernels, streams, recordings and clients; drop some, or raise `max_handles`"
     )]
     TooManyHandles {
         /// The limit.
@@ -212,7 +221,9 @@ pub enum KernelError {
         taken: String,
     },
     /// The device lacks a feature that the kernel requires.
-    #[error("kernel `{kernel}` requires {feature}, which this device does not have")]
+    #[error(
+        "kernel `{kernel}` requires {feature}, which this device does not have; check `DeviceProperties::has`, and use another kernel without it"
+    )]
     Feature {
         /// The kernel.
         kernel: Arc<str>,
@@ -236,13 +247,17 @@ pub enum KernelError {
         why: String,
     },
     /// The device is lost. The caller that prepares the kernel receives [`Error::DeviceLost`].
-    #[error("kernel `{kernel}` was not compiled: the device is lost")]
+    #[error(
+        "kernel `{kernel}` was not compiled because the device is lost; reopen the device, then prepare it again"
+    )]
     Lost {
         /// The kernel.
         kernel: Arc<str>,
     },
     /// The kernel declares more bindings than the device accepts.
-    #[error("kernel `{kernel}` declares {declared} bindings, the device takes at most {limit}")]
+    #[error(
+        "kernel `{kernel}` declares {declared} bindings, the device takes at most {limit}; pass several arrays in one binding"
+    )]
     TooManyBindings {
         /// The kernel.
         kernel: Arc<str>,
@@ -258,13 +273,21 @@ pub enum KernelError {
 #[non_exhaustive]
 pub enum ProfileError {
     /// The token is from another device.
-    #[error("the profile was not started on this device; end it on the device that started it")]
-    NotRegistered,
+    #[error(
+        "profile {number} was not started on this device; end it on the device that started it"
+    )]
+    NotRegistered {
+        /// The number of the token.
+        number: u64,
+    },
     /// No open profile has this token.
     #[error(
-        "no open profile has this token: the profile was ended, its device was lost, or newer profiles evicted it"
+        "profile {number} is not open: it was ended before, its device was lost, or newer profiles evicted it; start another one"
     )]
-    Unknown,
+    Unknown {
+        /// The number of the token.
+        number: u64,
+    },
 }
 
 /// Why a device cannot be opened.
@@ -272,7 +295,7 @@ pub enum ProfileError {
 #[non_exhaustive]
 pub enum OpenError {
     /// An option has an invalid value.
-    #[error("option `{option}` is {given}, it must be {must}")]
+    #[error("option `{option}` must be {must}, got {given}")]
     Option {
         /// The name of the option.
         option: &'static str,
@@ -282,7 +305,7 @@ pub enum OpenError {
         must: &'static str,
     },
     /// The system started no thread.
-    #[error("no thread could be started: {0}")]
+    #[error("the device's threads could not be started: {0}")]
     Thread(String),
     /// The backend is unavailable on this machine.
     #[error("`{backend}` cannot be opened: {why}")]
@@ -294,7 +317,7 @@ pub enum OpenError {
     },
     /// The backend reports properties that no device can have: a bug of the backend.
     #[error(
-        "`{backend}` cannot be opened: its `properties()` say that `{field}` is {given}, it must be {must}"
+        "`{backend}` cannot be opened: `{field}` of its `properties()` must be {must}, got {given}"
     )]
     Properties {
         /// The kind of backend.
@@ -308,13 +331,19 @@ pub enum OpenError {
     },
     /// The device that was opened in place of a lost one has other properties, on which clients rely.
     #[error(
-        "the reopened device `{opened}` has other properties than the lost device `{lost}`; reopen the same device"
+        "the reopened device `{opened}` differs from the lost device `{lost}`: `{field}` must be {expected}, got {given}; reopen the same device"
     )]
     Another {
+        /// The first field of [`DeviceProperties`](crate::properties::DeviceProperties) that differs.
+        field: &'static str,
+        /// Its value for the lost device.
+        expected: Box<str>,
+        /// Its value for the opened device.
+        given: Box<str>,
         /// The name of the device that was lost.
-        lost: String,
+        lost: Box<str>,
         /// The name of the device that was opened.
-        opened: String,
+        opened: Box<str>,
     },
 }
 

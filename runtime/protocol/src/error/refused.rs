@@ -11,6 +11,6 @@ pub enum Refused {
     Panicked(String),
     /// The device is lost, with everything that it held. The first such error ends the epoch: the server queries
     /// [`Backend::recovery`](crate::backend::Backend::recovery).
-    #[error("the device is lost: {0}")]
+    #[error("the device was lost: {0}")]
     Lost(String),
 }

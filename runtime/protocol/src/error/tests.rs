@@ -51,6 +51,12 @@ fn every_launch_error() -> Vec<LaunchError> {
         LaunchError::Overlap {
             first: name(),
             second: name(),
+            bytes: 4,
+        },
+        LaunchError::PartialElement {
+            name: name(),
+            bytes: 9,
+            element_bytes: 8,
         },
         LaunchError::OutOfBounds {
             start: 0,
@@ -63,6 +69,10 @@ fn every_launch_error() -> Vec<LaunchError> {
         },
         LaunchError::SizeOverflow {
             elements: 9,
+            element_bytes: 8,
+        },
+        LaunchError::LayoutOverflow {
+            shape: [u64::MAX, 2].into(),
             element_bytes: 8,
         },
         LaunchError::Indivisible {
@@ -116,11 +126,13 @@ fn every_memory_error() -> [MemoryError; 5] {
             limit: 4,
         },
         MemoryError::TooLarge {
+            client: "c".into(),
             requested: 9,
             limit: 8,
         },
         MemoryError::Host { requested: 9 },
         MemoryError::SizeOverflow {
+            client: "c".into(),
             elements: 9,
             element_bytes: 8,
         },
@@ -190,6 +202,9 @@ fn every_open_error() -> [OpenError; 5] {
             must: "from 1 to 16",
         },
         OpenError::Another {
+            field: "queues",
+            expected: "4".into(),
+            given: "2".into(),
             lost: "one".into(),
             opened: "other".into(),
         },
@@ -201,7 +216,10 @@ fn every_error() -> Vec<Error> {
     let mut all = vec![
         Error::Failed(root.clone()),
         Error::Failed(Failure::input(&"sobel".into(), root)),
-        Error::Foreign { what: "handle" },
+        Error::Foreign {
+            what: "handle",
+            which: "of slice 3".into(),
+        },
         Error::Closed,
         Error::DeviceLost {
             epoch: 0,
@@ -213,8 +231,8 @@ fn every_error() -> Vec<Error> {
             actual: "cpu",
         },
         Error::NoLog,
-        Error::Profile(ProfileError::NotRegistered),
-        Error::Profile(ProfileError::Unknown),
+        Error::Profile(ProfileError::NotRegistered { number: 1 }),
+        Error::Profile(ProfileError::Unknown { number: 1 }),
         Error::Taken,
         Error::NoConsumer,
         Error::TimedOut {
@@ -324,11 +342,12 @@ fn counts_are_displayed_in_singular_and_plural() {
 #[test]
 fn sizes_that_round_alike_are_displayed_exactly() {
     let error = MemoryError::TooLarge {
+        client: "c".into(),
         requested: (256 << 20) + 1,
         limit: 256 << 20,
     };
     assert_eq!(
         error.to_string(),
-        "requested 268435457 B, the device allocates at most 268435456 B at once"
+        "client `c` requested 268435457 B, the device allocates at most 268435456 B at once; use several handles"
     );
 }

@@ -60,7 +60,9 @@ pub enum LogError {
     #[error("the submission log could not be read or written: {0}")]
     Io(io::Error),
     /// The bytes are not a submission log.
-    #[error("not a submission log: the magic number does not match")]
+    #[error(
+        "the bytes are not a submission log: they do not begin with its magic number; read a file that `SubmissionLog` wrote"
+    )]
     Foreign,
     /// A later version wrote the log.
     #[error(
@@ -83,10 +85,14 @@ pub enum LogError {
         known: u16,
     },
     /// The bytes end before the log does.
-    #[error("the submission log is truncated: its end is missing")]
+    #[error(
+        "the submission log is truncated: its end is missing; write it again from the device, or copy the whole file"
+    )]
     Truncated,
     /// The bytes differ from those that were written.
-    #[error("the submission log is corrupt at byte {at} of its entries: {what}")]
+    #[error(
+        "the submission log is corrupt at byte {at} of its entries: {what}; copy the file again"
+    )]
     Corrupt {
         /// The byte, counted from the start of the entries.
         at: u64,

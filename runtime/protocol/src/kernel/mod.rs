@@ -279,6 +279,11 @@ impl Kernel {
         self.source(Source::CudaC(text.into()))
     }
 
+    /// Adds a text in WGSL as a source; the entry point has the kernel's name, or is the only one.
+    pub fn wgsl(self, text: impl Into<Arc<str>>) -> Self {
+        self.source(Source::Wgsl(text.into()))
+    }
+
     /// Adds a SPIR-V module as a source. The module is code that the driver runs unchecked: a wrong one may do what any
     /// wrong machine code may do.
     pub fn spirv(self, words: impl Into<Arc<[u32]>>) -> Self {

@@ -227,16 +227,16 @@ impl<'a> NativeArgs<'a> {
     pub fn scalar<T: Element>(&self, index: usize) -> T {
         let Some(spec) = self.signature.scalars().get(index) else {
             panic!(
-                "scalar {index} is not declared, the kernel has {}",
+                "scalar {index} is not declared, the kernel declares {}, counted from 0",
                 self.signature.scalars().len()
             );
         };
         if self.guarded && spec.dtype != T::DTYPE {
             panic!(
-                "scalar `{}` is declared as {}, not {}",
+                "scalar `{}` is declared as {declared}, not {}: take `args.scalar::<{declared}>({index})`",
                 spec.name,
-                spec.dtype,
-                T::DTYPE
+                T::DTYPE,
+                declared = spec.dtype
             );
         }
         let bytes: &[u8] = bytemuck::cast_slice(self.scalars);
@@ -296,7 +296,7 @@ impl<'a> NativeArgs<'a> {
     fn take(&self, index: usize) {
         assert!(
             index < MAX_TRACKED_BINDINGS,
-            "binding {index} is too high: only the chunks of the first {MAX_TRACKED_BINDINGS} bindings are tracked"
+            "binding {index} has no chunk: only the chunks of the first {MAX_TRACKED_BINDINGS} bindings are tracked"
         );
         let bit = 1_u64 << index;
         if self.taken.get() & bit != 0 {
@@ -308,7 +308,7 @@ impl<'a> NativeArgs<'a> {
 
 #[cold]
 fn undeclared(index: usize, declared: usize) -> ! {
-    panic!("binding {index} is not declared, the kernel has {declared}")
+    panic!("binding {index} is not declared, the kernel declares {declared}, counted from 0")
 }
 
 #[cold]
@@ -331,7 +331,9 @@ fn misused(spec: &BindingSpec, index: usize, requested: DType) -> ! {
         (Share::Raw, _) => ("raw", "raw"),
     };
     if *dtype != requested {
-        panic!("binding {index} `{name}` is declared as {dtype}, not {requested}");
+        panic!(
+            "binding {index} `{name}` is declared as {dtype}, not {requested}: take it as {dtype}"
+        );
     }
     panic!("binding {index} `{name}` is declared as {declared}: take `args.{take}({index})`");
 }

@@ -42,15 +42,10 @@ impl Strided {
             strides: strides.into(),
             element_bytes,
         };
-        layout.checked_bytes().ok_or(LaunchError::SizeOverflow {
-            elements: u64::MAX,
-            element_bytes,
-        })?;
-        layout.checked_dense().ok_or(LaunchError::SizeOverflow {
-            elements: u64::MAX,
-            element_bytes,
-        })?;
-        Ok(layout)
+        match (layout.checked_bytes(), layout.checked_dense()) {
+            (Some(_), Some(_)) => Ok(layout),
+            _ => Err(overflow(shape, element_bytes)),
+        }
     }
 
     /// Creates a dense layout; the last axis varies fastest.
@@ -71,22 +66,17 @@ impl Strided {
         element_bytes: u64,
         pitch_alignment: u64,
     ) -> Result<Self, LaunchError> {
-        let overflow = LaunchError::SizeOverflow {
-            elements: u64::MAX,
-            element_bytes,
-        };
+        let overflow = || overflow(shape, element_bytes);
         let mut strides = Axes::from_elem(1, shape.len());
         let mut next = 1_u64;
         for axis in (0..shape.len()).rev() {
             strides[axis] = next;
-            next = next
-                .checked_mul(shape[axis].max(1))
-                .ok_or(overflow.clone())?;
+            next = next.checked_mul(shape[axis].max(1)).ok_or_else(overflow)?;
             if axis + 1 == shape.len() && axis > 0 {
-                let row = next.checked_mul(element_bytes).ok_or(overflow.clone())?;
+                let row = next.checked_mul(element_bytes).ok_or_else(overflow)?;
                 let row = row
                     .checked_next_multiple_of(pitch_alignment.max(1))
-                    .ok_or(overflow.clone())?;
+                    .ok_or_else(overflow)?;
                 next = if row.is_multiple_of(element_bytes) {
                     row / element_bytes
                 } else {
@@ -196,6 +186,14 @@ impl Strided {
                 index[axis] = 0;
             }
         }
+    }
+}
+
+#[cold]
+fn overflow(shape: &[u64], element_bytes: u64) -> LaunchError {
+    LaunchError::LayoutOverflow {
+        shape: shape.into(),
+        element_bytes,
     }
 }
 

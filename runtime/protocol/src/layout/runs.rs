@@ -35,7 +35,9 @@ pub fn for_each_run(
     });
     debug_assert!(!outside, "the runs of a layout lie within its extent");
     if outside {
-        return Err("its layout reaches outside of the binding".to_owned());
+        return Err(format!(
+            "its layout reaches outside of the binding of {strided_bytes} bytes, or the {dense_bytes} bytes on the host"
+        ));
     }
     Ok(())
 }
@@ -50,19 +52,19 @@ pub fn check_layout(layout: Option<&Strided>, dense: u64, strided: u64) -> Resul
         Some(layout) if layout.shape.len() != layout.strides.len() => {
             let (axes, strides) = (layout.shape.len(), layout.strides.len());
             return Err(format!(
-                "its shape has {axes} axes and its strides have {strides}"
+                "its shape has {axes} axes and its strides have {strides}; pass one stride for each axis"
             ));
         }
         Some(layout) => (layout.dense_bytes(), layout.extent_bytes()),
     };
     if dense != needs_dense {
         return Err(format!(
-            "{dense} bytes on the host, {needs_dense} on the device"
+            "expected {needs_dense} bytes on the host, got {dense}"
         ));
     }
     if strided < needs_strided {
         return Err(format!(
-            "its layout covers {needs_strided} bytes, the binding has {strided}"
+            "its layout needs a binding of at least {needs_strided} bytes, got {strided}"
         ));
     }
     Ok(())

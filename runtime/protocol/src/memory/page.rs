@@ -27,7 +27,7 @@ pub enum PageError {
         free: Option<u64>,
     },
     /// The page is larger than the device ever allocates.
-    #[error("the device has no pages larger than {limit} bytes")]
+    #[error("the page exceeds the device's largest allocation of {limit} bytes")]
     TooLarge {
         /// The largest page, in bytes.
         limit: u64,

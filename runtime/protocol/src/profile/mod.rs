@@ -111,8 +111,12 @@ impl ProfileToken {
     /// Checks that the token is of this device and this epoch.
     pub fn check(&self, device: u64, epoch: u64) -> Result<(), ProfileError> {
         match () {
-            () if self.device != device => Err(ProfileError::NotRegistered),
-            () if self.epoch != epoch => Err(ProfileError::Unknown),
+            () if self.device != device => Err(ProfileError::NotRegistered {
+                number: self.number,
+            }),
+            () if self.epoch != epoch => Err(ProfileError::Unknown {
+                number: self.number,
+            }),
             () => Ok(()),
         }
     }

@@ -118,7 +118,10 @@ impl Profiles {
         let dropped = self.open.remove(&token);
         if let Some(ended) = dropped.and_then(|open| open.ended) {
             self.ending.retain(|ending| *ending != token);
-            ended.reply.send(Err(ProfileError::Unknown.into()));
+            let number = token;
+            ended
+                .reply
+                .send(Err(ProfileError::Unknown { number }.into()));
         }
     }
 

@@ -121,7 +121,12 @@ impl<B: Backend> Server<B> {
         debug_assert!(false, "a task names an unknown stream");
         self.observers.count().failures += 1;
         message.extra = TaskExtras::default();
-        let foreign = Error::Foreign { what: "stream" };
+        let foreign = Error::Foreign {
+            what: "stream",
+            which: message
+                .stream
+                .map_or_else(String::new, |stream| stream.index().to_string()),
+        };
         match std::mem::replace(&mut message.op, Op::Taken) {
             Op::CopyOut(copy) => copy.reply.send(Err(foreign)),
             Op::Answer(reply) => Reply::send(reply, Err(foreign)),

@@ -223,7 +223,9 @@ impl<B: Backend> Server<B> {
             Unbound::DeviceStatus => Failure::not_run(&names.other, Reason::Lost),
             Unbound::Pending => Failure::not_run(&names.reserve, Reason::Lost),
             Unbound::Beyond { end, bytes } => {
-                let why = format!("a binding ends at byte {end} of a slice of {bytes} bytes");
+                let why = format!(
+                    "a binding ends at byte {end}, but its slice has {bytes} bytes; bind a smaller view"
+                );
                 Failure::not_run(&names.other, Reason::Refused(why))
             }
         }

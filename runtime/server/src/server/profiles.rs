@@ -45,7 +45,7 @@ impl<B: Backend> Server<B> {
         let profiles = self.observers.profiles();
         let can_end = profiles.can_end(number);
         let Some(scope) = profiles.scope(number).filter(|_| can_end) else {
-            return reply.send(Err(ProfileError::Unknown.into()));
+            return reply.send(Err(ProfileError::Unknown { number }.into()));
         };
         let streams = self.streams_of(&scope);
         let scheduler = &mut self.scheduler;

@@ -32,7 +32,11 @@ pub struct Exhausted {
 
 impl fmt::Display for Exhausted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "all {} slots are in use", self.limit)
+        write!(
+            f,
+            "all {} slots are in use; drop a reference first",
+            self.limit
+        )
     }
 }
 

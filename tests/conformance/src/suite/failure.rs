@@ -196,13 +196,13 @@ pub(crate) fn kernel_that_misuses_its_arguments_fails_and_the_message_names_the_
     );
     assert_eq!(
         message_of(|args| args.chunk::<f32>(1)[0] = 1.0),
-        "\"binding 1 `dst` is declared as u32, not f32\""
+        "\"binding 1 `dst` is declared as u32, not f32: take it as u32\""
     );
     assert_eq!(
         message_of(|args| {
             let _ = args.read::<u32>(3)[0];
         }),
-        "\"binding 3 is not declared, the kernel has 3\""
+        "\"binding 3 is not declared, the kernel declares 3, counted from 0\""
     );
     assert_eq!(
         message_of(|args| {

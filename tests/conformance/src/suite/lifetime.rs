@@ -212,7 +212,7 @@ pub(crate) fn handles_beyond_the_limit_are_an_error(on: On) {
     assert!(
         error
             .to_string()
-            .contains("16 slices, kernels and streams are alive"),
+            .contains("all 16 slots of the device are taken by live slices"),
         "{error}"
     );
     handles.clear();

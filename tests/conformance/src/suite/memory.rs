@@ -275,7 +275,7 @@ pub(crate) fn loop_that_drops_its_slices_waits_for_slots(on: On) {
     };
     assert_eq!(
         error.to_string(),
-        "16 slices, kernels and streams are alive, the limit of this device; drop some, or raise `max_handles`"
+        "all 16 slots of the device are taken by live slices, kernels, streams, recordings and clients; drop some, or raise `max_handles`"
     );
 }
 

@@ -152,13 +152,19 @@ pub(crate) fn parameter_is_identified_by_its_handle_i5(on: On) {
     ] {
         let error = args.replay(&stream).unwrap_err();
         assert!(
-            matches!(error, Error::Foreign { what: "handle" }),
+            matches!(error, Error::Foreign { what: "handle", .. }),
             "{error}"
         );
     }
     let error = args().replay(&foreign).unwrap_err();
     assert!(
-        matches!(error, Error::Foreign { what: "recording" }),
+        matches!(
+            error,
+            Error::Foreign {
+                what: "recording",
+                ..
+            }
+        ),
         "{error}"
     );
     assert_eq!(stream.read(&out).wait().unwrap(), [2, 3, 4, 5, 6, 7, 0, 0]);
@@ -192,7 +198,7 @@ pub(crate) fn view_of_a_parameter_is_the_same_view_of_the_bound_handle(on: On) {
     let short = values.slice(1..).unwrap();
     assert_eq!(
         error_text(recording.replay_with(&stream, &[(0, &short)])),
-        "`replay` was not accepted: parameter 0 of the recording needs 20 bytes, the handle has 16"
+        "`replay` was not accepted: parameter 0 of the recording needs a handle of at least 20 bytes, got 16"
     );
 }
 
@@ -271,11 +277,11 @@ pub(crate) fn incomplete_replay_is_refused_and_submits_nothing(on: On) {
     assert_eq!(refused(&[input], &[1]), unbound);
     assert_eq!(
         refused(&[(2, from.as_bytes()), input], &[1]),
-        "parameter 2 of the recording needs 64 bytes, the handle has 32"
+        "parameter 2 of the recording needs a handle of at least 64 bytes, got 32"
     );
     assert_eq!(
         refused(&[input, output, (3, from.as_bytes())], &[1]),
-        "parameter 3 of the recording does not exist, there are 3"
+        "parameter 3 of the recording does not exist, the recording has 3, counted from 0"
     );
     assert!(error_text(recording.replay(&stream)).contains("expected 1 word, got 0"));
     let other = on.open();

@@ -182,26 +182,26 @@ pub(crate) fn foreign_tokens_and_ended_tokens_return_different_errors(on: On) {
     let adder = Adder::new(&rig.client());
     let token = adder.stream.start_profile().unwrap();
     let foreign = other.client().start_profile().unwrap();
-    assert_eq!(
+    assert!(matches!(
         error_of(adder.stream.end_profile(foreign)),
-        ProfileError::NotRegistered
-    );
-    assert_eq!(
+        ProfileError::NotRegistered { .. }
+    ));
+    assert!(matches!(
         error_of(other.device.end_profile(token)),
-        ProfileError::NotRegistered
-    );
+        ProfileError::NotRegistered { .. }
+    ));
     assert_eq!(other.client().end_profile(foreign).wait().unwrap().tasks, 0);
     adder.add(1);
     assert_eq!(answer_of(adder.stream.end_profile(token)).tasks, 1);
-    assert_eq!(
+    assert!(matches!(
         error_of(adder.stream.end_profile(token)),
-        ProfileError::Unknown
-    );
+        ProfileError::Unknown { .. }
+    ));
     let foreign_stream = rig
         .client()
         .start_profile_of([&other.client().new_stream()]);
     assert!(
-        matches!(foreign_stream, Err(Error::Foreign { what: "stream" })),
+        matches!(foreign_stream, Err(Error::Foreign { what: "stream", .. })),
         "{foreign_stream:?}"
     );
 }
@@ -273,10 +273,10 @@ pub(crate) fn open_profiles_are_bounded_and_the_oldest_is_evicted(on: On) {
     }
     let last = start();
     adder.add(1);
-    assert_eq!(
+    assert!(matches!(
         error_of(adder.stream.end_profile(first)),
-        ProfileError::Unknown
-    );
+        ProfileError::Unknown { .. }
+    ));
     assert_eq!(answer_of(adder.stream.end_profile(last)).tasks, 1);
 }
 

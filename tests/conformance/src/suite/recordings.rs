@@ -37,11 +37,11 @@ pub(crate) fn recording_replays_its_tasks_with_other_handles(on: On) {
     let short = stream.create(&[1_u32]).unwrap();
     assert_eq!(
         error_text(step.replay_with(&stream, &[(2, &d), (0, &short)])),
-        "`replay` was not accepted: parameter 0 of the recording needs 8 bytes, the handle has 4"
+        "`replay` was not accepted: parameter 0 of the recording needs a handle of at least 8 bytes, got 4"
     );
     assert_eq!(
         error_text(step.replay_with(&stream, &[(9, &c)])),
-        "`replay` was not accepted: parameter 9 of the recording does not exist, there are 3"
+        "`replay` was not accepted: parameter 9 of the recording does not exist, the recording has 3, counted from 0"
     );
     let bytes = stream.create(&[0_u8; 16]).unwrap();
     let odd = bytes.slice(1..9).unwrap();

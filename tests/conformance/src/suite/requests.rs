@@ -32,9 +32,15 @@ pub(crate) fn offsets_past_the_end_overflowing_sizes_and_foreign_handles_give_ty
         reason = "the reversed range is the invalid input"
     )]
     let reversed = values.slice(2..1);
-    assert!(matches!(reversed, Err(LaunchError::OutOfBounds { .. })));
-    assert!(
-        values.clone().offset_start(13).is_err() && values.clone().offset_end(u64::MAX).is_err()
+    assert_eq!(
+        reversed.unwrap_err().to_string(),
+        "the range 8..4 of bytes ends before it starts"
+    );
+    assert!(values.clone().offset_end(u64::MAX).is_err());
+    let beyond = values.clone().offset_start(13).unwrap_err();
+    assert_eq!(
+        beyond.to_string(),
+        "bytes 0..13 are out of bounds, the view has 12 bytes"
     );
     let cut = values
         .clone()
@@ -43,7 +49,17 @@ pub(crate) fn offsets_past_the_end_overflowing_sizes_and_foreign_handles_give_ty
         .offset_end(4)
         .unwrap();
     assert_eq!((cut.size(), cut.len()), (4, 1));
-    assert!(cut.offset_start(5).is_err(), "offsets accumulate");
+    assert!(
+        matches!(
+            cut.offset_start(5),
+            Err(LaunchError::OutOfBounds {
+                start: 0,
+                end: 5,
+                size: 4
+            })
+        ),
+        "offsets accumulate, and errors count within the view"
+    );
     assert!(matches!(
         values.slice(..1).unwrap().cast::<u64>(),
         Err(LaunchError::Indivisible { .. })
@@ -55,27 +71,32 @@ pub(crate) fn offsets_past_the_end_overflowing_sizes_and_foreign_handles_give_ty
     let foreign_handle = foreign.create(&[1_u32, 2, 3]).unwrap();
     assert!(matches!(
         stream.copy(&foreign_handle, &values),
-        Err(Error::Foreign { what: "handle" })
+        Err(Error::Foreign { what: "handle", .. })
     ));
     assert!(matches!(
         stream.read(&foreign_handle).wait(),
         Err(Error::Foreign { .. })
     ));
-    assert!(matches!(
-        launch_update(&stream, &add_one(&client), &foreign_handle),
-        Err(Error::Foreign { .. })
-    ));
-    assert!(matches!(
-        launch_update(&foreign, &add_one(&client), &foreign_handle),
-        Err(Error::Foreign { what: "kernel" })
-    ));
+    let message = |refused: Result<(), Error>| refused.unwrap_err().to_string();
+    let advice = "belongs to another device; create it with a client of this one";
+    assert_eq!(
+        message(launch_update(&stream, &add_one(&client), &foreign_handle)),
+        format!(
+            "the handle of {} for binding `values` of `add_one` {advice}",
+            foreign_handle.id()
+        )
+    );
+    assert_eq!(
+        message(launch_update(&foreign, &add_one(&client), &foreign_handle)),
+        format!("the kernel `add_one` {advice}")
+    );
     assert!(matches!(
         launch_error(stream.write(&values, &[1])),
         LaunchError::Length { .. }
     ));
     assert!(matches!(
         launch_error(stream.copy(&values, &values)),
-        LaunchError::Overlap { .. }
+        LaunchError::Overlap { bytes: 12, .. }
     ));
     assert_eq!(
         stream.read(&values).wait().unwrap(),
@@ -104,11 +125,11 @@ pub(crate) fn arguments_that_do_not_match_the_signature_are_refused(on: On) {
     );
     assert_eq!(
         message(stream.launch(&set, one(), (write(&a), 1_f32, 4_u32))),
-        "`set` was not accepted: scalar `value` is declared as u32, the call passes f32: write a literal as `5_u32`, and a value as `value as u32`"
+        "`set` was not accepted: scalar `value` is declared as u32, got f32: write a literal as `5_u32`, and a value as `value as u32`"
     );
     assert_eq!(
         message(stream.launch(&transfer, one(), (update(&a), write(&b), 4_u32))),
-        "`transfer` was not accepted: binding `src` is declared as read, the call passes update"
+        "`transfer` was not accepted: binding `src` must be bound with `read`, got `update`: pass `read(&handle)`"
     );
     assert!(matches!(
         launch_error(stream.launch(&transfer, one(), (read(&floats), write(&b), 4_u32))),

@@ -125,19 +125,19 @@ pub(crate) fn untyped_arguments_that_do_not_match_are_refused(on: On) {
     );
     assert_eq!(
         refused(&part(1..17), (&back, Access::Write), &[4]),
-        "binding `src` starts at byte 1, which is not a multiple of its element size of 4 bytes"
+        "binding `src` starts at byte 1, which is not a multiple of its element size of 4 bytes: slice at a multiple of 4, or copy the data to a new slice"
     );
     assert_eq!(
         refused(&part(0..15), (&back, Access::Write), &[4]),
-        "15 bytes are not a multiple of the element size of 4 bytes: slice at a multiple of 4, or cast the handle to `u8` to slice at any byte"
+        "binding `src` has 15 bytes, which are not a multiple of its element size of 4 bytes: pass whole elements"
     );
     assert_eq!(
         refused(&front, (&back, Access::ReadWrite), &[4]),
-        "binding `dst` is declared as write, the call passes update"
+        "binding `dst` must be bound with `write`, got `update`: pass `write(&handle)`"
     );
     assert_eq!(
         refused(&front, (&part(12..28), Access::Write), &[4]),
-        "bindings `src` and `dst` overlap and one of them is written; copy one of them first"
+        "bindings `src` and `dst` overlap in 4 bytes and one of them is written; copy one of them first"
     );
     let bindings = [read(&front)];
     let error = stream
@@ -150,7 +150,7 @@ pub(crate) fn untyped_arguments_that_do_not_match_are_refused(on: On) {
     assert!(matches!(error, millstream::Error::Launch { why, .. } if why == count));
     // A typed launch takes no bytes in place of elements.
     let typed = stream.launch(&transfer, one(), (read(&front), write(&back), 4_u32));
-    assert!(error_text(typed).contains("`src` is declared as u32, the call passes u8"));
+    assert!(error_text(typed).contains("`src` is declared as u32, got elements of u8"));
 }
 
 pub(crate) fn half_precision_values_are_elements(on: On) {

@@ -139,10 +139,10 @@ type Wrong = (fn(&mut DeviceProperties), &'static str);
 
 #[test]
 fn opening_with_invalid_properties_is_refused_i5() {
-    const QUEUES: &str = "it must be from 1 to 16 (`MAX_QUEUES`)";
+    const QUEUES: &str = "must be from 1 to 16 (`MAX_QUEUES`)";
     const ALIGNED: &str =
-        "it must be a power of two from 8 (`ALIGNMENT_MIN`) to 2^30 (`ALIGNMENT_MAX`)";
-    const PITCH: &str = "it must be a power of two up to 2^30 (`ALIGNMENT_MAX`)";
+        "must be a power of two from 8 (`ALIGNMENT_MIN`) to 2^30 (`ALIGNMENT_MAX`)";
+    const PITCH: &str = "must be a power of two up to 2^30 (`ALIGNMENT_MAX`)";
     let wrong: &[(&str, &str, Wrong)] = &[
         ("queues", "17", (|of| of.queues = 17, QUEUES)),
         ("queues", "0", (|of| of.queues = 0, QUEUES)),
@@ -151,13 +151,13 @@ fn opening_with_invalid_properties_is_refused_i5() {
             "[Normal, Normal, Normal]",
             (
                 |of| of.queue_priorities = vec![millstream::Priority::Normal; of.queues + 1],
-                "it must be no longer than there are `queues`",
+                "must be no longer than there are `queues`",
             ),
         ),
         (
             "compute_units",
             "0",
-            (|of| of.compute_units = 0, "it must be at least 1"),
+            (|of| of.compute_units = 0, "must be at least 1"),
         ),
         ("alignment", "0", (|of| of.alignment = 0, ALIGNED)),
         ("alignment", "4", (|of| of.alignment = 4, ALIGNED)),
@@ -176,32 +176,32 @@ fn opening_with_invalid_properties_is_refused_i5() {
         (
             "max_allocation_bytes",
             "0",
-            (|of| of.max_allocation_bytes = 0, "it must be at least 1"),
+            (|of| of.max_allocation_bytes = 0, "must be at least 1"),
         ),
         (
             "max_cube_count",
             "[1, 0, 1]",
             (
                 |of| of.max_cube_count = [1, 0, 1],
-                "it must be at least 1 in each dimension",
+                "must be at least 1 in each dimension",
             ),
         ),
         (
             "max_bindings",
             "0",
-            (|of| of.max_bindings = 0, "it must be at least 1"),
+            (|of| of.max_bindings = 0, "must be at least 1"),
         ),
         (
             "max_queue_depth",
             "0",
-            (|of| of.max_queue_depth = 0, "it must be at least 1"),
+            (|of| of.max_queue_depth = 0, "must be at least 1"),
         ),
     ];
     for (field, value, (change, rule)) in wrong {
         let error = opened_with(*change).unwrap_err();
         assert!(matches!(&error, OpenError::Properties { field: of, .. } if of == field));
         let expected = format!(
-            "`altered` cannot be opened: its `properties()` say that `{field}` is {value}, {rule}"
+            "`altered` cannot be opened: `{field}` of its `properties()` {rule}, got {value}"
         );
         assert_eq!(error.to_string(), expected);
     }

@@ -23,7 +23,7 @@ fn invalid_options_are_refused() {
         Device::open_with(Cpu::default(), DeviceOptions::default().max_tasks(0)).unwrap_err();
     assert_eq!(
         zero.to_string(),
-        "option `max_tasks` is 0, it must be at least 1"
+        "option `max_tasks` must be at least 1, got 0"
     );
     assert!(matches!(
         Device::open(Cpu::default().queues(0)),
@@ -247,7 +247,7 @@ fn usize_and_isize_scalars_are_64_bits_wide() {
     let refused = stream.launch(&kernel, 1, (write(&out), 5, shift, true));
     assert_eq!(
         refused.unwrap_err().to_string(),
-        "`takes` was not accepted: scalar `len` is declared as u64, the call passes i32: write a literal as `5_u64`, and a value as `value as u64`"
+        "`takes` was not accepted: scalar `len` is declared as u64, got i32: write a literal as `5_u64`, and a value as `value as u64`"
     );
 }
 

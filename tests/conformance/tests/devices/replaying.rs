@@ -415,7 +415,7 @@ fn missing_or_different_kernel_is_an_error_before_anything_runs(#[case] on: On) 
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "kernel `add_one` differs from the logged one: expected signature (update values: u32, n: u32), got (read src: f32, by: u8)"
+        "kernel `add_one` differs from the logged one: expected signature (update values: u32, n: u32), got (read src: f32, by: u8); pass the kernel of that signature"
     );
     assert_eq!(fresh.stats().tasks, 0, "a task was submitted");
 }

@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
-use millstream_ir::{DType, Matmul, Nest, Program, lower};
+use millstream_ir::{DType, Nest, Program, lower};
+use millstream_kernel_cases::Runs;
+use millstream_kernel_cases::data::elements;
+use millstream_kernel_cases::nests::{self, Case};
+use millstream_kernel_cases::products::product;
 use millstream_protocol::kernel::Kernel;
 use rstest::rstest;
 
-use crate::nests::{self, Case};
-use crate::support::{Gpu, elements};
+use crate::support::Gpu;
 
 #[rstest]
 #[case(
@@ -57,15 +60,6 @@ fn nest(case: Case) -> Program {
     Program::Nest(case.text.parse().unwrap())
 }
 
-fn product(dtype: DType) -> Program {
-    Program::Matmul(Matmul {
-        dtype,
-        partial: false,
-        batch: 1,
-        epilogue: None,
-    })
-}
-
 /// No entry point of these programs needs more registers than a thread has.
 #[rstest]
 #[case::elements(nest(nests::elements(1, 0)), 0)]
@@ -82,12 +76,12 @@ fn product(dtype: DType) -> Program {
 #[case::softmax(nest(nests::softmax(1, 1)), 0)]
 #[case::columns(nest(nests::columns(1, 1)), 0)]
 #[case::counted(nest(nests::counted(1, 1, [1, 1])), 0)]
-#[case::product_f32(product(DType::F32), 0)]
-#[case::product_f64(product(DType::F64), 0)]
-#[case::product_f16(product(DType::F16), 0)]
-#[case::product_bf16(product(DType::Bf16), 0)]
-#[case::product_i32(product(DType::I32), 0)]
-#[case::product_u8(product(DType::U8), 0)]
+#[case::product_f32(product(DType::F32, None), 0)]
+#[case::product_f64(product(DType::F64, None), 0)]
+#[case::product_f16(product(DType::F16, None), 0)]
+#[case::product_bf16(product(DType::Bf16, None), 0)]
+#[case::product_i32(product(DType::I32, None), 0)]
+#[case::product_u8(product(DType::U8, None), 0)]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn every_entry_point_compiles_without_spilling(
     #[case] program: Program,
@@ -112,9 +106,9 @@ fn every_entry_point_compiles_without_spilling(
 #[rstest]
 #[case::elements(nest(nests::elements(1, 0)))]
 #[case::softmax(nest(nests::softmax(1, 1)))]
-#[case::product_f32(product(DType::F32))]
-#[case::product_f16(product(DType::F16))]
-#[case::product_i32(product(DType::I32))]
+#[case::product_f32(product(DType::F32, None))]
+#[case::product_f16(product(DType::F16, None))]
+#[case::product_i32(product(DType::I32, None))]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn every_blocking_spills_at_most_32_bytes(#[case] program: Program) {
     for blocking in lower::blockings(&program) {

@@ -5,8 +5,6 @@ mod geometry;
 mod graphs;
 mod handwritten;
 mod library;
-mod nests;
 mod products;
 mod results;
 mod support;
-mod tolerance;

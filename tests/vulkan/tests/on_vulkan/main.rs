@@ -5,14 +5,37 @@
 //!
 //! | module | subject |
 //! | --- | --- |
+//! | `adopted` | a device of the application |
+//! | `cache` | the pipeline cache on disk |
 //! | `subject` | the device of a test, and the messages of the validation layer |
+//! | `wgsl` | kernels in WGSL |
+//! | `gpu` | a device with a stream, for tests of kernels |
+//! | `glsl` | the SPIR-V of the repository is the compiler's output for the GLSL beside it |
 //! | `suite` | the suite of the runtime's behaviour |
+//! | `nests`, `products`, `functions`, `operations` | results of the IR's kernels, compared with the interpreter |
+//! | `graphs` | random graphs, compared with NumPy |
+//! | `programs` | random programs with kernels of the IR, and those of the swarm |
+//! | `barriers` | which tasks of a queue are separated by barriers |
+//! | `launches` | cube counts that the device writes, counts beyond its limits, large parameter blocks |
 #![allow(
     clippy::unwrap_used,
     reason = "in a test, `unwrap` states the expected outcome"
 )]
 
+mod adopted;
+mod barriers;
+mod cache;
+mod functions;
+mod glsl;
+mod gpu;
+mod graphs;
+mod launches;
+mod nests;
+mod operations;
+mod products;
+mod programs;
 mod subject;
+mod wgsl;
 
 use subject::OnVulkan;
 

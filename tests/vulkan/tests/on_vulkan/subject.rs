@@ -90,7 +90,7 @@ impl Subject for OnVulkan {
             Mode::OneQueue => 1,
             Mode::Threads | Mode::Driven => 2,
         };
-        let options = Vulkan::ordinal(0).queues(queues);
+        let options = Vulkan::ordinal(0).queues(queues).no_pipeline_cache();
         checked(match setting.memory_bytes {
             Some(bytes) => options.memory_limit(bytes),
             None => options,
@@ -156,7 +156,7 @@ impl Subject for OnVulkan {
 
 /// Returns the SPIR-V of a kernel of the suite, and whether it has descriptors: glslang's output for the GLSL in
 /// `kernels`. With descriptors the validation layer sees the accesses.
-fn module(kernel: &str) -> Option<(Vec<u32>, bool)> {
+pub(crate) fn module(kernel: &str) -> Option<(Vec<u32>, bool)> {
     macro_rules! files {
         ($($name:literal),*; $long:literal) => {
             match kernel {

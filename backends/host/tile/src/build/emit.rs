@@ -34,7 +34,8 @@ impl Builder<'_> {
         let index = usize::from(id);
         let value = &self.nest.values[index];
         let (dtype, level) = (value.dtype, self.level);
-        let compile_error = CompileError::Value(index);
+        let nest = self.nest;
+        let compile_error = || CompileError::value(nest, index);
         let is_uniform = self.is_uniform(id);
         match value.op {
             Op::Const(_) | Op::Word(_) | Op::Reduce(..) => {}
@@ -67,7 +68,7 @@ impl Builder<'_> {
                     Some(run) => (run, a),
                     None => {
                         let found = function::by_reference(op, dtype, level);
-                        let (run, which) = found.ok_or(compile_error)?;
+                        let (run, which) = found.ok_or_else(compile_error)?;
                         (run, self.slots.scalar(which))
                     }
                 };
@@ -76,12 +77,12 @@ impl Builder<'_> {
             }
             Op::Binary(op, a, b) => {
                 let run = map::binary(op, dtype, self.scalars_among(is_uniform, a, b), level);
-                self.two(id, run.ok_or(compile_error)?, a, b, direct)?;
+                self.two(id, run.ok_or_else(compile_error)?, a, b, direct)?;
             }
             Op::Compare(op, a, b) => {
                 let of = self.nest.values[usize::from(a)].dtype;
                 let run = map::compare(op, of, self.scalars_among(is_uniform, a, b), level);
-                self.two(id, run.ok_or(compile_error)?, a, b, direct)?;
+                self.two(id, run.ok_or_else(compile_error)?, a, b, direct)?;
             }
             Op::Select(condition, a, b) => {
                 let run = map::select(dtype.size(), self.scalars_among(is_uniform, a, b), level);
@@ -92,7 +93,7 @@ impl Builder<'_> {
             }
             Op::Cast(a) => {
                 let from = self.nest.values[usize::from(a)].dtype;
-                let run = cast::cast(from, dtype, level).ok_or(compile_error)?;
+                let run = cast::cast(from, dtype, level).ok_or_else(compile_error)?;
                 let a = self.of(a, is_uniform)?;
                 let d = self.destination(id, is_uniform, direct);
                 self.push(run, d, a, a, a, is_uniform);
@@ -105,7 +106,7 @@ impl Builder<'_> {
                 let d = self.destination(id, is_uniform, direct);
                 self.push(random::random(level), d, counter, seed, seed, is_uniform);
             }
-            _ => return Err(compile_error),
+            _ => return Err(compile_error()),
         }
         Ok(())
     }
@@ -134,7 +135,7 @@ impl Builder<'_> {
 
     /// Returns the slot of a value.
     pub(super) fn at(&self, id: ValueId) -> Result<SlotId, CompileError> {
-        self.places[usize::from(id)].ok_or(CompileError::Value(usize::from(id)))
+        self.places[usize::from(id)].ok_or_else(|| CompileError::value(self.nest, usize::from(id)))
     }
 
     /// Returns the slot of a value, as a scalar or as a tile.
@@ -244,11 +245,11 @@ impl Builder<'_> {
     pub(super) fn scatter(&mut self, store: usize, is_uniform: bool) -> Result<(), CompileError> {
         let found = &self.nest.stores[store];
         let Some(scatter) = &found.scatter else {
-            return Err(CompileError::Store(store));
+            return Err(CompileError::store(self.nest, store));
         };
         let dtype = self.nest.values[usize::from(found.value)].dtype;
-        let run =
-            place::scatter(dtype, scatter.adds, self.level).ok_or(CompileError::Store(store))?;
+        let run = place::scatter(dtype, scatter.adds, self.level)
+            .ok_or_else(|| CompileError::store(self.nest, store))?;
         let offsets = self.offsets(found.access, is_uniform)?;
         let (index, value) = (
             self.of(scatter.index, is_uniform)?,

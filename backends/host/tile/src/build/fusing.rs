@@ -201,7 +201,7 @@ mod here {
                     Op::Binary(op, a, b) => Node::Binary(op, of(a), of(b)),
                     Op::Compare(op, a, b) => Node::Compare(op, of(a), of(b)),
                     Op::Select(condition, a, b) => Node::Select(of(condition), of(a), of(b)),
-                    _ => return Err(CompileError::Value(usize::from(id))),
+                    _ => return Err(CompileError::value(self.nest, usize::from(id))),
                 };
                 nodes[usize::from(id)] = Some(push_node(&mut recipe, node));
             }

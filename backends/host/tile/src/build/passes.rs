@@ -145,11 +145,11 @@ impl Builder<'_> {
 
     fn accumulator(&mut self, value: usize) -> Result<Accumulator, CompileError> {
         let Op::Reduce(op, of) = self.nest.values[value].op else {
-            return Err(CompileError::Value(value));
+            return Err(CompileError::value(self.nest, value));
         };
         let dtype = self.nest.values[usize::from(of)].dtype;
         let reducer = crate::kernels::reducers::reducer(op, dtype, self.level);
-        let reducer = reducer.ok_or(CompileError::Value(value))?;
+        let reducer = reducer.ok_or_else(|| CompileError::value(self.nest, value))?;
         let slot = self.outer_register(reducer.accumulator_bytes);
         let best = if reducer.is_index {
             self.outer_register(dtype.size())

@@ -53,7 +53,7 @@ impl Builder<'_> {
             len,
         } = value.op
         else {
-            return Err(CompileError::Value(usize::from(id)));
+            return Err(CompileError::value(self.nest, usize::from(id)));
         };
         let mut steps = Vec::new();
         self.steps(index, &mut steps)?;
@@ -96,7 +96,7 @@ impl Builder<'_> {
                 let a = self.steps(a, steps)?;
                 Step::Binary(op, a, self.steps(b, steps)?)
             }
-            _ => return Err(CompileError::Value(usize::from(id))),
+            _ => return Err(CompileError::value(self.nest, usize::from(id))),
         };
         steps.push(step);
         Ok(steps.len() as u8 - 1)

@@ -92,11 +92,11 @@ impl Launch {
             }
         }
         let (outer, inner) = words[..nest.rank()].split_at(nest.outer);
-        self.outer = Axes::of(outer).ok_or(PrepareError::InvalidLengths)?;
-        self.inner = Axes::of(inner).ok_or(PrepareError::InvalidLengths)?;
+        self.outer = Axes::of(outer).ok_or_else(|| PrepareError::lengths(outer))?;
+        self.inner = Axes::of(inner).ok_or_else(|| PrepareError::lengths(inner))?;
         let all = self.outer.total.checked_mul(self.inner.total);
         all.and_then(|all| isize::try_from(all).ok())
-            .ok_or(PrepareError::InvalidLengths)?;
+            .ok_or_else(|| PrepareError::lengths(&words[..nest.rank()]))?;
         Ok(self.outer.total > 0)
     }
 
@@ -177,7 +177,8 @@ impl Launch {
         let rank = self.outer.rank;
         let fits = |axis: usize| window.origin[axis] + window.lens[axis] <= self.outer.lens[axis];
         if !(0..rank).all(fits) {
-            return Err(PrepareError::InvalidLengths);
+            let lens = window.lens.map(|len| len as u64);
+            return Err(PrepareError::lengths(&lens[..rank]));
         }
         for (index, path) in self.paths.iter_mut().enumerate() {
             let steps = path.outer.iter().zip(&window.origin).take(rank);
@@ -279,7 +280,7 @@ fn within(
     let binding = usize::from(nest.accesses[usize::from(access)].buffer);
     let (view, size) = (views[binding], nest.buffers[binding].dtype.size());
     if !view.pointer.addr().is_multiple_of(size) {
-        return Err(PrepareError::Unaligned { binding });
+        return Err(PrepareError::unaligned(binding, view, size));
     }
     let elements = (view.bytes / size as u64) as i64;
     match reach {

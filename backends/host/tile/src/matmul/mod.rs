@@ -105,7 +105,7 @@ impl MatmulCode {
         options: Options,
     ) -> Result<Self, CompileError> {
         if matmul.dtype == DType::Bool {
-            return Err(CompileError::Value(0));
+            return Err(CompileError::Product(matmul.dtype));
         }
         if matmul.batch + 2 > crate::AXES_MAX {
             return Err(CompileError::Axes(matmul.batch + 2));

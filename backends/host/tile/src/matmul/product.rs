@@ -61,7 +61,7 @@ impl MatmulCode {
             }
         }
         let (lens, rest) = words.split_at(axes + 3);
-        let all = Axes::of(lens).ok_or(PrepareError::InvalidLengths)?;
+        let all = Axes::of(lens).ok_or_else(|| PrepareError::lengths(lens))?;
         let (m, n, k) = (all.lens[axes], all.lens[axes + 1], all.lens[axes + 2]);
         let offsets = &rest[3 * (axes + 2)..];
         let matrix = |index: usize, rows: usize, columns: usize| {
@@ -115,7 +115,7 @@ impl MatmulCode {
         let size = self.matmul.dtype.size();
         let elements = (view.bytes / size as u64) as i64;
         if !view.pointer.addr().is_multiple_of(size) {
-            return Err(PrepareError::Unaligned { binding: index });
+            return Err(PrepareError::unaligned(index, view, size));
         }
         let lens = batch.iter().map(|len| *len as usize).chain(lens);
         let mut found = Some((offset as i64, offset as i64));

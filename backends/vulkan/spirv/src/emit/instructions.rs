@@ -184,15 +184,11 @@ impl Emit {
     }
 
     /// Announces the end and the last block of the loop that starts with the open block.
-    pub(crate) fn looping(&mut self, merge: Word, next: Word, unroll: bool) {
-        let control = match unroll {
-            true => LoopControl::UNROLL,
-            false => LoopControl::NONE,
-        };
+    pub(crate) fn looping(&mut self, merge: Word, next: Word) {
         let operands = vec![
             Operand::IdRef(merge),
             Operand::IdRef(next),
-            Operand::LoopControl(control),
+            Operand::LoopControl(LoopControl::NONE),
         ];
         self.push_op(Op::LoopMerge, operands);
     }

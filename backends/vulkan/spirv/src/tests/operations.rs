@@ -107,15 +107,15 @@ fn every_position_is_valid() {
     let function = k.build().expect("the function is valid");
     check("positions", &function);
     let module = lower(&function, &Target::default()).expect("it lowers");
-    // An address, and the counts.
-    assert_eq!((module.parameter_bytes, module.push_bytes()), (24, 24));
+    // An address, and the grid.
+    assert_eq!((module.parameter_bytes, module.push_bytes()), (32, 32));
     let target = Target {
         parameter_bytes_max: 16,
         ..Target::default()
     };
     let module = lower(&function, &target).expect("it lowers");
     assert_eq!(module.parameters, Parameters::Spilled);
-    assert_eq!((module.parameter_bytes, module.push_bytes()), (24, 8));
+    assert_eq!((module.parameter_bytes, module.push_bytes()), (32, 8));
 }
 
 #[test]
@@ -165,4 +165,32 @@ fn a_target_lists_what_it_lacks() {
     ));
     let used = of(DType::Bool, Features::ALL).expect("bools are supported");
     assert!(used.storage_8 && !used.i8 && !used.f64, "{used:?}");
+}
+
+#[test]
+fn a_cube_beyond_the_limits_is_refused() {
+    let of = |threads, len| {
+        let k = Builder::new("large", [threads, 1, 1]);
+        k.shared("array", DType::F32, len);
+        let out = k.update("out", DType::F32);
+        out.set(0, out.get(k.thread()).reduce(ReduceOp::Sum));
+        let function = k.build().expect("the function is valid");
+        lower(&function, &Target::default())
+    };
+    let fits = of(128, (16 << 10) / 4 - 128).expect("it is within the limits");
+    assert_eq!(fits.shared_bytes, 16 << 10);
+    let error = of(256, 1).expect_err("too many threads");
+    assert!(matches!(
+        error,
+        LowerError::Limit {
+            needed: 256,
+            limit: 128,
+            ..
+        }
+    ));
+    let error = of(128, 4096).expect_err("too many bytes").to_string();
+    assert!(
+        error.contains("needs 16896 bytes of shared memory"),
+        "{error}"
+    );
 }

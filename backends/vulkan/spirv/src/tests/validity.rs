@@ -75,6 +75,8 @@ pub(super) fn check(what: &str, function: &Function) {
 /// Targets that lower everything, in different ways.
 pub(super) fn targets() -> [(&'static str, Target); 3] {
     let all = Target {
+        shared_bytes_max: 64 << 10,
+        threads_max: 1024,
         features: Features::ALL,
         ..Target::default()
     };

@@ -75,7 +75,9 @@ impl Rule<'_> {
             Op::Set(layout) => self.set(layout),
             Op::Custom(custom) => {
                 let name = custom.callee.name();
-                let why = format!("the gradient of the kernel `{name}` is unknown");
+                let why = format!(
+                    "kernel `{name}` has no gradient: `detach` its result, or use operations"
+                );
                 return Err(self.refused(Why::Kernel(why)));
             }
             Op::Input(_)
@@ -128,7 +130,9 @@ impl Rule<'_> {
             UnaryOp::Erf => g * (-x.square()).exp() * FRAC_2_SQRT_PI,
             UnaryOp::Floor | UnaryOp::Ceil => self.zeros(x.shape()),
             other => {
-                let why = format!("the gradient of `{other}` is unknown");
+                let why = format!(
+                    "`{other}` has no gradient: `detach` its result, or use other operations"
+                );
                 return Err(self.refused(Why::Kernel(why)));
             }
         })
@@ -190,7 +194,9 @@ impl Rule<'_> {
                 smallvec![(0, of_first), (1, of_second)]
             }
             other => {
-                let why = format!("the gradient of `{other}` is unknown");
+                let why = format!(
+                    "`{other}` has no gradient: `detach` its result, or use other operations"
+                );
                 return Err(self.refused(Why::Kernel(why)));
             }
         })
@@ -227,7 +233,9 @@ impl Rule<'_> {
             }
             ReduceOp::ArgMin | ReduceOp::ArgMax => self.zeros(x.shape()),
             other => {
-                let why = format!("the gradient of `{other}` is unknown");
+                let why = format!(
+                    "`{other}` has no gradient: `detach` its result, or use other operations"
+                );
                 return Err(self.refused(Why::Kernel(why)));
             }
         })

@@ -37,7 +37,8 @@ impl Check<'_> {
                         if function.params[usize::from(*param)].mode == BufferMode::Write =>
                     {
                         let name = function.params[usize::from(*param)].name.clone();
-                        let why = "is write-only, but the function loads from it";
+                        let why =
+                            "is write-only, but the function loads from it: declare it as updated";
                         Err(SsaError::Mode { name, why })
                     }
                     _ => Ok(()),

@@ -90,7 +90,7 @@ pub enum ReserveError {
     },
     /// No device has a page of this size.
     #[error(
-        "requested {requested} bytes, but the largest allocation of the device is {limit} bytes"
+        "requested {requested} bytes, the device allocates at most {limit} bytes at once; use several handles"
     )]
     TooLarge {
         /// The bytes that were requested.
@@ -99,7 +99,7 @@ pub enum ReserveError {
         limit: u64,
     },
     /// The device is lost.
-    #[error("the device is lost")]
+    #[error("the device was lost")]
     Lost,
 }
 

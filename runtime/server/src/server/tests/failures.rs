@@ -113,7 +113,7 @@ fn refused_copy_in_poisons_its_target_i7() {
     rig.copy_in(&a, vec![1; 64], x.write());
     assert_eq!(
         read(&mut rig, &a, &x).unwrap(),
-        "`copy in` failed: the device refused it, scripted"
+        "`copy in` (of `create` or `write`) failed: the device refused it, scripted"
     );
 }
 
@@ -132,7 +132,7 @@ fn refused_copy_out_fails_the_answer_and_not_the_data_i7() {
         rig.drain();
         assert_eq!(
             failed(&rig, &mut answer).unwrap(),
-            "`copy out` failed: the device refused it, scripted"
+            "`copy out` (of `read`) failed: the device refused it, scripted"
         );
         assert_eq!(rig.order(0), [1]);
         for slice in &slices {

@@ -4,12 +4,12 @@ use millstream_ir::DType;
 use millstream_ir::scalar::Number;
 
 /// Asserts that the elements are equal, as are any two NaNs and the two zeros.
-pub(crate) fn assert_same(what: &str, dtype: DType, actual: &[u8], expected: &[u8]) {
+pub fn assert_same(what: &str, dtype: DType, actual: &[u8], expected: &[u8]) {
     assert_within(0.0, (what, dtype), actual, expected);
 }
 
 /// Asserts that integers are equal, and that floats differ by no more than functions and the order of sums allow.
-pub(crate) fn assert_close(what: &str, dtype: DType, actual: &[u8], expected: &[u8]) {
+pub fn assert_close(what: &str, dtype: DType, actual: &[u8], expected: &[u8]) {
     let tolerance = match dtype {
         DType::F64 => 1e-12,
         DType::F32 => 1e-5,

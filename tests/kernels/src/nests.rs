@@ -3,14 +3,16 @@
 use millstream_ir::{DType, UnaryOp};
 
 /// A launch of a nest.
-pub(crate) struct Case {
-    pub(crate) text: String,
-    pub(crate) words: Vec<u64>,
+pub struct Case {
+    /// The text of the nest.
+    pub text: String,
+    /// The launch words.
+    pub words: Vec<u64>,
     /// The number of elements of each buffer.
-    pub(crate) lens: Vec<usize>,
+    pub lens: Vec<usize>,
     /// Whether floats must be equal to the bit: they result only from casts and from sums, products and quotients of
     /// two.
-    pub(crate) exact: bool,
+    pub exact: bool,
 }
 
 fn case(text: impl Into<String>, words: &[i64], lens: &[usize]) -> Case {
@@ -24,7 +26,7 @@ fn case(text: impl Into<String>, words: &[i64], lens: &[usize]) -> Case {
 }
 
 /// Dense elements. The output starts at an offset that is a launch word.
-pub(crate) fn elements(len: usize, offset: usize) -> Case {
+pub fn elements(len: usize, offset: usize) -> Case {
     let text = "
         nest outer 1 inner 0 words 2
         buffer 0 f32 read  buffer 1 f32 read  buffer 2 f32 update
@@ -40,7 +42,7 @@ pub(crate) fn elements(len: usize, offset: usize) -> Case {
 }
 
 /// A matrix, its transpose, a row and a column: `y[i, j] = x[i, j] * t[j, i] + row[j] - column[i]`.
-pub(crate) fn permuted(rows: usize, columns: usize) -> Case {
+pub fn permuted(rows: usize, columns: usize) -> Case {
     let text = "
         nest outer 2 inner 0 words 4
         buffer 0 f32 read  buffer 1 f32 read  buffer 2 f32 read  buffer 3 f32 read  buffer 4 f32 write
@@ -59,7 +61,7 @@ pub(crate) fn permuted(rows: usize, columns: usize) -> Case {
 }
 
 /// Broadcast along the fast axis, and arithmetic on indices: the lanes of a thread differ in only one operand.
-pub(crate) fn indexed(rows: usize, columns: usize) -> Case {
+pub fn indexed(rows: usize, columns: usize) -> Case {
     let text = "
         nest outer 2 inner 0 words 4
         buffer 0 i64 read  buffer 1 i64 read  buffer 2 i64 write
@@ -73,7 +75,7 @@ pub(crate) fn indexed(rows: usize, columns: usize) -> Case {
 }
 
 /// A product of f16 and bf16, computed in f32 and stored as both.
-pub(crate) fn halves(len: usize) -> Case {
+pub fn halves(len: usize) -> Case {
     let text = "
         nest outer 1 inner 0 words 2
         buffer 0 f16 read  buffer 1 bf16 read  buffer 2 f16 write  buffer 3 bf16 write
@@ -90,7 +92,7 @@ pub(crate) fn halves(len: usize) -> Case {
 }
 
 /// Every cast from a float to a type that saturates or rounds.
-pub(crate) fn casts(len: usize) -> Case {
+pub fn casts(len: usize) -> Case {
     let text = "
         nest outer 1 inner 0 words 1
         buffer 0 f64 read  buffer 1 i8 write  buffer 2 u8 write  buffer 3 i16 write  buffer 4 u16 write
@@ -111,7 +113,7 @@ pub(crate) fn casts(len: usize) -> Case {
 }
 
 /// Arithmetic of 8-bit integers, which wraps and never traps.
-pub(crate) fn integers(len: usize) -> Case {
+pub fn integers(len: usize) -> Case {
     let text = "
         nest outer 1 inner 0 words 1
         buffer 0 i8 read  buffer 1 i8 read  buffer 2 i8 write  buffer 3 u32 write  buffer 4 i8 write
@@ -124,7 +126,7 @@ pub(crate) fn integers(len: usize) -> Case {
 }
 
 /// Functions of f32 and f64.
-pub(crate) fn functions(len: usize) -> Case {
+pub fn functions(len: usize) -> Case {
     let text = "
         nest outer 1 inner 0 words 1
         buffer 0 f32 read  buffer 1 f32 write  buffer 2 f64 write  buffer 3 f32 write
@@ -137,7 +139,7 @@ pub(crate) fn functions(len: usize) -> Case {
 }
 
 /// Every unary function of a float type.
-pub(crate) fn every_function(dtype: DType, len: usize) -> Case {
+pub fn every_function(dtype: DType, len: usize) -> Case {
     let mut parts = [
         format!("nest outer 1 inner 0 words 1 buffer 0 {dtype} read"),
         " access 0 = buffer 0 [1]".to_owned(),
@@ -157,7 +159,7 @@ pub(crate) fn every_function(dtype: DType, len: usize) -> Case {
 }
 
 /// A softmax over rows, in place.
-pub(crate) fn softmax(rows: usize, len: usize) -> Case {
+pub fn softmax(rows: usize, len: usize) -> Case {
     let text = "
         nest outer 1 inner 1 words 3
         buffer 0 f32 update
@@ -172,7 +174,7 @@ pub(crate) fn softmax(rows: usize, len: usize) -> Case {
 
 /// Reductions over a slow axis, so that neighbouring rows interleave. Several reductions at once, and an elementwise
 /// result that uses them.
-pub(crate) fn columns(columns: usize, len: usize) -> Case {
+pub fn columns(columns: usize, len: usize) -> Case {
     let text = "
         nest outer 1 inner 1 words 3
         buffer 0 f32 read  buffer 1 f32 write  buffer 2 f32 write  buffer 3 i64 write  buffer 4 i64 write  buffer 5 f32 write
@@ -191,7 +193,7 @@ pub(crate) fn columns(columns: usize, len: usize) -> Case {
 }
 
 /// Sums of rows, added to the previous totals. All threads of a row read its total, and one of them stores it.
-pub(crate) fn totals(rows: usize, len: usize) -> Case {
+pub fn totals(rows: usize, len: usize) -> Case {
     let text = "
         nest outer 1 inner 1 words 3
         buffer 0 f32 read  buffer 1 f32 update
@@ -203,7 +205,7 @@ pub(crate) fn totals(rows: usize, len: usize) -> Case {
 }
 
 /// Reductions of integers over two inner axes, with a batch axis.
-pub(crate) fn counted(batch: usize, rows: usize, [a, b]: [usize; 2]) -> Case {
+pub fn counted(batch: usize, rows: usize, [a, b]: [usize; 2]) -> Case {
     let text = "
         nest outer 2 inner 2 words 7
         buffer 0 i32 read  buffer 1 i32 write  buffer 2 i32 write  buffer 3 i32 write  buffer 4 i64 write
@@ -219,7 +221,7 @@ pub(crate) fn counted(batch: usize, rows: usize, [a, b]: [usize; 2]) -> Case {
 }
 
 /// Gathers rows by index. Some indices are out of range.
-pub(crate) fn gather(rows: usize, columns: usize) -> Case {
+pub fn gather(rows: usize, columns: usize) -> Case {
     let text = "
         nest outer 2 inner 0 words 4
         buffer 0 f32 read  buffer 1 i64 read  buffer 2 f32 write
@@ -231,7 +233,7 @@ pub(crate) fn gather(rows: usize, columns: usize) -> Case {
 }
 
 /// Scatters by index: adds in order, and stores the last value. Some indices are out of range.
-pub(crate) fn scatter(columns: usize, len: usize) -> Case {
+pub fn scatter(columns: usize, len: usize) -> Case {
     let text = "
         nest outer 1 inner 1 words 4
         buffer 0 f32 read  buffer 1 i64 read  buffer 2 f32 update  buffer 3 f32 update
@@ -248,7 +250,7 @@ pub(crate) fn scatter(columns: usize, len: usize) -> Case {
 }
 
 /// Random numbers, and a dropout mask made of them.
-pub(crate) fn random(len: usize) -> Case {
+pub fn random(len: usize) -> Case {
     let text = "
         nest outer 1 inner 0 words 3
         buffer 0 f32 read  buffer 1 u32 write  buffer 2 f32 write

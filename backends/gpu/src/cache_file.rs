@@ -1,0 +1,92 @@
+//! Files of caches on disk: checked when they are read, and written as a whole.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sha2::{Digest, Sha256};
+
+/// A kind of cache file, by the magic number that its files begin with. The digest of the content and the content
+/// follow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CacheFile(pub &'static [u8; 8]);
+
+impl CacheFile {
+    /// Reads a file. Returns `None` if there is none, or if it is damaged or of another kind.
+    pub fn read(self, path: &Path) -> Option<Vec<u8>> {
+        let file = fs::read(path).ok()?;
+        let (digest, content) = file.strip_prefix(self.0)?.split_at_checked(32)?;
+        let intact = Sha256::digest(content).as_slice() == digest;
+        if !intact {
+            tracing::warn!(target: "millstream::gpu", path = %path.display(), "a file of the kernel cache is damaged; compiling again");
+        }
+        intact.then(|| content.to_vec())
+    }
+
+    /// Writes a temporary file in the same folder and renames it, so that other processes never read a partial file.
+    ///
+    /// # Errors
+    /// The folder cannot be created, or the file cannot be written.
+    pub fn write(self, path: &Path, content: &[u8]) -> io::Result<()> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let folder = path.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder)?;
+        // Relaxed: the numbers only need to differ.
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let temporary = folder.join(format!("{}-{number}.tmp", std::process::id()));
+        let digest = Sha256::digest(content);
+        let written = fs::write(&temporary, [self.0, digest.as_slice(), content].concat())
+            .and_then(|()| fs::rename(&temporary, path));
+        if written.is_err() {
+            // Best effort: this returns the error of the write, not of the removal.
+            let _ = fs::remove_file(&temporary);
+        }
+        written
+    }
+}
+
+/// Returns this user's cache folder of a backend, if the system has one: `millstream/BACKEND` in `XDG_CACHE_HOME`, or
+/// in `~/.cache`.
+pub fn cache_folder(backend: &str) -> Option<PathBuf> {
+    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let base = base.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+    Some(base?.join("millstream").join(backend))
+}
+
+/// Returns bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    const FILE: CacheFile = CacheFile(b"MSTESTS1");
+
+    #[test]
+    fn written_files_are_read_and_damaged_files_are_not() {
+        let folder =
+            std::env::temp_dir().join(format!("millstream-cache-file-{}", std::process::id()));
+        let path = folder.join("some").join("file");
+        FILE.write(&path, b"binary").unwrap();
+        assert_eq!(FILE.read(&path).unwrap(), b"binary");
+        let intact = fs::read(&path).unwrap();
+        for cut in 0..intact.len() {
+            fs::write(&path, &intact[..cut]).unwrap();
+            assert_eq!(FILE.read(&path), None, "cut at {cut}");
+        }
+        let mut damaged = intact.clone();
+        *damaged.last_mut().unwrap() ^= 1;
+        fs::write(&path, &damaged).unwrap();
+        assert_eq!(FILE.read(&path), None);
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,55 @@
+//! Kernels of the IR as test cases for any device: launches, and the expected contents of their buffers, by the
+//! interpreter of the tile crate or by their definition.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`nests`] | nests: their texts, words and lengths |
+//! | [`products`] | matrix products, with and without an epilogue |
+//! | [`functions`] | SSA functions that are written by hand |
+//! | [`results`] | runs a nest by every entry point and blocking, and compares the results |
+//! | [`launch`] | runs a program over buffers of bytes |
+//! | [`data`] | pseudo-random elements |
+//! | [`tolerance`] | assertions about results |
+#![allow(
+    clippy::unwrap_used,
+    reason = "in a test, `unwrap` states the expected outcome"
+)]
+
+pub mod data;
+pub mod functions;
+pub mod launch;
+pub mod nests;
+pub mod products;
+pub mod results;
+pub mod tolerance;
+
+/// Runs a program with a blocking over buffers with this contents, in this number of cubes and with these launch words.
+/// Returns the contents of the buffers afterwards.
+pub trait Runs {
+    /// As the trait says.
+    fn run_blocked(
+        &self,
+        program: millstream_ir::Program,
+        blocking: millstream_ir::Blocking,
+        cubes: u32,
+        buffers: &[Vec<u8>],
+        words: &[u64],
+    ) -> Vec<Vec<u8>>;
+
+    /// As [`Self::run_blocked`], with the default blocking.
+    fn run(
+        &self,
+        program: millstream_ir::Program,
+        cubes: u32,
+        buffers: &[Vec<u8>],
+        words: &[u64],
+    ) -> Vec<Vec<u8>> {
+        self.run_blocked(
+            program,
+            millstream_ir::Blocking::DEFAULT,
+            cubes,
+            buffers,
+            words,
+        )
+    }
+}

@@ -1,0 +1,162 @@
+//! A device that the application created.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ash::vk;
+use millstream::vulkan::{AdoptedDevice, AdoptedFeatures, AdoptedQueue, Vulkan, VulkanLaunch};
+use millstream::{CubeCount, Device, DeviceOptions, Kernel, update};
+
+use crate::subject::{module, unavailable};
+
+/// An application with a device and one queue. Destroyed on drop.
+struct Application {
+    entry: ash::Entry,
+    instance: ash::Instance,
+    physical: vk::PhysicalDevice,
+    device: ash::Device,
+    queue: AdoptedQueue,
+}
+
+impl Application {
+    fn new() -> Self {
+        // SAFETY: plain use of Vulkan; everything that the infos point to lives until the calls return.
+        unsafe {
+            let entry = ash::Entry::load().unwrap();
+            let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_3);
+            let info = vk::InstanceCreateInfo::default().application_info(&application);
+            let instance = entry.create_instance(&info, None).unwrap();
+            let physical = instance.enumerate_physical_devices().unwrap()[0];
+            let families = instance.get_physical_device_queue_family_properties(physical);
+            let has_compute = |family: &vk::QueueFamilyProperties| {
+                family.queue_flags.contains(vk::QueueFlags::COMPUTE)
+            };
+            let family = families.iter().position(has_compute).unwrap() as u32;
+            let queues = [vk::DeviceQueueCreateInfo::default()
+                .queue_family_index(family)
+                .queue_priorities(&[1.0])];
+            let basic = vk::PhysicalDeviceFeatures::default().shader_int64(true);
+            let mut of_1_2 = vk::PhysicalDeviceVulkan12Features::default()
+                .timeline_semaphore(true)
+                .buffer_device_address(true)
+                .scalar_block_layout(true);
+            let mut of_1_3 = vk::PhysicalDeviceVulkan13Features::default().synchronization2(true);
+            let extensions = [ash::khr::push_descriptor::NAME.as_ptr()];
+            let info = vk::DeviceCreateInfo::default()
+                .queue_create_infos(&queues)
+                .enabled_features(&basic)
+                .enabled_extension_names(&extensions)
+                .push_next(&mut of_1_2)
+                .push_next(&mut of_1_3);
+            let device = instance.create_device(physical, &info, None).unwrap();
+            let raw = device.get_device_queue(family, 0);
+            Self {
+                entry,
+                instance,
+                physical,
+                device,
+                queue: AdoptedQueue { family, raw },
+            }
+        }
+    }
+
+    /// Returns options that adopt the device.
+    fn adopted(&self) -> Vulkan {
+        let mut features = AdoptedFeatures::default();
+        features.push_descriptor = true;
+        let (instance, device) = (self.instance.clone(), self.device.clone());
+        let adopted = AdoptedDevice::new(instance, self.physical, device, [self.queue]);
+        // SAFETY: the tests close the device before they drop the application.
+        unsafe { Vulkan::adopt(adopted.features(features)) }.no_pipeline_cache()
+    }
+}
+
+impl Drop for Application {
+    fn drop(&mut self) {
+        // SAFETY: nothing uses the device any more.
+        unsafe {
+            self.device.device_wait_idle().unwrap();
+            self.device.destroy_device(None);
+            self.instance.destroy_instance(None);
+        }
+        let _ = &self.entry;
+    }
+}
+
+/// Runs a kernel on a device.
+fn run(device: &Device) {
+    let client = device.new_client();
+    let (module, descriptors) = module("add_one").unwrap();
+    let kernel = Kernel::new("add_one")
+        .updates::<u32>("values")
+        .scalar::<u32>("n");
+    let options = VulkanLaunch::default().descriptors(descriptors);
+    let kernel = client.kernel(kernel.spirv(module).with(options)).unwrap();
+    let streams = [client.new_stream(), client.new_stream()];
+    let values = streams[0].create(&[1_u32, 2, 3]).unwrap();
+    for stream in &streams {
+        stream
+            .launch(&kernel, CubeCount::d1(1), (update(&values), 3_u32))
+            .unwrap();
+    }
+    assert_eq!(streams[0].read(&values).wait().unwrap(), [3, 4, 5]);
+}
+
+#[test]
+fn adopted_device_runs_tasks_and_outlives_its_closing() {
+    if let Some(why) = unavailable() {
+        return eprintln!("SKIPPED: {why}");
+    }
+    let application = Application::new();
+    for queues in [1, 3] {
+        let device = Device::open(application.adopted().queues(queues)).unwrap();
+        run(&device);
+        device.close(Duration::from_secs(60));
+        drop(device);
+    }
+}
+
+#[test]
+fn application_submits_to_its_queue_between_turns_of_a_driven_device() {
+    if let Some(why) = unavailable() {
+        return eprintln!("SKIPPED: {why}");
+    }
+    let application = Application::new();
+    let opened = Device::open_driven(application.adopted(), DeviceOptions::default());
+    let (device, driver) = opened.unwrap();
+    for _ in 0..3 {
+        run(&device);
+        // SAFETY: a driven device uses the queue only inside calls to it, on this thread.
+        unsafe {
+            let queue = application.queue.raw;
+            let empty = [vk::SubmitInfo::default()];
+            application
+                .device
+                .queue_submit(queue, &empty, vk::Fence::null())
+                .unwrap();
+            application.device.queue_wait_idle(queue).unwrap();
+        }
+    }
+    drop(driver);
+    device.close(Duration::from_secs(60));
+    drop(device);
+}
+
+#[test]
+fn kernel_that_needs_a_feature_that_the_application_did_not_enable_is_refused() {
+    if let Some(why) = unavailable() {
+        return eprintln!("SKIPPED: {why}");
+    }
+    let application = Application::new();
+    let device = Device::open(application.adopted()).unwrap();
+    let text = "kernel double threads 64 1 1\n  update x: f64\n{\n  %0: i64 = thread x\n  %1: f64 = load x[%0]\n  %2: f64 = add %1 %1\n  store x[%0] = %2\n}";
+    let function: millstream::ir::ssa::Function = text.parse().unwrap();
+    let program = Arc::new(millstream::ir::Program::Ssa(function));
+    let kernel = Kernel::from_program("double", program).unwrap();
+    let client = device.new_client();
+    let error = client.kernel(kernel).map(drop).unwrap_err().to_string();
+    assert!(error.contains("shaderFloat64"), "{error}");
+    drop(client);
+    device.close(Duration::from_secs(60));
+    drop(device);
+}

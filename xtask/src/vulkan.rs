@@ -1,0 +1,41 @@
+//! The suite `vulkan`: runs tests on a Vulkan driver.
+//!
+//! `.ci/vulkan` makes a Debian root with a driver for the processor, the validation layer and the tools, and
+//! `.ci/vulkan-run` runs the test programs with it. With `MILLSTREAM_VULKAN_HERE=1` the driver and the layer are those
+//! of this machine; the tests that need one version of a tool are then skipped.
+
+use std::process::Command;
+
+use crate::cargo::{Cargo, Outcome, output, root, run};
+
+pub(crate) fn run_suite(cargo: &Cargo) -> Outcome {
+    let script = root().join(".ci/vulkan-run");
+    let script = script.display();
+    let mut variables = vec![(runner_variable()?, script.to_string())];
+    if !std::env::var("MILLSTREAM_VULKAN_HERE").is_ok_and(|value| value == "1") {
+        let installed = output(Command::new(".ci/vulkan").current_dir(root()))?;
+        let variable = |name: &str, value: String| (name.to_owned(), value);
+        variables.extend([
+            variable("MILLSTREAM_VULKAN_ROOT", installed),
+            variable("MILLSTREAM_GLSLANG", format!("{script} glslang")),
+            variable("MILLSTREAM_SPIRV_VAL", format!("{script} spirv-val")),
+        ]);
+    }
+    let test = |programs: &str| {
+        let mut command = cargo.tests(programs, &[]);
+        run(command.envs(variables.iter().cloned()))
+    };
+    // The whole workspace for the reason that `targets` gives.
+    let on_device = test("--workspace --test on_vulkan");
+    on_device.and(test("-p millstream-spirv --lib"))
+}
+
+/// Returns the name of the variable by which Cargo runs programs of this machine's target.
+fn runner_variable() -> Result<String, String> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let version = output(Command::new(rustc).arg("-vV"))?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    let host = host.ok_or("`rustc -vV` reports no host")?;
+    let host = host.to_uppercase().replace('-', "_");
+    Ok(format!("CARGO_TARGET_{host}_RUNNER"))
+}
