@@ -128,17 +128,25 @@ impl Commands {
             .map_err(Code::of("vkEndCommandBuffer"))
     }
 
-    /// Stores the parameters of a launch until the submission has completed. Returns their device address.
-    pub(crate) fn store(&mut self, parameters: &[u8]) -> Result<u64, Code> {
-        debug_assert!(parameters.len() <= BLOCK_BYTES);
-        let (mut block, mut used) = self.filled;
-        if used + parameters.len() > BLOCK_BYTES {
-            (block, used) = (block + 1, 0);
+    /// Makes room for `times` blocks of `bytes` bytes of parameters.
+    pub(crate) fn reserve(&mut self, bytes: usize, times: usize) -> Result<(), Code> {
+        debug_assert!(bytes <= BLOCK_BYTES);
+        let mut filled = self.filled;
+        for _ in 0..times {
+            let (block, used) = place(filled, bytes);
+            if block == self.parameters.len() {
+                let created = Mapped::new(&self.context, BLOCK_BYTES, Purpose::Upload)?;
+                self.parameters.push(created);
+            }
+            filled = (block, used + bytes);
         }
-        if block == self.parameters.len() {
-            let created = Mapped::new(&self.context, BLOCK_BYTES, Purpose::Upload)?;
-            self.parameters.push(created);
-        }
+        Ok(())
+    }
+
+    /// Stores the parameters of a launch, for which [`Commands::reserve`] has made room, until the submission has
+    /// completed. Returns their device address.
+    pub(crate) fn store(&mut self, parameters: &[u8]) -> u64 {
+        let (block, used) = place(self.filled, parameters.len());
         let room = &self.parameters[block];
         // SAFETY: the range lies in the block, and neither the device nor other parameters use it: `begin` started
         // over only after the last submission had completed.
@@ -146,8 +154,17 @@ impl Commands {
             let target = room.pointer().as_ptr().add(used);
             std::ptr::copy_nonoverlapping(parameters.as_ptr(), target, parameters.len());
         }
-        self.filled = (block, (used + parameters.len()).next_multiple_of(ALIGNMENT));
-        Ok(room.buffer().address() + used as u64)
+        self.filled = (block, used + parameters.len());
+        room.buffer().address() + used as u64
+    }
+}
+
+/// Returns the place of the next parameters: the block, and the offset in it. `filled` is the end of the previous ones.
+fn place((block, used): (usize, usize), bytes: usize) -> (usize, usize) {
+    let start = used.next_multiple_of(ALIGNMENT);
+    match start + bytes > BLOCK_BYTES {
+        true => (block + 1, 0),
+        false => (block, start),
     }
 }
 

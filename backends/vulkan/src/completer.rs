@@ -4,9 +4,10 @@
 //! A driven device has no such threads: `Queue::poll` completes batches within `pump`.
 //!
 //! If the wait fails, the device is lost. The thread ends all timelines ([`Shared::lose`]), which wakes every waiter with
-//! the loss (I5), and leaks the batch, because the device may still write to its memory.
+//! the loss (I5). It keeps the batch and all later ones until the device is dropped, because the device may still use
+//! their memory.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_gpu::Readback;
 use millstream_protocol::device_status::DeviceStatus;
@@ -43,6 +44,8 @@ pub(crate) struct Batch {
 pub(crate) struct Shared {
     pub(crate) timelines: Box<[Arc<Timeline>]>,
     pub(crate) status: Arc<DeviceStatus>,
+    /// Batches that were not completed because the device was lost.
+    pub(crate) abandoned: Mutex<Vec<Batch>>,
     pub(crate) context: Arc<Context>,
 }
 
@@ -55,6 +58,28 @@ impl Shared {
         tracing::error!(target: "millstream::vulkan", %why, fault, "the device is lost");
         self.status.set_lost(Recovery::SameProcess);
         self.timelines.iter().for_each(|timeline| timeline.end());
+    }
+
+    /// Keeps batches until [`Shared::drop_abandoned`].
+    #[cold]
+    fn abandon(&self, batches: impl Iterator<Item = Batch>) {
+        for batch in batches {
+            // A panic under the lock leaves the list consistent.
+            let kept = self.abandoned.lock();
+            kept.unwrap_or_else(PoisonError::into_inner).push(batch);
+        }
+    }
+
+    /// Drops the batches of a lost device. The device must be idle.
+    pub(crate) fn drop_abandoned(&self) {
+        let mut kept = self
+            .abandoned
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let batches = std::mem::take(&mut *kept);
+        // Sources of uploads are values of users, whose destructors must not run under the lock.
+        drop(kept);
+        drop(batches);
     }
 }
 
@@ -69,8 +94,9 @@ pub(crate) fn serve(
     while let Ok(batch) = incoming.recv() {
         if let Err(code) = semaphore.wait(batch.cursor) {
             shared.lose(&code);
-            // The device may still write to the memory of the batch.
-            std::mem::forget(batch);
+            // Until the channel is closed: the device thread may submit more before it observes the loss.
+            let later = std::iter::from_fn(|| incoming.recv().ok());
+            shared.abandon(std::iter::once(batch).chain(later));
             return;
         }
         complete(queue, batch, timeline);

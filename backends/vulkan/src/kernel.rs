@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use ash::vk;
 use millstream_ir::lower::{self, Kind, Limits};
@@ -32,7 +32,9 @@ const PUSHED_MAX: u32 = 128;
 
 /// A compiled kernel.
 pub(crate) struct VulkanKernel {
-    context: Arc<Context>,
+    /// Weak: the runtime never drops the kernels that tasks of a lost device may use. The context destroys their
+    /// pipelines.
+    context: Weak<Context>,
     /// The entry points, from which each launch of a program selects one. Never empty.
     entries: Vec<Entry>,
     /// `None` for a module of the user.
@@ -49,8 +51,7 @@ pub(crate) struct VulkanKernel {
 pub(crate) struct Entry {
     /// The launches that it is for; `None` if the program is not a nest.
     kind: Option<Kind>,
-    /// `None` only while the kernel is dropped.
-    pipeline: Option<Pipeline>,
+    pipeline: Pipeline,
     /// Bytes of the parameter block.
     pub(crate) parameter_bytes: u32,
     /// Whether the push constants hold the address of the parameter block instead of the block.
@@ -67,8 +68,7 @@ impl Entry {
     /// Returns the pipeline and its layout.
     #[inline]
     pub(crate) fn pipeline(&self) -> (vk::Pipeline, vk::PipelineLayout) {
-        let pipeline = self.pipeline.as_ref();
-        pipeline.map_or_else(Default::default, |pipeline| (pipeline.raw, pipeline.layout))
+        (self.pipeline.raw, self.pipeline.layout)
     }
 }
 
@@ -101,11 +101,11 @@ impl VulkanKernel {
 impl Drop for VulkanKernel {
     /// Tasks in flight may still use the pipelines.
     fn drop(&mut self) {
-        let pipelines = self
-            .entries
-            .iter_mut()
-            .filter_map(|entry| entry.pipeline.take());
-        pipelines.for_each(|pipeline| self.context.retire(pipeline));
+        let Some(context) = self.context.upgrade() else {
+            return;
+        };
+        let pipelines = self.entries.iter().map(|entry| entry.pipeline);
+        pipelines.for_each(|pipeline| context.retire(pipeline));
     }
 }
 
@@ -180,7 +180,7 @@ impl VulkanCompiler {
         let pipeline = unsafe { self.pipeline(kernel, &module.words, c"main", interface) };
         Ok(Entry {
             kind,
-            pipeline: Some(pipeline?),
+            pipeline: pipeline?,
             parameter_bytes: module.parameter_bytes,
             is_spilled,
             has_grid: module.parameter_bytes as usize > words * size_of::<u64>(),
@@ -189,7 +189,7 @@ impl VulkanCompiler {
         })
     }
 
-    /// Creates a pipeline.
+    /// Creates a pipeline, which the context owns.
     ///
     /// # Safety
     /// As for [`Pipeline::new`].
@@ -203,7 +203,8 @@ impl VulkanCompiler {
         let cache = self.cache.for_creation();
         // SAFETY: as the caller guarantees.
         let pipeline = unsafe { Pipeline::new(&self.context, words, entry, interface, cache) };
-        pipeline.map_err(|code: Code| match code.is_loss() {
+        let kept = pipeline.inspect(|pipeline| self.context.keep(*pipeline));
+        kept.map_err(|code: Code| match code.is_loss() {
             true => KernelError::Lost {
                 kernel: kernel.name().clone(),
             },
@@ -217,7 +218,7 @@ impl VulkanCompiler {
     /// Returns a kernel without entry points.
     fn empty(&self, program: Option<Arc<Program>>, blocking: Blocking) -> VulkanKernel {
         VulkanKernel {
-            context: self.context.clone(),
+            context: Arc::downgrade(&self.context),
             entries: Vec::new(),
             program,
             blocking,
@@ -271,7 +272,7 @@ impl VulkanCompiler {
         compiled.metadata_words = options.metadata_words;
         compiled.entries.push(Entry {
             kind: None,
-            pipeline: Some(pipeline),
+            pipeline,
             parameter_bytes,
             is_spilled,
             has_grid: false,
@@ -312,7 +313,7 @@ impl VulkanCompiler {
         compiled.immediates = Some(translated.scalars);
         compiled.entries.push(Entry {
             kind: None,
-            pipeline: Some(pipeline),
+            pipeline,
             parameter_bytes: translated.push_bytes,
             is_spilled: false,
             has_grid: false,

@@ -47,6 +47,8 @@ mod wgsl;
 
 pub use adopted::{AdoptedDevice, AdoptedFeatures, AdoptedQueue};
 pub use device::{VulkanBinding, VulkanDevice, VulkanResources};
+#[doc(hidden)]
+pub use driver::use_loader;
 pub use driver::{Message, Severity, Validation};
 pub use module::VulkanLaunch;
 pub use options::{GpuInfo, Vulkan, gpus};

@@ -118,6 +118,12 @@ impl Pages {
         self.pages.get(page?.0 as usize)?.as_ref()
     }
 
+    /// Leaks all pages: the device may still use them.
+    #[cold]
+    pub(crate) fn leak_all(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.pages));
+    }
+
     /// Frees all pages.
     pub(crate) fn free_all(&mut self) {
         self.pages.clear();

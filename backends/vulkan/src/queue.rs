@@ -74,8 +74,10 @@ pub(crate) struct Queue {
     pub(crate) tracer: Option<Arc<Tracer>>,
     /// The timestamp before the task that is being recorded.
     started: Option<Timestamp>,
-    /// Command buffers of the open batch that have completed already.
+    /// Command buffers of the open batch that were submitted already.
     finished: Vec<Commands>,
+    /// The error after which a command buffer can be neither submitted nor recorded: no batch can be submitted any more.
+    broken: Option<Code>,
 }
 
 /// A part of a batch: waits, then commands.
@@ -122,6 +124,7 @@ impl Queue {
             tracer: config.tracer,
             started: None,
             finished: Vec::new(),
+            broken: None,
         }
     }
 
@@ -274,6 +277,9 @@ impl Queue {
 
     /// Ends the open segment, if it has commands.
     fn end_segment(&mut self) -> Result<(), Code> {
+        if let Some(code) = self.broken {
+            return Err(code);
+        }
         let Some(commands) = &mut self.open.commands else {
             return Ok(());
         };
@@ -282,7 +288,11 @@ impl Queue {
             // SAFETY: this thread records the command buffer.
             unsafe { make_visible_to_host(&self.context, commands.raw()) };
         }
-        commands.end()?;
+        if let Err(code) = commands.end() {
+            // The command buffer is invalid now, and its tasks are lost with it.
+            self.broken = Some(code);
+            return Err(code);
+        }
         self.ended.push(std::mem::take(&mut self.open));
         Ok(())
     }
@@ -317,13 +327,8 @@ impl Queue {
             batch.tracer.clone_from(&self.tracer);
         }
         match &self.completer {
-            // This fails only if the thread has ended after a loss, which ended all timelines. The device may still
-            // write to the memory of the batch.
-            Some(completer) => {
-                if let Err(batch) = completer.send(batch) {
-                    std::mem::forget(batch);
-                }
-            }
+            // This fails only if the thread has panicked. The device may use the memory of the batch.
+            Some(completer) => self.to_poll.extend(completer.send(batch).err()),
             None => self.to_poll.push_back(batch),
         }
         Ok(())
@@ -402,7 +407,7 @@ impl Queue {
 
     /// Returns the value of the queue's clock. Waits for the queue, which must be idle; called while the device is
     /// opened.
-    pub(crate) fn now(&self) -> Result<u64, Code> {
+    pub(crate) fn now(&mut self) -> Result<u64, Code> {
         let mut commands = Commands::new(&self.context, self.family)?;
         // SAFETY: the command buffer is new.
         unsafe { commands.begin() }?;
@@ -413,6 +418,8 @@ impl Queue {
         let buffers = [vk::CommandBufferSubmitInfo::default().command_buffer(commands.raw())];
         let info = [vk::SubmitInfo2::default().command_buffer_infos(&buffers)];
         let mut value = [0_u64];
+        // Kept until the device is idle, also if a call below is refused.
+        self.finished.push(commands);
         let device = &self.context.device;
         // SAFETY: no other thread uses the queue yet; the command buffer is alive until the queue is idle.
         unsafe {
@@ -441,15 +448,6 @@ impl Queue {
 
     pub(crate) fn completed(&self) -> Cursor {
         self.timeline.completed()
-    }
-
-    /// Completes all batches after a wait for the device, or leaks them after a loss.
-    pub(crate) fn abandon(&mut self, lost: bool) {
-        if lost {
-            std::mem::forget(std::mem::take(&mut self.to_poll));
-            std::mem::forget(std::mem::take(&mut self.batch));
-        }
-        self.to_poll.clear();
     }
 }
 

@@ -105,6 +105,14 @@ impl VulkanDevice {
         let commands = queues[queue.index()].record(bound)?;
         let (pipeline, layout) = entry.pipeline();
         let buffer = commands.raw();
+        if entry.is_spilled {
+            let times = match indirect {
+                Some(_) => 1,
+                None => dispatches(cubes, limits).count(),
+            };
+            // Before the pipeline is bound: a refused launch does not keep its kernel, and so must not use it.
+            commands.reserve(entry.parameter_bytes as usize, times)?;
+        }
         if commands.bound != pipeline {
             commands.bound = pipeline;
             // SAFETY: this thread records the command buffer; a pipeline is destroyed once no task uses it.
@@ -113,10 +121,10 @@ impl VulkanDevice {
             }
         }
         push_descriptors(context, buffer, layout, &infos);
-        let mut push = |block: &Block| -> Result<(), Refused> {
+        let mut push = |block: &Block| {
             let block = block.bytes(entry.parameter_bytes);
             let address = match entry.is_spilled {
-                true => commands.store(block)?.to_ne_bytes(),
+                true => commands.store(block).to_ne_bytes(),
                 false => [0; 8],
             };
             let pushed = match entry.is_spilled {
@@ -128,10 +136,9 @@ impl VulkanDevice {
                 // SAFETY: this thread records the command buffer; the layout has these push constants.
                 unsafe { device.cmd_push_constants(buffer, layout, stages, 0, pushed) };
             }
-            Ok(())
         };
         if let Some(counts) = indirect {
-            push(block)?;
+            push(block);
             // SAFETY: the buffer has three `u32` there, which the launch's binding covers.
             unsafe { device.cmd_dispatch_indirect(buffer, counts.buffer, counts.offset) };
             return Ok(());
@@ -140,7 +147,7 @@ impl VulkanDevice {
             if entry.has_grid {
                 block.set_first_cube(first);
             }
-            push(block)?;
+            push(block);
             // SAFETY: this thread records the command buffer, and a pipeline with its arguments is bound. The kernel
             // accesses what its bindings declare, as its author vouches or its lowering guarantees.
             unsafe { device.cmd_dispatch(buffer, x, y, z) };

@@ -31,6 +31,9 @@ use crate::queue::Queue;
 use crate::trace::Tracer;
 use crate::upload::UploadMemory;
 
+/// The number of attempts to wait for the device before it is dropped. The driver may refuse one for lack of memory.
+const WAITS_MAX: usize = 16;
+
 /// An open Vulkan device.
 pub struct VulkanDevice {
     properties: DeviceProperties,
@@ -132,16 +135,27 @@ pub(crate) fn host_len(bytes: u64) -> Result<usize, Refused> {
 }
 
 impl Drop for VulkanDevice {
-    /// Waits for the queues, then frees everything.
+    /// Waits for the queues, then frees everything. All work of a lost device has ended, by the rules of Vulkan.
     fn drop(&mut self) {
         // Not `vkDeviceWaitIdle`, which would also concern the queues that an application uses meanwhile.
-        let idle = self.queues.iter().map(Queue::wait_idle);
-        let lost = idle.fold(false, |lost, idle| lost | idle.is_err());
-        for queue in &mut self.queues {
-            queue.abandon(lost);
+        let ended = |queue: &Queue| match queue.wait_idle() {
+            Ok(()) => true,
+            Err(code) => code.is_loss(),
+        };
+        let all_ended = || self.queues.iter().all(ended);
+        if !(0..WAITS_MAX).any(|_| all_ended()) {
+            tracing::error!(
+                target: "millstream::vulkan",
+                "the driver refuses to wait for the device; its memory and its threads are leaked"
+            );
+            std::mem::forget(std::mem::take(&mut self.queues));
+            std::mem::forget(std::mem::take(&mut self.retired));
+            self.pages.leak_all();
+            return;
         }
         // Joins the queue threads.
         self.queues.clear();
+        self.shared.drop_abandoned();
         for (_, pipelines) in self.retired.drain(..) {
             for pipeline in pipelines {
                 pipeline.destroy(&self.context.device);

@@ -1,7 +1,7 @@
 //! Opens a device.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use millstream_gpu::{Completer, Staging};
 use millstream_protocol::backend::HostContext;
@@ -97,6 +97,7 @@ impl VulkanDevice {
         let shared = Arc::new(Shared {
             timelines: timelines.clone(),
             status: host.gone.clone(),
+            abandoned: Mutex::default(),
             context: context.clone(),
         });
         let cache = PipelineCache::new(context, config.cache.as_deref()).map_err(refused)?;
@@ -156,7 +157,7 @@ impl VulkanDevice {
                 },
             ));
         }
-        device.tracer = clocks(context, &device.queues)?
+        device.tracer = clocks(context, &mut device.queues)?
             .map(|clocks| Arc::new(Tracer::new(context, clocks, host.trace_capacity)));
         device.set_span_recording(0);
         Ok(device)
@@ -164,7 +165,7 @@ impl VulkanDevice {
 }
 
 /// Reads the clock of each queue, which begins now. `None` if one has no timestamps.
-fn clocks(context: &Arc<Context>, queues: &[Queue]) -> Result<Option<Box<[Clock]>>, OpenError> {
+fn clocks(context: &Arc<Context>, queues: &mut [Queue]) -> Result<Option<Box<[Clock]>>, OpenError> {
     let families = &context.gpu.families;
     let period_ns = f64::from(context.gpu.limits.timestamp_period);
     let bits = |queue: &Queue| {
@@ -173,7 +174,7 @@ fn clocks(context: &Arc<Context>, queues: &[Queue]) -> Result<Option<Box<[Clock]
             .find(|family| family.index == queue.family())?;
         Some(family.timestamp_bits).filter(|bits| *bits > 0)
     };
-    let clocks = queues.iter().map(|queue| {
+    let clocks = queues.iter_mut().map(|queue| {
         let Some(bits) = bits(queue) else {
             return Ok(None);
         };

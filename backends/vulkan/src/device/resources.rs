@@ -80,10 +80,11 @@ impl VulkanResources {
             return Ok(());
         }
         if let Some(mut queue) = CURRENT.get() {
+            // Also after an error: the command buffer may have ended.
+            self.commands = vk::CommandBuffer::null();
             // SAFETY: the pointer is set while the work of a task runs on this thread, and nothing else uses the queue
             // meanwhile.
             unsafe { queue.as_mut() }.finish()?;
-            self.commands = vk::CommandBuffer::null();
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! A logical device with its allocator and the functions of its extensions.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ash::{ext, khr, vk};
@@ -23,6 +24,8 @@ pub(crate) struct Context {
     fault_info: Option<ext::device_fault::Device>,
     /// `None` only while the context is dropped.
     allocator: Mutex<Option<Allocator>>,
+    /// Pipelines of kernels.
+    kept: Mutex<BTreeMap<vk::Pipeline, Pipeline>>,
     /// Pipelines of dropped kernels, which tasks in flight may still use.
     retired: Mutex<Vec<Pipeline>>,
     /// Whether the device belongs to the application.
@@ -185,6 +188,7 @@ impl Context {
                 .fault_info
                 .then(|| ext::device_fault::Device::new(vulkan, &device)),
             allocator: Mutex::new(Some(allocator)),
+            kept: Mutex::default(),
             retired: Mutex::default(),
             device,
             gpu,
@@ -278,9 +282,16 @@ impl Context {
         }
     }
 
+    /// Keeps the pipeline of a kernel until [`Context::retire`], or until the context is dropped.
+    pub(crate) fn keep(&self, pipeline: Pipeline) {
+        lock(&self.kept).insert(pipeline.raw, pipeline);
+    }
+
     /// Keeps the pipeline of a dropped kernel until [`Context::take_retired`].
     pub(crate) fn retire(&self, pipeline: Pipeline) {
-        lock(&self.retired).push(pipeline);
+        if let Some(pipeline) = lock(&self.kept).remove(&pipeline.raw) {
+            lock(&self.retired).push(pipeline);
+        }
     }
 
     /// Moves the pipelines of dropped kernels to `to`. Tasks that were issued before may still use them.
@@ -291,11 +302,9 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        let retired = self
-            .retired
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        for pipeline in retired.drain(..) {
+        let kept = std::mem::take(&mut *lock(&self.kept));
+        let retired = std::mem::take(&mut *lock(&self.retired));
+        for pipeline in kept.into_values().chain(retired) {
             pipeline.destroy(&self.device);
         }
         *self

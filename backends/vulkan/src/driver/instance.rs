@@ -74,9 +74,24 @@ struct Messenger {
     _handler: Box<MessageHandler>,
 }
 
+static LOADER: OnceLock<Option<ash::Entry>> = OnceLock::new();
+
+/// Replaces the system's loader in this process, for tests that intercept the driver's functions. Has no effect after
+/// the first use of the loader.
+///
+/// # Safety
+/// `get` returns functions that behave as those of a Vulkan loader.
+#[doc(hidden)]
+pub unsafe fn use_loader(get: vk::PFN_vkGetInstanceProcAddr) {
+    let functions = ash::StaticFn {
+        get_instance_proc_addr: get,
+    };
+    // SAFETY: as the caller guarantees.
+    LOADER.get_or_init(|| Some(unsafe { ash::Entry::from_static_fn(functions) }));
+}
+
 /// Returns the loader. It is loaded once and stays loaded, because drivers do not all support being unloaded.
 fn loader() -> Result<&'static ash::Entry, OpenError> {
-    static LOADER: OnceLock<Option<ash::Entry>> = OnceLock::new();
     // SAFETY: the initializers of the Vulkan loader may run in any process.
     let loaded = LOADER.get_or_init(|| unsafe { ash::Entry::load() }.ok());
     loaded.as_ref().ok_or_else(|| {

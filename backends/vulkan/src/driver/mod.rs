@@ -14,6 +14,8 @@ pub(crate) use buffer::{ALIGNMENT, Buffer, Mapped, Purpose};
 pub(crate) use cache::PipelineCache;
 pub(crate) use code::{Code, refused};
 pub(crate) use context::Context;
+#[doc(hidden)]
+pub use instance::use_loader;
 pub(crate) use instance::{Instance, MessageHandler};
 pub use instance::{Message, Severity, Validation};
 pub(crate) use pipeline::{Interface, Pipeline};

@@ -16,7 +16,7 @@ pub(crate) struct Interface {
 }
 
 /// A compute pipeline and its layout. [`Pipeline::destroy`] destroys them once no task uses them.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Pipeline {
     pub(crate) raw: vk::Pipeline,
     pub(crate) layout: vk::PipelineLayout,
@@ -110,14 +110,10 @@ impl Pipeline {
             device.destroy_shader_module(module, None);
             created
         };
-        let first = |pipelines: Vec<vk::Pipeline>| pipelines.first().copied().unwrap_or_default();
-        match created {
-            Ok(pipelines) => self.raw = first(pipelines),
-            Err((pipelines, result)) => {
-                self.raw = first(pipelines);
-                return Err(Code::of("vkCreateComputePipelines")(result));
-            }
-        }
+        // The only pipeline was refused, so there is none to destroy; the driver may have left the handle unwritten.
+        let created =
+            created.map_err(|(_, result)| Code::of("vkCreateComputePipelines")(result))?;
+        self.raw = created.first().copied().unwrap_or_default();
         Ok(())
     }
 

@@ -1,0 +1,120 @@
+//! A short program that uses most of the backend: two streams on two queues, hazards between them, kernels with pushed
+//! and with spilled parameters, copies, fills, readbacks, a custom task that waits for the queue, and a profile. Every
+//! answer must be the correct data or an error.
+
+use std::time::Duration;
+
+use millstream::vulkan::Vulkan;
+use millstream::{
+    Access, CubeCount, Device, Error, Handle, KernelHandle, LaunchArgs, Stream, read, update, write,
+};
+
+use crate::kernels::{add_one, large, mix, set};
+
+const LEN: usize = 3000;
+/// More than one staging block.
+const LONG: usize = 300_000;
+
+/// A timeout that no test reaches, even on a slow machine.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Launches the kernel `large` with the same buffer as all its inputs.
+///
+/// # Errors
+/// As for launches.
+pub fn launch_large(
+    stream: &Stream,
+    kernel: &KernelHandle,
+    input: &Handle<u32>,
+    out: &Handle<u64>,
+) -> Result<(), Error> {
+    let mut args = LaunchArgs::new();
+    for _ in 0..11 {
+        args = args.arg(read(input));
+    }
+    args = args.arg(write(out));
+    for scalar in 0..30_u64 {
+        args = args.arg(scalar);
+    }
+    stream.launch(kernel, CubeCount::single(), args)
+}
+
+/// Runs the program once. Returns the last error, if any.
+///
+/// # Errors
+/// The last error of a request.
+///
+/// # Panics
+/// If it reads wrong data.
+pub fn run(device: &Device) -> Result<(), Error> {
+    let client = device.new_client();
+    let (set, mix) = (client.kernel(set())?, client.kernel(mix())?);
+    let (add_one, large) = (client.kernel(add_one())?, client.kernel(large())?);
+    let (one, other) = (client.new_stream(), client.new_stream());
+    let cubes = || CubeCount::cover(LEN, 256);
+    let n = LEN as u32;
+    let a = one.empty::<u32>(LEN)?;
+    one.launch(&set, cubes(), (write(&a), 9_u32, n))?;
+    // Hazards between the streams: the copy reads after the kernel's write, and the fill writes after that read.
+    let copy = other.empty::<u32>(LEN)?;
+    other.copy(&a, &copy)?;
+    one.fill(&a, 4)?;
+    let b = other.create(&vec![2_u32; LEN])?;
+    other.launch(&mix, cubes(), (read(&a), update(&b), n))?;
+    one.launch(&add_one, cubes(), (update(&a), n))?;
+    let long = one.create_owned((0..LONG as u32).collect());
+    let long = long.map_err(Error::from)?;
+    other.launch(
+        &add_one,
+        CubeCount::cover(LONG, 256),
+        (update(&long), LONG as u32),
+    )?;
+    let profiled = one.profiled(|one| {
+        one.launch(&add_one, cubes(), (update(&a), n)).ok();
+    });
+    let total = one.empty::<u64>(1)?;
+    launch_large(&one, &large, &a, &total)?;
+    let odd = one.create(&[0_u8; 7])?;
+    one.fill(&odd.slice(1..6)?, 3)?;
+    one.fill(&total, 1 << 40)?;
+    other.with_resource::<Vulkan>("wait", &[(&b, Access::ReadWrite)][..], |resources| {
+        resources.finish().ok();
+    })?;
+    let mut waits = Failures::default();
+    waits.check(other.read(&copy).wait_timeout(PATIENCE), |got| {
+        got == [9; LEN]
+    });
+    waits.check(one.read(&a).wait_timeout(PATIENCE), |got| got == [6; LEN]);
+    waits.check(other.read(&b).wait_timeout(PATIENCE), |got| {
+        got == [2 * 31 + 4; LEN]
+    });
+    waits.check(other.read(&long).wait_timeout(PATIENCE), |got| {
+        got.iter().zip(1..).all(|(got, expected)| *got == expected)
+    });
+    waits.check(one.read(&total).wait_timeout(PATIENCE), |got| {
+        got == [1 << 40]
+    });
+    waits.check(one.read(&odd).wait_timeout(PATIENCE), |got| {
+        got == [0, 3, 3, 3, 3, 3, 0]
+    });
+    if let Ok(((), mut profile)) = profiled {
+        waits.check(profile.wait_timeout(PATIENCE).map(drop), |()| true);
+    }
+    waits.last.map_or(Ok(()), Err)
+}
+
+/// The errors of a program.
+#[derive(Default)]
+struct Failures {
+    last: Option<Error>,
+}
+
+impl Failures {
+    /// Notes an error, or checks the data.
+    fn check<T>(&mut self, answer: Result<T, Error>, is_correct: impl FnOnce(T) -> bool) {
+        match answer {
+            Ok(data) => assert!(is_correct(data), "the program read wrong data"),
+            Err(error) => self.last = Some(error),
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The device is lost while tasks are in flight.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use ash::vk;
+use millstream::vulkan::Vulkan;
+use millstream::{
+    CubeCount, Device, DeviceOptions, Driver, Error, Health, KernelHandle, Recovery, Stream, read,
+    update,
+};
+use millstream_vulkan_conformance::kernels::add_one;
+use millstream_vulkan_conformance::program::{self, PATIENCE};
+use millstream_vulkan_conformance::{Checked, Fault, Session};
+use rstest::rstest;
+
+use crate::refusals::{Mode, after_a_loss, session};
+
+/// Time in which a thread that waits for nothing makes a driver call.
+const SETTLED: Duration = Duration::from_millis(40);
+
+fn open(mode: Mode, checked: &Checked, options: DeviceOptions) -> (Device, Option<Driver>) {
+    match mode {
+        Mode::Threads => (
+            Device::open_with(checked.options(2), options).unwrap(),
+            None,
+        ),
+        Mode::Driven => {
+            let (device, driver) = Device::open_driven(checked.options(2), options).unwrap();
+            (device, Some(driver))
+        }
+    }
+}
+
+/// Ends a session, which must have found nothing wrong.
+fn end(session: Session, checked: &Checked, context: &str) {
+    let mut wrong = session.end();
+    wrong.extend(checked.take());
+    assert!(wrong.is_empty(), "{context}: {}", wrong.join("\n"));
+}
+
+/// I5, I10: at each driver call in turn the device is lost, while no task has completed. Every request is answered with
+/// the loss.
+#[rstest]
+fn loss_at_each_call_while_all_tasks_are_in_flight_answers_every_request_i5(
+    #[values(Mode::Threads, Mode::Driven)] mode: Mode,
+) {
+    for nth in (1..).step_by(3) {
+        let Some(session) = session() else { return };
+        let checked = Checked::default();
+        let (device, driver) = open(mode, &checked, DeviceOptions::default());
+        session.hold();
+        session.refuse(Fault {
+            call: None,
+            nth,
+            result: vk::Result::ERROR_DEVICE_LOST,
+            lasts: true,
+        });
+        let (mut calls, mut refused) = (0, 0);
+        std::thread::scope(|scope| {
+            let ran = scope.spawn(|| program::run(&device));
+            while refused == 0 {
+                let now = session.counts().values().sum();
+                let settled = std::mem::replace(&mut calls, now) == now;
+                std::thread::sleep(SETTLED);
+                refused = session.refused();
+                // A driven device polls as long as a thread waits.
+                let only_polls = mode == Mode::Driven && calls > nth + 400;
+                if settled || only_polls {
+                    break;
+                }
+            }
+            session.lose();
+            match ran.join().unwrap() {
+                Err(Error::DeviceLost { epoch: 0, recovery }) => {
+                    assert_eq!(recovery, Recovery::SameProcess);
+                }
+                Err(Error::Kernel(why)) => assert!(why.to_string().contains("lost"), "{why}"),
+                other => assert!(
+                    !matches!(other, Err(Error::TimedOut { .. }) | Ok(())),
+                    "call {nth}: {other:?}"
+                ),
+            }
+        });
+        session.release();
+        after_a_loss(nth, &device);
+        drop((device, driver));
+        end(session, &checked, &format!("call {nth}"));
+        if refused == 0 {
+            assert!(nth > 60, "the program makes more than 60 calls");
+            break;
+        }
+    }
+}
+
+/// Counts its wake-ups.
+#[derive(Default)]
+struct Wakes(AtomicU64);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn launch(
+    stream: &Stream,
+    kernel: &KernelHandle,
+    values: &millstream::Handle<u32>,
+) -> Result<(), Error> {
+    stream.launch(kernel, CubeCount::single(), (update(values), 64_u32))
+}
+
+fn is_lost<T>(answer: Result<T, Error>) -> bool {
+    matches!(answer, Err(Error::DeviceLost { epoch: 0, .. }))
+}
+
+/// I5: a loss wakes every kind of waiter, with threads and without: for a readback, a stream, the device, a resource, a
+/// profile, room in a stream, room for uploads; futures and callbacks. A host function does not run.
+#[rstest]
+fn loss_wakes_every_kind_of_waiter_i5(#[values(Mode::Threads, Mode::Driven)] mode: Mode) {
+    let Some(session) = session() else { return };
+    let checked = Checked::default();
+    let options = DeviceOptions::default().max_held(4);
+    let (device, driver) = open(mode, &checked, options);
+    let client = device.client_builder().max_upload_bytes(1 << 20).build();
+    let stream = client.new_stream();
+    let values = stream.create(&[7_u32; 64]).unwrap();
+    let kernel = client.kernel(add_one()).unwrap();
+    stream.sync().wait().unwrap();
+    session.hold();
+    launch(&stream, &kernel, &values).unwrap();
+    let (told, hears) = mpsc::channel();
+    let callback = client.new_stream().read(&values);
+    let callback = callback.on_ready(move |answer| told.send(is_lost(answer)).unwrap());
+    assert!(callback.is_ok());
+    let ran = Arc::new(AtomicU64::new(0));
+    let runs = ran.clone();
+    let host = client.new_stream();
+    host.host("count", (read(&values),), move || {
+        runs.fetch_add(1, Ordering::SeqCst);
+    })
+    .unwrap();
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(wakes.clone());
+    let mut future = Box::pin(client.new_stream().read(&values));
+    let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    std::thread::scope(|scope| {
+        let waits: Vec<(&str, Box<dyn FnOnce() -> bool + Send + '_>)> = vec![
+            (
+                "readback",
+                Box::new(|| is_lost(client.new_stream().read(&values).wait())),
+            ),
+            ("stream", Box::new(|| is_lost(stream.sync().wait()))),
+            ("device", Box::new(|| is_lost(device.sync().wait()))),
+            (
+                "timeout",
+                Box::new(|| is_lost(client.sync().wait_timeout(PATIENCE))),
+            ),
+            (
+                "resource",
+                Box::new(|| {
+                    let stream = client.new_stream();
+                    is_lost(
+                        stream
+                            .get_resource::<Vulkan>((read(&values),))
+                            .wait()
+                            .map(drop),
+                    )
+                }),
+            ),
+            (
+                "profile",
+                Box::new(|| {
+                    let stream = client.new_stream();
+                    let profiled = stream.profiled(|stream| launch(stream, &kernel, &values));
+                    profiled.map_or(true, |(_, profile)| is_lost(profile.wait().map(drop)))
+                }),
+            ),
+            (
+                "room",
+                Box::new(|| {
+                    let stream = client.new_stream();
+                    is_lost((0..10_000).try_for_each(|_| launch(&stream, &kernel, &values)))
+                }),
+            ),
+            (
+                "uploads",
+                Box::new(|| {
+                    let stream = client.new_stream();
+                    is_lost((0..64).try_for_each(|_| {
+                        stream
+                            .write(&values.clone(), &[1; 64])
+                            .and_then(|()| stream.create(&vec![1_u8; 300_000]).map(drop))
+                    }))
+                }),
+            ),
+        ];
+        let (ended, ends) = mpsc::channel();
+        let count = waits.len();
+        for (name, wait) in waits {
+            let ended = ended.clone();
+            scope.spawn(move || ended.send((name, wait())).unwrap());
+        }
+        std::thread::sleep(3 * SETTLED);
+        assert!(ends.try_recv().is_err(), "all threads wait");
+        session.lose();
+        for _ in 0..count {
+            let (name, lost) = ends.recv_timeout(PATIENCE).unwrap();
+            assert!(lost, "{name}");
+        }
+    });
+    assert!(hears.recv_timeout(PATIENCE).unwrap(), "callback");
+    match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+        Poll::Ready(answer) => assert!(is_lost(answer)),
+        Poll::Pending => panic!("the future is pending after the loss"),
+    }
+    assert!(wakes.0.load(Ordering::SeqCst) > 0, "the future was woken");
+    assert_eq!(ran.load(Ordering::SeqCst), 0, "the host function ran");
+    assert!(matches!(device.health(), Health::Lost { epoch: 0, .. }));
+    after_a_loss(0, &device);
+    drop((future, values, kernel, stream, host, client));
+    drop((device, driver));
+    end(session, &checked, "waiters");
+}
+
+/// I5, I10: a close that waits for tasks in flight ends when the device is lost.
+#[test]
+fn loss_ends_a_close_that_waits_i5_i10() {
+    let Some(session) = session() else { return };
+    let checked = Checked::default();
+    let (device, _) = open(Mode::Threads, &checked, DeviceOptions::default());
+    let client = device.new_client();
+    let stream = client.new_stream();
+    let values = stream.create(&[7_u32; 64]).unwrap();
+    stream.sync().wait().unwrap();
+    session.hold();
+    stream.fill(&values, 8).unwrap();
+    let mut answer = stream.read(&values);
+    let report = std::thread::scope(|scope| {
+        let closed = scope.spawn(|| device.close(PATIENCE));
+        session.await_held(1);
+        session.lose();
+        closed.join().unwrap()
+    });
+    assert!(!report.drained, "{report:?}");
+    assert_eq!(
+        (report.threads_left, report.bytes_left),
+        (0, 0),
+        "{report:?}"
+    );
+    let lost = answer.wait_timeout(PATIENCE);
+    assert!(matches!(lost, Err(Error::DeviceLost { .. })), "{lost:?}");
+    drop((answer, values, stream, client, device));
+    end(session, &checked, "close");
+}
+
+/// I10: a device that is closed while it makes no progress is left alone, and freed when its tasks have completed.
+#[test]
+fn device_that_makes_no_progress_is_closed_within_the_patience_i10() {
+    let Some(session) = session() else { return };
+    let checked = Checked::default();
+    let (device, _) = open(Mode::Threads, &checked, DeviceOptions::default());
+    let stream = device.new_client().new_stream();
+    let values = stream.create(&[7_u32; 64]).unwrap();
+    stream.sync().wait().unwrap();
+    session.hold();
+    stream.fill(&values, 8).unwrap();
+    session.await_held(1);
+    let report = device.close(Duration::from_millis(50));
+    assert!(!report.drained && report.threads_left > 0, "{report:?}");
+    session.release();
+    drop((values, stream, device));
+    // What was left is leaked by contract, so only uses of destroyed objects would be wrong.
+    let mut wrong = session.end();
+    wrong.retain(|report| !report.starts_with("leak: "));
+    wrong.extend(checked.take());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

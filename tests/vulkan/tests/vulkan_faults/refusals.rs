@@ -1,0 +1,138 @@
+//! The driver refuses one call. The request that needs the call receives the error, all others continue, and nothing
+//! leaks.
+
+use ash::vk;
+use millstream::{Device, DeviceOptions, Error, Health};
+use millstream_vulkan_conformance::program::{self, PATIENCE};
+use millstream_vulkan_conformance::{Checked, Fault, Session, unavailable};
+use rstest::rstest;
+
+/// Returns a session, or `None` if this machine has no Vulkan device.
+pub(crate) fn session() -> Option<Session> {
+    let session = Session::begin();
+    match unavailable() {
+        Some(_) => None,
+        None => session,
+    }
+}
+
+/// How a device is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    Threads,
+    Driven,
+}
+
+/// I5, I7, I10: refuses each driver call of a program in turn, from the first of opening to the last of closing.
+#[rstest]
+fn each_refused_driver_call_is_a_typed_error_and_leaks_nothing_i5_i10(
+    #[values(
+        vk::Result::ERROR_OUT_OF_HOST_MEMORY,
+        vk::Result::ERROR_OUT_OF_DEVICE_MEMORY,
+        vk::Result::ERROR_DEVICE_LOST
+    )]
+    result: vk::Result,
+    #[values(Mode::Threads, Mode::Driven)] mode: Mode,
+) {
+    // A refusal that does not last: a driver may report a loss late.
+    refuse_each(result, false, mode);
+}
+
+/// I5, I7, I10: as above; from the refused call on, every call reports the loss.
+#[rstest]
+fn loss_at_each_driver_call_is_a_typed_error_and_leaks_nothing_i5_i10(
+    #[values(Mode::Threads, Mode::Driven)] mode: Mode,
+) {
+    refuse_each(vk::Result::ERROR_DEVICE_LOST, true, mode);
+}
+
+fn refuse_each(result: vk::Result, lasts: bool, mode: Mode) {
+    for nth in std::env::var("NTH").map_or(1, |n| n.parse().unwrap()).. {
+        let Some(session) = session() else { return };
+        let fault = Fault {
+            call: None,
+            nth,
+            result,
+            lasts,
+        };
+        session.refuse(fault);
+        let checked = Checked::default();
+        let failed = match mode {
+            Mode::Threads => threaded(nth, &checked),
+            Mode::Driven => driven(nth, &checked),
+        };
+        let refused = session.refused();
+        let reports = session.end();
+        let mut wrong = reports;
+        wrong.extend(checked.take());
+        assert!(wrong.is_empty(), "call {nth}: {}", wrong.join("\n"));
+        if refused == 0 {
+            assert!(
+                !failed && nth > 100,
+                "without a fault the program succeeds and makes more than 100 calls; it made {nth}"
+            );
+            println!("{nth} calls");
+            break;
+        }
+    }
+}
+
+/// Runs the program on a device with threads. Returns `true` if a request failed.
+fn threaded(nth: u64, checked: &Checked) -> bool {
+    let device = match Device::open(checked.options(2)) {
+        Ok(device) => device,
+        Err(why) => {
+            assert!(why.to_string().contains("vulkan"), "call {nth}: {why}");
+            return true;
+        }
+    };
+    let failed = ran(nth, &device);
+    after_a_loss(nth, &device);
+    let report = device.close(PATIENCE);
+    assert_eq!(
+        (report.threads_left, report.bytes_left),
+        (0, 0),
+        "call {nth}: {report:?}"
+    );
+    failed
+}
+
+/// Runs the program on a driven device. Returns `true` if a request failed.
+fn driven(nth: u64, checked: &Checked) -> bool {
+    let opened = Device::open_driven(checked.options(2), DeviceOptions::default());
+    let (device, driver) = match opened {
+        Ok(opened) => opened,
+        Err(why) => {
+            assert!(why.to_string().contains("vulkan"), "call {nth}: {why}");
+            return true;
+        }
+    };
+    let failed = ran(nth, &device);
+    after_a_loss(nth, &device);
+    drop((device, driver));
+    failed
+}
+
+/// Runs the program. Returns `true` if a request failed.
+fn ran(nth: u64, device: &Device) -> bool {
+    match program::run(device) {
+        Ok(()) => false,
+        Err(why) => {
+            assert!(
+                !matches!(why, Error::TimedOut { .. }),
+                "call {nth}: a request is not answered"
+            );
+            true
+        }
+    }
+}
+
+/// A lost device can be opened again, and works.
+pub(crate) fn after_a_loss(nth: u64, device: &Device) {
+    if let Health::Lost { .. } = device.health() {
+        device
+            .reopen()
+            .unwrap_or_else(|why| panic!("call {nth}: {why}"));
+        program::run(device).unwrap_or_else(|why| panic!("call {nth}: {why}"));
+    }
+}
