@@ -8,7 +8,7 @@ use crate::error::BenchError;
 use crate::raw::{Memory, Place, Recorder};
 use crate::report::Row;
 
-/// The hand-overs of a sample that waits only for the last, and of one that waits after each second.
+/// The hand-overs of a sample.
 const HOPS: usize = 200;
 
 pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
@@ -33,8 +33,8 @@ pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
                 time_each(HOPS, hop, || Ok(streams[1].sync().wait()?))
             },
             &mut || {
-                for hop in 0..2 {
-                    recorders[hop].finish()?;
+                for recorder in &mut recorders {
+                    recorder.finish()?;
                 }
                 let start = std::time::Instant::now();
                 for hop in 0..HOPS {
