@@ -1,5 +1,5 @@
 //! The batches of a queue, and the code of the thread that completes them. [`millstream_gpu::Completer`] has the
-//! protocol; here its event is a value of the queue's timeline semaphore: the cursor of the batch.
+//! protocol; here its event is a value of the queue's timeline semaphore: the cursor of the last batch that was submitted.
 //!
 //! A driven device has no such threads: `Queue::poll` completes batches within `pump`.
 //!
@@ -27,6 +27,8 @@ pub(crate) type Staged = millstream_gpu::Staged<Mapped>;
 #[derive(Default)]
 pub(crate) struct Batch {
     pub(crate) cursor: Cursor,
+    /// The value of the queue's semaphore after the batch; that of an earlier batch if this one was not submitted.
+    pub(crate) value: u64,
     /// Empty for most batches, and then without an allocation.
     pub(crate) readbacks: Vec<Readback<Mapped>>,
     /// The staging ranges that uploads read from.
@@ -91,13 +93,17 @@ pub(crate) fn serve(
     shared: &Shared,
 ) {
     let timeline = &shared.timelines[queue.index()];
+    let mut reached = 0;
     while let Ok(batch) = incoming.recv() {
-        if let Err(code) = semaphore.wait(batch.cursor) {
-            shared.lose(&code);
-            // Until the channel is closed: the device thread may submit more before it observes the loss.
-            let later = std::iter::from_fn(|| incoming.recv().ok());
-            shared.abandon(std::iter::once(batch).chain(later));
-            return;
+        if batch.value > reached {
+            if let Err(code) = semaphore.wait(batch.value) {
+                shared.lose(&code);
+                // Until the channel is closed: the device thread may submit more before it observes the loss.
+                let later = std::iter::from_fn(|| incoming.recv().ok());
+                shared.abandon(std::iter::once(batch).chain(later));
+                return;
+            }
+            reached = batch.value;
         }
         complete(queue, batch, timeline);
     }
@@ -107,6 +113,7 @@ pub(crate) fn serve(
 pub(crate) fn complete(queue: QueueId, batch: Batch, timeline: &Timeline) {
     let Batch {
         cursor,
+        value: _,
         readbacks,
         staged,
         sources,

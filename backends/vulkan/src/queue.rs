@@ -14,6 +14,9 @@
 //! The signal covers all commands before it in the order of submission, so one value per batch suffices, and a wait for
 //! a cursor in the middle of a batch waits for the value of its end, which is the next value above.
 //!
+//! A batch without commands and waits, such as that of a sync after everything was submitted, is not submitted: its
+//! cursor passes with the last signalled value ([`Queue::value_of`]).
+//!
 //! A wait for a point is issued only after the point was flushed, that is, submitted. So several of our queues may share
 //! one queue of Vulkan: what a submission waits for was submitted before it.
 
@@ -51,8 +54,10 @@ pub(crate) struct Queue {
     completer: Option<Completer<Batch>>,
     /// The last issued cursor.
     issued: Cursor,
-    /// The last cursor of the last submitted batch.
+    /// The last cursor of the last flushed batch.
     submitted: Cursor,
+    /// The last value that a submission signals. At most `submitted`; all cursors above it are marks without work.
+    signalled: u64,
     /// The ended segments of the open batch.
     ended: Vec<Segment>,
     /// The open segment.
@@ -112,6 +117,7 @@ impl Queue {
             completer: config.completer,
             issued: 0,
             submitted: 0,
+            signalled: 0,
             ended: Vec::with_capacity(INLINE),
             open: Segment::default(),
             accesses: Accesses::default(),
@@ -297,18 +303,24 @@ impl Queue {
         Ok(())
     }
 
-    /// Submits the open batch: the semaphore reaches the last issued cursor once all its tasks have completed.
+    /// Submits the open batch: the semaphore reaches the last issued cursor once all its tasks have completed. A batch of
+    /// marks alone is not submitted.
     pub(crate) fn flush(&mut self) -> Result<(), Code> {
         if self.issued == self.submitted {
             return Ok(());
         }
         self.end_segment()?;
-        if !self.open.waits.is_empty() || self.ended.is_empty() {
-            // Marks alone, or waits without later tasks: the signal must come after them.
+        let is_finished = self.ended.is_empty() && !self.finished.is_empty();
+        if !self.open.waits.is_empty() || is_finished {
+            // Waits without later tasks: the signal must come after them. Or commands that have completed: the signal
+            // makes what they wrote visible to other queues.
             self.ended.push(std::mem::take(&mut self.open));
         }
         let cursor = self.issued;
-        self.submit(Some(cursor))?;
+        if !self.ended.is_empty() {
+            self.submit(Some(cursor))?;
+            self.signalled = cursor;
+        }
         let Self {
             ended,
             finished,
@@ -321,6 +333,7 @@ impl Queue {
         self.submitted = cursor;
         let mut batch = Batch {
             cursor,
+            value: self.signalled,
             ..std::mem::take(&mut self.batch)
         };
         if !batch.timings.is_empty() {
@@ -377,7 +390,7 @@ impl Queue {
         }
         let reached = self.semaphore.value()?;
         let mut any = false;
-        while let Some(batch) = self.to_poll.pop_front_if(|batch| batch.cursor <= reached) {
+        while let Some(batch) = self.to_poll.pop_front_if(|batch| batch.value <= reached) {
             complete(self.id, batch, &self.timeline);
             any = true;
         }
@@ -444,6 +457,11 @@ impl Queue {
 
     pub(crate) fn submitted(&self) -> Cursor {
         self.submitted
+    }
+
+    /// Returns the value of the semaphore at which this cursor, which was flushed, has passed.
+    pub(crate) fn value_of(&self, cursor: Cursor) -> u64 {
+        cursor.min(self.signalled)
     }
 
     pub(crate) fn completed(&self) -> Cursor {

@@ -102,8 +102,8 @@ impl VulkanDevice {
         if other.submitted() < point.cursor {
             other.flush()?;
         }
-        let semaphore = other.semaphore();
-        self.queues[queue.index()].wait_for(semaphore, point.cursor)?;
+        let (semaphore, value) = (other.semaphore(), other.value_of(point.cursor));
+        self.queues[queue.index()].wait_for(semaphore, value)?;
         Ok(())
     }
 
