@@ -86,7 +86,7 @@ fn independent_branches_have_no_dependencies_before_their_sum_i1_i2(on: On) {
             );
         }
     }
-    let Some(graphs) = super::support::recorded_graphs(&*rig.checks) else {
+    let Some(graphs) = super::recorded_graphs(&*rig.checks) else {
         return;
     };
     // Each of the four branches has three items. The last product of one branch also adds the results of the others, so

@@ -81,3 +81,8 @@ pub(crate) const RANDOM_GRAPHS: u32 = 96;
 pub(crate) fn compiles_slowly(on: support::On) -> bool {
     on == support::On::Cuda
 }
+
+/// Returns a description of each graph that was recorded, if the test's device runs on the fake driver.
+pub(crate) fn recorded_graphs(checks: &dyn millstream_conformance::Checks) -> Option<Vec<String>> {
+    support::session(checks).map(fake_cuda::Session::graphs)
+}

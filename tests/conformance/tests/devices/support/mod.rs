@@ -26,11 +26,6 @@ pub(crate) fn session(checks: &dyn Checks) -> Option<&Session> {
     gpu.0.session()
 }
 
-/// Returns a description of each graph that was recorded, if the test's device runs on the fake driver.
-pub(crate) fn recorded_graphs(checks: &dyn Checks) -> Option<Vec<String>> {
-    session(checks).map(Session::graphs)
-}
-
 /// Returns a kernel in PTX that takes parameters of these types and does nothing.
 pub(crate) fn empty_ptx(name: &str, parameters: &[&str]) -> Source {
     let parameters = (0..).zip(parameters);

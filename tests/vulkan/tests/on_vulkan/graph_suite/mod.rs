@@ -67,6 +67,11 @@ pub(crate) fn compiles_slowly(_on: support::On) -> bool {
     true
 }
 
+/// The checks of Vulkan know no recorded graphs.
+pub(crate) fn recorded_graphs(_checks: &dyn millstream_conformance::Checks) -> Option<Vec<String>> {
+    None
+}
+
 #[rstest]
 fn split_reductions_of_halves_and_integers_equal_whole_ones(
     #[values(DType::Bf16, DType::I64)] dtype: DType,

@@ -2,7 +2,7 @@
 
 use millstream::{Cpu, CpuResources, DeviceOptions};
 pub(crate) use millstream_conformance::support::Rig;
-use millstream_conformance::{Checks, Mode, On as SuiteOn, Opening, Setting, Subject};
+use millstream_conformance::{Mode, On as SuiteOn, Opening, Setting, Subject};
 
 use crate::subject::{OnVulkan, unavailable};
 
@@ -54,9 +54,4 @@ impl Subject for OnCpu {
     ) {
         change(resources.write(index));
     }
-}
-
-/// The checks of Vulkan know no recorded graphs.
-pub(crate) fn recorded_graphs(_checks: &dyn Checks) -> Option<Vec<String>> {
-    None
 }
