@@ -10,9 +10,9 @@ use millstream::vulkan::Vulkan;
 use millstream::{
     CubeCount, Device, DeviceOptions, Driver, Handle, KernelHandle, Stream, read, update,
 };
-use millstream_vulkan_conformance::Session;
-use millstream_vulkan_conformance::kernels::{add_one, large, mix};
-use millstream_vulkan_conformance::program::launch_large;
+use millstream_vulkan_faults::Session;
+use millstream_vulkan_faults::kernels::{add_one, large, mix};
+use millstream_vulkan_faults::program::launch_large;
 
 use crate::refusals::session;
 

@@ -3,8 +3,8 @@
 
 use ash::vk;
 use millstream::{Device, DeviceOptions, Error, Health};
-use millstream_vulkan_conformance::program::{self, PATIENCE};
-use millstream_vulkan_conformance::{Checked, Fault, Session, unavailable};
+use millstream_vulkan_faults::program::{self, PATIENCE};
+use millstream_vulkan_faults::{Checked, Fault, Session, unavailable};
 use rstest::rstest;
 
 /// Returns a session, or `None` if this machine has no Vulkan device.
