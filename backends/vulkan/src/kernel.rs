@@ -16,6 +16,7 @@ use millstream_spirv::{Buffers, Features, Parameters, Target};
 
 use crate::driver::{Code, Context, Interface, Pipeline, PipelineCache};
 use crate::module::{VulkanLaunch, entry_point};
+use crate::module_checks::{Expected, check};
 use crate::parameters::PARAMETERS_MAX;
 
 /// The kinds of sources that the backend compiles.
@@ -266,6 +267,15 @@ impl VulkanCompiler {
             },
             threads: kernel.cube().threads,
         };
+        let limits = &self.context.gpu.limits;
+        let expected = Expected {
+            push_bytes: interface.push_bytes,
+            descriptors: interface.descriptors,
+            threads_max: limits.max_compute_work_group_invocations,
+            axes_max: limits.max_compute_work_group_size,
+            features: self.context.gpu.features,
+        };
+        check(words, &name, &expected).map_err(failed)?;
         // SAFETY: the author of the kernel vouches for the module, as for any code that a device runs.
         let pipeline = unsafe { self.pipeline(kernel, words, &name, interface) }?;
         let mut compiled = self.empty(None, Blocking::DEFAULT);

@@ -21,7 +21,7 @@
 //! | `copies`, `fill`, `upload` | copies between host and device and within the device; fills; memory for long uploads |
 //! | `trace` | start and end times of tasks, by the device's clock |
 //! | `pages` | device memory, and where bindings lie in it |
-//! | `kernel`, `module` | compiles sources to pipelines; the interface of users' modules |
+//! | `kernel`, `module`, `module_checks` | compiles sources to pipelines; the interface of users' modules, and its checks |
 //! | `wgsl` | translates kernels in WGSL, with the feature `wgsl` |
 //! | `parameters` | the parameters of a launch |
 
@@ -35,6 +35,7 @@ mod driver;
 mod fill;
 mod kernel;
 mod module;
+mod module_checks;
 mod options;
 mod pages;
 mod parameters;

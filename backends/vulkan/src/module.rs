@@ -60,8 +60,8 @@ impl VulkanLaunch {
 }
 
 const MAGIC: u32 = 0x0723_0203;
-const HEADER_WORDS: usize = 5;
-const OP_ENTRY_POINT: u32 = 15;
+pub(crate) const HEADER_WORDS: usize = 5;
+pub(crate) const OP_ENTRY_POINT: u32 = 15;
 const MODEL_COMPUTE: u32 = 5;
 
 /// Returns the name of the entry point of a kernel: the kernel's name, or the name of the module's only entry point for

@@ -15,7 +15,7 @@ macro_rules! descriptors {
     ($kernel:expr, $name:literal) => {
         $kernel
             .spirv(words(include_bytes!(concat!(
-                "../kernels/descriptors/",
+                "../../kernels/descriptors/",
                 $name,
                 ".spv"
             ))))
@@ -52,6 +52,6 @@ pub fn large() -> Kernel {
         kernel.scalar::<u64>(format!("s{index}"))
     });
     kernel
-        .spirv(words(include_bytes!("../kernels/addresses/large.spv")))
+        .spirv(words(include_bytes!("../../kernels/addresses/large.spv")))
         .with(VulkanLaunch::default().metadata_words(7))
 }

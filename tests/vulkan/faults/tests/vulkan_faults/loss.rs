@@ -13,9 +13,9 @@ use millstream::{
     CubeCount, Device, DeviceOptions, Driver, Error, Health, KernelHandle, Recovery, Stream, read,
     update,
 };
-use millstream_vulkan_conformance::kernels::add_one;
-use millstream_vulkan_conformance::program::{self, PATIENCE};
-use millstream_vulkan_conformance::{Checked, Fault, Session};
+use millstream_vulkan_faults::kernels::add_one;
+use millstream_vulkan_faults::program::{self, PATIENCE};
+use millstream_vulkan_faults::{Checked, Fault, Session};
 use rstest::rstest;
 
 use crate::refusals::{Mode, after_a_loss, session};

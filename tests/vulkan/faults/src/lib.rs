@@ -1,0 +1,19 @@
+//! The driver's functions, intercepted: tests refuse calls, hold the progress of the device, count calls, and check that
+//! each object is destroyed exactly once. Also the kernels and the program that these tests run.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `session` | what a test does with the driver |
+//! | `calls` | the intercepted functions |
+//! | `kernels` | kernels in SPIR-V |
+//! | `program` | a program that uses most of the backend |
+//! | `checked` | options of a device whose messages of the validation layer a test collects |
+
+mod calls;
+mod checked;
+pub mod kernels;
+pub mod program;
+mod session;
+
+pub use checked::{Checked, unavailable};
+pub use session::{Fault, Session};

@@ -1,0 +1,262 @@
+//! The exact number of driver calls of a launch, a batch, a copy, a hazard and a wait, and that nothing else is called.
+//!
+//! Most rounds are of driven devices, on which a round is one batch for each queue. Polls
+//! (`vkGetSemaphoreCounterValue`) are not counted there: their number depends on the number of pumps.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use millstream::vulkan::Vulkan;
+use millstream::{
+    CubeCount, Device, DeviceOptions, Driver, Handle, KernelHandle, Stream, read, update,
+};
+use millstream_vulkan_faults::Session;
+use millstream_vulkan_faults::kernels::{add_one, large, mix};
+use millstream_vulkan_faults::program::launch_large;
+
+use crate::refusals::session;
+
+type Counts = BTreeMap<&'static str, u64>;
+
+/// The calls of each batch. Devices whose memory the host can access have one more, a barrier for the host.
+const BATCH: [&str; 4] = [
+    "vkResetCommandPool",
+    "vkBeginCommandBuffer",
+    "vkEndCommandBuffer",
+    "vkQueueSubmit2",
+];
+
+struct Rig {
+    session: Session,
+    device: Device,
+    driver: Driver,
+    stream: Stream,
+    /// Barriers that make memory visible to the host, for each batch.
+    visible: u64,
+}
+
+impl Rig {
+    fn new() -> Option<Self> {
+        let session = session()?;
+        let kind = Vulkan::ordinal(0).queues(2);
+        let (device, driver) = Device::open_driven(kind, DeviceOptions::default()).unwrap();
+        let stream = device.new_client().new_stream();
+        let mut rig = Self {
+            session,
+            device,
+            driver,
+            stream,
+            visible: 0,
+        };
+        let values = rig.stream.create(&[1_u32; 64]).unwrap();
+        let stream = rig.stream.clone();
+        // The first copies to a buffer that no task has used need no barrier but the one for the host.
+        let mut copy = || {
+            let to = stream.empty::<u32>(64).unwrap();
+            stream.copy(&values, &to).unwrap();
+        };
+        let calls = rig.calls_of(&mut copy);
+        rig.visible = u64::from(calls.contains_key("vkCmdPipelineBarrier2"));
+        Some(rig)
+    }
+
+    /// Returns the calls of a round. Rounds before it create everything that is created once.
+    fn calls_of(&mut self, mut round: impl FnMut()) -> Counts {
+        let mut before = Counts::default();
+        for _ in 0..4 {
+            before = self.session.counts();
+            round();
+            while self.driver.pump(Duration::from_millis(1)) {}
+        }
+        let mut counts = self.session.counts_since(&before);
+        counts.remove("vkGetSemaphoreCounterValue");
+        counts
+    }
+
+    /// Asserts that a round makes these calls and those of `batches` batches, and no others. `barriers` is the number of
+    /// barriers between tasks, one of which is due to the round before.
+    fn expect(
+        &mut self,
+        batches: u64,
+        barriers: u64,
+        calls: &[(&'static str, u64)],
+        round: impl FnMut(),
+    ) {
+        let mut expected: Counts = calls.iter().copied().collect();
+        expected.extend(BATCH.map(|name| (name, batches)));
+        let all = barriers + batches * self.visible;
+        if all > 0 {
+            expected.insert("vkCmdPipelineBarrier2", all);
+        }
+        assert_eq!(self.calls_of(round), expected);
+    }
+
+    fn end(self) {
+        let Self {
+            session,
+            device,
+            driver,
+            stream,
+            ..
+        } = self;
+        drop((stream, device, driver));
+        let wrong = session.end();
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+}
+
+fn launch(stream: &Stream, kernel: &KernelHandle, values: &Handle<u32>) {
+    let arguments = (update(values), 64_u32);
+    stream
+        .launch(kernel, CubeCount::single(), arguments)
+        .unwrap();
+}
+
+/// I9: a launch is a dispatch and its parameters. A pipeline is bound if it is not that of the launch before; a barrier
+/// is recorded if the launch conflicts with an earlier task.
+#[test]
+fn launch_costs_two_calls_and_those_for_descriptors_pipelines_and_conflicts_i9() {
+    let Some(mut rig) = Rig::new() else { return };
+    let stream = rig.stream.clone();
+    let client = rig.device.new_client();
+    let [add_one, mix, large] =
+        [add_one(), mix(), large()].map(|kernel| client.kernel(kernel).unwrap());
+    let [a, b] = [(); 2].map(|()| stream.create(&[1_u32; 64]).unwrap());
+    let total = stream.create(&[0_u64]).unwrap();
+    let calls = |launches, pipelines| {
+        [
+            ("vkCmdBindPipeline", pipelines),
+            ("vkCmdPushDescriptorSetKHR", launches),
+            ("vkCmdPushConstants", launches),
+            ("vkCmdDispatch", launches),
+        ]
+    };
+    rig.expect(1, 1, &calls(1, 1), || launch(&stream, &add_one, &a));
+    rig.expect(1, 2, &calls(2, 1), || {
+        launch(&stream, &add_one, &a);
+        launch(&stream, &add_one, &a);
+    });
+    rig.expect(1, 1, &calls(2, 1), || {
+        launch(&stream, &add_one, &a);
+        launch(&stream, &add_one, &b);
+    });
+    rig.expect(1, 2, &calls(2, 2), || {
+        launch(&stream, &add_one, &a);
+        let arguments = (read(&a), update(&b), 64_u32);
+        stream.launch(&mix, CubeCount::single(), arguments).unwrap();
+    });
+    // With addresses there are no descriptors. Spilled parameters cost no call.
+    let spilled = [
+        ("vkCmdBindPipeline", 1),
+        ("vkCmdPushConstants", 1),
+        ("vkCmdDispatch", 1),
+    ];
+    rig.expect(1, 1, &spilled, || {
+        launch_large(&stream, &large, &a, &total).unwrap();
+    });
+    drop((add_one, mix, large, a, b, total, stream, client));
+    rig.end();
+}
+
+/// I9: a copy in any direction is one call, as is a fill.
+#[test]
+fn copies_and_fills_cost_one_call_i9() {
+    let Some(mut rig) = Rig::new() else { return };
+    let stream = rig.stream.clone();
+    let [a, b] = [(); 2].map(|()| stream.create(&[1_u32; 64]).unwrap());
+    let copy = [("vkCmdCopyBuffer", 1)];
+    rig.expect(1, 1, &copy, || stream.copy(&a, &b).unwrap());
+    rig.expect(1, 1, &copy, || stream.write(&a, &[2; 64]).unwrap());
+    rig.expect(1, 1, &[("vkCmdFillBuffer", 1)], || {
+        stream.fill(&a, 3).unwrap()
+    });
+    let calls = rig.calls_of(|| drop(stream.read(&a)));
+    // Always with the barrier for the host; reads after reads do not conflict.
+    let expected: Counts = BATCH
+        .into_iter()
+        .chain(["vkCmdCopyBuffer", "vkCmdPipelineBarrier2"])
+        .map(|name| (name, 1))
+        .collect();
+    assert_eq!(calls, expected);
+    drop((a, b, stream));
+    rig.end();
+}
+
+/// I3: a hazard between queues is a wait of a submission, and costs no call of its own.
+#[test]
+fn hazard_between_queues_costs_no_call_i3() {
+    let Some(mut rig) = Rig::new() else { return };
+    let (one, other) = (rig.stream.clone(), rig.device.new_client().new_stream());
+    let kernel = rig.device.new_client().kernel(add_one()).unwrap();
+    let [a, b] = [(); 2].map(|()| one.create(&[1_u32; 64]).unwrap());
+    let independent = rig.calls_of(|| {
+        launch(&one, &kernel, &a);
+        launch(&other, &kernel, &b);
+    });
+    let before = rig.device.stats().unwrap().waits_issued;
+    let conflicting = rig.calls_of(|| {
+        launch(&one, &kernel, &a);
+        launch(&other, &kernel, &a);
+    });
+    assert!(rig.device.stats().unwrap().waits_issued > before);
+    assert_eq!(independent["vkQueueSubmit2"], 2);
+    assert_eq!(conflicting, independent);
+    drop((a, b, kernel, one, other));
+    rig.end();
+}
+
+/// I9: with threads each batch is one submission, which its queue's thread waits for once. Nothing is created.
+#[test]
+fn with_threads_a_batch_costs_one_submission_and_one_wait_i9() {
+    const LAUNCHES: u64 = 2_000;
+    let Some(session) = session() else { return };
+    let device = Device::open(Vulkan::ordinal(0).queues(1)).unwrap();
+    let client = device.new_client();
+    let (stream, kernel) = (client.new_stream(), client.kernel(add_one()).unwrap());
+    let values = stream.create(&[1_u32; 64]).unwrap();
+    let run = || {
+        (0..LAUNCHES).for_each(|_| launch(&stream, &kernel, &values));
+        stream.sync().wait().unwrap();
+    };
+    run();
+    let before = session.counts();
+    run();
+    let calls = session.counts_since(&before);
+    let count = |name| calls.get(name).copied().unwrap_or_default();
+    assert_eq!(count("vkCmdDispatch"), LAUNCHES);
+    assert_eq!(count("vkCmdPushConstants"), LAUNCHES);
+    assert!(count("vkCmdBindPipeline") <= count("vkQueueSubmit2"));
+    // The number of command buffers depends on the number of batches in flight at once, so some may still be created.
+    let created = count("vkCreateCommandPool");
+    assert!(created <= 256, "{created} command pools");
+    assert_eq!(count("vkWaitSemaphores"), count("vkQueueSubmit2"));
+    assert_eq!(count("vkGetSemaphoreCounterValue"), 0);
+    assert_eq!(count("vkQueueWaitIdle"), 0);
+    assert_eq!(count("vkAllocateMemory"), 0);
+    drop((values, kernel, stream, client, device));
+    let wrong = session.end();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// I11: requests that need no device cost no driver call.
+#[test]
+fn requests_that_need_no_device_cost_no_call_i11() {
+    let Some(session) = session() else { return };
+    let device = Device::open(Vulkan::ordinal(0).queues(2)).unwrap();
+    let client = device.new_client();
+    let stream = client.new_stream();
+    let values = stream.create(&[1_u32; 32]).unwrap();
+    stream.host("nothing", (update(&values),), || {}).unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap(), [1; 32]);
+    device.stats().unwrap();
+    let before = session.counts();
+    for _ in 0..100 {
+        device.stats().unwrap();
+        client.memory_usage().wait().unwrap();
+        stream.flush().unwrap();
+    }
+    assert_eq!(session.counts_since(&before), Counts::default());
+    drop((values, stream, client, device));
+    let wrong = session.end();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
