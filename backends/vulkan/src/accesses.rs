@@ -17,7 +17,9 @@
 //!  launch reads a       read a (by the copy)             no
 //!  launch writes a      read a                           yes
 //! ```
-//! The lists are bounded (I12): a task that does not fit is preceded by a barrier.
+//! The lists are bounded (I12): a task that does not fit is preceded by a barrier. A range that begins in the last
+//! one or at its end, such as the next part of a slice, extends it. So launches on the parts of a slice in order are
+//! found independent by one comparison, and any number of launches may read one slice without a barrier.
 //!
 //! `tests` below check the rule against an oracle on random tasks; synchronization validation checks the recorded
 //! barriers on the whole suite.
@@ -50,6 +52,16 @@ impl Range {
     #[inline]
     fn overlaps(&self, other: &Self) -> bool {
         self.page == other.page && self.start < other.end && other.start < self.end
+    }
+
+    /// Adds the bytes of `next` to the range, if they begin in it or at its end. Returns `false` if not.
+    #[inline]
+    fn extend(&mut self, next: &Self) -> bool {
+        let extends = self.page == next.page && (self.start..=self.end).contains(&next.start);
+        if extends {
+            self.end = self.end.max(next.end);
+        }
+        extends
     }
 }
 
@@ -87,8 +99,10 @@ impl Accesses {
                 Access::Read => &mut self.reads,
                 Access::Write | Access::ReadWrite => &mut self.writes,
             };
-            // After a barrier a task may have more ranges than fit; the list then grows to its size.
-            list.push(range);
+            if !list.last_mut().is_some_and(|last| last.extend(&range)) {
+                // After a barrier a task may have more ranges than fit; the list then grows to its size.
+                list.push(range);
+            }
         }
         needs_barrier
     }
@@ -177,10 +191,22 @@ mod tests {
     fn held_ranges_are_bounded_i12() {
         let mut accesses = Accesses::default();
         let barriers = (0..1000_u64).filter(|nth| {
-            let task = [binding(0, nth * 8, 8, Access::Write)];
+            // With gaps.
+            let task = [binding(0, nth * 16, 8, Access::Write)];
             accesses.add(task.iter())
         });
         assert_eq!(barriers.count(), 1000 / HELD_MAX);
         assert!(accesses.writes.len() <= HELD_MAX);
+    }
+
+    #[test]
+    fn parts_of_a_slice_in_order_are_one_range() {
+        let mut accesses = Accesses::default();
+        for nth in 0..1000_u64 {
+            let task = [binding(0, nth * 8, 8, Access::Write)];
+            assert!(!accesses.add(task.iter()));
+        }
+        assert_eq!(accesses.writes.len(), 1);
+        assert!(accesses.add([binding(0, 4000, 1, Access::Read)].iter()));
     }
 }

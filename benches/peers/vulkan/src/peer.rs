@@ -90,12 +90,21 @@ impl Peer {
 
     /// Submits a batch of `count` launches, on the buffers in turn.
     pub(crate) fn launch(&self, count: usize, buffers: &[Bound]) -> SubmissionIndex {
+        self.dispatch(count, buffers, 1)
+    }
+
+    /// As [`Peer::launch`], with dispatches without cubes.
+    pub(crate) fn launch_empty(&self, count: usize, buffers: &[Bound]) -> SubmissionIndex {
+        self.dispatch(count, buffers, 0)
+    }
+
+    fn dispatch(&self, count: usize, buffers: &[Bound], cubes: u32) -> SubmissionIndex {
         let mut encoder = self.encoder();
         let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
         pass.set_pipeline(&self.pipeline);
         for buffer in buffers.iter().cycle().take(count) {
             pass.set_bind_group(0, &buffer.group, &[]);
-            pass.dispatch_workgroups(1, 1, 1);
+            pass.dispatch_workgroups(cubes, 1, 1);
         }
         drop(pass);
         self.submit(encoder)

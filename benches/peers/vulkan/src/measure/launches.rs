@@ -7,13 +7,12 @@
 use std::time::{Duration, Instant};
 
 use millstream::{Handle, Stream};
-use millstream_harness::Summary;
 
 use super::Rig;
 use crate::WORDS;
 use crate::error::BenchError;
 use crate::ours::Ours;
-use crate::raw::{Memory, Place, Recorder, counting, set_dispatches};
+use crate::raw::{Memory, Place, Recorder, counting, set_empty_dispatches};
 use crate::report::Row;
 
 const BATCHES: [usize; 4] = [1, 10, 100, 1000];
@@ -120,34 +119,39 @@ pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
     Ok(rows)
 }
 
-/// Measures the same without the driver's execution: dispatches do not reach the driver. Both sides call it through
-/// counting functions.
+/// Measures the same with dispatches without cubes, so that nothing is executed. Millstream and the raw side call the
+/// driver through counting functions.
 pub(super) fn host_part(rig: &Rig) -> Result<Vec<Row>, BenchError> {
     let device = counting(&rig.gpu);
     let ours = Ours::adopt(&rig.gpu, &device)?;
     let stream = ours.stream();
     let mut recorder = Recorder::through(&rig.gpu, &device, 0)?;
     let mut rows = Vec::new();
-    set_dispatches(false);
+    set_empty_dispatches(true);
     for buffers in [1, BUFFERS] {
         let handles = (0..buffers).map(|_| stream.create(&[0_u32; WORDS]));
         let handles = handles.collect::<Result<Vec<_>, _>>()?;
         let memory = (0..buffers).map(|_| Memory::new(&rig.gpu, 4 * WORDS, Place::Device));
         let memory = memory.collect::<Result<Vec<_>, _>>()?;
+        let bound: Vec<_> = (0..buffers).map(|_| rig.peer.bound()).collect();
         for count in BATCHES {
-            let sampled: Result<[[Summary; 2]; 2], _> = rig.alternate_pairs([
+            let [ours, raw, peer] = rig.alternate_pairs([
                 &mut || our_sample(count, &ours, &stream, &handles),
                 &mut || raw_sample(count, &mut recorder, &memory),
-            ]);
-            let [ours, raw] = sampled?;
+                &mut || {
+                    let submit = || Ok(rig.peer.launch_empty(count, &bound));
+                    sample(count, submit, |index| rig.peer.wait(Some(index)))
+                },
+            ])?;
             for part in 0..2 {
-                let name = name(count, buffers, part) + ", no dispatch";
-                rows.push(Row::cost(name, "ns each", ours[part]).raw(raw[part]));
+                let name = name(count, buffers, part) + ", empty";
+                let row = Row::cost(name, "ns each", ours[part]);
+                rows.push(row.raw(raw[part]).peer(peer[part]));
             }
         }
         recorder.finish()?;
     }
-    set_dispatches(true);
+    set_empty_dispatches(false);
     drop((stream, ours));
     Ok(rows)
 }

@@ -4,18 +4,20 @@
 use std::sync::{Barrier, Mutex};
 use std::time::Instant;
 
+use millstream_harness::Summary;
+
 use super::Rig;
 use crate::WORDS;
 use crate::error::BenchError;
 use crate::ours::Ours;
-use crate::raw::{Memory, Place, Recorder, counting, set_dispatches};
+use crate::raw::{Memory, Place, Recorder, counting, set_empty_dispatches};
 use crate::report::Row;
 
 const THREADS: usize = 4;
 const BATCHES: [usize; 3] = [1, 10, 100];
 /// The launches of each thread in a sample.
 const LAUNCHES: usize = 500;
-/// The same without dispatches.
+/// The same with empty dispatches.
 const HOST_LAUNCHES: usize = 10_000;
 /// The times of wgpu's rate that are the goal.
 const OF_PEER_MIN: f64 = 3.0;
@@ -97,6 +99,18 @@ fn raw_sides<'a>(
     each.collect()
 }
 
+/// Returns the rows beside the raw side and beside wgpu.
+fn both(batch: usize, kind: &str, [ours, raw, peer]: [Summary; 3]) -> [Row; 2] {
+    let row = |other| {
+        let name = format!("4 threads, {other} in batches of {batch}{kind}");
+        Row::rate(name, "thousand/s", ours)
+    };
+    [
+        row("raw with a mutex").raw(raw),
+        row("wgpu").peer(peer).at_least_of_peer(OF_PEER_MIN),
+    ]
+}
+
 pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
     let mut ours = our_rate(&rig.ours, LAUNCHES)?;
     let mut recorders = raw_sides(rig, &rig.gpu.device)?;
@@ -121,37 +135,44 @@ pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
                 })
             },
         ])?;
-        let row = |other| {
-            let name = format!("4 threads, {other} in batches of {batch}");
-            Row::rate(name, "thousand/s", ours)
-        };
-        rows.push(row("raw with a mutex").raw(raw));
-        rows.push(row("wgpu").peer(peer).at_least_of_peer(OF_PEER_MIN));
+        rows.extend(both(batch, "", [ours, raw, peer]));
     }
     Ok(rows)
 }
 
-/// Measures the same without the driver's execution: dispatches do not reach the driver. Both sides call it through
-/// counting functions.
+/// Measures the same with dispatches without cubes, so that nothing is executed. Millstream and the raw side call the
+/// driver through counting functions.
 pub(super) fn host_part(rig: &Rig) -> Result<Vec<Row>, BenchError> {
     let device = counting(&rig.gpu);
     let adopted = Ours::adopt(&rig.gpu, &device)?;
+    let mut bound: Vec<_> = (0..THREADS).map(|_| [rig.peer.bound()]).collect();
     let mut rows = Vec::new();
     {
         let mut ours = our_rate(&adopted, HOST_LAUNCHES)?;
         let mut recorders = raw_sides(rig, &device)?;
         let queue = Mutex::new(());
-        set_dispatches(false);
+        set_empty_dispatches(true);
         for batch in BATCHES {
-            let [ours, raw] = rig.alternate([&mut || ours(), &mut || {
-                rate(HOST_LAUNCHES, &mut recorders, |side| {
-                    raw_launches(side, HOST_LAUNCHES, batch, &queue)
-                })
-            }])?;
-            let name = format!("4 threads, raw with a mutex in batches of {batch}, no dispatch");
-            rows.push(Row::rate(name, "thousand/s", ours).raw(raw));
+            let [ours, raw, peer] = rig.alternate([
+                &mut || ours(),
+                &mut || {
+                    rate(HOST_LAUNCHES, &mut recorders, |side| {
+                        raw_launches(side, HOST_LAUNCHES, batch, &queue)
+                    })
+                },
+                &mut || {
+                    rate(HOST_LAUNCHES, &mut bound, |bound| {
+                        for _ in 1..HOST_LAUNCHES / batch {
+                            rig.peer.launch_empty(batch, bound);
+                        }
+                        let last = rig.peer.launch_empty(batch, bound);
+                        rig.peer.wait(Some(last))
+                    })
+                },
+            ])?;
+            rows.extend(both(batch, ", empty", [ours, raw, peer]));
         }
-        set_dispatches(true);
+        set_empty_dispatches(false);
     }
     Ok(rows)
 }

@@ -1,5 +1,5 @@
-//! The device's functions with counters: the calls of work, not those of setup. Dispatches can be dropped, which leaves
-//! the host's part of launches.
+//! The device's functions with counters: the calls of work, not those of setup. Dispatches can be made empty,
+//! which leaves the host's part of launches.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use ash::vk::{self, Handle};
 use super::Gpu;
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
-static ARE_DISPATCHES_DROPPED: AtomicBool = AtomicBool::new(false);
+static ARE_DISPATCHES_EMPTY: AtomicBool = AtomicBool::new(false);
 
 /// A count of calls.
 pub(crate) struct Calls(u64);
@@ -26,13 +26,13 @@ impl Calls {
     }
 }
 
-/// Sets whether dispatches of a counted device reach the driver.
-pub(crate) fn set_dispatches(enabled: bool) {
-    ARE_DISPATCHES_DROPPED.store(!enabled, Ordering::Relaxed);
+/// Sets whether dispatches of a counted device have no cubes.
+pub(crate) fn set_empty_dispatches(enabled: bool) {
+    ARE_DISPATCHES_EMPTY.store(enabled, Ordering::Relaxed);
 }
 
 macro_rules! counted {
-    ($($name:ident: $symbol:literal ($($argument:ident: $type:ty),*) -> $result:ty, drop if $dropped:expr;)*) => {
+    ($($name:ident: $symbol:literal ($($argument:ident: $type:ty),*) -> $result:ty $(, with $changed:ident = $value:expr)?;)*) => {
         $(mod $name {
             use super::*;
 
@@ -44,9 +44,7 @@ macro_rules! counted {
             /// As for the driver's function.
             pub(super) unsafe extern "system" fn call($($argument: $type),*) -> $result {
                 CALLS.fetch_add(1, Ordering::Relaxed);
-                if $dropped {
-                    return Default::default();
-                }
+                $(let $changed = $value;)?
                 type Function = unsafe extern "system" fn($($type),*) -> $result;
                 // SAFETY: `counting` has stored the driver's function of this name.
                 let real: Function = unsafe { std::mem::transmute(REAL.load(Ordering::Relaxed)) };
@@ -70,29 +68,32 @@ macro_rules! counted {
 
 counted! {
     submit: b"vkQueueSubmit2"(queue: vk::Queue, count: u32, infos: *const vk::SubmitInfo2<'static>, fence: vk::Fence)
-        -> vk::Result, drop if false;
+        -> vk::Result;
     reset: b"vkResetCommandPool"(device: vk::Device, pool: vk::CommandPool, flags: vk::CommandPoolResetFlags)
-        -> vk::Result, drop if false;
+        -> vk::Result;
     begin: b"vkBeginCommandBuffer"(commands: vk::CommandBuffer, info: *const vk::CommandBufferBeginInfo<'static>)
-        -> vk::Result, drop if false;
-    end: b"vkEndCommandBuffer"(commands: vk::CommandBuffer) -> vk::Result, drop if false;
+        -> vk::Result;
+    end: b"vkEndCommandBuffer"(commands: vk::CommandBuffer) -> vk::Result;
     bind: b"vkCmdBindPipeline"(commands: vk::CommandBuffer, point: vk::PipelineBindPoint, pipeline: vk::Pipeline)
-        -> (), drop if false;
+        -> ();
     push: b"vkCmdPushConstants"(
         commands: vk::CommandBuffer, layout: vk::PipelineLayout, stages: vk::ShaderStageFlags, offset: u32, size: u32,
         values: *const c_void
-    ) -> (), drop if false;
+    ) -> ();
     dispatch: b"vkCmdDispatch"(commands: vk::CommandBuffer, x: u32, y: u32, z: u32)
-        -> (), drop if ARE_DISPATCHES_DROPPED.load(Ordering::Relaxed);
+        -> (), with x = match ARE_DISPATCHES_EMPTY.load(Ordering::Relaxed) {
+            true => 0,
+            false => x,
+        };
     barrier: b"vkCmdPipelineBarrier2"(commands: vk::CommandBuffer, info: *const vk::DependencyInfo<'static>)
-        -> (), drop if false;
+        -> ();
     copy: b"vkCmdCopyBuffer"(
         commands: vk::CommandBuffer, from: vk::Buffer, to: vk::Buffer, count: u32, regions: *const vk::BufferCopy
-    ) -> (), drop if false;
+    ) -> ();
     wait: b"vkWaitSemaphores"(device: vk::Device, info: *const vk::SemaphoreWaitInfo<'static>, timeout_ns: u64)
-        -> vk::Result, drop if false;
+        -> vk::Result;
     value: b"vkGetSemaphoreCounterValue"(device: vk::Device, semaphore: vk::Semaphore, value: *mut u64)
-        -> vk::Result, drop if false;
+        -> vk::Result;
 }
 
 /// Returns the functions of the GPU's device with counters.

@@ -9,7 +9,7 @@ mod gpu;
 mod memory;
 mod recorder;
 
-pub(crate) use counted::{Calls, counting, set_dispatches};
+pub(crate) use counted::{Calls, counting, set_empty_dispatches};
 pub(crate) use gpu::{Gpu, SPIRV};
 pub(crate) use memory::{Memory, Place};
 pub(crate) use recorder::Recorder;
