@@ -8,5 +8,6 @@
 )]
 
 mod calls;
+mod in_flight;
 mod loss;
 mod refusals;
