@@ -8,6 +8,5 @@
 )]
 
 mod calls;
-mod in_flight;
 mod loss;
 mod refusals;

@@ -2,9 +2,11 @@
 //! buffers, parameters. A slow task goes first, so that all others are in flight.
 
 use millstream::{CubeCount, Device, DeviceOptions, Stream, update};
+use millstream_vulkan_faults::Checked;
 use millstream_vulkan_faults::kernels::{add_one, large};
 use millstream_vulkan_faults::program::launch_large;
-use millstream_vulkan_faults::{Checked, unavailable};
+
+use crate::{assert_valid, turn};
 
 /// Tasks in flight at once.
 const TASKS: usize = 100;
@@ -19,22 +21,17 @@ fn busy(checked: &Checked) -> (Device, Stream) {
     let values = stream.empty::<u32>(4 << 20).unwrap();
     for _ in 0..3 {
         let arguments = (update(&values), 4_u32 << 20);
-        stream.launch(&slow, CubeCount::single(), arguments).unwrap();
+        stream
+            .launch(&slow, CubeCount::single(), arguments)
+            .unwrap();
     }
     (device, stream)
-}
-
-fn assert_valid(checked: &Checked) {
-    let messages = checked.take();
-    assert!(messages.is_empty(), "{}", messages.join("\n"));
 }
 
 /// I4: each upload in flight has its own staging memory.
 #[test]
 fn uploads_in_flight_keep_their_bytes_i4() {
-    if unavailable().is_some() {
-        return;
-    }
+    let Some(_turn) = turn() else { return };
     let checked = Checked::default();
     for len in [16, 100_000] {
         let (device, stream) = busy(&checked);
@@ -55,9 +52,7 @@ fn uploads_in_flight_keep_their_bytes_i4() {
 /// I4: the parameters of a launch in flight are kept, and so is its kernel, although its handle was dropped.
 #[test]
 fn launches_in_flight_keep_their_parameters_and_kernels_i4() {
-    if unavailable().is_some() {
-        return;
-    }
+    let Some(_turn) = turn() else { return };
     let checked = Checked::default();
     let (device, stream) = busy(&checked);
     let client = device.new_client();
