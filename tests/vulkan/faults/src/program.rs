@@ -18,7 +18,13 @@ const LONG: usize = 300_000;
 /// A timeout that no test reaches, even on a slow machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Launches the kernel `large` with the same buffer as all its inputs.
+/// Returns the arguments of the kernel `large`, with the same buffer as all its inputs.
+pub fn large_args<'a>(input: &'a Handle<u32>, out: &'a Handle<u64>) -> LaunchArgs<'a> {
+    let inputs = (0..11).fold(LaunchArgs::new(), |args, _| args.arg(read(input)));
+    (0..30_u64).fold(inputs.arg(write(out)), LaunchArgs::arg)
+}
+
+/// Launches the kernel `large`.
 ///
 /// # Errors
 /// As for launches.
@@ -28,15 +34,7 @@ pub fn launch_large(
     input: &Handle<u32>,
     out: &Handle<u64>,
 ) -> Result<(), Error> {
-    let mut args = LaunchArgs::new();
-    for _ in 0..11 {
-        args = args.arg(read(input));
-    }
-    args = args.arg(write(out));
-    for scalar in 0..30_u64 {
-        args = args.arg(scalar);
-    }
-    stream.launch(kernel, CubeCount::single(), args)
+    stream.launch(kernel, CubeCount::single(), large_args(input, out))
 }
 
 /// Runs the program once. Returns the last error, if any.

@@ -8,6 +8,7 @@
     reason = "in a test, `unwrap` states the expected outcome"
 )]
 
+mod in_flight;
 mod modules;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
