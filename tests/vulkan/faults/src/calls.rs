@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use ash::vk::{self, Handle};
 
-use crate::session::{self, count, created, destroyed, enter};
+use crate::state::{self, WAIT_IDLE, count, created, destroyed, enter};
 
 type Allocator = *const vk::AllocationCallbacks<'static>;
 
@@ -30,6 +30,7 @@ pub(crate) fn install() -> bool {
         return false;
     };
     REAL.get_or_init(|| entry.static_fn().get_instance_proc_addr);
+    WAIT_IDLE.get_or_init(|| wait_idle);
     // The loader stays loaded, as the backend's does.
     std::mem::forget(entry);
     // SAFETY: `get_instance` returns functions that behave as the loader's, or refuse calls as a driver may.
@@ -44,7 +45,7 @@ unsafe fn real(instance: vk::Instance, name: &CStr) -> vk::PFN_vkVoidFunction {
 }
 
 /// Waits until a device is idle.
-pub(crate) fn wait_idle(device: u64) {
+fn wait_idle(device: u64) {
     let real = vkDeviceWaitIdle::real();
     // SAFETY: the device is alive: it was not destroyed, and the caller prevents other uses of queues.
     let _ = unsafe { real(vk::Device::from_raw(device)) };
@@ -119,7 +120,7 @@ macro_rules! functions {
                 if let Err(result) = enter(stringify!($fallible), $of_device) {
                     return result;
                 }
-                $(if session::is_held() {
+                $(if state::is_held() {
                     // SAFETY: the caller passes a pointer to the result.
                     unsafe { *$held = 0 };
                     return vk::Result::SUCCESS;
@@ -196,17 +197,17 @@ mod vkGetDeviceProcAddr {
 fn around(name: &str, call: impl FnOnce() -> vk::Result) -> vk::Result {
     match name {
         "vkWaitSemaphores" => {
-            if session::wait_while_held() {
+            if state::wait_while_held() {
                 return vk::Result::ERROR_DEVICE_LOST;
             }
             let result = call();
-            match session::is_lost() {
+            match state::is_lost() {
                 true => vk::Result::ERROR_DEVICE_LOST,
                 false => result,
             }
         }
         "vkQueueSubmit2" | "vkQueueSubmit2KHR" | "vkQueueWaitIdle" | "vkDeviceWaitIdle" => {
-            session::with_queues(call)
+            state::with_queues(call)
         }
         _ => call(),
     }

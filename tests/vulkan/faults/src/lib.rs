@@ -4,6 +4,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `session` | what a test does with the driver |
+//! | `state` | what is refused, alive and counted |
 //! | `calls` | the intercepted functions |
 //! | `kernels` | kernels in SPIR-V |
 //! | `program` | a program that uses most of the backend |
@@ -14,6 +15,8 @@ mod checked;
 pub mod kernels;
 pub mod program;
 mod session;
+mod state;
 
 pub use checked::{Checked, unavailable};
-pub use session::{Fault, Session};
+pub use session::Session;
+pub use state::Fault;

@@ -151,7 +151,8 @@ fn loss_wakes_every_kind_of_waiter_i5(#[values(Mode::Threads, Mode::Driven)] mod
     let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
     assert!(polled.is_pending());
     std::thread::scope(|scope| {
-        let waits: Vec<(&str, Box<dyn FnOnce() -> bool + Send + '_>)> = vec![
+        type Wait<'a> = Box<dyn FnOnce() -> bool + Send + 'a>;
+        let waits: Vec<(&str, Wait<'_>)> = vec![
             (
                 "readback",
                 Box::new(|| is_lost(client.new_stream().read(&values).wait())),
