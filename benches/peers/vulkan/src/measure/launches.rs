@@ -23,6 +23,13 @@ const LAUNCHES: usize = 2000;
 /// The most batches of a sample.
 const SAMPLED_MAX: usize = 200;
 
+/// Returns the batches to measure on this number of buffers. On several buffers a batch has several launches.
+fn batches(buffers: usize) -> impl Iterator<Item = usize> {
+    BATCHES
+        .into_iter()
+        .filter(move |count| buffers == 1 || *count > 1)
+}
+
 /// Returns the nanoseconds per launch of batches of `count` launches: of the submission, and with the wait.
 fn sample<T>(
     count: usize,
@@ -80,14 +87,11 @@ fn raw_sample(
 }
 
 fn name(count: usize, buffers: usize, part: usize) -> String {
-    let kind = match buffers {
-        1 => "dependent",
-        _ => "independent",
-    };
     let part = ["submit", "with wait"][part];
-    match count {
-        1 => format!("1 {kind} launch, {part}"),
-        _ => format!("{count} {kind} launches, {part}"),
+    match (count, buffers) {
+        (1, _) => format!("1 launch, {part}"),
+        (_, 1) => format!("{count} dependent launches, {part}"),
+        _ => format!("{count} independent launches, {part}"),
     }
 }
 
@@ -100,7 +104,7 @@ pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
         let memory = (0..buffers).map(|_| Memory::new(&rig.gpu, 4 * WORDS, Place::Device));
         let memory = memory.collect::<Result<Vec<_>, _>>()?;
         let bound: Vec<_> = (0..buffers).map(|_| rig.peer.bound()).collect();
-        for count in BATCHES {
+        for count in batches(buffers) {
             let [ours, raw, peer] = rig.alternate_pairs([
                 &mut || our_sample(count, &rig.ours, &stream, &handles),
                 &mut || raw_sample(count, &mut recorder, &memory),
@@ -134,7 +138,7 @@ pub(super) fn host_part(rig: &Rig) -> Result<Vec<Row>, BenchError> {
         let memory = (0..buffers).map(|_| Memory::new(&rig.gpu, 4 * WORDS, Place::Device));
         let memory = memory.collect::<Result<Vec<_>, _>>()?;
         let bound: Vec<_> = (0..buffers).map(|_| rig.peer.bound()).collect();
-        for count in BATCHES {
+        for count in batches(buffers) {
             let [ours, raw, peer] = rig.alternate_pairs([
                 &mut || our_sample(count, &ours, &stream, &handles),
                 &mut || raw_sample(count, &mut recorder, &memory),
