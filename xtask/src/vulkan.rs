@@ -1,4 +1,4 @@
-//! The suite `vulkan`: runs tests on a Vulkan driver.
+//! The suite `vulkan`: runs tests on a Vulkan driver. The suite `mutants` runs some of them, too.
 //!
 //! `.ci/vulkan` makes a Debian root with a driver for the processor, the validation layer and the tools, and
 //! `.ci/vulkan-run` runs the test programs with it. With `MILLSTREAM_VULKAN_HERE=1` the driver and the layer are those
@@ -8,7 +8,28 @@ use std::process::Command;
 
 use crate::cargo::{Cargo, Outcome, output, root, run};
 
+/// The test programs that need a driver.
+const PROGRAMS: [&str; 4] = [
+    "on_vulkan",
+    "vulkan_allocations",
+    "vulkan_faults",
+    "vulkan_load",
+];
+
 pub(crate) fn run_suite(cargo: &Cargo) -> Outcome {
+    let variables = variables()?;
+    let test = |programs: &str| {
+        let mut command = cargo.tests(programs, &[]);
+        run(command.envs(variables.iter().cloned()))
+    };
+    // The whole workspace for the reason that `targets` gives.
+    let programs = PROGRAMS.map(|name| format!(" --test {name}")).concat();
+    let on_device = test(&format!("--workspace{programs}"));
+    on_device.and(test("-p millstream-spirv --lib"))
+}
+
+/// Returns the variables with which Cargo runs tests on a Vulkan driver.
+pub(crate) fn variables() -> Result<Vec<(String, String)>, String> {
     let script = root().join(".ci/vulkan-run");
     let script = script.display();
     let mut variables = vec![(runner_variable()?, script.to_string())];
@@ -21,13 +42,7 @@ pub(crate) fn run_suite(cargo: &Cargo) -> Outcome {
             variable("MILLSTREAM_SPIRV_VAL", format!("{script} spirv-val")),
         ]);
     }
-    let test = |programs: &str| {
-        let mut command = cargo.tests(programs, &[]);
-        run(command.envs(variables.iter().cloned()))
-    };
-    // The whole workspace for the reason that `targets` gives.
-    let on_device = test("--workspace --test on_vulkan");
-    on_device.and(test("-p millstream-spirv --lib"))
+    Ok(variables)
 }
 
 /// Returns the name of the variable by which Cargo runs programs of this machine's target.

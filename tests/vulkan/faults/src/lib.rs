@@ -16,4 +16,4 @@ pub mod program;
 mod session;
 
 pub use checked::{Checked, unavailable};
-pub use session::{Fault, Session};
+pub use session::{Fault, Session, WAITS};

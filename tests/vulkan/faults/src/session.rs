@@ -29,6 +29,9 @@ pub struct Fault {
     pub lasts: bool,
 }
 
+/// The name by which the semaphores are counted that submissions wait for.
+pub const WAITS: &str = "waits of submissions";
+
 /// The time in which objects are destroyed after the last request has ended.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -46,6 +49,8 @@ struct State {
     waiting: usize,
     /// Objects alive: the kind and the handle.
     alive: HashSet<(&'static str, u64)>,
+    /// Command buffers whose recording could not be ended.
+    invalid: HashSet<u64>,
     mistakes: Vec<String>,
     counts: BTreeMap<&'static str, u64>,
 }
@@ -235,6 +240,26 @@ pub(crate) fn with_queues(body: impl FnOnce() -> vk::Result) -> vk::Result {
         true => vk::Result::ERROR_DEVICE_LOST,
         false => body(),
     }
+}
+
+/// Notes that a command buffer is being recorded.
+pub(crate) fn begin_recording(commands: u64) {
+    with(|state| state.invalid.remove(&commands));
+}
+
+/// Notes that the recording of a command buffer could not be ended, after which only a reset is allowed.
+pub(crate) fn invalidate(commands: u64) {
+    with(|state| state.invalid.insert(commands));
+}
+
+/// Notes that the recording of a command buffer is ended.
+pub(crate) fn end_recording(commands: u64) {
+    with(|state| {
+        if state.invalid.contains(&commands) {
+            let mistake = format!("command buffer {commands:#x} is invalid, and is ended");
+            state.mistakes.push(mistake);
+        }
+    });
 }
 
 /// Notes that an object was created. A new device is not lost.
