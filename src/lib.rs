@@ -215,6 +215,8 @@ mod guide {
         #[cfg(feature = "tune")]
         tuning: "guide/tuning.md";
         metrics: "guide/metrics.md";
+        #[cfg(feature = "vulkan")]
+        vulkan: "vulkan.md";
         graph: "graph.md";
     }
 }

@@ -41,6 +41,8 @@ fn run(folder: &Path, arguments: &str) -> (i32, Value) {
         // The layer prints its messages to standard output, where they make the JSON invalid.
         command.env("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation");
     }
+    // The pipeline cache of this test, not the user's.
+    command.env("XDG_CACHE_HOME", folder);
     command.current_dir(folder).args(arguments.split(' '));
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);

@@ -58,7 +58,7 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "vulkan",
         about: "run tests on a Vulkan driver with validation; installs Mesa's below target/ by mmdebstrap, needs no GPU",
-        minutes: "-",
+        minutes: "3",
         in_ci: true,
         run: vulkan::run_suite,
     },

@@ -7,14 +7,7 @@
 use std::process::Command;
 
 use crate::cargo::{Cargo, Outcome, output, root, run};
-
-/// The test programs that need a driver.
-const PROGRAMS: [&str; 4] = [
-    "on_vulkan",
-    "vulkan_allocations",
-    "vulkan_faults",
-    "vulkan_load",
-];
+use crate::targets;
 
 pub(crate) fn run_suite(cargo: &Cargo) -> Outcome {
     let variables = variables()?;
@@ -22,9 +15,7 @@ pub(crate) fn run_suite(cargo: &Cargo) -> Outcome {
         let mut command = cargo.tests(programs, &[]);
         run(command.envs(variables.iter().cloned()))
     };
-    // The whole workspace for the reason that `targets` gives.
-    let programs = PROGRAMS.map(|name| format!(" --test {name}")).concat();
-    let on_device = test(&format!("--workspace{programs}"));
+    let on_device = test(&targets::on_vulkan(cargo)?);
     on_device.and(test("-p millstream-spirv --lib"))
 }
 
