@@ -169,7 +169,7 @@ fn copies_and_fills_cost_one_call_i9() {
     rig.expect(1, 1, &copy, || stream.copy(&a, &b).unwrap());
     rig.expect(1, 1, &copy, || stream.write(&a, &[2; 64]).unwrap());
     rig.expect(1, 1, &[("vkCmdFillBuffer", 1)], || {
-        stream.fill(&a, 3).unwrap()
+        stream.fill(&a, 3).unwrap();
     });
     let calls = rig.calls_of(|| drop(stream.read(&a)));
     // Always with the barrier for the host; reads after reads do not conflict.
