@@ -13,8 +13,8 @@ use crate::cargo::{Cargo, output};
 
 /// The packages whose tests `cargo test` runs.
 const DEFAULT_PACKAGES: [&str; 2] = ["millstream", "millstream-cli"];
-/// The package whose test programs all run on a Vulkan driver. Those of other packages are named `on_vulkan`.
-const VULKAN_PACKAGE: &str = "millstream-vulkan-conformance";
+/// The packages whose test programs all run on a Vulkan driver. Those of other packages are named `on_vulkan`.
+const VULKAN_PACKAGES: [&str; 2] = ["millstream-vulkan-conformance", "millstream-vulkan-faults"];
 /// The arguments that select all libraries.
 const LIBRARIES: &str = "--workspace --lib";
 
@@ -27,7 +27,7 @@ pub(crate) fn beyond_cargo_test(cargo: &Cargo) -> Result<String, String> {
 /// Returns the arguments for the programs that run on a Vulkan driver.
 pub(crate) fn on_vulkan(cargo: &Cargo) -> Result<String, String> {
     let programs = select(cargo, |package, path| {
-        package == VULKAN_PACKAGE || path.ends_with("tests/on_vulkan.rs")
+        VULKAN_PACKAGES.contains(&package) || path.ends_with("tests/on_vulkan.rs")
     })?;
     Ok(format!("--workspace{programs}"))
 }

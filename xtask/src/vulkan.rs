@@ -1,4 +1,4 @@
-//! The suite `vulkan`: runs tests on a Vulkan driver.
+//! The suite `vulkan`: runs tests on a Vulkan driver. The suite `mutants` runs some of them, too.
 //!
 //! `.ci/vulkan` makes a Debian root with a driver for the processor, the validation layer and the tools, and
 //! `.ci/vulkan-run` runs the test programs with it. With `MILLSTREAM_VULKAN_HERE=1` the driver and the layer are those
@@ -10,6 +10,17 @@ use crate::cargo::{Cargo, Outcome, output, root, run};
 use crate::targets;
 
 pub(crate) fn run_suite(cargo: &Cargo) -> Outcome {
+    let variables = variables()?;
+    let test = |programs: &str| {
+        let mut command = cargo.tests(programs, &[]);
+        run(command.envs(variables.iter().cloned()))
+    };
+    let on_device = test(&targets::on_vulkan(cargo)?);
+    on_device.and(test("-p millstream-spirv --lib"))
+}
+
+/// Returns the variables with which Cargo runs tests on a Vulkan driver.
+pub(crate) fn variables() -> Result<Vec<(String, String)>, String> {
     let script = root().join(".ci/vulkan-run");
     let script = script.display();
     let mut variables = vec![(runner_variable()?, script.to_string())];
@@ -22,12 +33,7 @@ pub(crate) fn run_suite(cargo: &Cargo) -> Outcome {
             variable("MILLSTREAM_SPIRV_VAL", format!("{script} spirv-val")),
         ]);
     }
-    let test = |programs: &str| {
-        let mut command = cargo.tests(programs, &[]);
-        run(command.envs(variables.iter().cloned()))
-    };
-    let on_device = test(&targets::on_vulkan(cargo)?);
-    on_device.and(test("-p millstream-spirv --lib"))
+    Ok(variables)
 }
 
 /// Returns the name of the variable by which Cargo runs programs of this machine's target.

@@ -8,6 +8,7 @@ use std::time::Instant;
 use super::tree::Tree;
 use crate::cargo::{Cargo, root};
 use crate::models::{PROGRAMS, Program};
+use crate::vulkan;
 
 /// The number of programs within which the swarm must find a mutant.
 const SWARM_PROGRAMS: &str = "2000";
@@ -65,6 +66,11 @@ impl fmt::Display for Finder {
 }
 
 impl Finder {
+    /// Whether the check needs a Vulkan driver.
+    pub(super) fn needs_vulkan(&self) -> bool {
+        matches!(self, Self::Tests(arguments) if arguments.contains("-p millstream-vulkan-"))
+    }
+
     /// Builds the check in a tree and runs it.
     ///
     /// # Errors
@@ -107,9 +113,11 @@ impl Finder {
                 let (for_cargo, for_tests) =
                     arguments.split_once(" -- ").unwrap_or((arguments, ""));
                 build(&mut in_tree(&format!("test --quiet {for_cargo} --no-run")))?;
-                let ended = run_check(&in_tree(&format!(
-                    "test --quiet {for_cargo} -- {for_tests}"
-                )))?;
+                let mut check = in_tree(&format!("test --quiet {for_cargo} -- {for_tests}"));
+                if self.needs_vulkan() {
+                    check.envs(vulkan::variables()?);
+                }
+                let ended = run_check(&check)?;
                 match ended.ran_no_test() {
                     true => Err(format!("`{self}` ran no test")),
                     false => ended.judge(),

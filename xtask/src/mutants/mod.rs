@@ -13,7 +13,7 @@ mod tree;
 use std::fs;
 
 use crate::cargo::{Cargo, Outcome, root};
-use finder::Found;
+use finder::{Finder, Found};
 use mutant::Mutant;
 use tree::Tree;
 
@@ -64,7 +64,7 @@ pub(crate) fn run(cargo: &Cargo) -> Outcome {
 
 /// Runs all checks that must find a mutant. A check that does not is an error.
 fn found_by_all(cargo: &Cargo, tree: &Tree, mutant: &Mutant) -> Result<Vec<Found>, String> {
-    let one = |finder: &finder::Finder| {
+    let one = |finder: &Finder| {
         let found = finder.run(cargo, tree)?;
         let Found { after, message } = &found;
         println!("found  {:<40} by {finder} {after}: {message}", mutant.name);
@@ -88,12 +88,15 @@ fn chosen<'m>(cargo: &Cargo, mutants: &'m [Mutant]) -> Result<Vec<&'m Mutant>, S
     if cargo.all {
         return Ok(mutants.iter().collect());
     }
+    // `--only vulkan` runs those that need a driver.
+    let of_vulkan = |mutant: &Mutant| mutant.finders.iter().any(Finder::needs_vulkan);
+    let mutants: Vec<_> = mutants.iter().filter(|mutant| !of_vulkan(mutant)).collect();
     let commit = tree::commit()?;
     let first = usize::from_str_radix(&commit[..commit.len().min(8)], 16)
         .map_err(|_| format!("`{commit}` is not a commit"))?;
     // The chosen mutants are far apart in the list, since neighbours concern the same part.
     let apart = mutants.len().div_ceil(FEW).max(1);
     let few =
-        (0..FEW.min(mutants.len())).map(|turn| &mutants[(first + turn * apart) % mutants.len()]);
+        (0..FEW.min(mutants.len())).map(|turn| mutants[(first + turn * apart) % mutants.len()]);
     Ok(few.collect())
 }

@@ -104,7 +104,7 @@ macro_rules! note {
 
 macro_rules! functions {
     (
-        fallible { $($fallible:ident($($farg:ident: $fty:ty),*) $of_device:literal $(creates $fkind:literal $out:ident)? $(holds $held:ident)?;)* }
+        fallible { $($fallible:ident($($farg:ident: $fty:ty),*) $of_device:literal $(creates $fkind:literal $out:ident)? $(holds $held:ident)? $(begins $begun:ident)? $(ends $ended:ident)? $(submits $number:ident $infos:ident)?;)* }
         plain { $($plain:ident($($parg:ident: $pty:ty),*) $(destroys $pkind:literal $handle:ident)?;)* }
     ) => {
         $(mod $fallible {
@@ -117,9 +117,14 @@ macro_rules! functions {
             }
             pub(super) unsafe extern "system" fn call($($farg: $fty),*) -> vk::Result {
                 count(stringify!($fallible));
+                $(state::end_recording($ended.as_raw());)?
                 if let Err(result) = enter(stringify!($fallible), $of_device) {
+                    $(state::invalidate($ended.as_raw());)?
                     return result;
                 }
+                $(state::begin_recording($begun.as_raw());)?
+                // SAFETY: the caller passes as many infos.
+                $(unsafe { count_waits($number, $infos) };)?
                 $(if state::is_held() {
                     // SAFETY: the caller passes a pointer to the result.
                     unsafe { *$held = 0 };
@@ -193,6 +198,18 @@ mod vkGetDeviceProcAddr {
     }
 }
 
+/// Counts the semaphores that submissions wait for.
+///
+/// # Safety
+/// There are `number` infos.
+unsafe fn count_waits(number: u32, infos: *const vk::SubmitInfo2<'static>) {
+    for nth in 0..number as usize {
+        // SAFETY: as the caller guarantees.
+        let waits = unsafe { (*infos.add(nth)).wait_semaphore_info_count };
+        (0..waits).for_each(|_| count(state::WAITS));
+    }
+}
+
 /// Calls a function, and applies what the session says about the progress of the device.
 fn around(name: &str, call: impl FnOnce() -> vk::Result) -> vk::Result {
     match name {
@@ -232,12 +249,12 @@ functions! {
         vkCreateCommandPool(device: vk::Device, info: *const c_void, with: Allocator, out: *mut vk::CommandPool) true creates "CommandPool" out;
         vkAllocateCommandBuffers(device: vk::Device, info: *const c_void, out: *mut vk::CommandBuffer) true;
         vkResetCommandPool(device: vk::Device, pool: vk::CommandPool, flags: u32) true;
-        vkBeginCommandBuffer(commands: vk::CommandBuffer, info: *const c_void) true;
-        vkEndCommandBuffer(commands: vk::CommandBuffer) true;
+        vkBeginCommandBuffer(commands: vk::CommandBuffer, info: *const c_void) true begins commands;
+        vkEndCommandBuffer(commands: vk::CommandBuffer) true ends commands;
         vkCreateQueryPool(device: vk::Device, info: *const c_void, with: Allocator, out: *mut vk::QueryPool) true creates "QueryPool" out;
         vkGetQueryPoolResults(device: vk::Device, pool: vk::QueryPool, first: u32, count: u32, bytes: usize, to: *mut c_void, stride: u64, flags: u32) true;
-        vkQueueSubmit2(queue: vk::Queue, count: u32, infos: *const c_void, fence: vk::Fence) true;
-        vkQueueSubmit2KHR(queue: vk::Queue, count: u32, infos: *const c_void, fence: vk::Fence) true;
+        vkQueueSubmit2(queue: vk::Queue, number: u32, infos: *const vk::SubmitInfo2<'static>, fence: vk::Fence) true submits number infos;
+        vkQueueSubmit2KHR(queue: vk::Queue, number: u32, infos: *const vk::SubmitInfo2<'static>, fence: vk::Fence) true submits number infos;
         vkQueueWaitIdle(queue: vk::Queue) true;
         vkDeviceWaitIdle(device: vk::Device) true;
         vkCreateDescriptorSetLayout(device: vk::Device, info: *const c_void, with: Allocator, out: *mut vk::DescriptorSetLayout) true creates "DescriptorSetLayout" out;

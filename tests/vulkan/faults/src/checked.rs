@@ -25,16 +25,27 @@ fn is_required() -> bool {
 
 /// The messages of the validation layer.
 #[derive(Clone, Default)]
-pub struct Checked(Arc<Mutex<Vec<Message>>>);
+pub struct Checked {
+    messages: Arc<Mutex<Vec<Message>>>,
+    is_off: bool,
+}
 
 impl Checked {
+    /// Returns one whose devices are opened without the layer, which is faster.
+    pub fn without_layer() -> Self {
+        Self {
+            messages: Arc::default(),
+            is_off: true,
+        }
+    }
+
     /// Returns the options of a device with `queues` queues, whose messages are collected if the layer is installed.
     pub fn options(&self, queues: usize) -> Vulkan {
         let options = Vulkan::ordinal(0).queues(queues);
-        if !is_required() && !Vulkan::is_validation_installed() {
+        if self.is_off || !is_required() && !Vulkan::is_validation_installed() {
             return options;
         }
-        let heard = self.0.clone();
+        let heard = self.messages.clone();
         options
             .validation(Validation::Synchronization)
             .on_message(move |message| {
@@ -48,7 +59,7 @@ impl Checked {
 
     /// Returns the messages so far, and forgets them.
     pub fn take(&self) -> Vec<String> {
-        let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut heard = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         heard.drain(..).map(|message| message.to_string()).collect()
     }
 }

@@ -19,4 +19,4 @@ mod state;
 
 pub use checked::{Checked, unavailable};
 pub use session::Session;
-pub use state::Fault;
+pub use state::{Fault, WAITS};

@@ -18,6 +18,9 @@ pub struct Fault {
     pub lasts: bool,
 }
 
+/// The name by which the semaphores are counted that submissions wait for.
+pub const WAITS: &str = "waits of submissions";
+
 /// The state of the session that runs.
 #[derive(Default)]
 pub(crate) struct State {
@@ -32,6 +35,8 @@ pub(crate) struct State {
     pub(crate) waiting: usize,
     /// Objects alive: the kind and the handle.
     pub(crate) alive: HashSet<(&'static str, u64)>,
+    /// Command buffers whose recording could not be ended.
+    pub(crate) invalid: HashSet<u64>,
     pub(crate) mistakes: Vec<String>,
     pub(crate) counts: BTreeMap<&'static str, u64>,
 }
@@ -134,6 +139,26 @@ pub(crate) fn with_queues(body: impl FnOnce() -> vk::Result) -> vk::Result {
         true => vk::Result::ERROR_DEVICE_LOST,
         false => body(),
     }
+}
+
+/// Notes that a command buffer is being recorded.
+pub(crate) fn begin_recording(commands: u64) {
+    with(|state| state.invalid.remove(&commands));
+}
+
+/// Notes that the recording of a command buffer could not be ended, after which only a reset is allowed.
+pub(crate) fn invalidate(commands: u64) {
+    with(|state| state.invalid.insert(commands));
+}
+
+/// Notes that the recording of a command buffer is ended.
+pub(crate) fn end_recording(commands: u64) {
+    with(|state| {
+        if state.invalid.contains(&commands) {
+            let mistake = format!("command buffer {commands:#x} is invalid, and is ended");
+            state.mistakes.push(mistake);
+        }
+    });
 }
 
 /// Notes that an object was created. A new device is not lost.

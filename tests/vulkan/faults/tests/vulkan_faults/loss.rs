@@ -97,6 +97,9 @@ fn loss_at_each_call_while_all_tasks_are_in_flight_answers_every_request_i5(
     }
 }
 
+/// Waits for an answer. Returns `true` if it is the loss.
+type Wait<'a> = Box<dyn FnOnce() -> bool + Send + 'a>;
+
 /// Counts its wake-ups.
 #[derive(Default)]
 struct Wakes(AtomicU64);
@@ -151,7 +154,6 @@ fn loss_wakes_every_kind_of_waiter_i5(#[values(Mode::Threads, Mode::Driven)] mod
     let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
     assert!(polled.is_pending());
     std::thread::scope(|scope| {
-        type Wait<'a> = Box<dyn FnOnce() -> bool + Send + 'a>;
         let waits: Vec<(&str, Wait<'_>)> = vec![
             (
                 "readback",

@@ -1,6 +1,8 @@
 //! What tasks in flight use is kept until they have completed: staging blocks, sources of uploads, pipelines, command
 //! buffers, parameters. A slow task goes first, so that all others are in flight.
 
+use std::time::Duration;
+
 use millstream::{CubeCount, Device, DeviceOptions, Stream, update};
 use millstream_vulkan_faults::Checked;
 use millstream_vulkan_faults::kernels::{add_one, large};
@@ -10,6 +12,8 @@ use crate::{assert_valid, turn};
 
 /// Tasks in flight at once.
 const TASKS: usize = 100;
+/// Elements of a buffer.
+const LEN: usize = 100_000;
 
 /// Opens a device with one queue, and starts a task that takes some milliseconds.
 fn busy(checked: &Checked) -> (Device, Stream) {
@@ -84,5 +88,39 @@ fn launches_in_flight_keep_their_parameters_and_kernels_i4() {
         assert_eq!(stream.read(out).wait().unwrap(), [11 * value + scalars]);
     }
     drop((inputs, outs, stream, client, device));
+    assert_valid(&checked);
+}
+
+/// I3: tasks of different queues that conflict are ordered by waits, whichever of them the host has seen complete. One
+/// pump issues both, so the second is submitted while the first is in flight.
+#[test]
+fn conflicting_tasks_of_two_queues_are_ordered_i3() {
+    let Some(_turn) = turn() else { return };
+    let checked = Checked::default();
+    let opened = Device::open_driven(checked.options(2), DeviceOptions::default());
+    let (device, mut driver) = opened.unwrap();
+    let client = device.new_client();
+    let kernel = client.kernel(add_one()).unwrap();
+    let streams = [(); 2].map(|()| client.new_stream());
+    // A buffer for each round: a barrier that an earlier task of the second queue needs would hide a missing wait where
+    // both queues are one queue of the driver.
+    let buffers: Vec<_> = (0..10)
+        .map(|_| streams[0].empty::<u32>(LEN).unwrap())
+        .collect();
+    for (round, values) in (0..).zip(&buffers) {
+        streams[0].fill(values, round).unwrap();
+        let arguments = (update(values), LEN as u32);
+        streams[1]
+            .launch(&kernel, CubeCount::single(), arguments)
+            .unwrap();
+        driver.pump(Duration::ZERO);
+    }
+    for (round, values) in (0..).zip(&buffers) {
+        let mut answer = streams[0].read(values);
+        while driver.pump(Duration::from_millis(1)) {}
+        assert_eq!(answer.try_take().unwrap().unwrap(), vec![round + 1; LEN]);
+    }
+    assert!(device.stats().unwrap().waits_issued > 0);
+    drop((buffers, kernel, streams, client, device, driver));
     assert_valid(&checked);
 }
