@@ -203,7 +203,8 @@ impl VulkanCompiler {
     ) -> Result<Pipeline, KernelError> {
         let cache = self.cache.for_creation();
         // SAFETY: as the caller guarantees.
-        let pipeline = unsafe { Pipeline::new(&self.context, words, entry, interface, cache) };
+        let pipeline =
+            unsafe { Pipeline::new(&self.context.device, words, entry, interface, cache) };
         let kept = pipeline.inspect(|pipeline| self.context.keep(*pipeline));
         kept.map_err(|code: Code| match code.is_loss() {
             true => KernelError::Lost {

@@ -2,7 +2,7 @@
 
 use ash::vk;
 
-use super::{Code, Context};
+use super::Code;
 
 /// How an entry point receives its arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,13 +29,12 @@ impl Pipeline {
     /// # Safety
     /// The module is valid SPIR-V that uses only enabled features, and its interface is `interface`.
     pub(crate) unsafe fn new(
-        context: &Context,
+        device: &ash::Device,
         words: &[u32],
         entry: &std::ffi::CStr,
         interface: Interface,
         cache: vk::PipelineCache,
     ) -> Result<Self, Code> {
-        let device = &context.device;
         let mut pipeline = Self {
             raw: vk::Pipeline::null(),
             layout: vk::PipelineLayout::null(),

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use ash::vk::{self, Handle};
 
-use crate::session::{self, count, created, destroyed, enter};
+use crate::state::{self, count, created, destroyed, enter};
 
 type Allocator = *const vk::AllocationCallbacks<'static>;
 
@@ -116,15 +116,15 @@ macro_rules! functions {
             }
             pub(super) unsafe extern "system" fn call($($farg: $fty),*) -> vk::Result {
                 count(stringify!($fallible));
-                $(session::end_recording($ended.as_raw());)?
-                if let Err(result) = enter(stringify!($fallible), $of_device) {
-                    $(session::invalidate($ended.as_raw());)?
+                $(state::end_recording($ended.as_raw());)?
+                if let Err(result) = enter(stringify!($fallible), $of_device, wait_idle) {
+                    $(state::invalidate($ended.as_raw());)?
                     return result;
                 }
-                $(session::begin_recording($begun.as_raw());)?
+                $(state::begin_recording($begun.as_raw());)?
                 // SAFETY: the caller passes as many infos.
                 $(unsafe { count_waits($number, $infos) };)?
-                $(if session::is_held() {
+                $(if state::is_held() {
                     // SAFETY: the caller passes a pointer to the result.
                     unsafe { *$held = 0 };
                     return vk::Result::SUCCESS;
@@ -205,7 +205,7 @@ unsafe fn count_waits(number: u32, infos: *const vk::SubmitInfo2<'static>) {
     for nth in 0..number as usize {
         // SAFETY: as the caller guarantees.
         let waits = unsafe { (*infos.add(nth)).wait_semaphore_info_count };
-        (0..waits).for_each(|_| count(session::WAITS));
+        (0..waits).for_each(|_| count(state::WAITS));
     }
 }
 
@@ -213,17 +213,17 @@ unsafe fn count_waits(number: u32, infos: *const vk::SubmitInfo2<'static>) {
 fn around(name: &str, call: impl FnOnce() -> vk::Result) -> vk::Result {
     match name {
         "vkWaitSemaphores" => {
-            if session::wait_while_held() {
+            if state::wait_while_held() {
                 return vk::Result::ERROR_DEVICE_LOST;
             }
             let result = call();
-            match session::is_lost() {
+            match state::is_lost() {
                 true => vk::Result::ERROR_DEVICE_LOST,
                 false => result,
             }
         }
         "vkQueueSubmit2" | "vkQueueSubmit2KHR" | "vkQueueWaitIdle" | "vkDeviceWaitIdle" => {
-            session::with_queues(call)
+            state::with_queues(call)
         }
         _ => call(),
     }

@@ -4,7 +4,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `session` | what a test does with the driver |
-//! | `calls` | the intercepted functions |
+//! | `calls`, `state` | the intercepted functions, and what they ask and note |
 //! | `kernels` | kernels in SPIR-V |
 //! | `program` | a program that uses most of the backend |
 //! | `checked` | options of a device whose messages of the validation layer a test collects |
@@ -14,6 +14,8 @@ mod checked;
 pub mod kernels;
 pub mod program;
 mod session;
+mod state;
 
 pub use checked::{Checked, unavailable};
-pub use session::{Fault, Session, WAITS};
+pub use session::Session;
+pub use state::{Fault, WAITS};

@@ -1,0 +1,188 @@
+//! The state of the session that runs: the fault, the objects alive, the counts. `calls` asks it before and after each
+//! call.
+//!
+//! # Loss
+//! A loss waits until the driver has completed all work, as the rules of Vulkan promise for a lost device: its objects
+//! may be destroyed. From then on every call of the device that can report a loss does, until a device is created.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use ash::vk;
+
+/// A refusal of the next calls that match.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// The name of the function; `None` for any function that can be refused.
+    pub call: Option<&'static str>,
+    /// Which of the matching calls is refused, from 1.
+    pub nth: u64,
+    /// The result.
+    pub result: vk::Result,
+    /// Whether the device is lost from then on.
+    pub lasts: bool,
+}
+
+/// The name by which the semaphores are counted that submissions wait for.
+pub const WAITS: &str = "waits of submissions";
+
+/// The state of the session that runs.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) fault: Option<Fault>,
+    /// Matching calls since the fault was set.
+    pub(crate) matched: u64,
+    pub(crate) refused: u64,
+    pub(crate) lost: bool,
+    /// Whether the device appears to make no progress.
+    pub(crate) held: bool,
+    /// Calls that wait because of `held`.
+    pub(crate) waiting: usize,
+    /// Objects alive: the kind and the handle.
+    pub(crate) alive: HashSet<(&'static str, u64)>,
+    /// Command buffers whose recording could not be ended.
+    pub(crate) invalid: HashSet<u64>,
+    pub(crate) mistakes: Vec<String>,
+    pub(crate) counts: BTreeMap<&'static str, u64>,
+}
+
+pub(crate) static STATE: Mutex<Option<State>> = Mutex::new(None);
+pub(crate) static CHANGED: Condvar = Condvar::new();
+/// Serializes the uses of queues, so that a loss can wait for the device on any thread.
+static QUEUES: Mutex<()> = Mutex::new(());
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // After a failed test the next session begins with a new state.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
+    body(lock(&STATE).get_or_insert_default())
+}
+
+/// Waits until the device is idle, by `wait_idle` for each device; then it is lost.
+pub(crate) fn lose(wait_idle: fn(u64)) {
+    let _queues = lock(&QUEUES);
+    let devices: Vec<_> = with(|state| {
+        let alive = state.alive.iter();
+        alive
+            .filter(|(kind, _)| *kind == "Device")
+            .map(|(_, handle)| *handle)
+            .collect()
+    });
+    devices.into_iter().for_each(wait_idle);
+    with(|state| state.lost = true);
+    CHANGED.notify_all();
+}
+
+/// Counts a call.
+pub(crate) fn count(call: &'static str) {
+    with(|state| *state.counts.entry(call).or_default() += 1);
+}
+
+/// Whether a call of a device may proceed.
+pub(crate) fn enter(
+    call: &'static str,
+    of_device: bool,
+    wait_idle: fn(u64),
+) -> Result<(), vk::Result> {
+    let fault = with(|state| {
+        if state.lost && of_device {
+            return Err(vk::Result::ERROR_DEVICE_LOST);
+        }
+        let Some(fault) = state.fault else {
+            return Ok(None);
+        };
+        if fault.call.is_some_and(|name| name != call) {
+            return Ok(None);
+        }
+        state.matched += 1;
+        if state.matched != fault.nth {
+            return Ok(None);
+        }
+        state.refused += 1;
+        state.fault = None;
+        Ok(Some(fault))
+    });
+    match fault? {
+        None => Ok(()),
+        Some(fault) => {
+            if fault.lasts && of_device {
+                lose(wait_idle);
+            }
+            Err(fault.result)
+        }
+    }
+}
+
+/// Waits while the progress of the device is held. Returns `true` if the device is lost.
+pub(crate) fn wait_while_held() -> bool {
+    let mut guard = lock(&STATE);
+    guard.get_or_insert_default().waiting += 1;
+    CHANGED.notify_all();
+    let is_blocked = |state: &mut State| state.held && !state.lost;
+    while is_blocked(guard.get_or_insert_default()) {
+        guard = CHANGED.wait(guard).unwrap_or_else(PoisonError::into_inner);
+    }
+    let state = guard.get_or_insert_default();
+    state.waiting = state.waiting.saturating_sub(1);
+    state.lost
+}
+
+pub(crate) fn is_held() -> bool {
+    with(|state| state.held)
+}
+
+pub(crate) fn is_lost() -> bool {
+    with(|state| state.lost)
+}
+
+/// Calls `body` while no other thread uses a queue. A device that was lost meanwhile does no more work.
+pub(crate) fn with_queues(body: impl FnOnce() -> vk::Result) -> vk::Result {
+    let _queues = lock(&QUEUES);
+    match is_lost() {
+        true => vk::Result::ERROR_DEVICE_LOST,
+        false => body(),
+    }
+}
+
+/// Notes that a command buffer is being recorded.
+pub(crate) fn begin_recording(commands: u64) {
+    with(|state| state.invalid.remove(&commands));
+}
+
+/// Notes that the recording of a command buffer could not be ended, after which only a reset is allowed.
+pub(crate) fn invalidate(commands: u64) {
+    with(|state| state.invalid.insert(commands));
+}
+
+/// Notes that the recording of a command buffer is ended.
+pub(crate) fn end_recording(commands: u64) {
+    with(|state| {
+        if state.invalid.contains(&commands) {
+            let mistake = format!("command buffer {commands:#x} is invalid, and is ended");
+            state.mistakes.push(mistake);
+        }
+    });
+}
+
+/// Notes that an object was created. A new device is not lost.
+pub(crate) fn created(kind: &'static str, handle: u64) {
+    with(|state| {
+        state.lost &= kind != "Device";
+        if !state.alive.insert((kind, handle)) {
+            let mistake = format!("{kind} {handle:#x} was created twice");
+            state.mistakes.push(mistake);
+        }
+    });
+}
+
+/// Notes that an object is destroyed.
+pub(crate) fn destroyed(kind: &'static str, handle: u64) {
+    with(|state| {
+        if handle != 0 && !state.alive.remove(&(kind, handle)) {
+            let mistake = format!("{kind} {handle:#x} is not alive, and is destroyed");
+            state.mistakes.push(mistake);
+        }
+    });
+}
