@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use ash::vk::{self, Handle};
 
-use crate::state::{self, WAIT_IDLE, count, created, destroyed, enter};
+use crate::state::{self, count, created, destroyed, enter};
 
 type Allocator = *const vk::AllocationCallbacks<'static>;
 
@@ -118,7 +118,7 @@ macro_rules! functions {
             pub(super) unsafe extern "system" fn call($($farg: $fty),*) -> vk::Result {
                 count(stringify!($fallible));
                 $(state::end_recording($ended.as_raw());)?
-                if let Err(result) = enter(stringify!($fallible), $of_device) {
+                if let Err(result) = enter(stringify!($fallible), $of_device, wait_idle) {
                     $(state::invalidate($ended.as_raw());)?
                     return result;
                 }

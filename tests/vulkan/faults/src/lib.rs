@@ -4,8 +4,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `session` | what a test does with the driver |
-//! | `state` | what is refused, alive and counted |
-//! | `calls` | the intercepted functions |
+//! | `calls`, `state` | the intercepted functions, and what they ask and note |
 //! | `kernels` | kernels in SPIR-V |
 //! | `program` | a program that uses most of the backend |
 //! | `checked` | options of a device whose messages of the validation layer a test collects |

@@ -2,10 +2,6 @@
 //!
 //! The interception lies above the validation layer and the driver: they do not see a refused call. So the layer still
 //! checks the calls that the backend makes after a refusal.
-//!
-//! # Loss
-//! A loss waits until the driver has completed all work, as the rules of Vulkan promise for a lost device: its objects
-//! may be destroyed. From then on every call of the device that can report a loss does, until a device is created.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -70,7 +66,7 @@ impl Session {
     /// Loses the device now, and ends [`Session::hold`]: every call that waits reports the loss.
     pub fn lose(&self) {
         with(|state| state.fault = None);
-        lose();
+        lose(calls::wait_idle);
         self.release();
     }
 

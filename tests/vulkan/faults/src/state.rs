@@ -1,7 +1,12 @@
-//! The state of the session that runs: which calls are refused, what is alive, and the number of calls.
+//! The state of the session that runs: the fault, the objects alive, the counts. `calls` asks it before and after each
+//! call.
+//!
+//! # Loss
+//! A loss waits until the driver has completed all work, as the rules of Vulkan promise for a lost device: its objects
+//! may be destroyed. From then on every call of the device that can report a loss does, until a device is created.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use ash::vk;
 
@@ -28,7 +33,7 @@ pub(crate) struct State {
     /// Matching calls since the fault was set.
     pub(crate) matched: u64,
     pub(crate) refused: u64,
-    lost: bool,
+    pub(crate) lost: bool,
     /// Whether the device appears to make no progress.
     pub(crate) held: bool,
     /// Calls that wait because of `held`.
@@ -45,8 +50,6 @@ pub(crate) static STATE: Mutex<Option<State>> = Mutex::new(None);
 pub(crate) static CHANGED: Condvar = Condvar::new();
 /// Serializes the uses of queues, so that a loss can wait for the device on any thread.
 static QUEUES: Mutex<()> = Mutex::new(());
-/// Waits until a device is idle, by the driver's own function.
-pub(crate) static WAIT_IDLE: OnceLock<fn(u64)> = OnceLock::new();
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // After a failed test the next session begins with a new state.
@@ -57,8 +60,8 @@ pub(crate) fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
     body(lock(&STATE).get_or_insert_default())
 }
 
-/// Waits until the device is idle; then it is lost.
-pub(crate) fn lose() {
+/// Waits until the device is idle, by `wait_idle` for each device; then it is lost.
+pub(crate) fn lose(wait_idle: fn(u64)) {
     let _queues = lock(&QUEUES);
     let devices: Vec<_> = with(|state| {
         let alive = state.alive.iter();
@@ -67,9 +70,7 @@ pub(crate) fn lose() {
             .map(|(_, handle)| *handle)
             .collect()
     });
-    if let Some(wait_idle) = WAIT_IDLE.get() {
-        devices.into_iter().for_each(wait_idle);
-    }
+    devices.into_iter().for_each(wait_idle);
     with(|state| state.lost = true);
     CHANGED.notify_all();
 }
@@ -80,7 +81,11 @@ pub(crate) fn count(call: &'static str) {
 }
 
 /// Whether a call of a device may proceed.
-pub(crate) fn enter(call: &'static str, of_device: bool) -> Result<(), vk::Result> {
+pub(crate) fn enter(
+    call: &'static str,
+    of_device: bool,
+    wait_idle: fn(u64),
+) -> Result<(), vk::Result> {
     let fault = with(|state| {
         if state.lost && of_device {
             return Err(vk::Result::ERROR_DEVICE_LOST);
@@ -103,7 +108,7 @@ pub(crate) fn enter(call: &'static str, of_device: bool) -> Result<(), vk::Resul
         None => Ok(()),
         Some(fault) => {
             if fault.lasts && of_device {
-                lose();
+                lose(wait_idle);
             }
             Err(fault.result)
         }

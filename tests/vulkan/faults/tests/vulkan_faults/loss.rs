@@ -49,7 +49,7 @@ fn end(session: Session, checked: &Checked, context: &str) {
 fn loss_at_each_call_while_all_tasks_are_in_flight_answers_every_request_i5(
     #[values(Mode::Threads, Mode::Driven)] mode: Mode,
 ) {
-    for nth in (1..).step_by(3) {
+    for nth in (1..).step_by(5) {
         let Some(session) = session() else { return };
         let checked = Checked::default();
         let (device, driver) = open(mode, &checked, DeviceOptions::default());
