@@ -175,6 +175,9 @@ pub struct Abilities {
     /// The device may read the number of cubes when a launch starts
     /// ([`Feature::DynamicCubeCount`](millstream::Feature::DynamicCubeCount)).
     pub dynamic_counts: bool,
+    /// A launch with such a number heals the failed data that it overwrites: the queue knows the number when the launch
+    /// has run, and settles failures.
+    pub dynamic_launches_heal: bool,
     /// Tasks of two queues run at the same time: a kernel that does not end delays no task of another queue.
     pub queues_overlap: bool,
     /// The device has one queue.
@@ -194,6 +197,7 @@ impl Default for Abilities {
         Self {
             rust_kernels: true,
             dynamic_counts: true,
+            dynamic_launches_heal: true,
             queues_overlap: false,
             one_queue: true,
             holds_kernels: true,

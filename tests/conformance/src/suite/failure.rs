@@ -333,8 +333,8 @@ pub(crate) fn launch_of_zero_cubes_does_not_heal_its_outputs(on: On) {
     assert_eq!(stream.read(&values).wait().unwrap(), [9; 8]);
 }
 
-/// I7: a dynamic count is known only when the launch runs. A device whose tasks do not fail while they run has no queue
-/// that heals: there the data stays failed until a launch with a known count overwrites it.
+/// I7: a dynamic count is known only when the launch runs. Without the ability to heal then, the data stays failed until
+/// a launch with a known count overwrites it.
 pub(crate) fn launch_with_a_dynamic_count_heals_only_if_a_cube_runs(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -353,7 +353,7 @@ pub(crate) fn launch_with_a_dynamic_count_heals_only_if_a_cube_runs(on: On) {
     assert!(matches!(stream.read(&values).wait(), Err(Error::Failed(_))));
     stream.write(&count, &[1, 1, 1]).unwrap();
     launch();
-    if !on.runs_rust() {
+    if !on.abilities().dynamic_launches_heal {
         assert!(matches!(stream.read(&values).wait(), Err(Error::Failed(_))));
         stream.launch(&set, one(), to(&values, 9)).unwrap();
     }

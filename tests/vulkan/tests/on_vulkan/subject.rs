@@ -109,6 +109,7 @@ impl Subject for OnVulkan {
     fn abilities(&self, mode: Mode) -> Abilities {
         Abilities::default().with(|has| {
             has.rust_kernels = false;
+            has.dynamic_launches_heal = false;
             has.holds_kernels = false;
             has.one_queue = mode == Mode::OneQueue;
             has.clock = Clock::Device;
