@@ -23,6 +23,9 @@ use crate::refusals::{Mode, after_a_loss, session};
 /// Time in which a thread that waits for nothing makes a driver call.
 const SETTLED: Duration = Duration::from_millis(40);
 
+/// More calls than the program makes until it waits. A driven device then polls, so that any later call is a poll.
+const CALLS: u64 = 200;
+
 fn open(mode: Mode, checked: &Checked, options: DeviceOptions) -> (Device, Option<Driver>) {
     match mode {
         Mode::Threads => (
@@ -49,7 +52,7 @@ fn end(session: Session, checked: &Checked, context: &str) {
 fn loss_at_each_call_while_all_tasks_are_in_flight_answers_every_request_i5(
     #[values(Mode::Threads, Mode::Driven)] mode: Mode,
 ) {
-    for nth in (1..).step_by(5) {
+    for nth in (1..CALLS).step_by(5) {
         let Some(session) = session() else { return };
         let checked = Checked::default();
         let (device, driver) = open(mode, &checked, DeviceOptions::default());
