@@ -30,7 +30,6 @@ pub(crate) fn install() -> bool {
         return false;
     };
     REAL.get_or_init(|| entry.static_fn().get_instance_proc_addr);
-    WAIT_IDLE.get_or_init(|| wait_idle);
     // The loader stays loaded, as the backend's does.
     std::mem::forget(entry);
     // SAFETY: `get_instance` returns functions that behave as the loader's, or refuse calls as a driver may.
@@ -45,7 +44,7 @@ unsafe fn real(instance: vk::Instance, name: &CStr) -> vk::PFN_vkVoidFunction {
 }
 
 /// Waits until a device is idle.
-fn wait_idle(device: u64) {
+pub(crate) fn wait_idle(device: u64) {
     let real = vkDeviceWaitIdle::real();
     // SAFETY: the device is alive: it was not destroyed, and the caller prevents other uses of queues.
     let _ = unsafe { real(vk::Device::from_raw(device)) };
