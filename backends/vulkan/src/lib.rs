@@ -16,7 +16,7 @@
 //! | `device` | [`VulkanDevice`]: the [`Backend`](millstream_protocol::backend::Backend), on the device thread |
 //! | `adopted` | adopting the device of an application |
 //! | `queue`, `commands` | the command buffers and batches of a queue |
-//! | `accesses` | which tasks of a queue need a barrier before them |
+//! | `accesses`, `barriers` | which tasks of a queue need a barrier before them; the barriers |
 //! | `completer` | progress: the thread that waits for a queue's semaphore |
 //! | `copies`, `fill`, `upload` | copies between host and device and within the device; fills; memory for long uploads |
 //! | `trace` | start and end times of tasks, by the device's clock |
@@ -27,6 +27,7 @@
 
 mod accesses;
 mod adopted;
+mod barriers;
 mod commands;
 mod completer;
 mod copies;

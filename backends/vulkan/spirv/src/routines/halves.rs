@@ -85,7 +85,7 @@ impl<'k> Math<'k> {
         is_exact.select(near, self.of_bits(odd))
     }
 
-    /// Returns an integer of 32 or 64 bits as `f32`, rounded to odd: with so many of its low bits combined to one that
+    /// Returns an integer of 32 or 64 bits as `f32`, rounded to odd: with enough of its low bits combined to one that
     /// the rest are exact.
     fn odd_of_integer(self, from: DType, a: Val<'k>) -> Val<'k> {
         let is_signed = matches!(from, DType::I32 | DType::I64);
