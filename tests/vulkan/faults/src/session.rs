@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::calls;
 use crate::state::{CHANGED, Fault, STATE, State, lock, lose, with};
@@ -91,11 +91,14 @@ impl Session {
     /// Ends the session. Returns what is wrong: objects that are alive, or that were destroyed twice. Waits for threads
     /// that drop the last owner of an object at this moment.
     pub fn end(self) -> Vec<String> {
-        let deadline = Instant::now() + PATIENCE;
-        while with(|state| !state.alive.is_empty()) && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let state = lock(&STATE).take().unwrap_or_default();
+        let has_objects = |state: &mut Option<State>| {
+            let alive = state.as_ref().map(|state| &state.alive);
+            alive.is_some_and(|alive| !alive.is_empty())
+        };
+        let waited = CHANGED.wait_timeout_while(lock(&STATE), PATIENCE, has_objects);
+        let (mut guard, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let state = guard.take().unwrap_or_default();
+        drop(guard);
         let leaks = state.alive.iter();
         let leaks = leaks.map(|(kind, handle)| format!("leak: {kind} {handle:#x}"));
         let mut all: Vec<_> = leaks.chain(state.mistakes.iter().cloned()).collect();

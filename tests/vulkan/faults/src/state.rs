@@ -185,4 +185,5 @@ pub(crate) fn destroyed(kind: &'static str, handle: u64) {
             state.mistakes.push(mistake);
         }
     });
+    CHANGED.notify_all();
 }
