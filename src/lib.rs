@@ -101,8 +101,8 @@ pub mod device {
 pub mod stream {
     pub use millstream_client::{
         ClientBuilder, ComputeClient, Pending, Readback, ReadbackSender, Readbacks, Recorder,
-        Recording, ReplayArgs, ResourceGuard, ResourceWork, Returned, Stream, StreamPoint,
-        WEIGHT_MAX, readbacks,
+        Recording, ReplayArgs, ResourceGuard, ResourceReply, ResourceWork, Returned, Stream,
+        StreamPoint, WEIGHT_MAX, readbacks,
     };
     pub use millstream_protocol::cancel::{CancelToken, DropGuard, Tally};
     pub use millstream_protocol::channel::ComputeChannel;

@@ -1,6 +1,12 @@
 //! Adopting a device that an application, such as an engine, has created.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use ash::vk;
+
+/// What an application keeps alive with a device.
+pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
 
 /// A logical device of an application, and the queues that millstream may use, for [`Vulkan::adopt`](crate::Vulkan::adopt).
 ///
@@ -13,6 +19,10 @@ pub struct AdoptedDevice {
     pub(crate) device: ash::Device,
     pub(crate) queues: Vec<AdoptedQueue>,
     pub(crate) features: AdoptedFeatures,
+    /// Families of further queues that use buffers of the device.
+    pub(crate) families: Vec<u32>,
+    pub(crate) shares_queues: bool,
+    pub(crate) owner: Owner,
 }
 
 /// A queue of an adopted device. Its family supports compute.
@@ -62,6 +72,9 @@ impl AdoptedDevice {
             device,
             queues: queues.into_iter().collect(),
             features: AdoptedFeatures::default(),
+            families: Vec::new(),
+            shares_queues: false,
+            owner: Arc::new(()),
         }
     }
 
@@ -69,6 +82,32 @@ impl AdoptedDevice {
     #[must_use]
     pub fn features(mut self, features: AdoptedFeatures) -> Self {
         self.features = features;
+        self
+    }
+
+    /// Adds the families of queues on which the application will use buffers of millstream
+    /// ([`VulkanResources::alias`](crate::VulkanResources::alias)), if they differ from those of the given queues.
+    #[must_use]
+    pub fn families(mut self, families: impl IntoIterator<Item = u32>) -> Self {
+        self.families.extend(families);
+        self
+    }
+
+    /// Declares that the application goes on using the given queues. Only a driven device may share queues, because it
+    /// uses them on the thread that calls it; [`Device::open`] then returns an error.
+    ///
+    /// [`Device::open`]: https://docs.rs/millstream/latest/millstream/struct.Device.html#method.open
+    #[must_use]
+    pub fn share_queues(mut self) -> Self {
+        self.shares_queues = true;
+        self
+    }
+
+    /// Keeps a value, such as the engine's own reference to the device, until the device of millstream is closed and
+    /// all its clients, kernels, answers, guards and aliases are dropped.
+    #[must_use]
+    pub fn owner(mut self, owner: impl Any + Send + Sync) -> Self {
+        self.owner = Arc::new(owner);
         self
     }
 }

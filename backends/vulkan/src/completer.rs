@@ -7,6 +7,7 @@
 //! the loss (I5). It keeps the batch and all later ones until the device is dropped, because the device may still use
 //! their memory.
 
+use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_gpu::Readback;
@@ -37,6 +38,8 @@ pub(crate) struct Batch {
     /// blocks are kept because they count against the client's limit of upload bytes, which bounds the number of blocks
     /// (I12).
     pub(crate) sources: Vec<Box<dyn HostBytes>>,
+    /// What custom tasks keep.
+    pub(crate) kept: Vec<Box<dyn Any + Send>>,
     /// The timed tasks, while spans are recorded.
     pub(crate) timings: Vec<Timing>,
     pub(crate) tracer: Option<Arc<Tracer>>,
@@ -117,6 +120,7 @@ pub(crate) fn complete(queue: QueueId, batch: Batch, timeline: &Timeline) {
         readbacks,
         staged,
         sources,
+        kept,
         timings,
         tracer,
     } = batch;
@@ -129,6 +133,6 @@ pub(crate) fn complete(queue: QueueId, batch: Batch, timeline: &Timeline) {
         tracer.complete(queue, &timings);
     }
     // Before the publication: a device thread that observes the cursor reuses the blocks.
-    drop((readbacks, staged, sources));
+    drop((readbacks, staged, sources, kept));
     timeline.publish(cursor);
 }

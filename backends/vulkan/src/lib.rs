@@ -48,7 +48,7 @@ mod upload;
 mod wgsl;
 
 pub use adopted::{AdoptedDevice, AdoptedFeatures, AdoptedQueue};
-pub use device::{VulkanBinding, VulkanDevice, VulkanResources};
+pub use device::{VulkanAlias, VulkanBinding, VulkanDevice, VulkanPoint, VulkanResources};
 #[doc(hidden)]
 pub use driver::use_loader;
 pub use driver::{Message, Severity, Validation};

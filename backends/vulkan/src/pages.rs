@@ -32,7 +32,7 @@ impl Location {
 pub(crate) struct Pages {
     context: Arc<Context>,
     /// Indexed by page number.
-    pages: Vec<Option<Buffer>>,
+    pages: Vec<Option<Arc<Buffer>>>,
     /// Free page numbers.
     vacant: Vec<u32>,
     /// The most bytes of all pages, and the bytes allocated.
@@ -75,14 +75,15 @@ impl Pages {
             false => PageError::OutOfMemory { free: None },
         })?;
         if self.vacant.pop().is_some() {
-            self.pages[number as usize] = Some(page);
+            self.pages[number as usize] = Some(Arc::new(page));
         } else {
-            self.pages.push(Some(page));
+            self.pages.push(Some(Arc::new(page)));
         }
         self.allocated += bytes;
         Ok(PageId(number))
     }
 
+    /// Frees a page. Its memory lives on as long as aliases of it.
     pub(crate) fn free(&mut self, id: PageId) {
         let page = self.pages.get_mut(id.0 as usize).and_then(Option::take);
         debug_assert!(page.is_some(), "{id} is freed, but is not allocated");
@@ -114,7 +115,7 @@ impl Pages {
     }
 
     /// Returns the buffer of a page.
-    pub(crate) fn page(&self, page: Option<PageId>) -> Option<&Buffer> {
+    pub(crate) fn page(&self, page: Option<PageId>) -> Option<&Arc<Buffer>> {
         self.pages.get(page?.0 as usize)?.as_ref()
     }
 

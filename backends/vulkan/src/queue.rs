@@ -20,7 +20,9 @@
 //! A wait for a point is issued only after the point was flushed, that is, submitted. So several of our queues may share
 //! one queue of Vulkan: what a submission waits for was submitted before it.
 
+use std::any::Any;
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use ash::vk;
@@ -28,6 +30,7 @@ use millstream_gpu::{Completer, Readback};
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::id::{Cursor, QueueId};
 use millstream_protocol::message::HostBytes;
+use millstream_sync::payload::panic_message;
 use millstream_sync::timeline::Timeline;
 use smallvec::SmallVec;
 
@@ -35,11 +38,15 @@ use crate::accesses::Accesses;
 use crate::barriers::{STAGES, barrier, make_visible_to_host};
 use crate::commands::Commands;
 use crate::completer::{Batch, Staged, complete};
+use crate::device::VulkanPoint;
 use crate::driver::{Code, Context, Mapped, TimelineSemaphore};
 use crate::trace::{Timestamp, Timing, Tracer};
 
 /// The number of segments of a batch, and of waits of a segment, that need no allocation.
 const INLINE: usize = 4;
+
+/// A function to call once a batch is submitted, with the point after it.
+pub(crate) type WhenSubmitted = Box<dyn FnOnce(VulkanPoint) + Send>;
 
 type Waits = SmallVec<[vk::SemaphoreSubmitInfo<'static>; INLINE]>;
 
@@ -80,6 +87,8 @@ pub(crate) struct Queue {
     pub(crate) tracer: Option<Arc<Tracer>>,
     /// The timestamp before the task that is being recorded.
     started: Option<Timestamp>,
+    /// The functions to call once the open batch is submitted.
+    when_submitted: Vec<WhenSubmitted>,
     /// Command buffers of the open batch that were submitted already.
     finished: Vec<Commands>,
     /// The error after which a command buffer can be neither submitted nor recorded: no batch can be submitted any more.
@@ -130,6 +139,7 @@ impl Queue {
             copies_out: false,
             tracer: config.tracer,
             started: None,
+            when_submitted: Vec::new(),
             finished: Vec::new(),
             broken: None,
         }
@@ -266,7 +276,17 @@ impl Queue {
         self.batch.sources.push(source);
     }
 
-    /// Makes later tasks wait until the semaphore of another queue has this value.
+    /// Keeps a value until the open batch has completed.
+    pub(crate) fn keep(&mut self, value: Box<dyn Any + Send>) {
+        self.batch.kept.push(value);
+    }
+
+    /// Calls a function once the open batch is submitted. Drops it if the submission is refused.
+    pub(crate) fn when_submitted(&mut self, call: WhenSubmitted) {
+        self.when_submitted.push(call);
+    }
+
+    /// Makes later tasks wait until a semaphore of another queue or of the application has this value.
     pub(crate) fn wait_for(&mut self, semaphore: vk::Semaphore, value: u64) -> Result<(), Code> {
         self.end_segment()?;
         let waits = &mut self.open.waits;
@@ -310,6 +330,20 @@ impl Queue {
         if self.issued == self.submitted {
             return Ok(());
         }
+        let calls = std::mem::take(&mut self.when_submitted);
+        self.submit_batch()?;
+        for call in calls {
+            let point = VulkanPoint::new(self.semaphore.clone(), self.signalled);
+            // The panic of user code must not end the thread of the device.
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| call(point))) {
+                let why = panic_message(payload);
+                tracing::error!(target: "millstream::vulkan", why, "a function of `when_submitted` panicked");
+            }
+        }
+        Ok(())
+    }
+
+    fn submit_batch(&mut self) -> Result<(), Code> {
         self.end_segment()?;
         let is_finished = self.ended.is_empty() && !self.finished.is_empty();
         if !self.open.waits.is_empty() || is_finished {

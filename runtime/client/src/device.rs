@@ -117,6 +117,11 @@ impl DeviceShared {
         }
     }
 
+    /// Returns the status of the epoch.
+    pub(crate) fn status(&self) -> &Arc<DeviceStatus> {
+        &self.gone
+    }
+
     /// Returns the error that ended the epoch.
     #[cold]
     pub(crate) fn terminal_error(&self) -> Error {

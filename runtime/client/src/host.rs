@@ -6,6 +6,7 @@ use std::sync::Arc;
 use millstream_protocol::access::Access;
 use millstream_protocol::backend::{Backend, Open};
 use millstream_protocol::binding::Binding;
+use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::element::Element;
 use millstream_protocol::error::Error;
 use millstream_protocol::error::Refused;
@@ -228,6 +229,30 @@ impl Stream {
         Ok(())
     }
 
+    /// Runs `work` as [`Stream::with_resource`] does, and returns what it sends through the [`ResourceReply`], there or
+    /// later. The answer arrives once the task is issued, and does not wait for the device.
+    ///
+    /// The answer is [`Error::Failed`] if the reply is dropped: `work` did not send a value, or did not run.
+    pub fn ask_resource<O: Open, T: Send + 'static>(
+        &self,
+        name: &str,
+        bindings: impl IntoBindings,
+        work: impl FnOnce(&mut <O::Backend as Backend>::Resources, ResourceReply<T>) + Send + 'static,
+    ) -> Pending<T> {
+        let (sender, receiver) = reply();
+        let reply = ResourceReply {
+            sender: Some(sender),
+            task: name.into(),
+            gone: self.device().status().clone(),
+        };
+        let asked =
+            self.with_resource::<O>(name, bindings, move |resources| work(resources, reply));
+        match asked {
+            Ok(()) => Pending::value(self.requester(), receiver),
+            Err(returned) => Pending::failed(self.requester(), returned.error),
+        }
+    }
+
     /// Requests access to the backend's own resources for `bindings`, after all tasks added to the stream so far. The
     /// guard holds conflicting later tasks back. May block as [`Stream::host`].
     ///
@@ -256,6 +281,48 @@ impl Stream {
             Ok(()) => Pending::value(requester, receiver),
             Err(returned) => Pending::failed(requester, returned.error),
         }
+    }
+}
+
+/// Sends the answer of [`Stream::ask_resource`].
+pub struct ResourceReply<T: Send + 'static> {
+    /// `None` once the answer is sent.
+    sender: Option<ReplySender<Result<T, Error>>>,
+    task: Arc<str>,
+    gone: Arc<DeviceStatus>,
+}
+
+impl<T: Send + 'static> ResourceReply<T> {
+    /// Sends the answer.
+    pub fn send(self, answer: T) {
+        self.answer(Ok(answer));
+    }
+
+    /// Sends the refusal of a call of the backend as the answer.
+    pub fn refuse(self, why: &Refused) {
+        let failure = Failure::not_run(&self.task, Reason::Refused(why.to_string()));
+        self.answer(Err(Error::Failed(failure)));
+    }
+
+    fn answer(mut self, answer: Result<T, Error>) {
+        if let Some(sender) = self.sender.take() {
+            sender.send(answer);
+        }
+    }
+}
+
+impl<T: Send + 'static> Drop for ResourceReply<T> {
+    fn drop(&mut self) {
+        let Some(sender) = self.sender.take() else {
+            return;
+        };
+        if self.gone.lost().is_some() || self.gone.has_no_callbacks() {
+            // The dropped sender answers with the end of the device.
+            return;
+        }
+        let why = "it dropped its reply, or did not run because data that it binds has failed";
+        let failure = Failure::not_run(&self.task, Reason::Refused(why.to_owned()));
+        sender.send(Err(Error::Failed(failure)));
     }
 }
 

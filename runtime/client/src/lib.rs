@@ -43,7 +43,7 @@ pub(crate) use client_epoch::{ClientEpoch, ClientLimits};
 pub use compute::{ClientBuilder, ComputeClient, WEIGHT_MAX};
 pub use device::DeviceShared;
 pub use epochs::DeviceEpochs;
-pub use host::{IntoBindings, ResourceGuard, ResourceWork};
+pub use host::{IntoBindings, ResourceGuard, ResourceReply, ResourceWork};
 pub use kernel::KernelHandle;
 pub(crate) use pending::Finish;
 pub use pending::Pending;

@@ -7,11 +7,13 @@
 //! | `backend` | implements the trait `Backend` |
 //! | `launching` | one launch |
 //! | `resources` | the resources of custom tasks and guards |
+//! | `sharing` | what custom tasks share with an application: waits, points, and aliases of buffers |
 
 mod backend;
 mod launching;
 mod opening;
 mod resources;
+mod sharing;
 
 use std::sync::Arc;
 
@@ -21,6 +23,7 @@ use millstream_protocol::id::{Cursor, Point, QueueId};
 use millstream_protocol::properties::DeviceProperties;
 pub(crate) use opening::DeviceConfig;
 pub use resources::{VulkanBinding, VulkanResources};
+pub use sharing::{VulkanAlias, VulkanPoint};
 
 use crate::completer::Shared;
 use crate::driver::{Buffer, Code, Context, Mapped, Pipeline};

@@ -62,14 +62,24 @@ impl VulkanDevice {
         config: DeviceConfig,
         host: HostContext,
     ) -> Result<Self, OpenError> {
+        if adopted.shares_queues && !host.driven {
+            return Err(OpenError::Unavailable {
+                backend: "vulkan",
+                why: "the application uses its queues, too: open the device with `open_driven`, \
+                      or give it queues of its own"
+                    .to_owned(),
+            });
+        }
         let instance = Instance::adopt(adopted.instance.clone());
         let gpu = Gpu::adopt(&instance, &adopted)?;
         let queues = adopted.queues.iter().copied();
-        let mut families: Vec<u32> = queues.clone().map(|queue| queue.family).collect();
+        let mut families = adopted.families.clone();
+        families.extend(queues.clone().map(|queue| queue.family));
         families.sort_unstable();
         families.dedup();
         // SAFETY: as the caller guarantees.
-        let context = unsafe { Context::adopt(instance, gpu, adopted.device, families) }?;
+        let context =
+            unsafe { Context::adopt(instance, gpu, adopted.device, families, adopted.owner) }?;
         let raw = queues.cycle().take(config.queues).collect();
         Self::open_context(&context, raw, config, host)
     }

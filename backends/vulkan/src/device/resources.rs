@@ -34,6 +34,8 @@ pub struct VulkanBinding {
 /// The bound memory and the driver's handles, for a custom task or a guard.
 pub struct VulkanResources {
     bindings: Vec<VulkanBinding>,
+    /// The memory of the bindings; `None` for empty ones.
+    pub(super) memory: Vec<Option<Arc<Buffer>>>,
     context: Arc<Context>,
     /// The command buffer of the task; null for a guard, and after [`VulkanResources::finish`].
     pub(super) commands: vk::CommandBuffer,
@@ -53,6 +55,11 @@ impl VulkanResources {
     /// Returns the functions of the logical device.
     pub fn device(&self) -> &ash::Device {
         &self.context.device
+    }
+
+    /// Returns `true` if the device belongs to an application.
+    pub(super) fn is_adopted(&self) -> bool {
+        self.context.is_adopted()
     }
 
     /// Returns the command buffer of a custom task. Commands that are recorded to it are ordered in place of the task.
@@ -79,7 +86,7 @@ impl VulkanResources {
         if self.commands().is_none() {
             return Ok(());
         }
-        if let Some(mut queue) = CURRENT.get() {
+        if let Some(mut queue) = current() {
             // Also after an error: the command buffer may have ended.
             self.commands = vk::CommandBuffer::null();
             // SAFETY: the pointer is set while the work of a task runs on this thread, and nothing else uses the queue
@@ -105,6 +112,11 @@ thread_local! {
     static CURRENT: Cell<Option<NonNull<Queue>>> = const { Cell::new(None) };
 }
 
+/// Returns the queue whose custom task runs on this thread.
+pub(super) fn current() -> Option<NonNull<Queue>> {
+    CURRENT.get()
+}
+
 /// Runs the work of a custom task on a queue.
 pub(super) fn with_current<T>(queue: &mut Queue, work: impl FnOnce() -> T) -> T {
     struct Reset;
@@ -120,10 +132,14 @@ pub(super) fn with_current<T>(queue: &mut Queue, work: impl FnOnce() -> T) -> T 
 
 impl VulkanDevice {
     pub(super) fn bound(&self, bindings: &[BoundSlice]) -> Result<VulkanResources, Refused> {
-        let bound = bindings.iter().map(|binding| {
-            let location = self.pages.resolve(binding)?;
+        let memory = |binding: &BoundSlice| {
             let page = self.pages.page(binding.page).filter(|_| binding.len > 0);
-            let mapped = page.and_then(Buffer::mapped);
+            page.cloned()
+        };
+        let memory: Vec<_> = bindings.iter().map(memory).collect();
+        let bound = bindings.iter().zip(&memory).map(|(binding, page)| {
+            let location = self.pages.resolve(binding)?;
+            let mapped = page.as_ref().and_then(|page| page.mapped());
             Ok(VulkanBinding {
                 buffer: location.buffer,
                 offset: location.offset,
@@ -136,6 +152,7 @@ impl VulkanDevice {
         });
         Ok(VulkanResources {
             bindings: bound.collect::<Result<_, Refused>>()?,
+            memory,
             context: self.context.clone(),
             commands: vk::CommandBuffer::null(),
             barriers: 0,

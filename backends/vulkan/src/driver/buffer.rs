@@ -46,19 +46,8 @@ impl Buffer {
             Purpose::Page => usage | Usage::STORAGE_BUFFER | Usage::INDIRECT_BUFFER,
             Purpose::Upload | Purpose::Readback => usage,
         };
-        let families = &context.families;
-        let mut info = vk::BufferCreateInfo::default()
-            .size(bytes.max(1))
-            .usage(usage);
-        if families.len() > 1 {
-            info = info
-                .sharing_mode(vk::SharingMode::CONCURRENT)
-                .queue_family_indices(families);
-        }
         let device = &context.device;
-        // SAFETY: the info is valid.
-        let raw =
-            unsafe { device.create_buffer(&info, None) }.map_err(Code::of("vkCreateBuffer"))?;
+        let raw = create(context, bytes, usage)?;
         let mut buffer = Self {
             context: context.clone(),
             raw,
@@ -80,7 +69,8 @@ impl Buffer {
             requirements,
             location,
             linear: true,
-            allocation_scheme: match bytes >= DEDICATED_BYTES_MIN {
+            // Dedicated memory of Vulkan can have no aliases.
+            allocation_scheme: match bytes >= DEDICATED_BYTES_MIN && !context.is_adopted() {
                 true => AllocationScheme::DedicatedBuffer(raw),
                 false => AllocationScheme::GpuAllocatorManaged,
             },
@@ -121,6 +111,21 @@ impl Buffer {
     }
 }
 
+/// Creates a buffer without memory, for all queues of the device.
+fn create(context: &Context, bytes: u64, usage: vk::BufferUsageFlags) -> Result<vk::Buffer, Code> {
+    let families = &context.families;
+    let mut info = vk::BufferCreateInfo::default()
+        .size(bytes.max(1))
+        .usage(usage);
+    if families.len() > 1 {
+        info = info
+            .sharing_mode(vk::SharingMode::CONCURRENT)
+            .queue_family_indices(families);
+    }
+    // SAFETY: the info is valid.
+    unsafe { context.device.create_buffer(&info, None) }.map_err(Code::of("vkCreateBuffer"))
+}
+
 /// Converts an error of the allocator to that of a driver call.
 fn allocation_code(error: &AllocationError) -> Code {
     let result = match error {
@@ -145,6 +150,60 @@ impl Drop for Buffer {
                 tracing::error!(target: "millstream::vulkan", %error, "memory could not be freed");
             }
         }
+    }
+}
+
+/// A buffer of its own on a range of the memory of another, which it keeps alive. Destroyed on drop.
+pub(crate) struct Alias {
+    raw: vk::Buffer,
+    target: Arc<Buffer>,
+}
+
+impl Alias {
+    /// Creates a buffer on `bytes` bytes of `target` from byte `offset` on. `None` if the usages do not fit the memory.
+    pub(crate) fn new(
+        target: Arc<Buffer>,
+        offset: u64,
+        bytes: u64,
+        usage: vk::BufferUsageFlags,
+    ) -> Result<Option<Self>, Code> {
+        let Some(allocation) = &target.allocation else {
+            return Ok(None);
+        };
+        // SAFETY: the memory is freed by the drop of `target`, which the alias keeps.
+        let (memory, start) = unsafe { (allocation.memory(), allocation.offset() + offset) };
+        let size = allocation.size();
+        let context = target.context.clone();
+        let raw = create(&context, bytes, usage)?;
+        let alias = Self { raw, target };
+        // SAFETY: both buffers are alive.
+        let (needs, has) = unsafe {
+            let needs = |buffer| context.device.get_buffer_memory_requirements(buffer);
+            (needs(raw), needs(alias.target.raw))
+        };
+        // The required size may be rounded up beyond the range.
+        let fits = offset + needs.size <= size;
+        if !fits
+            || needs.memory_type_bits != has.memory_type_bits
+            || !start.is_multiple_of(needs.alignment)
+        {
+            return Ok(None);
+        }
+        // SAFETY: the range is part of the memory, whose type and alignment fit the buffer.
+        unsafe { context.device.bind_buffer_memory(raw, memory, start) }
+            .map_err(Code::of("vkBindBufferMemory"))?;
+        Ok(Some(alias))
+    }
+
+    pub(crate) fn raw(&self) -> vk::Buffer {
+        self.raw
+    }
+}
+
+impl Drop for Alias {
+    fn drop(&mut self) {
+        // SAFETY: created once, destroyed once; its owner has ended all use of it.
+        unsafe { self.target.context.device.destroy_buffer(self.raw, None) };
     }
 }
 

@@ -9,6 +9,7 @@ use millstream_protocol::error::OpenError;
 
 use super::instance::{change, unavailable};
 use super::{Code, Gpu, Instance, Pipeline, refused};
+use crate::adopted::Owner;
 
 /// Bytes of memory that small buffers share.
 const SHARED_BYTES: u64 = 4 << 20;
@@ -28,10 +29,10 @@ pub(crate) struct Context {
     kept: Mutex<BTreeMap<vk::Pipeline, Pipeline>>,
     /// Pipelines of dropped kernels, which tasks in flight may still use.
     retired: Mutex<Vec<Pipeline>>,
-    /// Whether the device belongs to the application.
-    is_adopted: bool,
     /// Destroyed after the device.
     _instance: Instance,
+    /// What an application keeps alive with its device; `None` for a device of our own. Dropped last.
+    owner: Option<Owner>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -120,7 +121,7 @@ impl Context {
         let families = queues.iter().map(|(family, _)| *family).collect();
         let extension = has.synchronization_extension;
         // SAFETY: the device was just created, and nothing else uses it.
-        let context = unsafe { Self::of(instance, gpu, device, families, extension, false) };
+        let context = unsafe { Self::of(instance, gpu, device, families, extension, None) };
         context.map(Arc::new)
     }
 
@@ -133,6 +134,7 @@ impl Context {
         gpu: Gpu,
         device: ash::Device,
         families: Vec<u32>,
+        owner: Owner,
     ) -> Result<Arc<Self>, OpenError> {
         gpu.check()?;
         let _turn = change();
@@ -142,7 +144,16 @@ impl Context {
             get(device.handle(), c"vkQueueSubmit2".as_ptr())
         };
         // SAFETY: as the caller guarantees.
-        let context = unsafe { Self::of(instance, gpu, device, families, submit.is_none(), true) };
+        let context = unsafe {
+            Self::of(
+                instance,
+                gpu,
+                device,
+                families,
+                submit.is_none(),
+                Some(owner),
+            )
+        };
         context.map(Arc::new)
     }
 
@@ -157,7 +168,7 @@ impl Context {
         device: ash::Device,
         families: Vec<u32>,
         extension: bool,
-        is_adopted: bool,
+        owner: Option<Owner>,
     ) -> Result<Self, OpenError> {
         let vulkan = &instance.raw;
         let allocator = Allocator::new(&AllocatorCreateDesc {
@@ -171,7 +182,7 @@ impl Context {
         let allocator = match allocator {
             Ok(allocator) => allocator,
             Err(why) => {
-                if !is_adopted {
+                if owner.is_none() {
                     // SAFETY: the device is owned, and nothing else uses it.
                     unsafe { device.destroy_device(None) };
                 }
@@ -193,9 +204,14 @@ impl Context {
             device,
             gpu,
             families,
-            is_adopted,
             _instance: instance,
+            owner,
         })
+    }
+
+    /// Returns `true` if the device belongs to an application.
+    pub(crate) fn is_adopted(&self) -> bool {
+        self.owner.is_some()
     }
 
     /// Calls `body` with the allocator.
@@ -311,7 +327,7 @@ impl Drop for Context {
             .allocator
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner) = None;
-        if self.is_adopted {
+        if self.is_adopted() {
             return;
         }
         let _turn = change();

@@ -10,7 +10,7 @@ mod pipeline;
 mod requirements;
 mod semaphore;
 
-pub(crate) use buffer::{ALIGNMENT, Buffer, Mapped, Purpose};
+pub(crate) use buffer::{ALIGNMENT, Alias, Buffer, Mapped, Purpose};
 pub(crate) use cache::PipelineCache;
 pub(crate) use code::{Code, refused};
 pub(crate) use context::Context;

@@ -1,0 +1,133 @@
+//! What custom tasks share with other code on the same device, such as an engine: waits for its semaphores, points that
+//! its submissions can wait for, and buffers of its own on the memory of slices.
+
+use std::any::Any;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use ash::vk;
+use millstream_protocol::error::Refused;
+
+use super::VulkanResources;
+use super::resources::current;
+use crate::driver::{Alias, TimelineSemaphore};
+use crate::queue::Queue;
+
+/// A point of a queue: the value of a timeline semaphore that is reached once the queue's tasks up to here have
+/// completed. What they wrote is visible to a submission that waits for it.
+///
+/// The semaphore lives as long as the point. Keep the point until all submissions that wait for it have completed.
+#[derive(Clone)]
+pub struct VulkanPoint {
+    semaphore: Arc<TimelineSemaphore>,
+    value: u64,
+}
+
+impl VulkanPoint {
+    pub(crate) fn new(semaphore: Arc<TimelineSemaphore>, value: u64) -> Self {
+        Self { semaphore, value }
+    }
+
+    /// Returns the semaphore, which only millstream signals.
+    pub fn semaphore(&self) -> vk::Semaphore {
+        self.semaphore.raw()
+    }
+
+    /// Returns the value.
+    pub fn value(&self) -> u64 {
+        self.value
+    }
+}
+
+impl std::fmt::Debug for VulkanPoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("VulkanPoint")
+            .field("semaphore", &self.semaphore())
+            .field("value", &self.value)
+            .finish()
+    }
+}
+
+/// A buffer of Vulkan on the memory of a binding. It keeps the memory, but not the slice: keep a handle of the slice
+/// beside it, because the memory of a dropped slice is reused.
+pub struct VulkanAlias(Alias);
+
+impl VulkanAlias {
+    /// Returns the buffer, which is destroyed when the alias is dropped.
+    pub fn buffer(&self) -> vk::Buffer {
+        self.0.raw()
+    }
+}
+
+impl VulkanResources {
+    /// Creates a buffer with these usages on exactly the bytes of binding `index`, for code that can use only whole
+    /// buffers. Only devices of applications ([`Vulkan::adopt`](crate::Vulkan::adopt)) have memory with aliases.
+    ///
+    /// # Errors
+    /// The binding is empty, the device is not of an application, the driver has no such buffer on this memory, or it
+    /// refused a call.
+    pub fn alias(&self, index: usize, usage: vk::BufferUsageFlags) -> Result<VulkanAlias, Refused> {
+        let refuse = |why: &str| Err(Refused::Task(format!("binding {index} {why}")));
+        let bound = self.binding(index).zip(self.memory.get(index));
+        let Some((binding, Some(memory))) = bound else {
+            return refuse("is empty, so it can have no buffer of its own");
+        };
+        if !self.is_adopted() {
+            return refuse("can have no buffer of its own: the device is not of an application");
+        }
+        match Alias::new(memory.clone(), binding.offset, binding.bytes, usage)? {
+            Some(alias) => Ok(VulkanAlias(alias)),
+            None => refuse("can have no buffer with these usages on this device"),
+        }
+    }
+
+    /// Makes this and all later tasks of the queue wait until a timeline semaphore of the application has this value.
+    /// What was written before the semaphore was signalled is visible to them. Afterwards
+    /// [`VulkanResources::commands`] is another command buffer. Does nothing outside of the work of a custom task.
+    ///
+    /// # Errors
+    /// The driver refused a call.
+    ///
+    /// # Safety
+    /// The semaphore is a timeline semaphore of this device, and lives until the task has completed
+    /// ([`VulkanResources::keep`]). Its value will be reached. If the device shares a queue with the application, the
+    /// signal was submitted already.
+    pub unsafe fn wait_for(&mut self, semaphore: vk::Semaphore, value: u64) -> Result<(), Refused> {
+        let Some(mut queue) = current().filter(|_| self.commands().is_some()) else {
+            return Ok(());
+        };
+        // Also after an error: the command buffer may have ended.
+        self.commands = vk::CommandBuffer::null();
+        // SAFETY: the pointer is set while the work of a task runs on this thread, and nothing else uses the queue
+        // meanwhile.
+        let queue = unsafe { queue.as_mut() };
+        queue.wait_for(semaphore, value)?;
+        self.commands = queue.record_foreign(&[])?;
+        Ok(())
+    }
+
+    /// Keeps a value until the custom task has completed; it is dropped on a thread of the runtime. Drops it at once
+    /// outside of the work of a custom task.
+    pub fn keep(&mut self, value: impl Any + Send) {
+        if let Some(queue) = self.queue() {
+            queue.keep(Box::new(value));
+        }
+    }
+
+    /// Calls `call` once the custom task is submitted, with a point after which it has completed. Submissions of the
+    /// application to another queue may wait for the point from then on, those to a shared queue also. Drops `call` if
+    /// the submission is refused, and outside of the work of a custom task. `call` runs on the thread of the device.
+    pub fn when_submitted(&mut self, call: impl FnOnce(VulkanPoint) + Send + 'static) {
+        if let Some(queue) = self.queue() {
+            queue.when_submitted(Box::new(call));
+        }
+    }
+
+    /// Returns the queue whose task these resources belong to.
+    fn queue(&mut self) -> Option<&mut Queue> {
+        // A task that has finished its queue has no commands any more, but its queue is still the current one.
+        let mut queue: NonNull<Queue> = current()?;
+        // SAFETY: as in `wait_for`.
+        Some(unsafe { queue.as_mut() })
+    }
+}
