@@ -93,6 +93,13 @@ pub(crate) const SUITES: &[Suite] = &[
         },
     },
     Suite {
+        name: "bevy",
+        about: "test the plugin for Bevy and run its example, on the driver of the suite `vulkan`",
+        minutes: "5",
+        in_ci: false,
+        run: vulkan::run_bevy,
+    },
+    Suite {
         name: "deep-models",
         about: "run larger loom models, and forty times as many schedules of walks of whole devices",
         minutes: "-",

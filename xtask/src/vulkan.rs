@@ -19,6 +19,40 @@ pub(crate) fn run_suite(cargo: &Cargo) -> Outcome {
     on_device.and(test("-p millstream-spirv --lib"))
 }
 
+/// Tests the plugin for Bevy, and draws pictures with its example.
+pub(crate) fn run_bevy(cargo: &Cargo) -> Outcome {
+    let variables = variables()?;
+    let bevy = |arguments: &str| {
+        // Bevy asks for a newer Rust than it needs.
+        let package = "--manifest-path examples/bevy/Cargo.toml --ignore-rust-version";
+        let mut command = cargo.command(&format!("{arguments} {package} --target-dir target"));
+        command.envs(variables.iter().cloned());
+        command
+    };
+    run(&mut bevy("test --quiet"))?;
+    let pictures = root().join("target/xtask-bevy");
+    let mut example = bevy("run --quiet --example particles");
+    example.args([
+        "--",
+        "--particles",
+        "100000",
+        "--frames",
+        "21",
+        "--every",
+        "20",
+        "--output",
+    ]);
+    run(example.arg(&pictures))?;
+    let picture = |frame: &str| {
+        let path = pictures.join(format!("particles-{frame}.png"));
+        std::fs::read(&path).map_err(|error| format!("`{}`: {error}", path.display()))
+    };
+    match picture("0000")? == picture("0020")? {
+        true => Err("the particles have not moved".to_owned()),
+        false => Ok(()),
+    }
+}
+
 /// Returns the variables with which Cargo runs tests on a Vulkan driver.
 pub(crate) fn variables() -> Result<Vec<(String, String)>, String> {
     let script = root().join(".ci/vulkan-run");

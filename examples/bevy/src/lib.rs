@@ -110,17 +110,22 @@ impl Plugin for MillstreamPlugin {
     fn build(&self, app: &mut App) {
         let setup = WgpuSetup::new();
         app.insert_resource(Setup(setup.clone()));
-        let mut settings = app.world_mut().get_resource_or_init::<RawVulkanInitSettings>();
+        let mut settings = app
+            .world_mut()
+            .get_resource_or_init::<RawVulkanInitSettings>();
         // SAFETY: the setup only adds what the device has. The settings hold it while Bevy creates the device.
         unsafe {
-            settings.add_create_device_callback(move |args, adapter, _| setup.enable(args, adapter));
+            settings
+                .add_create_device_callback(move |args, adapter, _| setup.enable(args, adapter));
         }
     }
 
     fn finish(&self, app: &mut App) {
         let setup = app.world().resource::<Setup>().clone();
         let Some(render) = app.get_sub_app_mut(RenderApp) else {
-            error!("millstream needs Bevy's renderer: add a plugin that creates it after `MillstreamPlugin`");
+            error!(
+                "millstream needs Bevy's renderer: add a plugin that creates it after `MillstreamPlugin`"
+            );
             return;
         };
         render

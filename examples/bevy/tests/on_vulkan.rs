@@ -1,12 +1,16 @@
 //! The plugin in an app without a window. Skipped on machines without Vulkan, unless `MILLSTREAM_VULKAN=required`.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use std::sync::{Arc, Mutex};
 
 use bevy::app::PluginsState;
+use bevy::log::LogPlugin;
 use bevy::prelude::*;
 use bevy::render::RenderApp;
 use bevy::render::render_resource::BufferUsages;
 use bevy::render::renderer::{RenderDevice, RenderQueue};
+use bevy::window::ExitCondition;
 use bevy_millstream::{Compute, Millstream, MillstreamPlugin};
 use millstream::{Handle, Stream, update};
 use millstream_wgpu::wgpu;
@@ -25,11 +29,16 @@ struct Seen(Arc<Mutex<Vec<u32>>>);
 
 fn app() -> App {
     let mut app = App::new();
-    app.add_plugins(MillstreamPlugin)
-        .add_plugins(DefaultPlugins.set(WindowPlugin {
-            primary_window: None,
-            ..default()
-        }));
+    app.add_plugins(MillstreamPlugin).add_plugins(
+        DefaultPlugins
+            .build()
+            .disable::<LogPlugin>()
+            .set(WindowPlugin {
+                primary_window: None,
+                exit_condition: ExitCondition::DontExit,
+                ..default()
+            }),
+    );
     app
 }
 
@@ -101,11 +110,22 @@ fn tasks_run_once_per_frame_and_share_a_buffer_with_bevy() {
     assert_eq!(*seen.0.lock().unwrap(), [0, 1, 2, 3, 4]);
 
     let render = app.sub_app(RenderApp).world();
-    let (counter, millstream) = (render.resource::<Counter>(), render.resource::<Millstream>());
+    let (counter, millstream) = (
+        render.resource::<Counter>(),
+        render.resource::<Millstream>(),
+    );
     let device = render.resource::<RenderDevice>();
-    millstream.link().acquire(&counter.stream, update(&counter.slice)).unwrap();
+    millstream
+        .link()
+        .acquire(&counter.stream, update(&counter.slice))
+        .unwrap();
     assert_eq!(counter.stream.read(&counter.slice).wait().unwrap(), [5, 4]);
-    assert!(device.wgpu_device().features().contains(wgpu::Features::SHADER_INT64));
+    assert!(
+        device
+            .wgpu_device()
+            .features()
+            .contains(wgpu::Features::SHADER_INT64)
+    );
 }
 
 #[test]

@@ -171,7 +171,7 @@ impl WgpuLink {
     pub fn release(&self, stream: &Stream, bindings: impl IntoBindings) -> Result<(), WgpuError> {
         let released =
             stream.ask_resource::<Vulkan, _>("release to wgpu", bindings, |resources, reply| {
-                resources.when_submitted(move |point| reply.send(point))
+                resources.when_submitted(move |point| reply.send(point));
             });
         let point: VulkanPoint = released.wait()?;
         // SAFETY: the guard is not used to submit.

@@ -1,6 +1,8 @@
 //! millstream and wgpu on one device of Vulkan, with the validation layer if it is installed. Skipped on machines without
 //! a device, unless `MILLSTREAM_VULKAN=required`.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 

@@ -23,7 +23,8 @@ impl Plugin for DrawParticles {
             .add_systems(RenderStartup, prepare)
             .add_systems(
                 Core2d,
-                draw.after(Core2dSystems::MainPass).before(Core2dSystems::PostProcess),
+                draw.after(Core2dSystems::MainPass)
+                    .before(Core2dSystems::PostProcess),
             );
     }
 }
@@ -71,7 +72,10 @@ fn prepare(mut commands: Commands, shader: Res<DrawShader>, cache: Res<PipelineC
             shader: shader.0.clone(),
             targets: vec![Some(ColorTargetState {
                 format: TextureFormat::Rgba8UnormSrgb,
-                blend: Some(BlendState { color: add, alpha: add }),
+                blend: Some(BlendState {
+                    color: add,
+                    alpha: add,
+                }),
                 write_mask: ColorWrites::ALL,
             })],
             ..default()
@@ -91,7 +95,9 @@ fn draw(
     mut context: RenderContext,
 ) {
     let (target, offset) = view.into_inner();
-    let ready = cache.get_render_pipeline(pipeline.id).zip(uniforms.uniforms.binding());
+    let ready = cache
+        .get_render_pipeline(pipeline.id)
+        .zip(uniforms.uniforms.binding());
     let (Some((ready, uniform)), Some(particles)) = (ready, particles) else {
         return;
     };

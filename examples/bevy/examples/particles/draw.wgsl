@@ -17,5 +17,5 @@ fn vertex(@location(0) particle: vec4f) -> Point {
 
 @fragment
 fn fragment(point: Point) -> @location(0) vec4f {
-    return vec4f(0.22 * point.colour, 1.0);
+    return vec4f(0.08 * point.colour, 1.0);
 }

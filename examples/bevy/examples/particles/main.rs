@@ -15,9 +15,10 @@ use bevy::asset::RenderAssetUsages;
 use bevy::camera::RenderTarget;
 use bevy::log::LogPlugin;
 use bevy::prelude::*;
-use bevy::render::{RenderApp, RenderPlugin};
 use bevy::render::render_resource::{Buffer, BufferUsages, TextureFormat, TextureUsages};
 use bevy::render::view::screenshot::{Screenshot, save_to_disk};
+use bevy::render::{RenderApp, RenderPlugin};
+use bevy::window::ExitCondition;
 use bevy_millstream::{Compute, Millstream, MillstreamPlugin};
 use clap::Parser;
 use millstream::{CubeCount, Handle as Slice, Kernel, KernelHandle, Stream, update};
@@ -66,16 +67,29 @@ fn main() {
     app.add_plugins(MillstreamPlugin)
         .add_plugins(
             DefaultPlugins
-                .set(LogPlugin { filter: "warn".into(), ..default() })
-                .set(WindowPlugin { primary_window: None, ..default() })
-                .set(RenderPlugin { synchronous_pipeline_compilation: true, ..default() }),
+                .set(LogPlugin {
+                    filter: "warn".into(),
+                    ..default()
+                })
+                .set(WindowPlugin {
+                    primary_window: None,
+                    exit_condition: ExitCondition::DontExit,
+                    ..default()
+                })
+                .set(RenderPlugin {
+                    synchronous_pipeline_compilation: true,
+                    ..default()
+                }),
         )
         .add_plugins(draw::DrawParticles)
         .insert_resource(options.clone())
         .add_systems(Startup, camera);
     let render = app.sub_app_mut(RenderApp);
     render.insert_resource(options.clone());
-    render.add_systems(Compute, (begin.run_if(not(resource_exists::<Particles>)), simulate).chain());
+    render.add_systems(
+        Compute,
+        (begin.run_if(not(resource_exists::<Particles>)), simulate).chain(),
+    );
     run(&mut app, &options);
 }
 
@@ -105,10 +119,18 @@ fn run(app: &mut App, options: &Options) {
     (0..10).for_each(|_| app.update());
     bar.finish_and_clear();
     times.sort_unstable();
-    let at = |part: usize| times.get(times.len() * part / 100).copied().unwrap_or_default();
+    let at = |part: usize| {
+        times
+            .get(times.len() * part / 100)
+            .copied()
+            .unwrap_or_default()
+    };
     println!(
         "{} particles, {} frames: median {:.1?}, 90 % below {:.1?}",
-        options.particles, options.frames, at(50), at(90)
+        options.particles,
+        options.frames,
+        at(50),
+        at(90)
     );
 }
 
@@ -122,18 +144,25 @@ fn camera(mut commands: Commands, mut images: ResMut<Assets<Image>>) {
     let image = images.add(image);
     commands.insert_resource(Target(image.clone()));
     let mut projection = OrthographicProjection::default_2d();
-    projection.scaling_mode = bevy::camera::ScalingMode::FixedVertical { viewport_height: 2.0 };
+    projection.scaling_mode = bevy::camera::ScalingMode::FixedVertical {
+        viewport_height: 2.0,
+    };
     commands.spawn((
         Camera2d,
         Msaa::Off,
-        Camera { clear_color: Color::srgb(0.01, 0.012, 0.03).into(), ..default() },
+        Camera {
+            clear_color: Color::srgb(0.01, 0.012, 0.03).into(),
+            ..default()
+        },
         RenderTarget::from(image),
         Projection::Orthographic(projection),
     ));
 }
 
 fn take_picture(app: &mut App, folder: &std::path::Path, frame: u32) {
-    let Some(Target(image)) = app.world().get_resource::<Target>() else { return };
+    let Some(Target(image)) = app.world().get_resource::<Target>() else {
+        return;
+    };
     let picture = Screenshot::image(image.clone());
     let path = folder.join(format!("particles-{frame:04}.png"));
     app.world_mut().spawn(picture).observe(save_to_disk(path));
@@ -145,11 +174,18 @@ fn begin(
     millstream: Res<Millstream>,
     options: Res<Options>,
 ) -> Result<(), BevyError> {
-    let kernel = Kernel::new("swirl").updates::<f32>("particles").scalar::<f32>("time").scalar::<f32>("step");
-    let step = millstream.client().kernel(kernel.wgsl(include_str!("swirl.wgsl")))?;
+    let kernel = Kernel::new("swirl")
+        .updates::<f32>("particles")
+        .scalar::<f32>("time")
+        .scalar::<f32>("step");
+    let step = millstream
+        .client()
+        .kernel(kernel.wgsl(include_str!("swirl.wgsl")))?;
     let stream = millstream.client().new_stream();
     let slice = stream.create(&disc(options.particles))?;
-    let buffer = millstream.link().buffer(&stream, &slice, BufferUsages::VERTEX)?;
+    let buffer = millstream
+        .link()
+        .buffer(&stream, &slice, BufferUsages::VERTEX)?;
     commands.insert_resource(Particles {
         stream,
         step,
@@ -168,7 +204,12 @@ fn disc(count: u32) -> Vec<f32> {
         // Vogel's spiral: even spacing.
         let radius = 0.85 * (index as f32 / count as f32).sqrt();
         let (sin, cos) = (index as f32 * 2.399_963).sin_cos();
-        all.extend([radius * cos, radius * sin, -0.35 * radius * sin, 0.35 * radius * cos]);
+        all.extend([
+            radius * cos,
+            radius * sin,
+            -0.35 * radius * sin,
+            0.35 * radius * cos,
+        ]);
     }
     all
 }
@@ -179,12 +220,21 @@ fn simulate(
     particles: Option<ResMut<Particles>>,
     options: Res<Options>,
 ) -> Result<(), BevyError> {
-    let Some(mut particles) = particles else { return Ok(()) };
+    let Some(mut particles) = particles else {
+        return Ok(());
+    };
     if options.still {
         return Ok(());
     }
     particles.frame += 1;
-    let Particles { stream, step, slice, count, frame, .. } = &*particles;
+    let Particles {
+        stream,
+        step,
+        slice,
+        count,
+        frame,
+        ..
+    } = &*particles;
     let link = millstream.link();
     link.acquire(stream, update(slice))?;
     let arguments = (update(slice), *frame as f32 / 60.0, 1.0_f32 / 60.0);
