@@ -68,7 +68,8 @@ impl fmt::Display for Finder {
 impl Finder {
     /// Whether the check needs a Vulkan driver.
     pub(super) fn needs_vulkan(&self) -> bool {
-        matches!(self, Self::Tests(arguments) if arguments.contains("-p millstream-vulkan-"))
+        let packages = ["-p millstream-vulkan-", "-p millstream-wgpu"];
+        matches!(self, Self::Tests(arguments) if packages.iter().any(|one| arguments.contains(one)))
     }
 
     /// Builds the check in a tree and runs it.
