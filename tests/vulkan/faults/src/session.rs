@@ -63,6 +63,19 @@ impl Session {
         }
     }
 
+    /// Blocks until a call was refused, or this number of calls waits because of [`Session::hold`]. Returns the number
+    /// of refused calls.
+    pub fn await_refused_or_held(&self, calls: usize) -> u64 {
+        let mut guard = lock(&STATE);
+        loop {
+            let state = guard.get_or_insert_default();
+            if state.refused > 0 || state.waiting >= calls {
+                return state.refused;
+            }
+            guard = CHANGED.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
     /// Loses the device now, and ends [`Session::hold`]: every call that waits reports the loss.
     pub fn lose(&self) {
         with(|state| state.fault = None);

@@ -102,6 +102,7 @@ pub(crate) fn enter(
         }
         state.refused += 1;
         state.fault = None;
+        CHANGED.notify_all();
         Ok(Some(fault))
     });
     match fault? {
