@@ -4,6 +4,7 @@
 //! checks the calls that the backend makes after a refusal.
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -42,6 +43,11 @@ impl Session {
     /// Returns the number of calls that were refused because of the last fault.
     pub fn refused(&self) -> u64 {
         with(|state| state.refused)
+    }
+
+    /// Makes devices appear to lack an extension.
+    pub fn hide(&self, extension: &'static CStr) {
+        with(|state| state.hidden.push(extension));
     }
 
     /// Makes the device appear to make no progress: waits block, and values of semaphores stay at 0.
