@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use millstream::vulkan::{AdoptedDevice, Vulkan, VulkanLaunch};
-use millstream::{CubeCount, Device, Handle, Kernel, KernelHandle, Stream, update};
+use millstream::{CubeCount, Device, Handle, Kernel, KernelHandle, Recording, Stream, update};
 
 use crate::WORDS;
 use crate::error::BenchError;
@@ -63,6 +63,22 @@ impl Ours {
     pub(crate) fn launch(&self, stream: &Stream, values: &Handle<u32>) -> Result<(), BenchError> {
         let arguments = (update(values), WORDS as u32);
         Ok(stream.launch(&self.kernel, CubeCount::single(), arguments)?)
+    }
+
+    /// Records a plan of `launches` dependent launches.
+    pub(crate) fn record(
+        &self,
+        stream: &Stream,
+        launches: usize,
+        values: &Handle<u32>,
+    ) -> Result<Recording, BenchError> {
+        let recorded = stream.record(|recorder| {
+            (0..launches).try_for_each(|_| {
+                let arguments = (update(values), WORDS as u32);
+                recorder.launch(&self.kernel, CubeCount::single(), arguments)
+            })
+        });
+        Ok(recorded?)
     }
 }
 

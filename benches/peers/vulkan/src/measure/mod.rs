@@ -5,6 +5,7 @@ mod copies;
 mod hand_over;
 mod idle;
 mod launches;
+mod recordings;
 mod threads;
 
 use millstream::vulkan::{GpuInfo, gpus};
@@ -46,6 +47,7 @@ macro_rules! groups {
 pub(crate) const GROUPS: &[Group] = groups! {
     "launches": launches::measure;
     "host part of launches": launches::host_part;
+    "recordings": recordings::measure;
     "hand-over": hand_over::measure;
     "idle": idle::measure;
     "copies": copies::measure;
