@@ -15,13 +15,14 @@
 //! | `driver` | safe owners for the driver's objects; the loader is opened at run time |
 //! | `device` | [`VulkanDevice`]: the [`Backend`](millstream_protocol::backend::Backend), on the device thread |
 //! | `adopted` | adopting the device of an application |
-//! | `queue`, `commands` | the command buffers and batches of a queue |
+//! | `queue`, `commands` | the command buffers and batches of a queue; `queue::submission` submits them |
 //! | `accesses`, `barriers` | which tasks of a queue need a barrier before them; the barriers |
 //! | `completer` | progress: the thread that waits for a queue's semaphore |
 //! | `copies`, `fill`, `upload` | copies between host and device and within the device; fills; memory for long uploads |
 //! | `trace` | start and end times of tasks, by the device's clock |
 //! | `pages` | device memory, and where bindings lie in it |
-//! | `kernel`, `module`, `module_checks` | compiles sources to pipelines; the interface of users' modules, and its checks |
+//! | `compiler`, `kernel` | compiles sources to pipelines; compiled kernels |
+//! | `module`, `module_checks` | the interface of users' modules, and its checks |
 //! | `wgsl` | translates kernels in WGSL, with the feature `wgsl` |
 //! | `parameters` | the parameters of a launch |
 
@@ -29,6 +30,7 @@ mod accesses;
 mod adopted;
 mod barriers;
 mod commands;
+mod compiler;
 mod completer;
 mod copies;
 mod device;

@@ -155,7 +155,6 @@ impl Backend for VulkanDevice {
         if let Err(code) = self.queues[queue.index()].flush() {
             self.lose(&code);
         }
-        self.destroy_retired();
     }
 
     fn recovery(&mut self) -> Recovery {

@@ -17,14 +17,14 @@ use std::sync::Arc;
 
 use millstream_gpu::Staging;
 use millstream_protocol::error::Refused;
-use millstream_protocol::id::{Cursor, Point, QueueId};
+use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::properties::DeviceProperties;
 pub(crate) use opening::DeviceConfig;
 pub use resources::{VulkanBinding, VulkanResources};
 
+use crate::compiler::VulkanCompiler;
 use crate::completer::Shared;
-use crate::driver::{Buffer, Code, Context, Mapped, Pipeline};
-use crate::kernel::VulkanCompiler;
+use crate::driver::{Buffer, Code, Context, Mapped};
 use crate::pages::Pages;
 use crate::parameters::Block;
 use crate::queue::Queue;
@@ -51,8 +51,6 @@ pub struct VulkanDevice {
     descriptor_alignment: u64,
     /// The descriptor of empty bindings.
     pub(crate) nothing: Buffer,
-    /// Pipelines of dropped kernels, and the cursor of each queue that must pass before they are destroyed.
-    retired: Vec<(Vec<Cursor>, Vec<Pipeline>)>,
     pub(crate) context: Arc<Context>,
     shared: Arc<Shared>,
     /// `None` if the device has no timestamps.
@@ -106,26 +104,6 @@ impl VulkanDevice {
         self.queues[queue.index()].wait_for(semaphore, value)?;
         Ok(())
     }
-
-    /// Destroys the pipelines of dropped kernels that no task uses any more.
-    fn destroy_retired(&mut self) {
-        let mut pipelines = Vec::new();
-        self.context.take_retired(&mut pipelines);
-        if !pipelines.is_empty() {
-            // A launch holds its kernel until it is issued, so later tasks do not use these.
-            let issued = self.queues.iter().map(Queue::issued).collect();
-            self.retired.push((issued, pipelines));
-        }
-        let (queues, device) = (&self.queues, &self.context.device);
-        let passed = |cursors: &[Cursor]| {
-            let mut pairs = queues.iter().zip(cursors);
-            pairs.all(|(queue, cursor)| queue.completed() >= *cursor)
-        };
-        let passed = self.retired.extract_if(.., |(cursors, _)| passed(cursors));
-        passed
-            .flat_map(|(_, pipelines)| pipelines)
-            .for_each(|pipeline| pipeline.destroy(device));
-    }
 }
 
 /// Converts a length on the device to a length on the host.
@@ -149,18 +127,13 @@ impl Drop for VulkanDevice {
                 "the driver refuses to wait for the device; its memory and its threads are leaked"
             );
             std::mem::forget(std::mem::take(&mut self.queues));
-            std::mem::forget(std::mem::take(&mut self.retired));
+            self.context.leak_pipelines();
             self.pages.leak_all();
             return;
         }
         // Joins the queue threads.
         self.queues.clear();
         self.shared.drop_abandoned();
-        for (_, pipelines) in self.retired.drain(..) {
-            for pipeline in pipelines {
-                pipeline.destroy(&self.context.device);
-            }
-        }
         self.pages.free_all();
     }
 }

@@ -11,12 +11,12 @@ use millstream_sync::timeline::Timeline;
 
 use super::VulkanDevice;
 use crate::adopted::{AdoptedDevice, AdoptedQueue};
+use crate::compiler::VulkanCompiler;
 use crate::completer::{Shared, serve};
 use crate::driver::{
     ALIGNMENT, Buffer, Code, Context, Gpu, Instance, PipelineCache, Purpose, QueueFamily,
     TimelineSemaphore, refused,
 };
-use crate::kernel::VulkanCompiler;
 use crate::pages::Pages;
 use crate::parameters::Block;
 use crate::properties::properties;
@@ -121,7 +121,6 @@ impl VulkanDevice {
                 .min_storage_buffer_offset_alignment
                 .max(1),
             nothing,
-            retired: Vec::new(),
             context: context.clone(),
             shared: shared.clone(),
             tracer: None,

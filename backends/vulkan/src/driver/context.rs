@@ -24,10 +24,8 @@ pub(crate) struct Context {
     fault_info: Option<ext::device_fault::Device>,
     /// `None` only while the context is dropped.
     allocator: Mutex<Option<Allocator>>,
-    /// Pipelines of kernels.
-    kept: Mutex<BTreeMap<vk::Pipeline, Pipeline>>,
-    /// Pipelines of dropped kernels, which tasks in flight may still use.
-    retired: Mutex<Vec<Pipeline>>,
+    /// The pipelines of kernels.
+    pipelines: Mutex<BTreeMap<vk::Pipeline, Pipeline>>,
     /// Whether the device belongs to the application.
     is_adopted: bool,
     /// Destroyed after the device.
@@ -188,8 +186,7 @@ impl Context {
                 .fault_info
                 .then(|| ext::device_fault::Device::new(vulkan, &device)),
             allocator: Mutex::new(Some(allocator)),
-            kept: Mutex::default(),
-            retired: Mutex::default(),
+            pipelines: Mutex::default(),
             device,
             gpu,
             families,
@@ -282,29 +279,29 @@ impl Context {
         }
     }
 
-    /// Keeps the pipeline of a kernel until [`Context::retire`], or until the context is dropped.
-    pub(crate) fn keep(&self, pipeline: Pipeline) {
-        lock(&self.kept).insert(pipeline.raw, pipeline);
+    /// Keeps the pipeline of a kernel until [`Context::destroy_pipeline`], or until the context is dropped.
+    pub(crate) fn keep_pipeline(&self, pipeline: Pipeline) {
+        lock(&self.pipelines).insert(pipeline.raw, pipeline);
     }
 
-    /// Keeps the pipeline of a dropped kernel until [`Context::take_retired`].
-    pub(crate) fn retire(&self, pipeline: Pipeline) {
-        if let Some(pipeline) = lock(&self.kept).remove(&pipeline.raw) {
-            lock(&self.retired).push(pipeline);
+    /// Destroys the pipeline of a kernel, which no task uses any more.
+    pub(crate) fn destroy_pipeline(&self, pipeline: Pipeline) {
+        let kept = lock(&self.pipelines).remove(&pipeline.raw);
+        if let Some(pipeline) = kept {
+            pipeline.destroy(&self.device);
         }
     }
 
-    /// Moves the pipelines of dropped kernels to `to`. Tasks that were issued before may still use them.
-    pub(crate) fn take_retired(&self, to: &mut Vec<Pipeline>) {
-        to.append(&mut lock(&self.retired));
+    /// Leaks the pipelines of all kernels, because tasks may use them until the process ends.
+    pub(crate) fn leak_pipelines(&self) {
+        lock(&self.pipelines).clear();
     }
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
-        let kept = std::mem::take(&mut *lock(&self.kept));
-        let retired = std::mem::take(&mut *lock(&self.retired));
-        for pipeline in kept.into_values().chain(retired) {
+        let kept = std::mem::take(&mut *lock(&self.pipelines));
+        for pipeline in kept.into_values() {
             pipeline.destroy(&self.device);
         }
         *self

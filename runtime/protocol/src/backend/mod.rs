@@ -10,6 +10,8 @@
 //! - If a task must come after a point of another queue, a [`Backend::queue_wait`] for that point comes just before
 //!   the task. The point was flushed before.
 //! - A page is freed only after every point that used it has passed.
+//! - A compiled kernel is dropped only after every task that may use it has passed, on any thread; never if such a task
+//!   was lost.
 //! - If a call refuses a task, [`Backend::mark`] follows with the same cursor.
 //!
 //! # What a backend must do

@@ -77,7 +77,7 @@ fn launches_in_flight_keep_their_parameters_and_kernels_i4() {
         .collect();
     drop(kernel);
     for _ in 0..4 {
-        // Whatever a flush destroys too early is destroyed now.
+        // Whatever is destroyed too early is destroyed by now.
         let one = client.kernel(add_one()).unwrap();
         let arguments = (update(&inputs[0]), 0_u32);
         stream.launch(&one, CubeCount::single(), arguments).unwrap();

@@ -1,0 +1,185 @@
+//! Submission: ends segments, submits batches, and completes them where no thread does.
+
+use ash::vk;
+use millstream_protocol::id::Cursor;
+use smallvec::SmallVec;
+
+use super::{INLINE, Queue};
+use crate::barriers::make_visible_to_host;
+use crate::commands::Commands;
+use crate::completer::{Batch, complete};
+use crate::driver::Code;
+
+impl Queue {
+    /// Submits everything that was recorded, and waits until it has completed. Blocks the calling thread.
+    pub(crate) fn finish(&mut self) -> Result<(), Code> {
+        self.end_segment()?;
+        if self.ended.is_empty() {
+            self.ended.push(std::mem::take(&mut self.open));
+        }
+        self.submit(None)?;
+        // The command buffers stay in `ended` until the batch ends; nothing submits them again.
+        self.finished
+            .extend(self.ended.drain(..).filter_map(|segment| segment.commands));
+        // SAFETY: only the device thread uses queues.
+        unsafe { self.context.device.queue_wait_idle(self.raw) }
+            .map_err(Code::of("vkQueueWaitIdle"))
+    }
+
+    /// Ends the open segment, if it has commands.
+    pub(super) fn end_segment(&mut self) -> Result<(), Code> {
+        if let Some(code) = self.broken {
+            return Err(code);
+        }
+        let Some(commands) = &mut self.open.commands else {
+            return Ok(());
+        };
+        // On devices with unified memory the host may read any slice, through a guard.
+        if std::mem::take(&mut self.copies_out) || self.context.gpu.has_unified_memory() {
+            // SAFETY: this thread records the command buffer.
+            unsafe { make_visible_to_host(&self.context, commands.raw()) };
+        }
+        if let Err(code) = commands.end() {
+            // The command buffer is invalid now, and its tasks are lost with it.
+            self.broken = Some(code);
+            return Err(code);
+        }
+        self.ended.push(std::mem::take(&mut self.open));
+        Ok(())
+    }
+
+    /// Submits the open batch: the semaphore reaches the last issued cursor once all its tasks have completed. A batch of
+    /// marks alone is not submitted.
+    pub(crate) fn flush(&mut self) -> Result<(), Code> {
+        if self.issued == self.submitted {
+            return Ok(());
+        }
+        self.end_segment()?;
+        let is_finished = self.ended.is_empty() && !self.finished.is_empty();
+        if !self.open.waits.is_empty() || is_finished {
+            // Waits without later tasks: the signal must come after them. Or commands that have completed: the signal
+            // makes what they wrote visible to other queues.
+            self.ended.push(std::mem::take(&mut self.open));
+        }
+        let cursor = self.issued;
+        if !self.ended.is_empty() {
+            self.submit(Some(cursor))?;
+            self.signalled = cursor;
+        }
+        let Self {
+            ended,
+            finished,
+            in_flight,
+            ..
+        } = self;
+        let commands = ended.drain(..).filter_map(|segment| segment.commands);
+        let commands = commands.chain(finished.drain(..));
+        in_flight.extend(commands.map(|commands| (cursor, commands)));
+        self.submitted = cursor;
+        let mut batch = Batch {
+            cursor,
+            value: self.signalled,
+            ..std::mem::take(&mut self.batch)
+        };
+        if !batch.timings.is_empty() {
+            batch.tracer.clone_from(&self.tracer);
+        }
+        match &self.completer {
+            // This fails only if the thread has panicked. The device may use the memory of the batch.
+            Some(completer) => self.to_poll.extend(completer.send(batch).err()),
+            None => self.to_poll.push_back(batch),
+        }
+        Ok(())
+    }
+
+    /// Submits the ended segments. Signals `cursor` after them, if there is one.
+    fn submit(&self, cursor: Option<Cursor>) -> Result<(), Code> {
+        let commands: SmallVec<[_; INLINE]> = self
+            .ended
+            .iter()
+            .map(|segment| {
+                let commands = segment.commands.as_ref().map(Commands::raw);
+                vk::CommandBufferSubmitInfo::default().command_buffer(commands.unwrap_or_default())
+            })
+            .collect();
+        let signal = [vk::SemaphoreSubmitInfo::default()
+            .semaphore(self.semaphore.raw())
+            .value(cursor.unwrap_or_default())
+            .stage_mask(vk::PipelineStageFlags2::ALL_COMMANDS)];
+        let signal = &signal[..usize::from(cursor.is_some())];
+        let last = self.ended.len() - 1;
+        let infos: SmallVec<[_; INLINE]> = self
+            .ended
+            .iter()
+            .enumerate()
+            .map(|(nth, segment)| {
+                let count = usize::from(segment.commands.is_some());
+                let info = vk::SubmitInfo2::default()
+                    .wait_semaphore_infos(&segment.waits)
+                    .command_buffer_infos(&commands[nth..nth + count]);
+                match nth == last {
+                    true => info.signal_semaphore_infos(signal),
+                    false => info,
+                }
+            })
+            .collect();
+        // SAFETY: only the device thread uses queues. The command buffers are ended, and are kept until their batch has
+        // completed, as are the semaphores, which live as long as the device.
+        unsafe { self.context.submit(self.raw, &infos) }
+    }
+
+    /// Completes the batches of a driven device that have completed on the device. Returns `true` if there was one.
+    pub(crate) fn poll(&mut self) -> Result<bool, Code> {
+        if self.to_poll.is_empty() {
+            return Ok(false);
+        }
+        let reached = self.semaphore.value()?;
+        let mut any = false;
+        while let Some(batch) = self.to_poll.pop_front_if(|batch| batch.value <= reached) {
+            complete(self.id, batch, &self.timeline);
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// Returns `true` if a batch is in flight.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.to_poll.is_empty()
+    }
+
+    /// Waits until the queue is idle.
+    pub(crate) fn wait_idle(&self) -> Result<(), Code> {
+        // SAFETY: only the device thread uses queues, and when the device is dropped, the thread that drops it.
+        unsafe { self.context.device.queue_wait_idle(self.raw) }
+            .map_err(Code::of("vkQueueWaitIdle"))
+    }
+
+    /// Returns the value of the queue's clock. Waits for the queue, which must be idle; called while the device is
+    /// opened.
+    pub(crate) fn now(&mut self) -> Result<u64, Code> {
+        let mut commands = Commands::new(&self.context, self.family)?;
+        // SAFETY: the command buffer is new.
+        unsafe { commands.begin() }?;
+        let Some((pool, query)) = commands.stamp()? else {
+            return Ok(0);
+        };
+        commands.end()?;
+        let buffers = [vk::CommandBufferSubmitInfo::default().command_buffer(commands.raw())];
+        let info = [vk::SubmitInfo2::default().command_buffer_infos(&buffers)];
+        let mut value = [0_u64];
+        // Kept until the device is idle, also if a call below is refused.
+        self.finished.push(commands);
+        let device = &self.context.device;
+        // SAFETY: no other thread uses the queue yet; the command buffer is alive until the queue is idle.
+        unsafe {
+            self.context.submit(self.raw, &info)?;
+            device
+                .queue_wait_idle(self.raw)
+                .map_err(Code::of("vkQueueWaitIdle"))?;
+            device
+                .get_query_pool_results(pool, query, &mut value, vk::QueryResultFlags::TYPE_64)
+                .map_err(Code::of("vkGetQueryPoolResults"))?;
+        }
+        Ok(value[0])
+    }
+}
