@@ -42,7 +42,6 @@ use crate::driver::{Code, Context, Mapped, TimelineSemaphore};
 use crate::held::{Ends, Line};
 use crate::trace::{Timestamp, Timing, Tracer};
 
-
 use known::Known;
 
 /// The number of segments of a batch, and of waits of a segment, that need no allocation.

@@ -1,7 +1,9 @@
 //! Callers that step in for the device thread: they submit their batches and wait for the driver themselves.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use millstream::vulkan::Vulkan;
 use millstream::{Access, Handle, Stream, write};
@@ -89,4 +91,35 @@ fn batches_of_callers_and_of_the_queue_thread_complete_in_order_i1_i5() {
             .unwrap();
         gpu.stream.sync().wait().unwrap();
     }
+}
+
+/// I5: a caller that waits too long for its batch leaves it to the queue's thread, which completes it before later ones.
+#[test]
+fn batch_that_a_caller_gave_up_completes_before_later_ones_i5() {
+    const LEN: usize = 4 << 20;
+    let Some(gpu) = Gpu::open_with_queues(Buffers::Descriptors, 1) else {
+        return;
+    };
+    let contents: Vec<u32> = (0..LEN as u32).collect();
+    let large = gpu.stream.create(&contents).unwrap();
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let stream = gpu.client.new_stream();
+            let small = stream.create(&[0_u32; 64]).unwrap();
+            while !is_done.load(Ordering::Relaxed) {
+                stream.fill(&small, 1).unwrap();
+                stream.sync().wait().unwrap();
+                thread::sleep(Duration::from_micros(200));
+            }
+        });
+        for _ in 0..30 {
+            let got = gpu.stream.read(&large).wait();
+            // Before an assertion that fails, so that the other thread ends.
+            let is_right = got.as_ref().is_ok_and(|got| *got == contents);
+            is_done.store(!is_right, Ordering::Relaxed);
+            assert!(is_right, "{:?}", got.err());
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
 }

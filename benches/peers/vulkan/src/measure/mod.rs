@@ -2,6 +2,7 @@
 
 mod calls;
 mod copies;
+mod driven;
 mod hand_over;
 mod idle;
 mod launches;
@@ -51,6 +52,7 @@ pub(crate) const GROUPS: &[Group] = groups! {
     "hand-over": hand_over::measure;
     "idle": idle::measure;
     "copies": copies::measure;
+    "driven": driven::measure;
     "threads": threads::measure;
     "host part of threads": threads::host_part;
     "calls": calls::measure;
