@@ -111,6 +111,12 @@ impl ComputeChannel for MailboxChannel {
         }
     }
 
+    fn sends_code(&self) {
+        if let Some(shared_actor) = &self.shared_actor {
+            shared_actor.sends_code();
+        }
+    }
+
     fn rest(&self, _: Option<Instant>, _: &mut dyn FnMut(&Waker) -> bool) {}
 
     fn execute(&self, job: Job) {

@@ -31,6 +31,20 @@
 //! Wakers that users left with the device are woken by its own threads: the caller of a launch may hold a lock that
 //! such a waker takes. So from the first waker on callers do not step in.
 //!
+//! # Custom tasks whose code runs within a call of the backend
+//! That code may take a lock that a caller holds, so no caller may issue such a task ([`StepsIn::LastMessage`]). Before
+//! the first one is sent, its sender ends stepping in for good:
+//!
+//! ```text
+//!   sender of a custom task                    caller that steps in
+//!   has_code = true
+//!   enters the door, leaves                    enters; has_code? leaves without a turn
+//!   is_code_sent = true (Release)              (if it entered first, the sender waits until it has left)
+//!   sends the task
+//! ```
+//! The door's lock orders the two. The sender may block at the door, but not for user code: until `is_code_sent` no
+//! custom task has been sent, so the thread inside runs none. Later senders load `is_code_sent` (Acquire) and pass.
+//!
 //! The model `door` of `loom-tests` checks the handshake; `shared_actor/tests` count every wake, and the module
 //! `stepping_in` of the conformance suite compares results.
 
@@ -39,7 +53,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use millstream_protocol::backend::{Backend, Held, Large};
+use millstream_protocol::backend::{Backend, Held, Large, StepsIn};
 use millstream_protocol::channel::StepIn;
 use millstream_protocol::marks::{is_runtime_thread, mark_runtime_thread};
 use millstream_protocol::message::Task;
@@ -94,6 +108,10 @@ pub(crate) struct SharedActor<B: Backend> {
     opened: Instant,
     /// Users' wakers may be registered with the device; its own threads must wake them.
     has_wakers: AtomicBool,
+    /// A custom task will be sent whose code runs within a call, which callers must not make.
+    has_code: AtomicBool,
+    /// No caller is inside any more that has not seen `has_code`.
+    is_code_sent: AtomicBool,
 }
 
 /// The result of the device thread's turns.
@@ -202,6 +220,8 @@ impl<B: Backend> SharedActor<B> {
             mailbox,
             opened: Instant::now(),
             has_wakers: AtomicBool::new(false),
+            has_code: AtomicBool::new(false),
+            is_code_sent: AtomicBool::new(false),
         })
     }
 
@@ -245,8 +265,9 @@ impl<B: Backend> SharedActor<B> {
             let Some(mut core) = self.door.try_enter() else {
                 return true;
             };
-            if core.is_owner_due {
-                // The device thread has been woken and will look at everything; leave the door open for it.
+            // Relaxed: the door's lock orders it; see the module.
+            if core.is_owner_due || self.has_code.load(Ordering::Relaxed) {
+                // The device thread is woken and will look at everything; leave the door open for it.
                 _ = self.door.leave(core);
                 return false;
             }
@@ -291,13 +312,25 @@ impl<B: Backend> SharedActor<B> {
     /// registered: a waker only schedules, but may take a lock that the caller holds.
     fn may_step_in(&self) -> bool {
         // Relaxed: set before the first waker is registered. A turn that had begun by then may still wake that one.
-        !is_runtime_thread() && !self.has_wakers.load(Ordering::Relaxed)
+        // `has_code` is loaded again behind the door.
+        !is_runtime_thread()
+            && !self.has_wakers.load(Ordering::Relaxed)
+            && !self.has_code.load(Ordering::Relaxed)
+    }
+
+    /// Whether a caller steps in with a message at this tail of the mailbox.
+    fn expects_a_wait(&self, tail: u64) -> bool {
+        match B::CALLERS_STEP_IN {
+            StepsIn::Never => false,
+            StepsIn::EachMessage => self.predictor.expects_a_wait(tail),
+            StepsIn::LastMessage => self.predictor.expects_a_wait_next(tail),
+        }
     }
 }
 
 impl<B: Backend> StepIn for SharedActor<B> {
     fn step_in_for_a_wake(&self) -> bool {
-        if !self.predictor.expects_a_wait(self.mailbox.tail()) || !self.may_step_in() {
+        if !self.expects_a_wait(self.mailbox.tail()) || !self.may_step_in() {
             return false;
         }
         let is_rest = match &self.held {
@@ -328,5 +361,18 @@ impl<B: Backend> StepIn for SharedActor<B> {
         if !self.has_wakers.load(Ordering::Relaxed) {
             self.has_wakers.store(true, Ordering::Relaxed);
         }
+    }
+
+    fn sends_code(&self) {
+        // Acquire: pairs with the store below.
+        if B::CALLERS_STEP_IN != StepsIn::LastMessage || self.is_code_sent.load(Ordering::Acquire) {
+            return;
+        }
+        self.has_code.store(true, Ordering::Relaxed);
+        let inside = self.door.enter();
+        if self.door.leave(inside) {
+            self.gate.wake();
+        }
+        self.is_code_sent.store(true, Ordering::Release);
     }
 }

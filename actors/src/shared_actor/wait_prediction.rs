@@ -75,6 +75,13 @@ impl WaitPredictor {
         period <= MESSAGES_MAX && since <= period
     }
 
+    /// Returns `true` if a wait is expected now or after the next message, which asks for the answer. A caller that
+    /// sends more messages before it waits gains from a batch of all of them.
+    pub(super) fn expects_a_wait_next(&self, tail: u64) -> bool {
+        let since = tail.wrapping_sub(self.waited_at.load(Relaxed));
+        self.expects_a_wait(tail) && since + 1 >= self.period.load(Relaxed)
+    }
+
     /// Returns `true` if the expected wait comes right after this message.
     pub(super) fn expects_it_at_once(&self, now: impl FnOnce() -> Duration) -> bool {
         if !self.at_once.load(Relaxed) {
@@ -150,6 +157,22 @@ mod tests {
         }
         caller.waits_after(SOON);
         assert!(!caller.sends(1).0, "too many messages for a prediction");
+    }
+
+    #[test]
+    fn only_the_last_two_messages_before_a_wait_are_next_to_it() {
+        let mut caller = Caller::default();
+        for _ in 0..2 {
+            for _ in 0..4 {
+                caller.sends(1);
+            }
+            caller.waits_after(SOON);
+        }
+        let expected = [0; 5].map(|_| {
+            caller.sends(1);
+            caller.predictor.expects_a_wait_next(caller.tail)
+        });
+        assert_eq!(expected, [false, false, true, true, false]);
     }
 
     #[test]

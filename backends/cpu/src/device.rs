@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use millstream_host::{HostResources, QUEUE_DEPTH_MAX, check_launch};
 use millstream_protocol::backend::{
     Backend, BoundCount, BoundSlice, Compiler, Held, HostContext, HostData, Large, Launch, Span,
-    StartOutcome, TaskPoint,
+    StartOutcome, StepsIn, TaskPoint,
 };
 use millstream_protocol::error::OpenError;
 use millstream_protocol::error::Refused;
@@ -145,7 +145,7 @@ fn refused_kernel() -> Refused {
 impl Backend for CpuDevice {
     type Resources = HostResources;
 
-    const CALLERS_STEP_IN: bool = true;
+    const CALLERS_STEP_IN: StepsIn = StepsIn::EachMessage;
 
     fn properties(&self) -> &DeviceProperties {
         &self.properties

@@ -72,6 +72,12 @@ impl<B: Send + 'static> Completer<B> {
         })
     }
 
+    /// Returns the channel to the thread, which ends once the completer and all senders are dropped. `None` while the
+    /// completer is being dropped.
+    pub fn sender(&self) -> Option<Sender<B>> {
+        self.batches.clone()
+    }
+
     /// Sends a batch to the thread. The channel is never full, because a queue has at most as many batches as tasks in
     /// flight.
     ///

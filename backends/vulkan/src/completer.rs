@@ -1,6 +1,8 @@
 //! The batches of a queue, and the code of the thread that completes them. [`millstream_gpu::Completer`] has the
 //! protocol; here its event is a value of the queue's timeline semaphore: the cursor of the last batch that was submitted.
 //!
+//! A caller that has stepped in for the device thread may complete its batch itself: [`held`](crate::held).
+//!
 //! A driven device has no such threads: `Queue::poll` completes batches within `pump`.
 //!
 //! If the wait fails, the device is lost. The thread ends all timelines ([`Shared::lose`]), which wakes every waiter with
@@ -19,6 +21,7 @@ use millstream_sync::channel::Receiver;
 use millstream_sync::timeline::Timeline;
 
 use crate::driver::{Code, Context, Mapped, TimelineSemaphore};
+use crate::held::Line;
 use crate::trace::{Timing, Tracer};
 
 /// A staging range of memory that host and device access.
@@ -43,6 +46,25 @@ pub(crate) struct Batch {
     /// The timed tasks, while spans are recorded.
     pub(crate) timings: Vec<Timing>,
     pub(crate) tracer: Option<Arc<Tracer>>,
+    /// The line of the queue, if it may hold batches before this one.
+    pub(crate) after: Option<Arc<Line>>,
+    /// The error of a caller's wait for the batch.
+    pub(crate) failed: Option<Code>,
+}
+
+impl Batch {
+    /// Returns a message to the queue's thread without a batch: it completes the batches of the line.
+    pub(crate) fn reminder(line: Arc<Line>) -> Self {
+        Self {
+            after: Some(line),
+            ..Self::default()
+        }
+    }
+
+    /// Cursors of batches begin at 1.
+    fn is_reminder(&self) -> bool {
+        self.cursor == 0
+    }
 }
 
 /// The state that the device thread and the queue threads share.
@@ -97,18 +119,29 @@ pub(crate) fn serve(
 ) {
     let timeline = &shared.timelines[queue.index()];
     let mut reached = 0;
-    while let Ok(batch) = incoming.recv() {
-        if batch.value > reached {
-            if let Err(code) = semaphore.wait(batch.value) {
+    while let Ok(mut batch) = incoming.recv() {
+        let line = batch.after.take();
+        let held = std::iter::from_fn(|| line.as_ref()?.take());
+        let mut batches = held.chain(std::iter::once(batch));
+        while let Some(batch) = batches.next() {
+            if batch.is_reminder() {
+                continue;
+            }
+            let waited = match batch.failed {
+                Some(code) => Err(code),
+                None if batch.value > reached => semaphore.wait(batch.value),
+                None => Ok(()),
+            };
+            if let Err(code) = waited {
                 shared.lose(&code);
                 // Until the channel is closed: the device thread may submit more before it observes the loss.
                 let later = std::iter::from_fn(|| incoming.recv().ok());
-                shared.abandon(std::iter::once(batch).chain(later));
+                shared.abandon(std::iter::once(batch).chain(batches).chain(later));
                 return;
             }
-            reached = batch.value;
+            reached = reached.max(batch.value);
+            complete(queue, batch, timeline);
         }
-        complete(queue, batch, timeline);
     }
 }
 
@@ -123,6 +156,8 @@ pub(crate) fn complete(queue: QueueId, batch: Batch, timeline: &Timeline) {
         kept,
         timings,
         tracer,
+        after: _,
+        failed: _,
     } = batch;
     for readback in &readbacks {
         // SAFETY: the device has completed the copies, and a barrier has made their writes visible to the host; only

@@ -18,6 +18,7 @@
 //! | `queue`, `commands` | the command buffers and batches of a queue; `queue::submission` submits them |
 //! | `accesses`, `barriers` | which tasks of a queue need a barrier before them; the barriers |
 //! | `completer` | progress: the thread that waits for a queue's semaphore |
+//! | `held` | batches that a caller completes itself |
 //! | `copies`, `fill`, `upload` | copies between host and device and within the device; fills; memory for long uploads |
 //! | `trace` | start and end times of tasks, by the device's clock |
 //! | `pages` | device memory, and where bindings lie in it |
@@ -36,6 +37,7 @@ mod copies;
 mod device;
 mod driver;
 mod fill;
+mod held;
 mod kernel;
 mod module;
 mod module_checks;

@@ -223,6 +223,7 @@ impl Stream {
                 .into_iter()
                 .for_each(|binding| task.push_binding(binding));
         };
+        self.device().channel().sends_code();
         self.submit_value(self.waits(), work, op, fill)
             .map_err(|returned| returned.map(|work| Box::new(work) as ResourceWork<O>))?;
         self.device().channel().awaited();

@@ -162,6 +162,10 @@ pub trait StepIn: Send + Sync + 'static {
 
     /// Notes that a user's waker will be left with the device: callers no longer step in.
     fn leaves_waker(&self);
+
+    /// Notes that a custom task will be sent. Once this returns, no caller steps in if the backend runs its code
+    /// within a call. May wait for a caller that is inside.
+    fn sends_code(&self);
 }
 
 /// A piece of user code to run on a thread other than the device thread.
@@ -225,6 +229,9 @@ pub trait ComputeChannel: Send + Sync + 'static {
 
     /// Notes that a user's waker will be left with the device.
     fn leaves_waker(&self) {}
+
+    /// Notes that a custom task will be sent. May wait for a caller that steps in, but not for user code.
+    fn sends_code(&self) {}
 
     /// Notes that code of a user awaits the device without driving it: it left a waker, or sent user code. A device
     /// that is part of a model then makes progress without being pumped; any other device ignores the call.

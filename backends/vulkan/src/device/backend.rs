@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_protocol::backend::{
-    Backend, BoundSlice, Compiler, HostData, Launch, Span, TaskPoint,
+    Backend, BoundSlice, Compiler, Held, HostData, Large, Launch, Span, StartOutcome, StepsIn,
+    TaskPoint,
 };
 use millstream_protocol::error::Refused;
 use millstream_protocol::health::Recovery;
@@ -22,12 +23,15 @@ use millstream_sync::timeline::Timeline;
 
 use super::resources::with_current;
 use super::{VulkanDevice, VulkanResources};
+use crate::held::Lines;
 use crate::queue::Queue;
 
 impl Backend for VulkanDevice {
     type Resources = VulkanResources;
 
     const RUNS_WITHOUT_PUMP: bool = true;
+
+    const CALLERS_STEP_IN: StepsIn = StepsIn::LastMessage;
 
     fn properties(&self) -> &DeviceProperties {
         &self.properties
@@ -159,6 +163,23 @@ impl Backend for VulkanDevice {
 
     fn recovery(&mut self) -> Recovery {
         Recovery::SameProcess
+    }
+
+    fn defer_start(&mut self) {
+        self.queues.iter_mut().for_each(Queue::defer_start);
+    }
+
+    fn start_deferred(&mut self, large: Large) -> StartOutcome {
+        let mut outcome = StartOutcome::default();
+        for (index, queue) in self.queues.iter_mut().enumerate() {
+            outcome.queues |= u64::from(queue.start_deferred(large)) << index;
+        }
+        outcome
+    }
+
+    fn held(&self) -> Option<Arc<dyn Held>> {
+        let lines: Vec<_> = self.queues.iter().filter_map(Queue::line).collect();
+        Some(Arc::new(Lines(lines)))
     }
 
     fn pump(&mut self, _budget: Duration) -> bool {

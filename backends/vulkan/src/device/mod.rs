@@ -103,8 +103,8 @@ impl VulkanDevice {
         if other.submitted() < point.cursor {
             other.flush()?;
         }
-        let (semaphore, value) = (other.semaphore(), other.value_of(point.cursor));
-        self.queues[queue.index()].wait_for(semaphore, value)?;
+        let awaited = other.awaited(point.cursor);
+        self.queues[queue.index()].wait_for(&awaited)?;
         Ok(())
     }
 }

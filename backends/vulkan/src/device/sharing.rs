@@ -101,7 +101,7 @@ impl VulkanResources {
         // SAFETY: the pointer is set while the work of a task runs on this thread, and nothing else uses the queue
         // meanwhile.
         let queue = unsafe { queue.as_mut() };
-        queue.wait_for(semaphore, value)?;
+        queue.wait_for_value(semaphore, value)?;
         self.commands = queue.record_foreign(&[])?;
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Timeline semaphores.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ash::vk;
 
@@ -39,13 +40,27 @@ impl TimelineSemaphore {
 
     /// Blocks until the value is at least `value`.
     pub(crate) fn wait(&self, value: u64) -> Result<(), Code> {
+        self.wait_ns(value, u64::MAX)
+            .map_err(Code::of("vkWaitSemaphores"))
+    }
+
+    /// Blocks until the value is at least `value`, for at most this time. Returns `false` if the time has passed.
+    pub(crate) fn wait_for(&self, value: u64, time: Duration) -> Result<bool, Code> {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        match self.wait_ns(value, ns) {
+            Ok(()) => Ok(true),
+            Err(vk::Result::TIMEOUT) => Ok(false),
+            Err(result) => Err(Code::of("vkWaitSemaphores")(result)),
+        }
+    }
+
+    fn wait_ns(&self, value: u64, timeout_ns: u64) -> Result<(), vk::Result> {
         let (semaphores, values) = ([self.raw], [value]);
         let info = vk::SemaphoreWaitInfo::default()
             .semaphores(&semaphores)
             .values(&values);
         // SAFETY: the semaphore is alive.
-        unsafe { self.context.device.wait_semaphores(&info, u64::MAX) }
-            .map_err(Code::of("vkWaitSemaphores"))
+        unsafe { self.context.device.wait_semaphores(&info, timeout_ns) }
     }
 }
 

@@ -15,11 +15,12 @@
 //! a cursor in the middle of a batch waits for the value of its end, which is the next value above.
 //!
 //! A batch without commands and waits, such as that of a sync after everything was submitted, is not submitted: its
-//! cursor passes with the last signalled value ([`Queue::value_of`]).
+//! cursor passes with the last signalled value ([`Queue::awaited`]).
 //!
 //! A wait for a point is issued only after the point was flushed, that is, submitted. So several of our queues may share
 //! one queue of Vulkan: what a submission waits for was submitted before it.
 
+mod known;
 mod submission;
 
 use std::any::Any;
@@ -35,12 +36,15 @@ use millstream_sync::timeline::Timeline;
 use smallvec::SmallVec;
 
 use crate::accesses::Accesses;
-use crate::barriers::{STAGES, barrier};
+use crate::barriers::barrier;
 use crate::commands::Commands;
 use crate::completer::{Batch, Staged};
 use crate::device::VulkanPoint;
 use crate::driver::{Code, Context, Mapped, TimelineSemaphore};
+use crate::held::{Ends, Line};
 use crate::trace::{Timestamp, Timing, Tracer};
+
+use known::Known;
 
 /// The number of segments of a batch, and of waits of a segment, that need no allocation.
 const INLINE: usize = 4;
@@ -60,12 +64,27 @@ pub(crate) struct Queue {
     semaphore: Arc<TimelineSemaphore>,
     /// `None` for a driven device, whose batches `poll` completes.
     completer: Option<Completer<Batch>>,
+    /// The batches that a caller completes; `None` for a driven device.
+    line: Option<Arc<Line>>,
+    /// The cursor of the last batch in the line.
+    held: Cursor,
+    /// Whether batches are deferred until `start_deferred`.
+    defers: bool,
+    /// The deferred batches, oldest first.
+    deferred: Vec<Batch>,
+    /// The last cursor before them that was flushed.
+    before_deferred: Cursor,
     /// The last issued cursor.
     issued: Cursor,
     /// The last cursor of the last flushed batch.
     submitted: Cursor,
     /// The last value that a submission signals. At most `submitted`; all cursors above it are marks without work.
     signalled: u64,
+    /// The value before it.
+    signalled_before: u64,
+    /// What the tasks of the open batch come after, and what those of the last submitted one did.
+    known: Known,
+    signalled_known: Known,
     /// The ended segments of the open batch.
     ended: Vec<Segment>,
     /// The open segment.
@@ -117,6 +136,15 @@ pub(crate) struct QueueConfig {
 
 impl Queue {
     pub(crate) fn new(context: &Arc<Context>, config: QueueConfig) -> Self {
+        let thread = config.completer.as_ref().and_then(Completer::sender);
+        let line = thread.map(|thread| {
+            Line::new(Ends {
+                id: config.id,
+                semaphore: config.semaphore.clone(),
+                timeline: config.timeline.clone(),
+                thread,
+            })
+        });
         Self {
             id: config.id,
             context: context.clone(),
@@ -124,10 +152,18 @@ impl Queue {
             family: config.family,
             timeline: config.timeline,
             semaphore: config.semaphore,
+            line,
+            held: 0,
+            defers: false,
+            deferred: Vec::new(),
+            before_deferred: 0,
             completer: config.completer,
             issued: 0,
             submitted: 0,
             signalled: 0,
+            signalled_before: 0,
+            known: Known::default(),
+            signalled_known: Known::default(),
             ended: Vec::with_capacity(INLINE),
             open: Segment::default(),
             accesses: Accesses::default(),
@@ -271,22 +307,6 @@ impl Queue {
         self.when_submitted.push(call);
     }
 
-    /// Makes later tasks wait until a semaphore of another queue or of the application has this value.
-    pub(crate) fn wait_for(&mut self, semaphore: vk::Semaphore, value: u64) -> Result<(), Code> {
-        self.end_segment()?;
-        let waits = &mut self.open.waits;
-        if let Some(known) = waits.iter_mut().find(|wait| wait.semaphore == semaphore) {
-            known.value = known.value.max(value);
-            return Ok(());
-        }
-        let wait = vk::SemaphoreSubmitInfo::default()
-            .semaphore(semaphore)
-            .value(value)
-            .stage_mask(STAGES);
-        waits.push(wait);
-        Ok(())
-    }
-
     /// Returns the number of barriers that were recorded between tasks.
     pub(crate) fn barriers(&self) -> u64 {
         self.barriers
@@ -296,16 +316,25 @@ impl Queue {
         self.family
     }
 
-    pub(crate) fn semaphore(&self) -> vk::Semaphore {
-        self.semaphore.raw()
-    }
-
     pub(crate) fn submitted(&self) -> Cursor {
         self.submitted
     }
 
-    /// Returns the value of the semaphore at which this cursor, which was flushed, has passed.
-    pub(crate) fn value_of(&self, cursor: Cursor) -> u64 {
-        cursor.min(self.signalled)
+    /// Returns the line of held batches; `None` for a driven device.
+    pub(crate) fn line(&self) -> Option<Arc<Line>> {
+        self.line.clone()
+    }
+}
+
+impl Drop for Queue {
+    /// Ends the queue's thread, which first completes all batches. The device is idle or lost.
+    fn drop(&mut self) {
+        if let Some(line) = &self.line {
+            line.close();
+        }
+        self.completer = None;
+        // The thread ends early after a loss.
+        let left = self.line.take();
+        std::iter::from_fn(|| left.as_ref()?.take()).for_each(drop);
     }
 }

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ash::vk;
+use millstream_protocol::backend::Large;
 use millstream_protocol::id::Cursor;
 use millstream_sync::payload::panic_message;
 use smallvec::SmallVec;
@@ -25,7 +26,7 @@ impl Queue {
         // The command buffers stay in `ended` until the batch ends; nothing submits them again.
         self.finished
             .extend(self.ended.drain(..).filter_map(|segment| segment.commands));
-        // SAFETY: only the device thread uses queues.
+        // SAFETY: one thread at a time makes the calls of the backend, and no other thread uses queues.
         unsafe { self.context.device.queue_wait_idle(self.raw) }
             .map_err(Code::of("vkQueueWaitIdle"))
     }
@@ -82,7 +83,7 @@ impl Queue {
         let cursor = self.issued;
         if !self.ended.is_empty() {
             self.submit(Some(cursor))?;
-            self.signalled = cursor;
+            self.signals(cursor);
         }
         let Self {
             ended,
@@ -93,7 +94,7 @@ impl Queue {
         let commands = ended.drain(..).filter_map(|segment| segment.commands);
         let commands = commands.chain(finished.drain(..));
         in_flight.extend(commands.map(|commands| (cursor, commands)));
-        self.submitted = cursor;
+        let before = std::mem::replace(&mut self.submitted, cursor);
         let mut batch = Batch {
             cursor,
             value: self.signalled,
@@ -102,12 +103,54 @@ impl Queue {
         if !batch.timings.is_empty() {
             batch.tracer.clone_from(&self.tracer);
         }
-        match &self.completer {
-            // This fails only if the thread has panicked. The device may use the memory of the batch.
-            Some(completer) => self.to_poll.extend(completer.send(batch).err()),
-            None => self.to_poll.push_back(batch),
+        match self.defers {
+            true => {
+                if self.deferred.is_empty() {
+                    self.before_deferred = before;
+                }
+                self.deferred.push(batch);
+            }
+            false => self.hand_over(batch),
         }
         Ok(())
+    }
+
+    /// Hands a batch over to the thread that completes it, or to [`Queue::poll`].
+    fn hand_over(&mut self, mut batch: Batch) {
+        let Some(completer) = &self.completer else {
+            return self.to_poll.push_back(batch);
+        };
+        if self.held > self.timeline.completed() {
+            batch.after.clone_from(&self.line);
+        }
+        // This fails only if the thread has panicked. The device may use the memory of the batch.
+        self.to_poll.extend(completer.send(batch).err());
+    }
+
+    /// Defers the hand-over of batches.
+    pub(crate) fn defer_start(&mut self) {
+        self.defers = self.completer.is_some();
+    }
+
+    /// Hands the deferred batches over, or holds them for the caller if everything before them has completed. Returns
+    /// `true` if there were any.
+    pub(crate) fn start_deferred(&mut self, large: Large) -> bool {
+        self.defers = false;
+        let Some(last) = self.deferred.last().map(|batch| batch.cursor) else {
+            return false;
+        };
+        if large == Large::Hold
+            && self.timeline.completed() >= self.before_deferred
+            && let Some(line) = &self.line
+            && line.hold(&mut self.deferred)
+        {
+            self.held = last;
+        }
+        let mut deferred = std::mem::take(&mut self.deferred);
+        deferred.drain(..).for_each(|batch| self.hand_over(batch));
+        // Keeps the capacity (I9).
+        self.deferred = deferred;
+        true
     }
 
     /// Submits the ended segments. Signals `cursor` after them, if there is one.
@@ -141,7 +184,7 @@ impl Queue {
                 }
             })
             .collect();
-        // SAFETY: only the device thread uses queues. The command buffers are ended, and are kept until their batch has
+        // SAFETY: one thread at a time makes the calls of the backend, and no other thread uses queues. The command buffers are ended, and are kept until their batch has
         // completed, as are the semaphores, which live as long as the device.
         unsafe { self.context.submit(self.raw, &infos) }
     }
@@ -167,7 +210,7 @@ impl Queue {
 
     /// Waits until the queue is idle.
     pub(crate) fn wait_idle(&self) -> Result<(), Code> {
-        // SAFETY: only the device thread uses queues, and when the device is dropped, the thread that drops it.
+        // SAFETY: one thread at a time makes the calls of the backend, or drops the device.
         unsafe { self.context.device.queue_wait_idle(self.raw) }
             .map_err(Code::of("vkQueueWaitIdle"))
     }

@@ -56,7 +56,7 @@ pub(crate) struct Row {
     measure: String,
     unit: &'static str,
     better: Better,
-    ours: Summary,
+    ours: Option<Summary>,
     raw: Option<Summary>,
     peer: Option<Summary>,
     goal: Option<Goal>,
@@ -69,13 +69,23 @@ impl Row {
             measure: measure.into(),
             unit,
             better: Better::Lower,
-            ours,
+            ours: Some(ours),
             raw: None,
             peer: None,
             goal: Some(Goal {
                 of: Side::Raw,
                 limit: Limit::AtMost(OF_RAW_MAX),
             }),
+        }
+    }
+
+    /// Creates a row of costs of the raw side alone, without a goal.
+    pub(crate) fn raw_only(measure: impl Into<String>, unit: &'static str, raw: Summary) -> Self {
+        Self {
+            ours: None,
+            raw: Some(raw),
+            goal: None,
+            ..Self::cost(measure, unit, raw)
         }
     }
 
@@ -116,14 +126,11 @@ impl Row {
             Better::Lower => summary.min,
             Better::Higher => summary.max,
         };
-        let divide = |ours: f64, other: Option<f64>| {
-            let other = other.filter(|other| *other > 0.0)?;
-            Some(ours / other)
+        let divide = |figure: &dyn Fn(Summary) -> f64| {
+            let other = other.map(figure).filter(|other| *other > 0.0)?;
+            Some(figure(self.ours?) / other)
         };
-        [
-            divide(self.ours.median, other.map(|other| other.median)),
-            divide(best(self.ours), other.map(best)),
-        ]
+        [divide(&|of| of.median), divide(&best)]
     }
 
     fn verdict(&self) -> (String, &'static str) {
@@ -182,7 +189,7 @@ impl Report {
             table.row([
                 row.measure.clone(),
                 row.unit.to_owned(),
-                median(Some(row.ours)),
+                median(row.ours),
                 median(row.raw),
                 median(row.peer),
                 times(of_raw),

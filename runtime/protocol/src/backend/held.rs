@@ -1,6 +1,20 @@
-//! The tasks that a caller issued while it stepped in for the device thread.
+//! Callers that step in for the device thread, and the tasks that they issued meanwhile.
 
 use std::time::Duration;
+
+/// Whether callers make the calls of a backend in place of the sleeping device thread, and with which messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StepsIn {
+    /// Only the device thread makes the calls.
+    Never,
+    /// With each of the few messages before an expected wait. For tasks that run on the host, where the caller can run
+    /// them itself. No call runs user code.
+    EachMessage,
+    /// With the last message before an expected wait, or the one before it. For tasks that run on a device beside the
+    /// host: with an earlier message a caller would only end a batch early. The calls may run the code of custom tasks,
+    /// so callers no longer step in once one is sent.
+    LastMessage,
+}
 
 /// What [`Backend::start_deferred`](super::Backend::start_deferred) does with tasks that are too large to run on the calling thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +38,7 @@ pub struct StartOutcome {
 /// Runs the held tasks of a device on the thread of a caller that is about to wait for them.
 pub trait Held: Send + Sync {
     /// Runs held tasks on the calling thread, including those of other callers, if they are no user code and are
-    /// expected to take no longer than `budget` in total. The backend's threads start the others. Does not wait.
+    /// expected to take no longer than `budget` in total; or waits for tasks that a device runs, for at most `budget`.
+    /// The backend's threads complete the others.
     fn run(&self, budget: Duration);
 }

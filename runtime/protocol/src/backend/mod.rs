@@ -63,7 +63,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use held::{Held, Large, StartOutcome};
+pub use held::{Held, Large, StartOutcome, StepsIn};
 use millstream_ir::{Blocking, Program};
 use millstream_sync::timeline::Timeline;
 pub use open::{HostContext, Open};
@@ -294,7 +294,7 @@ pub trait Backend: Send + 'static {
     /// Whether the calls of this trait may come from any thread, one at a time. If so, a caller that is about to wait
     /// may make the calls itself while the device thread sleeps, between [`Backend::defer_start`] and
     /// [`Backend::start_deferred`].
-    const CALLERS_STEP_IN: bool = false;
+    const CALLERS_STEP_IN: StepsIn = StepsIn::Never;
 
     /// Allows the backend to delay the start of tasks that are issued from here on, until [`Backend::start_deferred`], which
     /// always follows.

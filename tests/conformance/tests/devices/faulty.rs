@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use millstream::backend::{
     Backend, BoundSlice, Compiler, CustomWork, Held, HostContext, HostData, Large, Launch, Open,
-    Refused, Span, StartOutcome, TaskPoint,
+    Refused, Span, StartOutcome, StepsIn, TaskPoint,
 };
 use millstream::{Cpu, DeviceProperties, OpenError, PageError, QueueId, Recovery};
 use millstream_protocol::id::Point;
@@ -124,7 +124,7 @@ impl Drop for FaultyDevice {
 impl Backend for FaultyDevice {
     type Resources = <CpuDevice as Backend>::Resources;
 
-    const CALLERS_STEP_IN: bool = CpuDevice::CALLERS_STEP_IN;
+    const CALLERS_STEP_IN: StepsIn = CpuDevice::CALLERS_STEP_IN;
 
     fn defer_start(&mut self) {
         self.inner.defer_start();

@@ -17,6 +17,7 @@
 //! | `graph_suite` | the tests of `tests/graph` |
 //! | `graphs` | random graphs, compared with NumPy |
 //! | `programs` | random programs with kernels of the IR, and those of the swarm |
+//! | `stepping_in` | callers that submit and wait themselves |
 //! | `barriers` | which tasks of a queue are separated by barriers |
 //! | `launches` | cube counts that the device writes, counts beyond its limits, large parameter blocks |
 #![allow(
@@ -38,6 +39,7 @@ mod nests;
 mod operations;
 mod products;
 mod programs;
+mod stepping_in;
 mod subject;
 mod wgsl;
 

@@ -31,7 +31,7 @@ fn batches(buffers: usize) -> impl Iterator<Item = usize> {
 }
 
 /// Returns the nanoseconds per launch of batches of `count` launches: of the submission, and with the wait.
-fn sample<T>(
+pub(super) fn sample<T>(
     count: usize,
     mut submit: impl FnMut() -> Result<T, BenchError>,
     mut wait: impl FnMut(T) -> Result<(), BenchError>,

@@ -2,9 +2,11 @@
 
 mod calls;
 mod copies;
+mod driven;
 mod hand_over;
 mod idle;
 mod launches;
+mod recordings;
 mod threads;
 
 use millstream::vulkan::{GpuInfo, gpus};
@@ -46,9 +48,11 @@ macro_rules! groups {
 pub(crate) const GROUPS: &[Group] = groups! {
     "launches": launches::measure;
     "host part of launches": launches::host_part;
+    "recordings": recordings::measure;
     "hand-over": hand_over::measure;
     "idle": idle::measure;
     "copies": copies::measure;
+    "driven": driven::measure;
     "threads": threads::measure;
     "host part of threads": threads::host_part;
     "calls": calls::measure;

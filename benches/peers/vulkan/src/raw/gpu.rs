@@ -1,32 +1,45 @@
-//! A logical device, its queues, and the pipeline of the kernel.
+//! A logical device, its queues, and the pipelines of the kernels.
 
 use ash::vk;
 use millstream::vulkan::AdoptedQueue;
 
 use crate::error::BenchError;
 
-/// The bytes of the kernel's module.
-const BYTES: &[u8] = include_bytes!("../../../../../tests/vulkan/kernels/addresses/add_one.spv");
+const ADD_ONE: &[u8] = include_bytes!("../../../../../tests/vulkan/kernels/addresses/add_one.spv");
+const ADD_ONE_AT: &[u8] = include_bytes!("../../kernels/add_one_at.spv");
 
 /// The module of the kernel `add_one`, whose push constants are an address and a count.
-pub(crate) const SPIRV: &[u32] = &{
-    let mut words = [0; BYTES.len() / 4];
+pub(crate) const SPIRV: &[u32] = &words::<{ ADD_ONE.len() / 4 }>(ADD_ONE);
+
+/// The module of the same kernel with these arguments in a buffer, whose address is the push constants.
+const SPIRV_AT: &[u32] = &words::<{ ADD_ONE_AT.len() / 4 }>(ADD_ONE_AT);
+
+/// Bytes of the arguments: an address and a count.
+pub(super) const ARGUMENT_BYTES: usize = 12;
+
+/// Returns the words of a module's bytes.
+const fn words<const WORDS: usize>(bytes: &[u8]) -> [u32; WORDS] {
+    let mut words = [0; WORDS];
     let mut at = 0;
-    while at < words.len() {
+    while at < WORDS {
         let byte = 4 * at;
         words[at] = u32::from_le_bytes([
-            BYTES[byte],
-            BYTES[byte + 1],
-            BYTES[byte + 2],
-            BYTES[byte + 3],
+            bytes[byte],
+            bytes[byte + 1],
+            bytes[byte + 2],
+            bytes[byte + 3],
         ]);
         at += 1;
     }
     words
-};
+}
 
-/// Bytes of the push constants: an address and a count.
-pub(super) const PUSHED: usize = 12;
+/// A kernel with its pipeline.
+pub(super) struct RawKernel {
+    module: vk::ShaderModule,
+    pub(super) layout: vk::PipelineLayout,
+    pub(super) pipeline: vk::Pipeline,
+}
 
 /// A logical device. Destroyed on drop.
 pub(crate) struct Gpu {
@@ -38,9 +51,9 @@ pub(crate) struct Gpu {
     pub(crate) family: u32,
     /// One queue, or two if the family has as many.
     queues: Vec<vk::Queue>,
-    module: vk::ShaderModule,
-    pub(super) layout: vk::PipelineLayout,
-    pub(super) pipeline: vk::Pipeline,
+    pub(super) add_one: RawKernel,
+    /// `add_one` with its arguments in a buffer.
+    pub(super) add_one_at: RawKernel,
 }
 
 impl Gpu {
@@ -68,16 +81,16 @@ impl Gpu {
         // SAFETY: the device was created with these queues.
         let queues = (0..count).map(|index| unsafe { device.get_device_queue(family, index) });
         let queues = queues.collect();
-        let (module, layout, pipeline) = pipeline(&device)?;
+        let add_one = kernel(&device, SPIRV, ARGUMENT_BYTES)?;
+        let add_one_at = kernel(&device, SPIRV_AT, size_of::<u64>())?;
         Ok(Self {
             _entry: entry,
             instance,
             physical,
             family,
             queues,
-            module,
-            layout,
-            pipeline,
+            add_one,
+            add_one_at,
             device,
         })
     }
@@ -121,17 +134,20 @@ fn device(
     unsafe { instance.create_device(physical, &info, None) }
 }
 
-fn pipeline(
+/// Creates a kernel with this many bytes of push constants.
+fn kernel(
     device: &ash::Device,
-) -> Result<(vk::ShaderModule, vk::PipelineLayout, vk::Pipeline), vk::Result> {
+    code: &[u32],
+    pushed_bytes: usize,
+) -> Result<RawKernel, vk::Result> {
     let ranges = [vk::PushConstantRange {
         stage_flags: vk::ShaderStageFlags::COMPUTE,
         offset: 0,
-        size: PUSHED as u32,
+        size: pushed_bytes as u32,
     }];
     // SAFETY: the module is valid SPIR-V, and its push constants are those of the layout.
     unsafe {
-        let info = vk::ShaderModuleCreateInfo::default().code(SPIRV);
+        let info = vk::ShaderModuleCreateInfo::default().code(code);
         let module = device.create_shader_module(&info, None)?;
         let info = vk::PipelineLayoutCreateInfo::default().push_constant_ranges(&ranges);
         let layout = device.create_pipeline_layout(&info, None)?;
@@ -144,7 +160,11 @@ fn pipeline(
             .layout(layout)];
         let created = device.create_compute_pipelines(vk::PipelineCache::null(), &info, None);
         let pipelines = created.map_err(|(_, error)| error)?;
-        Ok((module, layout, pipelines[0]))
+        Ok(RawKernel {
+            module,
+            layout,
+            pipeline: pipelines[0],
+        })
     }
 }
 
@@ -153,9 +173,11 @@ impl Drop for Gpu {
         // SAFETY: the recorders and memory borrow the GPU, so nothing uses these objects any more.
         unsafe {
             let _ = self.device.device_wait_idle();
-            self.device.destroy_pipeline(self.pipeline, None);
-            self.device.destroy_pipeline_layout(self.layout, None);
-            self.device.destroy_shader_module(self.module, None);
+            for kernel in [&self.add_one, &self.add_one_at] {
+                self.device.destroy_pipeline(kernel.pipeline, None);
+                self.device.destroy_pipeline_layout(kernel.layout, None);
+                self.device.destroy_shader_module(kernel.module, None);
+            }
             self.device.destroy_device(None);
             self.instance.destroy_instance(None);
         }

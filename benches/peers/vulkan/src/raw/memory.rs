@@ -95,9 +95,18 @@ impl<'a> Memory<'a> {
 
     /// Writes to memory of the host. The GPU does not use it meanwhile.
     pub(crate) fn write(&self, bytes: &[u8]) {
-        assert!(!self.mapped.is_null() && bytes.len() <= self.bytes);
+        self.write_at(0, bytes);
+    }
+
+    /// Writes to memory of the host, from byte `offset` on. The GPU does not use it meanwhile.
+    #[inline]
+    pub(crate) fn write_at(&self, offset: usize, bytes: &[u8]) {
+        assert!(!self.mapped.is_null() && offset + bytes.len() <= self.bytes);
         // SAFETY: checked above; the mapping has as many bytes.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.mapped, bytes.len()) };
+        unsafe {
+            let target = self.mapped.add(offset);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
+        }
     }
 
     /// Returns the bytes of memory of the host. The GPU does not use it meanwhile.

@@ -7,9 +7,11 @@
 mod counted;
 mod gpu;
 mod memory;
+mod plan;
 mod recorder;
 
 pub(crate) use counted::{Calls, counting, set_empty_dispatches};
 pub(crate) use gpu::{Gpu, SPIRV};
 pub(crate) use memory::{Memory, Place};
+pub(crate) use plan::Plan;
 pub(crate) use recorder::Recorder;

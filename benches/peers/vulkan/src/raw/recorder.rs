@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use ash::vk;
 
 use super::Gpu;
-use super::gpu::PUSHED;
+use super::gpu::ARGUMENT_BYTES;
 use crate::WORDS;
 use crate::error::BenchError;
 
@@ -79,7 +79,7 @@ impl<'a> Recorder<'a> {
             device.reset_command_pool(pool, vk::CommandPoolResetFlags::empty())?;
             device.begin_command_buffer(commands, &info)?;
             let point = vk::PipelineBindPoint::COMPUTE;
-            device.cmd_bind_pipeline(commands, point, self.gpu.pipeline);
+            device.cmd_bind_pipeline(commands, point, self.gpu.add_one.pipeline);
         }
         self.open = Some((pool, commands));
         Ok(commands)
@@ -124,14 +124,12 @@ impl<'a> Recorder<'a> {
     #[inline]
     pub(crate) fn launch(&mut self, address: u64) -> Result<(), BenchError> {
         let commands = self.commands()?;
-        let mut pushed = [0_u8; PUSHED];
-        pushed[..8].copy_from_slice(&address.to_ne_bytes());
-        pushed[8..].copy_from_slice(&(WORDS as u32).to_ne_bytes());
-        let stage = vk::ShaderStageFlags::COMPUTE;
+        let pushed = arguments(address);
+        let (layout, stage) = (self.gpu.add_one.layout, vk::ShaderStageFlags::COMPUTE);
         // SAFETY: the layout has these push constants, and the buffer has as many words.
         unsafe {
             self.device
-                .cmd_push_constants(commands, self.gpu.layout, stage, 0, &pushed);
+                .cmd_push_constants(commands, layout, stage, 0, &pushed);
             self.device.cmd_dispatch(commands, 1, 1, 1);
         }
         Ok(())
@@ -140,28 +138,16 @@ impl<'a> Recorder<'a> {
     /// Records a barrier between launches and copies.
     #[inline]
     pub(crate) fn barrier(&mut self) -> Result<(), BenchError> {
-        use vk::AccessFlags2 as Access;
-        let after = Access::SHADER_READ
-            | Access::SHADER_WRITE
-            | Access::TRANSFER_READ
-            | Access::TRANSFER_WRITE;
-        self.dependency(WORK, after)
+        let commands = self.commands()?;
+        record_barrier(&self.device, commands);
+        Ok(())
     }
 
-    fn dependency(
-        &mut self,
-        stages: vk::PipelineStageFlags2,
-        after: vk::AccessFlags2,
-    ) -> Result<(), BenchError> {
+    /// Records the commands of a secondary command buffer.
+    pub(super) fn execute(&mut self, secondary: vk::CommandBuffer) -> Result<(), BenchError> {
         let commands = self.commands()?;
-        let barriers = [vk::MemoryBarrier2::default()
-            .src_stage_mask(WORK)
-            .src_access_mask(vk::AccessFlags2::SHADER_WRITE | vk::AccessFlags2::TRANSFER_WRITE)
-            .dst_stage_mask(stages)
-            .dst_access_mask(after)];
-        let info = vk::DependencyInfo::default().memory_barriers(&barriers);
-        // SAFETY: the command buffer is being recorded.
-        unsafe { self.device.cmd_pipeline_barrier2(commands, &info) };
+        // SAFETY: the secondary command buffer is complete.
+        unsafe { self.device.cmd_execute_commands(commands, &[secondary]) };
         Ok(())
     }
 
@@ -185,7 +171,10 @@ impl<'a> Recorder<'a> {
 
     /// Records a barrier that makes copies visible to the host.
     pub(crate) fn visible_to_host(&mut self) -> Result<(), BenchError> {
-        self.dependency(vk::PipelineStageFlags2::HOST, vk::AccessFlags2::HOST_READ)
+        let commands = self.commands()?;
+        let after = (vk::PipelineStageFlags2::HOST, vk::AccessFlags2::HOST_READ);
+        record_dependency(&self.device, commands, after);
+        Ok(())
     }
 
     /// Submits the open batch. Returns the value that the semaphore reaches after it.
@@ -250,6 +239,39 @@ impl<'a> Recorder<'a> {
     pub(crate) fn point(&self) -> (vk::Semaphore, u64) {
         (self.semaphore, self.submitted)
     }
+}
+
+/// Returns the arguments of the kernel for the words at `address`.
+#[inline]
+pub(super) fn arguments(address: u64) -> [u8; ARGUMENT_BYTES] {
+    let mut arguments = [0_u8; ARGUMENT_BYTES];
+    arguments[..8].copy_from_slice(&address.to_ne_bytes());
+    arguments[8..].copy_from_slice(&(WORDS as u32).to_ne_bytes());
+    arguments
+}
+
+/// Records a barrier between launches and copies to a command buffer that is being recorded.
+#[inline]
+pub(super) fn record_barrier(device: &ash::Device, commands: vk::CommandBuffer) {
+    use vk::AccessFlags2 as Access;
+    let accesses =
+        Access::SHADER_READ | Access::SHADER_WRITE | Access::TRANSFER_READ | Access::TRANSFER_WRITE;
+    record_dependency(device, commands, (WORK, accesses));
+}
+
+fn record_dependency(
+    device: &ash::Device,
+    commands: vk::CommandBuffer,
+    (stages, accesses): (vk::PipelineStageFlags2, vk::AccessFlags2),
+) {
+    let barriers = [vk::MemoryBarrier2::default()
+        .src_stage_mask(WORK)
+        .src_access_mask(vk::AccessFlags2::SHADER_WRITE | vk::AccessFlags2::TRANSFER_WRITE)
+        .dst_stage_mask(stages)
+        .dst_access_mask(accesses)];
+    let info = vk::DependencyInfo::default().memory_barriers(&barriers);
+    // SAFETY: the command buffer is being recorded.
+    unsafe { device.cmd_pipeline_barrier2(commands, &info) };
 }
 
 impl Drop for Recorder<'_> {

@@ -208,6 +208,33 @@ fn hazard_between_queues_costs_no_call_i3() {
     rig.end();
 }
 
+/// I9: a wait for a queue that came after this queue's own tasks orders these too, so they need no barrier.
+#[test]
+fn a_hand_over_and_back_needs_no_barrier_against_the_first_launch_i9() {
+    let Some(mut rig) = Rig::new() else { return };
+    let (one, other) = (rig.stream.clone(), rig.device.new_client().new_stream());
+    let kernel = rig.device.new_client().kernel(add_one()).unwrap();
+    let a = one.create(&[1_u32; 64]).unwrap();
+    let visible = rig.visible;
+    let mut barriers_of = |streams: &[&Stream]| {
+        let calls = rig.calls_of(|| {
+            streams
+                .iter()
+                .for_each(|stream| launch(stream, &kernel, &a));
+        });
+        // Each command buffer may end with a barrier for the host.
+        calls["vkCmdPipelineBarrier2"] - visible * calls["vkEndCommandBuffer"]
+    };
+    // Each queue has a barrier against its launch of the round before, which the host has seen to end.
+    assert_eq!(barriers_of(&[&one, &other]), 2);
+    // Only the first launch: the other queue waits for it, and it came after the other queue's last one.
+    assert_eq!(barriers_of(&[&one, &other, &one, &other, &one]), 1);
+    // Each launch: no wait is for a queue that came after the queue's own tasks.
+    assert_eq!(barriers_of(&[&one, &one, &other, &other]), 4);
+    drop((a, kernel, one, other));
+    rig.end();
+}
+
 /// I9: with threads each batch is one submission, which its queue's thread waits for once. Nothing is created.
 #[test]
 fn with_threads_a_batch_costs_one_submission_and_one_wait_i9() {

@@ -1,0 +1,125 @@
+//! Callers that step in for the device thread: they submit their batches and wait for the driver themselves.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use millstream::vulkan::Vulkan;
+use millstream::{Access, Handle, Stream, write};
+
+use crate::gpu::{Buffers, Gpu};
+
+/// Waits after a message, a few times, so that such a wait is expected.
+fn get_used_to_waits(stream: &Stream, data: &Handle<u32>) {
+    for round in 0..5 {
+        stream.fill(data, round).unwrap();
+        stream.sync().wait().unwrap();
+    }
+}
+
+/// I8: the code of a custom task may take a lock that the caller of another request holds, so no caller runs it.
+#[test]
+fn no_caller_runs_the_code_of_a_custom_task_i8() {
+    let Some(gpu) = Gpu::open_with_queues(Buffers::Descriptors, 1) else {
+        return;
+    };
+    let data = gpu.stream.create(&[0_u32; 64]).unwrap();
+    get_used_to_waits(&gpu.stream, &data);
+    let lock = Arc::new(Mutex::new(()));
+    let other = gpu.client.new_stream();
+    for _ in 0..20 {
+        let (sender, receiver) = mpsc::channel();
+        let locked = lock.clone();
+        let work = move |_: &mut millstream::vulkan::VulkanResources| {
+            drop(locked.lock());
+            sender.send(thread::current().id()).unwrap();
+        };
+        thread::scope(|scope| {
+            let held = lock.lock();
+            let task = scope.spawn(|| {
+                let bindings = (write(&data),);
+                other
+                    .with_resource::<Vulkan>("lock", bindings, work)
+                    .unwrap();
+                thread::current().id()
+            });
+            // Requests while the lock is held, with the custom task before, between or after them.
+            for value in 0..3 {
+                gpu.stream.fill(&data, value).unwrap();
+            }
+            drop(held);
+            let sent_by = task.join().unwrap();
+            gpu.stream.sync().wait().unwrap();
+            let ran_on = receiver.recv().unwrap();
+            assert!(ran_on != sent_by && ran_on != thread::current().id());
+        });
+    }
+}
+
+/// I1, I5: batches of a queue complete in order, whether a caller completes them or the queue's thread. Each caller reads
+/// its own values, beside one that submits without waiting.
+#[test]
+fn batches_of_callers_and_of_the_queue_thread_complete_in_order_i1_i5() {
+    const CALLERS: u32 = 3;
+    const ROUNDS: u32 = 300;
+    for queues in [1, 2] {
+        let Some(gpu) = Gpu::open_with_queues(Buffers::Descriptors, queues) else {
+            return;
+        };
+        thread::scope(|scope| {
+            for caller in 0..CALLERS {
+                let client = &gpu.client;
+                scope.spawn(move || {
+                    let stream = client.new_stream();
+                    let values = stream.create(&[0_u32; 256]).unwrap();
+                    for round in 0..ROUNDS {
+                        let own = caller * ROUNDS + round;
+                        stream.write(&values, &[own; 256]).unwrap();
+                        if caller > 0 {
+                            assert_eq!(stream.read(&values).wait().unwrap(), [own; 256]);
+                        }
+                    }
+                    let last = (caller + 1) * ROUNDS - 1;
+                    assert_eq!(stream.read(&values).wait().unwrap(), [last; 256]);
+                });
+            }
+        });
+        let nothing: [(&Handle<u8>, Access); 0] = [];
+        gpu.stream
+            .with_resource::<Vulkan>("last", nothing.as_slice(), |_| ())
+            .unwrap();
+        gpu.stream.sync().wait().unwrap();
+    }
+}
+
+/// I5: a caller that waits too long for its batch leaves it to the queue's thread, which completes it before later ones.
+#[test]
+fn batch_that_a_caller_gave_up_completes_before_later_ones_i5() {
+    const LEN: usize = 4 << 20;
+    let Some(gpu) = Gpu::open_with_queues(Buffers::Descriptors, 1) else {
+        return;
+    };
+    let contents: Vec<u32> = (0..LEN as u32).collect();
+    let large = gpu.stream.create(&contents).unwrap();
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let stream = gpu.client.new_stream();
+            let small = stream.create(&[0_u32; 64]).unwrap();
+            while !is_done.load(Ordering::Relaxed) {
+                stream.fill(&small, 1).unwrap();
+                stream.sync().wait().unwrap();
+                thread::sleep(Duration::from_micros(200));
+            }
+        });
+        for _ in 0..30 {
+            let got = gpu.stream.read(&large).wait();
+            // Before an assertion that fails, so that the other thread ends.
+            let is_right = got.as_ref().is_ok_and(|got| *got == contents);
+            is_done.store(!is_right, Ordering::Relaxed);
+            assert!(is_right, "{:?}", got.err());
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+}
