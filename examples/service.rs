@@ -4,7 +4,7 @@
 //! ```text
 //! cargo run --release --example service -- --requests 400 --backend cpu
 //! ```
-//! `--backend cuda` is the first NVIDIA GPU, and `sim` the simulator. The executor is a few threads, each of which runs
+//! `--backend cuda` is the first NVIDIA GPU, `vulkan` the first GPU of Vulkan (with `--features vulkan`), `sim` the simulator. The executor is a few threads, each of which runs
 //! one handler to its end. Any other executor works as well: answers are futures that need no runtime.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
     let Some((requests, backend)) = arguments(std::env::args().skip(1)) else {
-        eprintln!("usage: service [--requests N] [--backend cpu|cuda|sim]");
+        eprintln!("usage: service [--requests N] [--backend cpu|cuda|vulkan|sim]");
         return ExitCode::from(2);
     };
     match run(requests, &backend) {
@@ -60,11 +60,19 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Option<(u32, String)> {
     Some((requests, backend))
 }
 
-const BACKENDS: [&str; 3] = ["cpu", "cuda", "sim"];
+const BACKENDS: &[&str] = &[
+    "cpu",
+    "cuda",
+    #[cfg(feature = "vulkan")]
+    "vulkan",
+    "sim",
+];
 
 fn open(backend: &str) -> Result<Device, OpenError> {
     match backend {
         "cuda" => Device::open(Cuda::ordinal(0)),
+        #[cfg(feature = "vulkan")]
+        "vulkan" => Device::open(millstream::Vulkan::ordinal(0)),
         "sim" => Device::open(Sim::seed(7)),
         _ => Device::open(Cpu::default()),
     }
@@ -222,8 +230,8 @@ impl Tenant {
 /// The arguments of [`squares`]: the numbers, a partial sum for each cube, and the count of numbers.
 type Squares = (Read<f32>, Write<f32>, u32);
 
-/// Returns the kernel that sums squares, a partial sum for each cube. Its sources are Rust, CUDA C, and the PTX
-/// compiled from it for machines without NVRTC.
+/// Returns the kernel that sums squares, a partial sum for each cube. Its sources are Rust, CUDA C, the PTX compiled from it
+/// for machines without NVRTC, and the SPIR-V compiled from GLSL.
 pub fn squares() -> Kernel {
     let kernel = Kernel::new("squares")
         .reads::<f32>("numbers")
@@ -232,6 +240,9 @@ pub fn squares() -> Kernel {
     let kernel = kernel
         .cuda(include_str!("kernels/squares.cu"))
         .source(Source::Ptx(include_str!("kernels/squares.ptx").into()));
+    let (spirv, _) = include_bytes!("kernels/squares.spv").as_chunks::<4>();
+    let spirv = spirv.iter().map(|word| u32::from_le_bytes(*word));
+    let kernel = kernel.spirv(spirv.collect::<Vec<u32>>());
     kernel.native(|cube, args| {
         let numbers = args.read::<f32>(0);
         let start = cube.index() as usize * PER_CUBE;

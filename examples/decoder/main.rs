@@ -1,7 +1,7 @@
 //! Decodes tokens greedily with a small transformer of random weights, and draws the attention of each token.
 //!
 //! ```sh
-//! cargo run --release --example decoder -- [--tokens N] [--backend cpu|cuda|sim] [--output FOLDER] [--json]
+//! cargo run --release --example decoder -- [--tokens N] [--backend cpu|cuda|vulkan|sim] [--output FOLDER] [--json]
 //! ```
 //! Writes to `out/decoder` the attention of each token to earlier ones, for each head (`attention.png`), and the
 //! schedule of a token (`token.dot`, for `millstream draw`).

@@ -1,7 +1,7 @@
 //! Trains a network on handwritten digits, and draws the results.
 //!
 //! ```sh
-//! cargo run --release --example digits -- [--rounds N] [--backend cpu|cuda|sim] [--output FOLDER] [--json]
+//! cargo run --release --example digits -- [--rounds N] [--backend cpu|cuda|vulkan|sim] [--output FOLDER] [--json]
 //! ```
 //! Writes to `out/digits` the loss over the steps (`loss.png`), the test images with wrong guesses framed
 //! (`guesses.png`), and the schedule of a step (`step.dot`, for `millstream draw`).

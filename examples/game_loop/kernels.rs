@@ -1,4 +1,4 @@
-//! The kernels of the game, in Rust and in CUDA C: Gray and Scott's system, and its picture.
+//! The kernels of the game, in Rust, in CUDA C and in GLSL: Gray and Scott's system, and its picture.
 
 use millstream::{Kernel, NativeArgs, Read, Source, Write};
 
@@ -28,7 +28,8 @@ fn rows(field: &[f32], y: usize) -> [&[f32]; 3] {
     [y + size - 1, y, y + 1].map(|row| &field[row % size * size..][..size])
 }
 
-/// Adds the GPU sources of a kernel: CUDA C, and the PTX compiled from it for machines without NVRTC.
+/// Adds the GPU sources of a kernel: CUDA C, the PTX compiled from it for machines without NVRTC, and the SPIR-V compiled
+/// from GLSL.
 macro_rules! with_gpu_sources {
     ($kernel:expr, $name:literal) => {
         $kernel
@@ -36,7 +37,14 @@ macro_rules! with_gpu_sources {
             .source(Source::Ptx(
                 include_str!(concat!("../kernels/", $name, ".ptx")).into(),
             ))
+            .spirv(words(include_bytes!(concat!("../kernels/", $name, ".spv"))))
     };
+}
+
+/// Returns the words of a SPIR-V file.
+fn words(file: &[u8]) -> Vec<u32> {
+    let (words, _) = file.as_chunks::<4>();
+    words.iter().map(|word| u32::from_le_bytes(*word)).collect()
 }
 
 /// The arguments of [`step`]: food, field, next food and next field.

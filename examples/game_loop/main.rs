@@ -5,9 +5,9 @@
 //! ```text
 //! cargo run --release --example game_loop -- --frames 600 --size 256 --output out/game_loop --replay --backend cpu
 //! ```
-//! `--backend cuda` is the first NVIDIA GPU, which computes the same bits; `sim` is the simulator. Writes some pictures
-//! and the log of all submissions to the output folder. `--replay` runs the log again on a device with threads, and
-//! compares the pictures bit by bit.
+//! `--backend cuda` is the first NVIDIA GPU, which computes the same bits; `vulkan` is the first GPU of Vulkan (with
+//! `--features vulkan`), `sim` the simulator. Writes some pictures and the log of all submissions to the output folder.
+//! `--replay` runs the log again on a device with threads, and compares the pictures bit by bit.
 
 mod kernels;
 
@@ -70,6 +70,9 @@ pub enum Backend {
     Cpu,
     /// The first NVIDIA GPU.
     Cuda,
+    /// The first GPU of the Vulkan loader.
+    #[cfg(feature = "vulkan")]
+    Vulkan,
     /// The simulator.
     Sim,
 }
@@ -79,6 +82,8 @@ impl Backend {
         match self {
             Self::Cpu => Device::open_driven(Cpu::default(), options),
             Self::Cuda => Device::open_driven(Cuda::ordinal(0), options),
+            #[cfg(feature = "vulkan")]
+            Self::Vulkan => Device::open_driven(millstream::Vulkan::ordinal(0), options),
             Self::Sim => Device::open_driven(Sim::seed(7), options),
         }
     }
@@ -87,6 +92,8 @@ impl Backend {
         match self {
             Self::Cpu => Device::open(Cpu::default()),
             Self::Cuda => Device::open(Cuda::ordinal(0)),
+            #[cfg(feature = "vulkan")]
+            Self::Vulkan => Device::open(millstream::Vulkan::ordinal(0)),
             Self::Sim => Device::open(Sim::seed(7)),
         }
     }
@@ -113,10 +120,12 @@ impl Options {
                     options.backend = match value()?.as_str() {
                         "cpu" => Backend::Cpu,
                         "cuda" => Backend::Cuda,
+                        #[cfg(feature = "vulkan")]
+                        "vulkan" => Backend::Vulkan,
                         "sim" => Backend::Sim,
                         other => {
                             return Err(format!(
-                                "--backend expects cpu, cuda or sim, got `{other}`"
+                                "--backend expects cpu, cuda, vulkan (if the feature is enabled) or sim, got `{other}`"
                             )
                             .into());
                         }

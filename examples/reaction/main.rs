@@ -1,7 +1,7 @@
 //! Simulates two substances that react and diffuse, and draws them.
 //!
 //! ```sh
-//! cargo run --release --example reaction -- [--size N] [--steps N] [--backend cpu|cuda|sim] [--output FOLDER] [--json]
+//! cargo run --release --example reaction -- [--size N] [--steps N] [--backend cpu|cuda|vulkan|sim] [--output FOLDER] [--json]
 //! ```
 //! Writes to `out/reaction` four moments of the simulation (`reaction.png`), and the schedule of a run (`run.dot`, for
 //! `millstream draw`).

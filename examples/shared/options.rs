@@ -22,6 +22,8 @@ enum Backend {
     Cpu,
     #[cfg(feature = "cuda")]
     Cuda,
+    #[cfg(feature = "vulkan")]
+    Vulkan,
     Sim,
 }
 
@@ -82,6 +84,8 @@ impl Options {
             Backend::Cpu => Device::open(Cpu::default()),
             #[cfg(feature = "cuda")]
             Backend::Cuda => Device::open(millstream::Cuda::ordinal(0)),
+            #[cfg(feature = "vulkan")]
+            Backend::Vulkan => Device::open(millstream::Vulkan::ordinal(0)),
             Backend::Sim => Device::open(Sim::seed(7)),
         }
     }
@@ -102,9 +106,11 @@ fn backend(value: &str) -> Result<Backend, Failure> {
         "cpu" => Ok(Backend::Cpu),
         #[cfg(feature = "cuda")]
         "cuda" => Ok(Backend::Cuda),
+        #[cfg(feature = "vulkan")]
+        "vulkan" => Ok(Backend::Vulkan),
         "sim" => Ok(Backend::Sim),
         other => Err(Failure::Usage(format!(
-            "--backend expects cpu, cuda (if compiled in) or sim, got `{other}`"
+            "--backend expects cpu, sim, or, if the feature of the same name is enabled, cuda or vulkan; got `{other}`"
         ))),
     }
 }

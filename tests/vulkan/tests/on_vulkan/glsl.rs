@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The folders with GLSL, and the variants of each: the folder of the SPIR-V, and a macro.
-const FOLDERS: [(&str, &[(&str, &str)]); 4] = [
+const FOLDERS: [(&str, &[(&str, &str)]); 5] = [
     (
         "tests/vulkan/kernels",
         &[("addresses", "ADDRESSES"), ("descriptors", "DESCRIPTORS")],
@@ -20,6 +20,7 @@ const FOLDERS: [(&str, &[(&str, &str)]); 4] = [
     ("cli/src/demo/kernels", &[("", "ADDRESSES")]),
     ("cli/src/doctor/kernels", &[("", "ADDRESSES")]),
     ("cli/src/bench/kernels", &[("", "ADDRESSES")]),
+    ("examples/kernels", &[("", "ADDRESSES")]),
 ];
 
 /// Kernels whose buffers are always addresses.

@@ -8,6 +8,7 @@
 //! | `adopted` | a device of the application |
 //! | `cache` | the pipeline cache on disk |
 //! | `clock` | the time axis of spans |
+//! | `examples` | the game loop and the service |
 //! | `subject` | the device of a test, and the messages of the validation layer |
 //! | `wgsl` | kernels in WGSL |
 //! | `gpu` | a device with a stream, for tests of kernels |
@@ -29,6 +30,7 @@ mod adopted;
 mod barriers;
 mod cache;
 mod clock;
+mod examples;
 mod functions;
 mod glsl;
 mod gpu;
