@@ -160,3 +160,110 @@ fn kernel_that_needs_a_feature_that_the_application_did_not_enable_is_refused() 
     device.close(Duration::from_secs(60));
     drop(device);
 }
+
+/// I1, on a device with threads: a task waits for a semaphore of the application, and the application for a task.
+#[test]
+fn application_and_tasks_wait_for_each_others_semaphores_i1() {
+    if let Some(why) = unavailable() {
+        return eprintln!("SKIPPED: {why}");
+    }
+    let application = Application::new();
+    let raw = application.device.clone();
+    let mut kind =
+        vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
+    let info = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
+    // SAFETY: the device is alive; the semaphore is destroyed below.
+    let gate = unsafe { raw.create_semaphore(&info, None) }.unwrap();
+    let device = Device::open(application.adopted()).unwrap();
+    let stream = device.new_client().new_stream();
+    let values = stream.create(&[5_u32; 64]).unwrap();
+
+    let kept = Arc::new(());
+    let keep = kept.clone();
+    let point =
+        stream.ask_resource::<Vulkan, _>("gated", update(&values), move |resources, reply| {
+            // SAFETY: the gate is a timeline semaphore that outlives the device, and is opened below.
+            unsafe { resources.wait_for(gate, 1) }.unwrap();
+            resources.keep(keep);
+            resources.when_submitted(|point| reply.send(point));
+            resources.when_submitted(|_| panic!("planned: the device goes on"));
+            let (commands, bound) = (resources.commands().unwrap(), resources.binding(0).unwrap());
+            let fill = resources.device().fp_v1_0().cmd_fill_buffer;
+            // SAFETY: the binding is a range of the buffer, and is declared as written.
+            unsafe { fill(commands, bound.buffer, bound.offset, bound.bytes, 6) };
+        });
+    let point = point.wait().unwrap();
+    let (semaphores, values_of) = ([point.semaphore()], [point.value()]);
+    let info = vk::SemaphoreWaitInfo::default()
+        .semaphores(&semaphores)
+        .values(&values_of);
+    // SAFETY: the point keeps its semaphore.
+    let reached = |nanoseconds| unsafe { raw.wait_semaphores(&info, nanoseconds) };
+    assert_eq!(reached(0), Err(vk::Result::TIMEOUT));
+    assert_eq!(
+        Arc::strong_count(&kept),
+        2,
+        "kept while the task is in flight"
+    );
+    let signal = vk::SemaphoreSignalInfo::default().semaphore(gate).value(1);
+    // SAFETY: the gate is alive.
+    unsafe { raw.signal_semaphore(&signal) }.unwrap();
+    assert_eq!(reached(u64::MAX), Ok(()));
+    assert_eq!(stream.read(&values).wait().unwrap(), [6; 64]);
+    assert_eq!(
+        Arc::strong_count(&kept),
+        1,
+        "dropped once the task has completed"
+    );
+
+    drop((stream, values));
+    device.close(Duration::from_secs(60));
+    drop(device);
+    drop(point);
+    // SAFETY: nothing uses the gate any more.
+    unsafe { raw.destroy_semaphore(gate, None) };
+}
+
+/// What custom tasks share with an application is refused, or does nothing, where it makes no sense.
+#[test]
+fn sharing_outside_of_a_task_or_of_an_application_is_refused() {
+    if let Some(why) = unavailable() {
+        return eprintln!("SKIPPED: {why}");
+    }
+    let usage = vk::BufferUsageFlags::TRANSFER_SRC;
+    let device = Device::open(Vulkan::ordinal(0).queues(1).no_pipeline_cache()).unwrap();
+    let stream = device.new_client().new_stream();
+    let values = stream.create(&[5_u32; 64]).unwrap();
+    let alias =
+        stream.ask_resource::<Vulkan, _>("alias", update(&values), move |resources, reply| {
+            reply.send(resources.alias(0, usage).map(drop));
+        });
+    let refused = alias.wait().unwrap().unwrap_err().to_string();
+    assert!(
+        refused.contains("the device is not of an application"),
+        "{refused}"
+    );
+    let unanswered = stream.ask_resource::<Vulkan, ()>("silent", update(&values), |_, _| {});
+    let refused = unanswered.wait().unwrap_err().to_string();
+    assert!(refused.contains("it dropped its reply"), "{refused}");
+    let mut guard = stream
+        .get_resource::<Vulkan>(update(&values))
+        .wait()
+        .unwrap();
+    let (called, calls) = std::sync::mpsc::channel();
+    guard.when_submitted(move |_| called.send(()).unwrap());
+    assert!(calls.recv().is_err(), "a guard has no submission");
+    drop((guard, stream, values));
+    device.close(Duration::from_secs(60));
+
+    let application = Application::new();
+    let (instance, raw) = (application.instance.clone(), application.device.clone());
+    let adopted = AdoptedDevice::new(instance, application.physical, raw, [application.queue]);
+    // SAFETY: the device does not open.
+    let shared = unsafe { Vulkan::adopt(adopted.share_queues()) };
+    let refused = Device::open(shared).err().unwrap().to_string();
+    assert!(
+        refused.contains("open the device with `open_driven`"),
+        "{refused}"
+    );
+}
