@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ash::vk;
 
+use crate::device::COPY_BYTES;
 use crate::driver::{Code, Context, Mapped, Purpose};
 use crate::properties::QUEUE_DEPTH_MAX;
 use crate::trace::Timestamp;
@@ -26,6 +27,8 @@ pub(crate) struct Commands {
     parameters: Vec<Mapped>,
     /// The block that is being filled, and the bytes used in it.
     filled: (usize, usize),
+    /// The places of checked cube counts in the blocks.
+    counts: Vec<(usize, usize)>,
     /// The pipeline that was bound last.
     pub(crate) bound: vk::Pipeline,
     /// Timestamps, created when the first one is written.
@@ -51,6 +54,7 @@ impl Commands {
             buffer: vk::CommandBuffer::null(),
             parameters: Vec::new(),
             filled: (0, 0),
+            counts: Vec::new(),
             bound: vk::Pipeline::null(),
             timestamps: vk::QueryPool::null(),
             stamped: 0,
@@ -75,6 +79,7 @@ impl Commands {
     /// # Safety
     /// An earlier submission of the command buffer has completed.
     pub(crate) unsafe fn begin(&mut self) -> Result<(), Code> {
+        self.report_counts();
         self.bound = vk::Pipeline::null();
         self.filled = (0, 0);
         self.is_first_stamp = true;
@@ -159,6 +164,37 @@ impl Commands {
     }
 }
 
+impl Commands {
+    /// Makes room for a copy of cube counts, for which [`Commands::reserve`] has made room, until the submission has
+    /// completed. Returns the buffer, the offset and the device address.
+    pub(crate) fn store_counts(&mut self) -> (vk::Buffer, u64, u64) {
+        let address = self.store(&[0; COPY_BYTES]);
+        let (block, end) = self.filled;
+        let start = end - COPY_BYTES;
+        self.counts.push((block, start));
+        let buffer = self.parameters[block].buffer().raw();
+        (buffer, start as u64, address)
+    }
+
+    /// Logs cube counts of the last submission, which has completed, that exceeded the limits.
+    fn report_counts(&mut self) {
+        for (block, start) in self.counts.drain(..) {
+            let room = &self.parameters[block];
+            let flag = start + COPY_BYTES - size_of::<u32>();
+            // SAFETY: the place lies in the block, which the device does not use any more.
+            let exceeded = unsafe { room.pointer().as_ptr().add(flag).cast::<u32>().read() };
+            if exceeded != 0 {
+                let limits = self.context.gpu.limits.max_compute_work_group_count;
+                tracing::error!(
+                    target: "millstream::vulkan",
+                    ?limits,
+                    "a cube count that the device wrote exceeds the limits of the device; the launch did nothing"
+                );
+            }
+        }
+    }
+}
+
 /// Returns the place of the next parameters: the block, and the offset in it. `filled` is the end of the previous ones.
 fn place((block, used): (usize, usize), bytes: usize) -> (usize, usize) {
     let start = used.next_multiple_of(ALIGNMENT);
@@ -170,6 +206,7 @@ fn place((block, used): (usize, usize), bytes: usize) -> (usize, usize) {
 
 impl Drop for Commands {
     fn drop(&mut self) {
+        self.report_counts();
         // SAFETY: created once, destroyed once with its command buffer, whose submission has completed, or the device
         // is lost.
         unsafe {

@@ -7,6 +7,7 @@ use millstream_protocol::id::QueueId;
 use smallvec::SmallVec;
 
 use super::VulkanDevice;
+use super::count_guard::CountGuard;
 use crate::driver::Context;
 use crate::kernel::VulkanKernel;
 use crate::pages::Location;
@@ -94,15 +95,23 @@ impl VulkanDevice {
             true => self.descriptor_infos(launch, &locations),
             false => SmallVec::new(),
         };
+        if indirect.is_some() && self.count_guard.is_none() {
+            self.count_guard = Some(CountGuard::new(&self.context)?);
+        }
         let bound = launch.bindings.iter().chain(dynamic);
         let Self {
             context,
             queues,
             block,
+            count_guard,
             ..
         } = self;
         let device = &context.device;
         let commands = queues[queue.index()].record(bound)?;
+        let indirect = match (&*count_guard, indirect) {
+            (Some(guard), Some(counts)) => Some(guard.record(context, commands, counts.address)?),
+            _ => None,
+        };
         let (pipeline, layout) = entry.pipeline();
         let buffer = commands.raw();
         if entry.is_spilled {
@@ -139,7 +148,7 @@ impl VulkanDevice {
         };
         if let Some(counts) = indirect {
             push(block);
-            // SAFETY: the buffer has three `u32` there, which the launch's binding covers.
+            // SAFETY: the buffer has three `u32` there, within the limits of the device.
             unsafe { device.cmd_dispatch_indirect(buffer, counts.buffer, counts.offset) };
             return Ok(());
         }

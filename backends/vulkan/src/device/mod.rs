@@ -6,10 +6,12 @@
 //! | `opening` | opens a device |
 //! | `backend` | implements the trait `Backend` |
 //! | `launching` | one launch |
+//! | `count_guard` | checks cube counts that the device writes |
 //! | `resources` | the resources of custom tasks and guards |
 //! | `sharing` | what custom tasks share with an application: waits, points, and aliases of buffers |
 
 mod backend;
+mod count_guard;
 mod launching;
 mod opening;
 mod resources;
@@ -17,6 +19,8 @@ mod sharing;
 
 use std::sync::Arc;
 
+pub(crate) use count_guard::COPY_BYTES;
+use count_guard::CountGuard;
 use millstream_gpu::Staging;
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::{Point, QueueId};
@@ -56,6 +60,8 @@ pub struct VulkanDevice {
     pub(crate) nothing: Buffer,
     pub(crate) context: Arc<Context>,
     shared: Arc<Shared>,
+    /// Compiled by the first launch with a cube count of the device.
+    count_guard: Option<CountGuard>,
     /// `None` if the device has no timestamps.
     tracer: Option<Arc<Tracer>>,
     /// The number of spans to keep for the whole life of the device; 0 if they were not requested at opening.

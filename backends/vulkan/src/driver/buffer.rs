@@ -44,7 +44,9 @@ impl Buffer {
         let usage = Usage::TRANSFER_SRC | Usage::TRANSFER_DST | Usage::SHADER_DEVICE_ADDRESS;
         let usage = match purpose {
             Purpose::Page => usage | Usage::STORAGE_BUFFER | Usage::INDIRECT_BUFFER,
-            Purpose::Upload | Purpose::Readback => usage,
+            // Command buffers keep checked cube counts there.
+            Purpose::Upload => usage | Usage::INDIRECT_BUFFER,
+            Purpose::Readback => usage,
         };
         let device = &context.device;
         let raw = create(context, bytes, usage)?;

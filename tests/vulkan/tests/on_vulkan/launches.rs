@@ -98,6 +98,25 @@ fn counts_of_several_launches_are_read_in_order() {
     assert_eq!(gpu.stream.read(&seen).wait().unwrap(), [11, 1, 1]);
 }
 
+/// Vulkan leaves counts beyond the limits of the device undefined: such a launch does nothing, and later ones run.
+#[rstest]
+fn launch_does_nothing_if_a_cube_count_of_the_device_exceeds_the_limits(
+    #[values([u32::MAX, 1, 1], [1, u32::MAX, 1], [1, 1, u32::MAX])] counts: [u32; 3],
+    #[values(Buffers::Addresses, Buffers::Descriptors)] buffers: Buffers,
+) {
+    let Some(gpu) = Gpu::open(buffers) else {
+        return;
+    };
+    let exceeding: Handle<u32> = gpu.stream.create(&counts).unwrap();
+    let (visits, seen) = run_places(&gpu, 20, CubeCount::from(&exceeding));
+    assert_eq!((visits, seen), (vec![0; 20], vec![u32::MAX; 3]));
+    let fitting: Handle<u32> = gpu.stream.create(&[20, 1, 1]).unwrap();
+    let (visits, seen) = run_places(&gpu, 20, CubeCount::from(&fitting));
+    assert_eq!((visits, seen), (vec![1; 20], vec![20, 1, 1]));
+    // What was launched stays as it was.
+    assert_eq!(gpu.stream.read(&exceeding).wait().unwrap(), counts);
+}
+
 /// Every cube of several dispatches runs once, at its place in the launch, and sees the counts of the launch.
 #[rstest]
 #[case::x([70_000, 1, 1])]
