@@ -55,6 +55,8 @@ pub use adopted::{AdoptedDevice, AdoptedFeatures, AdoptedQueue};
 pub use device::{VulkanBinding, VulkanDevice, VulkanResources};
 #[doc(hidden)]
 pub use driver::use_loader;
-pub use driver::{Message, Severity, Validation};
+pub use driver::{
+    CachedPipelines, Message, Severity, Validation, cached_pipelines, loader_version,
+};
 pub use module::VulkanLaunch;
 pub use options::{GpuInfo, Vulkan, gpus};

@@ -2,16 +2,22 @@
 //!
 //! A timestamp is written once all earlier commands of the queue have completed. So the spans of a queue do not overlap:
 //! if tasks run at the same time, a task begins, as its span shows it, when the task before it ends.
+//!
+//! # The time axis
+//! If the device can read its clock and the host's at the same moment, the times of all queues stand on one axis, which
+//! follows the host's clock: it is calibrated when the device is opened, and again if [`RECALIBRATED`] has passed when a
+//! timed task completes. Else each queue has an axis of its own, which begins when its clock was read at the opening.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use ash::vk;
 use millstream_protocol::backend::Span;
 use millstream_protocol::id::{Cursor, Point, QueueId};
 
-use crate::driver::{Code, Context};
+use crate::driver::{Calibration, Code, Context};
 
 /// A timestamp: a query of a pool.
 pub(crate) type Timestamp = (vk::QueryPool, u32);
@@ -23,34 +29,102 @@ pub(crate) struct Timing {
     pub(crate) end: Timestamp,
 }
 
+/// The time after which the clocks are compared again. Clocks drift by up to some 50 us in a second.
+const RECALIBRATED: Duration = Duration::from_secs(1);
+
+/// The largest difference between the measured and the stated period of the device's clock. A greater one means that a
+/// clock was changed, or that the thread was preempted between the reads.
+const PERIOD_ERROR_MAX: f64 = 1e-3;
+
 /// Reads timestamps and keeps the resulting spans.
 pub(crate) struct Tracer {
     context: Arc<Context>,
     /// The clock of each queue.
     clocks: Box<[Clock]>,
+    /// The axis of all queues, if the device can calibrate its clock.
+    shared: Option<Mutex<Shared>>,
     /// Most spans kept until `take`.
     capacity: AtomicUsize,
     busy_ns: Box<[AtomicU64]>,
+    /// For each queue the end of its last span.
+    ends_ns: Box<[AtomicU64]>,
     spans: Mutex<VecDeque<Span>>,
 }
 
 /// The clock of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    /// The value at time 0.
-    pub(crate) origin: u64,
+    /// The axis of this queue alone.
+    pub(crate) axis: Axis,
     /// The number of valid bits.
     pub(crate) bits: u32,
+}
+
+/// A time axis: a value of the clock, its time, and the rate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Axis {
+    /// A value of the clock.
+    pub(crate) value: u64,
+    /// The time of this value.
+    pub(crate) ns: u64,
     /// Nanoseconds of one tick.
     pub(crate) period_ns: f64,
 }
 
-impl Clock {
-    /// Returns the time of a value in nanoseconds. Values wrap around at the number of valid bits.
-    fn ns(&self, value: u64) -> u64 {
-        let mask = u64::MAX >> (64 - self.bits.clamp(1, 64));
-        let ticks = value.wrapping_sub(self.origin) & mask;
-        (ticks as f64 * self.period_ns) as u64
+/// The axis of all queues.
+struct Shared {
+    axis: Axis,
+    /// The last calibration.
+    last: Calibration,
+    /// The host's time at time 0.
+    origin_ns: u64,
+    /// The period that the driver states.
+    period_ns: f64,
+    calibrated: Instant,
+}
+
+impl Axis {
+    /// Returns the time of a value of which `bits` bits are valid. Values wrap around at the number of bits.
+    fn ns(&self, value: u64, bits: u32) -> u64 {
+        let unused = 64 - bits.clamp(1, 64);
+        // Signed: a calibration may be later than the value.
+        let ticks = (value.wrapping_sub(self.value) << unused).cast_signed() >> unused;
+        let ns = (ticks as f64 * self.period_ns) as i64;
+        self.ns.saturating_add_signed(ns)
+    }
+}
+
+impl Shared {
+    /// Creates the axis whose time 0 is the calibration.
+    fn new(first: Calibration, period_ns: f64) -> Self {
+        Self {
+            axis: Axis {
+                value: first.device,
+                ns: 0,
+                period_ns,
+            },
+            last: first,
+            origin_ns: first.host_ns,
+            period_ns,
+            calibrated: Instant::now(),
+        }
+    }
+
+    /// Moves the axis to a later calibration, and corrects its rate.
+    fn follow(&mut self, now: Calibration) {
+        let ticks = now.device.wrapping_sub(self.last.device) as f64;
+        let took_ns = now.host_ns.saturating_sub(self.last.host_ns) as f64;
+        let measured = took_ns / ticks;
+        let is_plausible = (measured / self.period_ns - 1.0).abs() <= PERIOD_ERROR_MAX;
+        self.axis = Axis {
+            value: now.device,
+            ns: now.host_ns.saturating_sub(self.origin_ns),
+            period_ns: match is_plausible {
+                true => measured,
+                false => self.period_ns,
+            },
+        };
+        self.last = now;
     }
 }
 
@@ -60,11 +134,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Tracer {
-    /// Creates a tracer that keeps at most `capacity` spans.
-    pub(crate) fn new(context: &Arc<Context>, clocks: Box<[Clock]>, capacity: usize) -> Self {
+    /// Creates a tracer that keeps at most `capacity` spans. If there is a calibration, all times follow it.
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        clocks: Box<[Clock]>,
+        calibration: Option<Calibration>,
+        capacity: usize,
+    ) -> Self {
+        let period_ns = f64::from(context.gpu.limits.timestamp_period);
+        let zeros = || clocks.iter().map(|_| AtomicU64::new(0)).collect();
         Self {
             context: context.clone(),
-            busy_ns: clocks.iter().map(|_| AtomicU64::new(0)).collect(),
+            busy_ns: zeros(),
+            ends_ns: zeros(),
+            shared: calibration.map(|first| Mutex::new(Shared::new(first, period_ns))),
             clocks,
             capacity: AtomicUsize::new(capacity),
             spans: Mutex::default(),
@@ -77,17 +160,37 @@ impl Tracer {
         self.capacity.store(capacity, Ordering::Relaxed);
     }
 
-    /// Computes the spans of tasks that have completed.
+    /// Returns the axis for values that a queue has written by now.
+    fn axis(&self, clock: Clock) -> Axis {
+        let Some(shared) = &self.shared else {
+            return clock.axis;
+        };
+        let mut shared = lock(shared);
+        if shared.calibrated.elapsed() >= RECALIBRATED {
+            // If it is refused, the axis goes on as it is.
+            if let Some(Ok(now)) = self.context.calibrate() {
+                shared.follow(now);
+            }
+            shared.calibrated = Instant::now();
+        }
+        shared.axis
+    }
+
+    /// Computes the spans of tasks that have completed. Called by one thread for each queue.
     pub(crate) fn complete(&self, queue: QueueId, timings: &[Timing]) {
         let clock = self.clocks[queue.index()];
+        let axis = self.axis(clock);
         for timing in timings {
             // If the driver reports no times, the task has no span but is complete nevertheless.
             let times = self
                 .value(timing.start)
                 .and_then(|start| Ok((start, self.value(timing.end)?)));
             let Ok((start, end)) = times else { continue };
-            let start_ns = clock.ns(start);
-            let end_ns = clock.ns(end).max(start_ns);
+            // Relaxed: only this thread uses it. A calibration may move the axis back by some microseconds.
+            let last_ns = self.ends_ns[queue.index()].load(Ordering::Relaxed);
+            let start_ns = axis.ns(start, clock.bits).max(last_ns);
+            let end_ns = axis.ns(end, clock.bits).max(start_ns);
+            self.ends_ns[queue.index()].store(end_ns, Ordering::Relaxed);
             // Relaxed: a statistic that orders nothing.
             self.busy_ns[queue.index()].fetch_add(end_ns - start_ns, Ordering::Relaxed);
             let mut spans = lock(&self.spans);
@@ -135,12 +238,37 @@ mod tests {
 
     #[test]
     fn times_continue_when_the_counter_wraps() {
-        let clock = Clock {
-            origin: 0xFFF0,
-            bits: 16,
+        let axis = Axis {
+            value: 0xFFF0,
+            ns: 0,
             period_ns: 2.0,
         };
-        assert_eq!(clock.ns(0xFFF8), 16);
-        assert_eq!(clock.ns(0x0010), 64);
+        assert_eq!(axis.ns(0xFFF8, 16), 16);
+        assert_eq!(axis.ns(0x0010, 16), 64);
+    }
+
+    #[test]
+    fn time_before_the_calibration_is_earlier() {
+        let axis = Axis {
+            value: 8,
+            ns: 1_000,
+            period_ns: 2.0,
+        };
+        assert_eq!(axis.ns(0xFFF8, 16), 1_000 - 32);
+        assert_eq!(axis.ns(3, 64), 1_000 - 10);
+    }
+
+    #[test]
+    fn axis_follows_the_host_clock() {
+        let at = |device, host_ns| Calibration { device, host_ns };
+        let mut shared = Shared::new(at(1_000, 50_000), 1.0);
+        assert_eq!(shared.axis.ns(1_500, 64), 500);
+        // The device's clock is slow by 1 in 10,000.
+        shared.follow(at(1_001_000, 1_050_100));
+        assert_eq!(shared.axis.ns(1_001_000, 64), 1_000_100);
+        assert_eq!(shared.axis.ns(2_001_000, 64), 2_000_200);
+        // A calibration that no drift explains changes no rate.
+        shared.follow(at(2_001_000, 9_050_200));
+        assert_eq!(shared.axis.ns(2_001_500, 64), 9_000_700);
     }
 }

@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use ash::vk;
 use millstream_protocol::staging::{HostBlock, HostMemory};
 
-use crate::driver::{Context, Mapped, Purpose};
+use crate::completer::Shared;
+use crate::driver::{Mapped, Purpose};
 
 /// Allocates blocks, and finds the buffer of a block by the address of its bytes.
 #[derive(Clone)]
 pub(crate) struct UploadMemory {
-    context: Weak<Context>,
+    shared: Weak<Shared>,
     blocks: Arc<Blocks>,
 }
 
@@ -28,10 +29,10 @@ impl Blocks {
 }
 
 impl UploadMemory {
-    /// Creates an allocator that works as long as the context lives.
-    pub(crate) fn new(context: &Arc<Context>) -> Self {
+    /// Creates an allocator that works as long as the device lives.
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
         Self {
-            context: Arc::downgrade(context),
+            shared: Arc::downgrade(shared),
             blocks: Arc::default(),
         }
     }
@@ -48,8 +49,15 @@ impl UploadMemory {
 
 impl HostMemory for UploadMemory {
     fn allocate(&self, bytes: usize) -> Option<Box<dyn HostBlock>> {
-        let context = self.context.upgrade()?;
-        let memory = Mapped::new(&context, bytes, Purpose::Upload).ok()?;
+        let shared = self.shared.upgrade()?;
+        let memory = Mapped::new(&shared.context, bytes, Purpose::Upload);
+        if let Err(code) = &memory
+            && code.is_loss()
+        {
+            // The caller goes on with other memory, and then receives the loss.
+            shared.lose(code);
+        }
+        let memory = memory.ok()?;
         let start = memory.pointer();
         // SAFETY: the memory has `bytes` bytes, and no other code has a pointer to it yet.
         unsafe { start.as_ptr().write_bytes(0, bytes) };

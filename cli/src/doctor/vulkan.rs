@@ -1,9 +1,10 @@
-//! What the Vulkan loader offers: its GPUs, and the validation layer.
+//! What the Vulkan loader offers: its version, its GPUs and the validation layer; and the pipeline cache.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use millstream::Vulkan;
-use millstream::vulkan::GpuInfo;
+use millstream::vulkan::{GpuInfo, cached_pipelines, loader_version};
 use serde::Serialize;
 
 use crate::units::{bytes, counted};
@@ -15,6 +16,18 @@ pub(crate) struct Loader {
     gpus: Vec<Gpu>,
     /// Whether Khronos' validation layer is installed.
     validation: bool,
+    /// The version of Vulkan that the loader supports.
+    loader: Option<String>,
+    pipelines: Option<Pipelines>,
+}
+
+/// The pipeline cache.
+#[derive(Debug, Serialize)]
+struct Pipelines {
+    folder: PathBuf,
+    files: usize,
+    bytes: u64,
+    damaged: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -45,17 +58,34 @@ impl Loader {
         Self {
             gpus: gpus.collect(),
             validation: Vulkan::is_validation_installed(),
+            loader: loader_version().ok(),
+            pipelines: cached_pipelines().map(|kept| Pipelines {
+                folder: kept.folder,
+                files: kept.files,
+                bytes: kept.bytes,
+                damaged: kept.damaged,
+            }),
         }
     }
 }
 
 impl fmt::Display for Loader {
-    /// One line for each GPU and one for the layer, or nothing without a GPU.
+    /// One line each for the loader, each GPU, the pipeline cache and the layer, or nothing without a GPU.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.gpus.is_empty() {
             return Ok(());
         }
+        if let Some(version) = &self.loader {
+            writeln!(f, "- Vulkan loader {version}.")?;
+        }
         self.gpus.iter().try_for_each(|gpu| writeln!(f, "{gpu}"))?;
+        match &self.pipelines {
+            Some(pipelines) => writeln!(f, "{pipelines}")?,
+            None => writeln!(
+                f,
+                "- compiled pipelines are not stored: neither XDG_CACHE_HOME nor HOME names a folder; set one of them, or use `Vulkan::pipeline_cache`."
+            )?,
+        }
         writeln!(
             f,
             "{}",
@@ -65,6 +95,22 @@ impl fmt::Display for Loader {
                     "- The Vulkan validation layer is not installed; only `Vulkan::validation` needs it.",
             }
         )
+    }
+}
+
+impl fmt::Display for Pipelines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "- {} of compiled pipelines ({}) in `{}`",
+            counted(self.files, "file"),
+            bytes(self.bytes),
+            self.folder.display()
+        )?;
+        match self.damaged {
+            0 => f.write_str("."),
+            damaged => write!(f, "; {damaged} of them damaged, replaced when next used."),
+        }
     }
 }
 
@@ -107,6 +153,13 @@ pub(super) mod tests {
                 gpu(1, "an old GPU", vec!["Vulkan 1.2", "int64"]),
             ],
             validation: false,
+            loader: Some("1.4.309".into()),
+            pipelines: Some(Pipelines {
+                folder: "/cache".into(),
+                files: 2,
+                bytes: 2048,
+                damaged: 1,
+            }),
         }
     }
 
@@ -117,6 +170,8 @@ pub(super) mod tests {
             "- vulkan:0 is `a GPU`: driver some driver 1.2, Vulkan 1.3, 4.00 GiB, 2 queues for compute.\n",
             "it cannot be opened: it lacks Vulkan 1.2, int64.\n",
             "not installed",
+            "- Vulkan loader 1.4.309.\n",
+            "- 2 files of compiled pipelines (2.0 KiB) in `/cache`; 1 of them damaged, replaced when next used.\n",
         ] {
             assert!(text.contains(part), "`{part}` is missing in\n{text}");
         }

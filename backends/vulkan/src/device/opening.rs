@@ -21,7 +21,7 @@ use crate::pages::Pages;
 use crate::parameters::Block;
 use crate::properties::properties;
 use crate::queue::{Queue, QueueConfig};
-use crate::trace::{Clock, Tracer};
+use crate::trace::{Axis, Clock, Tracer};
 use crate::upload::UploadMemory;
 
 /// The resolved options of a device.
@@ -91,8 +91,6 @@ impl VulkanDevice {
             });
         }
         let properties = properties(&context.gpu, config.queues);
-        let uploads = UploadMemory::new(context);
-        host.set_host_memory(Arc::new(uploads.clone()));
         let timelines: Box<[Arc<Timeline>]> = (0..config.queues).map(|_| Arc::default()).collect();
         let shared = Arc::new(Shared {
             timelines: timelines.clone(),
@@ -100,6 +98,8 @@ impl VulkanDevice {
             abandoned: Mutex::default(),
             context: context.clone(),
         });
+        let uploads = UploadMemory::new(&shared);
+        host.set_host_memory(Arc::new(uploads.clone()));
         let cache = PipelineCache::new(context, config.cache.as_deref()).map_err(refused)?;
         let nothing = Buffer::new(context, ALIGNMENT, Purpose::Page).map_err(refused)?;
         let mut device = Self {
@@ -156,17 +156,24 @@ impl VulkanDevice {
                 },
             ));
         }
-        device.tracer = clocks(context, &mut device.queues)?
-            .map(|clocks| Arc::new(Tracer::new(context, clocks, host.trace_capacity)));
+        device.tracer = tracer(context, &mut device.queues, host.trace_capacity)?.map(Arc::new);
         device.set_span_recording(0);
         Ok(device)
     }
 }
 
-/// Reads the clock of each queue, which begins now. `None` if one has no timestamps.
-fn clocks(context: &Arc<Context>, queues: &mut [Queue]) -> Result<Option<Box<[Clock]>>, OpenError> {
+/// Creates the tracer, whose times begin now. `None` if a queue has no timestamps.
+fn tracer(
+    context: &Arc<Context>,
+    queues: &mut [Queue],
+    capacity: usize,
+) -> Result<Option<Tracer>, OpenError> {
     let families = &context.gpu.families;
     let period_ns = f64::from(context.gpu.limits.timestamp_period);
+    let calibration = match context.calibrate() {
+        Some(Err(code)) if code.is_loss() => return Err(refused(code)),
+        read => read.and_then(Result::ok),
+    };
     let bits = |queue: &Queue| {
         let family = families
             .iter()
@@ -177,14 +184,21 @@ fn clocks(context: &Arc<Context>, queues: &mut [Queue]) -> Result<Option<Box<[Cl
         let Some(bits) = bits(queue) else {
             return Ok(None);
         };
-        let origin = queue.now()?;
-        Ok(Some(Clock {
-            origin,
-            bits,
+        let value = match calibration {
+            Some(calibration) => calibration.device,
+            None => queue.now()?,
+        };
+        let axis = Axis {
+            value,
+            ns: 0,
             period_ns,
-        }))
+        };
+        Ok(Some(Clock { axis, bits }))
     });
-    clocks.collect::<Result<Option<_>, Code>>().map_err(refused)
+    let clocks = clocks
+        .collect::<Result<Option<_>, Code>>()
+        .map_err(refused)?;
+    Ok(clocks.map(|clocks| Tracer::new(context, clocks, calibration, capacity)))
 }
 
 /// Assigns `count` queues to queues of the driver, given by family and index: to different ones as long as there are

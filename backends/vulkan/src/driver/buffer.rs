@@ -121,16 +121,22 @@ impl Buffer {
     }
 }
 
-/// Converts an error of the allocator to that of a driver call.
+/// Converts an error of the allocator to that of a driver call. The allocator passes most results on as text.
 fn allocation_code(error: &AllocationError) -> Code {
-    let result = match error {
-        AllocationError::OutOfMemory => vk::Result::ERROR_OUT_OF_DEVICE_MEMORY,
-        error => {
-            tracing::debug!(target: "millstream::vulkan", %error, "the allocator refused a buffer");
-            vk::Result::ERROR_OUT_OF_DEVICE_MEMORY
-        }
+    const LOSS: vk::Result = vk::Result::ERROR_DEVICE_LOST;
+    let (call, text) = match error {
+        AllocationError::Internal(text) => ("vkAllocateMemory", text.as_str()),
+        AllocationError::FailedToMap(text) => ("vkMapMemory", text.as_str()),
+        _ => ("vkAllocateMemory", ""),
     };
-    Code::of("vkAllocateMemory")(result)
+    let is_loss = text.contains(&format!("{LOSS:?}")) || text.contains(&LOSS.to_string());
+    if !matches!(error, AllocationError::OutOfMemory) {
+        tracing::debug!(target: "millstream::vulkan", %error, "the allocator refused a buffer");
+    }
+    Code::of(call)(match is_loss {
+        true => LOSS,
+        false => vk::Result::ERROR_OUT_OF_DEVICE_MEMORY,
+    })
 }
 
 impl Drop for Buffer {

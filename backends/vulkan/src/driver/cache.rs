@@ -11,7 +11,9 @@ use millstream_gpu::{CacheFile, hex};
 use super::{Code, Context};
 
 /// The files of the cache.
-const FILE: CacheFile = CacheFile(b"MSVKPIP1");
+pub(super) const FILE: CacheFile = CacheFile(b"MSVKPIP1");
+/// The extension of their names.
+pub(super) const EXTENSION: &str = "pipelines";
 /// A cache of more bytes than this is not written.
 const BYTES_MAX: usize = 256 << 20;
 
@@ -27,7 +29,7 @@ pub(crate) struct PipelineCache {
 impl PipelineCache {
     /// Creates the cache from its file in `folder`, or an empty one.
     pub(crate) fn new(context: &Arc<Context>, folder: Option<&Path>) -> Result<Self, Code> {
-        let name = || hex(&context.gpu.cache_key) + ".pipelines";
+        let name = || format!("{}.{EXTENSION}", hex(&context.gpu.cache_key));
         let path = folder.map(|folder| folder.join(name()));
         let known = path.as_deref().and_then(|path| FILE.read(path));
         let info = vk::PipelineCacheCreateInfo::default();

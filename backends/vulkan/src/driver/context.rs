@@ -7,6 +7,7 @@ use ash::{ext, khr, vk};
 use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
 use millstream_protocol::error::OpenError;
 
+use super::calibration::Calibrator;
 use super::instance::{change, unavailable};
 use super::{Code, Gpu, Instance, Pipeline, refused};
 
@@ -22,6 +23,7 @@ pub(crate) struct Context {
     synchronization: Option<khr::synchronization2::Device>,
     pub(crate) push_descriptor: Option<khr::push_descriptor::Device>,
     fault_info: Option<ext::device_fault::Device>,
+    pub(super) calibrator: Option<Calibrator>,
     /// `None` only while the context is dropped.
     allocator: Mutex<Option<Allocator>>,
     /// The pipelines of kernels.
@@ -89,6 +91,9 @@ impl Context {
         let mut faults = vk::PhysicalDeviceFaultFeaturesEXT::default().device_fault(true);
         if has.fault_info {
             extensions.push(ext::device_fault::NAME.as_ptr());
+        }
+        if let Some(extension) = has.calibrated_timestamps {
+            extensions.push(extension.name().as_ptr());
         }
         if atomics.any() {
             extensions.push(ext::shader_atomic_float::NAME.as_ptr());
@@ -185,6 +190,10 @@ impl Context {
                 .features
                 .fault_info
                 .then(|| ext::device_fault::Device::new(vulkan, &device)),
+            calibrator: gpu
+                .features
+                .calibrated_timestamps
+                .map(|extension| Calibrator::new(extension, vulkan, &device)),
             allocator: Mutex::new(Some(allocator)),
             pipelines: Mutex::default(),
             device,

@@ -62,16 +62,16 @@ pub(crate) struct Instance {
     /// The version that both the instance and this crate support.
     pub(crate) version: u32,
     messenger: Option<Messenger>,
+    /// The driver has a pointer to it until the instance is destroyed.
+    handler: Option<Box<MessageHandler>>,
     /// Whether the instance belongs to the application.
-    is_adopted: bool,
+    pub(super) is_adopted: bool,
 }
 
 /// Passes messages to a handler.
 struct Messenger {
     functions: ext::debug_utils::Instance,
     raw: vk::DebugUtilsMessengerEXT,
-    /// The driver has a pointer to the handler.
-    _handler: Box<MessageHandler>,
 }
 
 static LOADER: OnceLock<Option<ash::Entry>> = OnceLock::new();
@@ -91,7 +91,7 @@ pub unsafe fn use_loader(get: vk::PFN_vkGetInstanceProcAddr) {
 }
 
 /// Returns the loader. It is loaded once and stays loaded, because drivers do not all support being unloaded.
-fn loader() -> Result<&'static ash::Entry, OpenError> {
+pub(super) fn loader() -> Result<&'static ash::Entry, OpenError> {
     // SAFETY: the initializers of the Vulkan loader may run in any process.
     let loaded = LOADER.get_or_init(|| unsafe { ash::Entry::load() }.ok());
     loaded.as_ref().ok_or_else(|| {
@@ -164,6 +164,13 @@ impl Instance {
         if validation == Validation::Synchronization {
             info = info.push_next(&mut features);
         }
+        let handler = (validation > Validation::Off)
+            .then(|| Box::new(handler.unwrap_or_else(|| Arc::new(log))));
+        let mut during = handler.as_deref().map(messenger_info);
+        if let Some(during) = &mut during {
+            // For messages during the creation and the destruction of the instance.
+            info = info.push_next(during);
+        }
         let turn = change();
         // SAFETY: everything that `info` points to lives until the call returns.
         let created = unsafe { entry.create_instance(&info, None) };
@@ -175,14 +182,29 @@ impl Instance {
             raw,
             version,
             messenger: None,
+            handler: None,
             is_adopted: false,
         };
-        if validation > Validation::Off {
-            let handler = handler.unwrap_or_else(|| Arc::new(log));
+        if let Some(handler) = handler {
+            let handler = &**instance.handler.insert(handler);
             instance.messenger = Some(Messenger::new(entry, &instance.raw, handler)?);
         }
         Ok(instance)
     }
+}
+
+/// Returns the version of Vulkan that the loader supports, such as `1.4.309`.
+///
+/// # Errors
+/// [`OpenError::Unavailable`]: the loader is missing.
+pub fn loader_version() -> Result<String, OpenError> {
+    // SAFETY: the loader is loaded.
+    let version = unsafe { loader()?.try_enumerate_instance_version() }
+        .map_err(Code::of("vkEnumerateInstanceVersion"))
+        .map_err(refused)?
+        .unwrap_or(vk::API_VERSION_1_0);
+    let patch = vk::api_version_patch(version);
+    Ok(format!("{}.{patch}", version_text(version)))
 }
 
 impl Instance {
@@ -192,6 +214,7 @@ impl Instance {
             raw,
             version: vk::API_VERSION_1_3,
             messenger: None,
+            handler: None,
             is_adopted: true,
         }
     }
@@ -240,27 +263,38 @@ impl Messenger {
     fn new(
         entry: &ash::Entry,
         instance: &ash::Instance,
-        handler: MessageHandler,
+        handler: &MessageHandler,
     ) -> Result<Self, OpenError> {
-        use vk::DebugUtilsMessageSeverityFlagsEXT as Level;
-        use vk::DebugUtilsMessageTypeFlagsEXT as Kind;
         let functions = ext::debug_utils::Instance::new(entry, instance);
-        let handler = Box::new(handler);
-        let info = vk::DebugUtilsMessengerCreateInfoEXT::default()
-            .message_severity(Level::ERROR | Level::WARNING)
-            .message_type(Kind::GENERAL | Kind::VALIDATION | Kind::PERFORMANCE)
-            .pfn_user_callback(Some(receive))
-            .user_data((&raw const *handler).cast_mut().cast());
+        let info = messenger_info(handler);
         // SAFETY: the handler lives until the messenger is destroyed.
         let raw = unsafe { functions.create_debug_utils_messenger(&info, None) }
             .map_err(Code::of("vkCreateDebugUtilsMessengerEXT"))
             .map_err(refused)?;
-        Ok(Self {
-            functions,
-            raw,
-            _handler: handler,
-        })
+        Ok(Self { functions, raw })
     }
+}
+
+/// Returns the options of a messenger that calls the handler.
+fn messenger_info(handler: &MessageHandler) -> vk::DebugUtilsMessengerCreateInfoEXT<'static> {
+    use vk::DebugUtilsMessageSeverityFlagsEXT as Level;
+    use vk::DebugUtilsMessageTypeFlagsEXT as Kind;
+    vk::DebugUtilsMessengerCreateInfoEXT::default()
+        .message_severity(Level::ERROR | Level::WARNING)
+        .message_type(Kind::GENERAL | Kind::VALIDATION | Kind::PERFORMANCE)
+        .pfn_user_callback(Some(receive))
+        .user_data((&raw const *handler).cast_mut().cast())
+}
+
+/// Returns `true` if the layer only advises against an extension that this crate enables for a reason: the one that
+/// passes messages on, and one that is enabled only if the device lacks its successor.
+fn is_expected(message: &Message) -> bool {
+    let extension = match message.id.as_str() {
+        "BestPractices-specialuse-extension" => "VK_EXT_debug_utils",
+        "BestPractices-deprecated-extension" => "VK_EXT_calibrated_timestamps",
+        _ => return false,
+    };
+    message.text.contains(extension)
 }
 
 /// The handler if the user passes none.
@@ -299,7 +333,32 @@ unsafe extern "system" fn receive(
         id: text(data.p_message_id_name),
         text: text(data.p_message),
     };
+    if is_expected(&message) {
+        return vk::FALSE;
+    }
     // A panic must not unwind into the driver.
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handler(&message)));
     vk::FALSE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_advice_against_our_own_extensions_is_dropped() {
+        let message = |id: &str, extension: &str| Message {
+            severity: Severity::Warning,
+            id: id.to_owned(),
+            text: format!("vkCreateInstance(): Attempting to enable extension {extension}, but"),
+        };
+        let special = "BestPractices-specialuse-extension";
+        assert!(is_expected(&message(special, "VK_EXT_debug_utils")));
+        assert!(!is_expected(&message(special, "VK_EXT_transform_feedback")));
+        assert!(!is_expected(&message("VUID-1", "VK_EXT_debug_utils")));
+        let deprecated = "BestPractices-deprecated-extension";
+        let clocks = "VK_EXT_calibrated_timestamps";
+        assert!(is_expected(&message(deprecated, clocks)));
+        assert!(!is_expected(&message(deprecated, "VK_EXT_debug_utils")));
+    }
 }

@@ -3,6 +3,8 @@
 
 mod buffer;
 mod cache;
+mod cache_survey;
+mod calibration;
 mod code;
 mod context;
 mod instance;
@@ -12,12 +14,14 @@ mod semaphore;
 
 pub(crate) use buffer::{ALIGNMENT, Buffer, Mapped, Purpose};
 pub(crate) use cache::PipelineCache;
+pub use cache_survey::{CachedPipelines, cached_pipelines};
+pub(crate) use calibration::Calibration;
 pub(crate) use code::{Code, refused};
 pub(crate) use context::Context;
 #[doc(hidden)]
 pub use instance::use_loader;
 pub(crate) use instance::{Instance, MessageHandler};
-pub use instance::{Message, Severity, Validation};
+pub use instance::{Message, Severity, Validation, loader_version};
 pub(crate) use pipeline::{Interface, Pipeline};
 pub(crate) use requirements::{Features, Gpu, QueueFamily};
 pub(crate) use semaphore::TimelineSemaphore;

@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use ash::{ext, khr, nv, vk};
 use millstream_protocol::error::OpenError;
 
+use super::calibration::CalibratedTimestamps;
 use super::instance::{change, unavailable};
 use super::{Code, Instance, VERSION_MIN, refused};
 use crate::adopted::AdoptedDevice;
@@ -62,6 +63,8 @@ pub(crate) struct Features {
     pub(crate) synchronization_extension: bool,
     /// The device can describe a fault after a loss.
     pub(crate) fault_info: bool,
+    /// The extension that reads the clocks of the device and the host at the same moment.
+    pub(crate) calibrated_timestamps: Option<CalibratedTimestamps>,
     pub(crate) float_controls: FloatControls,
     pub(crate) atomic_floats: AtomicFloats,
 }
@@ -129,6 +132,7 @@ impl Gpu {
             push_descriptors: has.push_descriptor,
             synchronization_extension: false,
             fault_info: false,
+            calibrated_timestamps: None,
             float_controls: gpu.features.float_controls,
             atomic_floats: AtomicFloats::default(),
         };
@@ -176,7 +180,7 @@ impl Gpu {
             .map_err(Code::of("vkEnumerateDeviceExtensionProperties"))
             .map_err(refused)?;
         gpu.query_properties(vulkan, &extensions);
-        gpu.query_features(vulkan, &extensions);
+        gpu.query_features(instance, &extensions);
         Ok(gpu)
     }
 
@@ -216,7 +220,12 @@ impl Gpu {
         };
     }
 
-    fn query_features(&mut self, vulkan: &ash::Instance, extensions: &[vk::ExtensionProperties]) {
+    fn query_features(&mut self, instance: &Instance, extensions: &[vk::ExtensionProperties]) {
+        let vulkan = &instance.raw;
+        let mut calibrations = [CalibratedTimestamps::Khr, CalibratedTimestamps::Ext].into_iter();
+        let calibrated_timestamps = calibrations.find(|extension| {
+            has(extensions, extension.name()) && instance.can_calibrate(self.raw, *extension)
+        });
         let mut of_1_1 = vk::PhysicalDeviceVulkan11Features::default();
         let mut of_1_2 = vk::PhysicalDeviceVulkan12Features::default();
         let mut synchronization = vk::PhysicalDeviceSynchronization2Features::default();
@@ -265,6 +274,7 @@ impl Gpu {
             push_descriptors: has(extensions, khr::push_descriptor::NAME),
             synchronization_extension: as_extension,
             fault_info: on(faults.device_fault),
+            calibrated_timestamps,
             float_controls,
             atomic_floats: AtomicFloats {
                 buffer_f32: on(atomics.shader_buffer_float32_atomic_add),

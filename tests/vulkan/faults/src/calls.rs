@@ -103,7 +103,7 @@ macro_rules! note {
 
 macro_rules! functions {
     (
-        fallible { $($fallible:ident($($farg:ident: $fty:ty),*) $of_device:literal $(creates $fkind:literal $out:ident)? $(holds $held:ident)? $(begins $begun:ident)? $(ends $ended:ident)? $(submits $number:ident $infos:ident)?;)* }
+        fallible { $($fallible:ident($($farg:ident: $fty:ty),*) $of_device:literal $(creates $fkind:literal $out:ident)? $(holds $held:ident)? $(lists $number_listed:ident $listed:ident)? $(begins $begun:ident)? $(ends $ended:ident)? $(submits $number:ident $infos:ident)?;)* }
         plain { $($plain:ident($($parg:ident: $pty:ty),*) $(destroys $pkind:literal $handle:ident)?;)* }
     ) => {
         $(mod $fallible {
@@ -133,6 +133,8 @@ macro_rules! functions {
                 let result = around(stringify!($fallible), || unsafe { real()($($farg),*) });
                 if result == vk::Result::SUCCESS {
                     $(note!(created $fkind $out);)?
+                    // SAFETY: the call has succeeded, and so has written its results.
+                    $(unsafe { hide($number_listed, $listed) };)?
                 }
                 result
             }
@@ -209,6 +211,24 @@ unsafe fn count_waits(number: u32, infos: *const vk::SubmitInfo2<'static>) {
     }
 }
 
+/// Renames the extensions that the session hides.
+///
+/// # Safety
+/// `number` is the number of extensions at `to`, unless that is null.
+unsafe fn hide(number: *mut u32, to: *mut vk::ExtensionProperties) {
+    if to.is_null() {
+        return;
+    }
+    // SAFETY: as the caller guarantees.
+    let all = unsafe { std::slice::from_raw_parts_mut(to, *number as usize) };
+    for extension in all {
+        let name = extension.extension_name_as_c_str().unwrap_or_default();
+        if state::is_hidden(name) {
+            extension.extension_name[0] = b'-'.cast_signed();
+        }
+    }
+}
+
 /// Calls a function, and applies what the session says about the progress of the device.
 fn around(name: &str, call: impl FnOnce() -> vk::Result) -> vk::Result {
     match name {
@@ -236,7 +256,7 @@ functions! {
         vkCreateInstance(info: *const vk::InstanceCreateInfo<'static>, with: Allocator, out: *mut vk::Instance) false creates "Instance" out;
         vkCreateDebugUtilsMessengerEXT(instance: vk::Instance, info: *const c_void, with: Allocator, out: *mut vk::DebugUtilsMessengerEXT) false creates "DebugUtilsMessengerEXT" out;
         vkEnumeratePhysicalDevices(instance: vk::Instance, count: *mut u32, to: *mut vk::PhysicalDevice) false;
-        vkEnumerateDeviceExtensionProperties(gpu: vk::PhysicalDevice, layer: *const c_char, count: *mut u32, to: *mut vk::ExtensionProperties) false;
+        vkEnumerateDeviceExtensionProperties(gpu: vk::PhysicalDevice, layer: *const c_char, count: *mut u32, to: *mut vk::ExtensionProperties) false lists count to;
         vkCreateDevice(gpu: vk::PhysicalDevice, info: *const c_void, with: Allocator, out: *mut vk::Device) false creates "Device" out;
         vkCreateBuffer(device: vk::Device, info: *const c_void, with: Allocator, out: *mut vk::Buffer) true creates "Buffer" out;
         vkAllocateMemory(device: vk::Device, info: *const c_void, with: Allocator, out: *mut vk::DeviceMemory) true creates "DeviceMemory" out;
@@ -261,6 +281,10 @@ functions! {
         vkCreateShaderModule(device: vk::Device, info: *const c_void, with: Allocator, out: *mut vk::ShaderModule) true creates "ShaderModule" out;
         vkCreateComputePipelines(device: vk::Device, cache: vk::PipelineCache, count: u32, infos: *const c_void, with: Allocator, out: *mut vk::Pipeline) true creates "Pipeline" out;
         vkCreatePipelineCache(device: vk::Device, info: *const c_void, with: Allocator, out: *mut vk::PipelineCache) true creates "PipelineCache" out;
+        vkGetPhysicalDeviceCalibrateableTimeDomainsEXT(gpu: vk::PhysicalDevice, count: *mut u32, to: *mut c_void) false;
+        vkGetPhysicalDeviceCalibrateableTimeDomainsKHR(gpu: vk::PhysicalDevice, count: *mut u32, to: *mut c_void) false;
+        vkGetCalibratedTimestampsEXT(device: vk::Device, count: u32, infos: *const c_void, to: *mut u64, deviation_ns: *mut u64) true;
+        vkGetCalibratedTimestampsKHR(device: vk::Device, count: u32, infos: *const c_void, to: *mut u64, deviation_ns: *mut u64) true;
         vkGetDeviceFaultInfoEXT(device: vk::Device, counts: *mut c_void, info: *mut c_void) false;
         vkGetPipelineCacheData(device: vk::Device, cache: vk::PipelineCache, bytes: *mut usize, to: *mut c_void) true;
         vkMergePipelineCaches(device: vk::Device, cache: vk::PipelineCache, count: u32, from: *const vk::PipelineCache) true;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use millstream::vulkan::Vulkan;
 use millstream::{
-    Access, CubeCount, Device, Error, Handle, KernelHandle, LaunchArgs, Stream, read, update, write,
+    Access, CubeCount, Device, Error, Handle, KernelHandle, LaunchArgs, Pending, Profile, Stream,
+    read, update, write,
 };
 
 use crate::kernels::{add_one, large, mix, set};
@@ -37,7 +38,7 @@ pub fn launch_large(
     stream.launch(kernel, CubeCount::single(), large_args(input, out))
 }
 
-/// Runs the program once. Returns the last error, if any.
+/// Runs the program once.
 ///
 /// # Errors
 /// The last error of a request.
@@ -45,6 +46,27 @@ pub fn launch_large(
 /// # Panics
 /// If it reads wrong data.
 pub fn run(device: &Device) -> Result<(), Error> {
+    submit(device)?.finish()
+}
+
+/// The program up to its first wait for a task.
+pub struct Submitted {
+    one: Stream,
+    other: Stream,
+    a: Handle<u32>,
+    b: Handle<u32>,
+    long: Handle<u32>,
+    total: Handle<u64>,
+    odd: Handle<u8>,
+    copied: Pending<Vec<u32>>,
+    profile: Option<Pending<Profile>>,
+}
+
+/// Submits the program up to its first wait for a task.
+///
+/// # Errors
+/// The error of a request.
+pub fn submit(device: &Device) -> Result<Submitted, Error> {
     let client = device.new_client();
     let (set, mix) = (client.kernel(set())?, client.kernel(mix())?);
     let (add_one, large) = (client.kernel(add_one())?, client.kernel(large())?);
@@ -78,27 +100,63 @@ pub fn run(device: &Device) -> Result<(), Error> {
     other.with_resource::<Vulkan>("wait", &[(&b, Access::ReadWrite)][..], |resources| {
         resources.finish().ok();
     })?;
-    let mut waits = Failures::default();
-    waits.check(other.read(&copy).wait_timeout(PATIENCE), |got| {
-        got == [9; LEN]
-    });
-    waits.check(one.read(&a).wait_timeout(PATIENCE), |got| got == [6; LEN]);
-    waits.check(other.read(&b).wait_timeout(PATIENCE), |got| {
-        got == [2 * 31 + 4; LEN]
-    });
-    waits.check(other.read(&long).wait_timeout(PATIENCE), |got| {
-        got.iter().zip(1..).all(|(got, expected)| *got == expected)
-    });
-    waits.check(one.read(&total).wait_timeout(PATIENCE), |got| {
-        got == [1 << 40]
-    });
-    waits.check(one.read(&odd).wait_timeout(PATIENCE), |got| {
-        got == [0, 3, 3, 3, 3, 3, 0]
-    });
-    if let Ok(((), mut profile)) = profiled {
-        waits.check(profile.wait_timeout(PATIENCE).map(drop), |()| true);
+    Ok(Submitted {
+        copied: other.read(&copy),
+        profile: profiled.ok().map(|((), profile)| profile),
+        one,
+        other,
+        a,
+        b,
+        long,
+        total,
+        odd,
+    })
+}
+
+impl Submitted {
+    /// Waits until the device thread has issued and flushed everything.
+    ///
+    /// # Errors
+    /// If the device is lost.
+    pub fn await_issued(&self, device: &Device) -> Result<(), Error> {
+        self.one.flush()?;
+        self.other.flush()?;
+        // Each query is answered in its own turn, and a turn ends with the flush of what it has issued.
+        (0..2).try_for_each(|_| device.metrics().map(drop))
     }
-    waits.last.map_or(Ok(()), Err)
+
+    /// Reads and checks the results.
+    ///
+    /// # Errors
+    /// The last error of a request.
+    ///
+    /// # Panics
+    /// If it reads wrong data.
+    pub fn finish(self) -> Result<(), Error> {
+        let Self { one, other, .. } = self;
+        let mut copied = self.copied;
+        let mut waits = Failures::default();
+        waits.check(copied.wait_timeout(PATIENCE), |got| got == [9; LEN]);
+        waits.check(one.read(&self.a).wait_timeout(PATIENCE), |got| {
+            got == [6; LEN]
+        });
+        waits.check(other.read(&self.b).wait_timeout(PATIENCE), |got| {
+            got == [2 * 31 + 4; LEN]
+        });
+        waits.check(other.read(&self.long).wait_timeout(PATIENCE), |got| {
+            got.iter().zip(1..).all(|(got, expected)| *got == expected)
+        });
+        waits.check(one.read(&self.total).wait_timeout(PATIENCE), |got| {
+            got == [1 << 40]
+        });
+        waits.check(one.read(&self.odd).wait_timeout(PATIENCE), |got| {
+            got == [0, 3, 3, 3, 3, 3, 0]
+        });
+        if let Some(mut profile) = self.profile {
+            waits.check(profile.wait_timeout(PATIENCE).map(drop), |()| true);
+        }
+        waits.last.map_or(Ok(()), Err)
+    }
 }
 
 /// The errors of a program.

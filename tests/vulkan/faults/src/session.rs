@@ -4,6 +4,7 @@
 //! checks the calls that the backend makes after a refusal.
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -44,6 +45,11 @@ impl Session {
         with(|state| state.refused)
     }
 
+    /// Makes devices appear to lack an extension.
+    pub fn hide(&self, extension: &'static CStr) {
+        with(|state| state.hidden.push(extension));
+    }
+
     /// Makes the device appear to make no progress: waits block, and values of semaphores stay at 0.
     pub fn hold(&self) {
         with(|state| state.held = true);
@@ -59,6 +65,19 @@ impl Session {
     pub fn await_held(&self, calls: usize) {
         let mut guard = lock(&STATE);
         while guard.get_or_insert_default().waiting < calls {
+            guard = CHANGED.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Blocks until a call was refused, or this number of calls waits because of [`Session::hold`]. Returns the number
+    /// of refused calls.
+    pub fn await_refused_or_held(&self, calls: usize) -> u64 {
+        let mut guard = lock(&STATE);
+        loop {
+            let state = guard.get_or_insert_default();
+            if state.refused > 0 || state.waiting >= calls {
+                return state.refused;
+            }
             guard = CHANGED.wait(guard).unwrap_or_else(PoisonError::into_inner);
         }
     }

@@ -6,6 +6,7 @@
 //! may be destroyed. From then on every call of the device that can report a loss does, until a device is created.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ffi::CStr;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use ash::vk;
@@ -42,6 +43,8 @@ pub(crate) struct State {
     pub(crate) alive: HashSet<(&'static str, u64)>,
     /// Command buffers whose recording could not be ended.
     pub(crate) invalid: HashSet<u64>,
+    /// Extensions that devices appear to lack.
+    pub(crate) hidden: Vec<&'static CStr>,
     pub(crate) mistakes: Vec<String>,
     pub(crate) counts: BTreeMap<&'static str, u64>,
 }
@@ -102,6 +105,7 @@ pub(crate) fn enter(
         }
         state.refused += 1;
         state.fault = None;
+        CHANGED.notify_all();
         Ok(Some(fault))
     });
     match fault? {
@@ -131,6 +135,10 @@ pub(crate) fn wait_while_held() -> bool {
 
 pub(crate) fn is_held() -> bool {
     with(|state| state.held)
+}
+
+pub(crate) fn is_hidden(extension: &CStr) -> bool {
+    with(|state| state.hidden.contains(&extension))
 }
 
 pub(crate) fn is_lost() -> bool {

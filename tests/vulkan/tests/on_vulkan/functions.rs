@@ -1,6 +1,8 @@
 //! Results of SSA functions that are written by hand.
 
 use millstream::DType;
+use millstream::ir::ReduceOp;
+use millstream::ir::ssa::Builder;
 use millstream_kernel_cases::functions::{self, Case};
 use rstest::rstest;
 
@@ -26,10 +28,41 @@ fn writes_before_a_barrier_are_visible_to_all_threads_after_it() {
 /// Cubes of any shape can reduce, whether or not their subgroups are full.
 #[rstest]
 fn every_thread_gets_the_result_of_a_cubes_reduction(
-    #[values([1, 1, 1], [7, 1, 1], [32, 1, 1], [33, 1, 1], [64, 1, 1], [100, 1, 1], [8, 6, 2], [16, 3, 1])]
+    #[values([1, 1, 1], [7, 1, 1], [32, 1, 1], [33, 1, 1], [64, 1, 1], [65, 1, 1], [100, 1, 1], [255, 1, 1],
+        [256, 1, 1], [600, 1, 1], [8, 6, 2], [16, 3, 1], [4, 31, 1])]
     threads: [u32; 3],
 ) {
     check(&functions::reductions(threads));
+}
+
+/// The order of a sum is a tree whose upper half is added to the lower one, so that all devices round alike.
+#[rstest]
+fn sum_of_floats_over_a_cube_is_a_tree_of_halves(
+    #[values(2, 5, 8, 9, 33, 64, 100, 256)] width: u32,
+) {
+    let k = Builder::new("sum", [width, 1, 1]);
+    let (from, to) = (k.read("from", DType::F32), k.write("to", DType::F32));
+    to.set(k.thread(), from.get(k.thread()).reduce(ReduceOp::Sum));
+    let mut values: Vec<f32> = (0..width)
+        .map(|at| 1.0 / (at * at % 89 + 1) as f32)
+        .collect();
+    let bytes = |values: &[f32]| -> Vec<u8> {
+        let all = values.iter().flat_map(|value| value.to_le_bytes());
+        all.collect()
+    };
+    let from = bytes(&values);
+    while values.len() > 1 {
+        let upper = values.split_off(values.len().next_power_of_two() / 2);
+        let pairs = values.iter_mut().zip(upper);
+        pairs.for_each(|(mine, theirs)| *mine += theirs);
+    }
+    check(&Case {
+        function: k.build().unwrap(),
+        cubes: 1,
+        buffers: vec![from, vec![0; 4 * width as usize]],
+        words: Vec::new(),
+        expected: bytes(&vec![values[0]; width as usize]),
+    });
 }
 
 #[rstest]

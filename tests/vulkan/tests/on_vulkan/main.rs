@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `adopted` | a device of the application |
 //! | `cache` | the pipeline cache on disk |
+//! | `clock` | the time axis of spans |
 //! | `subject` | the device of a test, and the messages of the validation layer |
 //! | `wgsl` | kernels in WGSL |
 //! | `gpu` | a device with a stream, for tests of kernels |
@@ -27,6 +28,7 @@
 mod adopted;
 mod barriers;
 mod cache;
+mod clock;
 mod functions;
 mod glsl;
 mod gpu;

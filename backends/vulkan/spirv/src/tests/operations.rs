@@ -19,7 +19,7 @@ fn every_reduction_is_valid() {
     for dtype in DType::ALL {
         let ops = [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max];
         for op in ops.into_iter().filter(|op| op.takes(dtype)) {
-            for threads in [[96, 1, 1], [8, 3, 2], [1, 1, 1]] {
+            for threads in [[96, 1, 1], [8, 3, 2], [33, 1, 1], [1, 1, 1]] {
                 let k = Builder::new("reduces", threads);
                 let (a, b) = (k.read("a", dtype), k.update("b", dtype));
                 let value = a.get(k.index());
@@ -165,6 +165,48 @@ fn a_target_lists_what_it_lacks() {
     ));
     let used = of(DType::Bool, Features::ALL).expect("bools are supported");
     assert!(used.storage_8 && !used.i8 && !used.f64, "{used:?}");
+}
+
+#[test]
+fn atomic_additions_of_64_bits_name_the_feature_that_the_device_lacks() {
+    let k = Builder::new("counts", [64, 1, 1]);
+    let (counts, partial) = (
+        k.update("counts", DType::I64),
+        k.shared("partial", DType::U64, 1),
+    );
+    let one = k.constant(1);
+    partial.add(0, one.cast(DType::U64));
+    counts.add(0, one);
+    let function = k.build().expect("the function is valid");
+    let lacking = |features| {
+        let target = Target {
+            features,
+            ..Target::default()
+        };
+        match lower(&function, &target) {
+            Err(LowerError::Atomic {
+                memory, feature, ..
+            }) => Some((memory, feature)),
+            _ => None,
+        }
+    };
+    let shared = Features {
+        shared_i64_atomics: false,
+        ..Features::ALL
+    };
+    let buffer = Features {
+        buffer_i64_atomics: false,
+        ..Features::ALL
+    };
+    assert_eq!(
+        lacking(shared),
+        Some(("partial".to_owned(), "shaderSharedInt64Atomics"))
+    );
+    assert_eq!(
+        lacking(buffer),
+        Some(("counts".to_owned(), "shaderBufferInt64Atomics"))
+    );
+    assert_eq!(lacking(Features::ALL), None);
 }
 
 #[test]

@@ -10,30 +10,30 @@ use std::time::Duration;
 use ash::vk;
 use millstream::vulkan::Vulkan;
 use millstream::{
-    CubeCount, Device, DeviceOptions, Driver, Error, Health, KernelHandle, Recovery, Stream, read,
-    update,
+    CubeCount, Device, DeviceOptions, Driver, Error, Full, Health, KernelHandle, Recovery, Stream,
+    read, update,
 };
 use millstream_vulkan_faults::kernels::add_one;
-use millstream_vulkan_faults::program::{self, PATIENCE};
+use millstream_vulkan_faults::program::{self, PATIENCE, Submitted};
 use millstream_vulkan_faults::{Checked, Fault, Session};
 use rstest::rstest;
 
 use crate::refusals::{Mode, after_a_loss, session};
 
-/// Time in which a thread that waits for nothing makes a driver call.
-const SETTLED: Duration = Duration::from_millis(40);
-
 /// More calls than the program makes until it waits. A driven device then polls, so that any later call is a poll.
 const CALLS: u64 = 200;
+
+/// The queues of a device.
+const QUEUES: usize = 2;
 
 fn open(mode: Mode, checked: &Checked, options: DeviceOptions) -> (Device, Option<Driver>) {
     match mode {
         Mode::Threads => (
-            Device::open_with(checked.options(2), options).unwrap(),
+            Device::open_with(checked.options(QUEUES), options).unwrap(),
             None,
         ),
         Mode::Driven => {
-            let (device, driver) = Device::open_driven(checked.options(2), options).unwrap();
+            let (device, driver) = Device::open_driven(checked.options(QUEUES), options).unwrap();
             (device, Some(driver))
         }
     }
@@ -63,20 +63,16 @@ fn loss_at_each_call_while_all_tasks_are_in_flight_answers_every_request_i5(
             result: vk::Result::ERROR_DEVICE_LOST,
             lasts: true,
         });
-        let (mut calls, mut refused) = (0, 0);
+        let submitted = program::submit(&device).and_then(|submitted| {
+            submitted.await_issued(&device)?;
+            Ok(submitted)
+        });
+        let mut refused = 0;
         std::thread::scope(|scope| {
-            let ran = scope.spawn(|| program::run(&device));
-            while refused == 0 {
-                let now = session.counts().values().sum();
-                let settled = std::mem::replace(&mut calls, now) == now;
-                std::thread::sleep(SETTLED);
-                refused = session.refused();
-                // A driven device polls as long as a thread waits.
-                let only_polls = mode == Mode::Driven && calls > nth + 400;
-                if settled || only_polls {
-                    break;
-                }
-            }
+            let ran = scope.spawn(|| submitted.and_then(Submitted::finish));
+            // All that still happens is that the thread of each queue waits. A driven device polls until a call is
+            // refused.
+            refused = session.await_refused_or_held(QUEUES);
             session.lose();
             match ran.join().unwrap() {
                 Err(Error::DeviceLost { epoch: 0, recovery }) => {
@@ -100,8 +96,24 @@ fn loss_at_each_call_while_all_tasks_are_in_flight_answers_every_request_i5(
     }
 }
 
-/// Waits for an answer. Returns `true` if it is the loss.
-type Wait<'a> = Box<dyn FnOnce() -> bool + Send + 'a>;
+/// Makes a request that must wait, calls the function, and waits. Returns `true` if the answer is the loss.
+type Wait<'a> = Box<dyn FnOnce(&dyn Fn()) -> bool + Send + 'a>;
+
+/// Makes requests until there is no room, and none can come without the device's progress.
+fn fill(device: &Device, mut request: impl FnMut() -> Result<(), Error>) {
+    let mut refused = 0;
+    while refused < 2 {
+        match request() {
+            Ok(()) => refused = 0,
+            Err(Error::Busy { what }) => {
+                refused += u32::from(!matches!(what, Full::Mailbox { .. }));
+                // The device answers a query after it has issued what came before.
+                (0..2).for_each(|_| drop(device.metrics()));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
 
 /// Counts its wake-ups.
 #[derive(Default)]
@@ -157,65 +169,97 @@ fn loss_wakes_every_kind_of_waiter_i5(#[values(Mode::Threads, Mode::Driven)] mod
     let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
     assert!(polled.is_pending());
     std::thread::scope(|scope| {
-        let waits: Vec<(&str, Wait<'_>)> = vec![
+        let waits: [(&str, Wait<'_>); 8] = [
             (
                 "readback",
-                Box::new(|| is_lost(client.new_stream().read(&values).wait())),
+                Box::new(|begins| {
+                    let answer = client.new_stream().read(&values);
+                    begins();
+                    is_lost(answer.wait())
+                }),
             ),
-            ("stream", Box::new(|| is_lost(stream.sync().wait()))),
-            ("device", Box::new(|| is_lost(device.sync().wait()))),
+            (
+                "stream",
+                Box::new(|begins| {
+                    let answer = stream.sync();
+                    begins();
+                    is_lost(answer.wait())
+                }),
+            ),
+            (
+                "device",
+                Box::new(|begins| {
+                    let answer = device.sync();
+                    begins();
+                    is_lost(answer.wait())
+                }),
+            ),
             (
                 "timeout",
-                Box::new(|| is_lost(client.sync().wait_timeout(PATIENCE))),
+                Box::new(|begins| {
+                    let mut answer = client.sync();
+                    begins();
+                    is_lost(answer.wait_timeout(PATIENCE))
+                }),
             ),
             (
                 "resource",
-                Box::new(|| {
+                Box::new(|begins| {
                     let stream = client.new_stream();
-                    is_lost(
-                        stream
-                            .get_resource::<Vulkan>((read(&values),))
-                            .wait()
-                            .map(drop),
-                    )
+                    let answer = stream.get_resource::<Vulkan>((read(&values),));
+                    begins();
+                    is_lost(answer.wait().map(drop))
                 }),
             ),
             (
                 "profile",
-                Box::new(|| {
+                Box::new(|begins| {
                     let stream = client.new_stream();
                     let profiled = stream.profiled(|stream| launch(stream, &kernel, &values));
+                    begins();
                     profiled.map_or(true, |(_, profile)| is_lost(profile.wait().map(drop)))
                 }),
             ),
             (
                 "room",
-                Box::new(|| {
+                Box::new(|begins| {
                     let stream = client.new_stream();
-                    is_lost((0..10_000).try_for_each(|_| launch(&stream, &kernel, &values)))
+                    let one = |stream: &Stream| launch(stream, &kernel, &values);
+                    fill(&device, || one(&stream.nowait()));
+                    begins();
+                    is_lost(one(&stream))
                 }),
             ),
             (
                 "uploads",
-                Box::new(|| {
+                Box::new(|begins| {
                     let stream = client.new_stream();
-                    is_lost((0..64).try_for_each(|_| {
-                        stream
-                            .write(&values.clone(), &[1; 64])
-                            .and_then(|()| stream.create(&vec![1_u8; 300_000]).map(drop))
-                    }))
+                    let one = |stream: &Stream| stream.create(&vec![1_u8; 300_000]).map(drop);
+                    fill(&device, || one(&stream.nowait()));
+                    begins();
+                    is_lost(one(&stream))
                 }),
             ),
         ];
+        let (begun, begins) = mpsc::channel();
         let (ended, ends) = mpsc::channel();
         let count = waits.len();
         for (name, wait) in waits {
-            let ended = ended.clone();
-            scope.spawn(move || ended.send((name, wait())).unwrap());
+            let (begun, ended) = (begun.clone(), ended.clone());
+            scope.spawn(move || {
+                let lost = wait(&|| begun.send(name).unwrap());
+                ended.send((name, lost)).unwrap();
+            });
         }
-        std::thread::sleep(3 * SETTLED);
-        assert!(ends.try_recv().is_err(), "all threads wait");
+        // From here on each thread can only wait.
+        let begun: Vec<_> = (0..count)
+            .map_while(|_| begins.recv_timeout(PATIENCE).ok())
+            .collect();
+        let early = ends.try_recv();
+        // First, so that a failed test ends.
         session.lose();
+        assert_eq!(begun.len(), count, "only these have begun: {begun:?}");
+        assert!(early.is_err(), "a thread did not wait: {early:?}");
         for _ in 0..count {
             let (name, lost) = ends.recv_timeout(PATIENCE).unwrap();
             assert!(lost, "{name}");

@@ -38,7 +38,67 @@ fn each_refused_driver_call_is_a_typed_error_and_leaks_nothing_i5_i10(
     refuse_each(result, false, mode);
 }
 
-/// I5, I7, I10: as above; from the refused call on, every call reports the loss.
+/// I5, I7, I10: as above, for opening and closing a device that cannot compare its clock with the host's. It then reads
+/// the clock of each queue by a command buffer.
+#[test]
+fn each_refused_driver_call_of_an_opening_without_calibration_leaks_nothing_i5_i10() {
+    for nth in 1.. {
+        let Some(session) = session() else { return };
+        session.hide(ash::ext::calibrated_timestamps::NAME);
+        session.hide(ash::khr::calibrated_timestamps::NAME);
+        session.refuse(Fault {
+            call: None,
+            nth,
+            result: vk::Result::ERROR_OUT_OF_HOST_MEMORY,
+            lasts: false,
+        });
+        let checked = Checked::default();
+        let opened = Device::open(checked.options(2));
+        let has_failed = opened.is_err();
+        drop(opened);
+        let refused = session.refused();
+        let mut wrong = session.end();
+        wrong.extend(checked.take());
+        assert!(wrong.is_empty(), "call {nth}: {}", wrong.join("\n"));
+        if refused == 0 {
+            assert!(!has_failed && nth > 20, "it makes {nth} calls");
+            break;
+        }
+    }
+}
+
+/// I5: a loss that the driver reports for an allocation is a loss, not missing memory.
+#[rstest]
+fn loss_reported_by_an_allocation_loses_the_device_i5(
+    #[values("vkAllocateMemory", "vkMapMemory", "vkBindBufferMemory")] call: &'static str,
+) {
+    let Some(session) = session() else { return };
+    let checked = Checked::default();
+    let device = Device::open(checked.options(1)).unwrap();
+    let client = device.new_client();
+    let stream = client.new_stream();
+    session.refuse(Fault {
+        call: Some(call),
+        nth: 1,
+        result: vk::Result::ERROR_DEVICE_LOST,
+        // The allocator tries another kind of memory.
+        lasts: true,
+    });
+    let values = stream.empty::<u8>(8 << 20).unwrap();
+    let answer = stream.fill(&values, 1).and_then(|()| stream.sync().wait());
+    assert!(
+        matches!(answer, Err(Error::DeviceLost { epoch: 0, .. })),
+        "{answer:?}"
+    );
+    assert_eq!(session.refused(), 1);
+    after_a_loss(1, &device);
+    drop((values, stream, client, device));
+    let mut wrong = session.end();
+    wrong.extend(checked.take());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// I5, I7, I10: as the first test; from the refused call on, every call reports the loss.
 #[rstest]
 fn loss_at_each_driver_call_is_a_typed_error_and_leaks_nothing_i5_i10(
     #[values(Mode::Threads, Mode::Driven)] mode: Mode,
