@@ -48,6 +48,8 @@ pub(crate) struct Line {
 struct Inside {
     /// Oldest first.
     batches: VecDeque<Batch>,
+    /// The value that the semaphore is known to have reached.
+    reached: u64,
     /// `None` once the queue is dropped. The line may live longer, and must not keep the objects of the device.
     ends: Option<Ends>,
 }
@@ -67,6 +69,7 @@ impl Line {
             is_waiting: AtomicBool::new(false),
             inside: Mutex::new(Inside {
                 batches: VecDeque::new(),
+                reached: 0,
                 ends: Some(ends),
             }),
         })
@@ -99,12 +102,18 @@ impl Line {
         let Ok(mut inside) = self.inside.try_lock() else {
             return;
         };
-        let Inside { batches, ends } = &mut *inside;
+        let Inside {
+            batches,
+            reached,
+            ends,
+        } = &mut *inside;
         let Some(ends) = ends else { return };
         self.is_waiting.store(false, Ordering::Relaxed);
         while let Some(batch) = batches.front_mut() {
-            let left = until.saturating_duration_since(Instant::now());
-            let waited = ends.semaphore.wait_for(batch.value, left);
+            let waited = match batch.value > *reached {
+                true => ends.semaphore.wait_for(batch.value, until),
+                false => Ok(true),
+            };
             if !matches!(waited, Ok(true)) {
                 // The queue's thread reports the loss.
                 batch.failed = waited.err();
@@ -112,6 +121,7 @@ impl Line {
                 let _ = ends.thread.try_send(Batch::reminder(self.clone()));
                 return;
             }
+            *reached = batch.value.max(*reached);
             if let Some(batch) = batches.pop_front() {
                 complete(ends.id, batch, &ends.timeline);
             }

@@ -1,7 +1,7 @@
 //! Timeline semaphores.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
 use ash::vk;
 
@@ -44,9 +44,10 @@ impl TimelineSemaphore {
             .map_err(Code::of("vkWaitSemaphores"))
     }
 
-    /// Blocks until the value is at least `value`, for at most this time. Returns `false` if the time has passed.
-    pub(crate) fn wait_for(&self, value: u64, time: Duration) -> Result<bool, Code> {
-        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    /// Blocks until the value is at least `value`, but not beyond this time. Returns `false` if the time has passed.
+    pub(crate) fn wait_for(&self, value: u64, until: Instant) -> Result<bool, Code> {
+        let left = until.saturating_duration_since(Instant::now());
+        let ns = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
         match self.wait_ns(value, ns) {
             Ok(()) => Ok(true),
             Err(vk::Result::TIMEOUT) => Ok(false),

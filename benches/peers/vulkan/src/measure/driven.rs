@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use millstream_harness::time_each;
+use millstream_harness::{Summary, time_each};
 
 use super::{Rig, in_us};
 use crate::WORDS;
@@ -89,7 +89,7 @@ pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
         ("4 KiB up, with wait", up),
         ("4 KiB down, with wait", down),
     ];
-    let row = |(name, [ours, raw])| {
+    let row = |(name, [ours, raw]): (&str, [Summary; 2])| {
         Row::cost(format!("{name}, driven device"), "us", in_us(ours)).raw(in_us(raw))
     };
     Ok(rows.map(row).into())
