@@ -17,7 +17,8 @@
 //! # A step
 //! Try the lock; if it is free, take a turn and leave. If another thread found the lock taken meanwhile, take one more
 //! turn; if that thread wants the next deadline, ring; if it wants to close, close. Ring if anything was done. Then run
-//! due user code, within the budget. A thread that finds the lock taken leaves its work to the thread inside.
+//! due user code, within the budget (on a simulated device all that is due). A thread that finds the lock taken leaves
+//! its work to the thread inside.
 //!
 //! # The bell
 //! A waiting thread with nothing to do sleeps at a bell (I11):
@@ -317,11 +318,19 @@ impl<B: Backend> Direct<B> {
         }
     }
 
-    /// Runs due user code, outside the lock: at least one job, and more while the budget lasts.
+    /// Runs due user code, outside the lock: at least one job, and more while the budget lasts. On a simulated device all
+    /// jobs that are due now ([`Backend::IS_SIMULATED`]).
     fn run_user_code(&self, budget: Option<Duration>) -> bool {
         let _mark = mark_user_code();
+        let (budget, jobs_max) = match budget {
+            Some(_) if B::IS_SIMULATED => (None, lock(&self.due).len()),
+            budget => (budget, usize::MAX),
+        };
         let (mut worked, mut until) = (false, None);
-        while let Some(due) = { lock(&self.due).pop_front() } {
+        for _ in 0..jobs_max {
+            let Some(due) = ({ lock(&self.due).pop_front() }) else {
+                break;
+            };
             if !worked {
                 // Only if there is a job, so that a step without user code reads no clock.
                 until = budget.and_then(|budget| Instant::now().checked_add(budget));

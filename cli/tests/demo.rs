@@ -86,6 +86,20 @@ fn successful_demo_exits_with_0_and_writes_its_pictures() {
     }
 }
 
+/// The demo as a new user runs it, on the photographs of the repository.
+#[test]
+#[ignore = "slow without optimization: run `cargo xtask demo`"]
+fn demo_of_the_photographs_succeeds() {
+    let workspace = Workspace::new("photographs");
+    let mut demo = program();
+    demo.args(["demo", "--json", "--repeat", "1", "--output"]);
+    let output = demo.arg(workspace.file("out")).output().unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let report: Value = serde_json::from_str(stdout(&output)).unwrap();
+    assert_eq!(report["run"]["photos"], 12);
+    assert_eq!(report["run"]["equal"], 12);
+}
+
 #[test]
 fn json_demo_prints_one_object_with_consistent_counts() {
     let workspace = Workspace::new("json");

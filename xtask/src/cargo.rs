@@ -42,14 +42,9 @@ impl Cargo {
         run(&mut self.command(arguments))
     }
 
-    /// Returns a call of `cargo test` with optimized interpreters, with arguments for Cargo and for the test programs.
+    /// Returns a call of `cargo test` with arguments for Cargo and for the test programs.
     pub(crate) fn tests(&self, arguments: &str, test_arguments: &[&str]) -> Command {
         let mut command = self.command(&format!("test --no-fail-fast {arguments}"));
-        // A plain `cargo test` does not set these: there the optimized build would take longer than it saves.
-        for (package, level) in [("millstream-tile", 1), ("millstream-ptx", 2)] {
-            let setting = format!("profile.dev.package.{package}.opt-level={level}");
-            command.args(["--config", &setting]);
-        }
         command.arg("--").args(test_arguments).args(&self.only);
         command
     }

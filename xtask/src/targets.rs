@@ -2,14 +2,15 @@
 //!
 //! The features of the selected packages decide how Cargo builds their dependencies. A suite that selected fewer
 //! packages than `cargo test` would rebuild most of the workspace, so it selects the whole workspace and then single
-//! programs.
+//! programs. `cargo test` has the same features, as [`check_features`] checks.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::cargo::{Cargo, output};
+use crate::cargo::{Cargo, Outcome, output};
 
 /// The packages whose tests `cargo test` runs.
 const DEFAULT_PACKAGES: [&str; 2] = ["millstream", "millstream-cli"];
@@ -32,7 +33,7 @@ pub(crate) fn on_vulkan(cargo: &Cargo) -> Result<String, String> {
     Ok(format!("--workspace{programs}"))
 }
 
-/// Returns the arguments for these programs and for all programs with ignored tests.
+/// Returns the arguments for these programs and for all programs with tests that the suite `gpu` runs.
 pub(crate) fn with_ignored_tests(cargo: &Cargo) -> Result<String, String> {
     let programs = select(cargo, |package, path| {
         !DEFAULT_PACKAGES.contains(&package) || has_ignored_tests(path)
@@ -40,10 +41,11 @@ pub(crate) fn with_ignored_tests(cargo: &Cargo) -> Result<String, String> {
     Ok(format!("{LIBRARIES}{programs}"))
 }
 
-/// Whether a program has ignored tests. A program with a `main.rs` also has the other files of that folder.
+/// Whether a program has ignored tests that name the suite `gpu`. A program with a `main.rs` also has the other files of that folder.
 fn has_ignored_tests(path: &Path) -> bool {
-    let ignores =
-        |file: &Path| fs::read_to_string(file).is_ok_and(|text| text.contains("#[ignore"));
+    let ignores = |file: &Path| {
+        fs::read_to_string(file).is_ok_and(|text| text.contains("run `cargo xtask gpu`"))
+    };
     match path.parent() {
         Some(folder) if path.ends_with("main.rs") => any_source(folder, &ignores),
         _ => ignores(path),
@@ -83,6 +85,57 @@ fn select(cargo: &Cargo, is_selected: impl Fn(&str, &Path) -> bool) -> Result<St
         }
     }
     Ok(arguments)
+}
+
+/// Checks that the packages that `cargo test` builds have the same features in the whole workspace. A difference in one
+/// of them, such as `num-traits`, would make the suites build all packages above it a second time.
+pub(crate) fn check_features(cargo: &Cargo) -> Outcome {
+    let tree = |packages: &str| {
+        let format = "--edges normal,build,dev --prefix none --format {p}|{f}";
+        output(&mut cargo.command(&format!("tree {packages} {format}")))
+    };
+    let (of_tests, of_workspace) = (tree("")?, tree("--workspace")?);
+    let (of_tests, of_workspace) = (features(&of_tests), features(&of_workspace));
+    let differing = of_tests.iter().filter_map(|(package, features)| {
+        let others = of_workspace.get(package)?;
+        let line = format!("{package}: {features:?} by `cargo test`, {others:?} in the workspace");
+        (!others.is_superset(features)).then_some(line)
+    });
+    let differing: Vec<_> = differing.collect();
+    match differing.is_empty() {
+        true => Ok(()),
+        false => Err(format!(
+            "features differ; enable them in the dev-dependencies of `millstream`, so that nothing is built twice:\n{}",
+            differing.join("\n")
+        )),
+    }
+}
+
+/// Returns the sets of features of each package: one, and another if it also runs at build time.
+fn features(tree: &str) -> BTreeMap<&str, BTreeSet<&str>> {
+    let mut packages = BTreeMap::<_, BTreeSet<_>>::new();
+    for line in tree.lines() {
+        let line = line.trim_end_matches(" (*)");
+        if let Some((package, features)) = line.split_once('|') {
+            packages.entry(package).or_default().insert(features);
+        }
+    }
+    packages
+}
+
+/// Builds the tests of a library with the features of the workspace, and returns their program.
+pub(crate) fn library_tests(cargo: &Cargo, library: &str) -> Result<PathBuf, String> {
+    let built =
+        output(&mut cargo.command(&format!("test {LIBRARIES} --no-run --message-format json")))?;
+    let program = built.lines().find_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        let is_wanted = message["target"]["name"] == library && message["profile"]["test"] == true;
+        message["executable"]
+            .as_str()
+            .filter(|_| is_wanted)
+            .map(PathBuf::from)
+    });
+    program.ok_or_else(|| format!("Cargo built no tests of `{library}`"))
 }
 
 fn items(list: &Value) -> impl Iterator<Item = &Value> {

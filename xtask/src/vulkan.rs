@@ -11,12 +11,12 @@ use crate::targets;
 
 pub(crate) fn run_suite(cargo: &Cargo) -> Outcome {
     let variables = variables()?;
-    let test = |programs: &str| {
-        let mut command = cargo.tests(programs, &[]);
-        run(command.envs(variables.iter().cloned()))
-    };
-    let on_device = test(&targets::on_vulkan(cargo)?);
-    on_device.and(test("-p millstream-spirv --lib"))
+    let mut on_device = cargo.tests(&targets::on_vulkan(cargo)?, &[]);
+    let on_device = run(on_device.envs(variables.iter().cloned()));
+    // The suite `crates` has run these tests, but without the validator.
+    let mut lowering = Command::new(targets::library_tests(cargo, "millstream_spirv")?);
+    lowering.arg(cargo.only.as_deref().unwrap_or("valid"));
+    on_device.and(run(lowering.envs(variables)))
 }
 
 /// Tests the plugin for Bevy, and draws pictures with its example.

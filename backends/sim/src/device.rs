@@ -82,6 +82,8 @@ fn foreign_kernel() -> Refused {
 impl Backend for SimDevice {
     type Resources = SimResources;
 
+    const IS_SIMULATED: bool = true;
+
     fn properties(&self) -> &DeviceProperties {
         &self.properties
     }

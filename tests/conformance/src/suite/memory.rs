@@ -177,8 +177,8 @@ pub(crate) fn cleanup_gives_unused_pages_back(on: On) {
     let client = rig.client();
     let stream = client.new_stream();
     let kept = stream.create(&[1_u32; 4]).unwrap();
-    let many: Vec<_> = (0..64)
-        .map(|_| stream.create(&vec![0_u8; 1 << 20]).unwrap())
+    let many: Vec<_> = (0..256)
+        .map(|_| stream.create(&vec![0_u8; 64 << 10]).unwrap())
         .collect();
     stream.sync().wait().unwrap();
     let full = client.memory_usage().wait().unwrap().device;
@@ -190,7 +190,7 @@ pub(crate) fn cleanup_gives_unused_pages_back(on: On) {
         (after.reserved, after.live_slices),
         (full.reserved - freed, 1)
     );
-    assert!(freed > 32 << 20, "{freed} of {full:?}");
+    assert!(freed > 8 << 20, "{freed} of {full:?}");
     assert_eq!(stream.read(&kept).wait().unwrap(), [1; 4]);
 }
 
@@ -330,13 +330,13 @@ pub(crate) fn full_slot_table_is_an_error_in_user_code_and_awaited_by_a_future(o
 /// I6: a reservation waits for memory whose release was requested before, whether a deferred drop, a host function or a
 /// callback owns the last handle.
 pub(crate) fn reservation_waits_for_handles_owned_by_deferred_drops_and_user_code(on: On) {
-    release_and_reserve(&on.open_small(4 * MIB as u64), |_| Vec::new());
+    release_and_reserve(&on.open_small(OWNED_ROOM), |_| Vec::new());
 }
 
 /// I6: the same if the slot table is full: the device needs no slot for the release.
 pub(crate) fn reservation_waits_for_such_handles_when_the_slot_table_is_full_i6(on: On) {
     let options = DeviceOptions::default().max_handles(16);
-    let rig = on.open_small_with(4 * MIB as u64, options);
+    let rig = on.open_small_with(OWNED_ROOM, options);
     release_and_reserve(&rig, |stream| {
         let mut kept = fill_table(stream);
         // Two slots stay free, for the released slice and the new one.
@@ -345,13 +345,18 @@ pub(crate) fn reservation_waits_for_such_handles_when_the_slot_table_is_full_i6(
     });
 }
 
+/// The bytes of a slice of which the device holds one, but not two. Small, since a simulator fills it slowly.
+const OWNED: usize = 768 << 10;
+/// The memory of the device.
+const OWNED_ROOM: u64 = 1 << 20;
+
 fn release_and_reserve(rig: &Rig, keep: impl FnOnce(&Stream) -> Vec<Handle<u8>>) {
     let client = rig.client();
     let (first, second) = (client.new_stream(), client.new_stream());
     let small = first.create(&[7_u8]).unwrap();
     let _kept = keep(&first);
     for round in 0..9 {
-        let held = first.empty::<u8>(3 * MIB).unwrap();
+        let held = first.empty::<u8>(OWNED).unwrap();
         first.fill(&held, 1).unwrap();
         let (alive, dropped) = std::sync::mpsc::channel::<()>();
         // A tuple drops its fields in order: `dropped` disconnects after `held` was dropped.
@@ -364,7 +369,7 @@ fn release_and_reserve(rig: &Rig, keep: impl FnOnce(&Stream) -> Vec<Handle<u8>>)
                 first.read(&small).on_ready(callback).unwrap();
             }
         }
-        let next = second.empty::<u8>(3 * MIB).unwrap();
+        let next = second.empty::<u8>(OWNED).unwrap();
         second.fill(&next, 2).unwrap();
         let one = next.slice(..1).unwrap();
         assert_eq!(second.read(&one).wait().unwrap(), [2], "round {round}");
