@@ -9,7 +9,7 @@
 //! A round is [`STEPS_MAX`] steps: fewer threads load more values each, so that only a round ends with a barrier. The
 //! tree is the same for any number of steps in a round. It needs no subgroups, so it is correct for every width of
 //! them. With subgroups a cube of 256 threads would have three barriers instead of five; a tree of one round, which has
-//! as many, took 0 to 12% less time on lavapipe.
+//! as many, took 0 to 12% less processor time on lavapipe.
 
 use millstream_ir::ssa::Scope;
 use millstream_ir::{BinaryOp, DType, ReduceOp, scalar};
@@ -18,7 +18,7 @@ use rspirv::spirv::{Op, StorageClass, Word};
 use crate::LowerError;
 use crate::body::{Body, Lane};
 
-/// Steps of a round. On lavapipe three or four steps take 12 to 32% less time for whole kernels than one.
+/// Steps of a round. On lavapipe kernels with three or four take 12 to 32% less processor time than with one.
 const STEPS_MAX: u32 = 3;
 
 /// A value of a round: of its threads, which all load several.

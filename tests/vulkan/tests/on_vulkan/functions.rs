@@ -35,7 +35,7 @@ fn every_thread_gets_the_result_of_a_cubes_reduction(
     check(&functions::reductions(threads));
 }
 
-/// The order of a sum is a tree whose upper half is added to the lower one, so that all devices round alike.
+/// The order of a sum is a tree whose upper half is added to the lower one, so that all Vulkan devices round alike.
 #[rstest]
 fn sum_of_floats_over_a_cube_is_a_tree_of_halves(
     #[values(2, 5, 8, 9, 33, 64, 100, 256)] width: u32,
