@@ -116,8 +116,11 @@ fn refuse_each(result: vk::Result, lasts: bool, mode: Mode) {
             lasts,
         };
         session.refuse(fault);
-        // The layer finds the same with each result, and takes most of the time.
-        let is_validated = lasts || result == vk::Result::ERROR_OUT_OF_HOST_MEMORY;
+        // The layer finds the same with each result, and after a loss in each mode, and takes most of the time.
+        let is_validated = match lasts {
+            true => mode == Mode::Driven,
+            false => result == vk::Result::ERROR_OUT_OF_HOST_MEMORY,
+        };
         let checked = match is_validated {
             true => Checked::default(),
             false => Checked::without_layer(),
