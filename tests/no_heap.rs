@@ -6,8 +6,6 @@
     reason = "a test states what it expects by unwrapping"
 )]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use millstream::{
@@ -15,36 +13,13 @@ use millstream::{
     KernelHandle, LaunchArgs, Read, RecordedWord, Recording, ReplayArgs, ScalarParameter, Stream,
     TypedKernel, Write, read, update, write,
 };
-
-/// The arguments of `Rig::three`.
-type Three = (Read<u32>, Read<u32>, Write<u32>, [u64; 8]);
-
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call is forwarded to the system allocator; counting touches no memory of the caller.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise is forwarded.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is forwarded.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise is forwarded.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
+use millstream_heap_count::{Counting, steady_allocations};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
+
+/// The arguments of `Rig::three`.
+type Three = (Read<u32>, Read<u32>, Write<u32>, [u64; 8]);
 
 /// A stream, and the kernels and buffers that its launches use.
 struct Rig {
@@ -252,24 +227,7 @@ impl Rig {
 
     /// Returns the allocations of `work` after warm-up, once the device has drained.
     fn steady(&self, work: impl Fn()) -> u64 {
-        for _ in 0..20 {
-            work();
-            self.client.sync().wait().unwrap();
-        }
-        // A sync allocates its answer, so measure that alone and subtract it.
-        let count = |work: &dyn Fn()| {
-            let before = ALLOCATIONS.load(Ordering::Relaxed);
-            work();
-            self.client.sync().wait().unwrap();
-            ALLOCATIONS.load(Ordering::Relaxed) - before
-        };
-        // The minimum excludes other threads of the process, such as the test harness, which wake at any time.
-        let of_sync = (0..9).map(|_| count(&|| {})).min().unwrap_or(0);
-        (0..9)
-            .map(|_| count(&work))
-            .min()
-            .unwrap_or(0)
-            .saturating_sub(of_sync)
+        steady_allocations(|| self.client.sync().wait().unwrap(), work)
     }
 }
 

@@ -8,41 +8,11 @@
     reason = "a test states what it expects by unwrapping"
 )]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicI64, Ordering};
-
 use millstream::{
     ComputeClient, Cpu, CubeCount, Device, DeviceOptions, Handle, Kernel, KernelHandle, Stream,
     update,
 };
-
-struct Counting;
-
-static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
-
-// SAFETY: every call is forwarded to the system allocator; counting touches no memory of the caller.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // Relaxed: a statistic.
-        LIVE_BYTES.fetch_add(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: the caller's promise is forwarded.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // Relaxed: a statistic.
-        LIVE_BYTES.fetch_sub(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: the caller's promise is forwarded.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Relaxed: a statistic.
-        LIVE_BYTES.fetch_add(size as i64 - layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: the caller's promise is forwarded.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
+use millstream_heap_count::{Counting, live_bytes};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -120,7 +90,7 @@ fn waves_leave_nothing(device: &Device) {
             "device memory grew, wave {number}"
         );
         // Relaxed: a statistic. The sync above comes after all drops.
-        live.push(LIVE_BYTES.load(Ordering::Relaxed));
+        live.push(live_bytes());
         if number >= WAVES && live[number] - live[number - WAVES] <= GROWTH_MAX_BYTES {
             return;
         }

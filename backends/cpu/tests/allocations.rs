@@ -7,32 +7,11 @@ mod nest;
 #[path = "rig/mod.rs"]
 mod rig;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use millstream_cpu::Cpu;
+use millstream_heap_count::{Counting, allocations, frees};
 use millstream_protocol::backend::BoundCount;
 use millstream_protocol::kernel::Kernel;
 use rig::{Q0, Q1, Rig, Slice};
-
-struct Counting;
-
-static CALLS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: passes everything on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        CALLS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        CALLS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises.
-        unsafe { System.dealloc(pointer, layout) };
-    }
-}
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -84,7 +63,7 @@ fn launch_in_the_steady_state_neither_allocates_nor_frees() {
     round(1000);
     // Parking and waking may still allocate per thread: run another round before counting.
     round(1000);
-    let before = CALLS.load(Ordering::Relaxed);
+    let before = (allocations(), frees());
     round(1000);
-    assert_eq!(CALLS.load(Ordering::Relaxed) - before, 0);
+    assert_eq!((allocations(), frees()), before);
 }

@@ -3,36 +3,8 @@
 //! A binary of its own, because it counts the memory of the whole process.
 #![allow(clippy::unwrap_used, reason = "tests unwrap what they expect")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
+use millstream_heap_count::{Counting, growth_bytes};
 use millstream_protocol::journal::{Digest, SubmissionLog};
-
-struct Counting;
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-fn took(bytes: usize) {
-    let now = NOW.fetch_add(bytes, Ordering::Relaxed) + bytes;
-    MOST.fetch_max(now, Ordering::Relaxed);
-}
-
-// SAFETY: every call is forwarded to the system allocator, and counting touches no memory of the caller. `realloc` is
-// the default one, which allocates before it frees, so that the peak is counted.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        took(layout.size());
-        // SAFETY: the caller's contract is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's contract is passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -94,15 +66,13 @@ fn a_forged_log_takes_memory_in_proportion_to_its_bytes_i12() {
             .chain([usize::MAX])
         {
             let file = forged(head, count, element);
-            let before = NOW.load(Ordering::Relaxed);
-            MOST.store(before, Ordering::Relaxed);
-            let read = SubmissionLog::read_from(file.as_slice());
-            let took = MOST.load(Ordering::Relaxed) - before;
+            let mut read = None;
+            let took = growth_bytes(|| read = Some(SubmissionLog::read_from(file.as_slice())));
             println!("{count} {what}: {:.1} times", took as f64 / BYTES as f64);
             assert!(
-                took <= TIMES_MAX * BYTES,
+                took <= (TIMES_MAX * BYTES) as i64,
                 "{count} {what} took {} times the bytes, {read:?}",
-                took / BYTES
+                took / BYTES as i64
             );
         }
     }

@@ -4,63 +4,23 @@
 //! with its own allocator, which is not counted.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use fake_cuda::Session;
 use millstream_actors::Device;
 use millstream_client::arguments::{CubeCount, LaunchArgs, read, update, write};
 use millstream_cuda::{Cuda, CudaLaunch};
+use millstream_heap_count::{Counting, steady_allocations};
 use millstream_ir::DType;
 use millstream_protocol::kernel::{Kernel, Source};
 use millstream_protocol::launch::{Metadata, TensorMap};
 use rstest::rstest;
 
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: forwards every call to the system allocator; counting accesses no memory of the caller.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
 /// Returns the number of allocations of a run of `work`, after a warm-up.
-fn steady_allocations(device: &Device, work: impl Fn()) -> u64 {
+fn steady(device: &Device, work: impl Fn()) -> u64 {
     let client = device.new_client();
-    for _ in 0..20 {
-        work();
-        client.sync().wait().unwrap();
-    }
-    // A sync allocates its answer, which is measured separately and subtracted.
-    let count = |work: &dyn Fn()| {
-        let before = ALLOCATIONS.load(Ordering::Relaxed);
-        work();
-        client.sync().wait().unwrap();
-        ALLOCATIONS.load(Ordering::Relaxed) - before
-    };
-    // The minimum excludes allocations of unrelated threads, such as those of the test harness.
-    let min = |work: &dyn Fn()| (0..9).map(|_| count(work)).min().unwrap_or(0);
-    let of_sync = min(&|| {});
-    min(&work).saturating_sub(of_sync)
+    steady_allocations(|| client.sync().wait().unwrap(), work)
 }
 
 #[rstest]
@@ -93,14 +53,14 @@ fn launches_and_replays_allocate_nothing_i9(#[values(1, 2)] queues: usize) {
     let z = stream.create(&[1.0_f32; 16]).unwrap();
     let w = stream.create(&[1.0_f32; 16]).unwrap();
     let launch = || (CubeCount::single(), (read(&x), update(&y), 0.0_f32, 16_u32));
-    let launches = steady_allocations(&device, || {
+    let launches = steady(&device, || {
         for _ in 0..50 {
             let (count, arguments) = launch();
             stream.launch(&saxpy, count, arguments).unwrap();
         }
     });
     assert_eq!(launches, 0, "launches allocate");
-    let hazards = steady_allocations(&device, || {
+    let hazards = steady(&device, || {
         for _ in 0..20 {
             let (count, arguments) = launch();
             stream.launch(&saxpy, count, arguments).unwrap();
@@ -111,7 +71,7 @@ fn launches_and_replays_allocate_nothing_i9(#[values(1, 2)] queues: usize) {
         }
     });
     assert_eq!(hazards, 0, "hazards between streams allocate");
-    let fills = steady_allocations(&device, || {
+    let fills = steady(&device, || {
         (0..20).for_each(|_| stream.fill(&z, 3.5_f32).unwrap());
     });
     assert_eq!(fills, 0, "fills allocate");
@@ -144,13 +104,13 @@ fn launches_and_replays_allocate_nothing_i9(#[values(1, 2)] queues: usize) {
         r.fill(&y, 1.0_f32)
     });
     let recording = recording.unwrap();
-    let replays = steady_allocations(&device, || {
+    let replays = steady(&device, || {
         for _ in 0..10 {
             recording.replay(&stream).unwrap();
         }
     });
     assert_eq!(replays, 0, "replays allocate");
-    let changed = steady_allocations(&device, || {
+    let changed = steady(&device, || {
         for handle in [&x, &w].into_iter().cycle().take(10) {
             recording.replay_with(&stream, &[(0, handle)]).unwrap();
         }

@@ -23,33 +23,46 @@ pub mod products;
 pub mod results;
 pub mod tolerance;
 
-/// Runs a program with a blocking over buffers with this contents, in this number of cubes and with these launch words.
-/// Returns the contents of the buffers afterwards.
+use millstream_client::arguments::CubeCount;
+use millstream_client::{ComputeClient, Stream};
+pub use millstream_ir::DType;
+use millstream_ir::{Blocking, Program};
+
+/// A device that runs programs.
 pub trait Runs {
-    /// As the trait says.
+    /// Returns a client of the device, and a stream of it.
+    fn stream(&self) -> (&ComputeClient, &Stream);
+
+    /// Runs a program with a blocking over buffers with these contents, in this number of cubes and with these launch
+    /// words. Returns the contents of the buffers afterwards.
     fn run_blocked(
         &self,
-        program: millstream_ir::Program,
-        blocking: millstream_ir::Blocking,
-        cubes: u32,
-        buffers: &[Vec<u8>],
-        words: &[u64],
-    ) -> Vec<Vec<u8>>;
-
-    /// As [`Self::run_blocked`], with the default blocking.
-    fn run(
-        &self,
-        program: millstream_ir::Program,
+        program: Program,
+        blocking: Blocking,
         cubes: u32,
         buffers: &[Vec<u8>],
         words: &[u64],
     ) -> Vec<Vec<u8>> {
-        self.run_blocked(
+        let launch = launch::Launch {
             program,
-            millstream_ir::Blocking::DEFAULT,
-            cubes,
+            blocking,
+            cubes: CubeCount::Static(cubes, 1, 1),
             buffers,
             words,
-        )
+        };
+        let (client, stream) = self.stream();
+        let ran = launch.run(client, stream);
+        ran.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// As [`Self::run_blocked`], with the default blocking.
+    fn run(
+        &self,
+        program: Program,
+        cubes: u32,
+        buffers: &[Vec<u8>],
+        words: &[u64],
+    ) -> Vec<Vec<u8>> {
+        self.run_blocked(program, Blocking::DEFAULT, cubes, buffers, words)
     }
 }

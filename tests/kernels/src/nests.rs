@@ -15,6 +15,38 @@ pub struct Case {
     pub exact: bool,
 }
 
+/// The nests that every device runs, with ordinary and with special values: a template of `rstest_reuse`.
+#[rstest_reuse::template]
+#[export]
+#[rstest]
+#[case::one(::millstream_kernel_cases::nests::elements(1, 0))]
+#[case::odd(::millstream_kernel_cases::nests::elements(2_047, 0))]
+#[case::wide(::millstream_kernel_cases::nests::elements(2_048, 4))]
+#[case::permuted(::millstream_kernel_cases::nests::permuted(33, 20))]
+#[case::indexed(::millstream_kernel_cases::nests::indexed(7, 24))]
+#[case::halves(::millstream_kernel_cases::nests::halves(1_000))]
+#[case::casts(::millstream_kernel_cases::nests::casts(1_000))]
+#[case::integers(::millstream_kernel_cases::nests::integers(1_024))]
+#[case::functions(::millstream_kernel_cases::nests::functions(512))]
+#[case::every_function_f32(::millstream_kernel_cases::nests::every_function(
+    ::millstream_kernel_cases::DType::F32,
+    512
+))]
+#[case::every_function_f64(::millstream_kernel_cases::nests::every_function(
+    ::millstream_kernel_cases::DType::F64,
+    512
+))]
+#[case::random(::millstream_kernel_cases::nests::random(300))]
+#[case::gather(::millstream_kernel_cases::nests::gather(20, 12))]
+#[case::scatter(::millstream_kernel_cases::nests::scatter(12, 30))]
+#[case::columns(::millstream_kernel_cases::nests::columns(36, 50))]
+#[case::totals(::millstream_kernel_cases::nests::totals(9, 40))]
+#[case::counted(::millstream_kernel_cases::nests::counted(2, 5, [3, 7]))]
+#[case::long(::millstream_kernel_cases::nests::counted(1, 3, [30, 50]))]
+#[case::empty_rows(::millstream_kernel_cases::nests::counted(2, 3, [0, 5]))]
+#[case::empty_batch(::millstream_kernel_cases::nests::counted(0, 3, [2, 5]))]
+fn every_nest(#[case] case: Case, #[values(false, true)] special: bool) {}
+
 fn case(text: impl Into<String>, words: &[i64], lens: &[usize]) -> Case {
     Case {
         text: text.into(),

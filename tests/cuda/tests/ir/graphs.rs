@@ -1,6 +1,7 @@
 //! Graphs, from lazy buffers to results on the GPU.
 
 use millstream_graph::{DType, Graph, Schedule, Size};
+use millstream_kernel_cases::Runs;
 
 use crate::support::Gpu;
 
@@ -40,7 +41,7 @@ fn attention(q: &[f32], k: &[f32], v: &[f32], bias: f32, width: usize) -> Vec<f3
 fn each_run_of_a_schedule_selects_entry_points_by_its_own_lengths() {
     let (rows, longest) = (3_u64, 700);
     let gpu = Gpu::new(11);
-    let (client, stream) = gpu.open();
+    let (client, stream) = gpu.stream();
     let graph = Graph::new();
     let past = graph.length("past", longest);
     let q = graph.input("q", DType::F32, [rows, 16_u64]);

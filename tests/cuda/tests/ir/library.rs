@@ -2,6 +2,7 @@
 
 use millstream_client::{ComputeClient, Stream};
 use millstream_graph::{CompiledSchedule, DType, Graph, LazyBuffer, Schedule, Size, Symbol};
+use millstream_kernel_cases::Runs;
 use millstream_protocol::error::Error;
 use rstest::rstest;
 
@@ -89,7 +90,7 @@ impl Model {
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn every_run_of_a_schedule_uses_the_library() {
     let gpu = Gpu::with(5, |cuda| cuda.library_products_from(0));
-    let (client, stream) = gpu.open();
+    let (client, stream) = gpu.stream();
     let (model, before) = (Model::new(client), library().products());
     for rows in [3, 3, 40, 3] {
         model.run(stream, rows).unwrap();
@@ -106,7 +107,7 @@ fn products_below_the_threshold_do_not_use_the_library() {
     let gpu = Gpu::with(6, |cuda| {
         cuda.library_products_from((40 * WIDTH * WIDTH) as u64)
     });
-    let (client, stream) = gpu.open();
+    let (client, stream) = gpu.stream();
     let (model, before) = (Model::new(client), library().products());
     for (rows, by_library) in [(39, 0), (40, 2)] {
         model.run(stream, rows).unwrap();
@@ -121,7 +122,7 @@ fn products_below_the_threshold_do_not_use_the_library() {
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn the_cache_of_product_forms_is_bounded_i12() {
     let gpu = Gpu::with(7, |cuda| cuda.library_products_from(0));
-    let (client, stream) = gpu.open();
+    let (client, stream) = gpu.stream();
     let model = Model::new(client);
     for rows in 1..=300 {
         model.run(stream, rows).unwrap();
@@ -143,7 +144,7 @@ fn a_product_that_the_library_refuses_runs_on_the_tiled_kernel_i7(
     #[values((NOT_SUPPORTED, 0), (0, NOT_SUPPORTED))] (product, algorithm): (u32, u32),
 ) {
     let gpu = Gpu::with(8, |cuda| cuda.library_products_from(0));
-    let (client, stream) = gpu.open();
+    let (client, stream) = gpu.stream();
     let (model, before) = (Model::new(client), library().products());
     library().refuse(product, algorithm);
     for rows in [3, 3, 3, 4] {
@@ -164,7 +165,7 @@ fn a_product_that_the_library_refuses_runs_on_the_tiled_kernel_i7(
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn a_product_that_fails_during_execution_loses_the_device_i7() {
     let gpu = Gpu::with(9, |cuda| cuda.library_products_from(0));
-    let (client, stream) = gpu.open();
+    let (client, stream) = gpu.stream();
     let model = Model::new(client);
     model.run(stream, 3).unwrap();
     library().refuse(EXECUTION_FAILED, 0);
@@ -182,7 +183,7 @@ fn a_product_that_fails_during_execution_loses_the_device_i7() {
 fn without_memory_for_a_workspace_products_run_on_the_tiled_kernel() {
     let gpu = Gpu::with(10, |cuda| cuda.library_products_from(0));
     gpu.session().set_memory_bytes(8 << 20);
-    let (client, stream) = gpu.open();
+    let (client, stream) = gpu.stream();
     let (model, before) = (Model::new(client), library().products());
     for rows in [3, 3, 3] {
         model.run(stream, rows).unwrap();
@@ -197,7 +198,7 @@ fn without_memory_for_a_workspace_products_run_on_the_tiled_kernel() {
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn each_queue_has_its_own_library_workspace_i2(#[values(1, 2, 3, 4)] seed: u64) {
     let gpu = Gpu::with(seed, |cuda| cuda.library_products_from(0).queues(2));
-    let (client, first) = gpu.open();
+    let (client, first) = gpu.stream();
     let model = Model::new(client);
     let others: Vec<Stream> = (0..3).map(|_| client.new_stream()).collect();
     std::thread::scope(|scope| {

@@ -59,7 +59,7 @@ fn products_match_their_definition_for_every_tile_size(
     assert_eq!(library().products(), before);
     let kernel = Kernel::from_program("tested", Arc::new(case.program)).unwrap();
     let kernel = kernel.with(Blocking::DEFAULT.tile(3, 3));
-    let error = gpu.open().0.kernel(kernel).unwrap_err();
+    let error = gpu.stream().0.kernel(kernel).unwrap_err();
     assert!(error.to_string().contains("tiles of 3 x 3"), "{error}");
     gpu.close();
 }

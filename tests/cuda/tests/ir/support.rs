@@ -2,12 +2,9 @@
 
 use fake_cuda::Session;
 use millstream_actors::Device;
-use millstream_client::arguments::CubeCount;
 use millstream_client::{ComputeClient, Stream};
 use millstream_cuda::Cuda;
-use millstream_ir::{Blocking, Program};
 use millstream_kernel_cases::Runs;
-use millstream_kernel_cases::launch::Launch;
 use millstream_protocol::memory::MemoryOptions;
 use millstream_protocol::options::DeviceOptions;
 
@@ -48,11 +45,6 @@ impl Gpu {
         }
     }
 
-    /// Returns the client and the stream, for tests that do more than run one program.
-    pub(crate) fn open(&self) -> (&ComputeClient, &Stream) {
-        (&self.client, &self.stream)
-    }
-
     /// Returns the session of the fake driver.
     pub(crate) fn session(&self) -> &Session {
         &self.session
@@ -82,22 +74,7 @@ impl Gpu {
 }
 
 impl Runs for Gpu {
-    fn run_blocked(
-        &self,
-        program: Program,
-        blocking: Blocking,
-        cubes: u32,
-        buffers: &[Vec<u8>],
-        words: &[u64],
-    ) -> Vec<Vec<u8>> {
-        let launch = Launch {
-            program,
-            blocking,
-            cubes: CubeCount::Static(cubes, 1, 1),
-            buffers,
-            words,
-        };
-        let ran = launch.run(&self.client, &self.stream);
-        ran.unwrap_or_else(|error| panic!("{error}"))
+    fn stream(&self) -> (&ComputeClient, &Stream) {
+        (&self.client, &self.stream)
     }
 }

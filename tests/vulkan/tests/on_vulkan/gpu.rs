@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use millstream::ir::Program;
 use millstream::ir::ssa::Function;
-use millstream::ir::{Blocking, Program};
-use millstream::{ComputeClient, CubeCount, Device, Error, Kernel, KernelHandle, Stream};
+use millstream::{ComputeClient, Device, Error, Kernel, KernelHandle, Stream};
 use millstream_conformance::Checks;
 use millstream_kernel_cases::Runs;
 use millstream_kernel_cases::launch::Launch;
@@ -64,22 +64,7 @@ impl Gpu {
 }
 
 impl Runs for Gpu {
-    fn run_blocked(
-        &self,
-        program: Program,
-        blocking: Blocking,
-        cubes: u32,
-        buffers: &[Vec<u8>],
-        words: &[u64],
-    ) -> Vec<Vec<u8>> {
-        let launch = Launch {
-            program,
-            blocking,
-            cubes: CubeCount::Static(cubes, 1, 1),
-            buffers,
-            words,
-        };
-        self.launch(launch)
-            .unwrap_or_else(|error| panic!("{error}"))
+    fn stream(&self) -> (&ComputeClient, &Stream) {
+        (&self.client, &self.stream)
     }
 }
