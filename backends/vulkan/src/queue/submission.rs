@@ -184,8 +184,9 @@ impl Queue {
                 }
             })
             .collect();
-        // SAFETY: one thread at a time makes the calls of the backend, and no other thread uses queues. The command buffers are ended, and are kept until their batch has
-        // completed, as are the semaphores, which live as long as the device.
+        // SAFETY: one thread at a time makes the calls of the backend, and no other thread uses queues. The command
+        // buffers are ended, and are kept until their batch has completed, as are the semaphores, which live as long as
+        // the device or are kept by their task.
         unsafe { self.context.submit(self.raw, &infos) }
     }
 
