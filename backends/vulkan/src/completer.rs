@@ -21,7 +21,7 @@ use millstream_sync::channel::Receiver;
 use millstream_sync::timeline::Timeline;
 
 use crate::driver::{Code, Context, Mapped, TimelineSemaphore};
-use crate::held::Line;
+use crate::held::Sent;
 use crate::trace::{Timing, Tracer};
 
 /// A staging range of memory that host and device access.
@@ -46,25 +46,8 @@ pub(crate) struct Batch {
     /// The timed tasks, while spans are recorded.
     pub(crate) timings: Vec<Timing>,
     pub(crate) tracer: Option<Arc<Tracer>>,
-    /// The line of the queue, if it may hold batches before this one.
-    pub(crate) after: Option<Arc<Line>>,
     /// The error of a caller's wait for the batch.
     pub(crate) failed: Option<Code>,
-}
-
-impl Batch {
-    /// Returns a message to the queue's thread without a batch: it completes the batches of the line.
-    pub(crate) fn reminder(line: Arc<Line>) -> Self {
-        Self {
-            after: Some(line),
-            ..Self::default()
-        }
-    }
-
-    /// Cursors of batches begin at 1.
-    fn is_reminder(&self) -> bool {
-        self.cursor == 0
-    }
 }
 
 /// The state that the device thread and the queue threads share.
@@ -113,20 +96,15 @@ impl Shared {
 /// Completes the batches of a queue, in order. Runs on the thread of the queue.
 pub(crate) fn serve(
     queue: QueueId,
-    incoming: &Receiver<Batch>,
+    incoming: &Receiver<Sent>,
     semaphore: &TimelineSemaphore,
     shared: &Shared,
 ) {
     let timeline = &shared.timelines[queue.index()];
     let mut reached = 0;
-    while let Ok(mut batch) = incoming.recv() {
-        let line = batch.after.take();
-        let held = std::iter::from_fn(|| line.as_ref()?.take());
-        let mut batches = held.chain(std::iter::once(batch));
+    while let Ok(sent) = incoming.recv() {
+        let mut batches = sent.batches();
         while let Some(batch) = batches.next() {
-            if batch.is_reminder() {
-                continue;
-            }
             let waited = match batch.failed {
                 Some(code) => Err(code),
                 None if batch.value > reached => semaphore.wait(batch.value),
@@ -135,7 +113,7 @@ pub(crate) fn serve(
             if let Err(code) = waited {
                 shared.lose(&code);
                 // Until the channel is closed: the device thread may submit more before it observes the loss.
-                let later = std::iter::from_fn(|| incoming.recv().ok());
+                let later = std::iter::from_fn(|| incoming.recv().ok()).flat_map(Sent::batches);
                 shared.abandon(std::iter::once(batch).chain(batches).chain(later));
                 return;
             }
@@ -156,7 +134,6 @@ pub(crate) fn complete(queue: QueueId, batch: Batch, timeline: &Timeline) {
         kept,
         timings,
         tracer,
-        after: _,
         failed: _,
     } = batch;
     for readback in &readbacks {
