@@ -31,7 +31,7 @@
 //! channel for the batches in flight and one reminder is never full.
 //!
 //! Checked by the models in `loom-tests/tests/models/line.rs`; the mutants `line_*` omit the reminders, the line that is
-//! carried, the look at earlier batches, and the try in place of a blocking lock.
+//! carried and the look at earlier batches, or block at the lock.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -1,5 +1,7 @@
 use super::*;
 use crate::channel::{Receiver, Sender, unbounded};
+use std::thread;
+use std::time::Duration;
 
 /// Ends whose batches are late, or not.
 struct Late {
@@ -68,4 +70,44 @@ fn what_is_held_at_the_close_goes_to_the_thread() {
     drop(thread);
     assert_eq!(receive(&incoming), [1]);
     assert!(incoming.recv().is_err(), "the line has dropped its sender");
+}
+
+/// Ends that stay inside `complete`, as a waker may that waits for a lock.
+struct Blocked {
+    entered: Sender<()>,
+    leave: Receiver<()>,
+}
+
+impl Ends for Blocked {
+    type Batch = u64;
+
+    fn wait(&mut self, _: &mut u64, _: Instant) -> bool {
+        true
+    }
+
+    fn complete(&mut self, _: u64) {
+        self.entered.send(()).unwrap();
+        let left = self.leave.recv_timeout(Duration::from_secs(10));
+        left.expect("no other thread blocks at the line");
+    }
+
+    fn remind(&mut self, _: Sent<Self>) {}
+}
+
+#[test]
+fn no_caller_blocks_at_a_locked_line() {
+    let ((entered, has_entered), (may_leave, leave)) = (unbounded(), unbounded());
+    let mut holder = Holder::new(Blocked { entered, leave });
+    assert!(holder.hold(&mut vec![1], 0, 1, 0));
+    let line = holder.line().clone();
+    let caller = thread::spawn(move || Line::run(&line, Instant::now()));
+    has_entered.recv().unwrap();
+    // Its cursor was published, and a waker runs.
+    let mut batches = vec![2];
+    assert!(!holder.hold(&mut batches, 1, 2, 1));
+    holder.line().is_waiting.store(true, Ordering::Relaxed);
+    Line::run(holder.line(), Instant::now());
+    may_leave.send(()).unwrap();
+    caller.join().unwrap();
+    assert_eq!(batches, [2]);
 }
