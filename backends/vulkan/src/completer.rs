@@ -10,6 +10,7 @@
 //! their memory.
 
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_gpu::Readback;
@@ -18,6 +19,7 @@ use millstream_protocol::health::Recovery;
 use millstream_protocol::id::{Cursor, QueueId};
 use millstream_protocol::message::HostBytes;
 use millstream_sync::channel::Receiver;
+use millstream_sync::payload;
 use millstream_sync::timeline::Timeline;
 
 use crate::driver::{Code, Context, Mapped, TimelineSemaphore};
@@ -42,12 +44,30 @@ pub(crate) struct Batch {
     /// (I12).
     pub(crate) sources: Vec<Box<dyn HostBytes>>,
     /// What custom tasks keep.
-    pub(crate) kept: Vec<Box<dyn Any + Send>>,
+    pub(crate) kept: Vec<Kept>,
     /// The timed tasks, while spans are recorded.
     pub(crate) timings: Vec<Timing>,
     pub(crate) tracer: Option<Arc<Tracer>>,
     /// The error of a caller's wait for the batch.
     pub(crate) failed: Option<Code>,
+}
+
+/// A user's value. A panic of its destructor ends here: it must not end the thread that completes the batch.
+pub(crate) struct Kept(Option<Box<dyn Any + Send>>);
+
+impl Kept {
+    pub(crate) fn new(value: Box<dyn Any + Send>) -> Self {
+        Self(Some(value))
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let value = self.0.take();
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+            payload::end(panic);
+        }
+    }
 }
 
 /// The state that the device thread and the queue threads share.

@@ -38,7 +38,7 @@ use smallvec::SmallVec;
 use crate::accesses::Accesses;
 use crate::barriers::barrier;
 use crate::commands::Commands;
-use crate::completer::{Batch, Staged};
+use crate::completer::{Batch, Kept, Staged};
 use crate::device::VulkanPoint;
 use crate::driver::{Code, Context, Mapped, TimelineSemaphore};
 use crate::held::{Ends, Holder, Line, Sent};
@@ -297,7 +297,7 @@ impl Queue {
 
     /// Keeps a value until the open batch has completed.
     pub(crate) fn keep(&mut self, value: Box<dyn Any + Send>) {
-        self.batch.kept.push(value);
+        self.batch.kept.push(Kept::new(value));
     }
 
     /// Calls a function once the open batch is submitted. Drops it if the submission is refused.
