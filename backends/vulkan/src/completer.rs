@@ -10,6 +10,7 @@
 //! their memory.
 
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_gpu::Readback;
@@ -18,10 +19,11 @@ use millstream_protocol::health::Recovery;
 use millstream_protocol::id::{Cursor, QueueId};
 use millstream_protocol::message::HostBytes;
 use millstream_sync::channel::Receiver;
+use millstream_sync::payload;
 use millstream_sync::timeline::Timeline;
 
 use crate::driver::{Code, Context, Mapped, TimelineSemaphore};
-use crate::held::Line;
+use crate::held::Sent;
 use crate::trace::{Timing, Tracer};
 
 /// A staging range of memory that host and device access.
@@ -42,28 +44,29 @@ pub(crate) struct Batch {
     /// (I12).
     pub(crate) sources: Vec<Box<dyn HostBytes>>,
     /// What custom tasks keep.
-    pub(crate) kept: Vec<Box<dyn Any + Send>>,
+    pub(crate) kept: Vec<Kept>,
     /// The timed tasks, while spans are recorded.
     pub(crate) timings: Vec<Timing>,
     pub(crate) tracer: Option<Arc<Tracer>>,
-    /// The line of the queue, if it may hold batches before this one.
-    pub(crate) after: Option<Arc<Line>>,
     /// The error of a caller's wait for the batch.
     pub(crate) failed: Option<Code>,
 }
 
-impl Batch {
-    /// Returns a message to the queue's thread without a batch: it completes the batches of the line.
-    pub(crate) fn reminder(line: Arc<Line>) -> Self {
-        Self {
-            after: Some(line),
-            ..Self::default()
-        }
-    }
+/// A user's value. A panic of its destructor ends here: it must not end the thread that completes the batch.
+pub(crate) struct Kept(Option<Box<dyn Any + Send>>);
 
-    /// Cursors of batches begin at 1.
-    fn is_reminder(&self) -> bool {
-        self.cursor == 0
+impl Kept {
+    pub(crate) fn new(value: Box<dyn Any + Send>) -> Self {
+        Self(Some(value))
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let value = self.0.take();
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+            payload::end(panic);
+        }
     }
 }
 
@@ -113,20 +116,15 @@ impl Shared {
 /// Completes the batches of a queue, in order. Runs on the thread of the queue.
 pub(crate) fn serve(
     queue: QueueId,
-    incoming: &Receiver<Batch>,
+    incoming: &Receiver<Sent>,
     semaphore: &TimelineSemaphore,
     shared: &Shared,
 ) {
     let timeline = &shared.timelines[queue.index()];
     let mut reached = 0;
-    while let Ok(mut batch) = incoming.recv() {
-        let line = batch.after.take();
-        let held = std::iter::from_fn(|| line.as_ref()?.take());
-        let mut batches = held.chain(std::iter::once(batch));
+    while let Ok(sent) = incoming.recv() {
+        let mut batches = sent.batches();
         while let Some(batch) = batches.next() {
-            if batch.is_reminder() {
-                continue;
-            }
             let waited = match batch.failed {
                 Some(code) => Err(code),
                 None if batch.value > reached => semaphore.wait(batch.value),
@@ -135,7 +133,7 @@ pub(crate) fn serve(
             if let Err(code) = waited {
                 shared.lose(&code);
                 // Until the channel is closed: the device thread may submit more before it observes the loss.
-                let later = std::iter::from_fn(|| incoming.recv().ok());
+                let later = std::iter::from_fn(|| incoming.recv().ok()).flat_map(Sent::batches);
                 shared.abandon(std::iter::once(batch).chain(batches).chain(later));
                 return;
             }
@@ -156,7 +154,6 @@ pub(crate) fn complete(queue: QueueId, batch: Batch, timeline: &Timeline) {
         kept,
         timings,
         tracer,
-        after: _,
         failed: _,
     } = batch;
     for readback in &readbacks {

@@ -9,6 +9,7 @@ mod credit;
 mod door;
 mod flight;
 mod gate;
+mod line;
 mod mailbox;
 mod overflow;
 mod poison;

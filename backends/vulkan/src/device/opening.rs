@@ -150,7 +150,8 @@ impl VulkanDevice {
                     let name = format!("ms-vulkan-queue-{index}");
                     let (semaphore, shared) = (semaphore.clone(), shared.clone());
                     let serve = move |incoming: &_| serve(id, incoming, &semaphore, &shared);
-                    Some(Completer::start(&name, depth, &host.spawner, serve)?)
+                    // One more for a reminder.
+                    Some(Completer::start(&name, depth + 1, &host.spawner, serve)?)
                 }
             };
             device.queues.push(Queue::new(

@@ -38,10 +38,10 @@ use smallvec::SmallVec;
 use crate::accesses::Accesses;
 use crate::barriers::barrier;
 use crate::commands::Commands;
-use crate::completer::{Batch, Staged};
+use crate::completer::{Batch, Kept, Staged};
 use crate::device::VulkanPoint;
 use crate::driver::{Code, Context, Mapped, TimelineSemaphore};
-use crate::held::{Ends, Line};
+use crate::held::{Ends, Holder, Line, Sent};
 use crate::trace::{Timestamp, Timing, Tracer};
 
 use known::Known;
@@ -63,11 +63,9 @@ pub(crate) struct Queue {
     timeline: Arc<Timeline>,
     semaphore: Arc<TimelineSemaphore>,
     /// `None` for a driven device, whose batches `poll` completes.
-    completer: Option<Completer<Batch>>,
+    completer: Option<Completer<Sent>>,
     /// The batches that a caller completes; `None` for a driven device.
-    line: Option<Arc<Line>>,
-    /// The cursor of the last batch in the line.
-    held: Cursor,
+    holder: Option<Holder>,
     /// Whether batches are deferred until `start_deferred`.
     defers: bool,
     /// The deferred batches, oldest first.
@@ -128,7 +126,7 @@ pub(crate) struct QueueConfig {
     pub(crate) family: u32,
     pub(crate) timeline: Arc<Timeline>,
     pub(crate) semaphore: Arc<TimelineSemaphore>,
-    pub(crate) completer: Option<Completer<Batch>>,
+    pub(crate) completer: Option<Completer<Sent>>,
     pub(crate) tracer: Option<Arc<Tracer>>,
     /// Most batches in flight.
     pub(crate) depth: usize,
@@ -137,12 +135,13 @@ pub(crate) struct QueueConfig {
 impl Queue {
     pub(crate) fn new(context: &Arc<Context>, config: QueueConfig) -> Self {
         let thread = config.completer.as_ref().and_then(Completer::sender);
-        let line = thread.map(|thread| {
-            Line::new(Ends {
+        let holder = thread.map(|thread| {
+            Holder::new(Ends {
                 id: config.id,
                 semaphore: config.semaphore.clone(),
                 timeline: config.timeline.clone(),
                 thread,
+                reached: 0,
             })
         });
         Self {
@@ -152,8 +151,7 @@ impl Queue {
             family: config.family,
             timeline: config.timeline,
             semaphore: config.semaphore,
-            line,
-            held: 0,
+            holder,
             defers: false,
             deferred: Vec::new(),
             before_deferred: 0,
@@ -299,7 +297,7 @@ impl Queue {
 
     /// Keeps a value until the open batch has completed.
     pub(crate) fn keep(&mut self, value: Box<dyn Any + Send>) {
-        self.batch.kept.push(value);
+        self.batch.kept.push(Kept::new(value));
     }
 
     /// Calls a function once the open batch is submitted. Drops it if the submission is refused.
@@ -322,19 +320,19 @@ impl Queue {
 
     /// Returns the line of held batches; `None` for a driven device.
     pub(crate) fn line(&self) -> Option<Arc<Line>> {
-        self.line.clone()
+        self.holder.as_ref().map(|holder| holder.line().clone())
     }
 }
 
 impl Drop for Queue {
     /// Ends the queue's thread, which first completes all batches. The device is idle or lost.
     fn drop(&mut self) {
-        if let Some(line) = &self.line {
-            line.close();
+        if let Some(holder) = &self.holder {
+            holder.close();
         }
         self.completer = None;
         // The thread ends early after a loss.
-        let left = self.line.take();
+        let left = self.line();
         std::iter::from_fn(|| left.as_ref()?.take()).for_each(drop);
     }
 }

@@ -14,6 +14,7 @@ use crate::commands::Commands;
 use crate::completer::{Batch, complete};
 use crate::device::VulkanPoint;
 use crate::driver::Code;
+use crate::held::Sent;
 
 impl Queue {
     /// Submits everything that was recorded, and waits until it has completed. Blocks the calling thread.
@@ -116,15 +117,14 @@ impl Queue {
     }
 
     /// Hands a batch over to the thread that completes it, or to [`Queue::poll`].
-    fn hand_over(&mut self, mut batch: Batch) {
-        let Some(completer) = &self.completer else {
+    fn hand_over(&mut self, batch: Batch) {
+        let (Some(completer), Some(holder)) = (&self.completer, &self.holder) else {
             return self.to_poll.push_back(batch);
         };
-        if self.held > self.timeline.completed() {
-            batch.after.clone_from(&self.line);
-        }
+        let refused = completer.send(holder.sent(batch, self.timeline.completed()));
         // This fails only if the thread has panicked. The device may use the memory of the batch.
-        self.to_poll.extend(completer.send(batch).err());
+        self.to_poll
+            .extend(refused.err().and_then(Sent::into_batch));
     }
 
     /// Defers the hand-over of batches.
@@ -140,11 +140,10 @@ impl Queue {
             return false;
         };
         if large == Large::Hold
-            && self.timeline.completed() >= self.before_deferred
-            && let Some(line) = &self.line
-            && line.hold(&mut self.deferred)
+            && let Some(holder) = &mut self.holder
         {
-            self.held = last;
+            let completed = self.timeline.completed();
+            holder.hold(&mut self.deferred, self.before_deferred, last, completed);
         }
         let mut deferred = std::mem::take(&mut self.deferred);
         deferred.drain(..).for_each(|batch| self.hand_over(batch));

@@ -161,6 +161,14 @@ fn kernel_that_needs_a_feature_that_the_application_did_not_enable_is_refused() 
     drop(device);
 }
 
+struct PanicsWhenDropped;
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        panic!("planned: the thread of the queue goes on");
+    }
+}
+
 /// I1, on a device with threads: a task waits for a semaphore of the application, and the application for a task.
 #[test]
 fn application_and_tasks_wait_for_each_others_semaphores_i1() {
@@ -185,6 +193,7 @@ fn application_and_tasks_wait_for_each_others_semaphores_i1() {
             // SAFETY: the gate is a timeline semaphore that outlives the device, and is opened below.
             unsafe { resources.wait_for(gate, 1) }.unwrap();
             resources.keep(keep);
+            resources.keep(PanicsWhenDropped);
             resources.when_submitted(|point| reply.send(point));
             resources.when_submitted(|_| panic!("planned: the device goes on"));
             let (commands, bound) = (resources.commands().unwrap(), resources.binding(0).unwrap());
