@@ -19,9 +19,11 @@ const VULKAN_PACKAGES: [&str; 2] = ["millstream-vulkan-conformance", "millstream
 /// The arguments that select all libraries.
 const LIBRARIES: &str = "--workspace --lib";
 
-/// Returns the arguments for the programs that `cargo test` omits.
+/// Returns the arguments for the programs that `cargo test` omits, without those that need a Vulkan driver.
 pub(crate) fn beyond_cargo_test(cargo: &Cargo) -> Result<String, String> {
-    let programs = select(cargo, |package, _| !DEFAULT_PACKAGES.contains(&package))?;
+    let programs = select(cargo, |package, _| {
+        !DEFAULT_PACKAGES.contains(&package) && !VULKAN_PACKAGES.contains(&package)
+    })?;
     Ok(format!("{LIBRARIES}{programs}"))
 }
 
