@@ -34,8 +34,8 @@
 //!   bytes in its landing, and the queue thread does not touch the landing any more.
 //! - The batch is dropped before the cursor is published. The device thread, when it observes the cursor, therefore
 //!   finds the event and the blocks free, and the steady state allocates nothing (I9).
-//! - A timeline has one publisher: the queue thread, or on a driven device, which has no queue threads, the thread
-//!   inside `pump`.
+//! - A timeline has one publisher at a time: the queue thread, or a caller that completes batches in its place
+//!   ([`millstream_sync::line`]); on a driven device, which has no queue threads, the thread inside `pump`.
 
 use millstream_protocol::error::OpenError;
 use millstream_protocol::marks::mark_runtime_thread;

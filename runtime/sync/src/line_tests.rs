@@ -19,7 +19,9 @@ impl Ends for Late {
     fn complete(&mut self, _: u64) {}
 
     fn remind(&mut self, reminder: Sent<Self>) {
-        self.thread.send(reminder).unwrap();
+        self.thread
+            .send(reminder)
+            .expect("the test keeps the receiver");
     }
 }
 
@@ -33,7 +35,8 @@ fn line(is_late: bool) -> (Holder<Late>, Sender<Sent<Late>>, Receiver<Sent<Late>
 }
 
 fn receive(incoming: &Receiver<Sent<Late>>) -> Vec<u64> {
-    incoming.try_recv().unwrap().batches().collect()
+    let sent = incoming.try_recv().expect("a message was sent");
+    sent.batches().collect()
 }
 
 #[test]
@@ -86,7 +89,7 @@ impl Ends for Blocked {
     }
 
     fn complete(&mut self, _: u64) {
-        self.entered.send(()).unwrap();
+        self.entered.send(()).expect("the test keeps the receiver");
         let left = self.leave.recv_timeout(Duration::from_secs(10));
         left.expect("no other thread blocks at the line");
     }
