@@ -110,7 +110,7 @@ fn backend(value: &str) -> Result<Backend, Failure> {
         "vulkan" => Ok(Backend::Vulkan),
         "sim" => Ok(Backend::Sim),
         other => Err(Failure::Usage(format!(
-            "--backend expects cpu, sim, or, if the feature of the same name is enabled, cuda or vulkan; got `{other}`"
+            "--backend expects cpu, cuda or vulkan (if the feature is enabled) or sim, got `{other}`"
         ))),
     }
 }
