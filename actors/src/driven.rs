@@ -17,7 +17,7 @@
 //! # A step
 //! Try the lock; if it is free, take a turn and leave. If another thread found the lock taken meanwhile, take one more
 //! turn; if that thread wants the next deadline, ring; if it wants to close, close. Ring if anything was done. Then run
-//! due user code, within the budget (on a simulated device all that is due). A thread that finds the lock taken leaves
+//! due user code, within the budget (on a simulated device a number of jobs). A thread that finds the lock taken leaves
 //! its work to the thread inside.
 //!
 //! # The bell
@@ -87,6 +87,10 @@ use inside::InsideMark;
 
 /// How long one step of a waiting thread lets the backend run before the thread checks for its answer.
 const DRIVE_BUDGET: Duration = Duration::from_micros(200);
+
+/// The maximum number of jobs of user code in one step of a simulated device. A job may make further ones due, so there
+/// must be some limit.
+const SIMULATED_JOBS_MAX: usize = 1_000;
 
 /// How long a waiting thread sleeps at a time while the backend works without being pumped.
 const NAP: Duration = Duration::from_micros(50);
@@ -318,12 +322,12 @@ impl<B: Backend> Direct<B> {
         }
     }
 
-    /// Runs due user code, outside the lock: at least one job, and more while the budget lasts. On a simulated device all
-    /// jobs that are due now ([`Backend::IS_SIMULATED`]).
+    /// Runs due user code, outside the lock: at least one job, and more while the budget lasts. On a simulated device
+    /// ([`Backend::IS_SIMULATED`]) a budget is a number of jobs.
     fn run_user_code(&self, budget: Option<Duration>) -> bool {
         let _mark = mark_user_code();
         let (budget, jobs_max) = match budget {
-            Some(_) if B::IS_SIMULATED => (None, lock(&self.due).len()),
+            Some(_) if B::IS_SIMULATED => (None, SIMULATED_JOBS_MAX),
             budget => (budget, usize::MAX),
         };
         let (mut worked, mut until) = (false, None);

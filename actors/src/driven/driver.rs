@@ -76,7 +76,7 @@ impl Driver {
     /// not waited for: then there is more to do later.
     ///
     /// Host functions, callbacks and destructors of values run within the budget, too: at least one, and all that start
-    /// within 200 microseconds. On the simulator they are all that are due, so that equal seeds give equal runs.
+    /// within 200 microseconds. On the simulator a thousand, so that equal seeds give equal runs.
     pub fn pump(&mut self, budget: Duration) -> bool {
         let end = Instant::now().checked_add(budget);
         loop {

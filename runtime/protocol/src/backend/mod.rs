@@ -125,8 +125,8 @@ pub trait Backend: Send + 'static {
     /// [`Backend::has_running_tasks`].
     const RUNS_WITHOUT_PUMP: bool = false;
 
-    /// Whether the device is simulated, and its runs must not depend on the time of the machine. If so, a step of a driven
-    /// device runs all user code that is due when it begins, instead of as much as fits in a time.
+    /// Whether the device is simulated, and its runs must not depend on the time of the machine. If so, the limit of user
+    /// code in a step of a driven device is a number of jobs instead of a time.
     const IS_SIMULATED: bool = false;
 
     /// Returns the properties of the device.
