@@ -12,7 +12,7 @@
 //! | [`handoff_lock`] | a lock whose owner sleeps while another thread does its work (stepping in) |
 //! | [`mailbox`] | bounded ring, many producers, one consumer; messages are built and used in the slots |
 //! | [`overflow`] | a mailbox with one sender that never waits |
-//! | [`line`] | batches that a caller completes in place of the queue's thread |
+//! | [`line`](mod@line) | batches that a caller completes in place of the queue's thread |
 //! | [`flight`] | runs the work for a key once, however many threads want it |
 //! | [`reply`] | a one-shot channel; dropping the sender is an answer |
 //! | [`timeline`] | a queue's published progress |
