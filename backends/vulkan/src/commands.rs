@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use ash::vk;
 
-use crate::device::COPY_BYTES;
 use crate::driver::{Code, Context, Mapped, Purpose};
 use crate::properties::QUEUE_DEPTH_MAX;
 use crate::trace::Timestamp;
@@ -14,6 +13,8 @@ use crate::trace::Timestamp;
 const BLOCK_BYTES: usize = 64 << 10;
 /// The most timestamps of a command buffer: two for each task that a queue may have in flight.
 const TIMESTAMPS_MAX: u32 = 2 * QUEUE_DEPTH_MAX as u32;
+/// Bytes of a copy: three counts, and whether they were replaced.
+pub(crate) const COPY_BYTES: usize = 16;
 /// Parameters start at multiples of this.
 const ALIGNMENT: usize = 16;
 

@@ -19,11 +19,11 @@ use millstream_protocol::health::Recovery;
 use millstream_protocol::id::{Cursor, QueueId};
 use millstream_protocol::message::HostBytes;
 use millstream_sync::channel::Receiver;
+use millstream_sync::line::{Ends, Sent};
 use millstream_sync::payload;
 use millstream_sync::timeline::Timeline;
 
 use crate::driver::{Code, Context, Mapped, TimelineSemaphore};
-use crate::held::Sent;
 use crate::trace::{Timing, Tracer};
 
 /// A staging range of memory that host and device access.
@@ -114,9 +114,9 @@ impl Shared {
 }
 
 /// Completes the batches of a queue, in order. Runs on the thread of the queue.
-pub(crate) fn serve(
+pub(crate) fn serve<E: Ends<Batch = Batch>>(
     queue: QueueId,
-    incoming: &Receiver<Sent>,
+    incoming: &Receiver<Sent<E>>,
     semaphore: &TimelineSemaphore,
     shared: &Shared,
 ) {

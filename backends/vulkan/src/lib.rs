@@ -26,6 +26,7 @@
 //! | `module`, `module_checks` | the interface of users' modules, and its checks |
 //! | `wgsl` | translates kernels in WGSL, with the feature `wgsl` |
 //! | `parameters` | the parameters of a launch |
+//! | `point` | points of a queue for which the application can wait |
 
 mod accesses;
 mod adopted;
@@ -44,6 +45,7 @@ mod module_checks;
 mod options;
 mod pages;
 mod parameters;
+mod point;
 mod properties;
 mod queue;
 mod trace;
@@ -52,7 +54,7 @@ mod upload;
 mod wgsl;
 
 pub use adopted::{AdoptedDevice, AdoptedFeatures, AdoptedQueue};
-pub use device::{VulkanAlias, VulkanBinding, VulkanDevice, VulkanPoint, VulkanResources};
+pub use device::{VulkanAlias, VulkanBinding, VulkanDevice, VulkanResources};
 #[doc(hidden)]
 pub use driver::use_loader;
 pub use driver::{
@@ -60,3 +62,4 @@ pub use driver::{
 };
 pub use module::VulkanLaunch;
 pub use options::{GpuInfo, Vulkan, gpus};
+pub use point::VulkanPoint;

@@ -13,11 +13,8 @@ use millstream_protocol::error::Refused;
 use millstream_spirv::Target;
 
 use crate::barriers::barrier;
-use crate::commands::Commands;
+use crate::commands::{COPY_BYTES, Commands};
 use crate::driver::{Context, Interface, Pipeline};
-
-/// Bytes of a copy: three counts, and whether they were replaced.
-pub(crate) const COPY_BYTES: usize = 16;
 
 /// The kernel.
 pub(super) struct CountGuard {

@@ -19,7 +19,6 @@ mod sharing;
 
 use std::sync::Arc;
 
-pub(crate) use count_guard::COPY_BYTES;
 use count_guard::CountGuard;
 use millstream_gpu::Staging;
 use millstream_protocol::error::Refused;
@@ -27,7 +26,7 @@ use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::properties::DeviceProperties;
 pub(crate) use opening::DeviceConfig;
 pub use resources::{VulkanBinding, VulkanResources};
-pub use sharing::{VulkanAlias, VulkanPoint};
+pub use sharing::VulkanAlias;
 
 use crate::compiler::VulkanCompiler;
 use crate::completer::Shared;

@@ -3,7 +3,7 @@
 use ash::{ext, khr, vk};
 
 use super::instance::loader;
-use super::{Code, Context, Instance};
+use super::{Code, Instance};
 
 /// The clock of the host: the one that `std::time::Instant` reads.
 #[cfg(not(windows))]
@@ -85,26 +85,20 @@ impl Calibrator {
         };
         Ok((calibration, deviation_ns))
     }
-}
 
-impl Context {
-    /// Reads the clocks of the device and the host at the same moment. `None` if the device cannot.
-    pub(crate) fn calibrate(&self) -> Option<Result<Calibration, Code>> {
-        let calibrator = self.calibrator.as_ref()?;
-        let closest = || {
-            let (mut best, mut deviation_ns) = calibrator.read()?;
-            for _ in 1..ATTEMPTS {
-                if deviation_ns <= DEVIATION_NS {
-                    break;
-                }
-                let (other, other_ns) = calibrator.read()?;
-                if other_ns < deviation_ns {
-                    (best, deviation_ns) = (other, other_ns);
-                }
+    /// Reads both clocks at moments as close as a few attempts give.
+    pub(super) fn closest(&self) -> Result<Calibration, Code> {
+        let (mut best, mut deviation_ns) = self.read()?;
+        for _ in 1..ATTEMPTS {
+            if deviation_ns <= DEVIATION_NS {
+                break;
             }
-            Ok(best)
-        };
-        Some(closest())
+            let (other, other_ns) = self.read()?;
+            if other_ns < deviation_ns {
+                (best, deviation_ns) = (other, other_ns);
+            }
+        }
+        Ok(best)
     }
 }
 

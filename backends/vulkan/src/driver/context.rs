@@ -7,7 +7,7 @@ use ash::{ext, khr, vk};
 use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
 use millstream_protocol::error::OpenError;
 
-use super::calibration::Calibrator;
+use super::calibration::{Calibration, Calibrator};
 use super::instance::{change, unavailable};
 use super::{Code, Gpu, Instance, Pipeline, refused};
 use crate::adopted::Owner;
@@ -24,7 +24,7 @@ pub(crate) struct Context {
     synchronization: Option<khr::synchronization2::Device>,
     pub(crate) push_descriptor: Option<khr::push_descriptor::Device>,
     fault_info: Option<ext::device_fault::Device>,
-    pub(super) calibrator: Option<Calibrator>,
+    calibrator: Option<Calibrator>,
     /// `None` only while the context is dropped.
     allocator: Mutex<Option<Allocator>>,
     /// The pipelines of kernels.
@@ -218,6 +218,11 @@ impl Context {
     /// Returns `true` if the device belongs to an application.
     pub(crate) fn is_adopted(&self) -> bool {
         self.owner.is_some()
+    }
+
+    /// Reads the clocks of the device and the host at the same moment. `None` if the device cannot.
+    pub(crate) fn calibrate(&self) -> Option<Result<Calibration, Code>> {
+        self.calibrator.as_ref().map(Calibrator::closest)
     }
 
     /// Calls `body` with the allocator.

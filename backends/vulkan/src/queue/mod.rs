@@ -39,9 +39,9 @@ use crate::accesses::Accesses;
 use crate::barriers::barrier;
 use crate::commands::Commands;
 use crate::completer::{Batch, Kept, Staged};
-use crate::device::VulkanPoint;
 use crate::driver::{Code, Context, Mapped, TimelineSemaphore};
 use crate::held::{Ends, Holder, Line, Sent};
+use crate::point::VulkanPoint;
 use crate::trace::{Timestamp, Timing, Tracer};
 
 use known::Known;

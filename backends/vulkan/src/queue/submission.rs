@@ -12,9 +12,9 @@ use super::{INLINE, Queue};
 use crate::barriers::make_visible_to_host;
 use crate::commands::Commands;
 use crate::completer::{Batch, complete};
-use crate::device::VulkanPoint;
 use crate::driver::Code;
 use crate::held::Sent;
+use crate::point::VulkanPoint;
 
 impl Queue {
     /// Submits everything that was recorded, and waits until it has completed. Blocks the calling thread.

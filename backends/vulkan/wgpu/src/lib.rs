@@ -16,7 +16,7 @@
 //! let options = unsafe { Vulkan::adopt_wgpu(&device, &queue, &setup) }?;
 //! let (ours, mut driver) = Device::open_driven(options, DeviceOptions::default())?;
 //! let stream = ours.new_client().new_stream();
-//! let points = stream.zeros::<f32>(1_000_000)?;
+//! let points = stream.create(&vec![0.0_f32; 4_000_000])?;
 //! // 3. Use a slice in wgpu.
 //! let link = WgpuLink::new(&device, &queue)?;
 //! let vertices = link.buffer(&stream, &points, wgpu::BufferUsages::VERTEX)?;
