@@ -44,7 +44,7 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "crates",
         about: "test the crates that `cargo test` omits: internals, CUDA on a fake driver, the fuzzer's corpus",
-        minutes: "4.5",
+        minutes: "5",
         in_ci: true,
         run: crates,
     },
@@ -58,7 +58,7 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "vulkan",
         about: "run tests on a Vulkan driver with validation; installs Mesa's below target/ by mmdebstrap, needs no GPU",
-        minutes: "5.5",
+        minutes: "6",
         in_ci: true,
         run: vulkan::run_suite,
     },
