@@ -32,7 +32,7 @@ struct Arguments {
     /// Run only the tests whose names contain TEXT.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Run all mutants and update their table in `docs/testing.md`.
+    /// Run all mutants, or those that `--only` chooses, and update their rows in `docs/testing.md`.
     #[arg(long)]
     all: bool,
 }

@@ -16,6 +16,12 @@ use millstream_protocol::kernel::NativeView;
 use crate::level::Level as Processor;
 use crate::{Code, Options, RunError, SingleThread, Team, naive};
 
+/// Whether tests run all their cases (`MILLSTREAM_ALL_CASES=1`), which takes minutes without optimization. Otherwise they
+/// omit cases that repeat others with another type or size.
+pub(crate) fn all_cases() -> bool {
+    std::env::var("MILLSTREAM_ALL_CASES").is_ok_and(|value| value == "1")
+}
+
 /// Builds a nest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Draft(pub(crate) Nest);

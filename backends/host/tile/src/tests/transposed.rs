@@ -3,7 +3,7 @@
 use millstream_ir::nest::{Level, Op, Stride};
 use millstream_ir::{BinaryOp, DType};
 
-use super::{Draft, check, elements};
+use super::{Draft, all_cases, check, elements};
 
 /// A copy, and computations with other inputs, of matrices with any order of axes.
 #[test]
@@ -23,6 +23,9 @@ fn matrices_with_any_order_of_axes_match_the_reference() {
             (5, 1000),
         ] {
             for batch in [1_u64, 3] {
+                if (batch == 1 || m * n > 5_000) && dtype != DType::F32 && !all_cases() {
+                    continue;
+                }
                 let plain = [m * n, n, 1];
                 let transposed = [m * n, 1, m];
                 let last = [1, n * batch, batch];
