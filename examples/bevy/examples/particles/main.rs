@@ -8,6 +8,7 @@
 mod draw;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Instant;
 
 use bevy::app::PluginsState;
@@ -61,8 +62,17 @@ struct Particles {
     frame: u32,
 }
 
-fn main() {
+fn main() -> ExitCode {
     let options = Options::parse();
+    if let Some(folder) = &options.output
+        && let Err(error) = std::fs::create_dir_all(folder)
+    {
+        let folder = folder.display();
+        eprintln!(
+            "error: folder `{folder}` cannot be created ({error}): name another one with --output"
+        );
+        return ExitCode::from(2);
+    }
     let mut app = App::new();
     app.add_plugins(MillstreamPlugin)
         .add_plugins(
@@ -91,6 +101,7 @@ fn main() {
         (begin.run_if(not(resource_exists::<Particles>)), simulate).chain(),
     );
     run(&mut app, &options);
+    ExitCode::SUCCESS
 }
 
 /// Runs the frames, and prints their times.
