@@ -154,8 +154,8 @@ impl WgpuLink {
         };
         let theirs = self.theirs.clone();
         let wait = move |resources: &mut millstream::vulkan::VulkanResources| {
-            // SAFETY: the signal is submitted already, and the task keeps the semaphore. A refused call loses the
-            // device, so its error needs no answer here.
+            // SAFETY: the signal is submitted already, and the task keeps the semaphore. After a refused call either
+            // the wait still precedes the next submission, or there is none, so the order holds without an answer.
             let _ = unsafe { resources.wait_for(theirs.raw, value) };
             resources.keep(theirs);
         };

@@ -13,8 +13,7 @@ use crate::WgpuError;
 /// The most queues of its own that a device of millstream receives.
 const OWN_QUEUES_MAX: usize = 4;
 
-/// The priorities of wgpu's queue and of ours. All are the same: what matters most is drawn by wgpu, but the driver's
-/// default treats queues alike.
+/// The priorities of wgpu's queue and of ours: wgpu creates its own with 1.0, and ours are no more urgent.
 static PRIORITIES: [f32; 1 + OWN_QUEUES_MAX] = [1.0; 1 + OWN_QUEUES_MAX];
 
 /// What wgpu's device needs so that millstream can use it: features of Vulkan, and queues. One setup serves one device

@@ -38,7 +38,7 @@ impl log::Log for Messages {
     fn flush(&self) {}
 }
 
-/// Takes the messages so far. Each test has a process of its own under nextest only, so tests hold `TURN` meanwhile.
+/// Takes the messages so far. All tests of the process share them, so tests run one at a time (`checked`).
 fn messages() -> Vec<String> {
     std::mem::take(&mut *MESSAGES.0.lock().unwrap_or_else(PoisonError::into_inner))
 }

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
-use std::time::Duration;
 
 use millstream::vulkan::Vulkan;
 use millstream::{Access, Handle, Stream, write};
@@ -110,7 +109,7 @@ fn batch_that_a_caller_gave_up_completes_before_later_ones_i5() {
             while !is_done.load(Ordering::Relaxed) {
                 stream.fill(&small, 1).unwrap();
                 stream.sync().wait().unwrap();
-                thread::sleep(Duration::from_micros(200));
+                thread::yield_now();
             }
         });
         for _ in 0..30 {
