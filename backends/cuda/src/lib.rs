@@ -52,8 +52,7 @@ mod word;
 pub use adopted::CudaRaw;
 pub use device::{CudaDevice, CudaResources};
 pub use launch::CudaLaunch;
-pub use nvrtc::{
-    CachedKernels, Compiled, KernelCache, cached_kernels, compile_for, cuda_c, ptx_for,
-};
+pub use millstream_gpu::CacheContents;
+pub use nvrtc::{Compiled, KernelCache, cached_kernels, compile_for, cuda_c, ptx_for};
 pub use options::{Cuda, GpuInfo, compiler, gpus_seen as gpus, product_library};
 pub use peer::PeerPlace;

@@ -13,6 +13,20 @@ use sha2::{Digest, Sha256};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheFile(pub &'static [u8; 8]);
 
+/// The contents of a backend's cache folder.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct CacheContents {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Number of files.
+    pub files: usize,
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Number of damaged files. They are not used, and are replaced once their content is needed again.
+    pub damaged: usize,
+}
+
 impl CacheFile {
     /// Reads a file. Returns `None` if there is none, or if it is damaged or of another kind.
     pub fn read(self, path: &Path) -> Option<Vec<u8>> {
@@ -44,6 +58,27 @@ impl CacheFile {
             let _ = fs::remove_file(&temporary);
         }
         written
+    }
+
+    /// Reads all files of a folder whose names end with `.` and `extension`, and returns how many there are. A missing
+    /// folder is an empty one.
+    pub fn survey(self, folder: PathBuf, extension: &str) -> CacheContents {
+        let (mut files, mut bytes, mut damaged) = (0, 0, 0);
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.extension().is_none_or(|ending| ending != extension) {
+                continue;
+            }
+            files += 1;
+            bytes += entry.metadata().map_or(0, |metadata| metadata.len());
+            damaged += usize::from(self.read(&path).is_none());
+        }
+        CacheContents {
+            folder,
+            files,
+            bytes,
+            damaged,
+        }
     }
 }
 
@@ -88,5 +123,24 @@ mod tests {
         fs::write(&path, &damaged).unwrap();
         assert_eq!(FILE.read(&path), None);
         fs::remove_dir_all(folder).unwrap();
+    }
+    #[test]
+    fn survey_counts_files_and_damaged_files() {
+        let name = format!("millstream-survey-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let survey = || FILE.survey(folder.clone(), "kept");
+        assert_eq!(survey().files, 0, "the folder does not exist");
+        FILE.write(&folder.join("a.kept"), &[7; 100]).unwrap();
+        FILE.write(&folder.join("b.kept"), &[8; 50]).unwrap();
+        fs::write(folder.join("a.tmp"), [1; 10]).unwrap();
+        let whole = survey();
+        assert_eq!(
+            (whole.files, whole.bytes, whole.damaged),
+            (2, 150 + 2 * 40, 0)
+        );
+        fs::write(folder.join("b.kept"), [8; 50]).unwrap();
+        let damaged = survey();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!((damaged.files, damaged.damaged), (2, 1));
     }
 }

@@ -14,7 +14,7 @@ mod readback;
 mod segments;
 mod staging;
 
-pub use cache_file::{CacheFile, cache_folder, hex};
+pub use cache_file::{CacheContents, CacheFile, cache_folder, hex};
 pub use completer::Completer;
 pub use readback::Readback;
 pub use segments::{Segment, segments};

@@ -57,9 +57,8 @@ pub use adopted::{AdoptedDevice, AdoptedFeatures, AdoptedQueue};
 pub use device::{VulkanAlias, VulkanBinding, VulkanDevice, VulkanResources};
 #[doc(hidden)]
 pub use driver::use_loader;
-pub use driver::{
-    CachedPipelines, Message, Severity, Validation, cached_pipelines, loader_version,
-};
+pub use driver::{Message, Severity, Validation, cached_pipelines, loader_version};
+pub use millstream_gpu::CacheContents;
 pub use module::VulkanLaunch;
 pub use options::{GpuInfo, Vulkan, gpus};
 pub use point::VulkanPoint;

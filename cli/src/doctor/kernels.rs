@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use millstream::cuda::CachedKernels;
+use millstream::cuda::CacheContents;
 use serde::Serialize;
 
 use crate::units::{bytes, counted};
@@ -17,11 +17,11 @@ pub(crate) struct Kernels {
     damaged: usize,
 }
 
-impl From<CachedKernels> for Kernels {
-    fn from(kept: CachedKernels) -> Self {
+impl From<CacheContents> for Kernels {
+    fn from(kept: CacheContents) -> Self {
         Self {
             folder: Some(kept.folder),
-            kept: kept.kernels,
+            kept: kept.files,
             bytes: kept.bytes,
             damaged: kept.damaged,
         }

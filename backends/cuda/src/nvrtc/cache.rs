@@ -4,14 +4,22 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use millstream_gpu::{CacheFile, hex};
+use millstream_gpu::{CacheContents, CacheFile, cache_folder, hex};
 use sha2::{Digest, Sha256};
 
 use super::Target;
 use super::compile::{Failure, Output, compile, options, version};
 
 /// The files of this cache.
-pub(super) const FILE: CacheFile = CacheFile(b"MSCUBIN1");
+const FILE: CacheFile = CacheFile(b"MSCUBIN1");
+/// The extension of their names.
+const EXTENSION: &str = "cubin";
+
+/// Reports on this user's cache of compiled kernels, for all versions of the compiler. Returns `None` if the system has
+/// no cache folder for the user. Reads each file, which takes some milliseconds.
+pub fn cached_kernels() -> Option<CacheContents> {
+    cache_folder("cuda").map(|folder| FILE.survey(folder, EXTENSION))
+}
 
 /// A report on the cache of compiled CUDA C kernels: its folder, and its use since the device was opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -100,7 +108,7 @@ fn file_name(name: &str, source: &str, target: &Target, (major, minor): (i32, i3
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    hex(&hash.finalize()) + ".cubin"
+    format!("{}.{EXTENSION}", hex(&hash.finalize()))
 }
 
 #[cfg(test)]

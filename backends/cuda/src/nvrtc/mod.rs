@@ -5,14 +5,12 @@ mod api;
 mod cache;
 mod compile;
 mod inspect;
-mod survey;
 
 pub(crate) use cache::Cache;
-pub use cache::KernelCache;
+pub use cache::{KernelCache, cached_kernels};
 pub(crate) use compile::Failure;
 use compile::OutputFormat;
 pub use inspect::{Compiled, compile_for, cuda_c, ptx_for};
-pub use survey::{CachedKernels, cached_kernels};
 
 /// Returns the compiler's version, major and minor.
 ///

@@ -6,16 +6,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ash::vk;
-use millstream_gpu::{CacheFile, hex};
+use millstream_gpu::{CacheContents, CacheFile, cache_folder, hex};
 
 use super::{Code, Context};
 
 /// The files of the cache.
-pub(super) const FILE: CacheFile = CacheFile(b"MSVKPIP1");
+const FILE: CacheFile = CacheFile(b"MSVKPIP1");
 /// The extension of their names.
-pub(super) const EXTENSION: &str = "pipelines";
+const EXTENSION: &str = "pipelines";
 /// A cache of more bytes than this is not written.
 const BYTES_MAX: usize = 256 << 20;
+
+/// Reports on this user's pipeline cache, for all devices and drivers. Returns `None` if the system has no cache folder
+/// for the user. Reads each file, which takes some milliseconds.
+pub fn cached_pipelines() -> Option<CacheContents> {
+    cache_folder("vulkan").map(|folder| FILE.survey(folder, EXTENSION))
+}
 
 /// A pipeline cache, written to its file on drop if pipelines were added.
 pub(crate) struct PipelineCache {

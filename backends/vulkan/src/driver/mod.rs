@@ -3,7 +3,6 @@
 
 mod buffer;
 mod cache;
-mod cache_survey;
 mod calibration;
 mod code;
 mod context;
@@ -14,7 +13,7 @@ mod semaphore;
 
 pub(crate) use buffer::{ALIGNMENT, Alias, Buffer, Mapped, Purpose};
 pub(crate) use cache::PipelineCache;
-pub use cache_survey::{CachedPipelines, cached_pipelines};
+pub use cache::cached_pipelines;
 pub(crate) use calibration::Calibration;
 pub(crate) use code::{Code, refused};
 pub(crate) use context::Context;
