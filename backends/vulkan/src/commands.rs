@@ -1,5 +1,8 @@
 //! Command buffers of a queue, each with its own pool and room for parameters. They are reused once their submission
 //! has completed.
+//!
+//! A secondary command buffer is recorded once, and then executed by any number of others. They keep it until their
+//! submissions have completed.
 
 use std::sync::Arc;
 
@@ -23,6 +26,8 @@ pub(crate) struct Commands {
     context: Arc<Context>,
     pool: vk::CommandPool,
     buffer: vk::CommandBuffer,
+    /// The secondary command buffers that this one executes.
+    executed: Vec<Arc<Commands>>,
     /// Parameters of dispatches that do not fit push constants. The number of blocks is bounded by the number of
     /// dispatches of a batch (I12).
     parameters: Vec<Mapped>,
@@ -42,10 +47,35 @@ pub(crate) struct Commands {
 
 impl Commands {
     pub(crate) fn new(context: &Arc<Context>, family: u32) -> Result<Self, Code> {
+        let flags = vk::CommandPoolCreateFlags::TRANSIENT;
+        Self::with_level(context, family, vk::CommandBufferLevel::PRIMARY, flags)
+    }
+
+    /// Creates a secondary command buffer that is being recorded.
+    pub(crate) fn secondary(context: &Arc<Context>, family: u32) -> Result<Self, Code> {
+        let flags = vk::CommandPoolCreateFlags::empty();
+        let created = Self::with_level(context, family, vk::CommandBufferLevel::SECONDARY, flags)?;
+        let inherited = vk::CommandBufferInheritanceInfo::default();
+        // A replay may begin while an earlier one is in flight.
+        let info = vk::CommandBufferBeginInfo::default()
+            .flags(vk::CommandBufferUsageFlags::SIMULTANEOUS_USE)
+            .inheritance_info(&inherited);
+        // SAFETY: the command buffer is new.
+        unsafe { context.device.begin_command_buffer(created.buffer, &info) }
+            .map_err(Code::of("vkBeginCommandBuffer"))?;
+        Ok(created)
+    }
+
+    fn with_level(
+        context: &Arc<Context>,
+        family: u32,
+        level: vk::CommandBufferLevel,
+        flags: vk::CommandPoolCreateFlags,
+    ) -> Result<Self, Code> {
         let device = &context.device;
         let info = vk::CommandPoolCreateInfo::default()
             .queue_family_index(family)
-            .flags(vk::CommandPoolCreateFlags::TRANSIENT);
+            .flags(flags);
         // SAFETY: the device has a queue of the family.
         let pool = unsafe { device.create_command_pool(&info, None) }
             .map_err(Code::of("vkCreateCommandPool"))?;
@@ -53,6 +83,7 @@ impl Commands {
             context: context.clone(),
             pool,
             buffer: vk::CommandBuffer::null(),
+            executed: Vec::new(),
             parameters: Vec::new(),
             filled: (0, 0),
             counts: Vec::new(),
@@ -63,6 +94,7 @@ impl Commands {
         };
         let info = vk::CommandBufferAllocateInfo::default()
             .command_pool(pool)
+            .level(level)
             .command_buffer_count(1);
         // SAFETY: the pool is alive, and only this thread uses it.
         let buffers = unsafe { device.allocate_command_buffers(&info) }
@@ -127,6 +159,23 @@ impl Commands {
         Ok(Some((self.timestamps, query)))
     }
 
+    /// Executes a secondary command buffer, which has ended, and keeps it until the submission has completed.
+    pub(crate) fn execute(&mut self, secondary: &Arc<Commands>) {
+        self.executed.push(secondary.clone());
+        // What is bound is undefined afterwards.
+        self.bound = vk::Pipeline::null();
+        // SAFETY: this thread records the command buffer; the other one has ended, and may be used several times at once.
+        unsafe {
+            let device = &self.context.device;
+            device.cmd_execute_commands(self.buffer, &[secondary.buffer]);
+        }
+    }
+
+    /// Releases what was kept for the submission, which has completed.
+    pub(crate) fn release(&mut self) {
+        self.executed.clear();
+    }
+
     /// Ends recording.
     pub(crate) fn end(&mut self) -> Result<(), Code> {
         // SAFETY: the command buffer is being recorded.
@@ -163,9 +212,16 @@ impl Commands {
         self.filled = (block, used + parameters.len());
         room.buffer().address() + used as u64
     }
-}
 
-impl Commands {
+    /// Stores bytes to copy from, until the submission has completed. Returns the buffer and the offset of the first.
+    pub(crate) fn store_source(&mut self, bytes: &[u8]) -> Result<(vk::Buffer, u64), Code> {
+        self.reserve(bytes.len(), 1)?;
+        self.store(bytes);
+        let (block, end) = self.filled;
+        let start = (end - bytes.len()) as u64;
+        Ok((self.parameters[block].buffer().raw(), start))
+    }
+
     /// Makes room for a copy of cube counts, for which [`Commands::reserve`] has made room, until the submission has
     /// completed. Returns the buffer, the offset and the device address.
     pub(crate) fn store_counts(&mut self) -> (vk::Buffer, u64, u64) {

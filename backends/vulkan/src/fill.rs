@@ -1,5 +1,5 @@
 //! Fills. The driver fills whole words of four bytes with one value; everything else is copied: a few unaligned bytes
-//! at the ends from a staging block, and patterns of eight bytes by doubling what is already filled.
+//! at the ends, and patterns of eight bytes by doubling what is already filled.
 
 use ash::vk;
 use millstream_protocol::backend::BoundSlice;
@@ -8,11 +8,10 @@ use millstream_protocol::id::QueueId;
 use millstream_protocol::launch::Pattern;
 
 use crate::device::VulkanDevice;
-use crate::driver::Purpose;
 use crate::pages::Location;
 
 /// Bytes of a fill that are copied from the host, before they are doubled.
-const SEED_BYTES: u64 = 4096;
+const SEED_BYTES: usize = 4096;
 
 /// A fill as the driver performs it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,13 +73,12 @@ impl VulkanDevice {
         word: u32,
     ) -> Result<(), Refused> {
         let Parts { head, words, tail } = Parts::of(to.offset, target.len);
+        let commands = self.queues[queue.index()].record([target].into_iter())?;
         let ends = match head + tail {
             0 => None,
-            _ => self.take_blocks(size_of::<u32>(), Purpose::Upload)?.pop(),
+            _ => Some(commands.store_source(&word.to_ne_bytes())?),
         };
-        let commands = self.queues[queue.index()]
-            .record([target].into_iter())?
-            .raw();
+        let commands = commands.raw();
         if words > 0 {
             let start = to.offset + head;
             // SAFETY: this thread records the command buffer, and the range lies within the page (`resolve`).
@@ -89,30 +87,18 @@ impl VulkanDevice {
                 device.cmd_fill_buffer(commands, to.buffer, start, words, word);
             }
         }
-        let Some(staged) = ends else {
+        let Some((from, offset)) = ends else {
             return Ok(());
         };
-        // SAFETY: the staging range has four bytes, which nothing else uses.
-        unsafe {
-            staged
-                .start()
-                .cast::<[u8; 4]>()
-                .write_unaligned(word.to_ne_bytes());
-        };
-        let (mapped, offset) = staged.place();
         let end = |at: u64, size: u64| vk::BufferCopy {
-            src_offset: offset as u64,
+            src_offset: offset,
             dst_offset: to.offset + at,
             size,
         };
-        let (from, ends) = (
-            mapped.buffer().raw(),
-            [end(0, head), end(head + words, tail)],
-        );
+        let ends = [end(0, head), end(head + words, tail)];
         for region in ends.iter().filter(|region| region.size > 0) {
             self.copy_regions(commands, from, to.buffer, std::slice::from_ref(region));
         }
-        self.queues[queue.index()].keep_staged(staged);
         Ok(())
     }
 
@@ -124,30 +110,19 @@ impl VulkanDevice {
         to: Location,
         pattern: Pattern,
     ) -> Result<(), Refused> {
-        let seed = target.len.min(SEED_BYTES);
-        let Some(staged) = self.take_blocks(seed as usize, Purpose::Upload)?.pop() else {
-            return Ok(());
-        };
         let bytes = pattern.bytes();
-        for nth in 0..seed as usize {
-            // SAFETY: the staging range has `seed` bytes, which nothing else uses.
-            unsafe {
-                staged
-                    .start()
-                    .add(nth)
-                    .write(bytes[nth % usize::from(pattern.width)]);
-            };
-        }
-        let (mapped, offset) = staged.place();
-        let commands = self.queues[queue.index()]
-            .record([target].into_iter())?
-            .raw();
+        let repeated: [u8; SEED_BYTES] =
+            std::array::from_fn(|nth| bytes[nth % usize::from(pattern.width)]);
+        let seed = target.len.min(SEED_BYTES as u64);
+        let commands = self.queues[queue.index()].record([target].into_iter())?;
+        let (from, offset) = commands.store_source(&repeated[..seed as usize])?;
+        let commands = commands.raw();
         let first = vk::BufferCopy {
-            src_offset: offset as u64,
+            src_offset: offset,
             dst_offset: to.offset,
             size: seed,
         };
-        self.copy_regions(commands, mapped.buffer().raw(), to.buffer, &[first]);
+        self.copy_regions(commands, from, to.buffer, &[first]);
         let mut filled = seed;
         while filled < target.len {
             let size = filled.min(target.len - filled);
@@ -160,7 +135,6 @@ impl VulkanDevice {
             self.copy_regions(commands, to.buffer, to.buffer, &[region]);
             filled += size;
         }
-        self.queues[queue.index()].keep_staged(staged);
         Ok(())
     }
 }

@@ -28,11 +28,29 @@ impl Location {
     };
 }
 
+/// A range of memory, by which two bindings at different times can be compared: a later page may have the number of a
+/// freed one, and even its address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    /// The serial number of the page; 0 for an empty range.
+    page: u64,
+    offset: u64,
+    len: u64,
+}
+
+struct Page {
+    buffer: Arc<Buffer>,
+    /// From 1. No two pages of a device have the same one.
+    serial: u64,
+}
+
 /// The allocated pages.
 pub(crate) struct Pages {
     context: Arc<Context>,
     /// Indexed by page number.
-    pages: Vec<Option<Arc<Buffer>>>,
+    pages: Vec<Option<Page>>,
+    /// The number of pages allocated so far.
+    created: u64,
     /// Free page numbers.
     vacant: Vec<u32>,
     /// The most bytes of all pages, and the bytes allocated.
@@ -48,6 +66,7 @@ impl Pages {
             allocated: 0,
             context: context.clone(),
             pages: Vec::new(),
+            created: 0,
             vacant: Vec::new(),
         }
     }
@@ -70,14 +89,19 @@ impl Pages {
                 .ok_or(PageError::OutOfMemory { free: None })?,
         };
         let created = Buffer::new(&self.context, bytes, Purpose::Page);
-        let page = created.map_err(|code: Code| match code.is_loss() {
+        let buffer = created.map_err(|code: Code| match code.is_loss() {
             true => PageError::Lost,
             false => PageError::OutOfMemory { free: None },
         })?;
+        self.created += 1;
+        let page = Page {
+            buffer: Arc::new(buffer),
+            serial: self.created,
+        };
         if self.vacant.pop().is_some() {
-            self.pages[number as usize] = Some(Arc::new(page));
+            self.pages[number as usize] = Some(page);
         } else {
-            self.pages.push(Some(Arc::new(page)));
+            self.pages.push(Some(page));
         }
         self.allocated += bytes;
         Ok(PageId(number))
@@ -88,7 +112,7 @@ impl Pages {
         let page = self.pages.get_mut(id.0 as usize).and_then(Option::take);
         debug_assert!(page.is_some(), "{id} is freed, but is not allocated");
         if let Some(page) = page {
-            self.allocated -= page.bytes();
+            self.allocated -= page.buffer.bytes();
             self.vacant.push(id.0);
         }
     }
@@ -116,6 +140,22 @@ impl Pages {
 
     /// Returns the buffer of a page.
     pub(crate) fn page(&self, page: Option<PageId>) -> Option<&Arc<Buffer>> {
+        Some(&self.get(page)?.buffer)
+    }
+
+    /// Returns the place of a binding; that of an empty one if it has no memory.
+    #[inline]
+    pub(crate) fn place(&self, binding: &BoundSlice) -> Place {
+        let page = self.get(binding.page).map_or(0, |page| page.serial);
+        Place {
+            page,
+            offset: binding.offset,
+            len: binding.len,
+        }
+    }
+
+    #[inline]
+    fn get(&self, page: Option<PageId>) -> Option<&Page> {
         self.pages.get(page?.0 as usize)?.as_ref()
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_protocol::backend::{
-    Backend, BoundSlice, Compiler, Held, HostData, Large, Launch, Span, StartOutcome, StepsIn,
-    TaskPoint,
+    Backend, BoundSlice, Compiler, Held, HostData, Large, Launch, Plan, Prepared, Replay, Span,
+    StartOutcome, StepsIn, TaskPoint,
 };
 use millstream_protocol::error::Refused;
 use millstream_protocol::health::Recovery;
@@ -115,6 +115,22 @@ impl Backend for VulkanDevice {
         self.fill_with(place.queue, target, pattern)?;
         self.queues[place.queue.index()].issue(place.cursor);
         Ok(())
+    }
+
+    fn prepare(&mut self, plan: &Plan) -> Prepared {
+        self.prepare_replays(plan)
+    }
+
+    fn replay(
+        &mut self,
+        replay: &mut Replay<'_>,
+        prepared: &mut Prepared,
+    ) -> Result<(), (usize, Refused)> {
+        match self.replay_recorded(replay, prepared) {
+            Ok(true) => Ok(()),
+            Ok(false) => replay.issue_all(self),
+            Err(refused) => Err((0, refused)),
+        }
     }
 
     fn custom(

@@ -6,6 +6,7 @@
 //! | `opening` | opens a device |
 //! | `backend` | implements the trait `Backend` |
 //! | `launching` | one launch |
+//! | `replaying` | replays of recordings |
 //! | `count_guard` | checks cube counts that the device writes |
 //! | `resources` | the resources of custom tasks and guards |
 //! | `sharing` | what custom tasks share with an application: waits, points, and aliases of buffers |
@@ -14,6 +15,7 @@ mod backend;
 mod count_guard;
 mod launching;
 mod opening;
+mod replaying;
 mod resources;
 mod sharing;
 
@@ -59,6 +61,8 @@ pub struct VulkanDevice {
     pub(crate) nothing: Buffer,
     pub(crate) context: Arc<Context>,
     shared: Arc<Shared>,
+    /// Counts the secondary command buffers: each has a clone.
+    recorded: Arc<()>,
     /// Compiled by the first launch with a cube count of the device.
     count_guard: Option<CountGuard>,
     /// `None` if the device has no timestamps.

@@ -133,6 +133,7 @@ impl VulkanDevice {
             nothing,
             context: context.clone(),
             shared: shared.clone(),
+            recorded: Arc::default(),
             count_guard: None,
             tracer: None,
             span_capacity: host.trace_capacity,

@@ -21,6 +21,7 @@
 //! one queue of Vulkan: what a submission waits for was submitted before it.
 
 mod known;
+mod recorded;
 mod submission;
 
 use std::any::Any;
@@ -45,6 +46,8 @@ use crate::point::VulkanPoint;
 use crate::trace::{Timestamp, Timing, Tracer};
 
 use known::Known;
+pub(crate) use recorded::Recorded;
+use recorded::Set;
 
 /// The number of segments of a batch, and of waits of a segment, that need no allocation.
 const INLINE: usize = 4;
@@ -90,6 +93,8 @@ pub(crate) struct Queue {
     accesses: Accesses,
     /// The number of barriers that were recorded between tasks.
     barriers: u64,
+    /// What was set aside while a secondary command buffer is recorded.
+    set_aside: Option<Set>,
     /// Command buffers in flight, oldest first, each with the cursor of its batch.
     in_flight: VecDeque<(Cursor, Commands)>,
     /// The batches that `poll` completes, oldest first.
@@ -166,6 +171,7 @@ impl Queue {
             open: Segment::default(),
             accesses: Accesses::default(),
             barriers: 0,
+            set_aside: None,
             in_flight: VecDeque::with_capacity(config.depth),
             to_poll: VecDeque::new(),
             free: Vec::new(),
@@ -186,13 +192,16 @@ impl Queue {
         bindings: impl Iterator<Item = &'a BoundSlice> + Clone,
     ) -> Result<&mut Commands, Code> {
         self.open_commands()?;
-        let needs_barrier = self.accesses.add(bindings);
+        let needs_barrier = self.accesses.need_barrier(bindings.clone());
+        if needs_barrier {
+            self.pass_barrier();
+        }
+        self.accesses.add(bindings);
         let commands = match &mut self.open.commands {
             Some(commands) => commands,
             None => return Err(Code::of("vkBeginCommandBuffer")(vk::Result::NOT_READY)),
         };
         if needs_barrier {
-            self.barriers += 1;
             // SAFETY: this thread records the command buffer.
             unsafe { barrier(&self.context, commands.raw()) };
         }
@@ -242,10 +251,11 @@ impl Queue {
     /// Moves the command buffers of completed batches to the free list.
     fn reclaim(&mut self) {
         let completed = self.timeline.completed();
-        while let Some((_, commands)) = self
+        while let Some((_, mut commands)) = self
             .in_flight
             .pop_front_if(|(cursor, _)| *cursor <= completed)
         {
+            commands.release();
             self.free.push(commands);
         }
     }

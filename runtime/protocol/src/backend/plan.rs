@@ -191,6 +191,18 @@ impl<'a> Replay<'a> {
         }
     }
 
+    /// Returns the parameters. With the [words](Replay::words) they determine what the tasks do.
+    #[inline]
+    pub fn parameters(&self) -> &[BoundSlice] {
+        &self.bound.parameters
+    }
+
+    /// Returns the words of this replay, for the scalars that each replay sets.
+    #[inline]
+    pub fn words(&self) -> &[u64] {
+        self.words
+    }
+
     /// Returns the bindings of a task.
     #[inline]
     pub fn bindings(&self, task: usize) -> &[BoundSlice] {
