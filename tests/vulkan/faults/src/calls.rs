@@ -314,6 +314,7 @@ functions! {
         vkCmdPipelineBarrier2(commands: vk::CommandBuffer, info: *const c_void);
         vkCmdPipelineBarrier2KHR(commands: vk::CommandBuffer, info: *const c_void);
         vkCmdCopyBuffer(commands: vk::CommandBuffer, from: vk::Buffer, to: vk::Buffer, count: u32, regions: *const c_void);
+        vkCmdExecuteCommands(commands: vk::CommandBuffer, count: u32, executed: *const c_void);
         vkCmdFillBuffer(commands: vk::CommandBuffer, buffer: vk::Buffer, offset: u64, bytes: u64, word: u32);
         vkCmdResetQueryPool(commands: vk::CommandBuffer, pool: vk::QueryPool, first: u32, count: u32);
         vkCmdWriteTimestamp2(commands: vk::CommandBuffer, stage: u64, pool: vk::QueryPool, query: u32);

@@ -97,6 +97,14 @@ pub fn submit(device: &Device) -> Result<Submitted, Error> {
     let odd = one.create(&[0_u8; 7])?;
     one.fill(&odd.slice(1..6)?, 3)?;
     one.fill(&total, 1 << 40)?;
+    let recording = one.record(|recorder| {
+        let sum = recorder.empty::<u64>(1)?;
+        (0..3)
+            .try_for_each(|_| recorder.launch(&large, CubeCount::single(), large_args(&a, &sum)))?;
+        recorder.fill(&sum, 1 << 40)
+    })?;
+    // The second replay records a secondary command buffer.
+    (0..3).try_for_each(|_| recording.replay(&one))?;
     other.with_resource::<Vulkan>("wait", &[(&b, Access::ReadWrite)][..], |resources| {
         resources.finish().ok();
     })?;

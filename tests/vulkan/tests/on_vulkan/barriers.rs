@@ -10,10 +10,10 @@ use millstream::{CubeCount, Handle, KernelHandle, Stream, read, write};
 
 use crate::gpu::{Buffers, Gpu};
 
-const LEN: usize = 64;
+pub(crate) const LEN: usize = 64;
 
 /// A function that copies and adds 1.
-fn next() -> Function {
+pub(crate) fn next() -> Function {
     let k: ssa::Builder = Builder::new("next", [32, 1, 1]);
     let (from, to) = (k.read("from", DType::I32), k.write("to", DType::I32));
     let n = k.scalar("n", DType::I64);
@@ -23,14 +23,14 @@ fn next() -> Function {
     k.build().unwrap()
 }
 
-struct Rig {
-    gpu: Gpu,
-    next: KernelHandle,
-    buffers: Vec<Handle<i32>>,
+pub(crate) struct Rig {
+    pub(crate) gpu: Gpu,
+    pub(crate) next: KernelHandle,
+    pub(crate) buffers: Vec<Handle<i32>>,
 }
 
 impl Rig {
-    fn open(queues: usize) -> Option<Self> {
+    pub(crate) fn open(queues: usize) -> Option<Self> {
         let gpu = Gpu::open_with_queues(Buffers::Descriptors, queues)?;
         let contents = [0_i32; LEN];
         let buffers = (0..8).map(|_| gpu.stream.create(&contents).unwrap());
@@ -62,7 +62,7 @@ impl Rig {
         receiver.recv().unwrap()
     }
 
-    fn barriers_of(&self, tasks: impl FnOnce()) -> u64 {
+    pub(crate) fn barriers_of(&self, tasks: impl FnOnce()) -> u64 {
         let before = self.barriers();
         tasks();
         self.barriers() - before

@@ -20,6 +20,7 @@
 //! | `programs` | random programs with kernels of the IR, and those of the swarm |
 //! | `stepping_in` | callers that submit and wait themselves |
 //! | `barriers` | which tasks of a queue are separated by barriers |
+//! | `replays` | recordings as secondary command buffers |
 //! | `launches` | cube counts that the device writes, counts beyond its limits, large parameter blocks |
 #![allow(
     clippy::unwrap_used,
@@ -41,6 +42,7 @@ mod nests;
 mod operations;
 mod products;
 mod programs;
+mod replays;
 mod stepping_in;
 mod subject;
 mod wgsl;

@@ -183,6 +183,46 @@ fn copies_and_fills_cost_one_call_i9() {
     rig.end();
 }
 
+/// I9: a replay with the arguments of an earlier one is one call, however many tasks it has. One whose words change
+/// records its tasks.
+#[test]
+fn replay_with_known_arguments_costs_one_call_i9() {
+    const TASKS: u64 = 20;
+    let Some(mut rig) = Rig::new() else { return };
+    let stream = rig.stream.clone();
+    let kernel = rig.device.new_client().kernel(add_one()).unwrap();
+    let values = stream.create(&[1_u32; 64]).unwrap();
+    let mut recorder = stream.recorder();
+    let n = recorder.scalar::<u32>();
+    for _ in 0..TASKS {
+        let arguments = (update(&values), &n);
+        recorder
+            .launch(&kernel, CubeCount::single(), arguments)
+            .unwrap();
+    }
+    let recording = recorder.finish().unwrap();
+    let execute = [("vkCmdExecuteCommands", 1)];
+    rig.expect(1, 1, &execute, || {
+        recording.set(&n, 64).replay(&stream).unwrap();
+    });
+    let record = [
+        ("vkCmdBindPipeline", 1),
+        ("vkCmdPushDescriptorSetKHR", TASKS),
+        ("vkCmdPushConstants", TASKS),
+        ("vkCmdDispatch", TASKS),
+    ];
+    let mut words = 0..64;
+    let mut replay = || {
+        let other = words.next().unwrap();
+        recording.set(&n, other).replay(&stream).unwrap();
+    };
+    // The device does not keep the secondary command buffer for ever.
+    rig.calls_of(&mut replay);
+    rig.expect(1, TASKS, &record, replay);
+    drop((recording, values, kernel, n, stream));
+    rig.end();
+}
+
 /// I3: a hazard between queues is a wait of a submission, and costs no call of its own.
 #[test]
 fn hazard_between_queues_costs_no_call_i3() {
