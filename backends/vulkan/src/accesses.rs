@@ -80,26 +80,37 @@ impl Default for Accesses {
     }
 }
 
-/// Returns the ranges of bindings, and whether they are written.
-fn ranges<'a>(
-    bindings: impl Iterator<Item = &'a BoundSlice> + Clone,
-) -> impl Iterator<Item = (Range, bool)> + Clone {
-    bindings.filter_map(|binding| Some((Range::of(binding)?, binding.access != Access::Read)))
-}
-
 impl Accesses {
-    /// Returns `true` if a barrier must precede a task with these bindings.
-    pub(crate) fn need_barrier<'a>(
-        &self,
+    /// Adds a task with these bindings. Returns `true` if a barrier must precede it.
+    pub(crate) fn add<'a>(
+        &mut self,
         bindings: impl Iterator<Item = &'a BoundSlice> + Clone,
     ) -> bool {
-        self.conflict_with(ranges(bindings))
+        let ranges = bindings.filter_map(|binding| Some((Range::of(binding)?, binding.access)));
+        let needs_barrier = ranges
+            .clone()
+            .any(|(range, access)| self.conflicts(range, access))
+            || !self.has_room(ranges.clone());
+        if needs_barrier {
+            self.clear();
+        }
+        for (range, access) in ranges {
+            let list = match access {
+                Access::Read => &mut self.reads,
+                Access::Write | Access::ReadWrite => &mut self.writes,
+            };
+            if !list.last_mut().is_some_and(|last| last.extend(&range)) {
+                // After a barrier a task may have more ranges than fit; the list then grows to its size.
+                list.push(range);
+            }
+        }
+        needs_barrier
     }
 
-    /// Adds a task with these bindings. The caller has checked [`Accesses::need_barrier`], and has called
-    /// [`Accesses::clear`] if so.
-    pub(crate) fn add<'a>(&mut self, bindings: impl Iterator<Item = &'a BoundSlice> + Clone) {
-        self.hold(ranges(bindings));
+    /// Replaces the accesses by those of `other`.
+    pub(crate) fn copy(&mut self, other: &Self) {
+        self.reads.clone_from(&other.reads);
+        self.writes.clone_from(&other.writes);
     }
 
     /// Forgets all accesses: a barrier was recorded.
@@ -108,45 +119,13 @@ impl Accesses {
         self.writes.clear();
     }
 
-    /// Returns `true` if a barrier must precede commands with the accesses of `later`.
-    pub(crate) fn need_barrier_before(&self, later: &Self) -> bool {
-        self.conflict_with(later.held())
-    }
-
-    /// Adds the accesses of `later`, after [`Accesses::need_barrier_before`] as for a task.
-    pub(crate) fn append(&mut self, later: &Self) {
-        self.hold(later.held());
-    }
-
-    fn held(&self) -> impl Iterator<Item = (Range, bool)> + Clone {
-        let reads = self.reads.iter().map(|range| (*range, false));
-        reads.chain(self.writes.iter().map(|range| (*range, true)))
-    }
-
-    fn conflict_with(&self, ranges: impl Iterator<Item = (Range, bool)> + Clone) -> bool {
-        let mut pairs = ranges.clone();
-        pairs.any(|(range, writes)| self.conflict(range, writes)) || !self.have_room(ranges)
-    }
-
-    fn hold(&mut self, ranges: impl Iterator<Item = (Range, bool)>) {
-        for (range, writes) in ranges {
-            let list = match writes {
-                false => &mut self.reads,
-                true => &mut self.writes,
-            };
-            if !list.last_mut().is_some_and(|last| last.extend(&range)) {
-                // After a barrier a task may have more ranges than fit; the list then grows to its size.
-                list.push(range);
-            }
-        }
-    }
-
-    fn conflict(&self, range: Range, writes: bool) -> bool {
+    fn conflicts(&self, range: Range, access: Access) -> bool {
         let overlap = |held: &Range| held.overlaps(&range);
-        self.writes.iter().any(overlap) || (writes && self.reads.iter().any(overlap))
+        self.writes.iter().any(overlap)
+            || (access != Access::Read && self.reads.iter().any(overlap))
     }
 
-    fn have_room(&self, ranges: impl Iterator) -> bool {
+    fn has_room(&self, ranges: impl Iterator) -> bool {
         self.reads.len().max(self.writes.len()) + ranges.count() <= HELD_MAX
     }
 }
@@ -196,16 +175,6 @@ mod tests {
         })
     }
 
-    /// Adds a task. Returns `true` if a barrier must precede it.
-    fn add(accesses: &mut Accesses, task: &[BoundSlice]) -> bool {
-        let needed = accesses.need_barrier(task.iter());
-        if needed {
-            accesses.clear();
-        }
-        accesses.add(task.iter());
-        needed
-    }
-
     proptest! {
         /// Conflicting tasks of a queue are separated by a barrier, and a barrier separates tasks that conflict (I1).
         #[test]
@@ -215,7 +184,7 @@ mod tests {
             let mut open: Vec<&Vec<BoundSlice>> = Vec::new();
             for task in &tasks {
                 let needed = open.iter().any(|earlier| conflict(earlier, task));
-                prop_assert_eq!(add(&mut accesses, task), needed);
+                prop_assert_eq!(accesses.add(task.iter()), needed);
                 if needed {
                     open.clear();
                 }
@@ -230,7 +199,7 @@ mod tests {
         let barriers = (0..1000_u64).filter(|nth| {
             // With gaps.
             let task = [binding(0, nth * 16, 8, Access::Write)];
-            add(&mut accesses, &task)
+            accesses.add(task.iter())
         });
         assert_eq!(barriers.count(), 1000 / HELD_MAX);
         assert!(accesses.writes.len() <= HELD_MAX);
@@ -241,9 +210,9 @@ mod tests {
         let mut accesses = Accesses::default();
         for nth in 0..1000_u64 {
             let task = [binding(0, nth * 8, 8, Access::Write)];
-            assert!(!add(&mut accesses, &task));
+            assert!(!accesses.add(task.iter()));
         }
         assert_eq!(accesses.writes.len(), 1);
-        assert!(add(&mut accesses, &[binding(0, 4000, 1, Access::Read)]));
+        assert!(accesses.add([binding(0, 4000, 1, Access::Read)].iter()));
     }
 }

@@ -27,7 +27,8 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::backend::{Plan, Prepared, Replay};
+use millstream_protocol::access::Access;
+use millstream_protocol::backend::{BoundSlice, Plan, Prepared, Replay};
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::Cursor;
 use millstream_protocol::recording::RecordedTask;
@@ -44,12 +45,18 @@ const VARIANTS_MAX: usize = 4;
 /// The most secondary command buffers of a device (I12).
 const RECORDED_MAX: usize = 1024;
 
-/// The sets of arguments of one recording, by queue. Each list begins with the set that was used last.
-struct Variants(Box<[Vec<Variant>]>);
+/// The device's state for the replays of a recording.
+struct Variants {
+    /// How the tasks access each parameter.
+    accesses: Box<[Access]>,
+    /// The sets of arguments, by queue. Each list begins with the set that was used last.
+    lists: Box<[Vec<Variant>]>,
+}
 
 /// A set of arguments.
 struct Variant {
-    parameters: Vec<Place>,
+    /// The parameters, with the accesses of the tasks.
+    parameters: Vec<(Place, BoundSlice)>,
     words: Vec<u64>,
     state: State,
 }
@@ -70,46 +77,63 @@ type Counted = Arc<()>;
 
 impl Variant {
     fn has(&self, replay: &Replay<'_>, pages: &Pages) -> bool {
-        let places = replay.parameters().iter().map(|part| pages.place(part));
-        self.words == replay.words() && self.parameters.iter().copied().eq(places)
+        let here = self.parameters.iter().map(|(place, _)| *place);
+        let there = replay.parameters().iter().map(|part| pages.place(part));
+        self.words == replay.words() && here.eq(there)
     }
 
     /// Replaces the arguments.
-    fn set(&mut self, replay: &Replay<'_>, pages: &Pages) {
+    fn set(&mut self, replay: &Replay<'_>, pages: &Pages, accesses: &[Access]) {
         self.state = State::SeenOnce;
         self.words.clear();
         self.words.extend_from_slice(replay.words());
-        let places = replay.parameters().iter().map(|part| pages.place(part));
+        // No task uses parameters beyond the list.
+        let accesses = accesses.iter().chain(std::iter::repeat(&Access::Read));
+        let pairs = replay.parameters().iter().zip(accesses);
+        let bound = pairs.map(|(part, access)| {
+            let access = *access;
+            (pages.place(part), BoundSlice { access, ..*part })
+        });
         self.parameters.clear();
-        self.parameters.extend(places);
+        self.parameters.extend(bound);
     }
 }
 
-/// Moves the set with the arguments of a replay to the front, and returns it. If there is none, the set used longest ago
-/// is replaced, and `None` is returned.
-fn find<'a>(
-    list: &'a mut Vec<Variant>,
-    replay: &Replay<'_>,
-    pages: &Pages,
-) -> Option<&'a mut Variant> {
-    let known = list.iter().position(|variant| variant.has(replay, pages));
-    if known.is_none() && list.len() < VARIANTS_MAX {
-        list.push(Variant {
-            parameters: Vec::new(),
-            words: Vec::new(),
-            state: State::SeenOnce,
-        });
+impl Variants {
+    /// Moves the set with the arguments of a replay to the front of its list, and returns it. If there is none, replaces
+    /// the set that was used longest ago, and returns `None`.
+    fn find(&mut self, replay: &Replay<'_>, pages: &Pages) -> Option<&mut Variant> {
+        let list = &mut self.lists[replay.queue.index()];
+        let known = list.iter().position(|variant| variant.has(replay, pages));
+        if known.is_none() && list.len() < VARIANTS_MAX {
+            list.push(Variant {
+                parameters: Vec::new(),
+                words: Vec::new(),
+                state: State::SeenOnce,
+            });
+        }
+        let at = known.unwrap_or(list.len() - 1);
+        list[..=at].rotate_right(1);
+        let front = list.first_mut()?;
+        if known.is_none() {
+            front.set(replay, pages, &self.accesses);
+            return None;
+        }
+        Some(front)
     }
-    let at = known.unwrap_or(list.len() - 1);
-    list[..=at].rotate_right(1);
-    let front = list.first_mut()?;
-    match known {
-        Some(_) => Some(front),
-        None => {
-            front.set(replay, pages);
-            None
+}
+
+/// Returns how the tasks of a plan access each parameter.
+fn accesses_of(plan: &Plan) -> Box<[Access]> {
+    let mut accesses = Vec::new();
+    for binding in plan.tasks().iter().flat_map(|task| &task.bindings) {
+        let index = binding.parameter as usize;
+        accesses.resize(accesses.len().max(index + 1), Access::Read);
+        if binding.access.writes() {
+            accesses[index] = Access::Write;
         }
     }
+    accesses.into()
 }
 
 impl VulkanDevice {
@@ -120,7 +144,10 @@ impl VulkanDevice {
             return Box::new(());
         }
         let lists = self.queues.iter().map(|_| Vec::with_capacity(VARIANTS_MAX));
-        Box::new(Variants(lists.collect()))
+        Box::new(Variants {
+            accesses: accesses_of(plan),
+            lists: lists.collect(),
+        })
     }
 
     /// Executes the secondary command buffer of a replay, and records it first if needed. Returns `false` if there is
@@ -131,13 +158,13 @@ impl VulkanDevice {
         prepared: &mut Prepared,
     ) -> Result<bool, Refused> {
         let queue = replay.queue.index();
-        let Some(Variants(lists)) = prepared.downcast_mut::<Variants>() else {
+        let Some(variants) = prepared.downcast_mut::<Variants>() else {
             return Ok(false);
         };
         if self.queues[queue].tracer.is_some() {
             return Ok(false);
         }
-        let Some(variant) = find(&mut lists[queue], replay, &self.pages) else {
+        let Some(variant) = variants.find(replay, &self.pages) else {
             return Ok(false);
         };
         if let State::SeenOnce = variant.state
@@ -160,7 +187,8 @@ impl VulkanDevice {
         };
         self.enter()?;
         let queue = &mut self.queues[queue];
-        queue.execute(recorded)?;
+        let parameters = variant.parameters.iter().map(|(_, bound)| bound);
+        queue.execute(recorded, parameters)?;
         let last = replay.first + replay.plan.tasks().len() as Cursor - 1;
         queue.issue(last);
         Ok(true)

@@ -192,16 +192,13 @@ impl Queue {
         bindings: impl Iterator<Item = &'a BoundSlice> + Clone,
     ) -> Result<&mut Commands, Code> {
         self.open_commands()?;
-        let needs_barrier = self.accesses.need_barrier(bindings.clone());
-        if needs_barrier {
-            self.pass_barrier();
-        }
-        self.accesses.add(bindings);
+        let needs_barrier = self.accesses.add(bindings);
         let commands = match &mut self.open.commands {
             Some(commands) => commands,
             None => return Err(Code::of("vkBeginCommandBuffer")(vk::Result::NOT_READY)),
         };
         if needs_barrier {
+            self.barriers += 1;
             // SAFETY: this thread records the command buffer.
             unsafe { barrier(&self.context, commands.raw()) };
         }

@@ -11,29 +11,25 @@
 //!  execute             each replay: a barrier if needed, one vkCmdExecuteCommands
 //! ```
 //! # Barriers
-//! A barrier also covers the commands before a secondary command buffer, and those in it cover the ones after it. So two
-//! sets of accesses suffice to order it as the queue would order its tasks (I1):
-//!
-//! ```text
-//!  earlier tasks │ first: accesses up to the first barrier ║ ... ║ last: those since the last barrier │ later tasks
-//!                └ a barrier here if they conflict                  the queue's accesses from here on ┘
-//! ```
+//! A barrier in a secondary command buffer also covers the commands before it, and those before it. But synchronization
+//! validation (1.4.309) does not apply it to commands of earlier submissions. So a barrier precedes a replay that
+//! conflicts with an earlier task in any of its parameters, although one before its first task that conflicts would
+//! do (I1). After the replay, the queue's accesses are those since its last barrier.
 
 use std::sync::Arc;
 
+use millstream_protocol::backend::BoundSlice;
+
 use super::Queue;
 use crate::accesses::Accesses;
-use crate::barriers::barrier;
 use crate::commands::Commands;
 use crate::driver::Code;
 
 /// A recording as a secondary command buffer, for fixed arguments.
 pub(crate) struct Recorded {
     commands: Arc<Commands>,
-    /// The accesses up to the first barrier.
-    first: Accesses,
-    /// The accesses since the last barrier; `None` if there is no barrier.
-    last: Option<Accesses>,
+    /// The accesses since the last barrier.
+    accesses: Accesses,
     barriers: u64,
 }
 
@@ -42,8 +38,6 @@ pub(super) struct Set {
     commands: Option<Commands>,
     accesses: Accesses,
     barriers: u64,
-    /// [`Recorded::first`], once there was a barrier.
-    first: Option<Accesses>,
 }
 
 impl Queue {
@@ -58,7 +52,6 @@ impl Queue {
             commands: self.open.commands.replace(secondary),
             accesses: std::mem::take(&mut self.accesses),
             barriers: std::mem::take(&mut self.barriers),
-            first: None,
         });
         Ok(())
     }
@@ -75,52 +68,26 @@ impl Queue {
             return Ok(None);
         };
         commands.end()?;
-        let (first, last) = match set.first {
-            Some(first) => (first, Some(accesses)),
-            None => (accesses, None),
-        };
         Ok(Some(Recorded {
             commands: Arc::new(commands),
-            first,
-            last,
+            accesses,
             barriers,
         }))
     }
 
-    /// Executes a secondary command buffer of this queue, after a barrier if it conflicts with earlier tasks.
-    pub(crate) fn execute(&mut self, recorded: &Recorded) -> Result<(), Code> {
-        self.open_commands()?;
-        let needs_barrier = self.accesses.need_barrier_before(&recorded.first);
-        if needs_barrier {
-            self.pass_barrier();
-        }
-        match &recorded.last {
-            // It has a barrier, which also covers everything before it.
-            Some(last) => {
-                self.accesses.clear();
-                self.accesses.append(last);
-            }
-            None => self.accesses.append(&recorded.first),
-        }
-        self.barriers += recorded.barriers;
-        if let Some(commands) = &mut self.open.commands {
-            if needs_barrier {
-                // SAFETY: this thread records the command buffer.
-                unsafe { barrier(&self.context, commands.raw()) };
-            }
-            commands.execute(&recorded.commands);
+    /// Executes a secondary command buffer of this queue with these parameters, after a barrier if they conflict with
+    /// earlier tasks.
+    pub(crate) fn execute<'a>(
+        &mut self,
+        recorded: &Recorded,
+        parameters: impl Iterator<Item = &'a BoundSlice> + Clone,
+    ) -> Result<(), Code> {
+        let commands = self.record(parameters)?;
+        commands.execute(&recorded.commands);
+        if recorded.barriers > 0 {
+            self.barriers += recorded.barriers;
+            self.accesses.copy(&recorded.accesses);
         }
         Ok(())
-    }
-
-    /// Notes that a barrier is recorded here between tasks.
-    pub(super) fn pass_barrier(&mut self) {
-        self.barriers += 1;
-        match &mut self.set_aside {
-            Some(set) if set.first.is_none() => {
-                set.first = Some(std::mem::take(&mut self.accesses));
-            }
-            _ => self.accesses.clear(),
-        }
     }
 }

@@ -52,7 +52,7 @@ fn replays_have_the_barriers_of_their_tasks_i1() {
     let barriers = |recording: &Recording| rig.barriers_of(|| recording.replay(stream).unwrap());
     barriers(&chain);
     for replay in 0..REPLAYS {
-        assert_eq!(barriers(&chain), 3, "{replay}");
+        assert_eq!(barriers(&chain), 4, "{replay}");
     }
     assert_eq!(
         barriers(&apart),
@@ -68,8 +68,8 @@ fn replays_have_the_barriers_of_their_tasks_i1() {
             one.replay(stream).unwrap();
             other.replay(stream).unwrap();
         });
-        // Before one of them, against its replay before; a barrier covers all earlier tasks.
-        assert!(both <= 1, "{both} barriers, {replay}");
+        // Both are recorded on the same buffer.
+        assert!(both <= 2, "{both} barriers, {replay}");
     }
     assert_eq!(stream.read(&b[4]).wait().unwrap(), [4; LEN]);
     assert_eq!(stream.read(&b[7]).wait().unwrap(), [1; LEN]);
@@ -127,7 +127,7 @@ impl Chain {
 /// Replays with arguments that come back or not, on two queues, between other tasks on the same buffers.
 #[test]
 fn replays_with_changing_arguments_do_what_their_tasks_do_i1_i2() {
-    const ROUNDS: u32 = 300;
+    const ROUNDS: u32 = 2000;
     let Some(rig) = Rig::open(2) else { return };
     let streams = [rig.gpu.client.new_stream(), rig.gpu.client.new_stream()];
     let b = &rig.buffers;
