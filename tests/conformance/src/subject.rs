@@ -188,6 +188,9 @@ pub struct Abilities {
     pub leaves_tasks_behind: bool,
     /// A slice of 2^60 bytes can be made: the device takes memory at its first use.
     pub memory_is_lazy: bool,
+    /// Views that tasks of different streams write at the same time begin at multiples of this many bytes. More than 1
+    /// if a checker of the device takes the bytes before a view for accessed.
+    pub view_alignment: usize,
     /// The clock of the device's spans.
     pub clock: Clock,
 }
@@ -203,6 +206,7 @@ impl Default for Abilities {
             holds_kernels: true,
             leaves_tasks_behind: false,
             memory_is_lazy: false,
+            view_alignment: 1,
             clock: Clock::Host,
         }
     }

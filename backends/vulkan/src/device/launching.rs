@@ -4,11 +4,12 @@ use ash::vk;
 use millstream_protocol::backend::{BoundCount, BoundSlice, Launch};
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::QueueId;
+use millstream_protocol::memory::PageId;
 use smallvec::SmallVec;
 
 use super::VulkanDevice;
 use super::count_guard::CountGuard;
-use crate::driver::Context;
+use crate::driver::{ALIGNMENT, Context};
 use crate::kernel::VulkanKernel;
 use crate::pages::Location;
 use crate::parameters::Block;
@@ -92,13 +93,13 @@ impl VulkanDevice {
             return Err(Refused::Task("the launch has too few scalars".to_owned()));
         }
         let infos = match entry.has_descriptors {
-            true => self.descriptor_infos(launch, &locations),
+            true => self.descriptor_infos(queue, launch, &locations),
             false => SmallVec::new(),
         };
         if indirect.is_some() && self.count_guard.is_none() {
             self.count_guard = Some(CountGuard::new(&self.context)?);
         }
-        let bound = launch.bindings.iter().chain(dynamic);
+        let alignment = self.descriptor_alignment;
         let Self {
             context,
             queues,
@@ -107,7 +108,16 @@ impl VulkanDevice {
             ..
         } = self;
         let device = &context.device;
-        let commands = queues[queue.index()].record(bound)?;
+        let queue = &mut queues[queue.index()];
+        let commands = match entry.has_descriptors {
+            false => queue.record(launch.bindings.iter().chain(dynamic))?,
+            true => {
+                let covered = launch.bindings.iter();
+                let covered = covered.map(|binding| covered_by_descriptor(binding, alignment));
+                let covered: SmallVec<[_; BINDINGS_MAX]> = covered.collect();
+                queue.record(covered.iter().chain(dynamic))?
+            }
+        };
         let indirect = match (&*count_guard, indirect) {
             (Some(guard), Some(counts)) => Some(guard.record(context, commands, counts.address)?),
             _ => None,
@@ -183,6 +193,7 @@ impl VulkanDevice {
     /// Returns the descriptors of a launch. Each begins at the aligned offset before its binding.
     fn descriptor_infos(
         &self,
+        queue: QueueId,
         launch: &Launch<'_>,
         locations: &[Location],
     ) -> SmallVec<[vk::DescriptorBufferInfo; BINDINGS_MAX]> {
@@ -192,7 +203,8 @@ impl VulkanDevice {
             match binding.len {
                 0 => vk::DescriptorBufferInfo::default()
                     .buffer(self.nothing.raw())
-                    .range(vk::WHOLE_SIZE),
+                    .offset(queue.index() as u64 * ALIGNMENT)
+                    .range(ALIGNMENT),
                 len => vk::DescriptorBufferInfo::default()
                     .buffer(location.buffer)
                     .offset(location.offset - skipped)
@@ -200,6 +212,22 @@ impl VulkanDevice {
             }
         };
         pairs.map(info).collect()
+    }
+}
+
+/// Returns the range that the descriptor of a binding covers. It begins at the aligned offset before the binding; that of
+/// an empty binding covers a buffer of the device. The validation layer takes all of it for accessed.
+pub(super) fn covered_by_descriptor(binding: &BoundSlice, alignment: u64) -> BoundSlice {
+    let (page, offset, len) = match binding.len {
+        0 => (Some(PageId::NONE), 0, 1),
+        len => (binding.page, binding.offset, len),
+    };
+    let skipped = offset % alignment;
+    BoundSlice {
+        page,
+        offset: offset - skipped,
+        len: len + skipped,
+        ..*binding
     }
 }
 

@@ -57,7 +57,7 @@ pub struct VulkanDevice {
     block: Block,
     /// Descriptors begin at multiples of this.
     descriptor_alignment: u64,
-    /// The descriptor of empty bindings.
+    /// What the descriptors of empty bindings cover, in one part for each queue.
     pub(crate) nothing: Buffer,
     pub(crate) context: Arc<Context>,
     shared: Arc<Shared>,

@@ -111,7 +111,8 @@ impl VulkanDevice {
         let uploads = UploadMemory::new(&shared);
         host.set_host_memory(Arc::new(uploads.clone()));
         let cache = PipelineCache::new(context, config.cache.as_deref()).map_err(refused)?;
-        let nothing = Buffer::new(context, ALIGNMENT, Purpose::Page).map_err(refused)?;
+        let bytes = ALIGNMENT * config.queues as u64;
+        let nothing = Buffer::new(context, bytes, Purpose::Page).map_err(refused)?;
         let mut device = Self {
             compiler: Arc::new(VulkanCompiler::new(
                 context,

@@ -34,6 +34,7 @@ use millstream_protocol::id::Cursor;
 use millstream_protocol::recording::RecordedTask;
 
 use super::VulkanDevice;
+use super::launching::covered_by_descriptor;
 use crate::driver::Code;
 use crate::pages::{Pages, Place};
 use crate::queue::Recorded;
@@ -83,7 +84,7 @@ impl Variant {
     }
 
     /// Replaces the arguments.
-    fn set(&mut self, replay: &Replay<'_>, pages: &Pages, accesses: &[Access]) {
+    fn set(&mut self, replay: &Replay<'_>, pages: &Pages, (accesses, alignment): (&[Access], u64)) {
         self.state = State::SeenOnce;
         self.words.clear();
         self.words.extend_from_slice(replay.words());
@@ -91,8 +92,12 @@ impl Variant {
         let accesses = accesses.iter().chain(std::iter::repeat(&Access::Read));
         let pairs = replay.parameters().iter().zip(accesses);
         let bound = pairs.map(|(part, access)| {
-            let access = *access;
-            (pages.place(part), BoundSlice { access, ..*part })
+            let bound = BoundSlice {
+                access: *access,
+                ..*part
+            };
+            // As if all kernels had descriptors: few parameters begin elsewhere.
+            (pages.place(part), covered_by_descriptor(&bound, alignment))
         });
         self.parameters.clear();
         self.parameters.extend(bound);
@@ -102,7 +107,7 @@ impl Variant {
 impl Variants {
     /// Moves the set with the arguments of a replay to the front of its list, and returns it. If there is none, replaces
     /// the set that was used longest ago, and returns `None`.
-    fn find(&mut self, replay: &Replay<'_>, pages: &Pages) -> Option<&mut Variant> {
+    fn find(&mut self, replay: &Replay<'_>, pages: &Pages, alignment: u64) -> Option<&mut Variant> {
         let list = &mut self.lists[replay.queue.index()];
         let known = list.iter().position(|variant| variant.has(replay, pages));
         if known.is_none() && list.len() < VARIANTS_MAX {
@@ -116,7 +121,7 @@ impl Variants {
         list[..=at].rotate_right(1);
         let front = list.first_mut()?;
         if known.is_none() {
-            front.set(replay, pages, &self.accesses);
+            front.set(replay, pages, (&self.accesses, alignment));
             return None;
         }
         Some(front)
@@ -164,7 +169,7 @@ impl VulkanDevice {
         if self.queues[queue].tracer.is_some() {
             return Ok(false);
         }
-        let Some(variant) = variants.find(replay, &self.pages) else {
+        let Some(variant) = variants.find(replay, &self.pages, self.descriptor_alignment) else {
             return Ok(false);
         };
         if let State::SeenOnce = variant.state

@@ -151,18 +151,23 @@ impl Instance {
             layers.push(LAYER.as_ptr());
             extensions.push(ext::debug_utils::NAME.as_ptr());
         }
+        if validation == Validation::Synchronization && takes_settings(entry)? {
+            extensions.push(ext::layer_settings::NAME.as_ptr());
+        }
         let enabled = [
             vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION,
             vk::ValidationFeatureEnableEXT::BEST_PRACTICES,
         ];
         let mut features =
             vk::ValidationFeaturesEXT::default().enabled_validation_features(&enabled);
+        let settings = [see_shader_accesses()];
+        let mut settings = vk::LayerSettingsCreateInfoEXT::default().settings(&settings);
         let mut info = vk::InstanceCreateInfo::default()
             .application_info(&application)
             .enabled_layer_names(&layers)
             .enabled_extension_names(&extensions);
         if validation == Validation::Synchronization {
-            info = info.push_next(&mut features);
+            info = info.push_next(&mut features).push_next(&mut settings);
         }
         let handler = (validation > Validation::Off)
             .then(|| Box::new(handler.unwrap_or_else(|| Arc::new(log))));
@@ -256,6 +261,32 @@ fn require_layer(entry: &ash::Entry) -> Result<(), OpenError> {
              device without validation"
                 .to_owned(),
         )),
+    }
+}
+
+/// Returns `true` if the validation layer has settings. Layers without them see all accesses that they know.
+fn takes_settings(entry: &ash::Entry) -> Result<bool, OpenError> {
+    // SAFETY: the loader is loaded.
+    let extensions = unsafe { entry.enumerate_instance_extension_properties(Some(LAYER)) }
+        .map_err(Code::of("vkEnumerateInstanceExtensionProperties"))
+        .map_err(refused)?;
+    let has = |extension: &vk::ExtensionProperties| {
+        extension.extension_name_as_c_str() == Ok(ext::layer_settings::NAME)
+    };
+    Ok(extensions.iter().any(has))
+}
+
+/// The setting that makes synchronization validation see what shaders access through descriptors. It is off by default
+/// (1.4.309): the layer assumes that a shader accesses the whole range of a descriptor.
+fn see_shader_accesses() -> vk::LayerSettingEXT<'static> {
+    static TRUE: vk::Bool32 = vk::TRUE;
+    vk::LayerSettingEXT {
+        value_count: 1,
+        p_values: (&raw const TRUE).cast(),
+        ..vk::LayerSettingEXT::default()
+            .layer_name(LAYER)
+            .setting_name(c"syncval_shader_accesses_heuristic")
+            .ty(vk::LayerSettingTypeEXT::BOOL32)
     }
 }
 

@@ -52,6 +52,7 @@ pub(crate) fn threads_that_share_buffers_lose_no_update_and_keep_their_own_data(
     let rig = on.open();
     let client = rig.client();
     let (kernels, owner) = (infallible_kernels(&client), client.new_stream());
+    let aligned = on.abilities().view_alignment.div_ceil(size_of::<u32>());
     let shared: Vec<Handle<u32>> = (0..3)
         .map(|_| owner.create(&[0_u32; ELEMENTS]).unwrap())
         .collect();
@@ -66,7 +67,7 @@ pub(crate) fn threads_that_share_buffers_lose_no_update_and_keep_their_own_data(
                     for step in 0..8 * STEPS {
                         own.step().unwrap();
                         let (stream, buffer) = (own.stream(), own.dice.below(shared_ref.len()));
-                        let start = own.dice.below(ELEMENTS);
+                        let start = aligned * own.dice.below(ELEMENTS / aligned);
                         let end = start + 1 + own.dice.below(ELEMENTS - start);
                         let view = shared_ref[buffer].slice(start..end).unwrap();
                         let n = step as u32;
