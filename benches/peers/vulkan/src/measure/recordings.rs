@@ -1,7 +1,8 @@
 //! The time of a replay of a plan of dependent launches: until the calls have returned, and until the wait for it has.
 //!
-//! Millstream records a replay to a primary command buffer, launch by launch. The raw side does the same, and beside it
-//! the alternative: a secondary command buffer that is recorded once, with the arguments of the launches in a buffer.
+//! Millstream executes a secondary command buffer from the third replay with the same arguments on. The raw side records
+//! the launches of each replay anew, and beside it executes a secondary command buffer that is recorded once, with the
+//! arguments of the launches in a buffer.
 //! Dispatches have no cubes, so that the rows show the host's part.
 
 use millstream_harness::Summary;
