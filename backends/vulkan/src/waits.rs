@@ -17,6 +17,11 @@
 //!
 //! A batch that is submitted after the read is not waited for. The budget bounds the delay.
 //!
+//! # Devices that are the processor
+//! A wait is for any of the targets, except on a device that is the processor: there it is for one of them, and the budget
+//! bounds the delay of the others. Mesa's timeline semaphores without support of the kernel, such as lavapipe's, have no
+//! wait for any of several: Mesa polls them in a loop, which takes the processor from the kernels.
+//!
 //! # Loss, close and drop
 //! A loss that the driver reports to a wait is kept, and the next pump reports it. A wait that fails otherwise is a nap.
 //!
@@ -24,16 +29,18 @@
 //! drop of the device takes the targets out: later waits do nothing, and the last wait in flight, which ends within its
 //! budget, destroys the semaphores, and with them the logical device. By then all work has ended.
 //!
-//! `vulkan_faults` checks these cases; the mutants `target_stays`, `wait_without_bound` and `wait_hides_loss` break them.
+//! `waits` of `vulkan_faults` checks these cases; the mutants `target_stays`, `wait_without_bound`, `wait_for_all`,
+//! `wait_hides_loss` and `waits_keep_semaphores` break them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use ash::vk;
 use millstream_protocol::backend::CompletionWait;
 use smallvec::SmallVec;
 
-use crate::driver::{Code, TimelineSemaphore};
+use crate::driver::{Code, Gpu, TimelineSemaphore};
 
 /// The number of queues with work in flight that need no allocation.
 const INLINE: usize = 4;
@@ -71,14 +78,20 @@ impl Target {
 pub(crate) struct Waits {
     /// The targets of all queues; `None` once the device is dropped.
     targets: Mutex<Option<Arc<[Arc<Target>]>>>,
+    /// The most targets of a wait.
+    targets_max: usize,
     /// The loss that the driver has reported to a wait.
     loss: OnceLock<Code>,
 }
 
 impl Waits {
-    pub(crate) fn new(targets: impl Iterator<Item = Arc<Target>>) -> Arc<Self> {
+    pub(crate) fn new(gpu: &Gpu, targets: impl Iterator<Item = Arc<Target>>) -> Arc<Self> {
         Arc::new(Self {
             targets: Mutex::new(Some(targets.collect())),
+            targets_max: match gpu.kind {
+                vk::PhysicalDeviceType::CPU => 1,
+                _ => usize::MAX,
+            },
             loss: OnceLock::new(),
         })
     }
@@ -107,7 +120,7 @@ impl CompletionWait for Waits {
             return false;
         };
         let chosen = targets.iter().filter_map(|target| target.get());
-        let chosen: SmallVec<[_; INLINE]> = chosen.collect();
+        let chosen: SmallVec<[_; INLINE]> = chosen.take(self.targets_max).collect();
         if chosen.is_empty() {
             return false;
         }

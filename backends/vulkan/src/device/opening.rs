@@ -171,7 +171,8 @@ impl VulkanDevice {
             ));
         }
         if host.driven {
-            device.waits = Some(Waits::new(device.queues.iter().map(Queue::target)));
+            let targets = device.queues.iter().map(Queue::target);
+            device.waits = Some(Waits::new(&context.gpu, targets));
         }
         device.tracer = tracer(context, &mut device.queues, host.trace_capacity)?.map(Arc::new);
         device.set_span_recording(0);

@@ -104,7 +104,7 @@ macro_rules! note {
 macro_rules! functions {
     (
         fallible { $($fallible:ident($($farg:ident: $fty:ty),*) $of_device:literal $(creates $fkind:literal $out:ident)? $(holds $held:ident)? $(waits $wait:ident $limit:ident)? $(lists $number_listed:ident $listed:ident)? $(begins $begun:ident)? $(ends $ended:ident)? $(submits $number:ident $infos:ident)?;)* }
-        plain { $($plain:ident($($parg:ident: $pty:ty),*) $(destroys $pkind:literal $handle:ident)?;)* }
+        plain { $($plain:ident($($parg:ident: $pty:ty),*) $(destroys $pkind:literal $handle:ident)? $(describes $gpu:ident)?;)* }
     ) => {
         $(mod $fallible {
             use super::*;
@@ -160,6 +160,8 @@ macro_rules! functions {
                 $(note!(destroyed $pkind $handle);)?
                 // SAFETY: as the caller guarantees.
                 unsafe { real()($($parg),*) };
+                // SAFETY: the call has written its result.
+                $(state::pretend(unsafe { &mut *$gpu });)?
             }
         })*
         /// Returns the replacement of a function, and notes the loader's.
@@ -319,6 +321,7 @@ functions! {
         vkMergePipelineCaches(device: vk::Device, cache: vk::PipelineCache, count: u32, from: *const vk::PipelineCache) true;
     }
     plain {
+        vkGetPhysicalDeviceProperties(gpu: vk::PhysicalDevice, out: *mut vk::PhysicalDeviceProperties) describes out;
         vkDestroyInstance(instance: vk::Instance, with: Allocator) destroys "Instance" instance;
         vkDestroyDebugUtilsMessengerEXT(instance: vk::Instance, messenger: vk::DebugUtilsMessengerEXT, with: Allocator) destroys "DebugUtilsMessengerEXT" messenger;
         vkDestroyDevice(device: vk::Device, with: Allocator) destroys "Device" device;

@@ -50,6 +50,11 @@ impl Session {
         with(|state| state.hidden.push(extension));
     }
 
+    /// Makes GPUs appear to be cards of their own.
+    pub fn pretend_discrete(&self) {
+        with(|state| state.discrete = true);
+    }
+
     /// Makes the device appear to make no progress: waits block until their time limits, and values of semaphores stay
     /// at 0.
     pub fn hold(&self) {
@@ -87,6 +92,12 @@ impl Session {
     /// Makes waits for semaphores block, whatever their time limits and values, while the device makes progress.
     pub fn stall(&self) {
         with(|state| state.stalled = true);
+    }
+
+    /// Ends [`Session::stall`]. Waits that it has stopped have no time limit any more.
+    pub fn resume(&self) {
+        with(|state| state.stalled = false);
+        CHANGED.notify_all();
     }
 
     /// Ends [`Session::hold`] and [`Session::stall`].

@@ -71,6 +71,8 @@ pub(crate) struct State {
     pub(crate) alive: HashSet<(&'static str, u64)>,
     /// Command buffers whose recording could not be ended.
     pub(crate) invalid: HashSet<u64>,
+    /// Whether GPUs appear to be cards of their own.
+    pub(crate) discrete: bool,
     /// Extensions that devices appear to lack.
     pub(crate) hidden: Vec<&'static CStr>,
     pub(crate) mistakes: Vec<String>,
@@ -109,6 +111,7 @@ pub(crate) fn lose(wait_idle: fn(u64)) {
 /// Counts a call.
 pub(crate) fn count(call: &'static str) {
     with(|state| *state.counts.entry(call).or_default() += 1);
+    CHANGED.notify_all();
 }
 
 /// Whether a call of a device may proceed.
@@ -191,6 +194,13 @@ pub(crate) fn wait_while_held(waited: Waited) -> Outcome {
 /// Returns the value that semaphores appear to have at most.
 pub(crate) fn held() -> Option<u64> {
     with(|state| state.held)
+}
+
+/// Changes what a GPU appears to be.
+pub(crate) fn pretend(gpu: &mut vk::PhysicalDeviceProperties) {
+    if with(|state| state.discrete) {
+        gpu.device_type = vk::PhysicalDeviceType::DISCRETE_GPU;
+    }
 }
 
 /// Notes the value that a submission signals.

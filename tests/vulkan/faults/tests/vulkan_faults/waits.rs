@@ -28,9 +28,15 @@ struct Rig {
 impl Rig {
     /// Opens a device with one queue, which is idle.
     fn new() -> Option<Self> {
+        Self::with(1)
+    }
+
+    /// Opens an idle device, which appears to be a GPU: on the processor a wait is for one queue.
+    fn with(queues: usize) -> Option<Self> {
         let session = session()?;
+        session.pretend_discrete();
         let checked = Checked::default();
-        let opened = Device::open_driven(checked.options(1), DeviceOptions::default());
+        let opened = Device::open_driven(checked.options(queues), DeviceOptions::default());
         let (device, driver) = opened.unwrap();
         let stream = device.new_client().new_stream();
         let values = stream.create(&[7_u32; 64]).unwrap();
@@ -141,6 +147,42 @@ fn wait_is_for_the_oldest_batch_in_flight_i11() {
     rig.end();
 }
 
+/// I5: a wait is for any of the queues with work in flight, not for all of them, nor only for the first.
+#[test]
+fn wait_ends_with_the_first_completion_of_any_queue_i5() {
+    let Some(rig) = Rig::with(2) else { return };
+    let other = rig.device.new_client().new_stream();
+    let short = other.create(&[1_u32; 64]).unwrap();
+    other.sync().wait().unwrap();
+    // The first queue is ahead, so that a value may be reached on the second queue only.
+    for value in 0..8 {
+        rig.submit(value);
+    }
+    rig.stream.sync().wait().unwrap();
+    rig.session.hold();
+    let first = rig.submit(8);
+    other.fill(&short, 2).unwrap();
+    let read = other.read(&short);
+    rig.device.metrics().unwrap();
+    rig.device.metrics().unwrap();
+    let second = rig.session.signalled();
+    assert!(second < first, "{second} and {first}");
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| read.wait());
+        rig.session.stall();
+        rig.session.await_held(1);
+        let before = rig.session.counts();
+        rig.session.hold_at(second);
+        rig.session.resume();
+        let reached = rig.session.await_count(REACHED, 1, &before);
+        rig.session.release();
+        assert!(reached, "the wait is not for the second queue");
+        assert_eq!(waiter.join().unwrap().unwrap(), [2; 64]);
+    });
+    drop((short, other));
+    rig.end();
+}
+
 /// I5: a loss that the driver reports only to the wait of a caller is a loss. Any other error of it is none.
 #[rstest]
 fn loss_reported_to_a_waiting_caller_loses_the_device_i5(
@@ -203,6 +245,29 @@ fn loss_ends_the_waits_of_all_threads_i5() {
         }
     });
     rig.end();
+}
+
+/// I10: the object by which callers wait outlives the device, for whose semaphores it does nothing any more.
+#[test]
+fn closed_device_leaves_no_semaphore_to_its_callers_i10() {
+    let Some(rig) = Rig::new() else { return };
+    let Rig {
+        values,
+        stream,
+        device,
+        driver,
+        checked,
+        session,
+    } = rig;
+    let before = session.counts();
+    assert!(driver.close().drained);
+    let read = stream.read(&values).wait();
+    assert!(read.is_err(), "{read:?}");
+    let calls = session.counts_since(&before);
+    assert_eq!(calls.get("vkDestroySemaphore"), Some(&1), "{calls:?}");
+    assert!(!calls.contains_key("vkWaitSemaphores"), "{calls:?}");
+    drop((values, stream, device));
+    finish(session, &checked);
 }
 
 /// I4, I10: a device may be closed while a thread waits in the driver. The semaphore and the logical device live until
