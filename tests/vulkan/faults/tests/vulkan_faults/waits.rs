@@ -102,10 +102,10 @@ fn waiting_callers_wait_in_the_driver_and_hear_the_bell_i5_i11(#[values(1, 3)] t
         answer
             .on_ready(move |data| sender.send((data, std::thread::current().id())).unwrap())
             .unwrap();
-        let heard = receiver.recv_timeout(PATIENCE);
+        let heard = waits.then(|| receiver.recv_timeout(PATIENCE));
         // First, so that a failed test ends.
         rig.session.release();
-        assert!(waits, "no thread waits in the driver");
+        let heard = heard.expect("the threads wait in the driver, with a bound");
         let (data, runner) = heard.unwrap();
         assert_eq!(data.unwrap(), [7; 64]);
         assert!(waiters.iter().any(|waiter| waiter.thread().id() == runner));
