@@ -136,8 +136,8 @@ macro_rules! functions {
                 // SAFETY: as the caller guarantees.
                 let result = around(stringify!($fallible), || unsafe { real()($($farg),*) });
                 if result == vk::Result::SUCCESS {
-                    // SAFETY: the call has succeeded, and so has written its result.
                     $(if let Some(held) = state::held() {
+                        // SAFETY: the call has succeeded, and so has written its result.
                         unsafe { *$held = held.min(*$held) };
                     })?
                     $(note!(created $fkind $out);)?
