@@ -96,7 +96,7 @@ fn waiting_callers_wait_in_the_driver_and_hear_the_bell_i5_i11(#[values(1, 3)] t
     rig.submit(8);
     let before = rig.session.counts();
     let (sender, receiver) = mpsc::channel();
-    let waited = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let waiters: Vec<_> = (0..threads).map(|_| scope.spawn(|| rig.read())).collect();
         let waits = rig.session.await_count(TIMEOUTS, WAITS, &before);
         answer
@@ -109,12 +109,10 @@ fn waiting_callers_wait_in_the_driver_and_hear_the_bell_i5_i11(#[values(1, 3)] t
         let (data, runner) = heard.unwrap();
         assert_eq!(data.unwrap(), [7; 64]);
         assert!(waiters.iter().any(|waiter| waiter.thread().id() == runner));
-        let waited: Vec<_> = waiters.into_iter().map(|waiter| waiter.join()).collect();
-        waited
+        for waiter in waiters {
+            assert_eq!(waiter.join().unwrap().unwrap(), [8; 64]);
+        }
     });
-    for values in waited {
-        assert_eq!(values.unwrap().unwrap(), [8; 64]);
-    }
     // I11: no task runs, so a thread that asks the device for something does not wait in the driver.
     let before = rig.session.counts();
     rig.stream.sync().wait().unwrap();
