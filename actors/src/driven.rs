@@ -20,30 +20,9 @@
 //! due user code, within the budget (on a simulated device a number of jobs). A thread that finds the lock taken leaves
 //! its work to the thread inside.
 //!
-//! # The bell
-//! A waiting thread with nothing to do sleeps at a bell (I11):
-//! ```text
-//!  1 reads the number of rings       4 polls the answer, which keeps the bell as its waker
-//!  2 arms the gate with the bell     5 sleeps until the bell has rung since 1, or a deadline
-//!  3 steps
-//! ```
-//! A message, a drop or a control wakes the gate and so rings; so do a step or user code that did something, a job that
-//! becomes due, and a completion through the answer's waker. What happens before 1 is seen by 3 and 4; what happens
-//! after it rings and ends the sleep (I5). A backend that works without being pumped ([`Backend::RUNS_WITHOUT_PUMP`])
-//! rings nothing when a task completes, so while it is under way the sleep ends after [`NAP`].
+//! # Waiting
+//! See `rest`: a waiting thread drives the device, and sleeps if there is nothing to do, at a bell or in the driver.
 //!
-//! # Example: a wait beside a pump
-//! ```text
-//!  thread A waits for a read                    thread B pumps a long kernel
-//!                                               enters; the backend runs the kernel
-//!  4 rings so far; arms the gate
-//!  steps: the lock is taken, marks it wanted
-//!  polls: no answer, leaves the bell as waker
-//!  sleeps
-//!                                               publishes the cursor: A's waker rings (5)
-//!                                               leaves; it was wanted: one more turn; rings (6)
-//!  wakes, takes the answer
-//! ```
 //! # Closing
 //! See `closing`: no thread exists that could wait for what a close leaves behind.
 //!
@@ -54,10 +33,9 @@
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use millstream_protocol::backend::Backend;
+use millstream_protocol::backend::{Backend, CompletionWait};
 use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::marks::{mark_runtime_thread, mark_user_code};
 use millstream_protocol::message::Task;
@@ -76,6 +54,7 @@ mod driver;
 mod inline;
 mod inside;
 mod model;
+mod rest;
 #[cfg(test)]
 mod tests;
 
@@ -84,6 +63,7 @@ pub use driver::Driver;
 pub(crate) use driver::DriverShared;
 use inline::{Idle, Inline, UserJob};
 use inside::InsideMark;
+use rest::NAP;
 
 /// How long one step of a waiting thread lets the backend run before the thread checks for its answer.
 const DRIVE_BUDGET: Duration = Duration::from_micros(200);
@@ -91,9 +71,6 @@ const DRIVE_BUDGET: Duration = Duration::from_micros(200);
 /// The maximum number of jobs of user code in one step of a simulated device. A job may make further ones due, so there
 /// must be some limit.
 const SIMULATED_JOBS_MAX: usize = 1_000;
-
-/// How long a waiting thread sleeps at a time while the backend works without being pumped.
-const NAP: Duration = Duration::from_micros(50);
 
 /// The state that a turn needs.
 struct Core<B: Backend> {
@@ -155,6 +132,8 @@ pub(crate) struct Direct<B: Backend> {
     close_pending: AtomicBool,
     /// A thread could not read the next deadline; the thread inside rings when it leaves.
     deadline_wanted: AtomicBool,
+    /// How a thread waits for running tasks; `None` if it polls.
+    completion_wait: Option<Arc<dyn CompletionWait>>,
 }
 
 impl<B: Backend> Clone for DirectChannel<B> {
@@ -180,6 +159,7 @@ impl<B: Backend> DirectChannel<B> {
         gone: Arc<DeviceStatus>,
         edges: Arc<Edges>,
     ) -> Self {
+        let completion_wait = actor.server.backend().completion_wait();
         let due = Arc::new(Mutex::new(VecDeque::new()));
         let idle = Idle::new(device.gate.clone());
         let inline = Inline {
@@ -201,6 +181,7 @@ impl<B: Backend> DirectChannel<B> {
             edges,
             close_pending: AtomicBool::new(false),
             deadline_wanted: AtomicBool::new(false),
+            completion_wait,
         }))
     }
 }
@@ -213,50 +194,6 @@ impl<B: Backend> Direct<B> {
             Some(actor) => f(actor),
             None => unreachable!("a device is closed only after it was opened"),
         }
-    }
-
-    /// Returns the deadline of the next task that waits. If a thread is inside, it rings when it leaves.
-    fn next_deadline(&self) -> Option<Instant> {
-        let core = self.core.look().or_else(|| {
-            // Relaxed: the door orders it. Either the thread inside finds the door tried and then reads this, or
-            // `try_enter` finds that it has left.
-            self.deadline_wanted.store(true, Ordering::Relaxed);
-            self.core.try_enter()
-        })?;
-        let next = core
-            .actor
-            .as_ref()
-            .and_then(|actor| actor.server.next_deadline());
-        if self.core.leave(core) {
-            self.idle.bell.ring();
-        }
-        next
-    }
-
-    /// Returns `true` if the backend works without being pumped, so that nothing rings when a task completes. Also if a
-    /// thread is inside, since the backend cannot be checked then.
-    fn has_running_tasks(&self) -> bool {
-        if !B::RUNS_WITHOUT_PUMP {
-            return false;
-        }
-        let Some(mut core) = self.core.look() else {
-            return true;
-        };
-        let under_way = match &mut core.actor {
-            Some(actor) => {
-                !actor.server.is_lost() && actor.server.backend_mut().has_running_tasks()
-            }
-            None => core
-                .remainder
-                .as_ref()
-                .is_some_and(|remainder| remainder.has_running_tasks()),
-        };
-        // A thread that found the device busy meanwhile must look again.
-        if self.core.leave(core) {
-            self.idle.bell.ring();
-            return true;
-        }
-        under_way
     }
 
     /// Takes turns of everything: one, and one more whenever a thread found the device busy. Returns `true` if anything
@@ -298,28 +235,6 @@ impl<B: Backend> Direct<B> {
             self.shut_down(None);
         }
         (worked, again)
-    }
-
-    /// Sleeps, after a `step` that did nothing, until there may be something to do: see [`ComputeChannel::rest`].
-    fn rest_after(
-        &self,
-        step: impl Fn() -> bool,
-        deadline: Option<Instant>,
-        ready: &mut dyn FnMut(&Waker) -> bool,
-    ) {
-        let Idle {
-            bell, waker, gate, ..
-        } = &self.idle;
-        // Everything that happens from here on rings.
-        let heard = bell.heard();
-        gate.arm(waker);
-        if !step() && !ready(waker) {
-            // A task's own deadline is something to do as well.
-            let until = deadline.into_iter().chain(self.next_deadline());
-            let soon = self.has_running_tasks().then(|| Instant::now() + NAP);
-            let until = until.chain(soon).min();
-            bell.sleep(heard, until);
-        }
     }
 
     /// Runs due user code, outside the lock: at least one job, and more while the budget lasts. On a simulated device

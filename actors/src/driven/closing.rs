@@ -155,7 +155,7 @@ impl<B: Backend> Direct<B> {
             if !(worked || self.has_running_tasks()) || !in_time() {
                 break;
             }
-            if !worked {
+            if !worked && !self.wait_in_driver(NAP, &|| false) {
                 thread::sleep(NAP);
             }
         }

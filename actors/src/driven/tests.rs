@@ -4,6 +4,7 @@
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc;
+use std::task::Waker;
 
 use millstream_client::arguments::CubeCount;
 use millstream_client::{DeviceEpochs, Stream};

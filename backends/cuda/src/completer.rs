@@ -4,7 +4,8 @@
 //! # Driven devices, host callbacks, loss
 //!
 //! A driven device has no queue threads: `Queue::poll` performs step 3 within `pump`. If the GPU supports it, a word
-//! that the GPU writes to host memory takes the place of the event (`word`), so that a poll is one load.
+//! that the GPU writes to host memory takes the place of the event (`word`), so that a poll is one load. Callers poll:
+//! the driver cannot wait for a bounded time (see [`CompletionWait`](millstream_protocol::backend::CompletionWait)).
 //!
 //! The backend registers no host callbacks with the driver (`cuLaunchHostFunc`): a callback blocks its stream and must
 //! not call the driver. Host functions and callbacks of users are tasks of the server. They wait for a timeline like

@@ -3,7 +3,8 @@
 //!
 //! A caller that has stepped in for the device thread may complete its batch itself: [`held`](crate::held).
 //!
-//! A driven device has no such threads: `Queue::poll` completes batches within `pump`.
+//! A driven device has no such threads: `Queue::poll` completes batches within `pump`, and callers wait by
+//! [`waits`](crate::waits).
 //!
 //! If the wait fails, the device is lost. The thread ends all timelines ([`Shared::lose`]), which wakes every waiter with
 //! the loss (I5). It keeps the batch and all later ones until the device is dropped, because the device may still use

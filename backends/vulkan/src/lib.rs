@@ -19,6 +19,7 @@
 //! | `accesses`, `barriers` | which tasks of a queue need a barrier before them; the barriers |
 //! | `completer` | progress: the thread that waits for a queue's semaphore |
 //! | `held` | batches that a caller completes itself |
+//! | `waits` | callers of a driven device that wait for its tasks in the driver |
 //! | `copies`, `fill`, `upload` | copies between host and device and within the device; fills; memory for long uploads |
 //! | `trace` | start and end times of tasks, by the device's clock |
 //! | `pages` | device memory, and where bindings lie in it |
@@ -50,6 +51,7 @@ mod properties;
 mod queue;
 mod trace;
 mod upload;
+mod waits;
 #[cfg(feature = "wgsl")]
 mod wgsl;
 

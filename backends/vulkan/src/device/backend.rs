@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_protocol::backend::{
-    Backend, BoundSlice, Compiler, Held, HostData, Large, Launch, Plan, Prepared, Replay, Span,
-    StartOutcome, StepsIn, TaskPoint,
+    Backend, BoundSlice, Compiler, CompletionWait, Held, HostData, Large, Launch, Plan, Prepared,
+    Replay, Span, StartOutcome, StepsIn, TaskPoint,
 };
 use millstream_protocol::error::Refused;
 use millstream_protocol::health::Recovery;
@@ -202,6 +202,10 @@ impl Backend for VulkanDevice {
         if !self.driven {
             return false;
         }
+        if let Some(code) = self.waits.as_ref().and_then(|waits| waits.loss()) {
+            self.lose(&code);
+            return true;
+        }
         let mut any = false;
         let polled = self.queues.iter_mut().try_for_each(|queue| {
             any |= queue.poll()?;
@@ -216,6 +220,11 @@ impl Backend for VulkanDevice {
 
     fn has_running_tasks(&self) -> bool {
         self.driven && self.queues.iter().any(Queue::is_busy)
+    }
+
+    fn completion_wait(&self) -> Option<Arc<dyn CompletionWait>> {
+        let waits = self.waits.clone()?;
+        Some(waits)
     }
 
     fn take_spans(&mut self) -> Vec<Span> {

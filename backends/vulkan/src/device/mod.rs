@@ -38,6 +38,7 @@ use crate::parameters::Block;
 use crate::queue::Queue;
 use crate::trace::Tracer;
 use crate::upload::UploadMemory;
+use crate::waits::Waits;
 
 /// The number of attempts to wait for the device before it is dropped. The driver may refuse one for lack of memory.
 const WAITS_MAX: usize = 16;
@@ -70,6 +71,8 @@ pub struct VulkanDevice {
     /// The number of spans to keep for the whole life of the device; 0 if they were not requested at opening.
     span_capacity: usize,
     driven: bool,
+    /// How callers wait for a driven device; `None` if the device has threads.
+    waits: Option<Arc<Waits>>,
     /// Whether a submission was refused. The order of later tasks would not be guaranteed, so all of them are refused.
     order_lost: bool,
 }
@@ -127,6 +130,8 @@ pub(crate) fn host_len(bytes: u64) -> Result<usize, Refused> {
 impl Drop for VulkanDevice {
     /// Waits for the queues, then frees everything. All work of a lost device has ended, by the rules of Vulkan.
     fn drop(&mut self) {
+        // First: a wait that began later would keep the semaphores for longer.
+        self.waits.iter().for_each(|waits| waits.end());
         // Not `vkDeviceWaitIdle`, which would also concern the queues that an application uses meanwhile.
         let ended = |queue: &Queue| match queue.wait_idle() {
             Ok(()) => true,

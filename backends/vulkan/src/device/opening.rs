@@ -23,6 +23,7 @@ use crate::properties::properties;
 use crate::queue::{Queue, QueueConfig};
 use crate::trace::{Axis, Clock, Tracer};
 use crate::upload::UploadMemory;
+use crate::waits::Waits;
 
 /// The resolved options of a device.
 pub(crate) struct DeviceConfig {
@@ -139,6 +140,7 @@ impl VulkanDevice {
             tracer: None,
             span_capacity: host.trace_capacity,
             driven: host.driven,
+            waits: None,
             order_lost: false,
             properties,
         };
@@ -169,6 +171,10 @@ impl VulkanDevice {
                     depth,
                 },
             ));
+        }
+        if host.driven {
+            let targets = device.queues.iter().map(Queue::target);
+            device.waits = Some(Waits::new(&context.gpu, targets));
         }
         device.tracer = tracer(context, &mut device.queues, host.trace_capacity)?.map(Arc::new);
         device.set_span_recording(0);

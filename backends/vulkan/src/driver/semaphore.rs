@@ -1,11 +1,15 @@
 //! Timeline semaphores.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ash::vk;
+use smallvec::SmallVec;
 
 use super::{Code, Context};
+
+/// The number of semaphores in a wait that need no allocation.
+const INLINE: usize = 4;
 
 /// A timeline semaphore with initial value 0.
 pub(crate) struct TimelineSemaphore {
@@ -47,12 +51,25 @@ impl TimelineSemaphore {
     /// Blocks until the value is at least `value`, but not beyond this time. Returns `false` if the time has passed.
     pub(crate) fn wait_for(&self, value: u64, until: Instant) -> Result<bool, Code> {
         let left = until.saturating_duration_since(Instant::now());
-        let ns = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
-        match self.wait_ns(value, ns) {
-            Ok(()) => Ok(true),
-            Err(vk::Result::TIMEOUT) => Ok(false),
-            Err(result) => Err(Code::of("vkWaitSemaphores")(result)),
-        }
+        reached(self.wait_ns(value, nanoseconds(left)))
+    }
+
+    /// Blocks until one of the semaphores has at least its value, but not longer than this. Returns `false` if the time
+    /// has passed. All semaphores belong to one device.
+    pub(crate) fn wait_any(waits: &[(&Self, u64)], budget: Duration) -> Result<bool, Code> {
+        let Some((first, _)) = waits.first() else {
+            return Ok(false);
+        };
+        let semaphores = waits.iter().map(|(semaphore, _)| semaphore.raw);
+        let semaphores: SmallVec<[_; INLINE]> = semaphores.collect();
+        let values: SmallVec<[_; INLINE]> = waits.iter().map(|(_, value)| *value).collect();
+        let info = vk::SemaphoreWaitInfo::default()
+            .flags(vk::SemaphoreWaitFlags::ANY)
+            .semaphores(&semaphores)
+            .values(&values);
+        let device = &first.context.device;
+        // SAFETY: the semaphores are alive.
+        reached(unsafe { device.wait_semaphores(&info, nanoseconds(budget)) })
     }
 
     fn wait_ns(&self, value: u64, timeout_ns: u64) -> Result<(), vk::Result> {
@@ -69,5 +86,18 @@ impl Drop for TimelineSemaphore {
     fn drop(&mut self) {
         // SAFETY: created once, destroyed once; no submission uses it any more, or the device is lost.
         unsafe { self.context.device.destroy_semaphore(self.raw, None) };
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Converts the result of a bounded wait: whether the value was reached.
+fn reached(waited: Result<(), vk::Result>) -> Result<bool, Code> {
+    match waited {
+        Ok(()) => Ok(true),
+        Err(vk::Result::TIMEOUT) => Ok(false),
+        Err(result) => Err(Code::of("vkWaitSemaphores")(result)),
     }
 }

@@ -44,6 +44,7 @@ use crate::driver::{Code, Context, Mapped, TimelineSemaphore};
 use crate::held::{Ends, Holder, Line, Sent};
 use crate::point::VulkanPoint;
 use crate::trace::{Timestamp, Timing, Tracer};
+use crate::waits::Target;
 
 use known::Known;
 pub(crate) use recorded::Recorded;
@@ -99,6 +100,8 @@ pub(crate) struct Queue {
     in_flight: VecDeque<(Cursor, Commands)>,
     /// The batches that `poll` completes, oldest first.
     to_poll: VecDeque<Batch>,
+    /// The first of them, for threads that wait.
+    target: Arc<Target>,
     /// Command buffers that no submission uses.
     free: Vec<Commands>,
     /// What the tasks of the open batch need.
@@ -150,6 +153,7 @@ impl Queue {
             })
         });
         Self {
+            target: Target::new(config.semaphore.clone()),
             id: config.id,
             context: context.clone(),
             raw: config.raw,
@@ -323,6 +327,11 @@ impl Queue {
 
     pub(crate) fn submitted(&self) -> Cursor {
         self.submitted
+    }
+
+    /// Returns what the queue of a driven device reaches next.
+    pub(crate) fn target(&self) -> Arc<Target> {
+        self.target.clone()
     }
 
     /// Returns the line of held batches; `None` for a driven device.

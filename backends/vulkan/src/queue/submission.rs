@@ -119,7 +119,8 @@ impl Queue {
     /// Hands a batch over to the thread that completes it, or to [`Queue::poll`].
     fn hand_over(&mut self, batch: Batch) {
         let (Some(completer), Some(holder)) = (&self.completer, &self.holder) else {
-            return self.to_poll.push_back(batch);
+            self.to_poll.push_back(batch);
+            return self.aim();
         };
         let refused = completer.send(holder.sent(batch, self.timeline.completed()));
         // This fails only if the thread has panicked. The device may use the memory of the batch.
@@ -200,7 +201,16 @@ impl Queue {
             complete(self.id, batch, &self.timeline);
             any = true;
         }
+        if any {
+            self.aim();
+        }
         Ok(any)
+    }
+
+    /// Makes the oldest batch in flight the target of waits. All earlier ones were published.
+    fn aim(&self) {
+        self.target
+            .set(self.to_poll.front().map(|batch| batch.value));
     }
 
     /// Returns `true` if a batch is in flight.

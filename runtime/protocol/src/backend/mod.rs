@@ -54,6 +54,7 @@
 //! The suite in `tests/conformance` runs on any backend. The simulator checks every access against the waits that were
 //! issued, and the fake CUDA driver (`tests/cuda/fake`) checks the driver calls of the CUDA backend.
 
+mod completion_wait;
 mod held;
 mod open;
 mod plan;
@@ -63,6 +64,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use completion_wait::CompletionWait;
 pub use held::{Held, Large, StartOutcome, StepsIn};
 use millstream_ir::{Blocking, Program};
 use millstream_sync::timeline::Timeline;
@@ -318,9 +320,15 @@ pub trait Backend: Send + 'static {
     }
 
     /// Returns `true` if work is in progress that completes without [`Backend::pump`] and notifies no waker. A caller
-    /// that waits for a driven device then polls again soon.
+    /// that waits for a driven device then waits by [`Backend::completion_wait`], or polls again soon.
     fn has_running_tasks(&self) -> bool {
         false
+    }
+
+    /// Returns the object by which callers of a driven device wait for its tasks. Called once, when the device is
+    /// opened. `None` if the driver cannot wait for a bounded time; callers then poll.
+    fn completion_wait(&self) -> Option<Arc<dyn CompletionWait>> {
+        None
     }
 
     /// Returns the spans recorded since the last call, in any order. Spans are recorded only with tracing enabled, or

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use ash::vk::{self, Handle};
 
-use crate::state::{self, count, created, destroyed, enter};
+use crate::state::{self, Outcome, Waited, count, created, destroyed, enter};
 
 type Allocator = *const vk::AllocationCallbacks<'static>;
 
@@ -103,8 +103,8 @@ macro_rules! note {
 
 macro_rules! functions {
     (
-        fallible { $($fallible:ident($($farg:ident: $fty:ty),*) $of_device:literal $(creates $fkind:literal $out:ident)? $(holds $held:ident)? $(lists $number_listed:ident $listed:ident)? $(begins $begun:ident)? $(ends $ended:ident)? $(submits $number:ident $infos:ident)?;)* }
-        plain { $($plain:ident($($parg:ident: $pty:ty),*) $(destroys $pkind:literal $handle:ident)?;)* }
+        fallible { $($fallible:ident($($farg:ident: $fty:ty),*) $of_device:literal $(creates $fkind:literal $out:ident)? $(holds $held:ident)? $(waits $wait:ident $limit:ident)? $(lists $number_listed:ident $listed:ident)? $(begins $begun:ident)? $(ends $ended:ident)? $(submits $number:ident $infos:ident)?;)* }
+        plain { $($plain:ident($($parg:ident: $pty:ty),*) $(destroys $pkind:literal $handle:ident)? $(describes $gpu:ident)?;)* }
     ) => {
         $(mod $fallible {
             use super::*;
@@ -123,15 +123,23 @@ macro_rules! functions {
                 }
                 $(state::begin_recording($begun.as_raw());)?
                 // SAFETY: the caller passes as many infos.
-                $(unsafe { count_waits($number, $infos) };)?
-                $(if state::is_held() {
+                $(unsafe { note_semaphores($number, $infos) };)?
+                $(if state::held() == Some(0) {
                     // SAFETY: the caller passes a pointer to the result.
                     unsafe { *$held = 0 };
                     return vk::Result::SUCCESS;
                 })?
+                // SAFETY: the caller passes a valid description of the wait.
+                $(if let Err(result) = wait_while_held(unsafe { &*$wait }, $limit) {
+                    return result;
+                })?
                 // SAFETY: as the caller guarantees.
                 let result = around(stringify!($fallible), || unsafe { real()($($farg),*) });
                 if result == vk::Result::SUCCESS {
+                    $(if let Some(held) = state::held() {
+                        // SAFETY: the call has succeeded, and so has written its result.
+                        unsafe { *$held = held.min(*$held) };
+                    })?
                     $(note!(created $fkind $out);)?
                     // SAFETY: the call has succeeded, and so has written its results.
                     $(unsafe { hide($number_listed, $listed) };)?
@@ -152,6 +160,8 @@ macro_rules! functions {
                 $(note!(destroyed $pkind $handle);)?
                 // SAFETY: as the caller guarantees.
                 unsafe { real()($($parg),*) };
+                // SAFETY: the call has written its result.
+                $(state::pretend(unsafe { &mut *$gpu });)?
             }
         })*
         /// Returns the replacement of a function, and notes the loader's.
@@ -199,15 +209,36 @@ mod vkGetDeviceProcAddr {
     }
 }
 
-/// Counts the semaphores that submissions wait for.
+/// Blocks a wait while the progress of the device is held. `Err` is the result of a wait that ends here.
+fn wait_while_held(info: &vk::SemaphoreWaitInfo<'_>, limit_ns: u64) -> Result<(), vk::Result> {
+    // SAFETY: the caller of the driver passes as many values.
+    let values =
+        unsafe { std::slice::from_raw_parts(info.p_values, info.semaphore_count as usize) };
+    let value = match info.flags.contains(vk::SemaphoreWaitFlags::ANY) {
+        true => values.iter().min(),
+        false => values.iter().max(),
+    };
+    let value = value.copied().unwrap_or_default();
+    match state::wait_while_held(Waited { value, limit_ns }) {
+        Outcome::Lost => Err(vk::Result::ERROR_DEVICE_LOST),
+        Outcome::TimedOut => Err(vk::Result::TIMEOUT),
+        Outcome::Proceeds => Ok(()),
+    }
+}
+
+/// Counts the semaphores that submissions wait for, and notes the values that they signal.
 ///
 /// # Safety
 /// There are `number` infos.
-unsafe fn count_waits(number: u32, infos: *const vk::SubmitInfo2<'static>) {
+unsafe fn note_semaphores(number: u32, infos: *const vk::SubmitInfo2<'static>) {
     for nth in 0..number as usize {
         // SAFETY: as the caller guarantees.
-        let waits = unsafe { (*infos.add(nth)).wait_semaphore_info_count };
-        (0..waits).for_each(|_| count(state::WAITS));
+        let info = unsafe { &*infos.add(nth) };
+        (0..info.wait_semaphore_info_count).for_each(|_| count(state::WAITS));
+        for signal in 0..info.signal_semaphore_info_count as usize {
+            // SAFETY: as the caller guarantees.
+            state::signals(unsafe { (*info.p_signal_semaphore_infos.add(signal)).value });
+        }
     }
 }
 
@@ -233,10 +264,10 @@ unsafe fn hide(number: *mut u32, to: *mut vk::ExtensionProperties) {
 fn around(name: &str, call: impl FnOnce() -> vk::Result) -> vk::Result {
     match name {
         "vkWaitSemaphores" => {
-            if state::wait_while_held() {
-                return vk::Result::ERROR_DEVICE_LOST;
-            }
             let result = call();
+            if result == vk::Result::SUCCESS {
+                count(state::REACHED);
+            }
             match state::is_lost() {
                 true => vk::Result::ERROR_DEVICE_LOST,
                 false => result,
@@ -264,7 +295,7 @@ functions! {
         vkBindBufferMemory(device: vk::Device, buffer: vk::Buffer, memory: vk::DeviceMemory, offset: u64) true;
         vkCreateSemaphore(device: vk::Device, info: *const c_void, with: Allocator, out: *mut vk::Semaphore) true creates "Semaphore" out;
         vkGetSemaphoreCounterValue(device: vk::Device, semaphore: vk::Semaphore, value: *mut u64) true holds value;
-        vkWaitSemaphores(device: vk::Device, info: *const c_void, ns: u64) true;
+        vkWaitSemaphores(device: vk::Device, info: *const vk::SemaphoreWaitInfo<'static>, ns: u64) true waits info ns;
         vkCreateCommandPool(device: vk::Device, info: *const c_void, with: Allocator, out: *mut vk::CommandPool) true creates "CommandPool" out;
         vkAllocateCommandBuffers(device: vk::Device, info: *const c_void, out: *mut vk::CommandBuffer) true;
         vkResetCommandPool(device: vk::Device, pool: vk::CommandPool, flags: u32) true;
@@ -290,6 +321,7 @@ functions! {
         vkMergePipelineCaches(device: vk::Device, cache: vk::PipelineCache, count: u32, from: *const vk::PipelineCache) true;
     }
     plain {
+        vkGetPhysicalDeviceProperties(gpu: vk::PhysicalDevice, out: *mut vk::PhysicalDeviceProperties) describes out;
         vkDestroyInstance(instance: vk::Instance, with: Allocator) destroys "Instance" instance;
         vkDestroyDebugUtilsMessengerEXT(instance: vk::Instance, messenger: vk::DebugUtilsMessengerEXT, with: Allocator) destroys "DebugUtilsMessengerEXT" messenger;
         vkDestroyDevice(device: vk::Device, with: Allocator) destroys "Device" device;

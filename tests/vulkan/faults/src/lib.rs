@@ -18,4 +18,4 @@ mod state;
 
 pub use checked::{Checked, unavailable};
 pub use session::Session;
-pub use state::{Fault, WAITS};
+pub use state::{Fault, REACHED, TIMEOUTS, WAITS};

@@ -50,18 +50,64 @@ impl Session {
         with(|state| state.hidden.push(extension));
     }
 
-    /// Makes the device appear to make no progress: waits block, and values of semaphores stay at 0.
-    pub fn hold(&self) {
-        with(|state| state.held = true);
+    /// Makes GPUs appear to be cards of their own.
+    pub fn pretend_discrete(&self) {
+        with(|state| state.discrete = true);
     }
 
-    /// Ends [`Session::hold`].
-    pub fn release(&self) {
-        with(|state| state.held = false);
+    /// Makes the device appear to make no progress: waits block until their time limits, and values of semaphores stay
+    /// at 0.
+    pub fn hold(&self) {
+        self.hold_at(0);
+    }
+
+    /// As [`Session::hold`], but with values up to `value`.
+    pub fn hold_at(&self, value: u64) {
+        with(|state| state.held = Some(value));
         CHANGED.notify_all();
     }
 
-    /// Blocks until this number of calls waits because of [`Session::hold`].
+    /// Returns the last value that a submission signals.
+    pub fn signalled(&self) -> u64 {
+        with(|state| state.signalled)
+    }
+
+    /// Blocks until `count` calls more than at `before` are counted by this name, or until the patience ends. Returns
+    /// `false` then.
+    pub fn await_count(
+        &self,
+        name: &'static str,
+        count: u64,
+        before: &BTreeMap<&'static str, u64>,
+    ) -> bool {
+        let before = before.get(name).copied().unwrap_or_default();
+        let is_missing = |state: &mut Option<State>| {
+            let counts = &state.get_or_insert_default().counts;
+            counts.get(name).copied().unwrap_or_default() < before + count
+        };
+        let waited = CHANGED.wait_timeout_while(lock(&STATE), PATIENCE, is_missing);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    /// Makes waits for semaphores block, whatever their time limits and values, while the device makes progress.
+    pub fn stall(&self) {
+        with(|state| state.stalled = true);
+    }
+
+    /// Ends [`Session::stall`]. Waits that it has stopped have no time limit any more.
+    pub fn resume(&self) {
+        with(|state| state.stalled = false);
+        CHANGED.notify_all();
+    }
+
+    /// Ends [`Session::hold`] and [`Session::stall`].
+    pub fn release(&self) {
+        with(|state| (state.held, state.stalled) = (None, false));
+        CHANGED.notify_all();
+    }
+
+    /// Blocks until this number of calls without a time limit waits because of [`Session::hold`], or of calls because of
+    /// [`Session::stall`].
     pub fn await_held(&self, calls: usize) {
         let mut guard = lock(&STATE);
         while guard.get_or_insert_default().waiting < calls {
@@ -69,7 +115,7 @@ impl Session {
         }
     }
 
-    /// Blocks until a call was refused, or this number of calls waits because of [`Session::hold`]. Returns the number
+    /// Blocks until a call was refused, or this number of calls without a time limit waits because of [`Session::hold`]. Returns the number
     /// of refused calls.
     pub fn await_refused_or_held(&self, calls: usize) -> u64 {
         let mut guard = lock(&STATE);

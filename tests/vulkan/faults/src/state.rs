@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::CStr;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use ash::vk;
 
@@ -27,6 +28,29 @@ pub struct Fault {
 /// The name by which the semaphores are counted that submissions wait for.
 pub const WAITS: &str = "waits of submissions";
 
+/// The name by which the waits are counted whose time limit has passed because the device appears to make no progress.
+pub const TIMEOUTS: &str = "waits that timed out";
+
+/// The name by which the waits are counted that have ended because a value was reached.
+pub const REACHED: &str = "waits that reached a value";
+
+/// What a wait for semaphores asks for.
+#[derive(Clone, Copy)]
+pub(crate) struct Waited {
+    /// The lowest value at which the wait ends: of all semaphores, or of any.
+    pub(crate) value: u64,
+    /// The time limit, in nanoseconds; `u64::MAX` for none.
+    pub(crate) limit_ns: u64,
+}
+
+/// What a wait does after the progress of the device was held.
+pub(crate) enum Outcome {
+    /// The call goes on.
+    Proceeds,
+    TimedOut,
+    Lost,
+}
+
 /// The state of the session that runs.
 #[derive(Default)]
 pub(crate) struct State {
@@ -35,14 +59,20 @@ pub(crate) struct State {
     pub(crate) matched: u64,
     pub(crate) refused: u64,
     pub(crate) lost: bool,
-    /// Whether the device appears to make no progress.
-    pub(crate) held: bool,
-    /// Calls that wait because of `held`.
+    /// The value that semaphores appear to have at most; `None` if the device makes progress.
+    pub(crate) held: Option<u64>,
+    /// Whether waits ignore their time limits and what they wait for.
+    pub(crate) stalled: bool,
+    /// Calls that wait because of `stalled`, and calls without a time limit that wait because of `held`.
     pub(crate) waiting: usize,
+    /// The last value that a submission signals.
+    pub(crate) signalled: u64,
     /// Objects alive: the kind and the handle.
     pub(crate) alive: HashSet<(&'static str, u64)>,
     /// Command buffers whose recording could not be ended.
     pub(crate) invalid: HashSet<u64>,
+    /// Whether GPUs appear to be cards of their own.
+    pub(crate) discrete: bool,
     /// Extensions that devices appear to lack.
     pub(crate) hidden: Vec<&'static CStr>,
     pub(crate) mistakes: Vec<String>,
@@ -81,6 +111,7 @@ pub(crate) fn lose(wait_idle: fn(u64)) {
 /// Counts a call.
 pub(crate) fn count(call: &'static str) {
     with(|state| *state.counts.entry(call).or_default() += 1);
+    CHANGED.notify_all();
 }
 
 /// Whether a call of a device may proceed.
@@ -119,22 +150,62 @@ pub(crate) fn enter(
     }
 }
 
-/// Waits while the progress of the device is held. Returns `true` if the device is lost.
-pub(crate) fn wait_while_held() -> bool {
+/// Waits while the progress of the device is held below the value that a wait asks for.
+pub(crate) fn wait_while_held(waited: Waited) -> Outcome {
     let mut guard = lock(&STATE);
-    guard.get_or_insert_default().waiting += 1;
+    let until = match waited.limit_ns {
+        _ if guard.get_or_insert_default().stalled => None,
+        u64::MAX => None,
+        ns => Instant::now().checked_add(Duration::from_nanos(ns)),
+    };
+    guard.get_or_insert_default().waiting += usize::from(until.is_none());
     CHANGED.notify_all();
-    let is_blocked = |state: &mut State| state.held && !state.lost;
+    let is_blocked = |state: &State| {
+        let is_held = state.held.is_some_and(|held| held < waited.value);
+        (state.stalled || is_held) && !state.lost
+    };
     while is_blocked(guard.get_or_insert_default()) {
-        guard = CHANGED.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        let Some(until) = until else {
+            guard = CHANGED.wait(guard).unwrap_or_else(PoisonError::into_inner);
+            continue;
+        };
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        let woken = CHANGED.wait_timeout(guard, left);
+        (guard, _) = woken.unwrap_or_else(PoisonError::into_inner);
     }
     let state = guard.get_or_insert_default();
-    state.waiting = state.waiting.saturating_sub(1);
-    state.lost
+    state.waiting = state.waiting.saturating_sub(usize::from(until.is_none()));
+    if state.lost {
+        return Outcome::Lost;
+    }
+    match is_blocked(state) {
+        true => {
+            *state.counts.entry(TIMEOUTS).or_default() += 1;
+            CHANGED.notify_all();
+            Outcome::TimedOut
+        }
+        false => Outcome::Proceeds,
+    }
 }
 
-pub(crate) fn is_held() -> bool {
+/// Returns the value that semaphores appear to have at most.
+pub(crate) fn held() -> Option<u64> {
     with(|state| state.held)
+}
+
+/// Changes what a GPU appears to be.
+pub(crate) fn pretend(gpu: &mut vk::PhysicalDeviceProperties) {
+    if with(|state| state.discrete) {
+        gpu.device_type = vk::PhysicalDeviceType::DISCRETE_GPU;
+    }
+}
+
+/// Notes the value that a submission signals.
+pub(crate) fn signals(value: u64) {
+    with(|state| state.signalled = value);
 }
 
 pub(crate) fn is_hidden(extension: &CStr) -> bool {

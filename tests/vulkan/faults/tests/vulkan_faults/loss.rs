@@ -20,7 +20,7 @@ use rstest::rstest;
 
 use crate::refusals::{Mode, after_a_loss, session};
 
-/// More calls than the program makes until it waits. A driven device then polls, so that any later call is a poll.
+/// More calls than the program makes until it waits. A driven device then polls and waits, again and again.
 const CALLS: u64 = 200;
 
 /// The queues of a device.
@@ -70,8 +70,8 @@ fn loss_at_each_call_while_all_tasks_are_in_flight_answers_every_request_i5(
         let mut refused = 0;
         std::thread::scope(|scope| {
             let ran = scope.spawn(|| submitted.and_then(Submitted::finish));
-            // All that still happens is that the thread of each queue waits. A driven device polls until a call is
-            // refused.
+            // All that still happens is that the thread of each queue waits. A driven device polls, and waits with a time
+            // limit, until a call is refused.
             refused = session.await_refused_or_held(QUEUES);
             session.lose();
             match ran.join().unwrap() {

@@ -10,3 +10,4 @@
 mod calls;
 mod loss;
 mod refusals;
+mod waits;
