@@ -2,8 +2,7 @@
 
 use ash::{ext, khr, vk};
 
-use super::instance::loader;
-use super::{Code, Instance};
+use super::Code;
 
 /// The clock of the host: the one that `std::time::Instant` reads.
 #[cfg(not(windows))]
@@ -32,6 +31,53 @@ impl CalibratedTimestamps {
         match self {
             Self::Khr => khr::calibrated_timestamps::NAME,
             Self::Ext => ext::calibrated_timestamps::NAME,
+        }
+    }
+
+    /// Returns the extension with which a GPU reads its clock and that of the host; `None` if there is none.
+    pub(crate) fn find(
+        entry: &ash::Entry,
+        instance: &ash::Instance,
+        gpu: vk::PhysicalDevice,
+        extensions: &[vk::ExtensionProperties],
+    ) -> Option<Self> {
+        [Self::Khr, Self::Ext].into_iter().find(|extension| {
+            let name = extension.name();
+            let mut names = extensions.iter().map(|one| one.extension_name_as_c_str());
+            names.any(|known| known == Ok(name)) && extension.has_clocks(entry, instance, gpu)
+        })
+    }
+
+    /// Returns `true` if the extension, which the GPU has, reads both clocks.
+    fn has_clocks(
+        self,
+        entry: &ash::Entry,
+        instance: &ash::Instance,
+        gpu: vk::PhysicalDevice,
+    ) -> bool {
+        // SAFETY: the GPU belongs to the instance, and has the extension.
+        let domains = unsafe {
+            match self {
+                Self::Khr => khr::calibrated_timestamps::Instance::new(entry, instance)
+                    .get_physical_device_calibrateable_time_domains(gpu),
+                Self::Ext => ext::calibrated_timestamps::Instance::new(entry, instance)
+                    .get_physical_device_calibrateable_time_domains(gpu),
+            }
+        };
+        let needed = [vk::TimeDomainKHR::DEVICE, HOST];
+        domains.is_ok_and(|domains| needed.iter().all(|domain| domains.contains(domain)))
+    }
+
+    /// Returns the extension that is enabled on a device.
+    pub(super) fn of(instance: &ash::Instance, device: &ash::Device) -> Option<Self> {
+        let get = instance.fp_v1_0().get_device_proc_addr;
+        let has = |function: &std::ffi::CStr| {
+            // SAFETY: the device is alive, and the name ends with a zero. Functions of other extensions are null.
+            unsafe { get(device.handle(), function.as_ptr()) }.is_some()
+        };
+        match has(c"vkGetCalibratedTimestampsKHR") {
+            true => Some(Self::Khr),
+            false => has(c"vkGetCalibratedTimestampsEXT").then_some(Self::Ext),
         }
     }
 }
@@ -99,35 +145,6 @@ impl Calibrator {
             }
         }
         Ok(best)
-    }
-}
-
-impl Instance {
-    /// Returns `true` if the extension can read the clocks of this GPU and of the host.
-    pub(super) fn can_calibrate(
-        &self,
-        gpu: vk::PhysicalDevice,
-        extension: CalibratedTimestamps,
-    ) -> bool {
-        // The loader of an application may be another one.
-        let Some(entry) = loader().ok().filter(|_| !self.is_adopted) else {
-            return false;
-        };
-        // SAFETY: the GPU belongs to the instance, and has the extension.
-        let domains = unsafe {
-            match extension {
-                CalibratedTimestamps::Khr => {
-                    khr::calibrated_timestamps::Instance::new(entry, &self.raw)
-                        .get_physical_device_calibrateable_time_domains(gpu)
-                }
-                CalibratedTimestamps::Ext => {
-                    ext::calibrated_timestamps::Instance::new(entry, &self.raw)
-                        .get_physical_device_calibrateable_time_domains(gpu)
-                }
-            }
-        };
-        let needed = [vk::TimeDomainKHR::DEVICE, HOST];
-        domains.is_ok_and(|domains| needed.iter().all(|domain| domains.contains(domain)))
     }
 }
 

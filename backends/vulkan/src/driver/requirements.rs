@@ -6,7 +6,7 @@ use ash::{ext, khr, nv, vk};
 use millstream_protocol::error::OpenError;
 
 use super::calibration::CalibratedTimestamps;
-use super::instance::{change, unavailable};
+use super::instance::{change, loader, unavailable};
 use super::{Code, Instance, VERSION_MIN, refused};
 use crate::adopted::AdoptedDevice;
 
@@ -132,7 +132,10 @@ impl Gpu {
             push_descriptors: has.push_descriptor,
             synchronization_extension: false,
             fault_info: false,
-            calibrated_timestamps: None,
+            calibrated_timestamps: has
+                .calibrated_timestamps
+                .then(|| CalibratedTimestamps::of(&adopted.instance, &adopted.device))
+                .flatten(),
             float_controls: gpu.features.float_controls,
             atomic_floats: AtomicFloats::default(),
         };
@@ -222,10 +225,10 @@ impl Gpu {
 
     fn query_features(&mut self, instance: &Instance, extensions: &[vk::ExtensionProperties]) {
         let vulkan = &instance.raw;
-        let mut calibrations = [CalibratedTimestamps::Khr, CalibratedTimestamps::Ext].into_iter();
-        let calibrated_timestamps = calibrations.find(|extension| {
-            has(extensions, extension.name()) && instance.can_calibrate(self.raw, *extension)
-        });
+        // The loader of an application may be another one.
+        let entry = loader().ok().filter(|_| !instance.is_adopted);
+        let calibrated_timestamps =
+            entry.and_then(|entry| CalibratedTimestamps::find(entry, vulkan, self.raw, extensions));
         let mut of_1_1 = vk::PhysicalDeviceVulkan11Features::default();
         let mut of_1_2 = vk::PhysicalDeviceVulkan12Features::default();
         let mut synchronization = vk::PhysicalDeviceSynchronization2Features::default();

@@ -40,6 +40,7 @@ struct Enabled {
     /// Families and indices of queues for millstream.
     queues: Vec<(u32, u32)>,
     push_descriptor: bool,
+    calibrated_timestamps: bool,
 }
 
 #[derive(Default)]
@@ -141,6 +142,9 @@ impl WgpuSetup {
             has
         };
         let push_descriptor = add(khr::push_descriptor::NAME);
+        let entry = adapter.shared_instance().entry();
+        let calibration = AdoptedFeatures::calibration_extension(entry, instance, physical);
+        let calibrated_timestamps = calibration.is_some_and(&mut add);
         if properties.api_version < vk::API_VERSION_1_3 {
             add(khr::synchronization2::NAME);
         }
@@ -173,6 +177,7 @@ impl WgpuSetup {
             physical,
             queues,
             push_descriptor,
+            calibrated_timestamps,
         });
     }
 
@@ -276,6 +281,7 @@ impl AdoptWgpu for Vulkan {
         features.storage_16 = features.f16;
         features.buffer_i64_atomics = has.contains(wgpu::Features::SHADER_INT64_ATOMIC_ALL_OPS);
         features.push_descriptor = enabled.push_descriptor;
+        features.calibrated_timestamps = enabled.calibrated_timestamps;
         let functions = raw.raw_device().clone();
         let own = enabled.queues.iter().map(|(family, index)| AdoptedQueue {
             family: *family,

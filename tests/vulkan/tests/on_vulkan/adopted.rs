@@ -7,6 +7,7 @@ use ash::vk;
 use millstream::vulkan::{AdoptedDevice, AdoptedFeatures, AdoptedQueue, Vulkan, VulkanLaunch};
 use millstream::{CubeCount, Device, DeviceOptions, Kernel, update};
 
+use crate::clock::assert_spans_on_the_axis_of_the_host;
 use crate::subject::{module, unavailable};
 
 /// An application with a device and one queue. Destroyed on drop.
@@ -16,6 +17,7 @@ struct Application {
     physical: vk::PhysicalDevice,
     device: ash::Device,
     queue: AdoptedQueue,
+    features: AdoptedFeatures,
 }
 
 impl Application {
@@ -41,7 +43,12 @@ impl Application {
                 .buffer_device_address(true)
                 .scalar_block_layout(true);
             let mut of_1_3 = vk::PhysicalDeviceVulkan13Features::default().synchronization2(true);
-            let extensions = [ash::khr::push_descriptor::NAME.as_ptr()];
+            let mut extensions = vec![ash::khr::push_descriptor::NAME.as_ptr()];
+            let clocks = AdoptedFeatures::calibration_extension(&entry, &instance, physical);
+            extensions.extend(clocks.map(std::ffi::CStr::as_ptr));
+            let mut features = AdoptedFeatures::default();
+            features.push_descriptor = true;
+            features.calibrated_timestamps = clocks.is_some();
             let info = vk::DeviceCreateInfo::default()
                 .queue_create_infos(&queues)
                 .enabled_features(&basic)
@@ -56,18 +63,17 @@ impl Application {
                 physical,
                 device,
                 queue: AdoptedQueue { family, raw },
+                features,
             }
         }
     }
 
     /// Returns options that adopt the device.
     fn adopted(&self) -> Vulkan {
-        let mut features = AdoptedFeatures::default();
-        features.push_descriptor = true;
         let (instance, device) = (self.instance.clone(), self.device.clone());
         let adopted = AdoptedDevice::new(instance, self.physical, device, [self.queue]);
         // SAFETY: the tests close the device before they drop the application.
-        unsafe { Vulkan::adopt(adopted.features(features)) }.no_pipeline_cache()
+        unsafe { Vulkan::adopt(adopted.features(self.features)) }.no_pipeline_cache()
     }
 }
 
@@ -114,6 +120,18 @@ fn adopted_device_runs_tasks_and_outlives_its_closing() {
         device.close(Duration::from_secs(60));
         drop(device);
     }
+}
+
+#[test]
+fn spans_of_an_adopted_device_stand_on_the_time_axis_of_the_host() {
+    if let Some(why) = unavailable() {
+        return eprintln!("SKIPPED: {why}");
+    }
+    let application = Application::new();
+    if !application.features.calibrated_timestamps {
+        return eprintln!("SKIPPED: the GPU has no calibrated timestamps");
+    }
+    assert_spans_on_the_axis_of_the_host(application.adopted().queues(2));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use millstream::vulkan::Vulkan;
 use millstream::{Device, DeviceOptions};
 
 use crate::subject::{checked, unavailable, with_queues};
@@ -20,8 +21,14 @@ fn spans_of_all_queues_stand_on_the_time_axis_of_the_host() {
         return;
     }
     let opening = checked(with_queues(2));
+    assert_spans_on_the_axis_of_the_host(opening.kind);
+    drop(opening.checks);
+}
+
+/// Opens a device of at least two queues, and checks its spans.
+pub(crate) fn assert_spans_on_the_axis_of_the_host(kind: Vulkan) {
     let before = Instant::now();
-    let device = Device::open_with(opening.kind, DeviceOptions::default().trace(1_000)).unwrap();
+    let device = Device::open_with(kind, DeviceOptions::default().trace(1_000)).unwrap();
     let opened = Instant::now();
     let client = device.new_client();
     let streams = [client.new_stream(), client.new_stream()];
@@ -61,6 +68,4 @@ fn spans_of_all_queues_stand_on_the_time_axis_of_the_host() {
         assert!(pair[0].end_ns <= pair[1].start_ns, "{pair:?}");
         assert_ne!(pair[0].queue, pair[1].queue, "{pair:?}");
     }
-    drop((values, streams, client, device));
-    drop(opening.checks);
 }
