@@ -1,12 +1,9 @@
 //! Adopting a device that an application, such as an engine, has created.
 
 use std::any::Any;
-use std::ffi::CStr;
 use std::sync::Arc;
 
 use ash::vk;
-
-use crate::driver::CalibratedTimestamps;
 
 /// What an application keeps alive with a device.
 pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
@@ -59,23 +56,8 @@ pub struct AdoptedFeatures {
     pub shared_i64_atomics: bool,
     /// The extension `VK_KHR_push_descriptor`, which kernels in WGSL need.
     pub push_descriptor: bool,
-    /// The extension that [`AdoptedFeatures::calibration_extension`] returns, so that spans stand on the host's time axis.
+    /// The extension that [`calibration_extension`](crate::calibration_extension) returns, so that spans stand on the host's time axis.
     pub calibrated_timestamps: bool,
-}
-
-impl AdoptedFeatures {
-    /// Returns the extension with which a GPU compares its clock with that of the host, to be enabled on the device; `None`
-    /// if it has none. `entry` is the loader of the instance, to which `physical` belongs.
-    pub fn calibration_extension(
-        entry: &ash::Entry,
-        instance: &ash::Instance,
-        physical: vk::PhysicalDevice,
-    ) -> Option<&'static CStr> {
-        // SAFETY: the GPU belongs to the instance.
-        let extensions = unsafe { instance.enumerate_device_extension_properties(physical) };
-        let found = CalibratedTimestamps::find(entry, instance, physical, &extensions.ok()?);
-        found.map(CalibratedTimestamps::name)
-    }
 }
 
 impl AdoptedDevice {

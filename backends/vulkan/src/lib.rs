@@ -59,7 +59,9 @@ pub use adopted::{AdoptedDevice, AdoptedFeatures, AdoptedQueue};
 pub use device::{VulkanAlias, VulkanBinding, VulkanDevice, VulkanResources};
 #[doc(hidden)]
 pub use driver::use_loader;
-pub use driver::{Message, Severity, Validation, cached_pipelines, loader_version};
+pub use driver::{
+    Message, Severity, Validation, cached_pipelines, calibration_extension, loader_version,
+};
 pub use millstream_gpu::CacheContents;
 pub use module::VulkanLaunch;
 pub use options::{GpuInfo, Vulkan, gpus};

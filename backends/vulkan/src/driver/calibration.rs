@@ -82,6 +82,20 @@ impl CalibratedTimestamps {
     }
 }
 
+/// Returns the extension with which a GPU compares its clock with that of the host; `None` if it has none. An application
+/// enables it on the device that it passes to [`Vulkan::adopt`](crate::Vulkan::adopt). `entry` is the loader of the
+/// instance, to which `physical` belongs.
+pub fn calibration_extension(
+    entry: &ash::Entry,
+    instance: &ash::Instance,
+    physical: vk::PhysicalDevice,
+) -> Option<&'static std::ffi::CStr> {
+    // SAFETY: the GPU belongs to the instance.
+    let extensions = unsafe { instance.enumerate_device_extension_properties(physical) };
+    let found = CalibratedTimestamps::find(entry, instance, physical, &extensions.ok()?);
+    found.map(CalibratedTimestamps::name)
+}
+
 /// The functions of the extension.
 pub(super) enum Calibrator {
     Khr(khr::calibrated_timestamps::Device),

@@ -14,7 +14,8 @@ mod semaphore;
 pub(crate) use buffer::{ALIGNMENT, Alias, Buffer, Mapped, Purpose};
 pub(crate) use cache::PipelineCache;
 pub use cache::cached_pipelines;
-pub(crate) use calibration::{CalibratedTimestamps, Calibration};
+pub(crate) use calibration::Calibration;
+pub use calibration::calibration_extension;
 pub(crate) use code::{Code, refused};
 pub(crate) use context::Context;
 #[doc(hidden)]

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ash::{khr, vk};
 use millstream::Vulkan;
-use millstream::vulkan::{AdoptedDevice, AdoptedFeatures, AdoptedQueue};
+use millstream::vulkan::{AdoptedDevice, AdoptedFeatures, AdoptedQueue, calibration_extension};
 use wgpu::hal::api::Vulkan as Api;
 use wgpu::hal::vulkan::{Adapter, CreateDeviceCallbackArgs};
 
@@ -143,7 +143,7 @@ impl WgpuSetup {
         };
         let push_descriptor = add(khr::push_descriptor::NAME);
         let entry = adapter.shared_instance().entry();
-        let calibration = AdoptedFeatures::calibration_extension(entry, instance, physical);
+        let calibration = calibration_extension(entry, instance, physical);
         let calibrated_timestamps = calibration.is_some_and(&mut add);
         if properties.api_version < vk::API_VERSION_1_3 {
             add(khr::synchronization2::NAME);

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ash::vk;
-use millstream::vulkan::{AdoptedDevice, AdoptedFeatures, AdoptedQueue, Vulkan, VulkanLaunch};
+use millstream::vulkan::{
+    AdoptedDevice, AdoptedFeatures, AdoptedQueue, Vulkan, VulkanLaunch, calibration_extension,
+};
 use millstream::{CubeCount, Device, DeviceOptions, Kernel, update};
 
 use crate::clock::assert_spans_on_the_axis_of_the_host;
@@ -44,7 +46,7 @@ impl Application {
                 .scalar_block_layout(true);
             let mut of_1_3 = vk::PhysicalDeviceVulkan13Features::default().synchronization2(true);
             let mut extensions = vec![ash::khr::push_descriptor::NAME.as_ptr()];
-            let clocks = AdoptedFeatures::calibration_extension(&entry, &instance, physical);
+            let clocks = calibration_extension(&entry, &instance, physical);
             extensions.extend(clocks.map(std::ffi::CStr::as_ptr));
             let mut features = AdoptedFeatures::default();
             features.push_descriptor = true;
