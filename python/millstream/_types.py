@@ -138,13 +138,14 @@ def numpy_dtype(dtype: type[Value]) -> np.dtype[Any]:
     return np.dtype("uint16" if dtype is bf16 else names[dtype._dtype])
 
 
-def contiguous(data: Any, dtype: type[Value] | None) -> np.ndarray[Any, Any]:
-    """Returns ``data`` as a C-contiguous array with these elements; converts it if necessary."""
+def contiguous(data: Any, dtype: type[Value] | None) -> tuple[np.ndarray[Any, Any], tuple[int, ...]]:
+    """Returns ``data`` as an array of one axis with these elements, and its shape; converts it if necessary."""
     if dtype is bf16 and np.asarray(data).dtype != np.uint16:
         from millstream._errors import ArgumentError
 
         raise ArgumentError("bf16 takes an array of `numpy.uint16` with the bits of its elements")
-    return np.asarray(data, dtype=None if dtype is None else numpy_dtype(dtype), order="C")
+    array = np.asarray(data, dtype=None if dtype is None else numpy_dtype(dtype), order="C")
+    return array.reshape(-1), array.shape
 
 
 class Array(Generic[V]):

@@ -139,6 +139,8 @@ impl HostArray {
             return Err(PyBufferError::new_err("the view is null"));
         }
         let array = slf.get();
+        // A view without axes has neither shape nor strides.
+        let has_axes = !array.shape.is_empty();
         let has = |flag: c_int| flags & flag == flag;
         // SAFETY: nothing else in Rust accesses the vector, whose buffer never moves.
         let pointer = unsafe { (*array.memory.get()).as_mut_ptr() };
@@ -154,11 +156,11 @@ impl HostArray {
                 false => std::ptr::null_mut(),
             };
             (*view).ndim = array.shape.len() as c_int;
-            (*view).shape = match has(ffi::PyBUF_ND) {
+            (*view).shape = match has_axes && has(ffi::PyBUF_ND) {
                 true => array.shape.as_ptr().cast_mut(),
                 false => std::ptr::null_mut(),
             };
-            (*view).strides = match has(ffi::PyBUF_STRIDES) {
+            (*view).strides = match has_axes && has(ffi::PyBUF_STRIDES) {
                 true => array.strides.as_ptr().cast_mut(),
                 false => std::ptr::null_mut(),
             };

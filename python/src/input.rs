@@ -21,7 +21,8 @@ impl Input {
             && buffer.is_c_contiguous()
             && let Some(found) = accepted(&buffer, dtype)
         {
-            return Ok(Self::new(buffer, found));
+            let shape = buffer.shape().into();
+            return Ok(Self::new(buffer, found, shape));
         }
         let py = data.py();
         let wanted = match dtype {
@@ -31,9 +32,10 @@ impl Input {
         let converted = py
             .import("millstream._types")?
             .call_method1("contiguous", (data, wanted))?;
+        let (converted, shape): (Bound<'_, PyAny>, Vec<usize>) = converted.extract()?;
         let buffer = PyUntypedBuffer::get(&converted)?;
         match accepted(&buffer, dtype) {
-            Some(found) => Ok(Self::new(buffer, found)),
+            Some(found) => Ok(Self::new(buffer, found, shape.into())),
             None => {
                 let format = buffer.format().to_string_lossy().into_owned();
                 let message =
@@ -43,8 +45,7 @@ impl Input {
         }
     }
 
-    fn new(buffer: PyUntypedBuffer, dtype: DType) -> Self {
-        let shape = buffer.shape().into();
+    fn new(buffer: PyUntypedBuffer, dtype: DType, shape: Box<[usize]>) -> Self {
         Self {
             buffer,
             dtype,
