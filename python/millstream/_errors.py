@@ -96,3 +96,8 @@ class TaskCancelled(TaskFailed):
 
 class DeadlinePassed(TaskFailed, TimeoutError):
     """The deadline of the task passed before it began, or that of a task whose data it reads."""
+
+
+for _name in __all__:
+    # Messages and pickles show the public place.
+    globals()[_name].__module__ = "millstream"

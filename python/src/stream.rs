@@ -284,7 +284,8 @@ impl Stream {
     }
 
     fn with_deadline(&self, py: Python<'_>, seconds: f64) -> PyResult<Self> {
-        let time = Duration::try_from_secs_f64(seconds.max(0.0));
+        // `max` would turn a NaN to 0.
+        let time = Duration::try_from_secs_f64(if seconds < 0.0 { 0.0 } else { seconds });
         let end = time.ok().and_then(|time| Instant::now().checked_add(time));
         let Some(end) = end else {
             return Err(argument_error(py, format!("{seconds} s is no deadline")));
