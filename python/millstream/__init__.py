@@ -140,7 +140,3 @@ class Device(_millstream.Device):
             "sample_latencies": sample_latencies,
         }
         return super().__new__(cls, options)
-
-    def __init__(self, *_: object, **__: object) -> None:
-        # `__new__` has opened the device.
-        super().__init__()

@@ -85,7 +85,8 @@ class KernelFunction:
                     arguments.append(builder.value(dtype, f"scalar {name}"))
                 else:
                     arguments.append(array(builder, name, dtype, kind))
-            result: object = function(*arguments)
+            returned: Callable[..., object] = function
+            result = returned(*arguments)
         if result is not None:
             raise TraceError(f"kernel `{self.name}` returns a value; store results in a `ms.Write` or `ms.Update`")
         self.ir = builder.text()

@@ -188,12 +188,6 @@ class Builder:
             raise self.error(f"{value} is outside of the range of {name}, {low} to {high}")
         return self.value(dtype, f"const {value % 2**bits:#x}")
 
-    def pair(self, a: object, b: object) -> tuple[Any, Any]:
-        """Returns two operands of one type, of which at least one is a value."""
-        dtype = type(a) if isinstance(a, Value) else type(b)
-        assert issubclass(dtype, Value)
-        return self.operand(a, dtype), self.operand(b, dtype)
-
     # Operations.
 
     def check_takes(self, op: str, value: Value) -> None:
@@ -220,66 +214,62 @@ class Builder:
         self.check_takes(op, value)
         return self.value(type(value), f"{op} %{self.number_of(value)}")
 
-    def binary(self, op: str, a: object, b: object) -> Any:
-        """Applies an operation to two values."""
-        left, right = self.pair(a, b)
+    def binary(self, op: str, dtype: type[V], a: object, b: object) -> V:
+        """Applies an operation to two values of a type."""
+        left, right = self.operand(a, dtype), self.operand(b, dtype)
         self.check_takes(op, left)
-        return self.value(type(left), f"{op} %{left._number} %{right._number}")
+        return self.value(dtype, f"{op} %{left._number} %{right._number}")
 
-    def compare(self, op: str, a: object, b: object) -> bool_:
+    def compare(self, op: str, value: V, other: object) -> bool_:
         """Compares two values."""
         from millstream._types import bool_
 
-        left, right = self.pair(a, b)
-        if type(left)._dtype in _HALVES:
-            self.check_takes(op, left)
-        return self.value(bool_, f"{op} %{left._number} %{right._number}")
+        right = self.operand(other, type(value))
+        if value._dtype in _HALVES:
+            self.check_takes(op, value)
+        return self.value(bool_, f"{op} %{self.number_of(value)} %{right._number}")
 
-    def true_divide(self, a: object, b: object) -> Any:
+    def true_divide(self, dtype: type[V], a: object, b: object) -> V:
         """Divides floats."""
-        left, _ = self.pair(a, b)
-        if type(left)._dtype not in _FLOATS and type(left)._dtype not in _HALVES:
+        if dtype._dtype not in _FLOATS and dtype._dtype not in _HALVES:
             raise self.error("`/` takes floats; use `//` for integers, or cast them to f32")
-        return self.binary("div", a, b)
+        return self.binary("div", dtype, a, b)
 
-    def floor_divide(self, a: object, b: object) -> Any:
+    def floor_divide(self, dtype: type[V], a: object, b: object) -> V:
         """Divides, rounding towards minus infinity."""
-        left, right = self.pair(a, b)
-        name = type(left)._dtype
+        name = dtype._dtype
         if name in _FLOATS:
-            return self.unary("floor", self.binary("div", left, right))
+            return self.unary("floor", self.binary("div", dtype, a, b))
         if isinstance(b, int) and b > 0 and b & (b - 1) == 0:
-            return self.binary("shr", left, b.bit_length() - 1)
-        quotient = self.binary("div", left, right)
+            return self.binary("shr", dtype, a, b.bit_length() - 1)
+        quotient = self.binary("div", dtype, a, b)
         if name.startswith("u"):
             return quotient
-        rest = self.binary("rem", left, right)
-        return self.select(self.signs_differ(rest, right), quotient - 1, quotient)
+        rest = self.binary("rem", dtype, a, b)
+        return self.select(dtype, self.signs_differ(rest, b), quotient - 1, quotient)
 
-    def modulo(self, a: object, b: object) -> Any:
+    def modulo(self, dtype: type[V], a: object, b: object) -> V:
         """Returns the remainder with the sign of the divisor."""
-        left, right = self.pair(a, b)
-        name = type(left)._dtype
+        name = dtype._dtype
         if name not in _FLOATS and isinstance(b, int) and b > 0 and b & (b - 1) == 0:
-            return self.binary("and", left, b - 1)
-        rest = self.binary("rem", left, right)
+            return self.binary("and", dtype, a, b - 1)
+        rest = self.binary("rem", dtype, a, b)
         if name.startswith("u"):
             return rest
-        return self.select(self.signs_differ(rest, right), rest + right, rest)
+        return self.select(dtype, self.signs_differ(rest, b), self.binary("add", dtype, rest, b), rest)
 
-    def signs_differ(self, rest: Any, divisor: Any) -> Any:
+    def signs_differ(self, rest: Value, divisor: object) -> bool_:
         """Returns whether a remainder is not zero and has not the sign of the divisor."""
-        return (rest != 0) & ((rest < 0) ^ (divisor < 0))
+        negative = self.compare("lt", self.operand(divisor, type(rest)), 0)
+        return (rest != 0) & ((rest < 0) ^ negative)
 
-    def select(self, condition: object, a: object, b: object) -> Any:
+    def select(self, dtype: type[V], condition: object, a: object, b: object) -> V:
         """Returns one of two values."""
         from millstream._types import bool_
 
-        if not isinstance(a, Value) and not isinstance(b, Value):
-            raise self.error("`select` needs at least one value; give a constant a type with `ir.constant`")
         chosen = self.operand(condition, bool_)
-        left, right = self.pair(a, b)
-        return self.value(type(left), f"select %{chosen._number} %{left._number} %{right._number}")
+        left, right = self.operand(a, dtype), self.operand(b, dtype)
+        return self.value(dtype, f"select %{chosen._number} %{left._number} %{right._number}")
 
     # Memory.
 

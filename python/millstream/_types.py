@@ -128,7 +128,7 @@ _NUMPY_NAMES = {
 
 def numpy_dtype_name(dtype: Any) -> str:
     """Returns the name of a NumPy dtype as an element type; the name itself if there is none."""
-    name = np.dtype(dtype).name
+    name: str = np.dtype(dtype).name
     return _NUMPY_NAMES.get(name, name)
 
 

@@ -33,61 +33,61 @@ class Value:
         cls.__qualname__ = cls.__name__
 
     def __add__(self, other: Self | Number) -> Self:
-        return self._builder.binary("add", self, other)
+        return self._builder.binary("add", type(self), self, other)
 
     def __radd__(self, other: Number) -> Self:
-        return self._builder.binary("add", other, self)
+        return self._builder.binary("add", type(self), other, self)
 
     def __sub__(self, other: Self | Number) -> Self:
-        return self._builder.binary("sub", self, other)
+        return self._builder.binary("sub", type(self), self, other)
 
     def __rsub__(self, other: Number) -> Self:
-        return self._builder.binary("sub", other, self)
+        return self._builder.binary("sub", type(self), other, self)
 
     def __mul__(self, other: Self | Number) -> Self:
-        return self._builder.binary("mul", self, other)
+        return self._builder.binary("mul", type(self), self, other)
 
     def __rmul__(self, other: Number) -> Self:
-        return self._builder.binary("mul", other, self)
+        return self._builder.binary("mul", type(self), other, self)
 
     def __truediv__(self, other: Self | Number) -> Self:
-        return self._builder.true_divide(self, other)
+        return self._builder.true_divide(type(self), self, other)
 
     def __rtruediv__(self, other: Number) -> Self:
-        return self._builder.true_divide(other, self)
+        return self._builder.true_divide(type(self), other, self)
 
     def __floordiv__(self, other: Self | Number) -> Self:
-        return self._builder.floor_divide(self, other)
+        return self._builder.floor_divide(type(self), self, other)
 
     def __rfloordiv__(self, other: Number) -> Self:
-        return self._builder.floor_divide(other, self)
+        return self._builder.floor_divide(type(self), other, self)
 
     def __mod__(self, other: Self | Number) -> Self:
-        return self._builder.modulo(self, other)
+        return self._builder.modulo(type(self), self, other)
 
     def __rmod__(self, other: Number) -> Self:
-        return self._builder.modulo(other, self)
+        return self._builder.modulo(type(self), other, self)
 
     def __pow__(self, other: Self | Number) -> Self:
-        return self._builder.binary("pow", self, other)
+        return self._builder.binary("pow", type(self), self, other)
 
     def __rpow__(self, other: Number) -> Self:
-        return self._builder.binary("pow", other, self)
+        return self._builder.binary("pow", type(self), other, self)
 
     def __and__(self, other: Self | int) -> Self:
-        return self._builder.binary("and", self, other)
+        return self._builder.binary("and", type(self), self, other)
 
     def __or__(self, other: Self | int) -> Self:
-        return self._builder.binary("or", self, other)
+        return self._builder.binary("or", type(self), self, other)
 
     def __xor__(self, other: Self | int) -> Self:
-        return self._builder.binary("xor", self, other)
+        return self._builder.binary("xor", type(self), self, other)
 
     def __lshift__(self, other: Self | int) -> Self:
-        return self._builder.binary("shl", self, other)
+        return self._builder.binary("shl", type(self), self, other)
 
     def __rshift__(self, other: Self | int) -> Self:
-        return self._builder.binary("shr", self, other)
+        return self._builder.binary("shr", type(self), self, other)
 
     def __neg__(self) -> Self:
         return self._builder.unary("neg", self)

@@ -75,7 +75,11 @@ def select(condition: bool_, a: V, b: V | float) -> V: ...
 def select(condition: bool_, a: float, b: V) -> V: ...
 def select(condition: bool_, a: Any, b: Any) -> Any:
     """Returns `a` if the condition is true, otherwise `b`. Both are computed."""
-    return current().select(condition, a, b)
+    builder = current()
+    for each in (a, b):
+        if isinstance(each, Value):
+            return builder.select(type(each), condition, a, b)
+    raise builder.error("`select` needs at least one value; give a constant a type with `ir.constant`")
 
 
 where = select
@@ -146,26 +150,22 @@ def ceil(value: V) -> V:
 
 def min(a: V, b: V | float) -> V:
     """Returns the smaller value; NaN if either is."""
-    result: V = current().binary("min", a, b)
-    return result
+    return current().binary("min", type(a), a, b)
 
 
 def max(a: V, b: V | float) -> V:
     """Returns the greater value; NaN if either is."""
-    result: V = current().binary("max", a, b)
-    return result
+    return current().binary("max", type(a), a, b)
 
 
 def div(a: V, b: V | int) -> V:
     """Divides integers, rounding towards zero; by zero the result is 0."""
-    result: V = current().binary("div", a, b)
-    return result
+    return current().binary("div", type(a), a, b)
 
 
 def rem(a: V, b: V | float) -> V:
     """Returns the remainder with the sign of the dividend; of integers by zero it is 0."""
-    result: V = current().binary("rem", a, b)
-    return result
+    return current().binary("rem", type(a), a, b)
 
 
 def fma(a: V, b: V | float, c: V | float) -> V:

@@ -50,7 +50,7 @@ def test_a_device_that_is_dropped_closes_on_another_thread() -> None:
 
 def test_unknown_backends_and_options_are_refused() -> None:
     with pytest.raises(ms.ArgumentError, match="backend must be"):
-        ms.Device("tpu")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        ms.Device("tpu")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
     with pytest.raises(ms.ArgumentError, match='backend "cpu" has no option `seed`'):
         ms.Device("cpu", seed=3)
     with pytest.raises(ms.OpenError, match="mailbox_capacity"):

@@ -244,7 +244,7 @@ def line_of(function: Callable[..., Any], text: str) -> str:
 
 
 def branches_on_a_value(x: ms.Update[ms.f32]) -> None:
-    if x[0] > 1.0:
+    if x[0] > 1.0:  # pyright: ignore[reportGeneralTypeIssues]
         x[0] = 1.0
 
 

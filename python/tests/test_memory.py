@@ -108,7 +108,7 @@ def test_a_result_is_a_view_of_memory_that_was_read_into(stream: ms.Stream) -> N
 
 
 def test_memory_that_python_sees_is_not_reused(stream: ms.Stream) -> None:
-    kept = []
+    kept: list[Any] = []
     for value in range(64):
         buffer = stream.create(np.full(4096, value, np.float32))
         kept.append(stream.read(buffer).wait()[::64])
