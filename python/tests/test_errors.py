@@ -8,10 +8,14 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import millstream as ms
 import pytest
 from millstream import ir
+
+# `python -c` imports from its folder first, so it must not be the one with the sources of the package.
+FOLDER = Path(__file__).parent
 
 
 @ms.kernel
@@ -132,7 +136,11 @@ def test_exceptions_can_be_pickled() -> None:
 def run_script(text: str, interrupt_after: str) -> tuple[int, str]:
     """Runs a program, and sends it Ctrl-C once it has printed a line."""
     program = subprocess.Popen(
-        [sys.executable, "-u", "-c", textwrap.dedent(text)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [sys.executable, "-u", "-c", textwrap.dedent(text)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=FOLDER,
     )
     assert program.stdout is not None
     line = program.stdout.readline()
@@ -193,5 +201,7 @@ def test_a_program_may_end_with_work_in_flight() -> None:
     stream.launch(slow, 1, x, 100_000)
     future = stream.read(x).future()
     """
-    program = subprocess.run([sys.executable, "-c", textwrap.dedent(text)], timeout=60, capture_output=True, text=True)
+    program = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(text)], timeout=60, capture_output=True, text=True, cwd=FOLDER
+    )
     assert program.returncode == 0 and program.stderr == ""
