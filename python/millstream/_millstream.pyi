@@ -19,6 +19,20 @@ Count = int | tuple[int] | tuple[int, int] | tuple[int, int, int]
 AnyArray = np.ndarray[Any, np.dtype[Any]]
 Priority = Literal["low", "normal", "high"]
 
+class SupportsDLPack(Protocol):
+    """An array of any library, in host memory."""
+
+    def __dlpack__(self, **options: Any) -> Any: ...
+    def __dlpack_device__(self) -> Any: ...
+
+class SupportsArrayInterface(Protocol):
+    """An array of any library, in host memory."""
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+Data = npt.ArrayLike | SupportsBuffer | SupportsDLPack | SupportsArrayInterface
+
 class Definition(Protocol):
     """A definition of a kernel: `millstream.KernelFunction` or `millstream.Source`."""
 
@@ -117,12 +131,13 @@ class Stream:
     wait.
     """
 
-    def create(self, data: npt.ArrayLike | SupportsBuffer, dtype: DTypeLike | None = None, *, copy: bool = True) -> Buffer:
+    def create(self, data: Data, dtype: DTypeLike | None = None, *, copy: bool = True) -> Buffer:
         """Allocates device memory with a copy of `data`.
 
         A C-contiguous array of the right type is read in place; anything else NumPy converts first.
 
-        :param data: an object with the buffer protocol, such as an array of NumPy, or what `numpy.asarray` takes
+        :param data: an object with the buffer protocol, such as an array of NumPy; with DLPack, in host memory; or what
+            `numpy.asarray` takes
         :param dtype: the element type; the default is that of `data`
         :param copy: if false, `data` is not copied by this call but read until the upload has ended: the caller must not
             change it before a later answer of the stream has arrived
@@ -141,7 +156,7 @@ class Stream:
     def fill(self, buffer: Buffer, value: complex | bool | np.generic) -> None:
         """Sets every element to a value."""
 
-    def write(self, buffer: Buffer, data: npt.ArrayLike | SupportsBuffer, *, copy: bool = True) -> None:
+    def write(self, buffer: Buffer, data: Data, *, copy: bool = True) -> None:
         """Overwrites a buffer with an array of as many elements. `copy` is as in `create`."""
 
     def copy(self, source: Buffer, target: Buffer) -> None:

@@ -144,6 +144,9 @@ def contiguous(data: Any, dtype: type[Value] | None) -> tuple[np.ndarray[Any, An
         from millstream._errors import ArgumentError
 
         raise ArgumentError("bf16 takes an array of `numpy.uint16` with the bits of its elements")
+    if hasattr(data, "__dlpack__") and not isinstance(data, np.ndarray):
+        # Without a copy, from any library whose array is in host memory.
+        data = np.from_dlpack(data)
     array = np.asarray(data, dtype=None if dtype is None else numpy_dtype(dtype), order="C")
     return array.reshape(-1), array.shape
 

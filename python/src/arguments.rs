@@ -1,7 +1,5 @@
 //! Packs the arguments of a launch: buffers become bindings, numbers become words.
 
-use std::sync::Arc;
-
 use millstream::{Access, CubeCount, DType, bind};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -9,30 +7,10 @@ use pyo3::types::PyTuple;
 use crate::buffer::Buffer;
 use crate::element::bits_of;
 use crate::errors::argument_error;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Parameter};
 
 /// Bindings and words of most launches fit here, so that a launch allocates nothing.
 pub(crate) const INLINE: usize = 8;
-
-/// A parameter of a kernel, in the order in which Python passes it.
-pub(crate) struct Parameter {
-    pub(crate) name: Arc<str>,
-    pub(crate) kind: ParameterKind,
-}
-
-/// What a parameter takes.
-#[derive(Clone, Copy)]
-pub(crate) enum ParameterKind {
-    Binding {
-        dtype: DType,
-        access: Access,
-    },
-    /// A number, at this byte of the packed words.
-    Scalar {
-        dtype: DType,
-        offset: usize,
-    },
-}
 
 /// A binding of a launch.
 pub(crate) type Binding<'a> = millstream::Bound<'a, u8>;

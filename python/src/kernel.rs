@@ -9,7 +9,6 @@ use millstream::ir::ssa::Function;
 use millstream::{Access, ComputeClient, DType, Element, KernelHandle, Source, bf16, f16};
 use pyo3::prelude::*;
 
-use crate::arguments::{Parameter, ParameterKind};
 use crate::errors::{argument_error, exception};
 
 /// A kernel that is prepared for a device.
@@ -20,6 +19,26 @@ pub(crate) struct Kernel {
     pub(crate) parameters: Box<[Parameter]>,
     /// The number of words of a launch.
     pub(crate) words: usize,
+}
+
+/// A parameter of a kernel, in the order in which Python passes it.
+pub(crate) struct Parameter {
+    pub(crate) name: Arc<str>,
+    pub(crate) kind: ParameterKind,
+}
+
+/// What a parameter takes.
+#[derive(Clone, Copy)]
+pub(crate) enum ParameterKind {
+    Binding {
+        dtype: DType,
+        access: Access,
+    },
+    /// A number, at this byte of the packed words.
+    Scalar {
+        dtype: DType,
+        offset: usize,
+    },
 }
 
 #[pymethods]

@@ -13,7 +13,7 @@
 //! | `recording` | recorders, recordings, replays |
 //! | `pending`, `wakeups` | answers: waiting for them, and waking event loops |
 //! | `input`, `host`, `held` | memory of Python that the runtime reads or writes, and memory that Python receives |
-//! | `element` | element types |
+//! | `element`, `elements` | element types, shapes and fills |
 //! | `errors` | exceptions |
 //!
 //! # The interpreter lock
@@ -27,6 +27,7 @@ mod arguments;
 mod buffer;
 mod device;
 mod element;
+mod elements;
 mod errors;
 mod held;
 mod host;

@@ -12,11 +12,13 @@
 //! because an answer arrives in two steps: the work is issued, then it completes. Whatever settles the answer rings the
 //! other targets.
 //!
-//! A target is added before its loop tries the lock. If the lock is taken, its holder looks for targets after it has
-//! unlocked ([`Pending::poll_for_targets`]), so the runtime has a waker whenever there is a target.
+//! A loop adds its target before it tries the lock, and looks at `has_arrived` first. If the lock is taken, the holder
+//! either settles the answer, sets `has_arrived` and then rings the target; or it does not, and looks for targets after it
+//! has unlocked (`poll_for_targets`), so the runtime has a waker whenever there is a target.
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
@@ -122,6 +124,8 @@ fn is_same(one: &Target, other: &Target) -> bool {
 #[pyclass(frozen, weakref, generic, module = "millstream")]
 pub(crate) struct Pending {
     state: Mutex<State>,
+    /// Whether the state is no longer `Waiting`. Set before targets are rung.
+    has_arrived: AtomicBool,
     form: Form,
     targets: Arc<Targets>,
     /// Withdraws the request, if nothing else is submitted under the token.
@@ -136,6 +140,7 @@ impl Pending {
     ) -> Self {
         Self {
             state: Mutex::new(State::Waiting(Box::new(Mapped { pending, map }))),
+            has_arrived: AtomicBool::new(false),
             form,
             targets: Arc::default(),
             cancel: None,
@@ -182,6 +187,11 @@ impl Pending {
         has_arrived || self.poll_for_targets()
     }
 
+    fn has_arrived(&self) -> bool {
+        // Acquire: pairs with the Release in `settle`.
+        self.has_arrived.load(Ordering::Acquire)
+    }
+
     /// Polls if there are targets, whose loops may have found the lock taken. Returns whether the answer has arrived.
     fn poll_for_targets(&self) -> bool {
         !self.targets.list().is_empty() && self.poll_as(None)
@@ -189,6 +199,9 @@ impl Pending {
 
     /// Polls for a target, or for all, unless another thread has the lock. Returns whether the answer has arrived.
     fn poll_as(&self, target: Option<&Target>) -> bool {
+        if self.has_arrived() {
+            return true;
+        }
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(state)) => state.into_inner(),
@@ -221,6 +234,8 @@ impl Pending {
             return false;
         };
         *state = State::Settled(arrived);
+        // Release: pairs with the Acquire in `has_arrived`. A target that is rung below observes it.
+        self.has_arrived.store(true, Ordering::Release);
         self.targets.ring_others(caller);
         true
     }
@@ -281,6 +296,9 @@ impl Pending {
 
     fn done(&self, py: Python<'_>) -> bool {
         release_dropped(py);
+        if self.has_arrived() {
+            return true;
+        }
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(state)) => state.into_inner(),

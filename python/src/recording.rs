@@ -8,14 +8,12 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::arguments::{
-    Binding, ParameterKind, binding_of, check_number, count_of, no_buffer, pack, scalar_of,
-};
+use crate::arguments::{Binding, binding_of, check_number, count_of, no_buffer, pack, scalar_of};
 use crate::buffer::Buffer;
 use crate::element;
+use crate::elements::{Fill, Shape, bytes_of, fill_with};
 use crate::errors::{argument_error, exception};
-use crate::kernel::Kernel;
-use crate::stream::{Fill, Shape, bytes_of, fill_with};
+use crate::kernel::{Kernel, ParameterKind};
 use crate::submit::Submitter;
 
 /// Numbers recorders, so that a scalar parameter is used with its own recording only.

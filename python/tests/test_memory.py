@@ -208,3 +208,36 @@ def test_uniqueness_counts_views(stream: ms.Stream) -> None:
     assert not buffer.unique
     del view
     assert buffer.unique
+
+
+class Exporter:
+    """An array of another library: it has DLPack, and not the buffer protocol."""
+
+    def __init__(self, data: np.ndarray[Any, Any]) -> None:
+        self.data = data
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.data.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.data.__dlpack_device__()
+
+
+class Interface:
+    """An array of another library: it has `__array_interface__` alone."""
+
+    def __init__(self, data: np.ndarray[Any, Any]) -> None:
+        self.data = data
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return self.data.__array_interface__
+
+
+def test_arrays_of_other_libraries_are_read(stream: ms.Stream) -> None:
+    data = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for buffer in (stream.create(Exporter(data)), stream.create(Interface(data))):
+        assert buffer.shape == (2, 3) and np.array_equal(stream.read(buffer).wait(), data)
+    result = stream.read(stream.create(data)).wait()
+    # What a read returns is exported by NumPy: by DLPack, `__array_interface__` and the buffer protocol.
+    assert np.shares_memory(np.from_dlpack(result), result)
