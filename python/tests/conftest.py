@@ -1,20 +1,21 @@
-"""Fixtures: a device of each backend that every machine has."""
+"""Fixtures: a device of each backend. `MILLSTREAM_PYTHON_BACKENDS=cpu,vulkan` selects others than those of every machine."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any
 
 import millstream as ms
 import pytest
 
-Local = Literal["cpu", "sim"]
+BACKENDS = os.environ.get("MILLSTREAM_PYTHON_BACKENDS", "cpu,sim").split(",")
 
 
-@pytest.fixture(params=["cpu", "sim"])
+@pytest.fixture(params=BACKENDS)
 def device(request: pytest.FixtureRequest) -> Iterator[ms.Device]:
-    """A device of the CPU, and a simulated one that must find no violation."""
-    backend: Local = request.param
+    """A device of each backend. The simulator must find no violation."""
+    backend: Any = request.param
     with ms.Device(backend) as opened:
         yield opened
         assert opened.violations() == []
