@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use millstream_protocol::message::HostBytes;
+use millstream::backend::HostBytes;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 

@@ -11,9 +11,8 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
-use millstream::{DType, FailureRef};
-use millstream_protocol::error::MemoryError;
-use millstream_protocol::landing::{Landed, Landing as LandingTrait};
+use millstream::backend::{Landed, Landing as LandingTrait};
+use millstream::{DType, FailureRef, MemoryError};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
