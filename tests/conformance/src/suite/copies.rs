@@ -125,7 +125,7 @@ pub(crate) fn uploads_read_foreign_memory_and_drop_it_once(on: On) {
     assert_eq!(refused.value.0, [8; 10]);
     assert!(error_text(Err::<(), _>(refused.error)).contains("`write` was not accepted"));
     // Dropped by the runtime at the latest when the device is closed.
-    drop((stream, handle, client));
+    drop((stream, handle, client, refused.value));
     drop(rig);
     assert_eq!(dropped.load(Ordering::Relaxed), 3);
 }
