@@ -70,9 +70,4 @@ impl Wakeups {
         py.detach(|| (&self.reader).read(&mut [0]))?;
         Ok(std::mem::take(&mut *self.bell.tokens()))
     }
-
-    /// Wakes the loop with a token.
-    fn ring(&self, token: u64) {
-        self.bell.ring(token);
-    }
 }
