@@ -20,7 +20,7 @@ pub use millstream_protocol::device_status::DeviceStatus;
 pub use millstream_protocol::error::Refused;
 pub use millstream_protocol::id::{Cursor, MAX_QUEUES, Point, RecordingId};
 pub use millstream_protocol::kernel::{BackendKernel, NativeKernel, NativeView};
-pub use millstream_protocol::landing::Landing;
+pub use millstream_protocol::landing::{Landed, Landing};
 pub use millstream_protocol::launch::Pattern;
 pub use millstream_protocol::layout::{Strided, check_layout, for_each_run};
 pub use millstream_protocol::marks::mark_runtime_thread;

@@ -12,6 +12,7 @@ mod cargo;
 mod clock;
 mod models;
 mod mutants;
+mod python;
 mod suites;
 mod targets;
 mod vulkan;

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::cargo::{Cargo, Outcome, output, root, run};
-use crate::{models, mutants, targets, vulkan};
+use crate::{models, mutants, python, targets, vulkan};
 
 /// A named group of checks.
 pub(crate) struct Suite {
@@ -98,6 +98,13 @@ pub(crate) const SUITES: &[Suite] = &[
         minutes: "5",
         in_ci: false,
         run: vulkan::run_bevy,
+    },
+    Suite {
+        name: "python",
+        about: "build the wheel of Python, install it into a fresh virtual environment, run its tests and type checks",
+        minutes: "3",
+        in_ci: false,
+        run: python::run_suite,
     },
     Suite {
         name: "deep-models",

@@ -24,9 +24,23 @@ use millstream_protocol::landing::{Landed, Landing, VecLanding};
 const INLINE_BYTES: usize = INLINE_WORDS * 8;
 
 /// Bytes in flight to the device, with the permit that they hold.
-struct Upload<H: HostBytes> {
+pub(crate) struct Upload<H: HostBytes> {
     data: H,
     _permit: Permit,
+}
+
+impl<H: HostBytes> Upload<H> {
+    pub(crate) fn new(data: H, permit: Permit) -> Self {
+        Self {
+            data,
+            _permit: permit,
+        }
+    }
+
+    /// Returns the bytes and releases the permit.
+    pub(crate) fn into_data(self) -> H {
+        self.data
+    }
 }
 
 impl<H: HostBytes> HostBytes for Upload<H> {
@@ -76,36 +90,12 @@ impl Stream {
     /// # Errors
     /// Same as [`Stream::create`]. The error carries `data`, which was not taken: [`Returned`].
     pub fn create_owned<T: Element>(&self, data: Vec<T>) -> Result<Handle<T>, Returned<Vec<T>>> {
-        let bytes = size_of_val(data.as_slice());
-        let prepared = self.check_room_for_create().and_then(|()| {
-            let permit = self.upload_permit(self.waits(), bytes)?;
-            let handle = self.reserve(self.waits(), data.len(), AllocationMode::Automatic)?;
-            Ok((permit, handle))
-        });
-        let (permit, handle) = match prepared {
-            Ok(prepared) => prepared,
-            Err(error) => return Err(Returned { value: data, error }),
-        };
-        let target = handle.binding(Access::Write);
-        let upload = Upload {
-            data,
-            _permit: permit,
-        };
-        let sent = self.submit_value(
-            self.waits(),
-            upload,
-            |upload| Op::CopyIn(HostSource::Owned(Box::new(upload))),
-            |task| task.push_binding(target),
-        );
-        match sent {
-            Ok(()) => Ok(handle),
-            Err(returned) => Err(returned.map(|upload| upload.data)),
-        }
+        self.create_with(data)
     }
 
     /// Checks for room for the two tasks of a create, if calls do not block: a first task without the second would
     /// take room that a retry needs. Another thread may still take the room before the calls do.
-    fn check_room_for_create(&self) -> Result<(), Error> {
+    pub(crate) fn check_room_for_create(&self) -> Result<(), Error> {
         let credit = self.credit();
         if let Some(grants) = self.grants() {
             // Reserves both, so that no other caller takes one of them in between.
@@ -201,10 +191,7 @@ impl Stream {
         data: impl FnOnce() -> H,
     ) -> Result<(), Error> {
         self.submit_with(wait, |task| {
-            let upload = Upload {
-                data: data(),
-                _permit: permit,
-            };
+            let upload = Upload::new(data(), permit);
             task.op = Op::CopyIn(HostSource::Owned(Box::new(upload)));
             task.push_binding(target);
             if layout.is_some() {
@@ -224,7 +211,7 @@ impl Stream {
     }
 
     /// Acquires a permit for an upload of `bytes`.
-    fn upload_permit(&self, wait: bool, bytes: usize) -> Result<Permit, Error> {
+    pub(crate) fn upload_permit(&self, wait: bool, bytes: usize) -> Result<Permit, Error> {
         let credit = self.uploads();
         let requested = bytes as u64;
         // An upload above the whole limit takes all of it, and so goes alone.
@@ -380,7 +367,7 @@ impl Stream {
         }
     }
 
-    fn copy_out<T: Element, V: Send + 'static>(
+    pub(crate) fn copy_out<T: Element, V: Send + 'static>(
         &self,
         wanted: &[(&Handle<T>, Option<Strided>)],
         landings: SmallVec<[Arc<dyn Landing>; 1]>,
@@ -413,7 +400,11 @@ impl Stream {
     }
 }
 
-fn same_length(task: &str, source_bytes: u64, destination_bytes: u64) -> Result<(), Error> {
+pub(crate) fn same_length(
+    task: &str,
+    source_bytes: u64,
+    destination_bytes: u64,
+) -> Result<(), Error> {
     if source_bytes == destination_bytes {
         return Ok(());
     }

@@ -12,6 +12,7 @@ mod compute;
 mod copies;
 mod device;
 mod epochs;
+mod foreign_memory;
 mod grants;
 pub mod handle;
 mod host;

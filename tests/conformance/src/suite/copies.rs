@@ -1,7 +1,12 @@
 //! Copies between host and device, and the host memory that they go through (I2, I5, I12).
 
+use std::cell::UnsafeCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::support::*;
-use millstream::DeviceOptions;
+use millstream::backend::{HostBytes, Landed, Landing};
+use millstream::{DeviceOptions, FailureRef, Handle};
 
 const KIB: usize = 1 << 10;
 
@@ -87,4 +92,79 @@ pub(crate) fn memory_of_a_dropped_frame_is_reused_by_a_later_frame(on: On) {
     sender.read(&stream, &image, 5).unwrap();
     let pixels = frames.wait_next().unwrap().elements.unwrap();
     assert_eq!((kept, pixels[999]), (vec![3; 1000], 5));
+}
+
+/// Memory of another runtime: the device reads it in place, and drops it once.
+struct ForeignBytes(Vec<u8>, Arc<AtomicUsize>);
+
+impl HostBytes for ForeignBytes {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for ForeignBytes {
+    fn drop(&mut self) {
+        self.1.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+pub(crate) fn uploads_read_foreign_memory_and_drop_it_once(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (stream, dropped) = (client.new_stream(), Arc::new(AtomicUsize::new(0)));
+    let foreign = |bytes: Vec<u8>| ForeignBytes(bytes, dropped.clone());
+    let values = (0..5000).map(|value| value as u8).collect::<Vec<_>>();
+    let handle = stream.create_from(foreign(values.clone())).unwrap();
+    assert_eq!(stream.read(&handle).wait().unwrap(), values);
+    stream.write_from(&handle, foreign(vec![7; 5000])).unwrap();
+    assert_eq!(stream.read(&handle).wait().unwrap(), [7; 5000]);
+    let refused = stream
+        .write_from(&handle, foreign(vec![8; 10]))
+        .unwrap_err();
+    assert_eq!(refused.value.0, [8; 10]);
+    assert!(error_text(Err::<(), _>(refused.error)).contains("`write` was not accepted"));
+    // Dropped by the runtime at the latest when the device is closed.
+    drop((stream, handle, client, refused.value));
+    drop(rig);
+    assert_eq!(dropped.load(Ordering::Relaxed), 3);
+}
+
+/// Memory of the caller that a read writes.
+struct OwnLanding(UnsafeCell<[u8; 3]>);
+
+// SAFETY: one side at a time uses the memory, by the contract of `Landing`.
+unsafe impl Sync for OwnLanding {}
+
+impl Landing for OwnLanding {
+    fn target(&self) -> (*mut u8, usize) {
+        (self.0.get().cast(), 3)
+    }
+
+    fn fail(&self, _failure: FailureRef) {}
+}
+
+impl Landed<[u8; 3]> for OwnLanding {
+    unsafe fn take(&self) -> Result<[u8; 3], FailureRef> {
+        // SAFETY: the copy has completed, by the contract of `take`.
+        Ok(unsafe { *self.0.get() })
+    }
+}
+
+pub(crate) fn reads_land_in_memory_of_the_caller(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.new_stream();
+    let handle = stream.create(&[1_u8, 2, 3, 4]).unwrap();
+    let read = |source: &Handle<u8>| {
+        let landing = Arc::new(OwnLanding(UnsafeCell::new([0; 3])));
+        // SAFETY: the landing owns its memory, which nothing else accesses.
+        unsafe { stream.read_to_landing(source, landing) }
+    };
+    assert_eq!(
+        read(&handle.slice(1..4).unwrap()).wait().unwrap(),
+        [2, 3, 4]
+    );
+    let refused = error_text(read(&handle).wait());
+    assert!(refused.contains("`read` was not accepted"), "{refused}");
 }

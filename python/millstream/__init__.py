@@ -1,0 +1,142 @@
+"""Many threads, one device: a runtime that lets any number of threads share one GPU, or the CPU.
+
+    import millstream as ms
+    import numpy as np
+
+    @ms.kernel
+    def double(x: ms.Update[ms.f32], n: ms.i64) -> None:
+        i = ms.ir.index()
+        with ms.ir.when(i < n):
+            x[i] = 2.0 * x[i]
+
+    with ms.Device("cpu") as device:
+        stream = device.stream()
+        x = stream.create(np.arange(4, dtype=np.float32))
+        stream.launch(device.kernel(double), ms.cover(x.size), x, x.size)
+        print(stream.read(x).wait())  # or `await stream.read(x)`
+
+Threads add tasks to streams. A stream keeps the order of its tasks, and tasks of different streams that touch the same
+bytes are ordered automatically. No call but `Pending.wait` and `Device.close` waits for the device. A call that finds no
+room waits until there is some, without the interpreter's lock. A failure travels with the data that the task would have
+written: whoever reads that data receives a `TaskFailed` with the chain of tasks as its causes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from millstream import _millstream, ir
+from millstream._errors import (
+    ArgumentError,
+    Busy,
+    CompileError,
+    DeadlinePassed,
+    DeviceClosed,
+    DeviceLost,
+    Error,
+    ForeignError,
+    KernelError,
+    OpenError,
+    OutOfMemory,
+    TaskCancelled,
+    TaskFailed,
+    TaskOutOfMemory,
+    TraceError,
+    WaitTimeout,
+    WouldDeadlock,
+)
+from millstream._kernels import KernelFunction, Source, cover, kernel
+from millstream._millstream import (
+    Buffer,
+    CancelToken,
+    Client,
+    HostArray,
+    Kernel,
+    Pending,
+    Recorder,
+    Recording,
+    ScalarParameter,
+    Stream,
+)
+from millstream._types import (
+    DTypeLike,
+    Read,
+    Update,
+    Write,
+    bf16,
+    bool_,
+    f16,
+    f32,
+    f64,
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    u64,
+)
+from millstream._values import Value
+
+__all__ = [
+    "ArgumentError", "Buffer", "Busy", "CancelToken", "Client", "CompileError", "DTypeLike", "DeadlinePassed", "Device",
+    "DeviceClosed", "DeviceLost", "Error", "ForeignError", "HostArray", "Kernel", "KernelError", "KernelFunction",
+    "OpenError", "OutOfMemory", "Pending", "Read", "Recorder", "Recording", "ScalarParameter", "Source", "Stream",
+    "TaskCancelled", "TaskFailed", "TaskOutOfMemory", "TraceError", "Update", "Value", "WaitTimeout", "WouldDeadlock",
+    "Write", "bf16", "bool_", "cover", "f16", "f32", "f64", "i16", "i32", "i64", "i8", "ir", "kernel", "u16", "u32",
+    "u64", "u8",
+]  # fmt: skip
+
+Backend = Literal["cpu", "sim", "cuda", "vulkan"]
+
+
+class Device(_millstream.Device):
+    """A device: one GPU, the CPU, or the simulator. A plain value: there is no global device.
+
+    Use it as a context manager, or call `close`: both wait for the work in flight.
+
+    :param backend: ``"cpu"``, ``"cuda"``, ``"vulkan"``, or ``"sim"``: a simulator for tests, which runs tasks in any
+        order that their dependencies permit, chosen by `seed`, and reports races (`violations`)
+    :param index: the GPU, in the order of its driver
+    :param queues: the number of queues that run tasks; the default is up to the backend
+    :param threads: the threads of the CPU backend
+    :param memory_limit: device memory, in bytes
+    :param seed: the seed of the simulator
+    :param mailbox_capacity: messages on their way to the device
+    :param max_in_flight: tasks in flight on one queue
+    :param max_held: tasks of one stream that are accepted and not issued
+    :param max_upload_bytes: bytes in flight of one client's uploads
+    :param sample_latencies: sample the latency of one task in this many; 0 samples none
+    :raises OpenError: if the backend is not available on this machine; the message says what is missing
+    """
+
+    def __new__(
+        cls,
+        backend: Backend = "cpu",
+        *,
+        index: int = 0,
+        queues: int | None = None,
+        threads: int | None = None,
+        memory_limit: int | None = None,
+        seed: int = 0,
+        mailbox_capacity: int | None = None,
+        max_in_flight: int | None = None,
+        max_held: int | None = None,
+        max_upload_bytes: int | None = None,
+        sample_latencies: int = 0,
+    ) -> Device:
+        options: dict[str, Any] = {
+            "backend": backend,
+            "index": index,
+            "queues": queues,
+            "threads": threads,
+            "memory_limit": memory_limit,
+            "seed": seed,
+            "mailbox_capacity": mailbox_capacity,
+            "max_in_flight": max_in_flight,
+            "max_held": max_held,
+            "max_upload_bytes": max_upload_bytes,
+            "sample_latencies": sample_latencies,
+        }
+        return super().__new__(cls, options)

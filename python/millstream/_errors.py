@@ -1,0 +1,103 @@
+"""The exceptions of millstream. Each message says what happened, to what, and what to do."""
+
+from __future__ import annotations
+
+__all__ = [
+    "ArgumentError", "Busy", "CompileError", "DeadlinePassed", "DeviceClosed", "DeviceLost", "Error", "ForeignError",
+    "KernelError", "OpenError", "OutOfMemory", "TaskCancelled", "TaskFailed", "TaskOutOfMemory", "TraceError",
+    "WaitTimeout", "WouldDeadlock",
+]  # fmt: skip
+
+
+class Error(Exception):
+    """The base of all exceptions of millstream."""
+
+
+class ArgumentError(Error, ValueError):
+    """Arguments do not fit a kernel, an operation, or each other. Nothing was submitted."""
+
+
+class ForeignError(ArgumentError):
+    """A buffer, stream or kernel of another device was passed."""
+
+
+class OpenError(Error):
+    """A device cannot be opened."""
+
+
+class OutOfMemory(Error, MemoryError):
+    """Memory cannot be reserved: a limit is reached, or the device has none left."""
+
+
+class KernelError(Error):
+    """A kernel cannot be prepared for a device."""
+
+
+class CompileError(KernelError):
+    """The compiler refused the source of a kernel. The message has its output."""
+
+
+class TraceError(KernelError, TypeError):
+    """A Python function cannot become a kernel. The traceback ends in the line that cannot."""
+
+
+class Busy(Error):
+    """There is no room, and waiting cannot help."""
+
+    retry_after: float = 0.0
+    """Seconds after which a retry may succeed."""
+
+
+class DeviceClosed(Error):
+    """The device was closed."""
+
+
+class DeviceLost(Error):
+    """The device was lost, with its memory and all tasks in flight."""
+
+    epoch: int = 0
+    """The number of earlier openings of the device."""
+
+    same_process: bool = True
+    """Whether this process can open the device again."""
+
+
+class WouldDeadlock(Error):
+    """A call would block a thread that the runtime needs."""
+
+
+class WaitTimeout(Error, TimeoutError):
+    """An answer did not arrive in time. The request goes on: wait for it again."""
+
+
+class TaskFailed(Error):
+    """A task failed, or one of its inputs had failed.
+
+    ``__cause__`` is the task before it in the chain; the innermost cause is the task that failed first.
+    """
+
+    task: str = ""
+    """The name of the kernel or operation."""
+
+    reason: str = ""
+    """Why the first task of the chain failed, such as ``"panicked"`` or ``"refused"``."""
+
+    partial: bool = False
+    """Whether the outputs of this task may be partly written."""
+
+
+class TaskOutOfMemory(TaskFailed, OutOfMemory):
+    """The device had no memory when it reached the task."""
+
+
+class TaskCancelled(TaskFailed):
+    """The task was cancelled before it began, or read data of one that was."""
+
+
+class DeadlinePassed(TaskFailed, TimeoutError):
+    """The deadline of the task passed before it began, or that of a task whose data it reads."""
+
+
+for _name in __all__:
+    # Messages and pickles show the public place.
+    globals()[_name].__module__ = "millstream"

@@ -1,0 +1,355 @@
+"""The compiled module. Its classes are exported by `millstream`."""
+
+from collections.abc import Awaitable, Generator, Mapping, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Generic, Literal, Protocol, TypeVar, final, overload
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import Buffer as SupportsBuffer
+from typing_extensions import Self
+
+from millstream._types import DTypeLike
+from millstream._values import Value
+
+T_co = TypeVar("T_co", covariant=True)
+Shape = int | Sequence[int]
+Count = int | tuple[int] | tuple[int, int] | tuple[int, int, int]
+AnyArray = np.ndarray[Any, np.dtype[Any]]
+Priority = Literal["low", "normal", "high"]
+
+class SupportsDLPack(Protocol):
+    """An array of any library, in host memory."""
+
+    def __dlpack__(self, **options: Any) -> Any: ...
+    def __dlpack_device__(self) -> Any: ...
+
+class SupportsArrayInterface(Protocol):
+    """An array of any library, in host memory."""
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+Data = npt.ArrayLike | SupportsBuffer | SupportsDLPack | SupportsArrayInterface
+
+class Definition(Protocol):
+    """A definition of a kernel: `millstream.KernelFunction` or `millstream.Source`."""
+
+    def __millstream_kernel__(self) -> tuple[str, list[tuple[str, str, str]], dict[str, str], tuple[int, int, int], int]: ...
+
+def check_function(text: str) -> None: ...
+
+class Device:
+    """See `millstream.Device`."""
+
+    def __new__(cls, options: Mapping[str, Any]) -> Self: ...
+    def client(
+        self,
+        *,
+        name: str | None = None,
+        hard_limit: int | None = None,
+        soft_limit: int | None = None,
+        priority: Priority = "normal",
+        weight: int = 1,
+        max_tasks: int | None = None,
+        max_upload_bytes: int | None = None,
+    ) -> Client:
+        """Makes a client with limits of its own.
+
+        :param name: the name in errors and figures
+        :param hard_limit: the most bytes of its buffers; beyond it calls raise `OutOfMemory`, or wait for buffers that
+            are no longer used
+        :param soft_limit: the bytes of its buffers before other clients take precedence
+        :param weight: its share among clients of the same priority
+        :param max_tasks: tasks that are accepted and not issued; beyond it calls wait
+        :param max_upload_bytes: bytes of uploads in flight; beyond it calls wait
+        """
+
+    def stream(self) -> Stream:
+        """Makes a stream of the device's own client. Costs one message, so make as many as there are orders of tasks."""
+
+    def kernel(self, definition: Definition) -> Kernel:
+        """Prepares a kernel: compiles it for this device. Blocks meanwhile, without the interpreter's lock.
+
+        :raises CompileError: the compiler refused it
+        :raises KernelError: the device has no compiler for its sources, or lacks a feature
+        """
+
+    def sync(self) -> Pending[None]:
+        """Returns an answer that arrives once everything that was submitted before has completed."""
+
+    def metrics(self) -> Pending[dict[str, Any]]:
+        """Returns everything that the device counts and measures, as plain numbers. Names end with their units."""
+
+    def memory(self) -> Pending[dict[str, int]]:
+        """Returns the memory in use, in bytes."""
+
+    @property
+    def backend(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def health(self) -> Literal["running", "lost", "closed"]: ...
+    def properties(self) -> dict[str, Any]:
+        """Returns the properties and limits of the device; sizes are in bytes."""
+
+    def violations(self) -> list[str]:
+        """Returns the races and other violations that the simulator has found; empty for other backends."""
+
+    def close(self, timeout: float | None = None) -> dict[str, Any]:
+        """Finishes the accepted work, frees the memory, and ends the threads. Returns what was left after `timeout`.
+
+        :param timeout: seconds to wait for the work in flight
+        """
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /
+    ) -> None: ...
+
+@final
+class Client:
+    """Submits under a name, with limits of its own. `Device.client` makes it."""
+
+    def stream(self) -> Stream: ...
+    def kernel(self, definition: Definition) -> Kernel: ...
+    def sync(self) -> Pending[None]: ...
+    def metrics(self) -> Pending[dict[str, Any]]: ...
+    def memory(self) -> Pending[dict[str, int]]: ...
+    @property
+    def name(self) -> str: ...
+
+@final
+class Stream:
+    """An order of tasks that any thread may add to.
+
+    A call returns once its task is accepted, and does not wait for the device. Tasks of different streams overlap, unless
+    they touch the same bytes. If there is no room, a call waits for it without the interpreter's lock; Ctrl-C ends that
+    wait.
+    """
+
+    def create(self, data: Data, dtype: DTypeLike | None = None, *, copy: bool = True) -> Buffer:
+        """Allocates device memory with a copy of `data`.
+
+        A C-contiguous array of the right type is read in place; anything else NumPy converts first.
+
+        :param data: an object with the buffer protocol, such as an array of NumPy; with DLPack, in host memory; or what
+            `numpy.asarray` takes
+        :param dtype: the element type; the default is that of `data`
+        :param copy: if false, `data` is not copied by this call but read until the upload has ended: the caller must not
+            change it before a later answer of the stream has arrived
+        :raises OutOfMemory: the limit of the client, or of the device, is exceeded
+        """
+
+    def empty(self, shape: Shape, dtype: DTypeLike) -> Buffer:
+        """Allocates device memory with undefined contents.
+
+        :param shape: a number of elements, or the lengths of all axes
+        """
+
+    def zeros(self, shape: Shape, dtype: DTypeLike) -> Buffer:
+        """Allocates device memory that is filled with zeros."""
+
+    def fill(self, buffer: Buffer, value: complex | bool | np.generic) -> None:
+        """Sets every element to a value."""
+
+    def write(self, buffer: Buffer, data: Data, *, copy: bool = True) -> None:
+        """Overwrites a buffer with an array of as many elements. `copy` is as in `create`."""
+
+    def copy(self, source: Buffer, target: Buffer) -> None:
+        """Copies a buffer to another of the same size in bytes."""
+
+    @overload
+    def read(self, buffer: Buffer) -> Pending[AnyArray]: ...
+    @overload
+    def read(self, buffer: Buffer, *, out: npt.NDArray[Any]) -> Pending[AnyArray]:
+        """Reads a buffer after all tasks added so far. The answer is an array of its shape, without a further copy.
+
+        :param out: a contiguous, writable array of this type and size that receives the elements, and is the answer. It
+            is written at any time until the answer arrives, also if the answer is dropped.
+        """
+
+    def launch(self, kernel: Kernel, count: Count, *args: Buffer | complex | bool | np.generic) -> None:
+        """Runs a kernel.
+
+        :param count: the number of cubes, along one to three axes; `millstream.cover` computes it
+        :param args: the arguments of the kernel, in order: buffers and numbers
+        :raises ArgumentError: the arguments do not fit; what fails later is raised by readers of what the launch writes
+        """
+
+    def replay(
+        self,
+        recording: Recording,
+        buffers: Mapping[Buffer, Buffer] | None = None,
+        values: Mapping[ScalarParameter, float | int] | None = None,
+    ) -> None:
+        """Replays a recording as one task.
+
+        :param buffers: the buffers that take the places of parameters
+        :param values: the numbers that take the places of scalar parameters
+        """
+
+    def recorder(self) -> Recorder:
+        """Starts a recording. Nothing runs."""
+
+    def sync(self) -> Pending[None]:
+        """Returns an answer that arrives once all tasks added so far have completed."""
+
+    def flush(self) -> None:
+        """Submits the tasks that the stream batches; it does so itself when the device is idle."""
+
+    def with_cancel(self, token: CancelToken) -> Stream:
+        """Returns the same stream, with tasks that the token can withdraw until they begin."""
+
+    def with_deadline(self, seconds: float) -> Stream:
+        """Returns the same stream, with tasks that are withdrawn if they have not begun in this time."""
+
+    def request(self) -> Stream:
+        """Returns the same stream for one request: cancelling a task that awaits one of its answers withdraws all tasks
+        of the request that have not begun."""
+
+    def cancel(self) -> bool:
+        """Withdraws the tasks of a `request` that have not begun. Returns `False` if the stream is no request."""
+
+@final
+class CancelToken:
+    """Withdraws tasks that have not begun: `Stream.with_cancel`."""
+
+    def __new__(cls) -> Self: ...
+    def cancel(self) -> None: ...
+    @property
+    def cancelled(self) -> bool: ...
+    def tally(self) -> dict[str, int]:
+        """Returns how many tasks were accepted, withdrawn, finished, are running, and run on after the cancel."""
+
+@final
+class Buffer:
+    """A typed view of device memory, with a shape.
+
+    The memory is freed once its last view is gone and the last task that uses it has completed.
+    """
+
+    @property
+    def dtype(self) -> type[Value]: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+
+    @property
+    def nbytes(self) -> int:
+        """The size in bytes."""
+
+    @property
+    def unique(self) -> bool:
+        """Whether this is the only view of its memory."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, range: slice, /) -> Buffer:
+        """Returns a view of a range of the first axis, without a copy."""
+
+    def reshape(self, shape: Sequence[int]) -> Buffer:
+        """Returns a view with another shape of as many elements."""
+
+    def view(self, dtype: DTypeLike) -> Buffer:
+        """Returns a view of the same bytes as elements of another type."""
+
+@final
+class Kernel:
+    """A kernel that is prepared for a device: `Device.kernel`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def parameters(self) -> list[str]: ...
+
+@final
+class Pending(Awaitable[T_co], Generic[T_co]):
+    """An answer that arrives later. Wait for it, await it on asyncio or trio, or take its future.
+
+    The answer stays: every call returns the same object, or raises the same exception. Any thread may use it.
+    """
+
+    def wait(self, timeout: float | None = None) -> T_co:
+        """Blocks until the answer arrives, without the interpreter's lock. Ctrl-C ends the wait.
+
+        :param timeout: seconds
+        :raises WaitTimeout: it did not arrive in time; wait for it again
+        :raises TaskFailed: a task failed whose data this reads
+        """
+
+    def done(self) -> bool:
+        """Returns whether the answer has arrived. Never blocks."""
+
+    def result(self) -> T_co:
+        """Returns the answer if it has arrived. Never blocks.
+
+        :raises WaitTimeout: it has not arrived
+        """
+
+    def future(self) -> Future[T_co]:
+        """Returns a future of the answer. Its callbacks run on one thread that belongs to Python alone."""
+
+    def cancel(self) -> bool:
+        """Withdraws the tasks of its `Stream.request` that have not begun. Returns `False` if it belongs to none."""
+
+    def __await__(self) -> Generator[Any, None, T_co]: ...
+    def _register(self, wakeups: Wakeups, token: int) -> bool: ...
+    def _poll(self, wakeups: Wakeups, token: int) -> bool: ...
+    def _unregister(self, wakeups: Wakeups, token: int) -> None: ...
+
+@final
+class Recorder:
+    """Records tasks instead of submitting them: `Stream.recorder`."""
+
+    def parameter(self, shape: Shape, dtype: DTypeLike) -> Buffer:
+        """Makes a buffer without memory, which each replay binds to one with."""
+
+    def scratch(self, shape: Shape, dtype: DTypeLike) -> Buffer:
+        """As `parameter`, for memory whose previous contents no replay needs."""
+
+    def empty(self, shape: Shape, dtype: DTypeLike) -> Buffer:
+        """Allocates memory that belongs to the recording."""
+
+    def scalar(self, dtype: DTypeLike) -> ScalarParameter:
+        """Makes a number that each replay sets."""
+
+    def fill(self, buffer: Buffer, value: complex | bool | np.generic) -> None: ...
+    def copy(self, source: Buffer, target: Buffer) -> None: ...
+    def launch(
+        self, kernel: Kernel, count: Count, *args: Buffer | ScalarParameter | complex | bool | np.generic
+    ) -> None: ...
+    def finish(self) -> Recording:
+        """Ends the recording. The recorder cannot be used any more."""
+
+@final
+class ScalarParameter:
+    """A number of a recording that each replay sets."""
+
+    @property
+    def dtype(self) -> type[Value]: ...
+
+@final
+class Recording:
+    """Tasks that were checked once, and can be replayed any number of times, on any stream of the device."""
+
+    def __len__(self) -> int: ...
+
+@final
+class HostArray:
+    """Memory of a readback. Arrays of NumPy are views of it."""
+
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class Wakeups:
+    """Tokens of answers that have arrived, for one event loop."""
+
+    def __new__(cls) -> Self: ...
+    def fileno(self) -> int: ...
+    def drain(self) -> list[int]: ...

@@ -1,0 +1,196 @@
+"""Element types, which are also the types of values in kernels, and the parameters of kernels.
+
+``millstream.f32`` is three things: the element type of a buffer (``stream.empty(16, ms.f32)``), the type of a number
+that a kernel takes (``a: ms.f32``), and the type of a value while a kernel is traced (``x[i]`` is an ``ms.f32``).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Generic, TypeVar, Union
+
+import numpy as np
+
+from millstream._values import Value
+
+__all__ = [
+    "bf16", "bool_", "f16", "f32", "f64", "i16", "i32", "i64", "i8", "u16", "u32", "u64", "u8",
+    "Array", "DTypeLike", "Read", "Update", "Write",
+]
+
+
+class f64(Value):
+    """64-bit float."""
+
+    _dtype: ClassVar[str] = "f64"
+    itemsize: ClassVar[int] = 8
+
+
+class i64(Value):
+    """64-bit signed integer: the type of indices, lengths and positions."""
+
+    _dtype: ClassVar[str] = "i64"
+    itemsize: ClassVar[int] = 8
+
+
+class u64(Value):
+    """64-bit unsigned integer."""
+
+    _dtype: ClassVar[str] = "u64"
+    itemsize: ClassVar[int] = 8
+
+
+class f32(Value):
+    """32-bit float."""
+
+    _dtype: ClassVar[str] = "f32"
+    itemsize: ClassVar[int] = 4
+
+
+class i32(Value):
+    """32-bit signed integer."""
+
+    _dtype: ClassVar[str] = "i32"
+    itemsize: ClassVar[int] = 4
+
+
+class u32(Value):
+    """32-bit unsigned integer."""
+
+    _dtype: ClassVar[str] = "u32"
+    itemsize: ClassVar[int] = 4
+
+
+class f16(Value):
+    """16-bit float, IEEE half. Kernels store and cast it; cast it to ``f32`` to compute."""
+
+    _dtype: ClassVar[str] = "f16"
+    itemsize: ClassVar[int] = 2
+
+
+class bf16(Value):
+    """16-bit float, bfloat16. NumPy has no such type: its arrays have the bits as ``uint16``."""
+
+    _dtype: ClassVar[str] = "bf16"
+    itemsize: ClassVar[int] = 2
+
+
+class i16(Value):
+    """16-bit signed integer."""
+
+    _dtype: ClassVar[str] = "i16"
+    itemsize: ClassVar[int] = 2
+
+
+class u16(Value):
+    """16-bit unsigned integer."""
+
+    _dtype: ClassVar[str] = "u16"
+    itemsize: ClassVar[int] = 2
+
+
+class i8(Value):
+    """8-bit signed integer."""
+
+    _dtype: ClassVar[str] = "i8"
+    itemsize: ClassVar[int] = 1
+
+
+class u8(Value):
+    """8-bit unsigned integer."""
+
+    _dtype: ClassVar[str] = "u8"
+    itemsize: ClassVar[int] = 1
+
+
+class bool_(Value):
+    """A bool in one byte, 0 or 1: the type of comparisons."""
+
+    _dtype: ClassVar[str] = "bool"
+    itemsize: ClassVar[int] = 1
+
+
+CLASSES: dict[str, type[Value]] = {
+    class_._dtype: class_
+    for class_ in (f64, i64, u64, f32, i32, u32, f16, bf16, i16, u16, i8, u8, bool_)
+}
+
+DTypeLike = Union[type[Value], str, "np.dtype[Any]", type[np.generic]]
+"""What names an element type: ``ms.f32``, ``"f32"``, ``numpy.float32`` or a ``numpy.dtype``."""
+
+V = TypeVar("V", bound=Value)
+
+_NUMPY_NAMES = {
+    "float64": "f64", "int64": "i64", "uint64": "u64", "float32": "f32", "int32": "i32", "uint32": "u32",
+    "float16": "f16", "int16": "i16", "uint16": "u16", "int8": "i8", "uint8": "u8", "bool": "bool",
+    "bfloat16": "bf16",
+}  # fmt: skip
+
+
+def numpy_dtype_name(dtype: Any) -> str:
+    """Returns the name of a NumPy dtype as an element type; the name itself if there is none."""
+    name: str = np.dtype(dtype).name
+    return _NUMPY_NAMES.get(name, name)
+
+
+def numpy_dtype(dtype: type[Value]) -> np.dtype[Any]:
+    """Returns the NumPy dtype of arrays with these elements."""
+    names = {ours: theirs for theirs, ours in _NUMPY_NAMES.items()}
+    return np.dtype("uint16" if dtype is bf16 else names[dtype._dtype])
+
+
+def contiguous(data: Any, dtype: type[Value] | None) -> tuple[np.ndarray[Any, Any], tuple[int, ...]]:
+    """Returns ``data`` as an array of one axis with these elements, and its shape; converts it if necessary."""
+    if dtype is bf16 and np.asarray(data).dtype != np.uint16:
+        from millstream._errors import ArgumentError
+
+        raise ArgumentError("bf16 takes an array of `numpy.uint16` with the bits of its elements")
+    if hasattr(data, "__dlpack__") and not isinstance(data, np.ndarray):
+        # Without a copy, from any library whose array is in host memory.
+        data = np.from_dlpack(data)
+    array = np.asarray(data, dtype=None if dtype is None else numpy_dtype(dtype), order="C")
+    return array.reshape(-1), array.shape
+
+
+class Array(Generic[V]):
+    """An array that a kernel accesses, while the kernel is traced: ``x[i]`` loads an element."""
+
+    def __init__(self, builder: Any, name: str, dtype: type[V], kind: str) -> None:
+        self._builder = builder
+        self._name = name
+        self._kind = kind
+        self.dtype: type[V] = dtype
+
+    def __getitem__(self, index: Value | int) -> V:
+        """Loads the element at this index, an ``i64``."""
+        loaded: V = self._builder.load(self, index)
+        return loaded
+
+    def __iter__(self) -> Any:
+        raise self._builder.error(
+            f"`{self._name}` has no length while it is traced; loop with `for i in ir.range(..)`"
+        )
+
+
+class Read(Array[V]):
+    """A parameter of a kernel: an array that it only reads."""
+
+
+class _Writable(Array[V]):
+    def __setitem__(self, index: Value | int, value: Value | float) -> None:
+        """Stores an element at this index, an ``i64``."""
+        self._builder.store(self, index, value)
+
+
+class Write(_Writable[V]):
+    """A parameter of a kernel: an array of which a launch writes every byte and reads none."""
+
+    def __getitem__(self, index: Value | int) -> V:
+        raise self._builder.error(f"`{self._name}` is declared as Write; declare it as Update to read it")
+
+
+class Update(_Writable[V]):
+    """A parameter of a kernel: an array that is read and written, or written in part."""
+
+    def add(self, index: Value | int, value: Value | float) -> None:
+        """Adds to the element at this index atomically."""
+        self._builder.atomic_add(self, index, value)

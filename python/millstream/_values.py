@@ -1,0 +1,139 @@
+"""Values of a kernel while it is traced. Each operator adds an operation to the function under construction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from millstream._trace import Builder
+    from millstream._types import bool_
+
+    Number = int | float
+
+
+class Value:
+    """A value of one thread of a kernel. Kernels receive values and compute with them; programs never make one.
+
+    Operators work as in Python: ``//`` and ``%`` round towards minus infinity, and ``/`` is for floats. A Python number
+    takes the type of the value that it meets. Values of two types do not mix: ``ir.cast`` converts.
+    """
+
+    _dtype: ClassVar[str]
+    itemsize: ClassVar[int]
+    """The size of an element, in bytes."""
+
+    def __init__(self, builder: Builder, number: int) -> None:
+        self._builder = builder
+        self._number = number
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__qualname__ = cls.__name__
+
+    def __add__(self, other: Self | Number) -> Self:
+        return self._builder.binary("add", type(self), self, other)
+
+    def __radd__(self, other: Number) -> Self:
+        return self._builder.binary("add", type(self), other, self)
+
+    def __sub__(self, other: Self | Number) -> Self:
+        return self._builder.binary("sub", type(self), self, other)
+
+    def __rsub__(self, other: Number) -> Self:
+        return self._builder.binary("sub", type(self), other, self)
+
+    def __mul__(self, other: Self | Number) -> Self:
+        return self._builder.binary("mul", type(self), self, other)
+
+    def __rmul__(self, other: Number) -> Self:
+        return self._builder.binary("mul", type(self), other, self)
+
+    def __truediv__(self, other: Self | Number) -> Self:
+        return self._builder.true_divide(type(self), self, other)
+
+    def __rtruediv__(self, other: Number) -> Self:
+        return self._builder.true_divide(type(self), other, self)
+
+    def __floordiv__(self, other: Self | Number) -> Self:
+        return self._builder.floor_divide(type(self), self, other)
+
+    def __rfloordiv__(self, other: Number) -> Self:
+        return self._builder.floor_divide(type(self), other, self)
+
+    def __mod__(self, other: Self | Number) -> Self:
+        return self._builder.modulo(type(self), self, other)
+
+    def __rmod__(self, other: Number) -> Self:
+        return self._builder.modulo(type(self), other, self)
+
+    def __pow__(self, other: Self | Number) -> Self:
+        return self._builder.binary("pow", type(self), self, other)
+
+    def __rpow__(self, other: Number) -> Self:
+        return self._builder.binary("pow", type(self), other, self)
+
+    def __and__(self, other: Self | int) -> Self:
+        return self._builder.binary("and", type(self), self, other)
+
+    def __or__(self, other: Self | int) -> Self:
+        return self._builder.binary("or", type(self), self, other)
+
+    def __xor__(self, other: Self | int) -> Self:
+        return self._builder.binary("xor", type(self), self, other)
+
+    def __lshift__(self, other: Self | int) -> Self:
+        return self._builder.binary("shl", type(self), self, other)
+
+    def __rshift__(self, other: Self | int) -> Self:
+        return self._builder.binary("shr", type(self), self, other)
+
+    def __neg__(self) -> Self:
+        return self._builder.unary("neg", self)
+
+    def __abs__(self) -> Self:
+        return self._builder.unary("abs", self)
+
+    def __invert__(self) -> Self:
+        return self._builder.unary("not", self)
+
+    def __lt__(self, other: Self | Number) -> bool_:
+        return self._builder.compare("lt", self, other)
+
+    def __le__(self, other: Self | Number) -> bool_:
+        return self._builder.compare("le", self, other)
+
+    def __gt__(self, other: Self | Number) -> bool_:
+        return self._builder.compare("gt", self, other)
+
+    def __ge__(self, other: Self | Number) -> bool_:
+        return self._builder.compare("ge", self, other)
+
+    def __eq__(self, other: object) -> bool_:  # type: ignore[override]
+        return self._builder.compare("eq", self, other)
+
+    def __ne__(self, other: object) -> bool_:  # type: ignore[override]
+        return self._builder.compare("ne", self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __bool__(self) -> NoReturn:
+        raise self._builder.error(
+            "a value of a thread is not known while the kernel is traced; use `ir.select(condition, a, b)`, or "
+            "`with ir.when(condition):`, and `&`, `|`, `~` in place of `and`, `or`, `not`"
+        )
+
+    def __index__(self) -> NoReturn:
+        raise self._builder.error(
+            "a value of a thread is no Python integer; loop with `for i in ir.range(..)`"
+        )
+
+    def __float__(self) -> NoReturn:
+        raise self._builder.error("a value of a thread is no Python float; use `ir.cast(value, ms.f32)`")
+
+    def __iter__(self) -> Any:
+        raise self._builder.error("a value of a thread is a number and cannot be iterated")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} %{self._number} of kernel {self._builder.name}>"

@@ -1,0 +1,124 @@
+//! Packs the arguments of a launch: buffers become bindings, numbers become words.
+
+use millstream::{Access, CubeCount, DType, bind};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::buffer::Buffer;
+use crate::element::bits_of;
+use crate::errors::argument_error;
+use crate::kernel::{Kernel, Parameter};
+
+/// Bindings and words of most launches fit here, so that a launch allocates nothing.
+pub(crate) const INLINE: usize = 8;
+
+/// A binding of a launch.
+pub(crate) type Binding<'a> = millstream::Bound<'a, u8>;
+
+/// Converts a number of cubes: an `int`, or a tuple of one to three.
+pub(crate) fn count_of(count: &Bound<'_, PyAny>) -> PyResult<CubeCount> {
+    if let Ok(axes) = count.cast::<PyTuple>() {
+        let axis = |index: usize| match index < axes.len() {
+            true => axes.get_borrowed_item(index)?.extract::<u32>(),
+            false => Ok(1),
+        };
+        if axes.is_empty() || axes.len() > 3 {
+            let message = format!("a count has 1 to 3 axes, got {}", axes.len());
+            return Err(argument_error(count.py(), message));
+        }
+        return Ok(CubeCount::d3(axis(0)?, axis(1)?, axis(2)?));
+    }
+    Ok(CubeCount::d1(count.extract()?))
+}
+
+/// Checks that there are as many arguments as parameters.
+pub(crate) fn check_number(kernel: &Kernel, args: &Bound<'_, PyTuple>) -> PyResult<()> {
+    let (expected, given) = (kernel.parameters.len(), args.len());
+    if expected == given {
+        return Ok(());
+    }
+    let names: Vec<&str> = kernel.parameters.iter().map(|p| &*p.name).collect();
+    let message = format!(
+        "kernel `{}` takes {expected} arguments ({}), got {given}",
+        kernel.handle.name(),
+        names.join(", ")
+    );
+    Err(argument_error(args.py(), message))
+}
+
+/// Checks the type of a buffer, and binds it.
+#[inline]
+pub(crate) fn binding_of<'a>(
+    py: Python<'_>,
+    kernel: &Kernel,
+    parameter: &Parameter,
+    (dtype, access): (DType, Access),
+    buffer: &'a Buffer,
+) -> PyResult<Binding<'a>> {
+    if buffer.dtype != dtype {
+        return Err(wrong_dtype(py, kernel, parameter, dtype, buffer));
+    }
+    Ok(bind(&buffer.handle, access))
+}
+
+#[cold]
+fn wrong_dtype(
+    py: Python<'_>,
+    kernel: &Kernel,
+    parameter: &Parameter,
+    expected: DType,
+    buffer: &Buffer,
+) -> PyErr {
+    let message = format!(
+        "`{}` of kernel `{}` is declared as {expected}, got elements of {}",
+        parameter.name,
+        kernel.handle.name(),
+        buffer.dtype
+    );
+    argument_error(py, message)
+}
+
+/// Returns the error of an argument that is no buffer.
+#[cold]
+pub(crate) fn no_buffer(kernel: &Kernel, parameter: &Parameter, given: &Bound<'_, PyAny>) -> PyErr {
+    let class = given.get_type();
+    let class = class
+        .name()
+        .map_or_else(|_| String::new(), |name| name.to_string());
+    let message = format!(
+        "`{}` of kernel `{}` takes a Buffer, got {class}",
+        parameter.name,
+        kernel.handle.name()
+    );
+    argument_error(given.py(), message)
+}
+
+/// Converts a number to the bits of a scalar.
+#[inline]
+pub(crate) fn scalar_of(
+    kernel: &Kernel,
+    parameter: &Parameter,
+    dtype: DType,
+    value: &Bound<'_, PyAny>,
+) -> PyResult<u64> {
+    bits_of(dtype, value).map_err(|error| {
+        let py = value.py();
+        let message = format!(
+            "`{}` of kernel `{}` takes a number of type {dtype}: {error}",
+            parameter.name,
+            kernel.handle.name()
+        );
+        let refused = argument_error(py, message);
+        refused.set_cause(py, Some(error));
+        refused
+    })
+}
+
+/// Adds the bits of a scalar at a byte of the packed words.
+#[inline]
+pub(crate) fn pack(words: &mut [u64], offset: usize, bits: u64) {
+    // Little endian within a word, as the scalars of the runtime.
+    if let Some(word) = words.get_mut(offset / 8) {
+        *word |= bits << (8 * (offset % 8));
+    }
+}

@@ -1,0 +1,120 @@
+//! A typed view of device memory.
+
+use std::sync::Arc;
+
+use millstream::{DType, Handle};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PySlice, PyTuple};
+
+use crate::element;
+use crate::errors::{argument_error, exception};
+
+/// A typed view of device memory, with a shape. The memory is freed once the last view of it is gone and the last task
+/// that uses it has completed.
+#[pyclass(frozen, weakref, module = "millstream")]
+pub(crate) struct Buffer {
+    pub(crate) handle: Handle<u8>,
+    pub(crate) dtype: DType,
+    pub(crate) shape: Arc<[usize]>,
+}
+
+impl Buffer {
+    pub(crate) fn new(handle: Handle<u8>, dtype: DType, shape: Arc<[usize]>) -> Self {
+        Self {
+            handle,
+            dtype,
+            shape,
+        }
+    }
+
+    pub(crate) fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+}
+
+#[pymethods]
+impl Buffer {
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        element::class_of(py, self.dtype)
+    }
+
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.shape.iter())
+    }
+
+    #[getter]
+    fn size(&self) -> usize {
+        self.elements()
+    }
+
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        self.handle.size()
+    }
+
+    #[getter]
+    fn unique(&self) -> bool {
+        self.handle.is_unique()
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        let first = self.shape.first().copied();
+        first.ok_or_else(|| PyTypeError::new_err("a buffer of shape () has no length"))
+    }
+
+    fn __getitem__(&self, py: Python<'_>, range: &Bound<'_, PySlice>) -> PyResult<Self> {
+        let length = self.__len__()?;
+        let indices = range.indices(length as isize)?;
+        if indices.step != 1 {
+            return Err(argument_error(
+                py,
+                "a view has step 1: copy the elements instead",
+            ));
+        }
+        let start = indices.start as usize;
+        let end = (indices.stop as usize).max(start);
+        let row = self.shape[1..].iter().product::<usize>() * self.dtype.size();
+        let view = self.handle.slice(start * row..end * row);
+        let view = view.map_err(|error| exception(py, &error.into()))?;
+        let mut shape = self.shape.to_vec();
+        shape[0] = end - start;
+        Ok(Self::new(view, self.dtype, shape.into()))
+    }
+
+    fn reshape(&self, py: Python<'_>, shape: Vec<usize>) -> PyResult<Self> {
+        let elements: usize = shape.iter().product();
+        if elements != self.elements() {
+            let message = format!(
+                "cannot reshape {:?}, {} elements, to {shape:?}, {elements} elements",
+                self.shape,
+                self.elements()
+            );
+            return Err(argument_error(py, message));
+        }
+        Ok(Self::new(self.handle.clone(), self.dtype, shape.into()))
+    }
+
+    fn view(&self, py: Python<'_>, dtype: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let dtype = element::parse(dtype)?;
+        let (bytes, size) = (self.handle.size(), dtype.size() as u64);
+        if !bytes.is_multiple_of(size) || !self.handle.start().is_multiple_of(size) {
+            let message = format!(
+                "{bytes} bytes from byte {} on are not whole, aligned elements of {dtype}",
+                self.handle.start()
+            );
+            return Err(argument_error(py, message));
+        }
+        let shape = match dtype.size() == self.dtype.size() {
+            true => self.shape.clone(),
+            false => [(bytes / size) as usize].into(),
+        };
+        Ok(Self::new(self.handle.clone(), dtype, shape))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Buffer({}, shape={:?})", self.dtype, self.shape)
+    }
+}

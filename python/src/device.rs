@@ -1,0 +1,294 @@
+//! Devices and their clients.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use millstream::{ComputeClient, Health, Priority, Report};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::errors::argument_error;
+use crate::held::release_dropped;
+use crate::kernel::{self, Kernel};
+use crate::options::{Opened, Options};
+use crate::pending::{Form, Pending, Value, deadline_of};
+use crate::stream::Stream;
+
+/// How long a close without a time limit may take, after all work has completed.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A device: one GPU, the CPU, or the simulator.
+#[pyclass(frozen, weakref, subclass, module = "millstream")]
+pub(crate) struct Device {
+    /// `Some` until the drop.
+    opened: Option<Opened>,
+    client: ComputeClient,
+    is_closed: AtomicBool,
+}
+
+impl Device {
+    fn device(&self) -> &millstream::Device {
+        match &self.opened {
+            Some(opened) => &opened.device,
+            None => unreachable!("a device is present until it is dropped"),
+        }
+    }
+}
+
+impl Drop for Device {
+    /// A drop waits for the work in flight, which the interpreter must not do inside of a deallocation: another thread
+    /// does it.
+    fn drop(&mut self) {
+        let opened = self.opened.take();
+        if self.is_closed.load(Ordering::Relaxed) {
+            return;
+        }
+        let close = move || drop(opened);
+        // If no thread can be started, the closure has been dropped, and the device with it.
+        let _ = thread::Builder::new()
+            .name("millstream-close".into())
+            .spawn(close);
+    }
+}
+
+#[pymethods]
+impl Device {
+    #[new]
+    #[pyo3(signature = (options))]
+    fn new(py: Python<'_>, options: Options) -> PyResult<Self> {
+        let opened = options.open(py)?;
+        let client = opened.device.new_client();
+        Ok(Self {
+            opened: Some(opened),
+            client,
+            is_closed: AtomicBool::new(false),
+        })
+    }
+
+    #[pyo3(signature = (*, name=None, hard_limit=None, soft_limit=None, priority="normal", weight=1, max_tasks=None, max_upload_bytes=None))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    fn client(
+        &self,
+        py: Python<'_>,
+        name: Option<String>,
+        hard_limit: Option<u64>,
+        soft_limit: Option<u64>,
+        priority: &str,
+        weight: u32,
+        max_tasks: Option<u64>,
+        max_upload_bytes: Option<u64>,
+    ) -> PyResult<Client> {
+        let mut builder = self.device().client_builder().weight(weight);
+        builder = builder.priority(match priority {
+            "low" => Priority::Low,
+            "normal" => Priority::Normal,
+            "high" => Priority::High,
+            other => {
+                let message =
+                    format!("priority must be \"low\", \"normal\" or \"high\", got {other:?}");
+                return Err(argument_error(py, message));
+            }
+        });
+        if let Some(name) = name {
+            builder = builder.name(name);
+        }
+        if let Some(bytes) = hard_limit {
+            builder = builder.hard_limit(bytes);
+        }
+        if let Some(bytes) = soft_limit {
+            builder = builder.soft_limit(bytes);
+        }
+        if let Some(tasks) = max_tasks {
+            builder = builder.max_tasks(tasks);
+        }
+        if let Some(bytes) = max_upload_bytes {
+            builder = builder.max_upload_bytes(bytes);
+        }
+        Ok(Client {
+            client: builder.build(),
+        })
+    }
+
+    fn stream(&self, py: Python<'_>) -> Stream {
+        new_stream(py, &self.client)
+    }
+
+    fn kernel(&self, definition: &Bound<'_, PyAny>) -> PyResult<Kernel> {
+        kernel::prepare(&self.client, definition)
+    }
+
+    fn sync(&self, py: Python<'_>) -> Pending {
+        release_dropped(py);
+        Pending::nothing(py.detach(|| self.device().sync()))
+    }
+
+    fn metrics(&self, py: Python<'_>) -> Pending {
+        metrics_of(py, &self.client)
+    }
+
+    fn memory(&self, py: Python<'_>) -> Pending {
+        memory_of(py, &self.client)
+    }
+
+    #[getter]
+    fn backend(&self) -> &'static str {
+        self.device().properties().backend
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.device().properties().name
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        matches!(self.device().health(), Health::Closed)
+    }
+
+    #[getter]
+    fn health(&self) -> &'static str {
+        match self.device().health() {
+            Health::Running { .. } => "running",
+            Health::Lost { .. } => "lost",
+            _ => "closed",
+        }
+    }
+
+    fn properties<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let properties = self.device().properties();
+        let all = PyDict::new(py);
+        all.set_item("backend", properties.backend)?;
+        all.set_item("name", &properties.name)?;
+        all.set_item("queues", properties.queues)?;
+        all.set_item("compute_units", properties.compute_units)?;
+        all.set_item("alignment_bytes", properties.alignment)?;
+        all.set_item("memory_bytes", properties.memory_bytes)?;
+        all.set_item("max_allocation_bytes", properties.max_allocation_bytes)?;
+        all.set_item("max_cube_count", properties.max_cube_count)?;
+        all.set_item("max_bindings", properties.max_bindings)?;
+        let features: Vec<String> = properties
+            .features
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        all.set_item("features", features)?;
+        Ok(all)
+    }
+
+    /// The violations that the simulator has found; empty for other devices.
+    fn violations(&self) -> Vec<String> {
+        let findings = self
+            .opened
+            .as_ref()
+            .and_then(|opened| opened.findings.as_ref());
+        let found = findings.map(millstream::sim::Findings::violations);
+        found.iter().flatten().map(ToString::to_string).collect()
+    }
+
+    #[pyo3(signature = (timeout=None))]
+    fn close<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
+        let deadline = deadline_of(timeout);
+        // The wait for the work runs signal handlers; the close itself cannot.
+        let waited = match self.health() {
+            "running" => self.sync(py).wait_until(py, deadline),
+            _ => Ok(true),
+        };
+        let left = match (&waited, deadline) {
+            (Err(_), _) => Duration::ZERO,
+            (_, Some(deadline)) => deadline.saturating_duration_since(Instant::now()),
+            (_, None) => CLOSE_TIMEOUT,
+        };
+        let report = py.detach(|| self.device().close(left));
+        self.is_closed.store(report.drained, Ordering::Relaxed);
+        release_dropped(py);
+        waited?;
+        report_dict(py, &report)
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.close(py, None).map(drop)
+    }
+
+    fn __repr__(&self) -> String {
+        let properties = self.device().properties();
+        format!("Device({:?}, {})", properties.backend, self.health())
+    }
+}
+
+/// Submits under a name, with limits of its own.
+#[pyclass(frozen, weakref, module = "millstream")]
+pub(crate) struct Client {
+    client: ComputeClient,
+}
+
+#[pymethods]
+impl Client {
+    fn stream(&self, py: Python<'_>) -> Stream {
+        new_stream(py, &self.client)
+    }
+
+    fn kernel(&self, definition: &Bound<'_, PyAny>) -> PyResult<Kernel> {
+        kernel::prepare(&self.client, definition)
+    }
+
+    fn sync(&self, py: Python<'_>) -> Pending {
+        release_dropped(py);
+        Pending::nothing(py.detach(|| self.client.sync()))
+    }
+
+    fn metrics(&self, py: Python<'_>) -> Pending {
+        metrics_of(py, &self.client)
+    }
+
+    fn memory(&self, py: Python<'_>) -> Pending {
+        memory_of(py, &self.client)
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        self.client.name()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Client({:?})", self.client.name())
+    }
+}
+
+fn new_stream(py: Python<'_>, client: &ComputeClient) -> Stream {
+    release_dropped(py);
+    Stream::new(py.detach(|| client.new_stream()), None)
+}
+
+fn metrics_of(py: Python<'_>, client: &ComputeClient) -> Pending {
+    release_dropped(py);
+    let pending = py.detach(|| client.metrics());
+    Pending::new(
+        pending,
+        |found| Value::Metrics(Box::new(found)),
+        Form::Plain,
+    )
+}
+
+fn memory_of(py: Python<'_>, client: &ComputeClient) -> Pending {
+    release_dropped(py);
+    let pending = py.detach(|| client.memory_usage());
+    Pending::new(pending, Value::Memory, Form::Plain)
+}
+
+fn report_dict<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>> {
+    let all = PyDict::new(py);
+    all.set_item("drained", report.drained)?;
+    all.set_item("took_seconds", report.took.as_secs_f64())?;
+    all.set_item("tasks_left", report.tasks_left)?;
+    all.set_item("slices_held", report.slices_held)?;
+    all.set_item("bytes_freed", report.bytes_freed)?;
+    all.set_item("bytes_left", report.bytes_left)?;
+    all.set_item("threads_left", report.threads_left)?;
+    Ok(all)
+}

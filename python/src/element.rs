@@ -1,0 +1,124 @@
+//! Element types: their classes in Python, and the formats of the buffer protocol.
+
+use std::ffi::CStr;
+
+use millstream::DType;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyString;
+
+use crate::errors::argument_error;
+
+/// The classes of `millstream._types`, in the order of [`DType::ALL`].
+static CLASSES: PyOnceLock<Vec<Py<PyAny>>> = PyOnceLock::new();
+
+/// Returns the class of an element type, such as `millstream.f32`.
+pub(crate) fn class_of(py: Python<'_>, dtype: DType) -> PyResult<Py<PyAny>> {
+    let classes = CLASSES.get_or_try_init(py, || {
+        let by_name = py.import("millstream._types")?.getattr("CLASSES")?;
+        let class = |dtype: &DType| Ok(by_name.get_item(dtype.name())?.unbind());
+        DType::ALL.iter().map(class).collect::<PyResult<Vec<_>>>()
+    })?;
+    let place = DType::ALL.iter().position(|other| *other == dtype);
+    let class = place.and_then(|place| classes.get(place));
+    class
+        .map(|class| class.clone_ref(py))
+        .ok_or_else(|| argument_error(py, format!("element type `{dtype}` has no class")))
+}
+
+/// Converts a class of `millstream`, a name such as `"f32"`, or anything that NumPy takes as a dtype.
+pub(crate) fn parse(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
+    let py = dtype.py();
+    if let Ok(name) = dtype.getattr("_dtype")
+        && let Ok(name) = name.cast::<PyString>()
+        && let Some(found) = DType::from_name(&name.to_string())
+    {
+        return Ok(found);
+    }
+    if let Ok(name) = dtype.cast::<PyString>()
+        && let Some(found) = DType::from_name(&name.to_string())
+    {
+        return Ok(found);
+    }
+    let found: String = py
+        .import("millstream._types")?
+        .call_method1("numpy_dtype_name", (dtype,))?
+        .extract()?;
+    DType::from_name(&found).ok_or_else(|| {
+        argument_error(
+            py,
+            format!("expected an element type such as `millstream.f32`, got {found}"),
+        )
+    })
+}
+
+/// Returns the format of an element type in the buffer protocol. `bf16` has none: it is exported as `u16`.
+pub(crate) fn format_of(dtype: DType) -> &'static CStr {
+    match dtype {
+        DType::F64 => c"d",
+        DType::I64 => c"q",
+        DType::U64 => c"Q",
+        DType::F32 => c"f",
+        DType::I32 => c"i",
+        DType::U32 => c"I",
+        DType::F16 => c"e",
+        DType::I16 => c"h",
+        DType::U16 | DType::Bf16 => c"H",
+        DType::I8 => c"b",
+        DType::Bool => c"?",
+        _ => c"B",
+    }
+}
+
+/// Returns the element type of a format of the buffer protocol, in the byte order of the machine.
+pub(crate) fn of_format(format: &CStr, item_bytes: usize) -> Option<DType> {
+    let format = format.to_str().ok()?;
+    let native = [
+        "@",
+        "=",
+        if cfg!(target_endian = "little") {
+            "<"
+        } else {
+            ">"
+        },
+    ];
+    let code = native
+        .iter()
+        .find_map(|order| format.strip_prefix(order))
+        .unwrap_or(format);
+    let dtype = match (code, item_bytes) {
+        ("d", 8) => DType::F64,
+        ("f", 4) => DType::F32,
+        ("e", 2) => DType::F16,
+        ("?", 1) => DType::Bool,
+        ("b", 1) => DType::I8,
+        ("B" | "c", 1) => DType::U8,
+        ("h" | "i", 2) => DType::I16,
+        ("H" | "I", 2) => DType::U16,
+        ("i" | "l", 4) => DType::I32,
+        ("I" | "L", 4) => DType::U32,
+        ("q" | "l" | "n", 8) => DType::I64,
+        ("Q" | "L" | "N", 8) => DType::U64,
+        _ => return None,
+    };
+    Some(dtype)
+}
+
+/// Returns the bits of a number as an element, in the low end of a word.
+pub(crate) fn bits_of(dtype: DType, value: &Bound<'_, PyAny>) -> PyResult<u64> {
+    Ok(match dtype {
+        DType::F64 => value.extract::<f64>()?.to_bits(),
+        DType::F32 => u64::from((value.extract::<f64>()? as f32).to_bits()),
+        DType::F16 => u64::from(millstream::f16::from_f64(value.extract()?).to_bits()),
+        DType::Bf16 => u64::from(millstream::bf16::from_f64(value.extract()?).to_bits()),
+        DType::I64 => value.extract::<i64>()? as u64,
+        DType::U64 => value.extract::<u64>()?,
+        DType::I32 => u64::from(value.extract::<i32>()? as u32),
+        DType::U32 => u64::from(value.extract::<u32>()?),
+        DType::I16 => u64::from(value.extract::<i16>()? as u16),
+        DType::U16 => u64::from(value.extract::<u16>()?),
+        DType::I8 => u64::from(value.extract::<i8>()? as u8),
+        DType::Bool => u64::from(value.is_truthy()?),
+        _ => u64::from(value.extract::<u8>()?),
+    })
+}

@@ -1,0 +1,232 @@
+//! Preparing kernels: from a program of the IR as text, or from source texts.
+
+use std::collections::HashMap;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use millstream::ir::Program;
+use millstream::ir::ssa::Function;
+use millstream::{Access, ComputeClient, DType, Element, KernelHandle, Source, bf16, f16};
+use pyo3::prelude::*;
+
+use crate::errors::{argument_error, exception};
+
+/// A kernel that is prepared for a device.
+#[pyclass(frozen, weakref, module = "millstream")]
+pub(crate) struct Kernel {
+    pub(crate) handle: KernelHandle,
+    /// The parameters, in the order in which Python passes them.
+    pub(crate) parameters: Box<[Parameter]>,
+    /// The number of words of a launch.
+    pub(crate) words: usize,
+}
+
+/// A parameter of a kernel, in the order in which Python passes it.
+pub(crate) struct Parameter {
+    pub(crate) name: Arc<str>,
+    pub(crate) kind: ParameterKind,
+}
+
+/// What a parameter takes.
+#[derive(Clone, Copy)]
+pub(crate) enum ParameterKind {
+    Binding {
+        dtype: DType,
+        access: Access,
+    },
+    /// A number, at this byte of the packed words.
+    Scalar {
+        dtype: DType,
+        offset: usize,
+    },
+}
+
+#[pymethods]
+impl Kernel {
+    #[getter]
+    fn name(&self) -> &str {
+        self.handle.name()
+    }
+
+    #[getter]
+    fn parameters(&self) -> Vec<&str> {
+        self.parameters.iter().map(|p| &*p.name).collect()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Kernel({})", self.handle.name())
+    }
+}
+
+/// What a definition in Python says of itself: the result of its method `__millstream_kernel__`.
+struct Definition {
+    name: String,
+    /// The name, the kind (`read`, `write`, `update` or `scalar`) and the element type of each parameter.
+    parameters: Vec<(String, String, String)>,
+    /// The texts, by language.
+    sources: HashMap<String, String>,
+    threads: [u32; 3],
+    shared_bytes: u32,
+}
+
+impl Definition {
+    fn of(definition: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let said = definition.call_method0("__millstream_kernel__")?;
+        let (name, parameters, sources, threads, shared_bytes) = said.extract()?;
+        Ok(Self {
+            name,
+            parameters,
+            sources,
+            threads,
+            shared_bytes,
+        })
+    }
+}
+
+/// Prepares a kernel for the device of a client, detached while it compiles.
+pub(crate) fn prepare(client: &ComputeClient, definition: &Bound<'_, PyAny>) -> PyResult<Kernel> {
+    let py = definition.py();
+    let definition = Definition::of(definition)?;
+    let kernel = match definition.sources.get("ir") {
+        Some(text) => ir_kernel(py, &definition.name, text)?,
+        None => source_kernel(py, &definition)?,
+    };
+    let (parameters, words) = parameters_of(py, &definition, &kernel)?;
+    let handle = py.detach(|| client.kernel(kernel));
+    Ok(Kernel {
+        handle: handle.map_err(|error| exception(py, &error))?,
+        parameters,
+        words,
+    })
+}
+
+/// Checks a function of the IR. Raises `ValueError` with the error's text.
+#[pyfunction]
+pub(crate) fn check_function(text: &str) -> PyResult<()> {
+    function_of(text)
+        .map(drop)
+        .map_err(pyo3::exceptions::PyValueError::new_err)
+}
+
+fn function_of(text: &str) -> Result<Function, String> {
+    let function = Function::from_str(text).map_err(|error| error.to_string())?;
+    function.check().map_err(|error| error.to_string())?;
+    Ok(function)
+}
+
+fn ir_kernel(py: Python<'_>, name: &str, text: &str) -> PyResult<millstream::Kernel> {
+    let invalid = |why: String| argument_error(py, format!("kernel `{name}` is invalid: {why}"));
+    let function = function_of(text).map_err(invalid)?;
+    let program = Arc::new(Program::Ssa(function));
+    let kernel = millstream::Kernel::from_program(name, program);
+    kernel.map_err(|error| invalid(error.to_string()))
+}
+
+fn source_kernel(py: Python<'_>, definition: &Definition) -> PyResult<millstream::Kernel> {
+    let mut kernel = millstream::Kernel::new(definition.name.as_str())
+        .threads(definition.threads)
+        .shared_bytes(definition.shared_bytes);
+    for (name, kind, dtype) in &definition.parameters {
+        let dtype = dtype_of(py, dtype)?;
+        kernel = match access_of(kind) {
+            Some(access) => add_binding(kernel, name, access, dtype),
+            None => add_scalar(kernel, name, dtype),
+        };
+    }
+    for (language, text) in &definition.sources {
+        kernel = match language.as_str() {
+            "cuda" => kernel.cuda(text.as_str()),
+            "ptx" => kernel.source(Source::Ptx(text.as_str().into())),
+            "wgsl" => kernel.wgsl(text.as_str()),
+            other => {
+                let message =
+                    format!("`{other}` is no language of kernels: use cuda, ptx, wgsl or ir");
+                return Err(argument_error(py, message));
+            }
+        };
+    }
+    Ok(kernel)
+}
+
+fn dtype_of(py: Python<'_>, name: &str) -> PyResult<DType> {
+    DType::from_name(name).ok_or_else(|| argument_error(py, format!("`{name}` is no element type")))
+}
+
+fn access_of(kind: &str) -> Option<Access> {
+    match kind {
+        "read" => Some(Access::Read),
+        "write" => Some(Access::Write),
+        "update" => Some(Access::ReadWrite),
+        _ => None,
+    }
+}
+
+/// Calls a function that is generic over the element with the type of a `DType`.
+macro_rules! with_element {
+    ($dtype:expr, $function:ident($($argument:expr),*)) => {
+        match $dtype {
+            DType::F64 => $function::<f64>($($argument),*),
+            DType::I64 => $function::<i64>($($argument),*),
+            DType::U64 => $function::<u64>($($argument),*),
+            DType::F32 => $function::<f32>($($argument),*),
+            DType::I32 => $function::<i32>($($argument),*),
+            DType::U32 => $function::<u32>($($argument),*),
+            DType::F16 => $function::<f16>($($argument),*),
+            DType::Bf16 => $function::<bf16>($($argument),*),
+            DType::I16 => $function::<i16>($($argument),*),
+            DType::U16 => $function::<u16>($($argument),*),
+            DType::I8 => $function::<i8>($($argument),*),
+            // A bool is a byte.
+            _ => $function::<u8>($($argument),*),
+        }
+    };
+}
+fn add_binding(
+    kernel: millstream::Kernel,
+    name: &str,
+    access: Access,
+    dtype: DType,
+) -> millstream::Kernel {
+    fn add<T: Element>(
+        kernel: millstream::Kernel,
+        name: &str,
+        access: Access,
+    ) -> millstream::Kernel {
+        kernel.raw::<T>(name, access)
+    }
+    with_element!(dtype, add(kernel, name, access))
+}
+
+fn add_scalar(kernel: millstream::Kernel, name: &str, dtype: DType) -> millstream::Kernel {
+    fn add<T: Element>(kernel: millstream::Kernel, name: &str) -> millstream::Kernel {
+        kernel.scalar::<T>(name)
+    }
+    with_element!(dtype, add(kernel, name))
+}
+
+/// Returns the parameters in the order of the definition, with the places of the scalars, and the number of words. The
+/// scalars of a program of the IR are words; those of other sources are packed by type.
+fn parameters_of(
+    py: Python<'_>,
+    definition: &Definition,
+    kernel: &millstream::Kernel,
+) -> PyResult<(Box<[Parameter]>, usize)> {
+    let is_ir = definition.sources.contains_key("ir");
+    let (mut scalars, mut parameters) = (0, Vec::new());
+    for (name, kind, dtype) in &definition.parameters {
+        let dtype = dtype_of(py, dtype)?;
+        let kind = match access_of(kind) {
+            Some(access) => ParameterKind::Binding { dtype, access },
+            None => {
+                let specs = kernel.signature().scalars();
+                let packed = specs.get(scalars).map_or(0, |spec| spec.offset);
+                let offset = if is_ir { 8 * scalars } else { packed };
+                scalars += 1;
+                ParameterKind::Scalar { dtype, offset }
+            }
+        };
+        let name = name.as_str().into();
+        parameters.push(Parameter { name, kind });
+    }
+    Ok((parameters.into(), kernel.signature().scalar_words()))
+}

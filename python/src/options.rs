@@ -1,0 +1,141 @@
+//! The options of a device: keyword arguments of `Device`.
+
+use millstream::sim::Sim;
+use millstream::{Cpu, Cuda, DeviceOptions, Error, OpenError, Vulkan};
+use pyo3::prelude::*;
+
+use crate::errors::{argument_error, exception};
+
+/// The keyword arguments of `Device`.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Options {
+    pub(crate) backend: String,
+    pub(crate) index: usize,
+    pub(crate) queues: Option<usize>,
+    pub(crate) threads: Option<usize>,
+    pub(crate) memory_limit: Option<u64>,
+    pub(crate) seed: u64,
+    pub(crate) mailbox_capacity: Option<usize>,
+    pub(crate) max_in_flight: Option<usize>,
+    pub(crate) max_held: Option<u64>,
+    pub(crate) max_upload_bytes: Option<u64>,
+    pub(crate) sample_latencies: u64,
+}
+
+/// An opened device, and what only the simulator has.
+pub(crate) struct Opened {
+    pub(crate) device: millstream::Device,
+    pub(crate) findings: Option<millstream::sim::Findings>,
+}
+
+impl Options {
+    /// Opens the device, detached.
+    pub(crate) fn open(self, py: Python<'_>) -> PyResult<Opened> {
+        self.check(py)?;
+        let opened = py.detach(|| self.open_backend());
+        opened.map_err(|error| exception(py, &Error::Open(error)))
+    }
+
+    /// Refuses options that the backend does not have.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        let backend = self.backend.as_str();
+        if !["cpu", "sim", "cuda", "vulkan"].contains(&backend) {
+            let message = format!(
+                "backend must be \"cpu\", \"sim\", \"cuda\" or \"vulkan\", got {backend:?}"
+            );
+            return Err(argument_error(py, message));
+        }
+        let given = [
+            ("index", self.index != 0, &["cuda", "vulkan"][..]),
+            ("threads", self.threads.is_some(), &["cpu"]),
+            (
+                "memory_limit",
+                self.memory_limit.is_some(),
+                &["cpu", "sim", "vulkan"],
+            ),
+            ("seed", self.seed != 0, &["sim"]),
+        ];
+        for (option, is_given, backends) in given {
+            if is_given && !backends.contains(&backend) {
+                let message =
+                    format!("backend {backend:?} has no option `{option}`, only {backends:?} have");
+                return Err(argument_error(py, message));
+            }
+        }
+        Ok(())
+    }
+
+    fn open_backend(&self) -> Result<Opened, OpenError> {
+        let options = self.device_options();
+        match self.backend.as_str() {
+            "sim" => {
+                let mut sim = Sim::seed(self.seed);
+                sim = self.queues.map_or(sim.clone(), |queues| sim.queues(queues));
+                if let Some(bytes) = self.memory_limit {
+                    sim = sim.memory_bytes(bytes);
+                }
+                let findings = Some(sim.findings());
+                let device = millstream::Device::open_with(sim, options)?;
+                Ok(Opened { device, findings })
+            }
+            "cuda" => {
+                let mut cuda = Cuda::ordinal(self.index);
+                if let Some(queues) = self.queues {
+                    cuda = cuda.queues(queues);
+                }
+                millstream::Device::open_with(cuda, options).map(Opened::plain)
+            }
+            "vulkan" => {
+                let mut vulkan = Vulkan::ordinal(self.index);
+                if let Some(queues) = self.queues {
+                    vulkan = vulkan.queues(queues);
+                }
+                if let Some(bytes) = self.memory_limit {
+                    vulkan = vulkan.memory_limit(bytes);
+                }
+                millstream::Device::open_with(vulkan, options).map(Opened::plain)
+            }
+            _ => {
+                let mut cpu = Cpu::default();
+                if let Some(queues) = self.queues {
+                    cpu = cpu.queues(queues);
+                }
+                if let Some(threads) = self.threads {
+                    cpu = cpu.threads(threads);
+                }
+                if let Some(bytes) = self.memory_limit {
+                    cpu = cpu.memory_limit(bytes);
+                }
+                millstream::Device::open_with(cpu, options).map(Opened::plain)
+            }
+        }
+    }
+
+    fn device_options(&self) -> DeviceOptions {
+        let mut options = DeviceOptions::default();
+        if let Some(messages) = self.mailbox_capacity {
+            options = options.mailbox_capacity(messages);
+        }
+        if let Some(tasks) = self.max_in_flight {
+            options = options.max_in_flight(tasks);
+        }
+        if let Some(tasks) = self.max_held {
+            options = options.max_held(tasks);
+        }
+        if let Some(bytes) = self.max_upload_bytes {
+            options = options.max_upload_bytes(bytes);
+        }
+        if self.sample_latencies > 0 {
+            options = options.sample_latencies(self.sample_latencies);
+        }
+        options
+    }
+}
+
+impl Opened {
+    fn plain(device: millstream::Device) -> Self {
+        let findings = None;
+        Self { device, findings }
+    }
+}

@@ -1,0 +1,332 @@
+//! Recorders and recordings.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use millstream::{DType, Error, Handle, RecordedWord};
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::arguments::{Binding, binding_of, check_number, count_of, no_buffer, pack, scalar_of};
+use crate::buffer::Buffer;
+use crate::element;
+use crate::elements::{Fill, Shape, bytes_of, fill_with};
+use crate::errors::{argument_error, exception};
+use crate::kernel::{Kernel, ParameterKind};
+use crate::submit::Submitter;
+
+/// Numbers recorders, so that a scalar parameter is used with its own recording only.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// Records tasks instead of submitting them.
+#[pyclass(frozen, module = "millstream")]
+pub(crate) struct Recorder {
+    number: u64,
+    state: Mutex<RecorderState>,
+}
+
+struct RecorderState {
+    /// `None` once it is finished. Borrows from `stream`, so it is declared, and dropped, first.
+    recorder: Option<millstream::Recorder<'static>>,
+    /// The stream, at a fixed address.
+    _stream: Box<millstream::Stream>,
+    /// The types of the scalar parameters.
+    scalars: Vec<DType>,
+}
+
+impl Recorder {
+    pub(crate) fn new(stream: millstream::Stream) -> Self {
+        let stream = Box::new(stream);
+        // SAFETY: the box is dropped after the recorder (the order of the fields), and moving it does not move the
+        // stream.
+        let borrowed: &'static millstream::Stream = unsafe { &*std::ptr::from_ref(&*stream) };
+        // Relaxed: only the uniqueness of the number matters.
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let state = RecorderState {
+            recorder: Some(borrowed.recorder()),
+            _stream: stream,
+            scalars: Vec::new(),
+        };
+        Self {
+            number,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Calls `record` with the recorder, detached.
+    fn with<R: Send>(
+        &self,
+        py: Python<'_>,
+        record: impl FnOnce(&mut millstream::Recorder<'static>) -> Result<R, Error> + Send,
+    ) -> PyResult<R> {
+        let recorded = py.detach(|| {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.recorder.as_mut().map(record)
+        });
+        match recorded {
+            Some(recorded) => recorded.map_err(|error| exception(py, &error)),
+            None => Err(argument_error(
+                py,
+                "the recorder is finished; start another one",
+            )),
+        }
+    }
+}
+
+impl Fill<()> for &mut millstream::Recorder<'static> {
+    fn fill<T: millstream::Element>(self, handle: &Handle<T>, value: T) -> Result<(), Error> {
+        millstream::Recorder::fill(self, handle, value)
+    }
+}
+
+/// A number of a recording that each replay sets.
+#[pyclass(frozen, module = "millstream")]
+pub(crate) struct ScalarParameter {
+    recorder: u64,
+    slot: u32,
+    dtype: DType,
+}
+
+#[pymethods]
+impl ScalarParameter {
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        element::class_of(py, self.dtype)
+    }
+}
+
+#[pymethods]
+impl Recorder {
+    fn parameter(
+        &self,
+        py: Python<'_>,
+        shape: Shape,
+        dtype: &Bound<'_, PyAny>,
+    ) -> PyResult<Buffer> {
+        let (shape, dtype) = (shape.axes(), element::parse(dtype)?);
+        let bytes = bytes_of(py, &shape, dtype.size())?;
+        let handle = self.with(py, |recorder| recorder.parameter::<u8>(bytes))?;
+        Ok(Buffer::new(handle, dtype, shape))
+    }
+
+    fn scratch(&self, py: Python<'_>, shape: Shape, dtype: &Bound<'_, PyAny>) -> PyResult<Buffer> {
+        let (shape, dtype) = (shape.axes(), element::parse(dtype)?);
+        let bytes = bytes_of(py, &shape, dtype.size())?;
+        let handle = self.with(py, |recorder| recorder.scratch::<u8>(bytes))?;
+        Ok(Buffer::new(handle, dtype, shape))
+    }
+
+    fn empty(&self, py: Python<'_>, shape: Shape, dtype: &Bound<'_, PyAny>) -> PyResult<Buffer> {
+        let (shape, dtype) = (shape.axes(), element::parse(dtype)?);
+        let bytes = bytes_of(py, &shape, dtype.size())?;
+        let handle = self.with(py, |recorder| recorder.empty::<u8>(bytes))?;
+        Ok(Buffer::new(handle, dtype, shape))
+    }
+
+    fn scalar(&self, dtype: &Bound<'_, PyAny>) -> PyResult<ScalarParameter> {
+        let (py, dtype) = (dtype.py(), element::parse(dtype)?);
+        let locked = self.state.lock_py_attached(py);
+        let mut state = locked.unwrap_or_else(PoisonError::into_inner);
+        let slot = state.scalars.len() as u32;
+        state.scalars.push(dtype);
+        Ok(ScalarParameter {
+            recorder: self.number,
+            slot,
+            dtype,
+        })
+    }
+
+    fn fill(&self, buffer: &Bound<'_, Buffer>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (py, buffer) = (value.py(), buffer.get());
+        let bits = element::bits_of(buffer.dtype, value)?;
+        let size = buffer.dtype.size();
+        self.with(py, |recorder| {
+            fill_with(&buffer.handle, size, bits, recorder)
+        })
+    }
+
+    fn copy(
+        &self,
+        py: Python<'_>,
+        source: &Bound<'_, Buffer>,
+        target: &Bound<'_, Buffer>,
+    ) -> PyResult<()> {
+        let (source, target) = (source.get(), target.get());
+        self.with(py, |recorder| recorder.copy(&source.handle, &target.handle))
+    }
+
+    #[pyo3(signature = (kernel, count, *args))]
+    fn launch(
+        &self,
+        py: Python<'_>,
+        kernel: &Bound<'_, Kernel>,
+        count: &Bound<'_, PyAny>,
+        args: &Bound<'_, PyTuple>,
+    ) -> PyResult<()> {
+        let kernel = kernel.get();
+        check_number(kernel, args)?;
+        let count = count_of(count)?;
+        let given: Vec<_> = args.iter().collect();
+        let mut bindings: Vec<Binding<'_>> = Vec::new();
+        let mut words = vec![0; kernel.words];
+        let mut slots = Vec::new();
+        for (parameter, given) in kernel.parameters.iter().zip(&given) {
+            match parameter.kind {
+                ParameterKind::Binding { dtype, access } => {
+                    let Ok(buffer) = given.cast::<Buffer>() else {
+                        return Err(no_buffer(kernel, parameter, given));
+                    };
+                    let kind = (dtype, access);
+                    bindings.push(binding_of(py, kernel, parameter, kind, buffer.get())?);
+                }
+                ParameterKind::Scalar { dtype, offset } => match given.cast::<ScalarParameter>() {
+                    Ok(scalar) => {
+                        let slot = self.slot_of(py, scalar.get(), dtype, offset)?;
+                        slots.push((offset / 8, slot));
+                    }
+                    Err(_) => pack(
+                        &mut words,
+                        offset,
+                        scalar_of(kernel, parameter, dtype, given)?,
+                    ),
+                },
+            }
+        }
+        let mut words: Vec<_> = words.into_iter().map(RecordedWord::Value).collect();
+        for (word, slot) in slots {
+            words[word] = RecordedWord::Slot(slot);
+        }
+        self.with(py, |recorder| {
+            recorder.launch_words(&kernel.handle, count, &bindings, &words)
+        })
+    }
+
+    /// Ends the recording. The recorder cannot be used any more.
+    fn finish(&self, py: Python<'_>) -> PyResult<Recording> {
+        let taken = py.detach(|| {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let recorder = state.recorder.take()?;
+            Some((recorder.finish(), state.scalars.clone()))
+        });
+        let Some((finished, scalars)) = taken else {
+            return Err(argument_error(
+                py,
+                "the recorder is finished; start another one",
+            ));
+        };
+        Ok(Recording {
+            recording: finished.map_err(|error| exception(py, &error))?,
+            number: self.number,
+            scalars: scalars.into(),
+        })
+    }
+}
+
+impl Recorder {
+    /// Returns the slot of a scalar parameter, which needs a word of its own.
+    fn slot_of(
+        &self,
+        py: Python<'_>,
+        scalar: &ScalarParameter,
+        dtype: DType,
+        offset: usize,
+    ) -> PyResult<u32> {
+        if scalar.recorder != self.number {
+            return Err(argument_error(py, "the scalar belongs to another recorder"));
+        }
+        if scalar.dtype != dtype {
+            let message = format!(
+                "the kernel takes a number of {dtype}, got a parameter of {}",
+                scalar.dtype
+            );
+            return Err(argument_error(py, message));
+        }
+        if !offset.is_multiple_of(8) {
+            let message = "this kernel packs several numbers in a word; use a kernel of the IR for parameters";
+            return Err(argument_error(py, message));
+        }
+        Ok(scalar.slot)
+    }
+}
+
+/// Tasks that were checked once and can be replayed any number of times.
+#[pyclass(frozen, weakref, module = "millstream")]
+pub(crate) struct Recording {
+    recording: millstream::Recording,
+    number: u64,
+    scalars: Arc<[DType]>,
+}
+
+#[pymethods]
+impl Recording {
+    fn __len__(&self) -> usize {
+        self.recording.len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.recording)
+    }
+}
+
+/// Replays a recording with buffers in place of parameters, and values of scalars.
+pub(crate) fn replay(
+    py: Python<'_>,
+    submitter: &Submitter,
+    recording: &Recording,
+    buffers: Option<&Bound<'_, PyDict>>,
+    values: Option<&Bound<'_, PyDict>>,
+) -> PyResult<()> {
+    let mut rebound = Vec::new();
+    for (parameter, buffer) in buffers.into_iter().flatten() {
+        let (Ok(parameter), Ok(buffer)) = (parameter.cast::<Buffer>(), buffer.cast::<Buffer>())
+        else {
+            return Err(argument_error(
+                py,
+                "`buffers` maps the buffers of parameters to buffers",
+            ));
+        };
+        let Some(index) = recording.recording.parameter_of(&parameter.get().handle) else {
+            return Err(argument_error(py, "no recorded task uses this parameter"));
+        };
+        rebound.push((index, buffer.get().handle.clone()));
+    }
+    let words = words_of(py, recording, values)?;
+    let rebound: Vec<_> = rebound
+        .iter()
+        .map(|(index, handle)| (*index, handle))
+        .collect();
+    submitter.submit(py, |stream| {
+        recording.recording.replay_args(stream, &rebound, &words)
+    })
+}
+
+fn words_of(
+    py: Python<'_>,
+    recording: &Recording,
+    values: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Vec<u64>> {
+    let mut words = vec![None; recording.scalars.len()];
+    for (scalar, value) in values.into_iter().flatten() {
+        let Ok(scalar) = scalar.cast::<ScalarParameter>() else {
+            return Err(argument_error(
+                py,
+                "`values` maps scalar parameters to numbers",
+            ));
+        };
+        let scalar = scalar.get();
+        if scalar.recorder != recording.number {
+            return Err(argument_error(
+                py,
+                "the scalar belongs to another recording",
+            ));
+        }
+        words[scalar.slot as usize] = Some(element::bits_of(scalar.dtype, &value)?);
+    }
+    // Scalars that no launch takes have no words.
+    words.truncate(recording.recording.words());
+    let missing = |(slot, word): (usize, Option<u64>)| {
+        word.ok_or_else(|| argument_error(py, format!("scalar parameter {slot} has no value")))
+    };
+    words.into_iter().enumerate().map(missing).collect()
+}

@@ -1,0 +1,303 @@
+//! Streams: submitting tasks.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millstream::Error;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use smallvec::SmallVec;
+
+use crate::arguments::{
+    Binding, INLINE, binding_of, check_number, count_of, no_buffer, pack, scalar_of,
+};
+use crate::buffer::Buffer;
+use crate::element;
+use crate::elements::{Shape, bytes_of, fill_with};
+use crate::errors::{argument_error, exception};
+use crate::held::HeldBuffer;
+use crate::host::{HostMemory, Landing};
+use crate::input::{Input, output};
+use crate::kernel::{Kernel, ParameterKind};
+use crate::pending::{Form, Pending, Value};
+use crate::recording::{Recorder, Recording, replay};
+use crate::submit::Submitter;
+
+/// A logical order of tasks that any thread may add to.
+#[pyclass(frozen, weakref, module = "millstream")]
+pub(crate) struct Stream {
+    pub(crate) submitter: Submitter,
+    /// The token of a request, which a cancelled await cancels.
+    request: Option<millstream::CancelToken>,
+}
+
+impl Stream {
+    pub(crate) fn new(
+        stream: millstream::Stream,
+        request: Option<millstream::CancelToken>,
+    ) -> Self {
+        let submitter = Submitter::new(stream);
+        Self { submitter, request }
+    }
+}
+
+#[pymethods]
+impl Stream {
+    #[pyo3(signature = (data, dtype=None, *, copy=true))]
+    fn create(
+        &self,
+        data: &Bound<'_, PyAny>,
+        dtype: Option<&Bound<'_, PyAny>>,
+        copy: bool,
+    ) -> PyResult<Buffer> {
+        let py = data.py();
+        let dtype = dtype.map(element::parse).transpose()?;
+        let input = Input::of(data, dtype)?;
+        let (dtype, shape) = (input.dtype, input.shape.clone());
+        let handle = match copy {
+            true => {
+                let bytes = input.bytes();
+                let create = |stream: &millstream::Stream| stream.create(bytes);
+                self.submitter.submit_copy(py, bytes.len(), create)?
+            }
+            false => {
+                let mut held = Some(HeldBuffer::new(input.buffer));
+                self.submitter.submit(py, move |stream| match held.take() {
+                    Some(taken) => stream.create_from(taken).map_err(|returned| {
+                        held = Some(returned.value);
+                        returned.error
+                    }),
+                    None => Err(Error::Taken),
+                })?
+            }
+        };
+        Ok(Buffer::new(handle, dtype, shape.into()))
+    }
+
+    fn empty(&self, py: Python<'_>, shape: Shape, dtype: &Bound<'_, PyAny>) -> PyResult<Buffer> {
+        let (shape, dtype) = (shape.axes(), element::parse(dtype)?);
+        let bytes = bytes_of(py, &shape, dtype.size())?;
+        let handle = self
+            .submitter
+            .submit(py, |stream| stream.empty::<u8>(bytes))?;
+        Ok(Buffer::new(handle, dtype, shape))
+    }
+
+    fn zeros(&self, py: Python<'_>, shape: Shape, dtype: &Bound<'_, PyAny>) -> PyResult<Buffer> {
+        let buffer = self.empty(py, shape, dtype)?;
+        self.submitter
+            .submit(py, |stream| stream.fill(&buffer.handle, 0))?;
+        Ok(buffer)
+    }
+
+    fn fill(&self, buffer: &Bound<'_, Buffer>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (py, buffer) = (value.py(), buffer.get());
+        let bits = element::bits_of(buffer.dtype, value)?;
+        let size = buffer.dtype.size();
+        self.submitter
+            .submit(py, |stream| fill_with(&buffer.handle, size, bits, stream))
+    }
+
+    #[pyo3(signature = (buffer, data, *, copy=true))]
+    fn write(
+        &self,
+        buffer: &Bound<'_, Buffer>,
+        data: &Bound<'_, PyAny>,
+        copy: bool,
+    ) -> PyResult<()> {
+        let (py, buffer) = (data.py(), buffer.get());
+        let input = Input::of(data, Some(buffer.dtype))?;
+        if copy {
+            let bytes = input.bytes();
+            let write = |stream: &millstream::Stream| stream.write(&buffer.handle, bytes);
+            return self.submitter.submit_copy(py, bytes.len(), write);
+        }
+        let mut held = Some(HeldBuffer::new(input.buffer));
+        self.submitter.submit(py, move |stream| match held.take() {
+            Some(taken) => stream
+                .write_from(&buffer.handle, taken)
+                .map_err(|returned| {
+                    held = Some(returned.value);
+                    returned.error
+                }),
+            None => Err(Error::Taken),
+        })
+    }
+
+    fn copy(
+        &self,
+        py: Python<'_>,
+        source: &Bound<'_, Buffer>,
+        target: &Bound<'_, Buffer>,
+    ) -> PyResult<()> {
+        let (source, target) = (source.get(), target.get());
+        self.submitter
+            .submit(py, |stream| stream.copy(&source.handle, &target.handle))
+    }
+
+    #[pyo3(signature = (buffer, *, out=None))]
+    fn read(
+        &self,
+        py: Python<'_>,
+        buffer: &Bound<'_, Buffer>,
+        out: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Pending> {
+        let buffer = buffer.get();
+        let (landing, form) = match out {
+            Some(out) => {
+                let exported = output(out, buffer.dtype, buffer.elements())?;
+                let landing = Landing::within(HeldBuffer::new(exported));
+                (landing, Form::Given(out.clone().unbind()))
+            }
+            None => {
+                let landing = Landing::fresh(buffer.handle.size() as usize)
+                    .map_err(|error| exception(py, &error.into()))?;
+                (landing, Form::Fresh(buffer.dtype, buffer.shape.clone()))
+            }
+        };
+        let landing = Arc::new(landing);
+        let pending = self.submitter.submit(py, |stream| {
+            // SAFETY: the landing owns its memory, or holds the buffer of the array. Rust accesses neither before the
+            // answer has arrived; that Python does not write `out` meanwhile is documented.
+            let pending = unsafe { stream.read_to_landing(&buffer.handle, landing.clone()) };
+            pending.submitted()
+        })?;
+        let array: fn(HostMemory) -> Value = Value::Array;
+        Ok(Pending::new(pending, array, form).with_cancel(self.request.clone()))
+    }
+
+    #[pyo3(signature = (kernel, count, *args))]
+    fn launch(
+        &self,
+        py: Python<'_>,
+        kernel: &Bound<'_, Kernel>,
+        count: &Bound<'_, PyAny>,
+        args: &Bound<'_, PyTuple>,
+    ) -> PyResult<()> {
+        let kernel = kernel.get();
+        check_number(kernel, args)?;
+        let count = count_of(count)?;
+        let mut bindings = SmallVec::<[Binding<'_>; INLINE]>::new();
+        let mut words = SmallVec::<[u64; INLINE]>::from_elem(0, kernel.words);
+        for (index, parameter) in kernel.parameters.iter().enumerate() {
+            let given = args.get_borrowed_item(index)?;
+            match parameter.kind {
+                ParameterKind::Binding { dtype, access } => {
+                    let Ok(buffer) = given.cast::<Buffer>() else {
+                        return Err(no_buffer(kernel, parameter, &given));
+                    };
+                    // The tuple keeps the buffer alive until this returns.
+                    let buffer: &Buffer = extend(args, buffer.get());
+                    let bound = binding_of(py, kernel, parameter, (dtype, access), buffer)?;
+                    bindings.push(bound);
+                }
+                ParameterKind::Scalar { dtype, offset } => {
+                    let bits = scalar_of(kernel, parameter, dtype, &given)?;
+                    pack(&mut words, offset, bits);
+                }
+            }
+        }
+        let (bindings, words) = (bindings.as_slice(), words.as_slice());
+        self.submitter.submit(py, |stream| {
+            stream.launch_words(&kernel.handle, &count, bindings, words)
+        })
+    }
+
+    #[pyo3(signature = (recording, buffers=None, values=None))]
+    fn replay(
+        &self,
+        py: Python<'_>,
+        recording: &Bound<'_, Recording>,
+        buffers: Option<&Bound<'_, PyDict>>,
+        values: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        replay(py, &self.submitter, recording.get(), buffers, values)
+    }
+
+    fn recorder(&self) -> Recorder {
+        Recorder::new(self.submitter.stream().clone())
+    }
+
+    fn sync(&self, py: Python<'_>) -> PyResult<Pending> {
+        let pending = self
+            .submitter
+            .submit(py, |stream| stream.sync().submitted())?;
+        Ok(Pending::nothing(pending).with_cancel(self.request.clone()))
+    }
+
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        self.submitter.submit(py, millstream::Stream::flush)
+    }
+
+    fn with_cancel(&self, token: &Bound<'_, CancelToken>) -> Self {
+        let stream = self.submitter.stream().with_cancel(&token.get().0);
+        Self::new(stream, self.request.clone())
+    }
+
+    fn with_deadline(&self, py: Python<'_>, seconds: f64) -> PyResult<Self> {
+        // `max` would turn a NaN to 0.
+        let time = Duration::try_from_secs_f64(if seconds < 0.0 { 0.0 } else { seconds });
+        let end = time.ok().and_then(|time| Instant::now().checked_add(time));
+        let Some(end) = end else {
+            return Err(argument_error(py, format!("{seconds} s is no deadline")));
+        };
+        let stream = self.submitter.stream().with_deadline(end);
+        Ok(Self::new(stream, self.request.clone()))
+    }
+
+    fn request(&self) -> Self {
+        let token = millstream::CancelToken::new();
+        let stream = self.submitter.stream().with_cancel(&token);
+        Self::new(stream, Some(token))
+    }
+
+    /// Withdraws what has not begun of a request. Returns `False` for a stream that is no request.
+    fn cancel(&self) -> bool {
+        if let Some(token) = &self.request {
+            token.cancel();
+        }
+        self.request.is_some()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.submitter.stream())
+    }
+}
+
+/// Returns a buffer for as long as the tuple that holds a reference to it.
+fn extend<'a>(_args: &'a Bound<'_, PyTuple>, buffer: &Buffer) -> &'a Buffer {
+    // SAFETY: a tuple is immutable, so it keeps each of its items alive for as long as it lives itself. The class is
+    // frozen, so no exclusive reference to the value exists.
+    unsafe { &*std::ptr::from_ref(buffer) }
+}
+
+/// Withdraws tasks that have not begun.
+#[pyclass(frozen, weakref, module = "millstream")]
+pub(crate) struct CancelToken(pub(crate) millstream::CancelToken);
+
+#[pymethods]
+impl CancelToken {
+    #[new]
+    fn new() -> Self {
+        Self(millstream::CancelToken::new())
+    }
+
+    fn cancel(&self) {
+        self.0.cancel();
+    }
+
+    #[getter]
+    fn cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
+    fn tally<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (tally, all) = (self.0.tally(), PyDict::new(py));
+        all.set_item("accepted", tally.accepted)?;
+        all.set_item("withdrawn", tally.withdrawn)?;
+        all.set_item("finished", tally.finished)?;
+        all.set_item("running", tally.running)?;
+        all.set_item("detached", tally.detached)?;
+        Ok(all)
+    }
+}

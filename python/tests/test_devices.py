@@ -1,0 +1,137 @@
+"""Opening and closing devices, clients, limits and figures."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import weakref
+
+import millstream as ms
+import numpy as np
+import pytest
+
+
+def test_a_device_closes_at_the_end_of_its_block() -> None:
+    with ms.Device("cpu") as device:
+        assert device.backend == "cpu" and device.health == "running" and not device.closed
+        stream = device.stream()
+        buffer = stream.create([1.0, 2.0])
+    assert device.closed and device.health == "closed"
+    with pytest.raises(ms.DeviceClosed, match="the device is closed"):
+        stream.read(buffer).wait()
+    with pytest.raises(ms.DeviceClosed):
+        device.stream().create([1.0])
+
+
+def test_close_reports_what_it_did() -> None:
+    device = ms.Device("sim", seed=7)
+    device.stream().zeros(100, ms.f32)
+    report = device.close(timeout=5.0)
+    assert report["drained"] is True and report["tasks_left"] == 0
+    assert device.close()["tasks_left"] == 0
+
+
+def test_two_devices_are_independent() -> None:
+    with ms.Device("cpu") as one, ms.Device("sim") as other:
+        buffer = one.stream().create([1])
+        with pytest.raises(ms.ForeignError, match="belongs to another device"):
+            other.stream().read(buffer).wait()
+
+
+def test_a_device_that_is_dropped_closes_on_another_thread() -> None:
+    device = ms.Device("cpu")
+    reference = weakref.ref(device)
+    device.stream().zeros(1 << 20, ms.f32)
+    del device
+    gc.collect()
+    assert reference() is None
+
+
+def test_unknown_backends_and_options_are_refused() -> None:
+    with pytest.raises(ms.ArgumentError, match="backend must be"):
+        ms.Device("tpu")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    with pytest.raises(ms.ArgumentError, match='backend "cpu" has no option `seed`'):
+        ms.Device("cpu", seed=3)
+    with pytest.raises(ms.OpenError, match="mailbox_capacity"):
+        ms.Device("cpu", mailbox_capacity=0)
+
+
+@pytest.mark.parametrize("backend", ["cuda", "vulkan"])
+def test_a_backend_without_its_driver_says_what_is_missing(backend: str) -> None:
+    try:
+        device = ms.Device(backend)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    except ms.OpenError as error:
+        assert f"`{backend}` cannot be opened" in str(error)
+    else:
+        device.close()
+
+
+def test_a_hard_limit_raises_out_of_memory(device: ms.Device) -> None:
+    client = device.client(name="small", hard_limit=4096)
+    assert client.name == "small"
+    stream = client.stream()
+    kept = stream.zeros(1000, ms.f32)
+    with pytest.raises(ms.OutOfMemory, match="client `small`") as caught:
+        stream.empty(1000, ms.f32)
+    assert isinstance(caught.value, MemoryError)
+    del kept
+    assert stream.read(stream.zeros(1000, ms.f32)).wait().sum() == 0
+
+
+def test_a_limit_of_tasks_makes_calls_wait_without_the_lock(cpu: ms.Device) -> None:
+    client = cpu.client(max_tasks=2)
+    stream = client.stream()
+    buffer = stream.zeros(1 << 16, ms.f32)
+    for value in range(300):
+        stream.fill(buffer, value)
+    assert stream.read(buffer[:4]).wait().tolist() == [299.0] * 4
+
+
+def test_priorities_are_checked(cpu: ms.Device) -> None:
+    assert "high" in repr(cpu.client(name="high", priority="high"))
+    with pytest.raises(ms.ArgumentError, match="priority must be"):
+        cpu.client(priority="urgent")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def test_metrics_are_plain_numbers() -> None:
+    with ms.Device("cpu", sample_latencies=1) as device:
+        client = device.client(name="service")
+        stream = client.stream()
+        buffer = stream.zeros(10, ms.f32)
+        stream.read(buffer).wait()
+        metrics = client.metrics().wait()
+        assert metrics["tasks"] >= 2 and metrics["mailbox_capacity"] == 256
+        assert metrics["clients"]["service"]["streams"] == 1
+        assert metrics["faults"]["panicked"] == 0
+        assert metrics["latencies"]["runs_ns"]["count"] >= 1
+        assert device.memory().wait()["live_slices"] >= 1
+
+
+def test_properties_have_units(device: ms.Device) -> None:
+    properties = device.properties()
+    assert properties["alignment_bytes"] >= 8
+    assert len(properties["max_cube_count"]) == 3
+
+
+def test_a_close_waits_for_accepted_work_while_other_threads_run() -> None:
+    steps = 0
+    stop = threading.Event()
+
+    def count() -> None:
+        nonlocal steps
+        while not stop.is_set():
+            steps += 1
+            time.sleep(0)
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    with ms.Device("cpu") as device:
+        stream = device.stream()
+        buffer = stream.create(np.ones(1 << 20, np.float32))
+        for _ in range(50):
+            stream.fill(buffer, 1.0)
+        before = steps
+    stop.set()
+    counter.join()
+    assert steps > before

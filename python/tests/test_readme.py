@@ -1,0 +1,34 @@
+"""Runs the examples of the README and of the package's documentation."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import millstream as ms
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def run(text: str, folder: Path) -> None:
+    """Runs a program from a file, since the lines of kernels are looked up."""
+    file = folder / "example.py"
+    file.write_text(text)
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_example_of_the_readme(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    run(example, tmp_path)
+
+
+def test_the_example_of_the_package(tmp_path: Path) -> None:
+    assert ms.__doc__ is not None
+    lines = ms.__doc__.splitlines()
+    start = lines.index("    import millstream as ms")
+    end = next(index for index in range(start, len(lines)) if lines[index] and not lines[index].startswith(" "))
+    run(textwrap.dedent("\n".join(lines[start:end])), tmp_path)

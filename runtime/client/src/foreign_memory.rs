@@ -1,0 +1,105 @@
+//! Copies from and to memory that another runtime owns, such as an array of Python: no copy on the host is made.
+
+use std::sync::Arc;
+
+use millstream_protocol::access::Access;
+use millstream_protocol::element::Element;
+use millstream_protocol::landing::{Landed, Landing};
+use millstream_protocol::memory::AllocationMode;
+use millstream_protocol::message::{HostBytes, HostSource, Op};
+use smallvec::smallvec;
+
+use crate::copies::{Upload, same_length};
+use crate::handle::Handle;
+use crate::{Finish, Pending, Returned, Stream};
+
+impl Stream {
+    /// Allocates a slice and uploads `data` to it without a copy on the host. `data` is dropped after the upload, on a
+    /// thread of the runtime. May block as [`Stream::create`].
+    ///
+    /// # Errors
+    /// Same as [`Stream::create`]. The error carries `data`, which was not taken: [`Returned`].
+    pub fn create_from<H: HostBytes>(&self, data: H) -> Result<Handle<u8>, Returned<H>> {
+        self.create_with(data)
+    }
+
+    /// Creates a slice from bytes that are whole elements of `T`.
+    pub(crate) fn create_with<T: Element, H: HostBytes>(
+        &self,
+        data: H,
+    ) -> Result<Handle<T>, Returned<H>> {
+        let bytes = data.bytes().len();
+        let prepared = self.check_room_for_create().and_then(|()| {
+            let permit = self.upload_permit(self.waits(), bytes)?;
+            let len = bytes / size_of::<T>();
+            let handle = self.reserve(self.waits(), len, AllocationMode::Automatic)?;
+            Ok((permit, handle))
+        });
+        let (permit, handle) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => return Err(Returned { value: data, error }),
+        };
+        self.send_upload(Upload::new(data, permit), handle.as_bytes())?;
+        Ok(handle)
+    }
+
+    /// Overwrites `target` with `data`, which must have the same length, without a copy on the host. `data` is dropped
+    /// after the upload, on a thread of the runtime. May block as [`Stream::create`].
+    ///
+    /// # Errors
+    /// Same as [`Stream::write`]. The error carries `data`, which was not taken: [`Returned`].
+    pub fn write_from<H: HostBytes>(
+        &self,
+        target: &Handle<u8>,
+        data: H,
+    ) -> Result<(), Returned<H>> {
+        let bytes = data.bytes().len();
+        let fits = self
+            .check_handle(target)
+            .and_then(|()| same_length("write", bytes as u64, target.size()));
+        match fits.and_then(|()| self.upload_permit(self.waits(), bytes)) {
+            Ok(permit) => self.send_upload(Upload::new(data, permit), target),
+            Err(error) => Err(Returned { value: data, error }),
+        }
+    }
+
+    fn send_upload<H: HostBytes>(
+        &self,
+        upload: Upload<H>,
+        target: &Handle<u8>,
+    ) -> Result<(), Returned<H>> {
+        let target = target.binding(Access::Write);
+        let sent = self.submit_value(
+            self.waits(),
+            upload,
+            |upload| Op::CopyIn(HostSource::Owned(Box::new(upload))),
+            |task| task.push_binding(target),
+        );
+        sent.map_err(|returned| returned.map(Upload::into_data))
+    }
+
+    /// Reads the bytes of `source` to a landing of the caller, after all tasks added to the stream so far. The answer
+    /// is what the landing yields. May block as [`Stream::read`].
+    ///
+    /// # Safety
+    /// The memory of the landing's target is valid for writes until the landing is dropped, and nothing else accesses
+    /// it before the answer has arrived, or, if the answer is dropped, before the landing is.
+    pub unsafe fn read_to_landing<V, L>(&self, source: &Handle<u8>, landing: Arc<L>) -> Pending<V>
+    where
+        V: Send + 'static,
+        L: Landing + Landed<V>,
+    {
+        let (_, bytes) = landing.target();
+        let finish = Finish::Landed(landing.clone());
+        same_length("read", source.size(), bytes as u64)
+            .and_then(|()| {
+                self.copy_out(
+                    &[(source, None)],
+                    smallvec![landing as Arc<dyn Landing>],
+                    (None, || ()),
+                    finish,
+                )
+            })
+            .unwrap_or_else(|error| Pending::failed(self.requester(), error))
+    }
+}
