@@ -84,6 +84,13 @@ pub(crate) const SUITES: &[Suite] = &[
         run: demo,
     },
     Suite {
+        name: "python",
+        about: "build the wheel of Python, install it into a fresh virtual environment, run its tests and type checks",
+        minutes: "1.5",
+        in_ci: true,
+        run: python::run_suite,
+    },
+    Suite {
         name: "peers",
         about: "build and test the benchmarks against other libraries",
         minutes: "4.5",
@@ -98,13 +105,6 @@ pub(crate) const SUITES: &[Suite] = &[
         minutes: "5",
         in_ci: false,
         run: vulkan::run_bevy,
-    },
-    Suite {
-        name: "python",
-        about: "build the wheel of Python, install it into a fresh virtual environment, run its tests and type checks",
-        minutes: "3",
-        in_ci: false,
-        run: python::run_suite,
     },
     Suite {
         name: "deep-models",

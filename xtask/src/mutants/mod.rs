@@ -18,7 +18,7 @@ use mutant::Mutant;
 use tree::Tree;
 
 /// The number of mutants that every change runs.
-const FEW: usize = 3;
+const FEW: usize = 2;
 
 /// Checks that all patches apply, and runs the chosen ones.
 pub(crate) fn run(cargo: &Cargo) -> Outcome {
