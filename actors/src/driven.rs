@@ -276,7 +276,7 @@ impl<B: Backend> Direct<B> {
 pub(crate) trait Driven: Send + Sync {
     fn step(&self, budget: Duration) -> bool;
 
-    /// Whether the backend works on tasks without being pumped.
+    /// Whether the backend works on tasks without being pumped. Also if a thread is inside.
     fn has_running_tasks(&self) -> bool;
 
     /// Closes the device: finishes what can finish until the deadline, answers everything, and reports
@@ -293,7 +293,7 @@ impl<B: Backend> Driven for DirectChannel<B> {
     }
 
     fn has_running_tasks(&self) -> bool {
-        Direct::has_running_tasks(self)
+        Direct::has_running_tasks(self).unwrap_or(true)
     }
 
     fn shut_down(&self, deadline: Option<Instant>) -> Report {

@@ -152,10 +152,12 @@ impl<B: Backend> Direct<B> {
         let in_time = || deadline.is_none_or(|deadline| Instant::now() < deadline);
         loop {
             let worked = self.step_with(DRIVE_BUDGET, true);
-            if !(worked || self.has_running_tasks()) || !in_time() {
+            let running = self.has_running_tasks();
+            if !(worked || running != Some(false)) || !in_time() {
                 break;
             }
-            if !worked && !self.wait_in_driver(NAP, &|| false) {
+            let waits = !worked && running == Some(true);
+            if !worked && !(waits && self.wait_in_driver(NAP, &|| false)) {
                 thread::sleep(NAP);
             }
         }

@@ -13,8 +13,8 @@
 //!
 //! # The wait in the driver
 //! A backend that works without being pumped ([`Backend::RUNS_WITHOUT_PUMP`]) rings nothing when a task completes. While
-//! such tasks run, step 5 is a wait for the driver ([`Backend::completion_wait`]), outside the lock, until the next task of any
-//! queue has completed. If the backend or the driver cannot wait, it is a sleep at the bell. Both end after [`NAP`] at
+//! such tasks run, step 5 is a wait for the driver ([`Backend::completion_wait`]), outside the lock, until the next task of
+//! any queue has completed. If the backend or the driver cannot wait, it is a sleep at the bell. Both end after [`NAP`] at
 //! the latest:
 //! ```text
 //!  5a chooses the tasks: the first one in flight of each queue
@@ -27,7 +27,9 @@
 //!   publishes the cursor before 5a, it has rung before 5b, through the answer's waker; otherwise 5a chooses that task or
 //!   an earlier one, and 5c ends with it.
 //! - A loss ends 5c. The thread then naps at the bell, and the next pump reports the loss (I5).
-//! - No thread waits in the driver while no task runs (I11).
+//! - No thread waits in the driver while no task runs, nor while a thread is inside (I11). That thread may be busy for
+//!   long, with user code for example, and publishes nothing meanwhile: a wait for a task that has completed would return
+//!   at once, again and again.
 //!
 //! # Example: a wait beside a pump
 //! ```text
@@ -75,15 +77,13 @@ impl<B: Backend> Direct<B> {
         next
     }
 
-    /// Returns `true` if the backend works without being pumped, so that nothing rings when a task completes. Also if a
+    /// Returns whether the backend works without being pumped, so that nothing rings when a task completes. `None` if a
     /// thread is inside, since the backend cannot be checked then.
-    pub(super) fn has_running_tasks(&self) -> bool {
+    pub(super) fn has_running_tasks(&self) -> Option<bool> {
         if !B::RUNS_WITHOUT_PUMP {
-            return false;
+            return Some(false);
         }
-        let Some(mut core) = self.core.look() else {
-            return true;
-        };
+        let mut core = self.core.look()?;
         let under_way = match &mut core.actor {
             Some(actor) => {
                 !actor.server.is_lost() && actor.server.backend_mut().has_running_tasks()
@@ -96,9 +96,9 @@ impl<B: Backend> Direct<B> {
         // A thread that found the device busy meanwhile must look again.
         if self.core.leave(core) {
             self.idle.bell.ring();
-            return true;
+            return None;
         }
-        under_way
+        Some(under_way)
     }
 
     /// Sleeps, after a `step` that did nothing, until there may be something to do: see `ComputeChannel::rest`.
@@ -117,13 +117,15 @@ impl<B: Backend> Direct<B> {
         if !step() && !ready(waker) {
             // A task's own deadline is something to do as well.
             let until = deadline.into_iter().chain(self.next_deadline()).min();
-            if !self.has_running_tasks() {
+            let running = self.has_running_tasks();
+            if running == Some(false) {
                 bell.sleep(heard, until);
                 return;
             }
             let now = Instant::now();
             let nap = until.map_or(NAP, |until| NAP.min(until.saturating_duration_since(now)));
-            if !self.wait_in_driver(nap, &|| bell.heard() != heard) {
+            let waits = running == Some(true);
+            if !(waits && self.wait_in_driver(nap, &|| bell.heard() != heard)) {
                 bell.sleep(heard, Some(now + nap));
             }
         }

@@ -5,7 +5,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use ash::vk;
-use millstream::{Device, DeviceOptions, Driver, Error, Handle, Stream};
+use millstream::vulkan::{Vulkan, VulkanResources};
+use millstream::{Access, Device, DeviceOptions, Driver, Error, Handle, Stream};
 use millstream_vulkan_faults::program::PATIENCE;
 use millstream_vulkan_faults::{Checked, Fault, REACHED, Session, TIMEOUTS};
 use rstest::rstest;
@@ -142,6 +143,44 @@ fn wait_is_for_the_oldest_batch_in_flight_i11() {
         assert!(reached <= 1, "{calls:?}");
         assert_eq!(waiter.join().unwrap().unwrap(), [9; 64]);
     });
+    rig.end();
+}
+
+/// I11: while a thread is inside the device, which publishes nothing meanwhile, no other waits in the driver: its batch may
+/// have completed, and each wait would return at once.
+#[test]
+fn no_caller_waits_in_the_driver_while_a_thread_is_inside_i11() {
+    /// How long the thread stays inside: time for thousands of waits that return at once.
+    const INSIDE: Duration = Duration::from_millis(30);
+    let Some(rig) = Rig::new() else { return };
+    rig.session.hold();
+    rig.submit(8);
+    let before = rig.session.counts();
+    let reached = std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| rig.read());
+        let waits = rig.session.await_count(TIMEOUTS, WAITS, &before);
+        let (sender, receiver) = mpsc::channel();
+        let session = &rig.session;
+        let (released, counted) = (session.counts(), sender);
+        // Ends the hold, so that a failed test ends too.
+        rig.session.release();
+        let inside = move |_: &mut VulkanResources| {
+            // User code that takes its time.
+            std::thread::sleep(INSIDE);
+            counted.send(()).unwrap();
+        };
+        let nothing: [(&Handle<u8>, Access); 0] = [];
+        rig.stream
+            .with_resource::<Vulkan>("inside", nothing.as_slice(), inside)
+            .unwrap();
+        rig.stream.sync().wait().unwrap();
+        receiver.recv_timeout(PATIENCE).unwrap();
+        let calls = rig.session.counts_since(&released);
+        assert!(waits, "the thread waits in the driver");
+        assert_eq!(waiter.join().unwrap().unwrap(), [8; 64]);
+        calls.get(REACHED).copied().unwrap_or_default()
+    });
+    assert!(reached <= WAITS, "{reached} waits returned at once");
     rig.end();
 }
 
