@@ -156,8 +156,8 @@ impl<B: Backend> Direct<B> {
             if !(worked || running != Some(false)) || !in_time() {
                 break;
             }
-            let waits = !worked && running == Some(true);
-            if !worked && !(waits && self.wait_in_driver(NAP, &|| false)) {
+            let waited = worked || running == Some(true) && self.wait_in_driver(NAP, &|| false);
+            if !waited {
                 thread::sleep(NAP);
             }
         }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use ash::vk;
 
+use crate::budget::{Budget, Charge};
 use crate::driver::{Code, Context, Mapped, Purpose};
 use crate::properties::QUEUE_DEPTH_MAX;
 use crate::trace::Timestamp;
@@ -28,6 +29,8 @@ pub(crate) struct Commands {
     buffer: vk::CommandBuffer,
     /// The secondary command buffers that this one executes.
     executed: Vec<Arc<Commands>>,
+    /// What a secondary command buffer takes of the device's budget.
+    charge: Option<Charge>,
     /// Parameters of dispatches that do not fit push constants. The number of blocks is bounded by the number of
     /// dispatches of a batch (I12).
     parameters: Vec<Mapped>,
@@ -84,6 +87,7 @@ impl Commands {
             pool,
             buffer: vk::CommandBuffer::null(),
             executed: Vec::new(),
+            charge: None,
             parameters: Vec::new(),
             filled: (0, 0),
             counts: Vec::new(),
@@ -169,6 +173,14 @@ impl Commands {
             let device = &self.context.device;
             device.cmd_execute_commands(self.buffer, &[secondary.buffer]);
         }
+    }
+
+    /// Takes what the command buffer keeps, with these bytes of commands, from a budget. Returns `false` if the budget has
+    /// too few bytes left.
+    pub(crate) fn charge(&mut self, budget: &Budget, bytes: u64) -> bool {
+        let parameters = (self.parameters.len() * BLOCK_BYTES) as u64;
+        self.charge = budget.take(bytes + parameters);
+        self.charge.is_some()
     }
 
     /// Releases what was kept for the submission, which has completed.

@@ -110,10 +110,12 @@ impl VulkanDevice {
         to: Location,
         pattern: Pattern,
     ) -> Result<(), Refused> {
-        let bytes = pattern.bytes();
-        let repeated: [u8; SEED_BYTES] =
-            std::array::from_fn(|nth| bytes[nth % usize::from(pattern.width)]);
         let seed = target.len.min(SEED_BYTES as u64);
+        let (bytes, width) = (pattern.bytes(), usize::from(pattern.width));
+        let mut repeated = [0; SEED_BYTES];
+        for repetition in repeated[..seed as usize].chunks_mut(width) {
+            repetition.copy_from_slice(&bytes[..repetition.len()]);
+        }
         let commands = self.queues[queue.index()].record([target].into_iter())?;
         let (from, offset) = commands.store_source(&repeated[..seed as usize])?;
         let commands = commands.raw();

@@ -32,7 +32,7 @@ impl Location {
 /// freed one, and even its address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
-    /// The serial number of the page; 0 for an empty range.
+    /// The serial number of the page; 0 if the binding has no page.
     page: u64,
     offset: u64,
     len: u64,
@@ -143,7 +143,7 @@ impl Pages {
         Some(&self.get(page)?.buffer)
     }
 
-    /// Returns the place of a binding; that of an empty one if it has no memory.
+    /// Returns the place of a binding.
     #[inline]
     pub(crate) fn place(&self, binding: &BoundSlice) -> Place {
         let page = self.get(binding.page).map_or(0, |page| page.serial);

@@ -27,9 +27,11 @@ use millstream_protocol::error::Refused;
 use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::properties::DeviceProperties;
 pub(crate) use opening::DeviceConfig;
+use replaying::Recordings;
 pub use resources::{VulkanBinding, VulkanResources};
 pub use sharing::VulkanAlias;
 
+use crate::budget::Budget;
 use crate::compiler::VulkanCompiler;
 use crate::completer::Shared;
 use crate::driver::{Buffer, Code, Context, Mapped};
@@ -62,8 +64,9 @@ pub struct VulkanDevice {
     pub(crate) nothing: Buffer,
     pub(crate) context: Arc<Context>,
     shared: Arc<Shared>,
-    /// Counts the secondary command buffers: each has a clone.
-    recorded: Arc<()>,
+    recordings: Arc<Recordings>,
+    /// What secondary command buffers may keep.
+    recorded: Budget,
     /// Compiled by the first launch with a cube count of the device.
     count_guard: Option<CountGuard>,
     /// `None` if the device has no timestamps.

@@ -10,7 +10,9 @@ use millstream_protocol::id::QueueId;
 use millstream_sync::timeline::Timeline;
 
 use super::VulkanDevice;
+use super::replaying::RECORDED_BYTES_MAX;
 use crate::adopted::{AdoptedDevice, AdoptedQueue};
+use crate::budget::Budget;
 use crate::compiler::VulkanCompiler;
 use crate::completer::{Shared, serve};
 use crate::driver::{
@@ -135,7 +137,8 @@ impl VulkanDevice {
             nothing,
             context: context.clone(),
             shared: shared.clone(),
-            recorded: Arc::default(),
+            recordings: Arc::default(),
+            recorded: Budget::new(RECORDED_BYTES_MAX),
             count_guard: None,
             tracer: None,
             span_capacity: host.trace_capacity,

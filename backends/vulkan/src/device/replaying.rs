@@ -10,7 +10,8 @@
 //!  each later one with these            executes it: one call
 //! ```
 //! So a recording that is replayed once, or whose words change with each replay, never has a secondary command buffer.
-//! Programs that swap two buffers from replay to replay have two.
+//! Programs that swap two buffers from replay to replay have two. If one is replaced after fewer than [`WORTHWHILE`]
+//! replays, those of its recording become patient: twice as many replays with the same arguments precede the next one.
 //!
 //! # Fallback
 //! All replays record their tasks, so that an error names its task, in these cases:
@@ -18,20 +19,21 @@
 //! - The recording has fewer than [`TASKS_MIN`] tasks, or a cube count that the device writes: its checked copy, in the
 //!   command buffer's memory, belongs to one replay.
 //! - Spans are recorded, since each task has its own times.
-//! - The device has [`RECORDED_MAX`] secondary command buffers.
-//! - A task is refused, or the driver refuses the secondary command buffer.
+//! - The secondary command buffers of the device keep [`RECORDED_BYTES_MAX`] bytes.
+//! - A task is refused, or the driver refuses the secondary command buffer. It is not tried again with these arguments.
 //!
 //! # What a secondary command buffer refers to
 //! Its pages have not been freed since: a [`Place`] has the serial number of its page. The plan keeps its pipelines. The
 //! command buffers that execute it keep it until their submissions have completed.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use millstream_protocol::access::Access;
 use millstream_protocol::backend::{BoundSlice, Plan, Prepared, Replay};
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::Cursor;
 use millstream_protocol::recording::RecordedTask;
+use slab::Slab;
 
 use super::VulkanDevice;
 use super::launching::covered_by_descriptor;
@@ -44,13 +46,52 @@ use crate::queue::Recorded;
 const TASKS_MIN: usize = 4;
 /// The most sets of arguments of a recording and queue.
 const VARIANTS_MAX: usize = 4;
-/// The most secondary command buffers of a device (I12).
-const RECORDED_MAX: usize = 1024;
+/// The most bytes that the secondary command buffers of a device keep (I12): their parameters, and an estimate for their
+/// commands.
+pub(super) const RECORDED_BYTES_MAX: u64 = 64 << 20;
+/// The estimate for the commands of a task.
+const TASK_BYTES: u64 = 256;
+/// The replays after which a secondary command buffer has saved more than it cost.
+const WORTHWHILE: u32 = 8;
+/// The most replays before a secondary command buffer is recorded.
+const PATIENCE_MAX: u32 = 1 << 16;
 
-/// The device's state for the replays of a recording.
+/// The states of all recordings. The device owns them, not what `Backend::prepare` returns: after a loss such values are
+/// never dropped, and would keep the logical device.
+#[derive(Default)]
+pub(super) struct Recordings(Mutex<Slab<Variants>>);
+
+impl Recordings {
+    fn lock(&self) -> MutexGuard<'_, Slab<Variants>> {
+        // Nothing panics under the lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The place of a recording's state. Its drop, on any thread, drops the state.
+struct Key {
+    key: usize,
+    recordings: Weak<Recordings>,
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        let Some(recordings) = self.recordings.upgrade() else {
+            return;
+        };
+        let state = recordings.lock().try_remove(self.key);
+        // Outside of the lock: this calls the driver.
+        drop(state);
+    }
+}
+
+/// The state of a recording for its replays.
+#[derive(Default)]
 struct Variants {
     /// How the tasks access each parameter.
     accesses: Box<[Access]>,
+    /// The number of replays with the same arguments that precede a secondary command buffer.
+    patience: u32,
     /// The sets of arguments, by queue. Each list begins with the set that was used last.
     lists: Box<[Vec<Variant>]>,
 }
@@ -64,18 +105,13 @@ struct Variant {
 }
 
 enum State {
-    /// One replay had these arguments.
-    SeenOnce,
-    Recorded {
-        recorded: Recorded,
-        _counted: Counted,
-    },
+    /// The number of replays with these arguments so far.
+    Seen(u32),
+    /// The secondary command buffer, and the number of its replays.
+    Recorded(Recorded, u32),
     /// A secondary command buffer was refused.
     Refused,
 }
-
-/// Counts the secondary command buffers of a device: it and they each have a clone.
-type Counted = Arc<()>;
 
 impl Variant {
     fn has(&self, replay: &Replay<'_>, pages: &Pages) -> bool {
@@ -86,7 +122,7 @@ impl Variant {
 
     /// Replaces the arguments.
     fn set(&mut self, replay: &Replay<'_>, pages: &Pages, (accesses, alignment): (&[Access], u64)) {
-        self.state = State::SeenOnce;
+        self.state = State::Seen(1);
         self.words.clear();
         self.words.extend_from_slice(replay.words());
         // No task uses parameters beyond the list.
@@ -115,13 +151,16 @@ impl Variants {
             list.push(Variant {
                 parameters: Vec::new(),
                 words: Vec::new(),
-                state: State::SeenOnce,
+                state: State::Seen(0),
             });
         }
         let at = known.unwrap_or(list.len() - 1);
         list[..=at].rotate_right(1);
         let front = list.first_mut()?;
         if known.is_none() {
+            if let State::Recorded(_, ..WORTHWHILE) = front.state {
+                self.patience = PATIENCE_MAX.min(2 * self.patience);
+            }
             front.set(replay, pages, (&self.accesses, alignment));
             return None;
         }
@@ -150,9 +189,14 @@ impl VulkanDevice {
             return Box::new(());
         }
         let lists = self.queues.iter().map(|_| Vec::with_capacity(VARIANTS_MAX));
-        Box::new(Variants {
+        let state = Variants {
             accesses: accesses_of(plan),
+            patience: 1,
             lists: lists.collect(),
+        };
+        Box::new(Key {
+            key: self.recordings.lock().insert(state),
+            recordings: Arc::downgrade(&self.recordings),
         })
     }
 
@@ -161,26 +205,37 @@ impl VulkanDevice {
     pub(super) fn replay_recorded(
         &mut self,
         replay: &mut Replay<'_>,
-        prepared: &mut Prepared,
+        prepared: &Prepared,
     ) -> Result<bool, Refused> {
-        let queue = replay.queue.index();
-        let Some(variants) = prepared.downcast_mut::<Variants>() else {
+        let Some(&Key { key, .. }) = prepared.downcast_ref::<Key>() else {
             return Ok(false);
         };
-        if self.queues[queue].tracer.is_some() {
+        if self.queues[replay.queue.index()].tracer.is_some() {
             return Ok(false);
         }
+        // Not under the lock, since this calls the driver.
+        let mut state = std::mem::take(&mut self.recordings.lock()[key]);
+        let executed = self.replay_with(replay, &mut state);
+        self.recordings.lock()[key] = state;
+        executed
+    }
+
+    fn replay_with(
+        &mut self,
+        replay: &mut Replay<'_>,
+        variants: &mut Variants,
+    ) -> Result<bool, Refused> {
+        let patience = variants.patience;
         let Some(variant) = variants.find(replay, &self.pages, self.descriptor_alignment) else {
             return Ok(false);
         };
-        if let State::SeenOnce = variant.state
-            && Arc::strong_count(&self.recorded) <= RECORDED_MAX
-        {
+        if let State::Seen(replays) = &mut variant.state {
+            if *replays < patience {
+                *replays += 1;
+                return Ok(false);
+            }
             variant.state = match self.record(replay) {
-                Ok(Some(recorded)) => State::Recorded {
-                    recorded,
-                    _counted: self.recorded.clone(),
-                },
+                Ok(Some(recorded)) => State::Recorded(recorded, 0),
                 Ok(None) => State::Refused,
                 Err(code) => {
                     tracing::debug!(target: "millstream::vulkan", %code, "a secondary command buffer was refused");
@@ -188,11 +243,12 @@ impl VulkanDevice {
                 }
             };
         }
-        let State::Recorded { recorded, .. } = &variant.state else {
+        let State::Recorded(recorded, replays) = &mut variant.state else {
             return Ok(false);
         };
+        *replays = replays.saturating_add(1);
         self.enter()?;
-        let queue = &mut self.queues[queue];
+        let queue = &mut self.queues[replay.queue.index()];
         let parameters = variant.parameters.iter().map(|(_, bound)| bound);
         queue.execute(recorded, parameters)?;
         let last = replay.first + replay.plan.tasks().len() as Cursor - 1;
@@ -200,12 +256,17 @@ impl VulkanDevice {
         Ok(true)
     }
 
-    /// Records the tasks of a replay to a secondary command buffer. Returns `None` if a task is refused.
+    /// Records the tasks of a replay to a secondary command buffer. Returns `None` if a task is refused, or if secondary
+    /// command buffers keep too many bytes.
     fn record(&mut self, replay: &mut Replay<'_>) -> Result<Option<Recorded>, Code> {
         let queue = replay.queue.index();
+        let bytes = TASK_BYTES * replay.plan.tasks().len() as u64;
+        if self.recorded.take(bytes).is_none() {
+            return Ok(None);
+        }
         self.queues[queue].begin_recorded()?;
         let issued = replay.issue_all(self);
-        let recorded = self.queues[queue].end_recorded()?;
+        let recorded = self.queues[queue].end_recorded(&self.recorded, bytes)?;
         Ok(recorded.filter(|_| issued.is_ok()))
     }
 }

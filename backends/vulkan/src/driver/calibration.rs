@@ -83,14 +83,16 @@ impl CalibratedTimestamps {
 }
 
 /// Returns the extension with which a GPU compares its clock with that of the host; `None` if it has none. An application
-/// enables it on the device that it passes to [`Vulkan::adopt`](crate::Vulkan::adopt). `entry` is the loader of the
-/// instance, to which `physical` belongs.
-pub fn calibration_extension(
+/// enables it on the device that it passes to [`Vulkan::adopt`](crate::Vulkan::adopt).
+///
+/// # Safety
+/// `physical` is a GPU of the instance, and `entry` is the loader that created the instance.
+pub unsafe fn calibration_extension(
     entry: &ash::Entry,
     instance: &ash::Instance,
     physical: vk::PhysicalDevice,
 ) -> Option<&'static std::ffi::CStr> {
-    // SAFETY: the GPU belongs to the instance.
+    // SAFETY: the GPU belongs to the instance, as the caller guarantees.
     let extensions = unsafe { instance.enumerate_device_extension_properties(physical) };
     let found = CalibratedTimestamps::find(entry, instance, physical, &extensions.ok()?);
     found.map(CalibratedTimestamps::name)

@@ -151,7 +151,8 @@ impl Instance {
             layers.push(LAYER.as_ptr());
             extensions.push(ext::debug_utils::NAME.as_ptr());
         }
-        if validation == Validation::Synchronization && takes_settings(entry)? {
+        let takes_settings = validation == Validation::Synchronization && takes_settings(entry)?;
+        if takes_settings {
             extensions.push(ext::layer_settings::NAME.as_ptr());
         }
         let enabled = [
@@ -167,7 +168,10 @@ impl Instance {
             .enabled_layer_names(&layers)
             .enabled_extension_names(&extensions);
         if validation == Validation::Synchronization {
-            info = info.push_next(&mut features).push_next(&mut settings);
+            info = info.push_next(&mut features);
+        }
+        if takes_settings {
+            info = info.push_next(&mut settings);
         }
         let handler = (validation > Validation::Off)
             .then(|| Box::new(handler.unwrap_or_else(|| Arc::new(log))));
@@ -276,8 +280,8 @@ fn takes_settings(entry: &ash::Entry) -> Result<bool, OpenError> {
     Ok(extensions.iter().any(has))
 }
 
-/// The setting that makes synchronization validation see what shaders access through descriptors. It is off by default
-/// (1.4.309): the layer assumes that a shader accesses the whole range of a descriptor.
+/// The setting that makes synchronization validation see what shaders access through descriptors. With it the layer
+/// assumes that a shader accesses the whole range of a descriptor. It is off by default (1.4.309).
 fn see_shader_accesses() -> vk::LayerSettingEXT<'static> {
     static TRUE: vk::Bool32 = vk::TRUE;
     vk::LayerSettingEXT {
@@ -379,7 +383,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_advice_against_our_own_extensions_is_dropped() {
+    fn only_advice_against_what_this_crate_does_is_dropped() {
         let message = |id: &str, extension: &str| Message {
             severity: Severity::Warning,
             id: id.to_owned(),
@@ -393,5 +397,10 @@ mod tests {
         let clocks = "VK_EXT_calibrated_timestamps";
         assert!(is_expected(&message(deprecated, clocks)));
         assert!(!is_expected(&message(deprecated, "VK_EXT_debug_utils")));
+        let several = "BestPractices-vkBeginCommandBuffer-simultaneous-use";
+        assert!(is_expected(&message(
+            several,
+            "VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT"
+        )));
     }
 }

@@ -11,10 +11,9 @@
 //!  execute             each replay: a barrier if needed, one vkCmdExecuteCommands
 //! ```
 //! # Barriers
-//! A barrier in a secondary command buffer also covers the commands before it, and those before it. But synchronization
-//! validation (1.4.309) does not apply it to commands of earlier submissions. So a barrier precedes a replay that
-//! conflicts with an earlier task in any of its parameters, although one before its first task that conflicts would
-//! do (I1). After the replay, the queue's accesses are those since its last barrier.
+//! A barrier in a secondary command buffer covers all earlier commands of its queue, also those of earlier submissions.
+//! But synchronization validation (1.4.309) does not apply it to these. So a barrier precedes a replay that conflicts with
+//! an earlier task in any of its parameters, although one before the first task that conflicts would suffice (I1). After the replay, the queue's accesses are those since its last barrier.
 
 use std::sync::Arc;
 
@@ -22,6 +21,7 @@ use millstream_protocol::backend::BoundSlice;
 
 use super::Queue;
 use crate::accesses::Accesses;
+use crate::budget::Budget;
 use crate::commands::Commands;
 use crate::driver::Code;
 
@@ -56,8 +56,13 @@ impl Queue {
         Ok(())
     }
 
-    /// Ends the secondary command buffer, and continues as before it. Returns `None` if none was begun.
-    pub(crate) fn end_recorded(&mut self) -> Result<Option<Recorded>, Code> {
+    /// Ends the secondary command buffer, whose commands take these bytes, and continues as before it. Returns `None` if
+    /// none was begun, or if the budget does not suffice.
+    pub(crate) fn end_recorded(
+        &mut self,
+        budget: &Budget,
+        bytes: u64,
+    ) -> Result<Option<Recorded>, Code> {
         let Some(set) = self.set_aside.take() else {
             return Ok(None);
         };
@@ -68,6 +73,9 @@ impl Queue {
             return Ok(None);
         };
         commands.end()?;
+        if !commands.charge(budget, bytes) {
+            return Ok(None);
+        }
         Ok(Some(Recorded {
             commands: Arc::new(commands),
             accesses,

@@ -143,7 +143,8 @@ impl WgpuSetup {
         };
         let push_descriptor = add(khr::push_descriptor::NAME);
         let entry = adapter.shared_instance().entry();
-        let calibration = calibration_extension(entry, instance, physical);
+        // SAFETY: wgpu has created the instance by this entry, and the physical device belongs to it.
+        let calibration = unsafe { calibration_extension(entry, instance, physical) };
         let calibrated_timestamps = calibration.is_some_and(&mut add);
         if properties.api_version < vk::API_VERSION_1_3 {
             add(khr::synchronization2::NAME);

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// does not have this trait.
 pub trait CompletionWait: Send + Sync {
     /// Blocks until any queue completes a task that no pump has found complete, for at most `budget`. Returns `false`
-    /// without having blocked if no task runs, or if the driver refuses to wait; the caller then sleeps elsewhere. The
+    /// if no task runs, or if the driver refuses to wait or reports a loss; the caller then sleeps elsewhere. The
     /// next pump reports a loss that the driver has reported to the wait.
     ///
     /// `is_over` is called once the tasks are chosen. If it returns `true`, the call returns `true` at once. A task that

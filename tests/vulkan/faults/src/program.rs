@@ -89,22 +89,22 @@ pub fn submit(device: &Device) -> Result<Submitted, Error> {
         CubeCount::cover(LONG, 256),
         (update(&long), LONG as u32),
     )?;
-    let profiled = one.profiled(|one| {
-        one.launch(&add_one, cubes(), (update(&a), n)).ok();
-    });
     let total = one.empty::<u64>(1)?;
-    launch_large(&one, &large, &a, &total)?;
-    let odd = one.create(&[0_u8; 7])?;
-    one.fill(&odd.slice(1..6)?, 3)?;
-    one.fill(&total, 1 << 40)?;
     let recording = one.record(|recorder| {
         let sum = recorder.empty::<u64>(1)?;
         (0..3)
             .try_for_each(|_| recorder.launch(&large, CubeCount::single(), large_args(&a, &sum)))?;
         recorder.fill(&sum, 1 << 40)
     })?;
-    // The second replay records a secondary command buffer.
+    // The second replay records a secondary command buffer. Before the profile: with spans none is used.
     (0..3).try_for_each(|_| recording.replay(&one))?;
+    let profiled = one.profiled(|one| {
+        one.launch(&add_one, cubes(), (update(&a), n)).ok();
+    });
+    launch_large(&one, &large, &a, &total)?;
+    let odd = one.create(&[0_u8; 7])?;
+    one.fill(&odd.slice(1..6)?, 3)?;
+    one.fill(&total, 1 << 40)?;
     other.with_resource::<Vulkan>("wait", &[(&b, Access::ReadWrite)][..], |resources| {
         resources.finish().ok();
     })?;

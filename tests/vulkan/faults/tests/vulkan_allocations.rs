@@ -8,8 +8,10 @@
     reason = "in a test, `unwrap` states the expected outcome"
 )]
 
+use std::cell::Cell;
+
 use millstream::vulkan::Vulkan;
-use millstream::{CubeCount, Device, read, update};
+use millstream::{CubeCount, Device, Recorder, read, update};
 use millstream_heap_count::{Counting, steady_allocations};
 use millstream_vulkan_faults::kernels::{add_one, large, mix};
 use millstream_vulkan_faults::program::large_args;
@@ -59,15 +61,39 @@ fn check(queues: usize) {
         }
     });
     assert_eq!(hazards, 0, "hazards between streams allocate");
-    // A launch larger than a message allocates in the client; a replay of it does not, and takes the backend's same way.
-    let recording = stream.record(|recorder| {
-        (0..4).try_for_each(|_| recorder.launch(&large, one(), large_args(&a, &total)))
-    });
-    let recording = recording.unwrap();
+    // A launch larger than a message allocates in the client; a replay of it does not. With so few tasks it takes the
+    // same way as a launch in the backend.
+    let record = |launches: usize| {
+        let record = |recorder: &mut Recorder<'_>| {
+            (0..launches).try_for_each(|_| recorder.launch(&large, one(), large_args(&a, &total)))
+        };
+        stream.record(record).unwrap()
+    };
+    let few = record(3);
     let spilled = steady(&device, || {
-        (0..10).for_each(|_| recording.replay(&stream).unwrap());
+        (0..10).for_each(|_| few.replay(&stream).unwrap());
     });
     assert_eq!(spilled, 0, "launches with spilled parameters allocate");
+    let many = record(20);
+    let replays = steady(&device, || {
+        (0..10).for_each(|_| many.replay(&stream).unwrap());
+    });
+    assert_eq!(replays, 0, "replays with known arguments allocate");
+    let mut recorder = stream.recorder();
+    let n = recorder.scalar::<u32>();
+    for _ in 0..20 {
+        recorder.launch(&add_one, one(), (update(&a), &n)).unwrap();
+    }
+    let changing = recorder.finish().unwrap();
+    // Each value twice: the second replay with it may record a secondary command buffer, but soon none does.
+    let word = Cell::new(0_u32);
+    let changed = steady(&device, || {
+        for _ in 0..20 {
+            let value = word.replace(word.get() + 1) / 2 % 32;
+            changing.set(&n, value).replay(&stream).unwrap();
+        }
+    });
+    assert_eq!(changed, 0, "replays with other arguments allocate");
     let fills = steady(&device, || {
         (0..20).for_each(|_| stream.fill(&b, 3_u32).unwrap());
     });

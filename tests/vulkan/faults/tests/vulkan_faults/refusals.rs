@@ -130,11 +130,16 @@ fn refuse_each(result: vk::Result, lasts: bool, mode: Mode) {
             Mode::Driven => driven(nth, &checked),
         };
         let refused = session.refused();
+        let replays = session.counts().get("vkCmdExecuteCommands").copied();
         let reports = session.end();
         let mut wrong = reports;
         wrong.extend(checked.take());
         assert!(wrong.is_empty(), "call {nth}: {}", wrong.join("\n"));
         if refused == 0 {
+            assert!(
+                replays > Some(0),
+                "no replay executes a secondary command buffer"
+            );
             assert!(
                 !failed && nth > 100,
                 "without a fault the program succeeds and makes more than 100 calls; it made {nth}"
