@@ -6,6 +6,7 @@
 
 use fake_cuda::Session;
 use millstream_actors::Device;
+use millstream_client::Stream;
 use millstream_client::arguments::{CubeCount, LaunchArgs, read, update, write};
 use millstream_cuda::{Cuda, CudaLaunch};
 use millstream_heap_count::{Counting, steady_allocations};
@@ -17,10 +18,14 @@ use rstest::rstest;
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Returns the number of allocations of a run of `work`, after a warm-up.
-fn steady(device: &Device, work: impl Fn()) -> u64 {
-    let client = device.new_client();
-    steady_allocations(|| client.sync().wait().unwrap(), work)
+/// Returns the number of allocations of a run of `work` on these streams, after a warm-up.
+fn steady<const N: usize>(streams: [&Stream; N], work: impl Fn()) -> u64 {
+    let sync = || {
+        for stream in streams {
+            stream.sync().wait().unwrap();
+        }
+    };
+    steady_allocations(sync, work)
 }
 
 #[rstest]
@@ -53,14 +58,14 @@ fn launches_and_replays_allocate_nothing_i9(#[values(1, 2)] queues: usize) {
     let z = stream.create(&[1.0_f32; 16]).unwrap();
     let w = stream.create(&[1.0_f32; 16]).unwrap();
     let launch = || (CubeCount::single(), (read(&x), update(&y), 0.0_f32, 16_u32));
-    let launches = steady(&device, || {
+    let launches = steady([&stream, &other], || {
         for _ in 0..50 {
             let (count, arguments) = launch();
             stream.launch(&saxpy, count, arguments).unwrap();
         }
     });
     assert_eq!(launches, 0, "launches allocate");
-    let hazards = steady(&device, || {
+    let hazards = steady([&stream, &other], || {
         for _ in 0..20 {
             let (count, arguments) = launch();
             stream.launch(&saxpy, count, arguments).unwrap();
@@ -71,7 +76,7 @@ fn launches_and_replays_allocate_nothing_i9(#[values(1, 2)] queues: usize) {
         }
     });
     assert_eq!(hazards, 0, "hazards between streams allocate");
-    let fills = steady(&device, || {
+    let fills = steady([&stream, &other], || {
         (0..20).for_each(|_| stream.fill(&z, 3.5_f32).unwrap());
     });
     assert_eq!(fills, 0, "fills allocate");
@@ -104,13 +109,13 @@ fn launches_and_replays_allocate_nothing_i9(#[values(1, 2)] queues: usize) {
         r.fill(&y, 1.0_f32)
     });
     let recording = recording.unwrap();
-    let replays = steady(&device, || {
+    let replays = steady([&stream, &other], || {
         for _ in 0..10 {
             recording.replay(&stream).unwrap();
         }
     });
     assert_eq!(replays, 0, "replays allocate");
-    let changed = steady(&device, || {
+    let changed = steady([&stream, &other], || {
         for handle in [&x, &w].into_iter().cycle().take(10) {
             recording.replay_with(&stream, &[(0, handle)]).unwrap();
         }

@@ -11,7 +11,7 @@
 use std::cell::Cell;
 
 use millstream::vulkan::Vulkan;
-use millstream::{CubeCount, Device, Recorder, read, update};
+use millstream::{CubeCount, Device, Recorder, Stream, read, update};
 use millstream_heap_count::{Counting, steady_allocations};
 use millstream_vulkan_faults::kernels::{add_one, large, mix};
 use millstream_vulkan_faults::program::large_args;
@@ -20,10 +20,14 @@ use millstream_vulkan_faults::unavailable;
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Returns the number of allocations of a run of `work`, after a warm-up.
-fn steady(device: &Device, work: impl Fn()) -> u64 {
-    let client = device.new_client();
-    steady_allocations(|| client.sync().wait().unwrap(), work)
+/// Returns the number of allocations of a run of `work` on these streams, after a warm-up.
+fn steady<const N: usize>(streams: [&Stream; N], work: impl Fn()) -> u64 {
+    let sync = || {
+        for stream in streams {
+            stream.sync().wait().unwrap();
+        }
+    };
+    steady_allocations(sync, work)
 }
 
 /// One test, because others would allocate meanwhile.
@@ -43,7 +47,7 @@ fn check(queues: usize) {
     let [a, b] = [(); 2].map(|()| stream.create(&[1_u32; 64]).unwrap());
     let total = stream.create(&[0_u64]).unwrap();
     let one = CubeCount::single;
-    let pushed = steady(&device, || {
+    let pushed = steady([&stream, &other], || {
         for _ in 0..40 {
             stream
                 .launch(&add_one, one(), (update(&a), 64_u32))
@@ -51,7 +55,7 @@ fn check(queues: usize) {
         }
     });
     assert_eq!(pushed, 0, "launches allocate");
-    let hazards = steady(&device, || {
+    let hazards = steady([&stream, &other], || {
         for _ in 0..20 {
             stream
                 .launch(&add_one, one(), (update(&a), 64_u32))
@@ -70,12 +74,12 @@ fn check(queues: usize) {
         stream.record(record).unwrap()
     };
     let few = record(3);
-    let spilled = steady(&device, || {
+    let spilled = steady([&stream, &other], || {
         (0..10).for_each(|_| few.replay(&stream).unwrap());
     });
     assert_eq!(spilled, 0, "launches with spilled parameters allocate");
     let many = record(20);
-    let replays = steady(&device, || {
+    let replays = steady([&stream, &other], || {
         (0..10).for_each(|_| many.replay(&stream).unwrap());
     });
     assert_eq!(replays, 0, "replays with known arguments allocate");
@@ -87,32 +91,32 @@ fn check(queues: usize) {
     let changing = recorder.finish().unwrap();
     // Each value twice: the second replay with it may record a secondary command buffer, but soon none does.
     let word = Cell::new(0_u32);
-    let changed = steady(&device, || {
+    let changed = steady([&stream, &other], || {
         for _ in 0..20 {
             let value = word.replace(word.get() + 1) / 2 % 32;
             changing.set(&n, value).replay(&stream).unwrap();
         }
     });
     assert_eq!(changed, 0, "replays with other arguments allocate");
-    let fills = steady(&device, || {
+    let fills = steady([&stream, &other], || {
         (0..20).for_each(|_| stream.fill(&b, 3_u32).unwrap());
     });
     assert_eq!(fills, 0, "fills allocate");
-    let copies = steady(&device, || {
+    let copies = steady([&stream, &other], || {
         (0..20).for_each(|_| stream.copy(&a, &b).unwrap());
     });
     assert_eq!(copies, 0, "copies within the device allocate");
     // The client's copy of the data, the list of staging ranges, and the lists of a batch.
-    let writes = steady(&device, || {
+    let writes = steady([&stream, &other], || {
         (0..20).for_each(|_| stream.write(&a, &[2; 64]).unwrap());
     });
     assert!(writes <= 5 * 20, "{writes} allocations in 20 writes");
     // The result, its landing and its answer as well.
-    let reads = steady(&device, || {
+    let reads = steady([&stream, &other], || {
         (0..20).for_each(|_| drop(stream.read(&a).wait().unwrap()));
     });
     assert!(reads <= 8 * 20, "{reads} allocations in 20 reads");
-    let syncs = steady(&device, || {
+    let syncs = steady([&stream, &other], || {
         (0..20).for_each(|_| stream.sync().wait().unwrap());
     });
     assert!(syncs <= 20, "{syncs} allocations in 20 syncs");
