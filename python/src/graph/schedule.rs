@@ -1,0 +1,241 @@
+//! Schedules, caches, compiled schedules and their runs.
+
+use millstream::graph::{
+    CompiledSchedule, GraphCache, LazyBuffer, Literal, Output, Outputs, Scalar, Schedule,
+    ScheduleError,
+};
+use millstream::{ComputeClient, DType, Error, Handle};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::buffer::Buffer;
+use crate::device::{Client, Device};
+use crate::errors::argument_error;
+use crate::graph::leaves::GraphScalar;
+use crate::graph::node::{LazyNode, lengths};
+use crate::graph::{literal, schedule_error};
+use crate::stream::Stream;
+
+/// The steps that compute some nodes.
+#[pyclass(frozen, module = "millstream._millstream")]
+pub(crate) struct ScheduleSteps(Schedule);
+
+/// Compiled kernels and recorded schedules.
+#[pyclass(frozen, module = "millstream._millstream")]
+pub(crate) struct ScheduleCache(GraphCache);
+
+/// A schedule that is compiled for a device.
+#[pyclass(frozen, module = "millstream._millstream")]
+pub(crate) struct CompiledSteps {
+    compiled: CompiledSchedule,
+    /// The element type and shape of each root.
+    roots: Vec<(DType, Vec<u64>)>,
+}
+
+#[pymethods]
+impl ScheduleCache {
+    #[new]
+    fn new(kernels: usize) -> Self {
+        Self(GraphCache::new(kernels))
+    }
+
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (stats, all) = (self.0.stats(), PyDict::new(py));
+        all.set_item("kernel_lookups", stats.kernel_lookups)?;
+        all.set_item("kernels_compiled", stats.kernels_compiled)?;
+        all.set_item("cached_kernels", stats.cached_kernels)?;
+        all.set_item("schedule_lookups", stats.schedule_lookups)?;
+        all.set_item("schedules_recorded", stats.schedules_recorded)?;
+        all.set_item("cached_schedules", stats.cached_schedules)?;
+        Ok(all)
+    }
+}
+
+#[pymethods]
+impl ScheduleSteps {
+    #[new]
+    fn new(py: Python<'_>, roots: Vec<Bound<'_, LazyNode>>) -> PyResult<Self> {
+        let roots: Vec<&LazyBuffer> = roots.iter().map(|root| &root.get().0).collect();
+        let created = py.detach(|| Schedule::create(&roots));
+        created
+            .map(Self)
+            .map_err(|error| schedule_error(py, &error))
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.items().len()
+    }
+
+    fn __str__(&self) -> String {
+        self.0.to_string()
+    }
+
+    fn dot(&self) -> String {
+        self.0.dot()
+    }
+
+    /// Compiles for the device of a `Device`, a `Client` or a `Stream`.
+    #[pyo3(signature = (target, cache=None))]
+    fn compile(
+        &self,
+        target: &Bound<'_, PyAny>,
+        cache: Option<&Bound<'_, ScheduleCache>>,
+    ) -> PyResult<CompiledSteps> {
+        let (py, client) = (target.py(), client_of(target)?);
+        let cache = cache.map(|cache| &cache.get().0);
+        let compiled = py.detach(|| match cache {
+            Some(cache) => self.0.compile_with_cache(&client, cache),
+            None => self.0.compile(&client),
+        });
+        let compiled = compiled.map_err(|error| schedule_error(py, &error))?;
+        let roots = self.0.outputs();
+        let roots = roots.map(|root| (root.dtype, root.shape.known().unwrap_or_default()));
+        Ok(CompiledSteps {
+            compiled,
+            roots: roots.collect(),
+        })
+    }
+}
+
+fn client_of(target: &Bound<'_, PyAny>) -> PyResult<ComputeClient> {
+    if let Ok(device) = target.cast::<Device>() {
+        return Ok(device.get().client.clone());
+    }
+    if let Ok(client) = target.cast::<Client>() {
+        return Ok(client.get().client.clone());
+    }
+    if let Ok(stream) = target.cast::<Stream>() {
+        return Ok(stream.get().submitter.stream().client().clone());
+    }
+    let message = "`compile` takes a Device, a Client or a Stream";
+    Err(argument_error(target.py(), message))
+}
+
+/// What a run binds.
+struct Bindings<'a> {
+    inputs: Vec<(&'a LazyBuffer, &'a Handle<u8>)>,
+    scalars: Vec<(&'a Scalar, Literal)>,
+    outputs: Vec<(usize, &'a Handle<u8>)>,
+}
+
+#[pymethods]
+impl CompiledSteps {
+    /// Submits a run. Returns a buffer for each root.
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        stream: &Bound<'py, Stream>,
+        inputs: Vec<(Bound<'py, LazyNode>, Bound<'py, Buffer>)>,
+        scalars: Vec<(Bound<'py, GraphScalar>, Bound<'py, PyAny>)>,
+        outputs: Vec<(usize, Bound<'py, Buffer>)>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        for (node, buffer) in &inputs {
+            let (node, buffer) = (&node.get().0, buffer.get());
+            let expected = (node.dtype(), &*lengths(node));
+            check_binding(py, || format!("{node:?}"), expected, buffer)?;
+        }
+        for (root, buffer) in &outputs {
+            // The run refuses a root that does not exist.
+            if let Some((dtype, shape)) = self.roots.get(*root) {
+                let name = || format!("the output of root {root}");
+                check_binding(py, name, (*dtype, shape), buffer.get())?;
+            }
+        }
+        let literals = scalars.iter().map(|(scalar, value)| {
+            let value = literal(value)?;
+            Ok((&scalar.get().0, value))
+        });
+        let bindings = Bindings {
+            inputs: inputs
+                .iter()
+                .map(|(node, buffer)| (&node.get().0, &buffer.get().handle))
+                .collect(),
+            scalars: literals.collect::<PyResult<_>>()?,
+            outputs: outputs
+                .iter()
+                .map(|(root, buffer)| (*root, &buffer.get().handle))
+                .collect(),
+        };
+        // The first run on each queue also allocates temporaries, which may wait for a place in the mailbox.
+        let submitted = stream.get().submitter.submit(py, |stream| {
+            match self.submit(stream, &bindings) {
+                // The outputs that were allocated are freed; the next attempt allocates others.
+                Err(ScheduleError::Device(busy @ Error::Busy { .. })) => Err(busy),
+                other => Ok(other),
+            }
+        })?;
+        let results = submitted.map_err(|error| schedule_error(py, &error))?;
+        let buffers: Vec<Buffer> = results.iter().map(buffer_of).collect();
+        PyTuple::new(py, buffers)
+    }
+
+    /// Returns `true` if a run binds this input.
+    fn takes(&self, input: &Bound<'_, LazyNode>) -> bool {
+        self.compiled.run().takes(&input.get().0)
+    }
+
+    #[getter]
+    fn tasks(&self) -> usize {
+        self.compiled.tasks()
+    }
+
+    #[getter]
+    fn temporary_bytes(&self) -> u64 {
+        self.compiled.temporary_bytes()
+    }
+
+    #[getter]
+    fn output_bytes(&self) -> u64 {
+        self.compiled.output_bytes()
+    }
+
+    #[getter]
+    fn peak_bytes(&self) -> u64 {
+        self.compiled.peak_bytes()
+    }
+}
+
+impl CompiledSteps {
+    fn submit(
+        &self,
+        stream: &millstream::Stream,
+        bindings: &Bindings<'_>,
+    ) -> Result<Outputs, ScheduleError> {
+        let mut run = self.compiled.run();
+        for (input, handle) in &bindings.inputs {
+            run = run.input(input, handle);
+        }
+        for (scalar, value) in &bindings.scalars {
+            run = run.scalar(scalar, *value);
+        }
+        for (root, handle) in &bindings.outputs {
+            run = run.output(*root, handle);
+        }
+        run.submit(stream)
+    }
+}
+
+/// Checks what the runtime cannot, since it takes the memory as bytes.
+fn check_binding(
+    py: Python<'_>,
+    name: impl FnOnce() -> String,
+    (dtype, shape): (DType, &[u64]),
+    buffer: &Buffer,
+) -> PyResult<()> {
+    let given = buffer.shape.iter().map(|length| *length as u64);
+    if dtype == buffer.dtype && shape.iter().copied().eq(given) {
+        return Ok(());
+    }
+    let message = format!(
+        "`run`: {} takes a buffer of {dtype} {shape:?}, got {} {:?}",
+        name(),
+        buffer.dtype,
+        buffer.shape
+    );
+    Err(argument_error(py, message))
+}
+
+fn buffer_of(output: &Output) -> Buffer {
+    let shape = output.shape().iter().map(|length| *length as usize);
+    Buffer::new(output.bytes().clone(), output.dtype(), shape.collect())
+}
