@@ -68,16 +68,16 @@ class Arithmetic(LazyBase):
         """Divides and rounds towards minus infinity. An integer divided by zero is 0."""
         divisor = self._of(self._operand("floor_divide", other))
         rest = self._of(self._node.binary("remainder", divisor._node))
-        differs = (rest != 0) & ((rest < 0) != (divisor < 0))
+        differs = rest._differs_in_sign(divisor)
         if self._is_float:
             # As NumPy: from the remainder, which is exact, rather than from a rounded quotient.
             quotient = (self - rest) / divisor
             quotient = differs._choose(quotient - 1, quotient)
             floor = quotient.floor()
             floor = (quotient - floor > 0.5)._choose(floor + 1, floor)
-            return (divisor == 0)._choose(self / divisor, floor)
+            return divisor._binary("equal", 0)._choose(self / divisor, floor)
         quotient = self._of(self._node.binary("divide", divisor._node))
-        return (differs & (divisor != 0))._choose(quotient - 1, quotient)
+        return (differs & divisor._binary("not_equal", 0))._choose(quotient - 1, quotient)
 
     def __rfloordiv__(self, other: Number) -> Self:
         return self._reflected("floor_divide", other) // self
@@ -86,7 +86,11 @@ class Arithmetic(LazyBase):
         """Returns the remainder of ``//``, with the sign of the divisor. That of an integer by zero is 0."""
         divisor = self._of(self._operand("remainder", other))
         rest = self._of(self._node.binary("remainder", divisor._node))
-        return ((rest != 0) & ((rest < 0) != (divisor < 0)))._choose(rest + divisor, rest)
+        return rest._differs_in_sign(divisor)._choose(rest + divisor, rest)
+
+    def _differs_in_sign(self, divisor: Self) -> Self:
+        """Returns where a remainder is not zero, and has not the sign of the divisor."""
+        return self._binary("not_equal", 0) & ((self < 0) != (divisor < 0))
 
     def __rmod__(self, other: Number) -> Self:
         return self._reflected("remainder", other) % self

@@ -121,7 +121,7 @@ class Views(Arithmetic):
             elif isinstance(part, slice):
                 result, axis = result._sliced(axis, part), axis + 1
             else:
-                result = result._row(axis, operator.index(part))  # type: ignore[arg-type]
+                result = result._row(axis, operator.index(part))
         return result
 
     def _row(self, axis: int, index: int) -> Self:

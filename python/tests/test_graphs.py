@@ -174,8 +174,8 @@ def test_basic_indexing(stream: ms.Stream) -> None:
         kind = random.integers(4)
         if kind == 0:
             return int(random.integers(-length, length))
-        ends = [None if random.random() < 0.3 else int(random.integers(-length - 2, length + 3)) for _ in range(2)]
-        return slice(*ends, [None, 1, 2, -1, -3][random.integers(5)] if kind > 1 else None)
+        start, end = (None if random.random() < 0.3 else int(random.integers(-length - 2, length + 3)) for _ in range(2))
+        return slice(start, end, [None, 1, 2, -1, -3][random.integers(5)] if kind > 1 else None)
 
     pairs: list[tuple[ms.LazyBuffer, Any]] = []
     for _ in range(60):
@@ -251,6 +251,6 @@ def test_conversions(stream: ms.Stream) -> None:
     x = ms.Graph().buffer(stream.create(a))
     check(
         stream,
-        [(x.astype(ms.i64), a.astype(np.int64)), (x.astype("float16"), np.minimum(a, np.inf).astype(np.float16)), (x.astype(bool), a.astype(bool)),
+        [(x.astype(ms.i64), a.astype(np.int64)), (x[:4].astype("float16"), a[:4].astype(np.float16)), (x.astype(ms.bool_), a.astype(bool)),
          (x.cast("i32"), np.array([-1, 0, 0, 200, 2**31 - 1], np.int32)), (x.astype(np.float64).sqrt().isnan(), a < 0)],
     )  # fmt: skip
