@@ -84,8 +84,8 @@ def train(device: ms.Device, rounds: int) -> tuple[float, float]:
         for batch in range(0, len(images) - BATCH + 1, BATCH):
             chosen = order[batch : batch + BATCH]
             losses.append(network.learn(images[chosen], digits[chosen], 0.5 * 0.93**number))
-    loss = network.stream.read(losses[-1]).wait()
-    return float(loss), float(np.mean(network.guesses(test_images) == test_digits))
+    loss: Array = network.stream.read(losses[-1]).wait()
+    return loss.item(), float(np.mean(network.guesses(test_images) == test_digits))
 
 
 def main() -> None:

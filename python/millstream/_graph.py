@@ -45,7 +45,7 @@ class Graph:
 
         :raises ArgumentError: graphs do not compute with the type (`i8`, `i16`, `u16`)
         """
-        return LazyBuffer(self._arena.input(name, lengths([shape]), dtype))
+        return LazyBuffer(self._arena.input(name, lengths("input", [shape]), dtype))
 
     def buffer(self, buffer: Buffer) -> LazyBuffer:
         """Makes a node of a buffer of a device, without a copy. A run may bind another in its place."""
@@ -61,25 +61,25 @@ class Graph:
 
     def full(self, shape: Shape, value: Number, dtype: DTypeLike) -> LazyBuffer:
         """Makes a buffer that is filled with a number."""
-        return LazyBuffer(self._constant("full", value, dtype).broadcast_to(lengths([shape])))
+        return LazyBuffer(self._constant("full", value, dtype).broadcast_to(lengths("full", [shape])))
 
     def zeros(self, shape: Shape, dtype: DTypeLike) -> LazyBuffer:
         """Makes a buffer that is filled with zeros."""
         zero = self._constant("zeros", 0, "i64").cast(dtype)
-        return LazyBuffer(zero.broadcast_to(lengths([shape])))
+        return LazyBuffer(zero.broadcast_to(lengths("zeros", [shape])))
 
     def ones(self, shape: Shape, dtype: DTypeLike) -> LazyBuffer:
         """Makes a buffer that is filled with ones."""
         one = self._constant("ones", 1, "i64").cast(dtype)
-        return LazyBuffer(one.broadcast_to(lengths([shape])))
+        return LazyBuffer(one.broadcast_to(lengths("ones", [shape])))
 
     def arange(self, length: int) -> LazyBuffer:
         """Makes the numbers from 0 to `length`, without it, as `i64`."""
-        return LazyBuffer(self._arena.index([length], 0))
+        return LazyBuffer(self._arena.index(lengths("arange", [length]), 0))
 
     def index(self, shape: Shape, axis: int) -> LazyBuffer:
         """Makes the position of each element along an axis, as `i64`."""
-        return LazyBuffer(self._arena.index(lengths([shape]), axis))
+        return LazyBuffer(self._arena.index(lengths("index", [shape]), axis))
 
     def scalar(self, name: str, value: Number, dtype: DTypeLike) -> tuple[GraphScalar, LazyBuffer]:
         """Makes a number that each run may set. Other values compile nothing again.
@@ -92,7 +92,7 @@ class Graph:
         return scalar, LazyBuffer(node)
 
     def _random(self, kind: str, shape: Shape, seed: int) -> tuple[GraphScalar, LazyBuffer]:
-        scalar, node = self._arena.random(kind, lengths([shape]), seed)
+        scalar, node = self._arena.random(kind, lengths(kind, [shape]), seed)
         return scalar, LazyBuffer(node)
 
     def random_bits(self, shape: Shape, seed: int) -> tuple[GraphScalar, LazyBuffer]:
@@ -183,6 +183,9 @@ class CompiledSchedule:
         :raises ArgumentError: an argument is missing, unknown, or does not fit. What fails later is raised by readers of
             the results
         """
+        for key in inputs or ():
+            if not isinstance(key, LazyBuffer):
+                raise ArgumentError(f"`run`: `inputs` maps lazy buffers to buffers, got the key {key!r}")
         bound = [(node._node, buffer) for node, buffer in inputs.items()] if inputs else []
         values: list[tuple[GraphScalar, Any]] = []
         for scalar, value in scalars.items() if scalars else ():

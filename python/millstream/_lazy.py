@@ -36,21 +36,21 @@ class LazyBuffer(Views):
 
     def take(self, indices: LazyBuffer, axis: int) -> LazyBuffer:
         """Returns the rows along an axis that `indices`, of `i64`, name. An index out of range reads zeros."""
-        return LazyBuffer(self._node.indexed("take", axis, indices._node))
+        return LazyBuffer(self._node.indexed("take", axis, *_nodes("take", [indices])))
 
     def gather(self, index: LazyBuffer, axis: int) -> LazyBuffer:
         """Returns the elements ``self[i, index[i, j, ..], ..]`` with the index at `axis`; ``numpy.take_along_axis``.
         An index out of range reads 0."""
-        return LazyBuffer(self._node.indexed("gather", axis, index._node))
+        return LazyBuffer(self._node.indexed("gather", axis, *_nodes("gather", [index])))
 
     def scatter(self, index: LazyBuffer, values: LazyBuffer, axis: int) -> LazyBuffer:
         """Returns a copy in which ``copy[i, index[i, j, ..], ..] = values[i, j, ..]``, with the index at `axis`. Of
         several values for one place the last remains; an index out of range is ignored."""
-        return LazyBuffer(self._node.scatter(axis, index._node, values._node, False))
+        return LazyBuffer(self._node.scatter(axis, *_nodes("scatter", [index, values]), False))
 
     def scatter_add(self, index: LazyBuffer, values: LazyBuffer, axis: int) -> LazyBuffer:
         """As `scatter`, but adds the values to the elements, in order."""
-        return LazyBuffer(self._node.scatter(axis, index._node, values._node, True))
+        return LazyBuffer(self._node.scatter(axis, *_nodes("scatter_add", [index, values]), True))
 
     def set(self, values: LazyBuffer | Number) -> LazyBuffer:
         """Stores values of this shape into the memory of this buffer. The result *is* this buffer, in its new version.
@@ -65,12 +65,12 @@ class LazyBuffer(Views):
 
     def set_rows(self, axis: int, start: int, values: LazyBuffer) -> LazyBuffer:
         """As `set`, for the rows from `start` on along an axis."""
-        return LazyBuffer(self._node.set_rows(axis, start, values._node))
+        return LazyBuffer(self._node.set_rows(axis, self._count("set_rows", start), *_nodes("set_rows", [values])))
 
     def grad(self, of: Sequence[LazyBuffer]) -> list[LazyBuffer]:
         """Returns the gradients of the sum of this buffer with respect to each element of these. If it does not depend on
         one of them, that gradient is zero."""
-        return [LazyBuffer(node) for node in self._node.grad([buffer._node for buffer in of])]
+        return [LazyBuffer(node) for node in self._node.grad(_nodes("grad", of))]
 
     def detach(self) -> LazyBuffer:
         """Returns the same values, through which no gradient flows."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, SupportsIndex, Union
+from typing import TYPE_CHECKING, Any, SupportsIndex, Union
 
+from millstream._errors import ArgumentError
 from millstream._lazy_arithmetic import Arithmetic
 from millstream._lazy_base import LazyBase, Number
 
@@ -20,11 +21,13 @@ Axes = Union[int, Sequence[int], None]
 Part = Union[SupportsIndex, slice, EllipsisType, None]
 
 
-def lengths(shape: Sequence[int | Sequence[int]]) -> list[int]:
+def lengths(op: str, shape: Sequence[int | Sequence[int]], least: int = 0) -> list[int]:
     """Returns the lengths of ``x.reshape(2, 3)``, and of ``x.reshape((2, 3))``."""
-    if len(shape) == 1 and not isinstance(shape[0], int):
-        return [operator.index(length) for length in shape[0]]
-    return [operator.index(length) for length in shape]  # type: ignore[arg-type]
+    all_: Sequence[Any] = shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
+    found = [operator.index(length) for length in all_]
+    if any(length < least for length in found):
+        raise ArgumentError(f"`{op}`: the shape {found} has a negative length")
+    return found
 
 
 class Views(Arithmetic):
@@ -34,7 +37,7 @@ class Views(Arithmetic):
 
     def reshape(self, *shape: int | Sequence[int]) -> Self:
         """Returns the elements, in row-major order, in another shape. One length may be -1: it is inferred."""
-        return self._of(self._node.reshape("reshape", lengths(shape)))
+        return self._of(self._node.reshape("reshape", lengths("reshape", shape, -1)))
 
     def ravel(self) -> Self:
         """Returns the elements as one axis."""
@@ -42,7 +45,7 @@ class Views(Arithmetic):
 
     def broadcast_to(self, shape: int | Sequence[int]) -> Self:
         """Repeats axes of length 1, and adds axes in front."""
-        return self._of(self._node.broadcast_to(lengths([shape])))
+        return self._of(self._node.broadcast_to(lengths("broadcast_to", [shape])))
 
     def unsqueeze(self, axis: int) -> Self:
         """Inserts an axis of length 1; ``numpy.expand_dims``."""
@@ -61,7 +64,7 @@ class Views(Arithmetic):
 
     def transpose(self, *axes: int | Sequence[int]) -> Self:
         """Reorders the axes: axis ``i`` of the result is axis ``axes[i]``. Without arguments it reverses them."""
-        order = lengths(axes) if axes else list(reversed(range(self.ndim)))
+        order = lengths("transpose", axes, -8) if axes else list(reversed(range(self.ndim)))
         return self._of(self._node.permute("transpose", order))
 
     def swapaxes(self, first: int, second: int) -> Self:
@@ -83,7 +86,7 @@ class Views(Arithmetic):
 
     def narrow(self, axis: int, start: int, length: int) -> Self:
         """Returns the elements from `start` to ``start + length`` along an axis."""
-        return self._of(self._node.narrow("narrow", axis, start, length))
+        return self._of(self._node.narrow("narrow", axis, self._count("narrow", start), self._count("narrow", length)))
 
     def __len__(self) -> int:
         if not self.shape:
@@ -153,6 +156,11 @@ class Views(Arithmetic):
                 self._refuse(op, f"axis {axis} is out of range for {self.ndim} axes, or repeated")
             found.append(place)
         return found
+
+    def _count(self, op: str, number: int) -> int:
+        if number < 0:
+            self._refuse(op, f"{number} is negative")
+        return number
 
     def _reduce(self, op: str, axis: Axes, keepdims: bool) -> Self:
         return self._of(self._node.reduce(op, self._axes(op, axis), keepdims))
@@ -237,7 +245,7 @@ class Views(Arithmetic):
 
     def repeat(self, times: int, axis: int) -> Self:
         """Repeats each element along an axis, one after the other."""
-        return self._of(self._node.repeat(axis, times))
+        return self._of(self._node.repeat(axis, self._count("repeat", times)))
 
     def pad(self, axis: int, before: int, after: int, value: Number = 0) -> Self:
         """Adds elements of a value at both ends of an axis."""
@@ -245,7 +253,7 @@ class Views(Arithmetic):
         ends = []
         for length in (before, after):
             shape = list(self.shape)
-            shape[self._axes("pad", axis)[0]] = length
+            shape[self._axes("pad", axis)[0]] = self._count("pad", length)
             ends.append(number.broadcast_to(shape))
         return self._of(self._node.cat("pad", [ends[0], self._node, ends[1]], axis))
 

@@ -176,6 +176,9 @@ REFUSED: list[tuple[Callable[[Any], Any], str]] = [
     (lambda v: v.graph.input("x", 3, ms.i16), r"`input` of i16 \[3\]: i16 is not supported here"),
     (lambda v: v.graph.full(3, 1.5, ms.i32), "`full`: i32 cannot represent 1.5"),
     (lambda v: v.n.softmax(), "`softmax` of i32 .*not supported"),
+    (lambda v: v.graph.zeros((2, -1), ms.f32), r"`zeros`: the shape \[2, -1\] has a negative length"),
+    (lambda v: v.f.narrow(0, -1, 1), "`narrow` of f32 .*-1 is negative"),
+    (lambda v: v.f.gather(np.zeros(2, int), 0), "`gather` takes lazy buffers, got `ndarray`"),
     (lambda v: ms.Schedule(), "expected at least one root, got none"),
 ]
 """Invalid operations, and what their errors say."""
@@ -205,6 +208,8 @@ def test_runs_are_checked(cpu: ms.Device) -> None:
         compiled.run(stream, {x: a.reshape((3, 2))})
     with pytest.raises(ms.ArgumentError, match=r"takes a buffer of f32 \[2, 3\], got i32 \[2, 3\]"):
         compiled.run(stream, {x: a.view(ms.i32)})
+    with pytest.raises(ms.ArgumentError, match="`inputs` maps lazy buffers to buffers, got the key 'x'"):
+        compiled.run(stream, {"x": a})  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]
     with pytest.raises(ms.ArgumentError, match="the schedule has no input .*unused"):
         compiled.run(stream, {x: a, unused: stream.zeros(1, ms.f32)})
     with pytest.raises(ms.ArgumentError, match="the schedule has no scalar stray"):
