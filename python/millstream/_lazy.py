@@ -46,11 +46,13 @@ class LazyBuffer(Views):
     def scatter(self, index: LazyBuffer, values: LazyBuffer, axis: int) -> LazyBuffer:
         """Returns a copy in which ``copy[i, index[i, j, ..], ..] = values[i, j, ..]``, with the index at `axis`. Of
         several values for one place the last remains; an index out of range is ignored."""
-        return LazyBuffer(self._node.scatter(axis, *_nodes("scatter", [index, values]), False))
+        places, stored = _nodes("scatter", [index, values])
+        return LazyBuffer(self._node.scatter(axis, places, stored, False))
 
     def scatter_add(self, index: LazyBuffer, values: LazyBuffer, axis: int) -> LazyBuffer:
         """As `scatter`, but adds the values to the elements, in order."""
-        return LazyBuffer(self._node.scatter(axis, *_nodes("scatter_add", [index, values]), True))
+        places, added = _nodes("scatter_add", [index, values])
+        return LazyBuffer(self._node.scatter(axis, places, added, True))
 
     def set(self, values: LazyBuffer | Number) -> LazyBuffer:
         """Stores values of this shape into the memory of this buffer. The result *is* this buffer, in its new version.
